@@ -1,0 +1,45 @@
+const durationUnits: Record<string, number> = {
+  ms: 1,
+  s: 1_000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+  w: 604_800_000,
+};
+
+/** Milliseconds in a duration such as `500ms`, `12h` or `30d`; undefined where the text is none. */
+export function parseDurationMs(text: string): number | undefined {
+  const match = /^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)$/.exec(text.trim());
+  if (match === null) return undefined;
+  return Math.round(Number(match[1]) * (durationUnits[match[2] as string] as number));
+}
+
+const byteUnits = ['B', 'kB', 'MB', 'GB', 'TB'];
+
+/** Bytes for people, in powers of 1000: `12.3 MB`. */
+export function formatBytes(bytes: number): string {
+  let value = bytes;
+  let unit = 0;
+  while (value >= 999.5 && unit < byteUnits.length - 1) {
+    value /= 1000;
+    unit += 1;
+  }
+  return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${byteUnits[unit]}`;
+}
+
+/** A span of milliseconds for people: `0.4 s`, `12 s`, `3 min 20 s`, `5 h 2 min`, `3 days`. */
+export function formatDuration(ms: number): string {
+  const seconds = ms / 1000;
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds < 60) return `${Math.round(seconds)} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min ${Math.round(seconds % 60)} s`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 48) return `${hours} h ${minutes % 60} min`;
+  return `${Math.round(hours / 24)} days`;
+}
+
+/** An integer with thousands separated: `1,234,567`. */
+export function formatCount(count: number): string {
+  return count.toLocaleString('en-US');
+}

@@ -1,0 +1,75 @@
+import { randomBytes } from 'node:crypto';
+
+export type RunStatus = 'ok' | 'held' | 'partial' | 'failed' | 'interrupted' | 'locked';
+export type StreamStatus = 'ok' | 'held' | 'failed' | 'skipped';
+
+/** An error as reports show it. */
+export interface ReportedError {
+  code: string;
+  message: string;
+  hint: string | null;
+  request_id: string | null;
+}
+
+/** What one stream of a run did. `rows` = inserted + updated + unchanged; `requests` = sent, retries included. */
+export interface StreamReport {
+  name: string;
+  status: StreamStatus;
+  rows: number;
+  inserted: number;
+  updated: number;
+  deleted: number;
+  unchanged: number;
+  duplicates: number;
+  rejected: number;
+  requests: number;
+  retries: number;
+  /** Answers of status 429. */
+  throttled: number;
+  pages: number;
+  /** Bodies after decompression. */
+  bytes: number;
+  /** Extraction time. */
+  seconds: number;
+  error: ReportedError | null;
+}
+
+export interface DestinationReport {
+  name: string;
+  stream: string;
+  status: 'ok' | 'partial' | 'failed' | 'skipped';
+  rows: number;
+  seconds: number;
+  error: ReportedError | null;
+}
+
+export interface JobReport {
+  job: string;
+  run_id: string;
+  /** Number of the snapshot that stands after the run; null before the first. */
+  sequence: number | null;
+  resumed: boolean;
+  status: RunStatus;
+  streams: StreamReport[];
+  destinations: DestinationReport[];
+  seconds: number;
+}
+
+/** The document of `--json` and of `reports/<run>.json`. */
+export interface RunReport {
+  status: RunStatus;
+  jobs: JobReport[];
+  error: ReportedError | null;
+}
+
+/**
+ * A new run id: sortable by start time, safe as a file name, unique without coordination, for example
+ * `20261103T021500Z-9f3a1c`.
+ */
+export function newRunId(startedAtMs: number): string {
+  const stamp = new Date(startedAtMs).toISOString().replace(/[-:]/g, '').replace(/\.\d+/, '');
+  return `${stamp}-${randomBytes(3).toString('hex')}`;
+}
+
+/** Matches what {@link newRunId} makes; folders with other names are never taken for runs. */
+export const runIdPattern = /^\d{8}T\d{6}Z-[0-9a-f]{6}$/;

@@ -1,0 +1,30 @@
+import type { Secret } from './secret.js';
+
+/** How the client proves who it is (specification, sections 4.9 and 5). */
+export type AuthOptions =
+  | { readonly type: 'token'; readonly token: Secret }
+  /** The file is read again whenever it has changed, and once on a 401. */
+  | { readonly type: 'token_file'; readonly path: string }
+  | { readonly type: 'client_credentials'; readonly clientId: string; readonly clientSecret: Secret };
+
+/** The groups of the API; each has its version and its request budget (specification, section 1). */
+export type ApiGroup = 'profile' | 'management' | 'realtime';
+
+/** Where the service is and how it is to be treated: the `service:` part of a configuration. */
+export interface ServiceOptions {
+  /** Without prefix and without a trailing slash. */
+  readonly baseUrl: string;
+  readonly tenantId: string;
+  readonly tenantHeader: string;
+  readonly oauthTenantHeader: string;
+  readonly auth: AuthOptions;
+  readonly apiVersions: { readonly profile: string; readonly management: string; readonly campaignDrafts: string };
+  /** Requests a second, for each group. */
+  readonly rateLimits: Readonly<Record<ApiGroup, number>>;
+  /** Records asked for in one page, where the stream does not say. */
+  readonly pageSize: number;
+  readonly timeoutsMs: { readonly connect: number; readonly firstByte: number; readonly body: number };
+  readonly retry: { readonly maxAttempts: number; readonly maxDelayMs: number };
+  /** Requests under way at once. */
+  readonly concurrency: number;
+}
