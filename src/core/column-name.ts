@@ -1,0 +1,44 @@
+import { createHash } from 'node:crypto';
+
+const maxBytes = 63;
+
+/** Columns that cdsync adds; no attribute may take their names. */
+export const reservedColumns = [
+  '_op',
+  '_run_id',
+  '_synced_at',
+  '_first_seen_at',
+  '_deleted_at',
+  '_valid_from',
+  '_valid_to',
+];
+
+function digits(exactName: string, count: number): string {
+  return createHash('sha256').update(exactName, 'utf8').digest('hex').slice(0, count);
+}
+
+function firstBytes(text: string, bytes: number): string {
+  let cut = '';
+  let length = 0;
+  for (const character of text) {
+    length += Buffer.byteLength(character);
+    if (length > bytes) break;
+    cut += character;
+  }
+  return cut;
+}
+
+/**
+ * The column for a field of a record. A name that is free is kept; one that clashes in all but case with a name that is
+ * `taken` (in lower case) gets `_` and 6 hex digits of its exact name's SHA-256, the empty name becomes `unnamed_` and
+ * those digits, and what is longer than 63 bytes is cut to 54 and gets `_` and 8 digits.
+ */
+export function columnName(exactName: string, taken: ReadonlySet<string>): string {
+  // SQL text cannot carry NUL, UTF-8 no lone surrogate.
+  const legible = exactName.toWellFormed().replaceAll('\0', '_');
+  const suffixed = exactName === '' ? `unnamed_${digits(exactName, 6)}` : `${legible}_${digits(exactName, 6)}`;
+  const plain = legible === exactName && exactName !== '' && !taken.has(legible.toLowerCase());
+  const name = plain ? legible : suffixed;
+  if (Buffer.byteLength(name) <= maxBytes) return name;
+  return `${firstBytes(legible, 54)}_${digits(exactName, 8)}`;
+}
