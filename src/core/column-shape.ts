@@ -18,14 +18,14 @@ export const Kind = {
   safeInteger: 2,
   /** An integer beyond 2^53 that an int64 holds. */
   longInteger: 4,
-  /** An integer beyond int64 that a hugeint (-2^127 to 2^127 - 1) holds. */
+  /** An integer beyond int64 of at most 38 digits: what HUGEINT in tables and DECIMAL(38,0) in Parquet both hold. */
   hugeInteger: 8,
   /** A number with a fraction or an exponent, within the range of a double. */
   double: 16,
   string: 32,
   list: 64,
   struct: 128,
-  /** What only text can hold: an integer beyond hugeint, a number beyond double, nesting too deep or odd for a struct. */
+  /** What only text can hold: an integer of more than 38 digits, a number beyond double, nesting too deep or odd for a struct. */
   textOnly: 256,
 } as const;
 
@@ -74,7 +74,7 @@ export function quoteIdentifier(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 
-function structType(fields: Map<string, Shape>, depth: number): string | undefined {
+function structType(fields: Map<string, Shape>, huge: string, depth: number): string | undefined {
   if (fields.size === 0 || fields.size > maxStructFields) return undefined;
   const seen = new Set<string>();
   const parts: string[] = [];
@@ -83,25 +83,25 @@ function structType(fields: Map<string, Shape>, depth: number): string | undefin
     // DuckDB matches the fields of a struct by case-insensitive name, and takes neither an empty name nor NUL in SQL.
     if (name === '' || name.includes('\0') || !name.isWellFormed() || seen.has(folded)) return undefined;
     seen.add(folded);
-    const type = typedSqlType(shape, depth + 1);
+    const type = typedSqlType(shape, huge, depth + 1);
     if (type === undefined) return undefined;
     parts.push(`${quoteIdentifier(name)} ${type}`);
   }
   return `STRUCT(${parts.join(', ')})`;
 }
 
-function typedSqlType(shape: Shape, depth: number): string | undefined {
+function typedSqlType(shape: Shape, huge: string, depth: number): string | undefined {
   const { kinds } = shape;
   if (depth > maxTypedDepth) return undefined;
   if (kinds === 0 || kinds === Kind.string) return 'VARCHAR';
   if (kinds === Kind.boolean) return 'BOOLEAN';
-  if ((kinds & ~integers) === 0) return (kinds & Kind.hugeInteger) !== 0 ? 'HUGEINT' : 'BIGINT';
+  if ((kinds & ~integers) === 0) return (kinds & Kind.hugeInteger) !== 0 ? huge : 'BIGINT';
   if ((kinds & ~(Kind.double | Kind.safeInteger)) === 0) return 'DOUBLE';
   if (kinds === Kind.list) {
-    const element = typedSqlType(shape.element ?? emptyShape(), depth + 1);
+    const element = typedSqlType(shape.element ?? emptyShape(), huge, depth + 1);
     return element === undefined ? undefined : `${element}[]`;
   }
-  if (kinds === Kind.struct) return structType(shape.fields ?? new Map(), depth);
+  if (kinds === Kind.struct) return structType(shape.fields ?? new Map(), huge, depth);
   return undefined;
 }
 
@@ -110,7 +110,12 @@ function typedSqlType(shape: Shape, depth: number): string | undefined {
  * mixed kinds, at any depth, make the whole column JSON.
  */
 export function sqlType(shape: Shape): string {
-  return typedSqlType(shape, 0) ?? 'JSON';
+  return typedSqlType(shape, 'HUGEINT', 0) ?? 'JSON';
+}
+
+/** The same for a Parquet file, which has no HUGEINT: DuckDB would write it as a double. */
+export function fileType(shape: Shape): string {
+  return typedSqlType(shape, 'DECIMAL(38,0)', 0) ?? 'JSON';
 }
 
 /** A shape as journals and the store keep it. */

@@ -20,10 +20,12 @@ export interface Column {
   /** Its name in tables and files: unique, whatever the case. */
   readonly name: string;
   readonly shape: Shape;
-  /** A type the service's specification gives, which values are cast to; the shape then says only what came. */
-  readonly declared: string | undefined;
-  /** DuckDB type; follows the shape. */
+  /** A type the service's specification gives, which values are cast to; gone for good once a value did not fit it. */
+  declared: string | undefined;
+  /** DuckDB type in tables; follows the shape. */
   type: string;
+  /** DuckDB type in Parquet files. */
+  fileType: string;
 }
 
 export interface StoredColumn {
@@ -49,7 +51,7 @@ export function columnPath(column: Pick<Column, 'place' | 'field'>): string {
 /** The columns of one stream: grow and widen, never shrink; names once given are kept. */
 export class ColumnSet {
   readonly list: Column[] = [];
-  /** Moves whenever a column is added or a type changes. */
+  /** Moves whenever a column is added or something new was seen of one. */
   version = 0;
   readonly #byField = { envelope: new Map<string, Column>(), attribute: new Map<string, Column>() };
   readonly #taken = new Set<string>(reservedColumns);
@@ -87,9 +89,8 @@ export class ColumnSet {
 
   /** To be called after a column's shape has grown. */
   reshaped(column: Column): void {
-    const type = column.declared ?? sqlType(column.shape);
-    if (type === column.type) return;
-    column.type = type;
+    column.type = column.declared ?? sqlType(column.shape);
+    column.fileType = column.declared ?? fileType(column.shape);
     this.version += 1;
   }
 
@@ -98,7 +99,9 @@ export class ColumnSet {
     for (const { place, field, name, shape, declared } of other.list) {
       const column =
         this.get(place, field) ?? this.#push(place, field, this.#free(name, field), emptyShape(), declared);
-      if (mergeShape(column.shape, shape)) this.reshaped(column);
+      const misfit = declared === undefined && column.declared !== undefined;
+      if (misfit) column.declared = undefined;
+      if (mergeShape(column.shape, shape) || misfit) this.reshaped(column);
     }
   }
 
@@ -107,7 +110,15 @@ export class ColumnSet {
   }
 
   #push(place: Place, field: string, name: string, shape: Shape, declared: string | undefined): Column {
-    const column: Column = { place, field, name, shape, declared, type: declared ?? sqlType(shape) };
+    const column: Column = {
+      place,
+      field,
+      name,
+      shape,
+      declared,
+      type: declared ?? sqlType(shape),
+      fileType: declared ?? fileType(shape),
+    };
     this.list.push(column);
     this.#byField[place].set(field, column);
     this.#taken.add(name.toLowerCase());

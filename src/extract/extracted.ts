@@ -1,0 +1,134 @@
+import { mkdir, readdir, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ColumnSet, type StoredColumn } from '../core/columns.js';
+import type { Database } from '../store/duckdb.js';
+import { sha256OfFile, syncFolder } from '../store/durable.js';
+import type { Counters, JournalState, Part } from '../store/journal.js';
+import { writeKeys } from './converter.js';
+import { keysName, partName, rejectsName } from './part-writer.js';
+
+/** A part with its columns and its place on disk. */
+export interface ExtractedPart extends Part {
+  readonly columns: StoredColumn[];
+  readonly path: string;
+  readonly keysPath: string;
+}
+
+/** Rows of a part that do not count: from the first up to, not including, the last. */
+export interface DroppedRows {
+  readonly part: number;
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Everything one reading of a stream has brought. */
+export interface Extracted {
+  /** Parts that have rows, in the order of their numbers. */
+  readonly parts: readonly ExtractedPart[];
+  /** All columns that any part has, with types that hold the values of all of them. */
+  readonly columns: readonly StoredColumn[];
+  readonly counters: Counters;
+  /** Rows of partitions that were read again from their start. */
+  readonly dropped: readonly DroppedRows[];
+  /** Files of the records that could not be kept. */
+  readonly rejects: readonly string[];
+}
+
+function droppedRows({ parts, cursors }: JournalState): DroppedRows[] {
+  const dropped: DroppedRows[] = [];
+  for (const { number, segments } of parts) {
+    let from = 0;
+    for (const [partition, attempt, rows] of segments) {
+      const to = from + rows;
+      if (attempt < (cursors.get(partition)?.attempt ?? 1)) dropped.push({ part: number, from, to });
+      from = to;
+    }
+  }
+  return dropped;
+}
+
+/** Puts together what a journal and the columns of a finished reading say. */
+export function extracted(folder: string, state: JournalState, columns: ColumnSet, counters: Counters): Extracted {
+  const merged = ColumnSet.restore(columns.store());
+  for (const part of state.parts) merged.merge(ColumnSet.restore(part.columns));
+  const inParts = (name: string) => join(folder, 'parts', name);
+  return {
+    parts: state.parts
+      .filter(({ rows }) => rows > 0)
+      .map((part) => ({ ...part, path: inParts(partName(part.number)), keysPath: inParts(keysName(part.number)) })),
+    columns: merged.store(),
+    counters,
+    dropped: droppedRows(state),
+    rejects: state.parts.filter(({ rejects }) => rejects > 0).map(({ number }) => inParts(rejectsName(number))),
+  };
+}
+
+/**
+ * Makes a stream's folders ready. Where a journal is given, what it does not name is removed and what it names is
+ * checked; where that is not whole, or no journal is given, everything is removed.
+ * @returns whether the journal can be gone on from
+ */
+export async function preparePartsFolder(
+  folder: string,
+  resume: JournalState | undefined,
+  key: readonly string[],
+  database: Database,
+): Promise<boolean> {
+  const parts = join(folder, 'parts');
+  const usable = resume !== undefined && (await partsAreWhole(parts, resume));
+  if (!usable) await rm(folder, { recursive: true, force: true });
+  await rm(join(folder, 'spool'), { recursive: true, force: true });
+  await mkdir(parts, { recursive: true, mode: 0o700 });
+  await mkdir(join(folder, 'spool'), { mode: 0o700 });
+  if (!usable) return false;
+  await removeUnnamed(parts, resume);
+  await restoreKeys(parts, resume, key, database);
+  await syncFolder(parts);
+  return true;
+}
+
+async function partsAreWhole(parts: string, { parts: named }: JournalState): Promise<boolean> {
+  for (const { number, rows, bytes, sha256 } of named) {
+    if (rows === 0) continue;
+    const path = join(parts, partName(number));
+    const size = await stat(path).then(
+      (found) => found.size,
+      () => -1,
+    );
+    if (size !== bytes || (await sha256OfFile(path)) !== sha256) return false;
+  }
+  return true;
+}
+
+async function removeUnnamed(parts: string, { parts: named }: JournalState): Promise<void> {
+  const names = new Set(named.flatMap(({ number }) => [partName(number), keysName(number), rejectsName(number)]));
+  for (const name of await readdir(parts)) {
+    if (!names.has(name)) await rm(join(parts, name), { force: true });
+  }
+}
+
+async function restoreKeys(
+  parts: string,
+  { parts: named }: JournalState,
+  key: readonly string[],
+  database: Database,
+): Promise<void> {
+  const present = new Set(await readdir(parts));
+  const missing = named.filter(({ number, rows }) => rows > 0 && !present.has(keysName(number)));
+  if (missing.length === 0) return;
+  const session = await database.connect();
+  try {
+    for (const { number, columns } of missing) {
+      const { list } = ColumnSet.restore(columns);
+      await writeKeys(session, {
+        part: join(parts, partName(number)),
+        keys: join(parts, keysName(number)),
+        number,
+        columns: list,
+        key,
+      });
+    }
+  } finally {
+    session.close();
+  }
+}

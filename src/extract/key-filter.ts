@@ -1,0 +1,39 @@
+/** 2^27 bits: 16 MB, of which the system hands out only what is touched. */
+const words = 1 << 22;
+
+/**
+ * A Bloom filter over the keys that a stream's page chains have brought. It never takes a known key for a new one; it may
+ * take a new one for known, the more often the more keys it holds, but not for a hundred pages in a row: even with 100
+ * million keys the chance of that is below 10^-7.
+ */
+export class KeyFilter {
+  #bits: Uint32Array | undefined;
+
+  /**
+   * Adds the keys of one page.
+   * @param hashes two 32-bit hashes for each key
+   * @param chain tells page chains apart: a key is new once to each
+   * @returns whether any of them was new
+   */
+  add(hashes: Uint32Array, chain: number): boolean {
+    this.#bits ??= new Uint32Array(words);
+    const bits = this.#bits;
+    const salt = Math.imul(chain + 1, 0x9e3779b1);
+    let anyNew = false;
+    for (let index = 0; index < hashes.length; index += 2) {
+      let place = ((hashes[index] as number) ^ salt) >>> 0;
+      const step = ((hashes[index + 1] as number) ^ Math.imul(salt, 0x85ebca6b)) | 1;
+      for (let probe = 0; probe < 4; probe += 1) {
+        const word = (place >>> 5) & (words - 1);
+        const bit = 1 << (place & 31);
+        const before = bits[word] as number;
+        if ((before & bit) === 0) {
+          bits[word] = before | bit;
+          anyNew = true;
+        }
+        place = (place + step) >>> 0;
+      }
+    }
+    return anyNew;
+  }
+}

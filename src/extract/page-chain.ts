@@ -1,0 +1,206 @@
+import { type RequestMeter, type ServiceClient, ServiceError } from '../client/client.js';
+import type { Clock } from '../core/clock.js';
+import { CdsyncError } from '../core/errors.js';
+import type { PartitionCursor } from '../store/journal.js';
+import type { ListSource } from '../streams/list-source.js';
+import type { KeyFilter } from './key-filter.js';
+import { cutPage, MalformedPageError, type PageCut } from './page-cutter.js';
+import type { PartWriter } from './part-writer.js';
+import type { PageScanner, ScannedPage } from './scanned-page.js';
+import { TokenGuard } from './token-guard.js';
+
+/** A dead token makes a partition start again this often at most. */
+const maxRestarts = 2;
+/** Pages in a row that have records and bring no new key: more than this many are a circle. */
+const maxPagesWithoutNewKey = 100;
+/** A page whose records are no JSON is fetched again this often. */
+const maxRefetches = 3;
+/** A first page that is refused is asked for with half its records, but never with fewer than this. */
+const minPageSize = 25;
+
+/** What the chains of one stream share. */
+export interface ChainContext {
+  readonly stream: string;
+  readonly source: ListSource;
+  readonly client: ServiceClient;
+  readonly meter: RequestMeter;
+  readonly signal: AbortSignal;
+  readonly clock: Clock;
+  readonly scanner: PageScanner;
+  readonly writer: PartWriter;
+  readonly seen: KeyFilter;
+  /** Records asked for in a page; goes down where the service refuses it. */
+  readonly pageSize: { limit: number };
+  /** A page is in the batch. */
+  readonly onPage: (page: ScannedPage) => void;
+}
+
+export interface ChainTask {
+  readonly partition: string;
+  /** Tells this chain from the stream's others. */
+  readonly ordinal: number;
+  readonly filter: ReadonlyMap<string, string>;
+  readonly start: PartitionCursor;
+}
+
+interface FetchedPage extends PageCut {
+  readonly body: Buffer;
+  readonly issuedAt: string;
+}
+
+/** Cuts a body where the client still can ask for it again. */
+export function cutOrRetry(body: Buffer): PageCut & { body: Buffer } {
+  return { ...cutPage(body), body };
+}
+
+/**
+ * Reads one partition from its cursor to its last page, asking for each page as soon as its token is known, while the
+ * page before it is still being taken in.
+ */
+export class PageChain {
+  readonly #context: ChainContext;
+  readonly #task: ChainTask;
+  #guard = new TokenGuard();
+  #attempt: number;
+  #pages: number;
+  #fruitless = 0;
+
+  constructor(context: ChainContext, task: ChainTask) {
+    this.#context = context;
+    this.#task = task;
+    this.#attempt = task.start.attempt;
+    this.#pages = task.start.pages;
+  }
+
+  /** @throws {CdsyncError} `page_loop`, `dead_token`, `filter_ignored`, and whatever the client throws */
+  async read(): Promise<void> {
+    let token = this.#task.start.token;
+    let pending = this.#fetch(token);
+    for (;;) {
+      let page: FetchedPage;
+      try {
+        page = await pending;
+      } catch (error) {
+        if (token === null || !isRefusal(error)) throw error;
+        page = await this.#startAgain(error);
+        token = null;
+      }
+      const next = page.nextToken;
+      if (next !== null) {
+        this.#refuseCircle(next);
+        pending = this.#fetch(next);
+        // Its failure is met when its turn comes; until then it must not count as unhandled.
+        pending.catch(() => undefined);
+      }
+      try {
+        await this.#takeIn(page);
+      } catch (error) {
+        if (!(error instanceof MalformedPageError)) throw error;
+        await pending.catch(() => undefined);
+        page = await this.#takeInAgain(token, error);
+        if (page.nextToken !== null && page.nextToken !== next) pending = this.#fetch(page.nextToken);
+      }
+      if (page.nextToken === null) return;
+      token = page.nextToken;
+    }
+  }
+
+  async #fetch(token: string | null): Promise<FetchedPage> {
+    const { source, client, meter, signal, pageSize, clock } = this.#context;
+    for (;;) {
+      const { limit } = pageSize;
+      try {
+        const operation = source.page({ token, limit, filter: this.#task.filter, withTotal: false });
+        const page = await client.send(operation, cutOrRetry, { signal, meter });
+        return { ...page, issuedAt: new Date(clock.now()).toISOString() };
+      } catch (error) {
+        if (token !== null || !isRefusal(error) || pageSize.limit <= minPageSize) throw error;
+        if (pageSize.limit === limit) pageSize.limit = Math.max(minPageSize, limit >> 1);
+      }
+    }
+  }
+
+  /** A token that is refused where the list itself is not, is dead: the partition is read from its start once more. */
+  async #startAgain(refusal: unknown): Promise<FetchedPage> {
+    const page = await this.#fetch(null).catch(() => undefined);
+    if (page === undefined) throw refusal;
+    if (this.#attempt > maxRestarts) {
+      throw this.#failure('dead_token', `the service refused a page token, ${maxRestarts + 1} times over`, {
+        cause: refusal,
+        hint: 'its tokens do not live long enough: ask for larger pages (`page_size`) or smaller partitions (`partition_by`)',
+      });
+    }
+    this.#attempt += 1;
+    this.#pages = 0;
+    this.#fruitless = 0;
+    this.#guard = new TokenGuard();
+    await this.#context.writer.note({ type: 'attempt', partition: this.#task.partition, attempt: this.#attempt });
+    return page;
+  }
+
+  #refuseCircle(token: string): void {
+    if (!this.#guard.repeats(token)) return;
+    throw this.#failure(
+      'page_loop',
+      `the service gave a page token for the second time, after ${this.#pages + 1} pages`,
+      {
+        hint: 'its paging runs in a circle; report it to the service, with the request id of any page of this list',
+      },
+    );
+  }
+
+  async #takeIn(page: FetchedPage): Promise<void> {
+    const { writer, scanner, seen, onPage } = this.#context;
+    const cursor: PartitionCursor = {
+      token: page.nextToken,
+      issued_at: page.issuedAt,
+      pages: this.#pages + 1,
+      attempt: this.#attempt,
+      done: page.nextToken === null,
+    };
+    const scanned = await writer.add(() => scanner.scan(page.body, page.start, page.end), this.#task.partition, cursor);
+    this.#pages += 1;
+    onPage(scanned);
+    if (scanned.mismatches > 0) throw this.#filterIgnored(scanned);
+    if (scanned.records === 0) return;
+    this.#fruitless = seen.add(scanned.keyHashes, this.#task.ordinal * 8 + this.#attempt) ? 0 : this.#fruitless + 1;
+    if (this.#fruitless < maxPagesWithoutNewKey) return;
+    throw this.#failure('page_loop', `${this.#fruitless} pages in a row brought no new record`, {
+      hint: 'the service repeats itself; report it to the service',
+    });
+  }
+
+  async #takeInAgain(token: string | null, error: MalformedPageError): Promise<FetchedPage> {
+    let failure = error;
+    for (let refetch = 1; refetch <= maxRefetches; refetch += 1) {
+      this.#context.meter.retries += 1;
+      const page = await this.#fetch(token);
+      try {
+        await this.#takeIn(page);
+        return page;
+      } catch (again) {
+        if (!(again instanceof MalformedPageError)) throw again;
+        failure = again;
+      }
+    }
+    throw failure;
+  }
+
+  #filterIgnored({ mismatches, mismatchedAttribute }: ScannedPage): CdsyncError {
+    return this.#failure(
+      'filter_ignored',
+      `${mismatches} records of one page do not match the filter on "${mismatchedAttribute}"`,
+      {
+        hint: 'the service seems to ignore the filter: check that the index has this attribute available for filtering',
+      },
+    );
+  }
+
+  #failure(code: string, message: string, details: { hint: string; cause?: unknown }): CdsyncError {
+    return new CdsyncError(message, { code, stream: this.#context.stream, ...details });
+  }
+}
+
+function isRefusal(error: unknown): boolean {
+  return error instanceof ServiceError && error.status === 400;
+}

@@ -1,0 +1,256 @@
+import { join } from 'node:path';
+import type { ColumnSet, StoredColumn } from '../core/columns.js';
+import { CdsyncError } from '../core/errors.js';
+import { writeFileAtomically } from '../store/durable.js';
+import type { Counters, Journal, Part, PartitionCursor } from '../store/journal.js';
+import type { ParquetCompression } from '../store/parquet.js';
+import type { Converter } from './converter.js';
+import type { Reject, ScannedPage } from './scanned-page.js';
+import { SpoolFile } from './spool-file.js';
+
+/** A part is made when this much was spooled … */
+const partBytes = 12_000_000;
+/** … or this long after its first page; the first of a run sooner, so that a checkpoint is there early. */
+const partMs = 5_000;
+const firstPartMs = 1_000;
+/** Batches that may wait for a conversion or be in one; more would only fill the disk with spool. */
+const pendingBatches = 3;
+
+export function partName(number: number): string {
+  return `${String(number).padStart(5, '0')}.parquet`;
+}
+
+export function keysName(number: number): string {
+  return `${String(number).padStart(5, '0')}.keys`;
+}
+
+export function rejectsName(number: number): string {
+  return `${String(number).padStart(5, '0')}.rejects.jsonl`;
+}
+
+/** What was sealed: pages, and how far they bring each partition. */
+interface Batch {
+  readonly spool: SpoolFile;
+  segments: [partition: string, attempt: number, rows: number][];
+  cursors: Record<string, PartitionCursor>;
+  rejects: Reject[];
+  maxRecordBytes: number;
+  pages: number;
+}
+
+export interface PartWriterOptions {
+  /** `parts/` of the stream's run folder. */
+  readonly folder: string;
+  readonly spoolFolder: string;
+  readonly key: readonly string[];
+  readonly compression: ParquetCompression;
+  readonly columns: ColumnSet;
+  readonly converter: Converter;
+  readonly journal: Journal;
+  /** Parts that are there already. */
+  readonly parts: number;
+  /** What the stream has done so far; read when a batch is sealed. */
+  readonly counters: () => Counters;
+  /** A checkpoint was made durable. */
+  readonly onCheckpoint?: () => void;
+}
+
+function columnsNow(columns: ColumnSet) {
+  return {
+    version: columns.version,
+    stored: columns.store(),
+    types: columns.list.map(({ name, type }) => ({ name, type })),
+  };
+}
+
+/**
+ * Takes pages in, one at a time and in order, and makes parts of them. A checkpoint line is written only when its part is
+ * safe, and only after the lines of all parts before it, so that the journal never names a page token beyond the data.
+ */
+export class PartWriter {
+  readonly #options: PartWriterOptions;
+  readonly #spare: SpoolFile[] = [];
+  #spools = 0;
+  #batch: Batch | undefined;
+  #seen: ReturnType<typeof columnsNow>;
+  #number: number;
+  #turn: Promise<unknown> = Promise.resolve();
+  #journaled: Promise<unknown> = Promise.resolve();
+  readonly #pending = new Set<Promise<unknown>>();
+  #timer: NodeJS.Timeout | undefined;
+  #failure: unknown;
+
+  constructor(options: PartWriterOptions) {
+    this.#options = options;
+    this.#number = options.parts;
+    this.#seen = columnsNow(options.columns);
+  }
+
+  /** The first error met while parts were made in the background. */
+  get failure(): unknown {
+    return this.#failure;
+  }
+
+  /**
+   * Takes in one page: `scan` is called when it is this page's turn, so that columns grow in the order of the records.
+   * Waits while conversion lags behind.
+   */
+  add(scan: () => ScannedPage, partition: string, cursor: PartitionCursor): Promise<ScannedPage> {
+    // A page that cannot be scanned is the caller's to fetch again; it must not stop the writer.
+    const scanned: { error?: unknown } = {};
+    return this.#inTurn(async () => {
+      let page: ScannedPage;
+      try {
+        page = scan();
+      } catch (error) {
+        scanned.error = error;
+        return undefined;
+      }
+      if (this.#batch !== undefined && this.#becameText()) await this.#seal();
+      const batch = this.#current();
+      await batch.spool.append(page);
+      this.#rememberColumns();
+      this.#count(batch, page, partition, cursor);
+      if (batch.spool.bytes >= partBytes) await this.#seal();
+      return page;
+    }).then((page) => {
+      if (page === undefined) throw scanned.error;
+      return page;
+    });
+  }
+
+  /** Writes a line of its own, after all that was added before it. */
+  note(entry: Parameters<Journal['append']>[0]): Promise<void> {
+    return this.#inTurn(async () => {
+      await this.#seal();
+      await this.#drain();
+      await this.#options.journal.append(entry);
+    });
+  }
+
+  /** On return everything added is in parts and in the journal. */
+  async flush(): Promise<void> {
+    await this.#inTurn(async () => {
+      await this.#seal();
+      await this.#drain();
+    });
+  }
+
+  /** Lets go of what was not flushed. */
+  async close(): Promise<void> {
+    clearTimeout(this.#timer);
+    await this.#turn.catch(() => undefined);
+    await Promise.allSettled(this.#pending);
+    const open = this.#batch === undefined ? this.#spare : [...this.#spare, this.#batch.spool];
+    for (const spool of open) await spool.close();
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#turn.then(() => {
+      if (this.#failure !== undefined) throw this.#failure;
+      return work();
+    });
+    this.#turn = result.catch((error) => {
+      this.#failure ??= error;
+    });
+    return result;
+  }
+
+  #current(): Batch {
+    if (this.#batch !== undefined) return this.#batch;
+    const spool = this.#spare.pop() ?? new SpoolFile(join(this.#options.spoolFolder, `${this.#spools++}.json`));
+    spool.reset();
+    this.#batch = { spool, segments: [], cursors: {}, rejects: [], maxRecordBytes: 0, pages: 0 };
+    const wait = this.#number === 0 ? firstPartMs : partMs;
+    this.#timer = setTimeout(() => {
+      this.#inTurn(() => this.#seal()).catch(() => undefined);
+    }, wait);
+    return this.#batch;
+  }
+
+  /** Records spooled before a column became JSON stand there as what they were: they cannot share its next part. */
+  #becameText(): boolean {
+    const { columns } = this.#options;
+    if (columns.version === this.#seen.version) return false;
+    const now = new Map(columns.list.map(({ name, type }) => [name, type]));
+    return this.#seen.types.some(({ name, type }) => type !== 'JSON' && now.get(name) === 'JSON');
+  }
+
+  #rememberColumns(): void {
+    const { columns } = this.#options;
+    if (columns.version !== this.#seen.version) this.#seen = columnsNow(columns);
+  }
+
+  #count(batch: Batch, page: ScannedPage, partition: string, cursor: PartitionCursor): void {
+    batch.pages += 1;
+    batch.cursors[partition] = cursor;
+    batch.maxRecordBytes = Math.max(batch.maxRecordBytes, page.maxRecordBytes);
+    batch.rejects.push(...page.rejects);
+    if (page.records === 0) return;
+    const last = batch.segments.at(-1);
+    if (last !== undefined && last[0] === partition && last[1] === cursor.attempt) last[2] += page.records;
+    else batch.segments.push([partition, cursor.attempt, page.records]);
+  }
+
+  async #seal(): Promise<void> {
+    const batch = this.#batch;
+    if (batch === undefined) return;
+    clearTimeout(this.#timer);
+    this.#batch = undefined;
+    if (batch.spool.records > 0) await batch.spool.finish();
+    const { stored } = this.#seen;
+    const counters = { ...this.#options.counters() };
+    const number = batch.spool.records > 0 || batch.rejects.length > 0 ? ++this.#number : undefined;
+    const part = number === undefined ? Promise.resolve(null) : this.#makePart(batch, number, stored);
+    const before = this.#journaled;
+    const journaled = Promise.all([part, before]).then(async ([made]) => {
+      this.#spare.push(batch.spool);
+      await this.#options.journal.append({ type: 'checkpoint', part: made, cursors: batch.cursors, counters });
+      this.#options.onCheckpoint?.();
+    });
+    this.#journaled = journaled;
+    this.#track(journaled);
+    while (this.#pending.size >= pendingBatches) await Promise.race(this.#pending);
+  }
+
+  async #makePart(batch: Batch, number: number, stored: readonly StoredColumn[]): Promise<Part> {
+    const { folder, converter, key, compression } = this.#options;
+    if (batch.rejects.length > 0) {
+      const lines = batch.rejects.map(({ raw, ...reject }) => JSON.stringify({ ...reject, raw: raw.toString('utf8') }));
+      await writeFileAtomically(join(folder, rejectsName(number)), `${lines.join('\n')}\n`);
+    }
+    const common = { number, segments: batch.segments, rejects: batch.rejects.length };
+    if (batch.spool.records === 0) return { ...common, rows: 0, bytes: 0, sha256: '', columns: [...stored] };
+    const made = await converter.convert({
+      spool: batch.spool.path,
+      maxRecordBytes: batch.maxRecordBytes,
+      columns: stored,
+      key,
+      number,
+      part: join(folder, partName(number)),
+      keys: join(folder, keysName(number)),
+      compression,
+    });
+    if (made.rows !== batch.spool.records) {
+      throw new CdsyncError(`a part holds ${made.rows} rows, but ${batch.spool.records} records were read into it`, {
+        code: 'conversion_failed',
+        hint: 'run again; if it stays, report it with the version of cdsync',
+      });
+    }
+    return { ...common, rows: made.rows, bytes: made.bytes, sha256: made.sha256, columns: [...made.columns] };
+  }
+
+  #track(work: Promise<unknown>): void {
+    const settled = work
+      .catch((error) => {
+        this.#failure ??= error;
+      })
+      .finally(() => this.#pending.delete(settled));
+    this.#pending.add(settled);
+  }
+
+  async #drain(): Promise<void> {
+    await Promise.all(this.#pending);
+    if (this.#failure !== undefined) throw this.#failure;
+  }
+}

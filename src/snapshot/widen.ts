@@ -1,0 +1,62 @@
+import { emptyShape, Kind, quoteIdentifier, type Shape } from '../core/column-shape.js';
+import { type Column, ColumnSet, type StoredColumn } from '../core/columns.js';
+import { sqlText } from '../store/duckdb.js';
+
+/** SQL for the canonical JSON text of a typed value that is not NULL: members that are NULL left out, names sorted. */
+function canonicalText(value: string, shape: Shape, depth: number): string {
+  if (shape.kinds === Kind.list) {
+    const element = `e${depth}`;
+    const text = canonicalText(element, shape.element ?? emptyShape(), depth + 1);
+    const texts = `list_transform(${value}, lambda ${element}: CASE WHEN ${element} IS NULL THEN 'null' ELSE ${text} END)`;
+    return `'[' || coalesce(array_to_string(${texts}, ','), '') || ']'`;
+  }
+  if (shape.kinds === Kind.struct) {
+    const members = [...(shape.fields ?? [])]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([name, field]) => {
+        const member = `${value}.${quoteIdentifier(name)}`;
+        const label = sqlText(`${JSON.stringify(name)}:`);
+        return `CASE WHEN ${member} IS NULL THEN NULL ELSE ${label} || ${canonicalText(member, field, depth)} END`;
+      });
+    return `'{' || concat_ws(',', ${members.join(', ')}) || '}'`;
+  }
+  return `to_json(${value})::VARCHAR`;
+}
+
+function widened(from: Column, to: Column, type: string): string {
+  const value = quoteIdentifier(from.name);
+  // Nothing but NULL stands in it, whatever type it was given meanwhile.
+  if (from.shape.kinds === 0 && from.declared === undefined) return `NULL::${type}`;
+  if (to.type === 'JSON' && from.type !== 'JSON') {
+    return `CASE WHEN ${value} IS NULL THEN NULL ELSE ${canonicalText(value, from.shape, 0)} END::JSON`;
+  }
+  if (from.type.startsWith('TIMESTAMP') && type === 'VARCHAR') return `strftime(${value}, '%Y-%m-%dT%H:%M:%S.%gZ')`;
+  return `${value}::${type}`;
+}
+
+/**
+ * SQL that selects the columns of `to` from rows that have those of `from`, without losing a value: as tables have them, or
+ * as Parquet files do. What `from` lacks is NULL.
+ */
+export function widen(from: readonly StoredColumn[], to: readonly StoredColumn[], form: 'table' | 'file'): string {
+  const source = ColumnSet.restore(from);
+  return ColumnSet.restore(to)
+    .list.map((column) => {
+      const type = form === 'table' ? column.type : column.fileType;
+      const found = source.get(column.place, column.field);
+      const value = found === undefined ? `NULL::${type}` : widened(found, column, type);
+      return `${value} AS ${quoteIdentifier(column.name)}`;
+    })
+    .join(', ');
+}
+
+/** Whether rows with the columns of `from` can stand beside rows with those of `to` as they are. */
+export function sameColumns(from: readonly StoredColumn[], to: readonly StoredColumn[], form: 'table' | 'file'): boolean {
+  if (from.length !== to.length) return false;
+  const target = ColumnSet.restore(to).list;
+  return ColumnSet.restore(from).list.every((column, index) => {
+    const other = target[index] as Column;
+    const same = form === 'table' ? column.type === other.type : column.fileType === other.fileType;
+    return same && column.name === other.name && column.place === other.place && column.field === other.field;
+  });
+}

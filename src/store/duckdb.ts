@@ -1,0 +1,109 @@
+import { type DuckDBConnection, DuckDBInstance, type DuckDBValue } from '@duckdb/node-api';
+
+export type Row = Record<string, DuckDBValue>;
+
+/** A text as a SQL literal. */
+export function sqlText(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
+}
+
+/** A list of texts as a SQL list literal. */
+export function sqlTexts(texts: Iterable<string>): string {
+  return `[${[...texts].map(sqlText).join(', ')}]`;
+}
+
+/** One connection of a {@link Database}: statements on it run one after the other. */
+export class Session {
+  readonly #connection: DuckDBConnection;
+
+  constructor(connection: DuckDBConnection) {
+    this.#connection = connection;
+  }
+
+  async run(sql: string): Promise<void> {
+    await this.#connection.run(sql);
+  }
+
+  async rows(sql: string): Promise<Row[]> {
+    const reader = await this.#connection.runAndReadAll(sql);
+    return reader.getRowObjects() as Row[];
+  }
+
+  /** Row after row without holding the whole result. */
+  async *stream(sql: string): AsyncGenerator<Row> {
+    const result = await this.#connection.stream(sql);
+    for await (const rows of result.yieldRowObjects()) yield* rows as Row[];
+  }
+
+  /** The one value of a query that gives one row of one number; 0 where it gives none. */
+  async number(sql: string): Promise<number> {
+    const [row] = await this.rows(sql);
+    return row === undefined ? 0 : Number(Object.values(row)[0] ?? 0);
+  }
+
+  /** All statements of `work` or none; the error that stopped it is thrown on. */
+  async transaction<T>(work: () => Promise<T>): Promise<T> {
+    await this.run('BEGIN TRANSACTION');
+    try {
+      const result = await work();
+      await this.run('COMMIT');
+      return result;
+    } catch (error) {
+      // A transaction that failed in COMMIT is gone already; what matters is the first error.
+      await this.run('ROLLBACK').catch(() => undefined);
+      throw error;
+    }
+  }
+
+  /** Stops the statement under way, which then rejects. */
+  interrupt(): void {
+    this.#connection.interrupt();
+  }
+
+  close(): void {
+    this.#connection.closeSync();
+  }
+}
+
+export interface DatabaseOptions {
+  /** DuckDB's own memory; what Node holds comes on top. */
+  readonly memoryMb: number;
+  readonly threads: number;
+}
+
+/** The process's one DuckDB instance, in memory; files are attached to it. */
+export class Database {
+  readonly #instance: DuckDBInstance;
+
+  private constructor(instance: DuckDBInstance) {
+    this.#instance = instance;
+  }
+
+  static async open({ memoryMb, threads }: DatabaseOptions): Promise<Database> {
+    const instance = await DuckDBInstance.create(':memory:', {
+      memory_limit: `${memoryMb}MB`,
+      threads: String(threads),
+      // Nothing is ever fetched from the network behind the user's back.
+      autoinstall_known_extensions: 'false',
+      autoload_known_extensions: 'false',
+    });
+    return new Database(instance);
+  }
+
+  async connect(): Promise<Session> {
+    const session = new Session(await this.#instance.connect());
+    await session.run("SET TimeZone = 'UTC'");
+    return session;
+  }
+
+  /** Where what does not fit in memory goes; the folder must exist. */
+  async spillTo(folder: string): Promise<void> {
+    const session = await this.connect();
+    await session.run(`SET temp_directory = ${sqlText(folder)}`);
+    session.close();
+  }
+
+  close(): void {
+    this.#instance.closeSync();
+  }
+}

@@ -1,0 +1,102 @@
+import { readFile, rm } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { z } from 'zod';
+import { CdsyncError } from '../core/errors.js';
+import { type Database, sqlText } from './duckdb.js';
+import { writeFileAtomically } from './durable.js';
+import type { JobLayout } from './layout.js';
+
+const ownerSchema = z.object({
+  host: z.string(),
+  boot_id: z.string(),
+  pid: z.number(),
+  started_at: z.string(),
+  run_id: z.string().optional(),
+});
+
+export type LockOwner = z.infer<typeof ownerSchema>;
+
+/** Who says to hold the job's lock; only a lock that is really held makes it true. */
+export async function lockOwner(layout: JobLayout): Promise<LockOwner | undefined> {
+  try {
+    return ownerSchema.parse(JSON.parse(await readFile(layout.lockOwner, 'utf8')));
+  } catch {
+    return undefined;
+  }
+}
+
+async function bootId(): Promise<string> {
+  return (await readFile('/proc/sys/kernel/random/boot_id', 'utf8').catch(() => '')).trim();
+}
+
+/** Whether the process that the owner file names still lives on this machine. */
+export async function ownerLives(owner: LockOwner): Promise<boolean> {
+  if (owner.host !== hostname() || owner.boot_id !== (await bootId())) return false;
+  try {
+    process.kill(owner.pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+/**
+ * The right to work on a job. It is the lock that DuckDB takes on a small database file, which the operating system
+ * gives back when the process ends, however it ends; nothing else may open that file in this process, for closing it
+ * anywhere would drop the lock.
+ */
+export class JobLock {
+  readonly #database: Database;
+  readonly #layout: JobLayout;
+  readonly #name: string;
+
+  private constructor(database: Database, layout: JobLayout, name: string) {
+    this.#database = database;
+    this.#layout = layout;
+    this.#name = name;
+  }
+
+  /** @throws {CdsyncError} `locked` where another process holds it. */
+  static async acquire(database: Database, layout: JobLayout, startedAt: string): Promise<JobLock> {
+    const name = `lock_${layout.job}`;
+    const session = await database.connect();
+    try {
+      await session.run(`ATTACH ${sqlText(layout.lock)} AS ${name}`);
+    } catch (error) {
+      if (!/lock/i.test(String(error))) throw error;
+      throw await lockedError(layout, error);
+    } finally {
+      session.close();
+    }
+    const lock = new JobLock(database, layout, name);
+    await lock.describe({ started_at: startedAt });
+    return lock;
+  }
+
+  /** Says which run holds the lock, for whoever meets it. */
+  async describe(run: { started_at: string; run_id?: string }): Promise<void> {
+    const owner: LockOwner = { host: hostname(), boot_id: await bootId(), pid: process.pid, ...run };
+    await writeFileAtomically(this.#layout.lockOwner, `${JSON.stringify(owner)}\n`);
+  }
+
+  async release(): Promise<void> {
+    await rm(this.#layout.lockOwner, { force: true });
+    const session = await this.#database.connect();
+    await session.run(`DETACH ${this.#name}`);
+    session.close();
+  }
+}
+
+async function lockedError(layout: JobLayout, cause: unknown): Promise<CdsyncError> {
+  const owner = await lockOwner(layout);
+  const who =
+    owner === undefined
+      ? 'another process'
+      : `run ${owner.run_id ?? '(starting)'}, process ${owner.pid} on ${owner.host}, since ${owner.started_at}`;
+  return new CdsyncError(`job "${layout.job}" is being run by ${who}`, {
+    code: 'locked',
+    kind: 'locked',
+    hint: 'wait until it ends, or stop it; its lock goes with its process',
+    cause,
+  });
+}

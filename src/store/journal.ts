@@ -1,0 +1,218 @@
+import { type FileHandle, open, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import type { StoredShape } from '../core/column-shape.js';
+import type { StoredColumn } from '../core/columns.js';
+import { CdsyncError } from '../core/errors.js';
+import { syncFolder } from './durable.js';
+
+const shapeSchema: z.ZodType<StoredShape> = z.lazy(() =>
+  z.object({ k: z.number(), e: shapeSchema.optional(), f: z.array(z.tuple([z.string(), shapeSchema])).optional() }),
+) as z.ZodType<StoredShape>;
+
+export const columnsSchema = z.array(
+  z.object({
+    place: z.enum(['envelope', 'attribute']),
+    field: z.string(),
+    name: z.string(),
+    shape: shapeSchema,
+    declared: z.string().optional(),
+  }),
+) as unknown as z.ZodType<StoredColumn[]>;
+
+const cursorSchema = z.object({
+  /** Asks for the next page; null before the first page and after the last. */
+  token: z.string().nullable(),
+  /** When the service gave the token: ISO 8601, our clock. */
+  issued_at: z.string().nullable(),
+  /** Pages read by this attempt. */
+  pages: z.number(),
+  /** Counts from 1; a partition whose token died starts again as its next attempt. */
+  attempt: z.number(),
+  /** The last page said that it was the last. */
+  done: z.boolean(),
+});
+
+/** How far one partition has been read, durably. */
+export type PartitionCursor = z.infer<typeof cursorSchema>;
+
+const countersSchema = z.object({
+  requests: z.number(),
+  retries: z.number(),
+  throttled: z.number(),
+  bytes: z.number(),
+  pages: z.number(),
+  read: z.number(),
+  kept: z.number(),
+  rejected: z.number(),
+  replaced: z.number(),
+  milliseconds: z.number(),
+});
+
+/** What a stream's extraction has done so far, earlier processes included. */
+export type Counters = z.infer<typeof countersSchema>;
+
+const partSchema = z.object({
+  number: z.number(),
+  /** A part of no rows has no file: its batch held only rejects. */
+  rows: z.number(),
+  bytes: z.number(),
+  sha256: z.string(),
+  /** The columns of the file; left out where they are those of the part before. */
+  columns: columnsSchema.optional(),
+  /** Whose rows stand in the file, in order: partition, attempt, rows. */
+  segments: z.array(z.tuple([z.string(), z.number(), z.number()])),
+  rejects: z.number(),
+});
+
+/** A Parquet file of records, finished, synced and named before its line is written. */
+export type Part = z.infer<typeof partSchema>;
+
+const startSchema = z.object({
+  type: z.literal('start'),
+  version: z.literal(1),
+  stream: z.string(),
+  /** Of the request and of everything that shapes the parts; a journal of another one is of no use. */
+  fingerprint: z.string(),
+  started_at: z.string(),
+  /** Total before the read, where it was asked for. */
+  total: z.number().nullable(),
+  /** Names of the partitions, in order; one unnamed partition is the whole. */
+  partitions: z.array(z.string()),
+});
+const checkpointSchema = z.object({
+  type: z.literal('checkpoint'),
+  part: partSchema.nullable(),
+  cursors: z.record(z.string(), cursorSchema),
+  counters: countersSchema,
+});
+/** The rows that earlier attempts of the partition have left in parts no longer count. */
+const attemptSchema = z.object({ type: z.literal('attempt'), partition: z.string(), attempt: z.number() });
+/** The reading failed by what it read; it is not to be continued. */
+const failedSchema = z.object({ type: z.literal('failed'), code: z.string() });
+
+const entrySchema = z.discriminatedUnion('type', [startSchema, checkpointSchema, attemptSchema, failedSchema]);
+export type JournalEntry = z.infer<typeof entrySchema>;
+export type JournalStart = z.infer<typeof startSchema>;
+
+/** What a journal says, its entries put together. */
+export interface JournalState {
+  readonly start: JournalStart;
+  readonly parts: (Part & { columns: StoredColumn[] })[];
+  readonly cursors: Map<string, PartitionCursor>;
+  readonly counters: Counters;
+  readonly failed: string | undefined;
+  /** Bytes of whole lines; what follows is a line that a crash tore. */
+  readonly length: number;
+}
+
+export const noCounters: Counters = {
+  requests: 0,
+  retries: 0,
+  throttled: 0,
+  bytes: 0,
+  pages: 0,
+  read: 0,
+  kept: 0,
+  rejected: 0,
+  replaced: 0,
+  milliseconds: 0,
+};
+
+function foreign(path: string, line: number, cause: unknown): CdsyncError {
+  return new CdsyncError(`${path}:${line}: not a line of a cdsync journal`, {
+    code: 'state_unreadable',
+    hint: 'the file was changed or damaged; remove the folder it lies in to start this stream anew',
+    cause,
+  });
+}
+
+function parseEntry(path: string, number: number, line: string): JournalEntry {
+  try {
+    return entrySchema.parse(JSON.parse(line));
+  } catch (error) {
+    throw foreign(path, number, error);
+  }
+}
+
+function replay(path: string, entries: JournalEntry[], length: number): JournalState | undefined {
+  const [start] = entries;
+  if (start === undefined) return undefined;
+  if (start.type !== 'start') throw foreign(path, 1, undefined);
+  const parts: JournalState['parts'] = [];
+  const cursors = new Map<string, PartitionCursor>();
+  let counters = noCounters;
+  let failed: string | undefined;
+  for (const entry of entries) {
+    if (entry.type === 'checkpoint') {
+      counters = entry.counters;
+      for (const [partition, cursor] of Object.entries(entry.cursors)) cursors.set(partition, cursor);
+      if (entry.part !== null) {
+        const columns = entry.part.columns ?? parts.at(-1)?.columns;
+        if (columns === undefined) throw foreign(path, 1, undefined);
+        parts.push({ ...entry.part, columns });
+      }
+    } else if (entry.type === 'attempt') {
+      cursors.set(entry.partition, { token: null, issued_at: null, pages: 0, attempt: entry.attempt, done: false });
+    } else if (entry.type === 'failed') {
+      failed = entry.code;
+    }
+  }
+  return { start, parts, cursors, counters, failed, length };
+}
+
+/**
+ * The checkpoints of one stream in one run: a file of JSON lines, each synced before anything relies on it. A part is
+ * named in it only after the part itself is safe, so whatever the journal names exists.
+ */
+export class Journal {
+  readonly #handle: FileHandle;
+
+  private constructor(handle: FileHandle) {
+    this.#handle = handle;
+  }
+
+  static path(streamFolder: string): string {
+    return join(streamFolder, 'journal.jsonl');
+  }
+
+  /**
+   * What the journal in a folder says; undefined where there is none, or none with a first line. A last line without
+   * its newline was torn by a crash and does not count.
+   * @throws {CdsyncError} `state_unreadable` where a whole line is not a journal's.
+   */
+  static async read(streamFolder: string): Promise<JournalState | undefined> {
+    const path = Journal.path(streamFolder);
+    const bytes = await readFile(path).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return undefined;
+      throw error;
+    });
+    if (bytes === undefined) return undefined;
+    const length = bytes.lastIndexOf(0x0a) + 1;
+    const lines = bytes.subarray(0, length).toString('utf8').split('\n').slice(0, -1);
+    return replay(
+      path,
+      lines.map((line, index) => parseEntry(path, index + 1, line)),
+      length,
+    );
+  }
+
+  /** Opens the journal for appending, cut to its `length` whole bytes first. */
+  static async open(streamFolder: string, length: number): Promise<Journal> {
+    const handle = await open(Journal.path(streamFolder), 'a', 0o600);
+    await handle.truncate(length);
+    await handle.sync();
+    await syncFolder(streamFolder);
+    return new Journal(handle);
+  }
+
+  /** Appends one entry; on return it is durable. Entries must be appended one at a time. */
+  async append(entry: JournalEntry): Promise<void> {
+    await this.#handle.appendFile(`${JSON.stringify(entry)}\n`);
+    await this.#handle.datasync();
+  }
+
+  async close(): Promise<void> {
+    await this.#handle.close();
+  }
+}

@@ -1,0 +1,50 @@
+import { stat } from 'node:fs/promises';
+import { type Session, sqlText } from './duckdb.js';
+import { renameDurably, sha256OfFile, syncFile, temporaryName } from './durable.js';
+
+export type ParquetCompression = 'zstd' | 'snappy' | 'gzip' | 'none';
+
+/** A finished Parquet file. */
+export interface ParquetFile {
+  readonly path: string;
+  readonly rows: number;
+  readonly bytes: number;
+  readonly sha256: string;
+}
+
+/** Small enough that a writer holds little, large enough that readers skip by statistics. */
+const rowGroupRows = 20_480;
+
+function options(compression: ParquetCompression): string {
+  const level = compression === 'zstd' ? ', COMPRESSION_LEVEL 1' : '';
+  const codec = compression === 'none' ? 'uncompressed' : compression;
+  return `(FORMAT parquet, COMPRESSION ${codec}${level}, ROW_GROUP_SIZE ${rowGroupRows})`;
+}
+
+/** Writes a query's rows into a Parquet file without making it durable: for files that can be computed again. */
+export async function copyToParquet(
+  session: Session,
+  query: string,
+  path: string,
+  compression: ParquetCompression,
+): Promise<number> {
+  return session.number(`COPY (${query}) TO ${sqlText(path)} ${options(compression)}`);
+}
+
+/**
+ * Writes a query's rows, in their order, into a Parquet file that is whole and durable once it has its name: DuckDB's COPY
+ * itself syncs nothing.
+ */
+export async function writeParquet(
+  session: Session,
+  query: string,
+  path: string,
+  compression: ParquetCompression,
+): Promise<ParquetFile> {
+  const temporary = temporaryName(path);
+  const rows = await copyToParquet(session, query, temporary, compression);
+  await syncFile(temporary);
+  const [{ size: bytes }, sha256] = await Promise.all([stat(temporary), sha256OfFile(temporary)]);
+  await renameDurably(temporary, path);
+  return { path, rows, bytes, sha256 };
+}

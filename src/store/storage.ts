@@ -1,0 +1,115 @@
+import { constants } from 'node:fs';
+import { access, chmod, mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { asCdsyncError, CdsyncError } from '../core/errors.js';
+import { runIdPattern } from '../core/run.js';
+import { temporaryPattern, writeFileAtomically } from './durable.js';
+import type { JobLayout } from './layout.js';
+
+/** Of everything under `<storage>/<job>/`; moves when an older cdsync could not read it any more. */
+export const storageFormat = 1;
+
+const formatSchema = z.object({ format: z.number().int() });
+
+async function readFormat(layout: JobLayout): Promise<number | undefined> {
+  let text: string;
+  try {
+    text = await readFile(layout.format, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+  try {
+    return formatSchema.parse(JSON.parse(text)).format;
+  } catch (error) {
+    throw new CdsyncError(`${layout.format} is not a state file of cdsync`, {
+      code: 'state_unreadable',
+      hint: 'restore it from a backup, or point `storage` at another folder',
+      cause: error,
+    });
+  }
+}
+
+/**
+ * Checks that the folder is one that this cdsync can work with.
+ * @returns false where nothing is there yet
+ * @throws {CdsyncError} `storage_newer`, `state_unreadable`, `storage_permission`
+ */
+export async function checkStorage(layout: JobLayout): Promise<boolean> {
+  try {
+    const format = await readFormat(layout);
+    if (format === undefined) {
+      await refuseStoreWithoutFormat(layout);
+      return false;
+    }
+    if (format > storageFormat) {
+      throw new CdsyncError(
+        `${layout.folder} was written by a newer cdsync (format ${format}, this one reads ${storageFormat})`,
+        {
+          code: 'storage_newer',
+          hint: 'update cdsync, or point `storage` at another folder',
+        },
+      );
+    }
+    return true;
+  } catch (error) {
+    throw asCdsyncError(error);
+  }
+}
+
+async function refuseStoreWithoutFormat(layout: JobLayout): Promise<void> {
+  const found = await access(layout.store).then(
+    () => true,
+    () => false,
+  );
+  if (!found) return;
+  throw new CdsyncError(`${layout.private} holds a store, but ${layout.format} is missing`, {
+    code: 'state_unreadable',
+    hint: 'the folder was copied in part; restore it whole, or point `storage` at another folder',
+  });
+}
+
+/** Folders above published files must be passable for whoever may read the files. */
+function folderMode(fileMode: number): number {
+  return 0o700 | ((fileMode & 0o044) >> 2) | (fileMode & 0o044);
+}
+
+/** Makes what is missing of a job's folders, and checks that they can be written to. */
+export async function prepareStorage(layout: JobLayout, publishMode: number): Promise<void> {
+  try {
+    const existed = await checkStorage(layout);
+    const open = folderMode(publishMode);
+    for (const folder of [layout.folder, layout.publishedFolder, layout.parquet]) {
+      await mkdir(folder, { recursive: true, mode: open });
+      await access(folder, constants.W_OK | constants.X_OK);
+    }
+    for (const folder of [layout.reports, layout.private, layout.locks, layout.runs]) {
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+      await access(folder, constants.W_OK | constants.X_OK);
+    }
+    if ((await stat(layout.folder)).uid === process.getuid?.()) await chmod(layout.folder, open);
+    if (!existed) await writeFileAtomically(layout.format, `${JSON.stringify({ format: storageFormat })}\n`);
+    await sweep([layout.folder, layout.publishedFolder, layout.reports, layout.private, layout.locks]);
+  } catch (error) {
+    throw asCdsyncError(error);
+  }
+}
+
+/** Removes what writers that crashed have left under their temporary names. */
+async function sweep(folders: readonly string[]): Promise<void> {
+  for (const folder of folders) {
+    for (const name of await readdir(folder)) {
+      if (temporaryPattern.test(name)) await rm(join(folder, name), { force: true });
+    }
+  }
+}
+
+/** Ids of the runs that have left a private folder, oldest first. */
+export async function runFolders(layout: JobLayout): Promise<string[]> {
+  const names = await readdir(layout.runs).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return [];
+    throw error;
+  });
+  return names.filter((name) => runIdPattern.test(name)).sort();
+}
