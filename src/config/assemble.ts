@@ -1,0 +1,48 @@
+import { resolve } from 'node:path';
+import type { z } from 'zod';
+import type { AuthOptions, ServiceOptions } from '../core/service-options.js';
+import type { JobConfig, StreamConfig } from './config.js';
+import type { jobSchema } from './job-options.js';
+import type { serviceSchema } from './service-options.js';
+
+type AuthPart = z.output<typeof serviceSchema>['auth'];
+
+function authOptions({ clientId, clientSecret, token, tokenFile }: AuthPart, folder: string): AuthOptions {
+  if (token !== undefined) return { type: 'token', token };
+  if (tokenFile !== undefined) return { type: 'token_file', path: resolve(folder, tokenFile) };
+  if (clientId !== undefined && clientSecret !== undefined) {
+    return { type: 'client_credentials', clientId, clientSecret };
+  }
+  throw new TypeError('auth holds none of its forms');
+}
+
+/** The service's options; relative paths are taken from `folder`. */
+export function serviceOptions(part: z.output<typeof serviceSchema>, folder: string): ServiceOptions {
+  return { ...part, auth: authOptions(part.auth, folder) };
+}
+
+type JobPart = z.output<typeof jobSchema>;
+
+/** A job with its streams; what the job says of guards holds for each stream that says nothing. */
+export function jobConfig(name: string, part: JobPart): JobConfig {
+  const { streams = [], guards, resumeWithin, parquet, publish } = part;
+  const configured = streams.map(({ guards: own, ...stream }): StreamConfig => {
+    const minRows = own?.minRows ?? guards?.minRows;
+    return minRows === undefined ? stream : { ...stream, minRows };
+  });
+  return { name, streams: configured, resumeWithinMs: resumeWithin, parquet, publish };
+}
+
+/** A map as the reader makes it; no list, no deferred value. */
+export function isPlainMap(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
+}
+
+/** Two plain values as one: maps key by key, anything else from `over` where it has it. */
+export function deepMerge(under: unknown, over: unknown): unknown {
+  if (over === undefined) return under;
+  if (!isPlainMap(under) || !isPlainMap(over)) return over;
+  const merged: Record<string, unknown> = { ...under };
+  for (const [key, value] of Object.entries(over)) merged[key] = deepMerge(under[key], value);
+  return merged;
+}

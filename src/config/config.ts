@@ -1,0 +1,64 @@
+import type { z } from 'zod';
+import type { ServiceOptions } from '../core/service-options.js';
+import type { fileSchema, jobSchema } from './job-options.js';
+import type { streamSchema } from './stream-options.js';
+
+type FileOptions = z.output<typeof fileSchema>;
+type JobOptions = z.output<typeof jobSchema>;
+type StreamOptions = z.output<typeof streamSchema>;
+type StreamOf<S extends StreamOptions['source']> = Omit<Extract<StreamOptions, { source: S }>, 'guards'> & StreamGuards;
+
+interface StreamGuards {
+  /** 0: the stream may come back empty after a run in which it was not. */
+  readonly minRows?: 0;
+}
+
+/** All profiles of an index, or those that a filter matches. */
+export type IndexProfilesStream = StreamOf<'index_profiles'>;
+/** The indexes of the tenant. */
+export type IndexesStream = StreamOf<'indexes'>;
+/** One stream; `source` tells them apart. Keys are the YAML's in camelCase. */
+export type StreamConfig = IndexProfilesStream | IndexesStream;
+
+export type ParquetOptions = JobOptions['parquet'];
+export type Compression = ParquetOptions['compression'];
+/** `mode` as a number: 0o600. */
+export type PublishOptions = JobOptions['publish'];
+export type ResourceOptions = FileOptions['resources'];
+
+/** One job, with what it inherits from `defaults:` and with every default filled in. */
+export interface JobConfig {
+  readonly name: string;
+  readonly streams: readonly StreamConfig[];
+  /** A run that was cut short is continued if it began at most so long ago. */
+  readonly resumeWithinMs: number;
+  readonly parquet: ParquetOptions;
+  readonly publish: PublishOptions;
+}
+
+/** What is known of a job without any variable. */
+export interface JobOutline {
+  readonly name: string;
+  readonly streams: readonly { readonly name: string; readonly source: string }[];
+}
+
+/** A configuration for commands that do not talk to the service. */
+export interface LocalConfig {
+  /** Absolute path of the file. */
+  readonly file: string;
+  readonly version: 1;
+  /** Absolute path of the folder that holds everything kept and published. */
+  readonly storage: string;
+  readonly resources: ResourceOptions;
+  /** The jobs that were asked for. */
+  readonly jobs: readonly JobConfig[];
+  /** Every job of the file, asked for or not. */
+  readonly outline: readonly JobOutline[];
+  /** What is allowed and yet looks wrong, one line each. */
+  readonly warnings: readonly string[];
+}
+
+/** The whole configuration. */
+export interface Config extends LocalConfig {
+  readonly service: ServiceOptions;
+}

@@ -1,0 +1,64 @@
+import { type ConfigProblem, pathText } from './problem.js';
+import type { ScalarFault } from './scalar.js';
+import type { Position } from './yaml-document.js';
+
+export type Path = readonly (string | number)[];
+
+/** A part of the configuration: where it belongs, and where it stands in the text. */
+export interface Site {
+  readonly path: Path;
+  readonly offset: number;
+}
+
+/** Collects what is wrong with one file, or looks so. */
+export class Findings {
+  readonly problems: ConfigProblem[] = [];
+  readonly warnings: string[] = [];
+  readonly #file: string;
+  readonly #position: (offset: number) => Position;
+  readonly #offsets = new Map<string, number>();
+
+  /** `file` as messages show it. */
+  constructor(file: string, position: (offset: number) => Position) {
+    this.#file = file;
+    this.#position = position;
+  }
+
+  /** Notes where a part stands, for problems that are found later. */
+  visit({ path, offset }: Site): void {
+    this.#offsets.set(pathText(path), offset);
+  }
+
+  problem({ path, offset }: Site, fault: ScalarFault): ConfigProblem {
+    return { file: this.#file, ...this.#position(offset), path: pathText(path), ...fault };
+  }
+
+  refuse(site: Site, fault: ScalarFault): undefined {
+    this.problems.push(this.problem(site, fault));
+    return undefined;
+  }
+
+  /** Refuses a part by its path alone; where it is not in the file, the nearest part above it is shown. */
+  refuseAt(path: Path, fault: ScalarFault): void {
+    this.refuse({ path, offset: this.#offset(path) }, fault);
+  }
+
+  /** Whether anything at or below a path has been refused. */
+  hasProblemBelow(path: Path): boolean {
+    const prefix = pathText(path);
+    return this.problems.some((problem) => problem.path.startsWith(prefix));
+  }
+
+  warn(path: Path, message: string): void {
+    const { line, column } = this.#position(this.#offset(path));
+    this.warnings.push(`${this.#file}:${line}:${column}  ${pathText(path)}: ${message}`);
+  }
+
+  #offset(path: Path): number {
+    for (let length = path.length; length > 0; length -= 1) {
+      const offset = this.#offsets.get(pathText(path.slice(0, length)));
+      if (offset !== undefined) return offset;
+    }
+    return 0;
+  }
+}

@@ -1,0 +1,94 @@
+import { z } from 'zod';
+import { nameRule, nameSchema } from './names.js';
+import { type Finding, map, notYet, option } from './option.js';
+import { choice, duration, flag, text, whole } from './option-types.js';
+import { serviceSchema } from './service-options.js';
+import { guards, streamSchema } from './stream-options.js';
+
+function repeatedNames(value: unknown): Finding[] {
+  if (!Array.isArray(value)) return [];
+  const names = value.map((entry) => (entry as { name?: unknown } | undefined)?.name);
+  return names.flatMap((name, index) => {
+    const first = names.indexOf(name);
+    if (typeof name !== 'string' || first === index) return [];
+    return [{ path: [index, 'name'], message: `streams[${first}] has this name already` }];
+  });
+}
+
+const parquet = map({
+  enabled: flag({ description: 'Writes Parquet files of each snapshot and of its changes.', example: false }).prefault(
+    true,
+  ),
+  compression: choice(['zstd', 'snappy', 'gzip', 'none'], {
+    description: 'How they are compressed. zstd gives the smallest files; every reader knows snappy.',
+    example: 'snappy',
+  }).prefault('zstd'),
+});
+
+const fileMode = z
+  .string()
+  .regex(/^(0o?)?[4-7][0-7]{2}$/)
+  .transform((written) => Number.parseInt(written.replace(/^0o?/, ''), 8));
+
+const publish = map({
+  duckdb: flag({
+    description: 'Writes a DuckDB file of each snapshot, `<storage>/<job>/<job>.duckdb`.',
+    example: false,
+  }).prefault(true),
+  mode: option(fileMode, {
+    description: 'Permissions of what is published, as octal digits; everything else is 0600.',
+    example: '0640',
+    allowed: 'octal permissions that let the owner read, such as "0600" or "0640"',
+  }).prefault('0600'),
+  history: notYet('this version keeps no history in the published file'),
+});
+
+/** One job, and what every job inherits from `defaults:`. */
+export const jobSchema = map({
+  streams: option(z.array(streamSchema).min(1), {
+    description: 'What the job reads. A job has at least one stream, of its own or from `defaults`.',
+    allowed: 'a list of at least one stream',
+    check: repeatedNames,
+  }).optional(),
+  guards: guards(),
+  resume_within: duration({
+    description:
+      'A run that was cut short is continued by the next one if it began within this time; otherwise reading starts anew.',
+    example: '12h',
+  }).prefault('12h'),
+  parquet: option(parquet, { description: 'The Parquet files of the job.' }).prefault({}),
+  publish: option(publish, { description: 'What people may open.' }).prefault({}),
+  keep: notYet('this version keeps the last snapshot and all changes'),
+  before: notYet('this version starts no workflows before a run'),
+  destinations: notYet('this version publishes files and loads no warehouse'),
+});
+
+/** The `resources:` part: what one process may use of the machine. */
+export const resourcesSchema = map({
+  memory_mb: whole(128, 1_048_576, {
+    description: 'Memory that DuckDB may take; beyond it, it works on disk.',
+    unit: 'MB',
+    example: 768,
+  }).prefault(768),
+  threads: whole(1, 256, { description: 'Threads that DuckDB may use.', example: 2 }).prefault(2),
+});
+
+/** The whole file. Every option of it is declared once, here and in the parts that this imports. */
+export const fileSchema = map({
+  version: option(z.literal(1), { description: 'Version of this file format.', example: 1 }).prefault(1),
+  service: option(serviceSchema, { description: 'Where the service is, and how it is to be treated.' }),
+  storage: text({
+    description:
+      'Folder that holds everything cdsync keeps and publishes, one folder for each job. Relative paths are relative to the YAML file.',
+    example: './data',
+  }).prefault('./data'),
+  resources: option(resourcesSchema, { description: 'What one process may use of the machine.' }).prefault({}),
+  defaults: option(jobSchema, {
+    description:
+      'What every job inherits. Maps are merged, key by key; where both have a value or a list, the job wins.',
+  }).prefault({}),
+  jobs: option(z.record(nameSchema(), jobSchema), {
+    description: `Jobs by name: ${nameRule}.`,
+    allowed: nameRule,
+  }).prefault({}),
+});

@@ -1,0 +1,74 @@
+import { isUtf8 } from 'node:buffer';
+import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { CdsyncError } from '../core/errors.js';
+import type { Config, LocalConfig } from './config.js';
+import { type Needs, type ParseOptions, parseConfig } from './parse.js';
+import { ConfigError, shownPath } from './problem.js';
+
+/**
+ * Reads the configuration in a `.yaml`, `.yml` or `.json` file.
+ *
+ * @throws ConfigError (`config_invalid`) with everything that is wrong with it; CdsyncError `config_not_found`,
+ * `config_unreadable` or `job_not_found`.
+ */
+export function loadConfig(
+  path: string,
+  options: ParseOptions & { needs: Needs & { service: false } },
+): Promise<LocalConfig>;
+export function loadConfig(path: string, options: ParseOptions): Promise<Config>;
+export async function loadConfig(path: string, options: ParseOptions): Promise<LocalConfig | Config> {
+  const file = resolve(path);
+  const bytes = await readBytes(file, path);
+  const shown = shownPath(file, options.cwd ?? process.cwd());
+  return parseConfig(decode(bytes, shown), file, options);
+}
+
+async function readBytes(file: string, path: string): Promise<Buffer> {
+  try {
+    return await readFile(file);
+  } catch (error) {
+    throw unreadable(error as NodeJS.ErrnoException, file, path);
+  }
+}
+
+function unreadable(cause: NodeJS.ErrnoException, file: string, path: string): CdsyncError {
+  const details = { code: 'config_unreadable', kind: 'configuration', cause } as const;
+  if (cause.code === 'ENOENT' || cause.code === 'ENOTDIR') {
+    return new CdsyncError(`there is no configuration file ${path} (looked for ${file})`, {
+      ...details,
+      code: 'config_not_found',
+      hint: 'name the file as the first argument, or run in the folder that holds cdsync.yaml',
+    });
+  }
+  if (cause.code === 'EISDIR') {
+    const hint = `name the file in it, for example ${path.replace(/\/+$/, '')}/cdsync.yaml`;
+    return new CdsyncError(`the configuration ${path} is a folder`, { ...details, hint });
+  }
+  const hint = 'check that the file may be read by this user';
+  return new CdsyncError(`the configuration ${path} cannot be read: ${cause.code ?? 'unknown error'}`, {
+    ...details,
+    hint,
+  });
+}
+
+function decode(bytes: Buffer, shown: string): string {
+  if (isUtf8(bytes)) return bytes.toString('utf8');
+  const utf16 = (bytes[0] === 0xff && bytes[1] === 0xfe) || (bytes[0] === 0xfe && bytes[1] === 0xff);
+  const message = utf16 ? 'the file is UTF-16; save it as UTF-8' : 'this is not UTF-8; save the file as UTF-8';
+  throw new ConfigError([
+    { file: shown, ...(utf16 ? { line: 1, column: 1 } : firstBadByte(bytes)), path: '', message },
+  ]);
+}
+
+function firstBadByte(bytes: Buffer): { line: number; column: number } {
+  let line = 1;
+  for (let start = 0; ; line += 1) {
+    const end = bytes.indexOf(0x0a, start);
+    const content = bytes.subarray(start, end < 0 ? undefined : end);
+    if (!isUtf8(content) || end < 0) {
+      return { line, column: Math.max(content.toString('utf8').indexOf('\uFFFD'), 0) + 1 };
+    }
+    start = end + 1;
+  }
+}

@@ -1,0 +1,76 @@
+import { relative } from 'node:path';
+import { CdsyncError } from '../core/errors.js';
+
+/** One thing that is wrong in a configuration file. Holds no secret and no value that came from a variable. */
+export interface ConfigProblem {
+  /** As shown: relative to the working directory where that is shorter. */
+  readonly file: string;
+  /** From 1. */
+  readonly line: number;
+  /** From 1, in UTF-16 units. */
+  readonly column: number;
+  /** For example `jobs.nightly.streams[0].index`; empty for the file as a whole. */
+  readonly path: string;
+  /** What is wrong, in a few words. */
+  readonly message: string;
+  readonly found?: string | undefined;
+  readonly allowed?: string | undefined;
+  /** The known key or value that looks most like what was found. */
+  readonly nearest?: string | undefined;
+}
+
+/** One line: `cdsync.yaml:12:7  jobs.nightly.streams[0].indx: unknown key; did you mean "index"?  allowed: …`. */
+export function formatProblem(problem: ConfigProblem): string {
+  const { file, line, column, path, message, found, allowed, nearest } = problem;
+  let text = `${file}:${line}:${column}  ${path === '' ? '' : `${path}: `}${message}`;
+  if (found !== undefined) text += `, found ${found}`;
+  if (nearest !== undefined) text += `; did you mean "${nearest}"?`;
+  if (allowed !== undefined) text += `${nearest === undefined ? ';' : ' '} allowed: ${allowed}`;
+  return text;
+}
+
+/** All the problems of a configuration at once; the message has one line for each. */
+export class ConfigError extends CdsyncError {
+  readonly problems: readonly ConfigProblem[];
+
+  constructor(problems: readonly ConfigProblem[], details: { code?: string; hint?: string; cause?: unknown } = {}) {
+    const sorted = inOrder(problems);
+    super(sorted.map(formatProblem).join('\n'), {
+      code: details.code ?? 'config_invalid',
+      kind: 'configuration',
+      hint: details.hint ?? 'correct the file; `cdsync schema --docs` prints every option',
+      cause: details.cause,
+    });
+    this.name = 'ConfigError';
+    this.problems = sorted;
+  }
+}
+
+function inOrder(problems: readonly ConfigProblem[]): ConfigProblem[] {
+  // What an alias or `defaults:` brings in is met once for each use.
+  const distinct = new Map(problems.map((problem) => [formatProblem(problem), problem]));
+  return [...distinct.values()].sort((a, b) => a.line - b.line || a.column - b.column);
+}
+
+/** A file's name for messages: relative to `directory` where that is shorter. */
+export function shownPath(file: string, directory: string): string {
+  const near = relative(directory, file);
+  return near !== '' && near.length < file.length ? near : file;
+}
+
+/** A path as text: `jobs.nightly.streams[0]`; keys that are no plain words are quoted. */
+export function pathText(path: readonly (string | number)[]): string {
+  let text = '';
+  for (const step of path) {
+    if (typeof step === 'number') text += `[${step}]`;
+    else if (/^[\w-]{1,64}$/.test(step)) text += text === '' ? step : `.${step}`;
+    else text += `[${quoted(step)}]`;
+  }
+  return text;
+}
+
+/** Text for a message: quoted, on one line, at most 60 characters. */
+export function quoted(text: string): string {
+  const short = text.length > 60 ? `${text.slice(0, 57)}…` : text;
+  return JSON.stringify(short.toWellFormed());
+}

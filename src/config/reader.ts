@@ -1,0 +1,181 @@
+import { isMap, isScalar, isSeq, type Node, type YAMLMap, type YAMLSeq } from 'yaml';
+import { z } from 'zod';
+import { nearest } from '../core/nearest.js';
+import type { Findings, Path, Site } from './findings.js';
+import { allowedWords, type OptionFacts, type Unwrapped, unwrap } from './option.js';
+import type { ConfigProblem } from './problem.js';
+import { readScalar } from './scalar.js';
+import type { Variables } from './variables.js';
+import type { YamlDocument } from './yaml-document.js';
+import { type Entry, kindOf, offsetOf, YamlEntries } from './yaml-entries.js';
+
+/** A value that a variable spoils; a problem only for those who use it. */
+export class Deferred {
+  constructor(readonly problem: ConfigProblem) {}
+}
+
+type Entries = ReadonlyMap<string, Entry>;
+
+function below({ path, offset }: Site, key: string | number): Site {
+  return { path: [...path, key], offset };
+}
+
+function isRefused(schema: z.core.$ZodType): boolean {
+  return unwrap(schema).core instanceof z.ZodNever;
+}
+
+/** Reads a YAML document as a schema wants it, and tells {@link Findings} everything that is wrong with it. */
+export class ConfigReader {
+  readonly #findings: Findings;
+  readonly #env: Variables;
+  readonly #entries: YamlEntries;
+  #path: Path = [];
+
+  constructor(parsed: YamlDocument, findings: Findings, env: Variables) {
+    this.#findings = findings;
+    this.#env = env;
+    this.#entries = new YamlEntries(parsed, (offset, message, key) => {
+      findings.refuse({ path: key === undefined ? this.#path : [...this.#path, key], offset }, { message });
+    });
+  }
+
+  /**
+   * The plain value of a node, with keys as in the YAML and without defaults; undefined where it was refused. Parts that a
+   * variable spoils are {@link Deferred}.
+   */
+  read(schema: z.core.$ZodType, node: Node | null, site: Site): unknown {
+    const option = unwrap(schema);
+    this.#path = site.path;
+    this.#findings.visit(site);
+    const value = this.#part(schema, option, node, site);
+    this.#check(option.facts, value, site);
+    return value;
+  }
+
+  #part(schema: z.core.$ZodType, option: Unwrapped, node: Node | null, site: Site): unknown {
+    const { core, facts } = option;
+    if (core instanceof z.ZodArray) return this.#list(core, option, node, site);
+    if (core instanceof z.ZodObject) return this.#map(node, site, (map) => this.#object(core, facts, map, site));
+    if (core instanceof z.ZodRecord) return this.#map(node, site, (map) => this.#record(core, facts, map, site));
+    if (core instanceof z.ZodDiscriminatedUnion) {
+      return this.#map(node, site, (map) => this.#union(core, facts, map, site));
+    }
+    return this.#scalar(schema, option, node, site);
+  }
+
+  #check(facts: OptionFacts | undefined, value: unknown, site: Site): void {
+    if (value === undefined || value instanceof Deferred) return;
+    for (const { path, message } of facts?.check?.(value) ?? []) {
+      this.#findings.refuseAt([...site.path, ...path], { message });
+    }
+  }
+
+  #map(node: Node | null, site: Site, read: (entries: Entries) => unknown): unknown {
+    if (isMap(node)) return read(this.#entries.of(node as YAMLMap));
+    const message = site.path.length === 0 ? 'the file must hold a map' : 'must be a map';
+    return this.#findings.refuse(site, { message, found: kindOf(node) });
+  }
+
+  #list(core: z.ZodArray, option: Unwrapped, node: Node | null, site: Site): unknown {
+    if (!isSeq(node)) return this.#findings.refuse(site, { message: 'must be a list', found: kindOf(node) });
+    const items = (node as YAMLSeq<Node | null>).items;
+    if (items.length === 0 && !z.safeParse(core, []).success) {
+      return this.#findings.refuse(site, { message: `must be ${allowedWords(option)}`, found: 'an empty list' });
+    }
+    return items.map((item, index) => {
+      const followed = this.#entries.follow(item);
+      if (followed === undefined) return undefined;
+      return this.read(core.element, followed, { path: [...site.path, index], offset: offsetOf(item, site.offset) });
+    });
+  }
+
+  #object(core: z.ZodObject, facts: OptionFacts | undefined, entries: Entries, site: Site): unknown {
+    const value: Record<string, unknown> = {};
+    for (const entry of entries.values()) {
+      const schema = Object.hasOwn(core.shape, entry.key) ? core.shape[entry.key] : undefined;
+      const here = { path: [...site.path, entry.key], offset: entry.offset };
+      if (schema === undefined) this.#unknownKey(core, entry.key, here);
+      else if (isRefused(schema)) this.#findings.refuse(here, { message: String(unwrap(schema).facts?.notYet) });
+      else value[entry.key] = this.read(schema, entry.value, { path: here.path, offset: entry.valueOffset });
+    }
+    for (const [key, schema] of Object.entries(core.shape)) {
+      if (unwrap(schema).required && !entries.has(key)) this.#missing(below(site, key), unwrap(schema));
+    }
+    if (facts?.forms !== undefined) this.#forms(facts.forms, entries, site);
+    return value;
+  }
+
+  #missing(site: Site, option: Unwrapped): void {
+    const structure = option.core instanceof z.ZodObject || option.core instanceof z.ZodDiscriminatedUnion;
+    this.#findings.refuse(site, { message: 'missing', allowed: structure ? 'a map' : allowedWords(option) });
+  }
+
+  #unknownKey(core: z.ZodObject, key: string, site: Site): void {
+    const usable = Object.keys(core.shape).filter((candidate) => !isRefused(core.shape[candidate] as z.ZodType));
+    const [near] = nearest(key, usable, 1);
+    this.#findings.refuse(site, { message: 'unknown key', nearest: near, allowed: usable.join(', ') });
+  }
+
+  #forms(forms: readonly (readonly string[])[], entries: Entries, site: Site): void {
+    const touched = forms.filter((form) => form.some((key) => entries.has(key)));
+    const allowed = `exactly one of: ${forms.map((form) => form.join(' and ')).join(', or ')}`;
+    if (touched.length === 0) this.#findings.refuse(site, { message: 'incomplete', allowed });
+    if (touched.length > 1) this.#findings.refuse(site, { message: 'more than one form is given', allowed });
+    if (touched.length !== 1) return;
+    for (const key of touched[0] ?? []) {
+      if (!entries.has(key)) this.#findings.refuse(below(site, key), { message: 'missing', allowed });
+    }
+  }
+
+  #union(core: z.ZodDiscriminatedUnion, facts: OptionFacts | undefined, entries: Entries, site: Site): unknown {
+    const key = core.def.discriminator;
+    const branches = core.options.map((branch) => ({ branch, about: unwrap(branch) }));
+    const tagOf = (about: Unwrapped) => ((about.core as z.ZodObject).shape[key] as z.ZodLiteral<string>).value;
+    const tags = z.enum(branches.map(({ about }) => tagOf(about)));
+    const option: Unwrapped = { ...unwrap(tags), facts };
+    const entry = entries.get(key);
+    if (entry === undefined) return this.#missing(below(site, key), option);
+    const tag = this.#scalar(tags, option, entry.value, { path: [...site.path, key], offset: entry.valueOffset });
+    if (tag instanceof Deferred) return tag;
+    const chosen = branches.find(({ about }) => tagOf(about) === tag)?.about;
+    if (chosen === undefined) return undefined;
+    const value = this.#object(chosen.core as z.ZodObject, undefined, entries, site);
+    this.#check(chosen.facts, value, site);
+    return value;
+  }
+
+  #record(core: z.ZodRecord, facts: OptionFacts | undefined, entries: Entries, site: Site): unknown {
+    const value: Record<string, unknown> = {};
+    for (const entry of entries.values()) {
+      const path = [...site.path, entry.key];
+      const message = keyFault(core, facts, entry.key);
+      if (message !== undefined) this.#findings.refuse({ path, offset: entry.offset }, { message });
+      else value[entry.key] = this.read(core.valueType, entry.value, { path, offset: entry.valueOffset });
+    }
+    return value;
+  }
+
+  #scalar(schema: z.core.$ZodType, option: Unwrapped, node: Node | null, site: Site): unknown {
+    if (node !== null && !isScalar(node)) {
+      return this.#findings.refuse(site, { message: `must be ${allowedWords(option)}`, found: kindOf(node) });
+    }
+    const { value, fault, variables } = readScalar(schema, option, node, this.#env);
+    if (fault !== undefined) {
+      if (variables.length > 0) return new Deferred(this.#findings.problem(site, fault));
+      return this.#findings.refuse(site, fault);
+    }
+    if (option.facts?.secret && variables.length === 0) {
+      this.#findings.warn(site.path, `a secret stands in the file; write \${NAME} and set the variable instead`);
+    }
+    return value;
+  }
+}
+
+function keyFault(core: z.ZodRecord, facts: OptionFacts | undefined, key: string): string | undefined {
+  if (key.includes(`\${`)) return 'variables are not replaced in keys';
+  if (key === '__proto__') return 'this cannot be a key';
+  const result = z.safeParse(core.keyType, key);
+  if (result.success) return undefined;
+  const [issue] = result.error.issues;
+  return issue?.code === 'custom' ? issue.message : `a key must be ${facts?.allowed ?? 'text that is not empty'}`;
+}

@@ -1,0 +1,126 @@
+import { isScalar, parseDocument, type Scalar } from 'yaml';
+import { z } from 'zod';
+import { nearest } from '../core/nearest.js';
+import { allowedWords, type Unwrapped } from './option.js';
+import { quoted } from './problem.js';
+import { expand, type Variables } from './variables.js';
+import { isNothing, kindOf } from './yaml-entries.js';
+
+/** What is wrong with a scalar. */
+export interface ScalarFault {
+  readonly message: string;
+  readonly found?: string | undefined;
+  readonly allowed?: string | undefined;
+  readonly nearest?: string | undefined;
+}
+
+/** What became of a scalar. `variables` is empty where it named none. */
+export interface ScalarReading {
+  readonly value?: unknown;
+  readonly fault?: ScalarFault;
+  readonly variables: readonly string[];
+}
+
+/** A text read as the scalar that it would be in a YAML file; anything but a scalar stays text. */
+export function readAsScalar(text: string): unknown {
+  const trimmed = text.trim();
+  if (!/^(["'].*["']|[-+.\w]+|~)$/s.test(trimmed)) return text;
+  const document = parseDocument(trimmed, { prettyErrors: false, logLevel: 'silent', schema: 'core' });
+  const { contents, errors } = document;
+  const whole = isScalar(contents) && contents.range?.[1] === trimmed.length;
+  return whole && errors.length === 0 ? contents.value : text;
+}
+
+function isTextual(core: z.core.$ZodType): boolean {
+  return !(
+    core instanceof z.ZodNumber ||
+    core instanceof z.ZodBoolean ||
+    (core instanceof z.ZodLiteral && typeof core.value !== 'string')
+  );
+}
+
+/** Checks a value against an option's whole schema, and says what is wrong in the option's words. */
+export function valueFault(
+  schema: z.core.$ZodType,
+  option: Unwrapped,
+  value: unknown,
+  found: string,
+): ScalarFault | undefined {
+  const result = z.safeParse(schema, value);
+  if (result.success) return undefined;
+  const [issue] = result.error.issues;
+  const later = option.facts?.notYet;
+  const planned = typeof later === 'function' ? later(String(value)) : undefined;
+  if (planned !== undefined) return { message: planned };
+  if (issue?.code === 'custom') return { message: issue.message, found };
+  const { core, facts } = option;
+  const words = core instanceof z.ZodEnum ? (core.options as string[]) : [];
+  const [near] = facts?.secret || typeof value !== 'string' ? [] : nearest(value, words, 1);
+  if (core instanceof z.ZodEnum) return { message: 'unknown value', found, nearest: near, allowed: words.join(', ') };
+  return { message: `must be ${allowedWords(option)}`, found };
+}
+
+/** Reads one scalar as an option wants it: variables replaced, text kept as written, numbers and booleans as YAML has them. */
+export function readScalar(
+  schema: z.core.$ZodType,
+  option: Unwrapped,
+  node: Scalar | null,
+  env: Variables,
+): ScalarReading {
+  if (node === null || isNothing(node)) return { fault: nothing(option, node?.source ?? ''), variables: [] };
+  const source = node.source ?? String(node.value);
+  const { text, used, missing, faults, alone } = expand(source, env);
+  if (faults[0] !== undefined) {
+    const message = `${faults[0]}; write \${NAME} or \${NAME:-default}, and $$ for a dollar`;
+    return { fault: { message }, variables: [] };
+  }
+  if (missing.length > 0) return { fault: { message: unset(missing) }, variables: used };
+  const value = scalarValue(option, node, used.length > 0, text, alone);
+  const found = describe(option, node, used, value);
+  const fault = valueFault(schema, option, value, found);
+  return fault === undefined ? { value, variables: used } : { fault, variables: used };
+}
+
+function scalarValue(
+  { core, facts }: Unwrapped,
+  node: Scalar,
+  replaced: boolean,
+  text: string,
+  alone: boolean,
+): unknown {
+  if (isTextual(core)) {
+    if (!alone || facts?.secret || facts?.verbatim) return text;
+    const again = readAsScalar(text);
+    return typeof again === 'string' ? again : text;
+  }
+  if (alone) return readAsScalar(text);
+  return replaced ? text : node.value;
+}
+
+function unset(names: readonly string[]): string {
+  const distinct = [...new Set(names)];
+  if (distinct.length === 1) return `the variable ${distinct[0]} is not set`;
+  return `the variables ${distinct.join(', ')} are not set`;
+}
+
+function nothing(option: Unwrapped, source: string): ScalarFault {
+  const message = `must be ${allowedWords(option)}`;
+  if (source === '') return { message, found: option.required ? 'nothing' : 'nothing; leave the key out instead' };
+  const advice = isTextual(option.core) ? '; put it in quotes if the text is meant' : '';
+  return { message, found: `${source}${advice}` };
+}
+
+/** Never what a variable holds, and never a secret. */
+function describe({ facts, core }: Unwrapped, node: Scalar, used: readonly string[], value: unknown): string {
+  if (facts?.secret) return value === '' ? 'empty text' : 'text';
+  if (used.length > 0) {
+    const names = [...new Set(used)].map((name) => `\${${name}}`).join(', ');
+    return value === '' || value === null ? `nothing in ${names}` : `what ${names} gives`;
+  }
+  if (typeof value === 'string') {
+    const hint = isTextual(core) ? '' : ', which is text';
+    return `${quoted(value)}${hint}`;
+  }
+  const written = node.source ?? String(value);
+  return typeof value === 'number' || typeof value === 'boolean' ? written : kindOf(node);
+}

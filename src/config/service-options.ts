@@ -1,0 +1,143 @@
+import { z } from 'zod';
+import { map, option } from './option.js';
+import { secret, text, whole } from './option-types.js';
+
+function urlFault(written: string): string | undefined {
+  const url = URL.canParse(written) ? new URL(written) : undefined;
+  if (url === undefined || !['http:', 'https:'].includes(url.protocol)) return 'must be an http:// or https:// URL';
+  if (url.username !== '' || url.password !== '') return 'may not hold a user or a password; use auth';
+  if (url.search !== '' || url.hash !== '') return 'may not hold a query or a fragment';
+  if (/\/(api|prof)\/*$/.test(url.pathname)) return 'is given without the prefixes /api and /prof, which cdsync adds';
+  return undefined;
+}
+
+const baseUrl = z
+  .string()
+  .superRefine((written, context) => {
+    const fault = urlFault(written);
+    if (fault !== undefined) context.addIssue({ code: 'custom', message: fault });
+  })
+  .transform((written) => written.replace(/\/+$/, ''));
+
+const headerName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/);
+const headerWords = 'the name of an HTTP header';
+const version = z.string().regex(/^(\d{4}-\d{2}-\d{2}|unstable)$/);
+const versionWords = 'a date such as 2025-07-31, or unstable';
+
+const auth = map({
+  client_id: text({
+    description: 'Id of the OAuth credentials of an API key; goes with `client_secret`.',
+    example: `\${CDS_CLIENT_ID}`,
+  }).optional(),
+  client_secret: secret({
+    description: 'Secret of the OAuth credentials; exchanged for access tokens, which are renewed in time.',
+    example: `\${CDS_CLIENT_SECRET}`,
+  }).optional(),
+  token: secret({
+    description: 'An access token of an API key, as it was issued. Nothing renews it.',
+    example: `\${CDS_TOKEN}`,
+  }).optional(),
+  token_file: text({
+    description:
+      'A file that holds an access token; read again whenever it has changed. Relative paths are relative to the YAML file.',
+    example: './token',
+  }).optional(),
+});
+
+const apiVersions = map({
+  profile: option(version, {
+    description: 'Version of the Profile API.',
+    example: '2025-07-31',
+    allowed: versionWords,
+  }).prefault('2025-07-31'),
+  management: option(version, {
+    description: 'Version of the Management API.',
+    example: '2024-04-01',
+    allowed: versionWords,
+  }).prefault('2024-04-01'),
+  campaign_drafts: option(version, {
+    description: 'Version that campaign drafts are asked for with; some tenants have them under `unstable`.',
+    example: 'unstable',
+    allowed: versionWords,
+  }).prefault('2024-04-01'),
+});
+
+function rate(group: string, fallback: number, why: string) {
+  const description = `Requests to the ${group} API; ${why}`;
+  return whole(1, 100_000, { description, unit: 'requests a second', example: fallback }).prefault(fallback);
+}
+
+const rateLimits = map({
+  profile: rate('Profile', 2000, 'the limit is shared by the tenant and its sandboxes, so leave room for others.'),
+  management: rate('Management', 10, 'kept by tenant, sandboxes included.'),
+  realtime: rate('Real-time', 200, 'its limit is not published, so this is a cautious guess.'),
+});
+
+const longest = 3_600_000;
+
+function timeout(what: string, fallback: number) {
+  return whole(1, longest, { description: what, unit: 'ms', example: fallback }).prefault(fallback);
+}
+
+const timeouts = map({
+  connect: timeout('To open a connection.', 10_000),
+  first_byte: timeout('From the request to the first byte of the answer.', 60_000),
+  body: timeout('Between two parts of an answer.', 120_000),
+});
+
+const retry = map({
+  max_attempts: whole(1, 100, {
+    description: 'How often one request is sent before it counts as failed, the first time included.',
+    example: 8,
+  }).prefault(8),
+  max_delay_ms: whole(1, longest, {
+    description: 'The longest wait between two attempts, unless the service asks for a longer one.',
+    unit: 'ms',
+    example: 60_000,
+  }).prefault(60_000),
+});
+
+const group = (description: string) => ({ description });
+
+/** The `service:` part: where the service is, and how it is to be treated. */
+export const serviceSchema = map({
+  base_url: option(baseUrl, {
+    description: 'Address of the service, without the prefixes `/api` and `/prof`. A trailing slash is ignored.',
+    example: `\${CDS_BASE_URL:-http://127.0.0.1:8787}`,
+    allowed: 'an http:// or https:// URL',
+  }),
+  tenant_id: option(z.string().regex(/^[\x21-\x7e]+$/), {
+    description: 'The tenant; a sandbox has its own id.',
+    example: `\${CDS_TENANT_ID:-acme}`,
+    allowed: 'text without spaces',
+    verbatim: true,
+  }),
+  tenant_header: option(headerName, {
+    description: 'Header that carries the tenant id. Its real name has the brand of the service in it.',
+    example: 'service-tenant',
+    allowed: headerWords,
+  }).prefault('service-tenant'),
+  oauth_tenant_header: option(headerName, {
+    description: 'The same header at the token endpoint.',
+    example: 'X-Service-Tenant',
+    allowed: headerWords,
+  }).prefault('X-Service-Tenant'),
+  auth: option(auth, {
+    description: 'How cdsync proves who it is: exactly one of the three forms.',
+    forms: [['client_id', 'client_secret'], ['token'], ['token_file']],
+  }),
+  api_versions: option(apiVersions, group('The version that each API is asked for.')).prefault({}),
+  rate_limits: option(rateLimits, group('Never more requests than these in any second.')).prefault({}),
+  page_size: whole(1, 10_000, {
+    description: 'Records asked for in one page. Halved when the service refuses a first page as too large.',
+    unit: 'records',
+    example: 500,
+  }).prefault(500),
+  timeouts_ms: option(timeouts, group('How long to wait before a request counts as failed.')).prefault({}),
+  retry: option(retry, group('What to do when a request fails in a way that may pass.')).prefault({}),
+  concurrency: whole(1, 1024, {
+    description: 'Requests under way at once.',
+    unit: 'requests',
+    example: 64,
+  }).prefault(64),
+});

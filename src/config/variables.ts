@@ -1,0 +1,50 @@
+/** The variables that a configuration may name; usually `process.env`, with an env file's beneath. */
+export type Variables = Readonly<Record<string, string | undefined>>;
+
+/** A text after replacement. */
+export interface Expansion {
+  readonly text: string;
+  /** Names that the text uses, replaced or not. */
+  readonly used: readonly string[];
+  /** Names that have neither a value nor a default. */
+  readonly missing: readonly string[];
+  /** What is no well-formed variable, in words. */
+  readonly faults: readonly string[];
+  /** The text was one `${…}` and nothing else. */
+  readonly alone: boolean;
+}
+
+const reference = /\$\$|\$\{([^}]*)(\}?)/g;
+const body = /^([A-Za-z_][A-Za-z0-9_]*)(?::-([\s\S]*))?$/;
+
+function value(env: Variables, name: string): string | undefined {
+  return Object.hasOwn(env, name) ? env[name] : undefined;
+}
+
+/**
+ * Replaces `${NAME}` and `${NAME:-default}` (the default also serves an empty value); `$$` becomes `$`. A `$` before
+ * anything else stays. What a variable holds is not looked at again.
+ */
+export function expand(source: string, env: Variables): Expansion {
+  const used: string[] = [];
+  const missing: string[] = [];
+  const faults: string[] = [];
+  let alone = false;
+  const text = source.replace(reference, (whole: string, inside: string | undefined, close: string | undefined) => {
+    if (whole === '$$') return '$';
+    const parts = close === '}' ? body.exec(inside as string) : null;
+    if (parts === null) {
+      faults.push(close === '}' ? 'this is no variable' : 'a variable is not closed by "}"');
+      return '';
+    }
+    const [, name, fallback] = parts as unknown as [string, string, string | undefined];
+    if (fallback?.includes(`\${`)) faults.push('a default may not hold another variable');
+    used.push(name);
+    if (whole.length === source.length) alone = true;
+    const given = value(env, name);
+    if (fallback !== undefined && (given === undefined || given === '')) return fallback.replaceAll('$$', () => '$');
+    if (given === undefined) missing.push(name);
+    return given ?? '';
+  });
+  return { text, used, missing, faults, alone };
+}

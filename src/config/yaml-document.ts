@@ -1,0 +1,93 @@
+import { Composer, type Document, LineCounter, type ParsedNode, Parser, type YAMLError } from 'yaml';
+
+/** A place in a text; both from 1. */
+export interface Position {
+  readonly line: number;
+  readonly column: number;
+}
+
+export interface Fault {
+  readonly offset: number;
+  readonly message: string;
+}
+
+/** One parsed YAML document, or the reasons why there is none. */
+export interface YamlDocument {
+  readonly document: Document.Parsed<ParsedNode> | undefined;
+  readonly faults: readonly Fault[];
+  position(offset: number): Position;
+}
+
+const maxLength = 1 << 20;
+const maxDepth = 64;
+
+// In our own words: the parser's messages quote the text, and that may be a secret.
+const words: Partial<Record<YAMLError['code'], string>> = {
+  ALIAS_PROPS: 'an alias (*name) takes no anchor and no tag',
+  BAD_ALIAS: 'this is no name for an anchor or an alias',
+  BAD_COLLECTION_TYPE: 'the tag does not fit what it stands before',
+  BAD_DIRECTIVE: 'this % directive is not known',
+  BAD_DQ_ESCAPE: 'unknown escape in a "…" text; write \\\\ for a backslash, or use \'…\'',
+  BAD_INDENT: 'the indentation does not fit, or a bracket is not closed',
+  BAD_SCALAR_START: 'text may not begin with @ or `; put it in quotes',
+  BLOCK_AS_IMPLICIT_KEY: 'a second key on one line; put the value in quotes if it contains ": "',
+  BLOCK_IN_FLOW: 'a list with "- " or an indented map cannot stand inside […] or {…}',
+  KEY_OVER_1024_CHARS: 'a key is longer than 1024 characters',
+  MISSING_CHAR: 'something is missing here: ":" after a key, a comma, or a closing quote or bracket',
+  MULTILINE_IMPLICIT_KEY: 'a key must stand on one line and be followed by ":"',
+  MULTIPLE_ANCHORS: 'more than one anchor',
+  MULTIPLE_DOCS: 'a second document begins here; a configuration is one document',
+  MULTIPLE_TAGS: 'more than one tag',
+  NON_STRING_KEY: 'a key must be text',
+  TAB_AS_INDENT: 'a tab indents here; use spaces',
+  TAG_RESOLVE_FAILED: 'tags such as !name are not read here',
+  UNEXPECTED_TOKEN: `this does not belong here; check brackets, quotes and indentation ("\${NAME}" needs quotes inside {…})`,
+};
+
+/** Parses a text as one YAML 1.2 document (which JSON is, too). Never throws; never quotes the text. */
+export function parseYaml(text: string): YamlDocument {
+  const lines = new LineCounter();
+  const position = (offset: number): Position => {
+    const { line, col } = lines.linePos(offset);
+    return { line: Math.max(line, 1), column: Math.max(col, 1) };
+  };
+  const refuse = (offset: number, message: string): YamlDocument => ({
+    document: undefined,
+    faults: [{ offset, message }],
+    position,
+  });
+  if (text.length > maxLength) return refuse(0, 'the file is longer than 1 MiB; is it a configuration?');
+  const tokens = [...new Parser(lines.addNewLine).parse(text)];
+  const deep = tokens.map((token) => tooDeep(token)).find((offset) => offset !== undefined);
+  if (deep !== undefined) return refuse(deep, `nested deeper than ${maxDepth} levels`);
+  const composer = new Composer({ uniqueKeys: false, prettyErrors: false, logLevel: 'silent', schema: 'core' });
+  const [first, second] = [...composer.compose(tokens, true, text.length)] as Document.Parsed<ParsedNode>[];
+  if (first === undefined) return refuse(0, 'the file is empty');
+  const errors = [...first.errors, ...first.warnings];
+  const faults = errors.map(({ code, pos }) => ({
+    offset: pos[0],
+    message: words[code] ?? 'this is not valid YAML',
+  }));
+  if (second !== undefined) faults.push({ offset: second.range[0], message: words.MULTIPLE_DOCS as string });
+  return { document: first, faults, position };
+}
+
+interface Nested {
+  readonly offset?: number;
+  readonly value?: unknown;
+  readonly items?: readonly { readonly key?: unknown; readonly value?: unknown }[];
+}
+
+/** Where a token passes the depth allowed. The composer recurses, and a very deep file would take the process with it. */
+function tooDeep(token: unknown): number | undefined {
+  const open: [unknown, number][] = [[token, 0]];
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const [part, depth] = next;
+    if (part === null || typeof part !== 'object') continue;
+    const { offset, value, items } = part as Nested;
+    if (depth > maxDepth) return offset ?? 0;
+    open.push([value, depth + 1]);
+    for (const item of items ?? []) open.push([item.key, depth + 1], [item.value, depth + 1]);
+  }
+  return undefined;
+}

@@ -1,0 +1,117 @@
+import { type Alias, isAlias, isMap, isScalar, isSeq, type Node, type Pair, type Scalar, type YAMLMap } from 'yaml';
+import type { YamlDocument } from './yaml-document.js';
+
+/** One key of a map with what stands behind it. */
+export interface Entry {
+  readonly key: string;
+  /** Where the key stands. */
+  readonly offset: number;
+  /** Aliases are followed; null where nothing stands behind the key. */
+  readonly value: Node | null;
+  /** Where the value, or the alias that brings it in, stands. */
+  readonly valueOffset: number;
+}
+
+type Refuse = (offset: number, message: string, key?: string) => void;
+
+/** More aliases than anyone writes by hand; what has more is made to exhaust its reader. */
+const maxAliases = 1000;
+
+export function offsetOf(node: Node | null, otherwise: number): number {
+  return node?.range?.[0] ?? otherwise;
+}
+
+/** The kind of a node in YAML's words. */
+export function kindOf(node: Node | null): string {
+  if (isMap(node)) return 'a map';
+  if (isSeq(node)) return 'a list';
+  if (!isScalar(node) || isNothing(node)) return 'nothing';
+  if (typeof node.value === 'boolean') return 'true or false';
+  if (typeof node.value === 'number' || typeof node.value === 'bigint') return 'a number';
+  return 'text';
+}
+
+/** A scalar that YAML reads as null: nothing at all, `null` or `~`, without quotes. */
+export function isNothing(node: Scalar): boolean {
+  return node.value === null && (node.type === undefined || node.type === 'PLAIN');
+}
+
+/** Follows aliases and merge keys of one document, and refuses keys that stand twice. */
+export class YamlEntries {
+  readonly #parsed: YamlDocument;
+  readonly #refuse: Refuse;
+  #aliases = 0;
+
+  constructor(parsed: YamlDocument, refuse: Refuse) {
+    this.#parsed = parsed;
+    this.#refuse = refuse;
+  }
+
+  /** What an alias stands for; any other node is returned as it is. Undefined where it was refused. */
+  follow(node: Node | null): Node | null | undefined {
+    if (!isAlias(node)) return node;
+    this.#aliases += 1;
+    const offset = offsetOf(node, 0);
+    if (this.#aliases > maxAliases) {
+      if (this.#aliases === maxAliases + 1) this.#refuse(offset, `more than ${maxAliases} aliases are followed`);
+      return undefined;
+    }
+    const target = this.#target(node);
+    if (target === undefined) this.#refuse(offset, 'no anchor of this name stands before the alias');
+    return target;
+  }
+
+  #target(alias: Alias): Node | undefined {
+    const { document } = this.#parsed;
+    return document === undefined ? undefined : alias.resolve(document);
+  }
+
+  /** The entries of a map, its own first, then those that merge keys (`<<`) bring in. */
+  of(node: YAMLMap): Map<string, Entry> {
+    const own = new Map<string, Entry>();
+    const merged: (Node | null)[] = [];
+    for (const pair of node.items as Pair<Node, Node | null>[]) {
+      const entry = this.#entry(pair);
+      if (entry === undefined) continue;
+      const isMerge = entry.key === '<<' && isScalar(pair.key) && pair.key.type === 'PLAIN';
+      const first = own.get(entry.key);
+      if (isMerge) merged.push(pair.value ?? null);
+      else if (first === undefined) own.set(entry.key, entry);
+      else this.#refuse(entry.offset, `this key stands in line ${this.#line(first.offset)} already`, entry.key);
+    }
+    for (const source of merged) this.#merge(source, own, offsetOf(node, 0));
+    return own;
+  }
+
+  #line(offset: number): number {
+    return this.#parsed.position(offset).line;
+  }
+
+  #entry({ key, value }: Pair<Node, Node | null>): Entry | undefined {
+    const name = this.follow(key);
+    const offset = offsetOf(key, 0);
+    if (name === undefined) return undefined;
+    if (!isScalar(name)) {
+      this.#refuse(offset, 'a key must be text');
+      return undefined;
+    }
+    const followed = this.follow(value ?? null);
+    if (followed === undefined) return undefined;
+    // A value that is empty begins where the parser ended; the key is what one looks for.
+    const empty = isScalar(followed) && isNothing(followed) && (followed.source ?? '') === '';
+    const valueOffset = empty && !isAlias(value) ? offset : offsetOf(value, offset);
+    return { key: name.source ?? String(name.value), offset, value: followed, valueOffset };
+  }
+
+  #merge(source: Node | null, into: Map<string, Entry>, offset: number): void {
+    const node = this.follow(source);
+    if (node === undefined) return;
+    if (isMap(node)) {
+      for (const [key, entry] of this.of(node)) if (!into.has(key)) into.set(key, entry);
+    } else if (isSeq(node) && node.items.every((item) => isMap(item) || isAlias(item))) {
+      for (const item of node.items) this.#merge(item as Node, into, offset);
+    } else {
+      this.#refuse(offsetOf(source, offset), 'a merge key (<<) takes an alias of a map, or a list of such', '<<');
+    }
+  }
+}
