@@ -1,6 +1,7 @@
 import { columnName, reservedColumns } from './column-name.js';
 import {
   emptyShape,
+  fileType,
   mergeShape,
   restoreShape,
   type Shape,

@@ -1,4 +1,4 @@
-import { type FileHandle, open } from 'node:fs/promises';
+import { constants, type FileHandle, open } from 'node:fs/promises';
 import type { ScannedPage } from './scanned-page.js';
 
 const chunkBytes = 1 << 20;
@@ -33,15 +33,14 @@ export class SpoolFile {
 
   async #flush(): Promise<void> {
     await this.#writing;
-    this.#handle ??= await open(this.path, 'a+', 0o600).then(async (created) => {
-      await created.close();
-      return open(this.path, 'r+');
-    });
+    // Not truncated: the bytes of the batch before are written over.
+    this.#handle ??= await open(this.path, constants.O_RDWR | constants.O_CREAT, 0o600);
+    const handle = this.#handle;
     const [full, used, position] = [this.#chunk, this.#used, this.#position];
     [this.#chunk, this.#spare] = [this.#spare, full];
     this.#position += used;
     this.#used = 0;
-    this.#writing = this.#handle.write(full, 0, used, position);
+    this.#writing = handle.write(full, 0, used, position);
     // The failure is met at the next await of #writing; until then it must not count as unhandled.
     this.#writing.catch(() => undefined);
   }

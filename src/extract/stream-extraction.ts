@@ -15,6 +15,7 @@ import { type ChainContext, cutOrRetry, PageChain } from './page-chain.js';
 import { PartWriter } from './part-writer.js';
 import { RecordScanner } from './record-scanner.js';
 import type { ScannedPage } from './scanned-page.js';
+import { hasAttributes, isRecord } from './single-record.js';
 
 /** The chain that reads the list unpartitioned; a partition's name is `=<value>`, so none is called so. */
 const whole = '*';
@@ -63,6 +64,7 @@ export interface ExtractionOptions {
 
 /** A stream's counters while it runs, for whoever shows progress. */
 export interface LiveCounters extends RequestMeter {
+  milliseconds: number;
   pages: number;
   read: number;
   kept: number;
@@ -173,20 +175,27 @@ export class StreamExtraction {
   /**
    * Adds a record that was asked for by its key.
    * @returns whether it was kept: false where it does not match the stream's filter any more
+   * @throws {CdsyncError} `malformed_response` where the answer is not the record with that key
    */
-  async addSingle(record: Buffer): Promise<boolean> {
-    const { filter } = this.#options;
+  async addSingle(key: string, body: Buffer): Promise<boolean> {
+    const { filter, stream, source } = this.#options;
+    if (!isRecord(body, source, key)) {
+      throw new CdsyncError('the service answered a request for one record with something else', {
+        code: 'malformed_response',
+        stream,
+      });
+    }
+    if (!hasAttributes(body, source, filter.keys())) return false;
     let kept = false;
     const scanner = this.#scanner(filter);
-    const cursor = { token: null, issued_at: null, pages: 0, attempt: 1, done: true };
     await this.#writer.add(
       () => {
-        const page = scanner.scan(record, 0, record.length);
+        const page = scanner.scan(body, 0, body.length);
         kept = page.records === 1 && page.mismatches === 0;
         return kept ? page : { ...page, records: 0, rejects: [] };
       },
       single,
-      cursor,
+      { token: null, issued_at: null, pages: 0, attempt: 1, done: true },
     );
     if (kept) {
       this.live.read += 1;

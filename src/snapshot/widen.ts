@@ -20,6 +20,11 @@ function canonicalText(value: string, shape: Shape, depth: number): string {
       });
     return `'{' || concat_ws(',', ${members.join(', ')}) || '}'`;
   }
+  if ((shape.kinds & Kind.double) !== 0) {
+    // As 5 and 5.0 are one value in a DOUBLE column, they have one text: a whole number is written like an integer.
+    const whole = `${value} = trunc(${value}) AND abs(${value}) <= 9007199254740992 AND NOT (${value} = 0 AND signbit(${value}))`;
+    return `CASE WHEN ${whole} THEN ${value}::BIGINT::VARCHAR ELSE to_json(${value})::VARCHAR END`;
+  }
   return `to_json(${value})::VARCHAR`;
 }
 
@@ -51,7 +56,11 @@ export function widen(from: readonly StoredColumn[], to: readonly StoredColumn[]
 }
 
 /** Whether rows with the columns of `from` can stand beside rows with those of `to` as they are. */
-export function sameColumns(from: readonly StoredColumn[], to: readonly StoredColumn[], form: 'table' | 'file'): boolean {
+export function sameColumns(
+  from: readonly StoredColumn[],
+  to: readonly StoredColumn[],
+  form: 'table' | 'file',
+): boolean {
   if (from.length !== to.length) return false;
   const target = ColumnSet.restore(to).list;
   return ColumnSet.restore(from).list.every((column, index) => {

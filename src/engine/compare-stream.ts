@@ -1,0 +1,147 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { ServiceClient } from '../client/client.js';
+import type { JobConfig, StreamConfig } from '../config/config.js';
+import { CdsyncError } from '../core/errors.js';
+import type { Extracted } from '../extract/extracted.js';
+import type { StreamExtraction } from '../extract/stream-extraction.js';
+import { type ApplyTask, writeChanges } from '../snapshot/apply.js';
+import { type CommittedReject, isChanged, type StreamCommit } from '../snapshot/commit.js';
+import { absentKeys, type Difference, diff } from '../snapshot/diff.js';
+import type { SnapshotStore, StreamState } from '../snapshot/snapshot-store.js';
+import { type Unified, unifyParts, workTables } from '../snapshot/unify-parts.js';
+import { widen } from '../snapshot/widen.js';
+import { type ParquetFile, writeParquet } from '../store/parquet.js';
+import type { ListSource } from '../streams/list-source.js';
+import { confirmDeletes } from './confirm-deletes.js';
+
+/** Above this many absent keys a source that sets no limit of its own is read a second time. */
+const defaultConfirmDeletes = 10_000;
+
+export interface CompareTask {
+  readonly job: JobConfig;
+  readonly config: StreamConfig;
+  readonly source: ListSource;
+  readonly extraction: StreamExtraction;
+  readonly previous: StreamState | undefined;
+  readonly store: SnapshotStore;
+  readonly client: ServiceClient;
+  readonly signal: AbortSignal;
+  readonly concurrency: number;
+  readonly hashVersion: string;
+  readonly runId: string;
+  readonly startedAt: string;
+  /** The stream's private folder in the run. */
+  readonly folder: string;
+}
+
+interface Compared {
+  readonly read: Extracted;
+  readonly unified: Unified;
+  readonly difference: Difference;
+}
+
+async function compare(task: CompareTask): Promise<Compared> {
+  const { store, source, config, previous, job, hashVersion } = task;
+  const read = await task.extraction.extracted();
+  const tables = workTables(config.name);
+  const unified = await unifyParts(
+    store.session,
+    { ...read, key: source.key, compression: job.parquet.compression },
+    tables,
+  );
+  balance(config.name, read, unified);
+  const difference = await diff(
+    store.session,
+    { stream: config.name, previous, columns: read.columns, key: source.key, hashVersion, rows: unified.rows },
+    tables,
+  );
+  return { read, unified, difference };
+}
+
+/** Read = kept + rejected + duplicates, or something was lost on the way. */
+function balance(stream: string, { counters, dropped }: Extracted, { rows, duplicates }: Unified): void {
+  const away = dropped.reduce((sum, { from, to }) => sum + to - from, 0);
+  if (counters.read === rows + duplicates + away + counters.rejected) return;
+  throw new CdsyncError(
+    `${counters.read} records were read, but ${rows} rows, ${duplicates + away} duplicates and ${counters.rejected} rejects came of them`,
+    { code: 'unbalanced', stream, hint: 'nothing was committed; run again, and report it if it stays' },
+  );
+}
+
+function refuseEmpty({ config, previous }: CompareTask, { unified }: Compared): void {
+  if (unified.rows > 0 || previous === undefined || previous.rows === 0 || config.minRows === 0) return;
+  throw new CdsyncError(`the service answered with no records, where the last snapshot has ${previous.rows}`, {
+    code: 'empty_answer',
+    stream: config.name,
+    hint: 'if that is right, set `guards: { min_rows: 0 }` on the stream and run again; the last snapshot was not touched',
+  });
+}
+
+/** A snapshot of no rows is one file of no rows, so that a glob over its folder still tells the columns. */
+async function emptySnapshot({ store, folder, job }: CompareTask, { columns }: Extracted): Promise<ParquetFile[]> {
+  const query = `SELECT ${widen([], columns, 'file')} WHERE false`;
+  return [await writeParquet(store.session, query, join(folder, 'parts', 'empty.parquet'), job.parquet.compression)];
+}
+
+/** Absent keys are only candidates: they are asked for, or where they are many, the list is read again. */
+async function confirm(task: CompareTask, compared: Compared): Promise<Compared> {
+  const { config, extraction, store } = task;
+  const { deleted } = compared.difference;
+  if (deleted === 0) return compared;
+  const most = config.source === 'index_profiles' ? config.confirmDeletes : defaultConfirmDeletes;
+  if (deleted > most) {
+    await extraction.readAgain();
+    return compare(task);
+  }
+  const keys = await absentKeys(store.session, workTables(config.name), most);
+  const present = await confirmDeletes({ ...task, stream: config.name, keys });
+  return present === 0 ? compared : compare(task);
+}
+
+async function readRejects(files: readonly string[]): Promise<CommittedReject[]> {
+  const rejects: CommittedReject[] = [];
+  for (const file of files) {
+    for (const line of (await readFile(file, 'utf8')).split('\n')) {
+      if (line === '') continue;
+      const { key, column, reason } = JSON.parse(line) as CommittedReject;
+      rejects.push({ key, column, reason });
+    }
+  }
+  return rejects;
+}
+
+/**
+ * Compares what was read of a stream with its last snapshot, and writes what changed.
+ * @throws {CdsyncError} `empty_answer`, `unbalanced`
+ */
+export async function compareStream(task: CompareTask): Promise<StreamCommit> {
+  const { config, source, previous, store, job, runId, startedAt, folder, hashVersion } = task;
+  const first = await compare(task);
+  refuseEmpty(task, first);
+  const { read, unified, difference } = await confirm(task, first);
+  const files = unified.files.length > 0 ? unified.files : await emptySnapshot(task, read);
+  const tables = workTables(config.name);
+  const apply: ApplyTask = {
+    stream: config.name,
+    previous,
+    columns: read.columns,
+    key: source.key,
+    hashVersion,
+    rows: unified.rows,
+    difference,
+    files,
+    changesPath: join(folder, 'changes.parquet'),
+    compression: job.parquet.compression,
+    runId,
+    syncedAt: previous !== undefined && previous.synced_at > startedAt ? previous.synced_at : startedAt,
+  };
+  const commit: StreamCommit = {
+    task: apply,
+    tables,
+    changes: undefined,
+    duplicates: unified.duplicates + read.dropped.reduce((sum, { from, to }) => sum + to - from, 0),
+    rejects: await readRejects(read.rejects),
+  };
+  return isChanged(commit) ? { ...commit, changes: await writeChanges(store, apply, tables) } : commit;
+}

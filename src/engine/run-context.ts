@@ -1,0 +1,25 @@
+import type { ServiceClient } from '../client/client.js';
+import type { Config, JobConfig } from '../config/config.js';
+import type { Clock } from '../core/clock.js';
+import type { Converter } from '../extract/converter.js';
+import type { Database } from '../store/duckdb.js';
+import type { JobLayout } from '../store/layout.js';
+import type { RunProgress } from './progress.js';
+
+/** What everything in a run works with. */
+export interface RunContext {
+  readonly config: Config;
+  readonly job: JobConfig;
+  readonly layout: JobLayout;
+  readonly client: ServiceClient;
+  readonly database: Database;
+  readonly converter: Converter;
+  readonly clock: Clock;
+  /** Aborts when the user asks to stop; what was read is then in the journals. */
+  readonly signal: AbortSignal;
+  readonly progress: RunProgress;
+  /** Only these streams; all where left out. */
+  readonly only: readonly string[] | undefined;
+  /** Starts every stream anew, whatever an earlier run has read. */
+  readonly full: boolean;
+}

@@ -1,0 +1,184 @@
+import { quoteIdentifier } from '../core/column-shape.js';
+import { ColumnSet, type StoredColumn } from '../core/columns.js';
+import { sqlText, sqlTexts } from '../store/duckdb.js';
+import { type ParquetCompression, type ParquetFile, writeParquet } from '../store/parquet.js';
+import { rowKey } from '../store/row-hash.js';
+import { type Difference, type DiffTask, hashesStand } from './diff.js';
+import { keysTable, type SnapshotStore, storeTable } from './snapshot-store.js';
+import type { WorkTables } from './unify-parts.js';
+import { sameColumns, widen } from './widen.js';
+
+/** Beyond this share of changed rows a table is built anew: cheaper than deleting and inserting, and leaves no holes. */
+const rebuildShare = 0.1;
+
+export interface ApplyTask extends DiffTask {
+  readonly difference: Difference;
+  readonly files: readonly ParquetFile[];
+  /** Where the changes are written to. */
+  readonly changesPath: string;
+  readonly compression: ParquetCompression;
+  readonly runId: string;
+  /** When the run began, or the time of the snapshot before where that is later: `_synced_at` never goes back. */
+  readonly syncedAt: string;
+}
+
+const changeColumns = ['_op', '_run_id', '_synced_at'];
+const rowColumns = ['_run_id', '_synced_at', '_first_seen_at'];
+
+function names(columns: readonly StoredColumn[], prefix = ''): string {
+  return columns.map(({ name }) => `${prefix}${quoteIdentifier(name)}`).join(', ');
+}
+
+function readFiles(files: readonly ParquetFile[]): string {
+  return `read_parquet(${sqlTexts(files.map(({ path }) => path))})`;
+}
+
+function stamp({ runId, syncedAt }: ApplyTask): string {
+  return `${sqlText(runId)} AS _run_id, ${sqlText(syncedAt)}::TIMESTAMPTZ AS _synced_at`;
+}
+
+/** Writes every change with its operation: the new image, or the last one of what was deleted. */
+export async function writeChanges(
+  store: SnapshotStore,
+  task: ApplyTask,
+  { changed }: WorkTables,
+): Promise<ParquetFile> {
+  const { columns, previous, stream, files } = task;
+  const key = rowKey(task.key);
+  const present = `SELECT c.op AS _op, ${stamp(task)}, ${names(columns, 'r.')}
+     FROM (SELECT *, ${key} AS "_key" FROM ${readFiles(files)}) AS r JOIN ${changed} AS c ON r."_key" = c.key`;
+  const gone = `SELECT c.op AS _op, ${stamp(task)}, ${names(columns, 'r.')}
+     FROM (SELECT *, ${key} AS "_key" FROM (SELECT ${widen(previous?.columns ?? [], columns, 'file')} FROM ${storeTable(stream)})) AS r
+     JOIN ${changed} AS c ON r."_key" = c.key WHERE c.op = 'delete'`;
+  const parts = [files.length > 0 ? present : undefined, task.difference.deleted > 0 ? gone : undefined];
+  const query = parts.filter((part) => part !== undefined).join(' UNION ALL ');
+  return writeParquet(store.session, query, task.changesPath, task.compression);
+}
+
+/** Rows of the changes file as the tables have them. */
+function changeRows(task: ApplyTask, extra: string, where: string): string {
+  const columns = widen(task.columns, task.columns, 'table');
+  return `SELECT ${columns}${extra} FROM read_parquet(${sqlText(task.changesPath)}) WHERE ${where}`;
+}
+
+async function addColumns(
+  store: SnapshotStore,
+  table: string,
+  before: readonly StoredColumn[],
+  columns: readonly StoredColumn[],
+): Promise<void> {
+  const known = new Set(before.map(({ name }) => name));
+  for (const { name, type } of ColumnSet.restore(columns).list) {
+    if (!known.has(name)) await store.session.run(`ALTER TABLE ${table} ADD COLUMN ${quoteIdentifier(name)} ${type}`);
+  }
+}
+
+/** Whether the columns that the stored table has keep their types, so that new ones can simply be added to it. */
+function onlyAdds(task: ApplyTask): boolean {
+  const before = task.previous?.columns ?? [];
+  return sameColumns(before, task.columns.slice(0, before.length), 'table');
+}
+
+async function createTables(store: SnapshotStore, task: ApplyTask): Promise<void> {
+  const typed = ColumnSet.restore(task.columns).list.map(({ name, type }) => `${quoteIdentifier(name)} ${type}`);
+  const times = '_run_id VARCHAR, _synced_at TIMESTAMPTZ';
+  await store.session.run(
+    `CREATE OR REPLACE TABLE ${storeTable(`${task.stream}__changes`)} (_op VARCHAR, ${times}, ${typed.join(', ')})`,
+  );
+  await store.session.run(
+    `CREATE OR REPLACE TABLE ${storeTable(task.stream)} (${typed.join(', ')}, ${times}, _first_seen_at TIMESTAMPTZ)`,
+  );
+  await store.session.run(`CREATE OR REPLACE TABLE ${keysTable(task.stream)} (key VARCHAR, hash UBIGINT)`);
+}
+
+/** Replaces a table by a query over it, its rows' types widened. */
+async function replaceTable(store: SnapshotStore, name: string, query: string): Promise<void> {
+  const [next, schema] = [storeTable(`${name}__next`), storeTable(name)];
+  await store.session.run(`CREATE OR REPLACE TABLE ${next} AS ${query}`);
+  await store.session.run(`DROP TABLE ${schema}`);
+  await store.session.run(`ALTER TABLE ${next} RENAME TO ${quoteIdentifier(name)}`);
+}
+
+async function prepareTables(store: SnapshotStore, task: ApplyTask, rebuild: boolean): Promise<void> {
+  const { previous, columns, stream } = task;
+  if (previous === undefined) return createTables(store, task);
+  const changes = `${stream}__changes`;
+  if (onlyAdds(task)) {
+    await addColumns(store, storeTable(changes), previous.columns, columns);
+    if (!rebuild) await addColumns(store, storeTable(stream), previous.columns, columns);
+    return undefined;
+  }
+  const widened = widen(previous.columns, columns, 'table');
+  await replaceTable(store, changes, `SELECT ${changeColumns.join(', ')}, ${widened} FROM ${storeTable(changes)}`);
+  return undefined;
+}
+
+/** The stream's rows, those of this run with its stamp, the others with the one they had. */
+async function rebuildRows(store: SnapshotStore, task: ApplyTask, { changed }: WorkTables): Promise<void> {
+  const { columns, stream, files } = task;
+  const key = rowKey(task.key);
+  const now = `${sqlText(task.syncedAt)}::TIMESTAMPTZ`;
+  const query = `SELECT ${names(columns, 'r.')},
+      CASE WHEN c.key IS NULL THEN o._run_id ELSE ${sqlText(task.runId)} END AS _run_id,
+      CASE WHEN c.key IS NULL THEN o._synced_at ELSE ${now} END AS _synced_at,
+      coalesce(o._first_seen_at, ${now}) AS _first_seen_at
+    FROM (SELECT ${widen(columns, columns, 'table')}, ${key} AS "_key" FROM ${readFiles(files)}) AS r
+    LEFT JOIN ${changed} AS c ON r."_key" = c.key
+    LEFT JOIN (SELECT ${key} AS key, ${rowColumns.join(', ')} FROM ${storeTable(stream)}) AS o ON r."_key" = o.key`;
+  await replaceTable(store, stream, query);
+}
+
+async function patchRows(store: SnapshotStore, task: ApplyTask, { changed }: WorkTables): Promise<void> {
+  const { stream, columns } = task;
+  const { session } = store;
+  const table = storeTable(stream);
+  const key = rowKey(task.key);
+  const seen = `"work_seen_${stream}"`;
+  await session.run(
+    `CREATE OR REPLACE TEMP TABLE ${seen} AS SELECT ${key} AS key, _first_seen_at FROM ${table}
+     WHERE ${key} IN (SELECT key FROM ${changed} WHERE op <> 'insert')`,
+  );
+  await session.run(`DELETE FROM ${table} WHERE ${key} IN (SELECT key FROM ${seen})`);
+  const rows = changeRows(task, `, ${key} AS "_key"`, "_op <> 'delete'");
+  await session.run(
+    `INSERT INTO ${table} (${names(columns)}, ${rowColumns.join(', ')})
+     SELECT ${names(columns, 'r.')}, ${stamp(task)}, coalesce(s._first_seen_at, ${sqlText(task.syncedAt)}::TIMESTAMPTZ)
+     FROM (${rows}) AS r LEFT JOIN ${seen} AS s ON r."_key" = s.key`,
+  );
+  await session.run(`DROP TABLE ${seen}`);
+}
+
+async function applyKeys(
+  store: SnapshotStore,
+  task: ApplyTask,
+  { keys, changed }: WorkTables,
+  rebuild: boolean,
+): Promise<void> {
+  const table = keysTable(task.stream);
+  const { session } = store;
+  if (rebuild || !hashesStand(task)) {
+    await session.run(`CREATE OR REPLACE TABLE ${table} AS SELECT key, hash FROM ${keys}`);
+    return;
+  }
+  await session.run(`DELETE FROM ${table} WHERE key IN (SELECT key FROM ${changed})`);
+  await session.run(`INSERT INTO ${table} SELECT key, hash FROM ${keys} WHERE key IN (SELECT key FROM ${changed})`);
+}
+
+/**
+ * Brings a stream's tables to what was read, inside the caller's transaction: schema first, rows next, for DuckDB refuses
+ * to change a column's type after rows were deleted in the same transaction.
+ */
+export async function applyStream(store: SnapshotStore, task: ApplyTask, tables: WorkTables): Promise<void> {
+  const { inserted, updated, deleted } = task.difference;
+  const share = (inserted + updated + deleted) / Math.max(1, task.previous?.rows ?? 0);
+  const rebuild = task.previous === undefined || share > rebuildShare || !onlyAdds(task);
+  await prepareTables(store, task, rebuild);
+  const columns = names(task.columns);
+  const changes = storeTable(`${task.stream}__changes`);
+  await store.session.run(
+    `INSERT INTO ${changes} (${columns}, ${changeColumns.join(', ')}) ${changeRows(task, `, ${changeColumns.join(', ')}`, 'true')}`,
+  );
+  if (rebuild) await rebuildRows(store, task, tables);
+  else await patchRows(store, task, tables);
+  await applyKeys(store, task, tables, rebuild);
+}

@@ -1,0 +1,129 @@
+import { basename, relative } from 'node:path';
+import { ColumnSet, columnPath } from '../core/columns.js';
+import { sqlText } from '../store/duckdb.js';
+import type { JobLayout } from '../store/layout.js';
+import type { ParquetFile } from '../store/parquet.js';
+import { type ApplyTask, applyStream } from './apply.js';
+import { type CommittedFile, type SnapshotStore, type StreamState, storeTable } from './snapshot-store.js';
+import type { WorkTables } from './unify-parts.js';
+
+/** A record that could not be kept, as the published store shows it. */
+export interface CommittedReject {
+  readonly key: string | null;
+  readonly column: string | null;
+  readonly reason: string;
+}
+
+/** One stream of a commit. */
+export interface StreamCommit {
+  readonly task: ApplyTask;
+  readonly tables: WorkTables;
+  readonly changes: ParquetFile | undefined;
+  readonly duplicates: number;
+  readonly rejects: readonly CommittedReject[];
+}
+
+export interface RunCommit {
+  readonly layout: JobLayout;
+  readonly runId: string;
+  readonly startedAt: string;
+  readonly finishedAt: string;
+  readonly status: string;
+  /** Of the commit before. */
+  readonly sequence: number;
+  readonly streams: readonly StreamCommit[];
+  /** Whether snapshots are kept as Parquet files too. */
+  readonly parquet: boolean;
+}
+
+/** Whether the stream differs at all from the snapshot before; the first snapshot always does. */
+export function isChanged({ task: { previous, difference } }: StreamCommit): boolean {
+  return previous === undefined || difference.inserted + difference.updated + difference.deleted > 0;
+}
+
+function committedFiles(layout: JobLayout, folder: string, files: readonly ParquetFile[]): CommittedFile[] {
+  return files.map(({ path, rows, bytes, sha256 }, index) => ({
+    path: `${folder}/${String(index + 1).padStart(5, '0')}.parquet`,
+    from: relative(layout.folder, path),
+    rows,
+    bytes,
+    sha256,
+  }));
+}
+
+function newState(run: RunCommit, { task, changes }: StreamCommit, sequence: number): StreamState {
+  const { layout, runId, parquet } = run;
+  return {
+    stream: task.stream,
+    run_id: runId,
+    sequence,
+    synced_at: task.syncedAt,
+    rows: task.rows,
+    key: [...task.key],
+    columns: [...task.columns],
+    hash_version: task.hashVersion,
+    snapshot: parquet
+      ? committedFiles(layout, `snapshot/${basename(layout.snapshot(task.stream, runId))}`, task.files)
+      : [],
+    changes: parquet && changes !== undefined ? committedFiles(layout, `changes/${runId}`, [changes]) : [],
+  };
+}
+
+async function recordColumns(store: SnapshotStore, { task }: StreamCommit): Promise<void> {
+  const table = storeTable('columns', 'cdsync');
+  const stream = sqlText(task.stream);
+  const rows = await store.session.rows(`SELECT path, since_run FROM ${table} WHERE stream = ${stream}`);
+  const since = new Map(rows.map(({ path, since_run }) => [String(path), String(since_run)]));
+  await store.session.run(`DELETE FROM ${table} WHERE stream = ${stream}`);
+  const values = ColumnSet.restore(task.columns).list.map((column) => {
+    const path = columnPath(column);
+    // SQL text cannot carry NUL, which the name of an attribute may have.
+    const shown = [path.replaceAll('\0', '\\0'), column.name, column.type, since.get(path) ?? task.runId];
+    return `(${[task.stream, ...shown].map(sqlText).join(', ')})`;
+  });
+  if (values.length > 0) await store.session.run(`INSERT INTO ${table} VALUES ${values.join(', ')}`);
+}
+
+async function recordRejects(store: SnapshotStore, { task, rejects }: StreamCommit): Promise<void> {
+  const text = (value: string | null) => (value === null ? 'NULL' : sqlText(value.replaceAll('\0', '\\0')));
+  for (let from = 0; from < rejects.length; from += 1000) {
+    const values = rejects
+      .slice(from, from + 1000)
+      .map(({ key, column, reason }) => `(${[task.runId, task.stream, key, column, reason].map(text).join(', ')})`);
+    await store.session.run(`INSERT INTO ${storeTable('rejects', 'cdsync')} VALUES ${values.join(', ')}`);
+  }
+}
+
+async function recordStream(store: SnapshotStore, commit: StreamCommit, sequence: number): Promise<void> {
+  const { task, duplicates, rejects } = commit;
+  const { inserted, updated, deleted, unchanged } = task.difference;
+  const counts = [task.rows, inserted, updated, deleted, unchanged, duplicates, rejects.length];
+  await store.session.run(
+    `INSERT INTO ${storeTable('streams', 'cdsync')} VALUES (${sqlText(task.runId)}, ${sqlText(task.stream)}, ${sequence},
+       ${isChanged(commit)}, ${counts.join(', ')})`,
+  );
+  await recordRejects(store, commit);
+}
+
+/**
+ * Brings the store to what a run has read, in one transaction: the run counts from its COMMIT on, and everything after it
+ * can be done again from what the store then says.
+ * @returns the sequence number that stands: a new one only where something changed
+ */
+export async function commitRun(store: SnapshotStore, run: RunCommit): Promise<number> {
+  const sequence = run.streams.some(isChanged) ? run.sequence + 1 : run.sequence;
+  await store.session.transaction(async () => {
+    for (const commit of run.streams) {
+      if (!isChanged(commit)) continue;
+      await applyStream(store, commit.task, commit.tables);
+      await recordColumns(store, commit);
+      await store.rememberStream(newState(run, commit, sequence));
+    }
+    for (const commit of run.streams) await recordStream(store, commit, sequence);
+    const times = [run.startedAt, run.finishedAt].map((time) => `${sqlText(time)}::TIMESTAMPTZ`).join(', ');
+    await store.session.run(
+      `INSERT INTO ${storeTable('runs', 'cdsync')} VALUES (${sqlText(run.runId)}, ${sequence}, ${sqlText(run.status)}, ${times})`,
+    );
+  });
+  return sequence;
+}

@@ -1,0 +1,78 @@
+import type { StoredColumn } from '../core/columns.js';
+import { ColumnSet } from '../core/columns.js';
+import type { Session } from '../store/duckdb.js';
+import { rowHash, rowKey } from '../store/row-hash.js';
+import { keysTable, type StreamState, storeTable } from './snapshot-store.js';
+import type { WorkTables } from './unify-parts.js';
+import { sameColumns, widen } from './widen.js';
+
+/** How a reading differs from the snapshot before. */
+export interface Difference {
+  readonly inserted: number;
+  readonly updated: number;
+  readonly deleted: number;
+  readonly unchanged: number;
+}
+
+export interface DiffTask {
+  readonly stream: string;
+  /** The snapshot before; undefined on the first run. */
+  readonly previous: StreamState | undefined;
+  readonly columns: readonly StoredColumn[];
+  readonly key: readonly string[];
+  readonly hashVersion: string;
+  /** Rows that the reading has. */
+  readonly rows: number;
+}
+
+/** Whether the stored hashes still say what the columns of now would say. */
+export function hashesStand({ previous, columns, hashVersion }: DiffTask): boolean {
+  if (previous === undefined || previous.hash_version !== hashVersion) return false;
+  const before = new Set(previous.columns.map(({ place, field }) => `${place} ${field}`));
+  const common = columns.filter(({ place, field }) => before.has(`${place} ${field}`));
+  // An all-null column adds nothing to a hash, so its first real type changes none.
+  const filled = (column: StoredColumn) => column.shape.k !== 0 || column.declared !== undefined;
+  const kept = previous.columns.filter(filled);
+  const names = new Set(kept.map(({ place, field }) => `${place} ${field}`));
+  return sameColumns(
+    kept,
+    common.filter(({ place, field }) => names.has(`${place} ${field}`)),
+    'table',
+  );
+}
+
+/** SQL for (key, hash) of the snapshot before, cast and hashed anew where a type has widened since. */
+function storedKeys(task: DiffTask): string {
+  const { previous, stream } = task;
+  if (previous === undefined) return 'SELECT NULL::VARCHAR AS key, NULL::UBIGINT AS hash WHERE false';
+  if (hashesStand(task)) return `SELECT key, hash FROM ${keysTable(stream)}`;
+  const rows = `(SELECT ${widen(previous.columns, task.columns, 'table')} FROM ${storeTable(stream)})`;
+  return `SELECT ${rowKey(task.key)} AS key, ${rowHash(ColumnSet.restore(task.columns).list)} AS hash FROM ${rows}`;
+}
+
+/** Compares the keys and hashes of a reading with those of the snapshot before. */
+export async function diff(session: Session, task: DiffTask, { keys, changed }: WorkTables): Promise<Difference> {
+  const first = task.previous === undefined;
+  const source = first
+    ? `SELECT key, 'insert' AS op FROM ${keys}`
+    : `SELECT coalesce(n.key, o.key) AS key,
+         CASE WHEN o.key IS NULL THEN 'insert' WHEN n.key IS NULL THEN 'delete' ELSE 'update' END AS op
+       FROM ${keys} AS n FULL OUTER JOIN (${storedKeys(task)}) AS o ON n.key = o.key
+       WHERE n.hash IS DISTINCT FROM o.hash OR n.key IS NULL OR o.key IS NULL`;
+  await session.run(`CREATE OR REPLACE TEMP TABLE ${changed} AS ${source}`);
+  const counts = new Map(
+    (await session.rows(`SELECT op, count(*) AS rows FROM ${changed} GROUP BY op`)).map(({ op, rows }) => [
+      op,
+      Number(rows),
+    ]),
+  );
+  const inserted = counts.get('insert') ?? 0;
+  const updated = counts.get('update') ?? 0;
+  return { inserted, updated, deleted: counts.get('delete') ?? 0, unchanged: task.rows - inserted - updated };
+}
+
+/** Keys that the snapshot before has and the reading has not, at most `limit` of them. */
+export async function absentKeys(session: Session, { changed }: WorkTables, limit: number): Promise<string[]> {
+  const rows = await session.rows(`SELECT key FROM ${changed} WHERE op = 'delete' ORDER BY key LIMIT ${limit}`);
+  return rows.map(({ key }) => String(key));
+}

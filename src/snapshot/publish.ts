@@ -1,0 +1,145 @@
+import { constants } from 'node:fs';
+import { chmod, copyFile, lstat, mkdir, readdir, readlink, rename, rm, stat, symlink } from 'node:fs/promises';
+import { dirname, join, relative } from 'node:path';
+import { ColumnSet } from '../core/columns.js';
+import { CdsyncError } from '../core/errors.js';
+import { runIdPattern } from '../core/run.js';
+import { renameDurably, syncFile, syncFolder, temporaryName, writeFileAtomically } from '../store/durable.js';
+import type { JobLayout } from '../store/layout.js';
+import { type Manifest, readManifest } from '../store/manifest.js';
+import type { CommittedFile, StoreState, StreamState } from './snapshot-store.js';
+
+export interface PublishOptions {
+  /** Whether the DuckDB file is published. */
+  readonly duckdb: boolean;
+  /** Permissions of what is published. */
+  readonly mode: number;
+  /** Snapshots of a stream that are kept as Parquet files, the newest included. */
+  readonly keepSnapshots: number;
+}
+
+function folderMode(fileMode: number): number {
+  return 0o700 | ((fileMode & 0o044) >> 2) | (fileMode & 0o044);
+}
+
+async function exists(path: string): Promise<boolean> {
+  return lstat(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+async function moveFile(layout: JobLayout, stream: string, file: CommittedFile, mode: number): Promise<void> {
+  const target = join(layout.stream(stream), file.path);
+  const source = join(layout.folder, file.from);
+  if (await exists(source)) {
+    await chmod(source, mode);
+    await rename(source, target);
+    return;
+  }
+  if (await exists(target)) return;
+  throw new CdsyncError(`${target} is missing, and so is the file it was to be made of`, {
+    code: 'snapshot_incomplete',
+    stream,
+    hint: `run again with --full, which writes stream "${stream}" anew`,
+  });
+}
+
+/** Moves the files of a stream's last commit to where readers look for them. May be repeated. */
+async function promote(layout: JobLayout, state: StreamState, { mode }: PublishOptions): Promise<void> {
+  const files = [...state.snapshot, ...state.changes];
+  const folders = new Set(files.map(({ path }) => dirname(join(layout.stream(state.stream), path))));
+  for (const folder of folders) await mkdir(folder, { recursive: true, mode: folderMode(mode) });
+  for (const file of files) await moveFile(layout, state.stream, file, mode);
+  for (const folder of folders) {
+    await syncFolder(folder);
+    await syncFolder(dirname(folder));
+  }
+}
+
+function manifestOf(state: StreamState): Manifest {
+  return {
+    version: 1,
+    stream: state.stream,
+    run_id: state.run_id,
+    sequence: state.sequence,
+    schema: ColumnSet.restore(state.columns).list.map(({ name, fileType }) => ({ name, type: fileType })),
+    rows: state.rows,
+    files: state.snapshot.map(({ path, rows, bytes, sha256 }) => ({ path, rows, bytes, sha256 })),
+  };
+}
+
+async function pruneSnapshots(layout: JobLayout, state: StreamState, keep: number): Promise<void> {
+  const folder = layout.snapshots(state.stream);
+  const runs = (await readdir(folder)).filter((name) => runIdPattern.test(name)).sort();
+  const old = runs.filter((run) => run !== state.run_id).slice(0, Math.max(0, runs.length - keep));
+  for (const run of old) await rm(join(folder, run), { recursive: true, force: true });
+}
+
+/** Promotes one stream's last commit and points its manifest to it, unless that is done already. */
+async function publishStream(layout: JobLayout, state: StreamState, options: PublishOptions): Promise<void> {
+  if (state.snapshot.length === 0) return;
+  const current = await readManifest(layout.manifest(state.stream)).catch(() => undefined);
+  if (current?.run_id === state.run_id && current.sequence === state.sequence) return;
+  await promote(layout, state, options);
+  await writeFileAtomically(
+    layout.manifest(state.stream),
+    `${JSON.stringify(manifestOf(state), null, 1)}\n`,
+    options.mode,
+  );
+  await pruneSnapshots(layout, state, options.keepSnapshots);
+}
+
+async function linkedSequence(layout: JobLayout): Promise<number | undefined> {
+  const target = await readlink(layout.link).catch(() => undefined);
+  const match = /^published\/(\d+)\.duckdb$/.exec(target ?? '');
+  if (match === null || !(await exists(layout.published(Number(match[1]))))) return undefined;
+  return Number(match[1]);
+}
+
+/**
+ * Makes a copy of the store the file that people open. The link is swapped by rename, so each opening of it finds one whole
+ * version; the version before stays for those who have it open. The store must not be attached anywhere.
+ */
+async function publishDatabase(layout: JobLayout, sequence: number, { mode }: PublishOptions): Promise<void> {
+  const before = await linkedSequence(layout);
+  if (before === sequence) return;
+  const target = layout.published(sequence);
+  const copy = temporaryName(target);
+  try {
+    // Shares the blocks where the file system can, which makes the copy free.
+    await copyFile(layout.store, copy, constants.COPYFILE_FICLONE);
+    await chmod(copy, mode);
+    await syncFile(copy);
+    await renameDurably(copy, target);
+  } catch (error) {
+    await rm(copy, { force: true });
+    throw error;
+  }
+  const link = temporaryName(layout.link);
+  await symlink(relative(layout.folder, target), link);
+  await renameDurably(link, layout.link);
+  await prunePublished(layout, [sequence, before ?? sequence]);
+}
+
+async function prunePublished(layout: JobLayout, keep: readonly number[]): Promise<void> {
+  for (const name of await readdir(layout.publishedFolder)) {
+    const match = /^(\d+)\.duckdb(\.wal)?$/.exec(name);
+    if (match !== null && !keep.includes(Number(match[1])))
+      await rm(join(layout.publishedFolder, name), { force: true });
+  }
+}
+
+/** Brings everything that people read to what the store says. Repeating it does no harm, so it is also the repair. */
+export async function publish(layout: JobLayout, state: StoreState, options: PublishOptions): Promise<void> {
+  for (const stream of state.streams.values()) await publishStream(layout, stream, options);
+  if (options.duckdb && state.sequence > 0) await publishDatabase(layout, state.sequence, options);
+}
+
+/** Whether the store's file is there at all. */
+export async function storeExists(layout: JobLayout): Promise<boolean> {
+  return stat(layout.store).then(
+    () => true,
+    () => false,
+  );
+}

@@ -1,0 +1,204 @@
+import { randomUUID } from 'node:crypto';
+import { z } from 'zod';
+import { quoteIdentifier } from '../core/column-shape.js';
+import type { StoredColumn } from '../core/columns.js';
+import { asCdsyncError, CdsyncError } from '../core/errors.js';
+import { type Database, type Session, sqlText } from '../store/duckdb.js';
+import { columnsSchema } from '../store/journal.js';
+import type { JobLayout } from '../store/layout.js';
+
+/** Name under which a job's store is attached while it is worked on. */
+export const storeName = 'store';
+/** Of the tables in the store; moves when an older cdsync could not work on them any more. */
+const schemaVersion = 1;
+
+const fileSchema = z.object({
+  /** Relative to `parquet/<stream>/`. */
+  path: z.string(),
+  /** Where the file was written, relative to the job's folder; it is moved from there after the commit. */
+  from: z.string(),
+  rows: z.number(),
+  bytes: z.number(),
+  sha256: z.string(),
+});
+
+/** A Parquet file of a committed snapshot. */
+export type CommittedFile = z.infer<typeof fileSchema>;
+
+const stateSchema = z.object({
+  stream: z.string(),
+  /** Of the commit that last changed the stream. */
+  run_id: z.string(),
+  sequence: z.number(),
+  synced_at: z.string(),
+  rows: z.number(),
+  key: z.array(z.string()),
+  columns: columnsSchema,
+  hash_version: z.string(),
+  snapshot: z.array(fileSchema),
+  changes: z.array(fileSchema),
+});
+
+/** What the store holds of a stream: enough to finish publishing it, and to compare the next reading with it. */
+export type StreamState = z.infer<typeof stateSchema>;
+
+export interface StoreState {
+  /** Tells this store from any other; destinations remember it. */
+  readonly id: string;
+  /** Of the last commit; 0 before the first. */
+  readonly sequence: number;
+  /** Of the last commit that changed anything. */
+  readonly runId: string | undefined;
+  readonly streams: ReadonlyMap<string, StreamState>;
+}
+
+/** A table of the store, quoted and qualified. */
+export function storeTable(name: string, schema = 'main'): string {
+  return `${storeName}.${quoteIdentifier(schema)}.${quoteIdentifier(name)}`;
+}
+
+/** Where a stream's (key, hash) rows stand. */
+export function keysTable(stream: string): string {
+  return storeTable(`keys_${stream}`, '_cdsync');
+}
+
+const statements = [
+  `CREATE SCHEMA IF NOT EXISTS ${storeName}.cdsync`,
+  `CREATE SCHEMA IF NOT EXISTS ${storeName}._cdsync`,
+  `CREATE TABLE IF NOT EXISTS ${storeTable('store', '_cdsync')} (id VARCHAR, version INTEGER)`,
+  `CREATE TABLE IF NOT EXISTS ${storeTable('streams', '_cdsync')} (stream VARCHAR, state VARCHAR)`,
+  `CREATE TABLE IF NOT EXISTS ${storeTable('runs', 'cdsync')} (run_id VARCHAR, sequence BIGINT, status VARCHAR,
+     started_at TIMESTAMPTZ, finished_at TIMESTAMPTZ)`,
+  `CREATE TABLE IF NOT EXISTS ${storeTable('streams', 'cdsync')} (run_id VARCHAR, stream VARCHAR, sequence BIGINT,
+     changed BOOLEAN, rows BIGINT, inserted BIGINT, updated BIGINT, deleted BIGINT, unchanged BIGINT, duplicates BIGINT,
+     rejected BIGINT)`,
+  `CREATE TABLE IF NOT EXISTS ${storeTable('columns', 'cdsync')} (stream VARCHAR, path VARCHAR, column_name VARCHAR,
+     type VARCHAR, since_run VARCHAR)`,
+  `CREATE TABLE IF NOT EXISTS ${storeTable('rejects', 'cdsync')} (run_id VARCHAR, stream VARCHAR, key VARCHAR,
+     column_name VARCHAR, reason VARCHAR)`,
+];
+
+/** A job's private store, attached to the process's one DuckDB instance; nobody else may open the file meanwhile. */
+export class SnapshotStore {
+  readonly session: Session;
+
+  private constructor(session: Session) {
+    this.session = session;
+  }
+
+  /** @throws {CdsyncError} `state_unreadable` where the file is no store, `storage_newer`, `disk_full` */
+  static async open(database: Database, layout: JobLayout): Promise<SnapshotStore> {
+    const session = await database.connect();
+    try {
+      await session.run(`ATTACH ${sqlText(layout.store)} AS ${storeName}`);
+    } catch (error) {
+      session.close();
+      throw openError(layout, error);
+    }
+    const store = new SnapshotStore(session);
+    try {
+      await store.#prepare(layout);
+    } catch (error) {
+      await store.close();
+      throw error;
+    }
+    return store;
+  }
+
+  async #prepare(layout: JobLayout): Promise<void> {
+    const found = await this.session.number(
+      `SELECT count(*) FROM duckdb_tables() WHERE database_name = '${storeName}' AND schema_name = '_cdsync' AND table_name = 'store'`,
+    );
+    if (found === 0) {
+      await this.session.transaction(async () => {
+        for (const statement of statements) await this.session.run(statement);
+        await this.session.run(
+          `INSERT INTO ${storeTable('store', '_cdsync')} VALUES ('${randomUUID()}', ${schemaVersion})`,
+        );
+      });
+    }
+    const version = await this.session.number(`SELECT version FROM ${storeTable('store', '_cdsync')}`);
+    if (version <= schemaVersion) return;
+    throw new CdsyncError(`${layout.store} was written by a newer cdsync`, {
+      code: 'storage_newer',
+      hint: 'update cdsync, or point `storage` at another folder',
+    });
+  }
+
+  async state(): Promise<StoreState> {
+    const [store] = await this.session.rows(`SELECT id FROM ${storeTable('store', '_cdsync')}`);
+    const [last] = await this.session.rows(
+      `SELECT run_id, sequence FROM ${storeTable('runs', 'cdsync')} WHERE sequence IS NOT NULL
+       ORDER BY sequence DESC, started_at LIMIT 1`,
+    );
+    const rows = await this.session.rows(`SELECT state FROM ${storeTable('streams', '_cdsync')}`);
+    const streams = rows.map(({ state }) => stateSchema.parse(JSON.parse(String(state))));
+    return {
+      id: String(store?.id),
+      sequence: Number(last?.sequence ?? 0),
+      runId: last === undefined ? undefined : String(last.run_id),
+      streams: new Map(streams.map((state) => [state.stream, state])),
+    };
+  }
+
+  /** Whether the table exists, whatever it is. */
+  async has(table: string): Promise<boolean> {
+    const count = await this.session.number(
+      `SELECT count(*) FROM duckdb_tables() WHERE database_name = '${storeName}' AND schema_name = 'main' AND table_name = ${sqlText(table)}`,
+    );
+    return count > 0;
+  }
+
+  async rememberStream(state: StreamState): Promise<void> {
+    const table = storeTable('streams', '_cdsync');
+    await this.session.run(`DELETE FROM ${table} WHERE stream = ${sqlText(state.stream)}`);
+    await this.session.run(`INSERT INTO ${table} VALUES (${sqlText(state.stream)}, ${sqlText(JSON.stringify(state))})`);
+  }
+
+  /** Writes everything into the one file and lets go of it: only then may it be copied. */
+  async close(): Promise<void> {
+    try {
+      await this.session.run(`DETACH ${storeName}`);
+    } finally {
+      this.session.close();
+    }
+  }
+}
+
+/** The distinct texts of one column of a stream's snapshot, sorted; empty where there is none. */
+export async function distinctValues(
+  { session }: SnapshotStore,
+  stream: StreamState,
+  place: StoredColumn['place'],
+  field: string,
+): Promise<string[]> {
+  const column = stream.columns.find((candidate) => candidate.place === place && candidate.field === field);
+  if (column === undefined) return [];
+  const name = quoteIdentifier(column.name);
+  const rows = await session.rows(
+    `SELECT DISTINCT ${name}::VARCHAR AS value FROM ${storeTable(stream.stream)} WHERE ${name} IS NOT NULL ORDER BY 1`,
+  );
+  return rows.map(({ value }) => String(value));
+}
+
+function openError(layout: JobLayout, error: unknown): CdsyncError {
+  const message = String(error);
+  if (/no space left/i.test(message)) {
+    return new CdsyncError('the disk is full: the store could not be opened', { code: 'disk_full', cause: error });
+  }
+  if (/permission denied/i.test(message)) {
+    return new CdsyncError(`no permission to open ${layout.store}`, {
+      code: 'storage_permission',
+      hint: 'check who owns the storage folder, and run as that user',
+      cause: error,
+    });
+  }
+  if (/not a valid DuckDB|corrupt|checksum|serialization|magic/i.test(message)) {
+    return new CdsyncError(`${layout.store} is damaged or no store of cdsync`, {
+      code: 'state_unreadable',
+      hint: 'what was published stays readable; restore the storage folder, or point `storage` at another one',
+      cause: error,
+    });
+  }
+  return asCdsyncError(error);
+}

@@ -1,0 +1,124 @@
+import { rm } from 'node:fs/promises';
+import type { StoredColumn } from '../core/columns.js';
+import { ColumnSet } from '../core/columns.js';
+import { type Session, sqlText, sqlTexts } from '../store/duckdb.js';
+import { type ParquetCompression, type ParquetFile, writeParquet } from '../store/parquet.js';
+import { rowHash, rowKey } from '../store/row-hash.js';
+import { sameColumns, widen } from './widen.js';
+
+/** A part as extraction hands it over. */
+export interface UnifyPart {
+  readonly number: number;
+  readonly path: string;
+  readonly keysPath: string;
+  readonly rows: number;
+  readonly bytes: number;
+  readonly sha256: string;
+  readonly columns: readonly StoredColumn[];
+}
+
+export interface UnifyTask {
+  readonly parts: readonly UnifyPart[];
+  readonly columns: readonly StoredColumn[];
+  readonly key: readonly string[];
+  /** Rows that do not count: of the part, from one up to, not including, the other. */
+  readonly dropped: readonly { part: number; from: number; to: number }[];
+  readonly compression: ParquetCompression;
+}
+
+export interface Unified {
+  /** Files that have the same columns and each key once. */
+  readonly files: readonly ParquetFile[];
+  readonly rows: number;
+  /** Copies of keys that were left out: the one read last stands. */
+  readonly duplicates: number;
+}
+
+/** Names of the session's temporary tables for one stream, quoted. */
+export interface WorkTables {
+  /** (key, hash, part, row) of what was read, each key once. */
+  readonly keys: string;
+  /** (key, op) of what differs from the snapshot before. */
+  readonly changed: string;
+  readonly surplus: string;
+}
+
+export function workTables(stream: string): WorkTables {
+  const table = (name: string) => `"work_${name}_${stream}"`;
+  return { keys: table('keys'), changed: table('changed'), surplus: table('surplus') };
+}
+
+async function loadKeys(session: Session, task: UnifyTask, { keys }: WorkTables): Promise<void> {
+  const source =
+    task.parts.length === 0
+      ? 'SELECT NULL::VARCHAR AS key, NULL::UBIGINT AS hash, NULL::INTEGER AS part, NULL::BIGINT AS row WHERE false'
+      : `SELECT key, hash, part, row FROM read_parquet(${sqlTexts(task.parts.map(({ keysPath }) => keysPath))})`;
+  await session.run(`CREATE OR REPLACE TEMP TABLE ${keys} AS ${source}`);
+}
+
+/** Finds the rows that are not to stand in the snapshot, and takes their keys away. */
+async function findSurplus(session: Session, task: UnifyTask, { keys, surplus }: WorkTables): Promise<number> {
+  const ranges = task.dropped.map(({ part, from, to }) => `(part = ${part} AND row >= ${from} AND row < ${to})`);
+  const dropped = ranges.length === 0 ? 'false' : ranges.join(' OR ');
+  await session.run(`CREATE OR REPLACE TEMP TABLE ${surplus} AS SELECT part, row FROM ${keys} WHERE ${dropped}`);
+  if (ranges.length > 0) await session.run(`DELETE FROM ${keys} WHERE ${dropped}`);
+  const [counts] = await session.rows(`SELECT count(*) AS total, count(DISTINCT key) AS keys FROM ${keys}`);
+  const duplicates = Number(counts?.total ?? 0) - Number(counts?.keys ?? 0);
+  if (duplicates === 0) return 0;
+  await session.run(
+    `INSERT INTO ${surplus} SELECT part, row FROM ${keys}
+     WHERE key IN (SELECT key FROM ${keys} GROUP BY key HAVING count(*) > 1)
+     QUALIFY row_number() OVER (PARTITION BY key ORDER BY part DESC, row DESC) > 1`,
+  );
+  await session.run(`DELETE FROM ${keys} AS k USING ${surplus} AS s WHERE k.part = s.part AND k.row = s.row`);
+  return duplicates;
+}
+
+async function rewrite(
+  session: Session,
+  part: UnifyPart,
+  task: UnifyTask,
+  tables: WorkTables,
+): Promise<ParquetFile | undefined> {
+  const rows = `(SELECT * FROM read_parquet(${sqlText(part.path)}, file_row_number = true)
+     WHERE file_row_number NOT IN (SELECT row FROM ${tables.surplus} WHERE part = ${part.number}))`;
+  const query = `SELECT ${widen(part.columns, task.columns, 'file')} FROM ${rows} ORDER BY file_row_number`;
+  const file = await writeParquet(
+    session,
+    query,
+    part.path.replace(/\.parquet$/, '.unified.parquet'),
+    task.compression,
+  );
+  await session.run(`DELETE FROM ${tables.keys} WHERE part = ${part.number}`);
+  if (file.rows === 0) {
+    await rm(file.path);
+    return undefined;
+  }
+  const { list } = ColumnSet.restore(task.columns);
+  await session.run(
+    `INSERT INTO ${tables.keys} SELECT ${rowKey(task.key)}, ${rowHash(list)}, ${part.number}, file_row_number
+     FROM read_parquet(${sqlText(file.path)}, file_row_number = true)`,
+  );
+  return file;
+}
+
+/**
+ * Makes one set of files of what was read: all with the same columns and types in the same order, so that a plain glob
+ * reads them right, and each key once. Parts that are so already are taken as they are.
+ */
+export async function unifyParts(session: Session, task: UnifyTask, tables: WorkTables): Promise<Unified> {
+  await loadKeys(session, task, tables);
+  const duplicates = await findSurplus(session, task, tables);
+  const touched = await session.rows(`SELECT DISTINCT part FROM ${tables.surplus}`);
+  const surplus = new Set(touched.map(({ part }) => Number(part)));
+  const files: ParquetFile[] = [];
+  for (const part of task.parts) {
+    if (!surplus.has(part.number) && sameColumns(part.columns, task.columns, 'file')) {
+      files.push(part);
+      continue;
+    }
+    const file = await rewrite(session, part, task, tables);
+    if (file !== undefined) files.push(file);
+  }
+  return { files, duplicates, rows: files.reduce((sum, { rows }) => sum + rows, 0) };
+}

@@ -1,0 +1,96 @@
+import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { z } from 'zod';
+import { newRunId } from '../core/run.js';
+import { syncFolder, writeFileAtomically } from './durable.js';
+import { Journal, type JournalState } from './journal.js';
+import type { JobLayout } from './layout.js';
+import { runFolders } from './storage.js';
+
+const runSchema = z.object({ version: z.literal(1), run_id: z.string(), started_at: z.string() });
+
+/** A run as its private folder remembers it. */
+export interface RunIdentity {
+  readonly runId: string;
+  /** ISO 8601, our clock. */
+  readonly startedAt: string;
+}
+
+/** A stream that an earlier run has begun to read. */
+export interface UnfinishedStream {
+  readonly stream: string;
+  readonly run: RunIdentity;
+  readonly journal: JournalState;
+}
+
+export async function readRun(layout: JobLayout, runId: string): Promise<RunIdentity | undefined> {
+  try {
+    const { run_id, started_at } = runSchema.parse(JSON.parse(await readFile(layout.runState(runId), 'utf8')));
+    return { runId: run_id, startedAt: started_at };
+  } catch {
+    // Whatever stands there, nothing can be gone on from without it: the folder is then discarded.
+    return undefined;
+  }
+}
+
+/** Makes a run's private folder. */
+export async function createRun(layout: JobLayout, startedAtMs: number): Promise<RunIdentity> {
+  const run = { runId: newRunId(startedAtMs), startedAt: new Date(startedAtMs).toISOString() };
+  await mkdir(layout.run(run.runId), { mode: 0o700 });
+  await syncFolder(layout.runs);
+  const content = { version: 1, run_id: run.runId, started_at: run.startedAt };
+  await writeFileAtomically(layout.runState(run.runId), `${JSON.stringify(content)}\n`);
+  return run;
+}
+
+export async function discardRun(layout: JobLayout, runId: string): Promise<void> {
+  await rm(layout.run(runId), { recursive: true, force: true });
+}
+
+export async function discardStream(layout: JobLayout, runId: string, stream: string): Promise<void> {
+  await rm(layout.streamRun(runId, stream), { recursive: true, force: true });
+}
+
+/** Whether a run's folder still holds anything read. */
+export async function hasStreams(layout: JobLayout, runId: string): Promise<boolean> {
+  const names = await readdir(dirname(layout.streamRun(runId, 'any'))).catch(() => []);
+  return names.length > 0;
+}
+
+/** Moves what an earlier run has read of a stream into the folder of another run. */
+export async function takeOver(layout: JobLayout, { stream, run }: UnfinishedStream, to: RunIdentity): Promise<void> {
+  if (run.runId === to.runId) return;
+  const target = layout.streamRun(to.runId, stream);
+  await mkdir(dirname(target), { recursive: true, mode: 0o700 });
+  await rm(target, { recursive: true, force: true });
+  await rename(layout.streamRun(run.runId, stream), target);
+  await syncFolder(dirname(target));
+}
+
+export interface ResumeRules {
+  readonly fingerprint: string;
+  readonly now: number;
+  readonly resumeWithinMs: number;
+}
+
+/**
+ * What the newest run that has begun a stream has read of it, if it can be gone on from: the same request, begun recently
+ * enough, and not failed by what it read.
+ */
+export async function findUnfinished(
+  layout: JobLayout,
+  stream: string,
+  rules: ResumeRules,
+): Promise<UnfinishedStream | undefined> {
+  for (const runId of (await runFolders(layout)).reverse()) {
+    const run = await readRun(layout, runId);
+    if (run === undefined) continue;
+    const journal = await Journal.read(layout.streamRun(runId, stream));
+    if (journal === undefined) continue;
+    const age = rules.now - Date.parse(journal.start.started_at);
+    const usable = journal.failed === undefined && journal.start.fingerprint === rules.fingerprint;
+    // A clock that was set back gives a negative age; that is no reason to throw away what was read.
+    return usable && age <= rules.resumeWithinMs ? { stream, run, journal } : undefined;
+  }
+  return undefined;
+}
