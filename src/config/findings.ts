@@ -1,5 +1,4 @@
-import { type ConfigProblem, pathText } from './problem.js';
-import type { ScalarFault } from './scalar.js';
+import { type ConfigProblem, type Fault, pathText } from './problem.js';
 import type { Position } from './yaml-document.js';
 
 export type Path = readonly (string | number)[];
@@ -29,24 +28,26 @@ export class Findings {
     this.#offsets.set(pathText(path), offset);
   }
 
-  problem({ path, offset }: Site, fault: ScalarFault): ConfigProblem {
+  problem({ path, offset }: Site, fault: Fault): ConfigProblem {
     return { file: this.#file, ...this.#position(offset), path: pathText(path), ...fault };
   }
 
-  refuse(site: Site, fault: ScalarFault): undefined {
+  refuse(site: Site, fault: Fault): undefined {
     this.problems.push(this.problem(site, fault));
     return undefined;
   }
 
   /** Refuses a part by its path alone; where it is not in the file, the nearest part above it is shown. */
-  refuseAt(path: Path, fault: ScalarFault): void {
+  refuseAt(path: Path, fault: Fault): void {
     this.refuse({ path, offset: this.#offset(path) }, fault);
   }
 
   /** Whether anything at or below a path has been refused. */
   hasProblemBelow(path: Path): boolean {
-    const prefix = pathText(path);
-    return this.problems.some((problem) => problem.path.startsWith(prefix));
+    const above = pathText(path);
+    return this.problems.some(({ path: below }) => {
+      return below === above || below.startsWith(`${above}.`) || below.startsWith(`${above}[`);
+    });
   }
 
   warn(path: Path, message: string): void {

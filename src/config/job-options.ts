@@ -38,6 +38,7 @@ const publish = map({
   mode: option(fileMode, {
     description: 'Permissions of what is published, as octal digits; everything else is 0600.',
     example: '0640',
+    verbatim: true,
     allowed: 'octal permissions that let the owner read, such as "0600" or "0640"',
   }).prefault('0600'),
   history: notYet('this version keeps no history in the published file'),
@@ -50,7 +51,7 @@ export const jobSchema = map({
     allowed: 'a list of at least one stream',
     check: repeatedNames,
   }).optional(),
-  guards: guards(),
+  guards,
   resume_within: duration({
     description:
       'A run that was cut short is continued by the next one if it began within this time; otherwise reading starts anew.',
@@ -83,12 +84,12 @@ export const fileSchema = map({
     example: './data',
   }).prefault('./data'),
   resources: option(resourcesSchema, { description: 'What one process may use of the machine.' }).prefault({}),
+  jobs: option(z.record(nameSchema, option(jobSchema, { description: 'One job.' })), {
+    description: 'The jobs, by name. Each is a folder in `storage`, with its own lock, snapshots and files.',
+    allowed: nameRule,
+  }).prefault({}),
   defaults: option(jobSchema, {
     description:
       'What every job inherits. Maps are merged, key by key; where both have a value or a list, the job wins.',
-  }).prefault({}),
-  jobs: option(z.record(nameSchema(), jobSchema), {
-    description: `Jobs by name: ${nameRule}.`,
-    allowed: nameRule,
   }).prefault({}),
 });

@@ -31,8 +31,10 @@ const known = new WeakMap<z.core.$ZodType, OptionFacts>();
 
 /** Declares an option: the schema is its type, the facts the rest. `.optional()` and `.prefault()` may follow. */
 export function option<S extends z.ZodType>(schema: S, facts: OptionFacts): S {
-  known.set(schema, facts);
-  return schema;
+  // A copy, so that one schema may serve several options.
+  const own = schema.clone();
+  known.set(own, facts);
+  return own;
 }
 
 type CamelKey<K> = K extends `${infer Head}_${infer Tail}` ? `${Head}${Capitalize<CamelKey<Tail>>}` : K;

@@ -54,6 +54,7 @@ export function parseConfig(text: string, file: string, options: ParseOptions): 
   const parts: PlainMap = { version: plain.version, storage: plain.storage, resources: plain.resources, jobs: chosen };
   if (options.needs?.service !== false) parts.service = plain.service;
   refuseDeferred(parts, findings);
+  refuseNameless(jobs, findings);
   if (findings.problems.length > 0) throw new ConfigError(findings.problems);
   refuseUnknownJob(jobs, options.needs?.job);
   return build(parts, { file: absolute, outline: outline(jobs) }, findings);
@@ -66,7 +67,9 @@ function readPlain(parsed: YamlDocument, findings: Findings, env: Variables): Pl
     throw new ConfigError(problems);
   }
   const reader = new ConfigReader(parsed, findings, env);
-  return (reader.read(fileSchema, root, { path: [], offset: root?.range?.[0] ?? 0 }) ?? {}) as PlainMap;
+  const plain = reader.read(fileSchema, root, { path: [], offset: root?.range?.[0] ?? 0 });
+  if (!isPlainMap(plain)) throw new ConfigError(findings.problems);
+  return plain;
 }
 
 function inheritingJobs({ defaults, jobs }: PlainMap): PlainMap {
@@ -76,8 +79,7 @@ function inheritingJobs({ defaults, jobs }: PlainMap): PlainMap {
 
 function chooseJobs(jobs: PlainMap, needs: Needs, findings: Findings): PlainMap {
   if (needs.jobs === false) return {};
-  const healthy = findings.problems.length === 0;
-  if (healthy && Object.keys(jobs).length === 0) {
+  if (Object.keys(jobs).length === 0 && !findings.hasProblemBelow(['jobs'])) {
     findings.refuseAt(['jobs'], { message: 'missing', allowed: 'a map of at least one job' });
   }
   for (const [name, job] of Object.entries(jobs)) {
@@ -92,6 +94,14 @@ function refuseDeferred(value: unknown, findings: Findings): void {
   if (value instanceof Deferred) findings.problems.push(value.problem);
   else if (Array.isArray(value)) for (const item of value) refuseDeferred(item, findings);
   else if (isPlainMap(value)) for (const item of Object.values(value)) refuseDeferred(item, findings);
+}
+
+/** What a stream is called is asked for by every command. */
+function refuseNameless(jobs: PlainMap, findings: Findings): void {
+  for (const job of Object.values(jobs)) {
+    const streams = isPlainMap(job) && Array.isArray(job.streams) ? job.streams : [];
+    for (const stream of streams) refuseDeferred(isPlainMap(stream) ? stream.name : stream, findings);
+  }
 }
 
 function refuseUnknownJob(jobs: PlainMap, wanted: string | undefined): void {

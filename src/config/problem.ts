@@ -1,8 +1,18 @@
 import { relative } from 'node:path';
 import { CdsyncError } from '../core/errors.js';
 
-/** One thing that is wrong in a configuration file. Holds no secret and no value that came from a variable. */
-export interface ConfigProblem {
+/** What is wrong with a part of a configuration. Holds no secret and no value that came from a variable. */
+export interface Fault {
+  /** In a few words. */
+  readonly message: string;
+  readonly found?: string | undefined;
+  readonly allowed?: string | undefined;
+  /** The known key or value that looks most like what was found. */
+  readonly nearest?: string | undefined;
+}
+
+/** A fault, and where it stands. */
+export interface ConfigProblem extends Fault {
   /** As shown: relative to the working directory where that is shorter. */
   readonly file: string;
   /** From 1. */
@@ -11,12 +21,6 @@ export interface ConfigProblem {
   readonly column: number;
   /** For example `jobs.nightly.streams[0].index`; empty for the file as a whole. */
   readonly path: string;
-  /** What is wrong, in a few words. */
-  readonly message: string;
-  readonly found?: string | undefined;
-  readonly allowed?: string | undefined;
-  /** The known key or value that looks most like what was found. */
-  readonly nearest?: string | undefined;
 }
 
 /** One line: `cdsync.yaml:12:7  jobs.nightly.streams[0].indx: unknown key; did you mean "index"?  allowed: …`. */

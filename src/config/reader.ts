@@ -1,7 +1,7 @@
 import { isMap, isScalar, isSeq, type Node, type YAMLMap, type YAMLSeq } from 'yaml';
 import { z } from 'zod';
 import { nearest } from '../core/nearest.js';
-import type { Findings, Path, Site } from './findings.js';
+import type { Findings, Site } from './findings.js';
 import { allowedWords, type OptionFacts, type Unwrapped, unwrap } from './option.js';
 import type { ConfigProblem } from './problem.js';
 import { readScalar } from './scalar.js';
@@ -29,13 +29,12 @@ export class ConfigReader {
   readonly #findings: Findings;
   readonly #env: Variables;
   readonly #entries: YamlEntries;
-  #path: Path = [];
 
   constructor(parsed: YamlDocument, findings: Findings, env: Variables) {
     this.#findings = findings;
     this.#env = env;
-    this.#entries = new YamlEntries(parsed, (offset, message, key) => {
-      findings.refuse({ path: key === undefined ? this.#path : [...this.#path, key], offset }, { message });
+    this.#entries = new YamlEntries(parsed, (site, message) => {
+      findings.refuse(site, { message });
     });
   }
 
@@ -45,7 +44,6 @@ export class ConfigReader {
    */
   read(schema: z.core.$ZodType, node: Node | null, site: Site): unknown {
     const option = unwrap(schema);
-    this.#path = site.path;
     this.#findings.visit(site);
     const value = this.#part(schema, option, node, site);
     this.#check(option.facts, value, site);
@@ -71,7 +69,7 @@ export class ConfigReader {
   }
 
   #map(node: Node | null, site: Site, read: (entries: Entries) => unknown): unknown {
-    if (isMap(node)) return read(this.#entries.of(node as YAMLMap));
+    if (isMap(node)) return read(this.#entries.of(node as YAMLMap, site.path));
     const message = site.path.length === 0 ? 'the file must hold a map' : 'must be a map';
     return this.#findings.refuse(site, { message, found: kindOf(node) });
   }
@@ -83,9 +81,10 @@ export class ConfigReader {
       return this.#findings.refuse(site, { message: `must be ${allowedWords(option)}`, found: 'an empty list' });
     }
     return items.map((item, index) => {
-      const followed = this.#entries.follow(item);
+      const path = [...site.path, index];
+      const followed = this.#entries.follow(item, path);
       if (followed === undefined) return undefined;
-      return this.read(core.element, followed, { path: [...site.path, index], offset: offsetOf(item, site.offset) });
+      return this.read(core.element, followed, { path, offset: offsetOf(item, site.offset) });
     });
   }
 
@@ -129,19 +128,38 @@ export class ConfigReader {
 
   #union(core: z.ZodDiscriminatedUnion, facts: OptionFacts | undefined, entries: Entries, site: Site): unknown {
     const key = core.def.discriminator;
-    const branches = core.options.map((branch) => ({ branch, about: unwrap(branch) }));
-    const tagOf = (about: Unwrapped) => ((about.core as z.ZodObject).shape[key] as z.ZodLiteral<string>).value;
-    const tags = z.enum(branches.map(({ about }) => tagOf(about)));
+    const branches = core.options.map((branch) => {
+      const { core: inner, facts: about } = unwrap(branch);
+      const object = inner as z.ZodObject;
+      return { object, about, tag: (object.shape[key] as z.ZodLiteral<string>).value };
+    });
+    const tags = z.enum(branches.map((branch) => branch.tag));
     const option: Unwrapped = { ...unwrap(tags), facts };
     const entry = entries.get(key);
-    if (entry === undefined) return this.#missing(below(site, key), option);
-    const tag = this.#scalar(tags, option, entry.value, { path: [...site.path, key], offset: entry.valueOffset });
+    const here = { path: [...site.path, key], offset: entry?.valueOffset ?? site.offset };
+    if (entry === undefined) this.#missing(here, option);
+    const tag = entry === undefined ? undefined : this.#scalar(tags, option, entry.value, here);
     if (tag instanceof Deferred) return tag;
-    const chosen = branches.find(({ about }) => tagOf(about) === tag)?.about;
-    if (chosen === undefined) return undefined;
-    const value = this.#object(chosen.core as z.ZodObject, undefined, entries, site);
-    this.#check(chosen.facts, value, site);
+    const chosen = branches.find((branch) => branch.tag === tag);
+    if (chosen === undefined)
+      return this.#common(
+        branches.map(({ object }) => object),
+        entries,
+        site,
+      );
+    const value = this.#object(chosen.object, undefined, entries, site);
+    this.#check(chosen.about, value, site);
     return value;
+  }
+
+  /** Judges the keys that every branch has, where it is not known which branch is meant. */
+  #common(branches: readonly z.ZodObject[], entries: Entries, site: Site): undefined {
+    for (const [key, schema] of Object.entries(branches[0]?.shape ?? {})) {
+      const entry = entries.get(key);
+      if (entry === undefined || isRefused(schema) || !branches.every(({ shape }) => shape[key] === schema)) continue;
+      this.read(schema, entry.value, { path: [...site.path, key], offset: entry.valueOffset });
+    }
+    return undefined;
   }
 
   #record(core: z.ZodRecord, facts: OptionFacts | undefined, entries: Entries, site: Site): unknown {

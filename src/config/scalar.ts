@@ -2,22 +2,14 @@ import { isScalar, parseDocument, type Scalar } from 'yaml';
 import { z } from 'zod';
 import { nearest } from '../core/nearest.js';
 import { allowedWords, type Unwrapped } from './option.js';
-import { quoted } from './problem.js';
+import { type Fault, quoted } from './problem.js';
 import { expand, type Variables } from './variables.js';
 import { isNothing, kindOf } from './yaml-entries.js';
-
-/** What is wrong with a scalar. */
-export interface ScalarFault {
-  readonly message: string;
-  readonly found?: string | undefined;
-  readonly allowed?: string | undefined;
-  readonly nearest?: string | undefined;
-}
 
 /** What became of a scalar. `variables` is empty where it named none. */
 export interface ScalarReading {
   readonly value?: unknown;
-  readonly fault?: ScalarFault;
+  readonly fault?: Fault;
   readonly variables: readonly string[];
 }
 
@@ -45,7 +37,7 @@ export function valueFault(
   option: Unwrapped,
   value: unknown,
   found: string,
-): ScalarFault | undefined {
+): Fault | undefined {
   const result = z.safeParse(schema, value);
   if (result.success) return undefined;
   const [issue] = result.error.issues;
@@ -103,7 +95,7 @@ function unset(names: readonly string[]): string {
   return `the variables ${distinct.join(', ')} are not set`;
 }
 
-function nothing(option: Unwrapped, source: string): ScalarFault {
+function nothing(option: Unwrapped, source: string): Fault {
   const message = `must be ${allowedWords(option)}`;
   if (source === '') return { message, found: option.required ? 'nothing' : 'nothing; leave the key out instead' };
   const advice = isTextual(option.core) ? '; put it in quotes if the text is meant' : '';

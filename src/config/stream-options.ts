@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { nameRule, nameSchema } from './names.js';
+import { nameRule, streamNameSchema } from './names.js';
 import { type Finding, map, notYet, option } from './option.js';
 import { flag, onlyNow, verbatim, whole } from './option-types.js';
 
@@ -19,10 +19,10 @@ const laterSources = [
   'sql',
 ];
 
-const name = option(nameSchema(['cdsync']), {
+const name = option(streamNameSchema, {
   description: 'Name of the stream: its tables and its folder of Parquet files are called so.',
   example: 'members',
-  allowed: nameRule,
+  allowed: `${nameRule}; not cdsync`,
 });
 
 const pageSize = whole(1, 10_000, {
@@ -31,29 +31,29 @@ const pageSize = whole(1, 10_000, {
   example: 1000,
 }).optional();
 
-/** Rules about a run's result; a stream that breaks one is held. The same for a stream and for all streams of a job. */
-export function guards() {
-  const minRows = option(z.literal(0), {
-    description: '0 lets a stream come back empty after a run in which it was not; otherwise such a result is held.',
-    example: 0,
-    allowed: '0',
-    notYet: (found) => (/^[1-9]\d*$/.test(found) ? 'not yet: this version takes min_rows: 0 only' : undefined),
-  });
-  const later = 'this version judges no changes before it commits them';
-  return option(
-    map({
-      min_rows: minRows.optional(),
-      max_deleted: notYet(later),
-      max_changed: notYet(later),
-      max_rejected: notYet(later),
-      scope: notYet(later),
-      unique: notYet('this version checks no columns'),
-      max_null: notYet('this version checks no columns'),
-      expect: notYet('this version runs no checks of your own'),
-    }),
-    { description: 'What must hold before a result is committed.' },
-  ).optional();
-}
+const minRows = option(z.literal(0), {
+  description: '0 lets a stream come back empty after a run in which it was not; otherwise such a result is held.',
+  example: 0,
+  allowed: '0',
+  notYet: (found) => (/^[1-9]\d*$/.test(found) ? 'not yet: this version takes min_rows: 0 only' : undefined),
+});
+
+const judges = 'this version judges no changes before it commits them';
+
+/** Rules about the result of a run; the same for one stream and for all streams of a job. */
+export const guards = option(
+  map({
+    min_rows: minRows.optional(),
+    max_deleted: notYet(judges),
+    max_changed: notYet(judges),
+    max_rejected: notYet(judges),
+    scope: notYet(judges),
+    unique: notYet('this version checks no columns'),
+    max_null: notYet('this version checks no columns'),
+    expect: notYet('this version runs no checks of your own'),
+  }),
+  { description: 'What must hold before a result is committed.' },
+).optional();
 
 const laterContracts = ['freeze', 'discard_value', 'discard_row'];
 
@@ -126,7 +126,8 @@ const indexProfiles = option(
     }).optional(),
     page_size: pageSize,
     check_total: flag({
-      description: 'Asks the service for its total before and after, and reports a difference. Can be expensive.',
+      description:
+        'Asks the service for its total as well, and looks for what is missing where it differs. Can be expensive.',
       example: true,
     }).prefault(false),
     confirm_deletes: whole(0, 1_000_000_000, {
@@ -136,7 +137,7 @@ const indexProfiles = option(
       example: 10_000,
     }).prefault(10_000),
     contract: option(contract, { description: 'What happens when columns or types change.' }).prefault({}),
-    guards: guards(),
+    guards,
     columns: notYet('this version has no rules for columns'),
   }),
   { description: 'All profiles of an index, or those that a filter matches.', check: filteredPartition },
@@ -147,7 +148,7 @@ const indexes = option(
     name,
     source: z.literal('indexes'),
     page_size: pageSize,
-    guards: guards(),
+    guards,
     contract: notYet('contracts of this source'),
     confirm_deletes: notYet('confirmed deletes of this source'),
     columns: notYet('this version has no rules for columns'),

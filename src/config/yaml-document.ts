@@ -6,7 +6,8 @@ export interface Position {
   readonly column: number;
 }
 
-export interface Fault {
+/** Why a text is no YAML. */
+export interface SyntaxFault {
   readonly offset: number;
   readonly message: string;
 }
@@ -14,7 +15,7 @@ export interface Fault {
 /** One parsed YAML document, or the reasons why there is none. */
 export interface YamlDocument {
   readonly document: Document.Parsed<ParsedNode> | undefined;
-  readonly faults: readonly Fault[];
+  readonly faults: readonly SyntaxFault[];
   position(offset: number): Position;
 }
 
@@ -41,8 +42,16 @@ const words: Partial<Record<YAMLError['code'], string>> = {
   NON_STRING_KEY: 'a key must be text',
   TAB_AS_INDENT: 'a tab indents here; use spaces',
   TAG_RESOLVE_FAILED: 'tags such as !name are not read here',
-  UNEXPECTED_TOKEN: `this does not belong here; check brackets, quotes and indentation ("\${NAME}" needs quotes inside {…})`,
+  UNEXPECTED_TOKEN: 'this does not belong here; check brackets, quotes and indentation',
 };
+
+const unquotedVariable = `inside […] and {…} a variable needs quotes: "\${NAME}"`;
+
+/** Without what only follows from a token that did not belong where it stood: every later one would be named, too. */
+function consequential(errors: readonly YAMLError[]): readonly YAMLError[] {
+  const first = errors.findIndex(({ code }) => code === 'UNEXPECTED_TOKEN');
+  return first < 0 ? errors : errors.slice(0, first + 1);
+}
 
 /** Parses a text as one YAML 1.2 document (which JSON is, too). Never throws; never quotes the text. */
 export function parseYaml(text: string): YamlDocument {
@@ -63,11 +72,10 @@ export function parseYaml(text: string): YamlDocument {
   const composer = new Composer({ uniqueKeys: false, prettyErrors: false, logLevel: 'silent', schema: 'core' });
   const [first, second] = [...composer.compose(tokens, true, text.length)] as Document.Parsed<ParsedNode>[];
   if (first === undefined) return refuse(0, 'the file is empty');
-  const errors = [...first.errors, ...first.warnings];
-  const faults = errors.map(({ code, pos }) => ({
-    offset: pos[0],
-    message: words[code] ?? 'this is not valid YAML',
-  }));
+  const faults = consequential([...first.errors, ...first.warnings]).map(({ code, pos: [offset] }) => {
+    const variable = code === 'UNEXPECTED_TOKEN' && text.startsWith('$\u007b', offset - 1);
+    return { offset, message: (variable ? unquotedVariable : words[code]) ?? 'this is not valid YAML' };
+  });
   if (second !== undefined) faults.push({ offset: second.range[0], message: words.MULTIPLE_DOCS as string });
   return { document: first, faults, position };
 }

@@ -1,4 +1,5 @@
 import { type Alias, isAlias, isMap, isScalar, isSeq, type Node, type Pair, type Scalar, type YAMLMap } from 'yaml';
+import type { Path, Site } from './findings.js';
 import type { YamlDocument } from './yaml-document.js';
 
 /** One key of a map with what stands behind it. */
@@ -12,7 +13,7 @@ export interface Entry {
   readonly valueOffset: number;
 }
 
-type Refuse = (offset: number, message: string, key?: string) => void;
+type Refuse = (site: Site, message: string) => void;
 
 /** More aliases than anyone writes by hand; what has more is made to exhaust its reader. */
 const maxAliases = 1000;
@@ -48,16 +49,17 @@ export class YamlEntries {
   }
 
   /** What an alias stands for; any other node is returned as it is. Undefined where it was refused. */
-  follow(node: Node | null): Node | null | undefined {
+  follow(node: Node | null, path: Path): Node | null | undefined {
     if (!isAlias(node)) return node;
     this.#aliases += 1;
     const offset = offsetOf(node, 0);
     if (this.#aliases > maxAliases) {
-      if (this.#aliases === maxAliases + 1) this.#refuse(offset, `more than ${maxAliases} aliases are followed`);
+      if (this.#aliases === maxAliases + 1)
+        this.#refuse({ path, offset }, `more than ${maxAliases} aliases are followed`);
       return undefined;
     }
     const target = this.#target(node);
-    if (target === undefined) this.#refuse(offset, 'no anchor of this name stands before the alias');
+    if (target === undefined) this.#refuse({ path, offset }, 'no anchor of this name stands before the alias');
     return target;
   }
 
@@ -67,19 +69,23 @@ export class YamlEntries {
   }
 
   /** The entries of a map, its own first, then those that merge keys (`<<`) bring in. */
-  of(node: YAMLMap): Map<string, Entry> {
+  of(node: YAMLMap, path: Path): Map<string, Entry> {
     const own = new Map<string, Entry>();
     const merged: (Node | null)[] = [];
     for (const pair of node.items as Pair<Node, Node | null>[]) {
-      const entry = this.#entry(pair);
+      const entry = this.#entry(pair, path);
       if (entry === undefined) continue;
       const isMerge = entry.key === '<<' && isScalar(pair.key) && pair.key.type === 'PLAIN';
       const first = own.get(entry.key);
       if (isMerge) merged.push(pair.value ?? null);
       else if (first === undefined) own.set(entry.key, entry);
-      else this.#refuse(entry.offset, `this key stands in line ${this.#line(first.offset)} already`, entry.key);
+      else
+        this.#refuse(
+          { path: [...path, entry.key], offset: entry.offset },
+          `this key stands in line ${this.#line(first.offset)} already`,
+        );
     }
-    for (const source of merged) this.#merge(source, own, offsetOf(node, 0));
+    for (const source of merged) this.#merge(source, own, { path, offset: offsetOf(node, 0) });
     return own;
   }
 
@@ -87,31 +93,33 @@ export class YamlEntries {
     return this.#parsed.position(offset).line;
   }
 
-  #entry({ key, value }: Pair<Node, Node | null>): Entry | undefined {
-    const name = this.follow(key);
+  #entry({ key, value }: Pair<Node, Node | null>, path: Path): Entry | undefined {
+    const name = this.follow(key, path);
     const offset = offsetOf(key, 0);
     if (name === undefined) return undefined;
     if (!isScalar(name)) {
-      this.#refuse(offset, 'a key must be text');
+      this.#refuse({ path, offset }, 'a key must be text');
       return undefined;
     }
-    const followed = this.follow(value ?? null);
+    const text = name.source ?? String(name.value);
+    const followed = this.follow(value ?? null, [...path, text]);
     if (followed === undefined) return undefined;
     // A value that is empty begins where the parser ended; the key is what one looks for.
     const empty = isScalar(followed) && isNothing(followed) && (followed.source ?? '') === '';
     const valueOffset = empty && !isAlias(value) ? offset : offsetOf(value, offset);
-    return { key: name.source ?? String(name.value), offset, value: followed, valueOffset };
+    return { key: text, offset, value: followed, valueOffset };
   }
 
-  #merge(source: Node | null, into: Map<string, Entry>, offset: number): void {
-    const node = this.follow(source);
+  #merge(source: Node | null, into: Map<string, Entry>, { path, offset }: Site): void {
+    const here = { path: [...path, '<<'], offset: offsetOf(source, offset) };
+    const node = this.follow(source, here.path);
     if (node === undefined) return;
     if (isMap(node)) {
-      for (const [key, entry] of this.of(node)) if (!into.has(key)) into.set(key, entry);
+      for (const [key, entry] of this.of(node, path)) if (!into.has(key)) into.set(key, entry);
     } else if (isSeq(node) && node.items.every((item) => isMap(item) || isAlias(item))) {
-      for (const item of node.items) this.#merge(item as Node, into, offset);
+      for (const item of node.items) this.#merge(item as Node, into, { path, offset });
     } else {
-      this.#refuse(offsetOf(source, offset), 'a merge key (<<) takes an alias of a map, or a list of such', '<<');
+      this.#refuse(here, 'a merge key (<<) takes an alias of a map, or a list of such');
     }
   }
 }

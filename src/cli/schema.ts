@@ -1,0 +1,30 @@
+import type { CommandModule } from 'yargs';
+
+interface SchemaArguments {
+  docs: boolean;
+}
+
+/** `cdsync schema`: the JSON Schema of a configuration, or its reference page, on standard output. */
+export const schemaCommand: CommandModule<object, SchemaArguments> = {
+  command: 'schema',
+  describe: 'print the JSON Schema of a configuration file',
+  builder: (parser) =>
+    parser.option('docs', {
+      type: 'boolean',
+      default: false,
+      describe: 'print the reference page of all options instead, in Markdown',
+    }),
+  handler: async ({ docs }) => {
+    process.stdout.write(docs ? await referencePage() : await jsonSchema());
+  },
+};
+
+async function referencePage(): Promise<string> {
+  const { configReference } = await import('../config/reference.js');
+  return configReference();
+}
+
+async function jsonSchema(): Promise<string> {
+  const { configJsonSchema } = await import('../config/json-schema.js');
+  return `${JSON.stringify(configJsonSchema(), null, 2)}\n`;
+}

@@ -1,0 +1,81 @@
+import { z } from 'zod';
+import { fileSchema } from './job-options.js';
+import { type Unwrapped, unwrap } from './option.js';
+
+type JsonSchema = Record<string, unknown>;
+
+const variable = { $ref: '#/$defs/variable' };
+
+/** The JSON Schema (draft 2020-12) of a configuration file, for editors. */
+export function configJsonSchema(): JsonSchema {
+  return {
+    $schema: 'https://json-schema.org/draft/2020-12/schema',
+    title: 'cdsync configuration',
+    ...part(fileSchema),
+    $defs: {
+      variable: {
+        description: 'A variable, \u0024{NAME} or \u0024{NAME:-default}, alone or within text.',
+        type: 'string',
+        pattern: '\\$\\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\\}',
+      },
+    },
+  };
+}
+
+function part(schema: z.core.$ZodType): JsonSchema {
+  const option = unwrap(schema);
+  return { ...about(option), ...shape(option) };
+}
+
+function about({ facts, fallback }: Unwrapped): JsonSchema {
+  const described: JsonSchema = {};
+  if (facts !== undefined) {
+    const unit = facts.unit === undefined ? '' : ` Unit: ${facts.unit}.`;
+    const secret = facts.secret ? ' A secret: name a variable.' : '';
+    described.description = `${facts.description}${unit}${secret}`;
+    if (facts.example !== undefined) described.examples = [facts.example];
+  }
+  if (fallback !== undefined) described.default = fallback;
+  return described;
+}
+
+function shape(option: Unwrapped): JsonSchema {
+  const { core, facts } = option;
+  if (core instanceof z.ZodObject) return object(core, facts?.forms);
+  if (core instanceof z.ZodDiscriminatedUnion) return { oneOf: core.options.map((branch) => part(branch)) };
+  if (core instanceof z.ZodRecord) {
+    const propertyNames = leaf(core.keyType);
+    return { type: 'object', propertyNames, additionalProperties: part(core.valueType) };
+  }
+  if (core instanceof z.ZodArray) {
+    const emptyAllowed = z.safeParse(core, []).success;
+    return { type: 'array', items: part(core.element), ...(emptyAllowed ? {} : { minItems: 1 }) };
+  }
+  return scalar(core, option);
+}
+
+function object(core: z.ZodObject, forms: readonly (readonly string[])[] | undefined): JsonSchema {
+  const usable = Object.entries(core.shape).filter(([, schema]) => !(unwrap(schema).core instanceof z.ZodNever));
+  const required = usable.filter(([, schema]) => unwrap(schema).required).map(([key]) => key);
+  return {
+    type: 'object',
+    properties: Object.fromEntries(usable.map(([key, schema]) => [key, part(schema)])),
+    ...(required.length === 0 ? {} : { required }),
+    ...(forms === undefined ? {} : { oneOf: forms.map((keys) => ({ required: keys })) }),
+    additionalProperties: false,
+  };
+}
+
+function scalar(core: z.core.$ZodType, { facts }: Unwrapped): JsonSchema {
+  const schema = leaf(core);
+  // Unquoted, 02134 is a number and yes is text to YAML; cdsync takes either as it is written.
+  if (facts?.verbatim) return { ...schema, type: ['string', 'number', 'boolean'] };
+  const free = Object.keys(schema).every((key) => key === 'type' || key === 'minLength');
+  const tag = core instanceof z.ZodLiteral && typeof core.value === 'string' && facts === undefined;
+  return (free && schema.type === 'string') || tag ? schema : { anyOf: [schema, variable] };
+}
+
+function leaf(core: z.core.$ZodType): JsonSchema {
+  const { $schema: _, ...schema } = z.toJSONSchema(core, { io: 'input' });
+  return schema;
+}
