@@ -1,0 +1,40 @@
+import type { CommandModule } from 'yargs';
+import { configPositional, jobOption } from './arguments.js';
+import type { JobArguments } from './load.js';
+import { Output } from './output.js';
+
+/** `cdsync check`: whether a run would work, without running it. */
+export const checkCommand: CommandModule<object, JobArguments> = {
+  command: 'check [config]',
+  describe: 'check the configuration, the token, and that every stream can be read',
+  builder: (parser) =>
+    jobOption(configPositional(parser)).epilogue(
+      'Asks the service for one record of each stream and writes nothing.\n' +
+        'Exit codes: 0 all is well, 2 wrong configuration, 4 refused by the service, 1 or 5 a stream cannot be read.',
+    ),
+  handler: async (args) => {
+    const { loadJob } = await import('./load.js');
+    const { withEngine } = await import('../engine/open-engine.js');
+    const { checkJob } = await import('../engine/check-job.js');
+    const { checkLines } = await import('../report/check.js');
+    const { interruption } = await import('./interruption.js');
+    const { nextStep } = await import('./next-step.js');
+    const output = new Output(args);
+    const { config, job } = await loadJob(args, output);
+    const stop = interruption(output);
+    try {
+      const options = { signal: stop.signal, notice: (line: string) => output.notice(line) };
+      const result = await withEngine(config, options, (engine) => checkJob(engine, job));
+      output.document(result);
+      for (const line of checkLines(result)) output.result(line);
+      const failed = result.streams.filter(({ error }) => error !== null);
+      const auth = failed.every(({ error }) => error?.auth === true);
+      const code = failed.length === 0 ? 0 : auth ? 4 : 1;
+      process.exitCode = code;
+      if (code !== 0)
+        output.last(await nextStep({ code, storage: config.storage, job: job.name, config: args.config }));
+    } finally {
+      stop.release();
+    }
+  },
+};

@@ -1,0 +1,56 @@
+import { existsSync } from 'node:fs';
+import type { Config, JobConfig, LocalConfig } from '../config/config.js';
+import { readEnvFile } from '../config/env-file.js';
+import { loadConfig } from '../config/load.js';
+import { redactor, type Secret } from '../core/secret.js';
+import type { CommonArguments, Output } from './output.js';
+import { usageError } from './output.js';
+
+/** Options of the commands that work on one job of a configuration. */
+export interface JobArguments extends CommonArguments {
+  config?: string | undefined;
+  job?: string | undefined;
+}
+
+const defaultFile = 'cdsync.yaml';
+
+async function environment({ envFile }: CommonArguments): Promise<Record<string, string | undefined>> {
+  return envFile === undefined ? process.env : { ...process.env, ...(await readEnvFile(envFile)) };
+}
+
+function onlyJob<C extends LocalConfig>(config: C, wanted: string | undefined): { config: C; job: JobConfig } {
+  const names = config.outline.map(({ name }) => name);
+  if (wanted === undefined && names.length > 1) {
+    throw usageError(`the file has several jobs: ${names.join(', ')}`, `choose one: --job ${names[0]}`);
+  }
+  const [job] = config.jobs;
+  if (job === undefined) throw usageError('the file has no job', 'add one under `jobs:`');
+  return { config, job };
+}
+
+function secretsOf({ auth }: Config['service']): Secret[] {
+  if (auth.type === 'token') return [auth.token];
+  return auth.type === 'client_credentials' ? [auth.clientSecret] : [];
+}
+
+/** The configuration and its one job, for a command that talks to the service. */
+export async function loadJob(args: JobArguments, output: Output): Promise<{ config: Config; job: JobConfig }> {
+  const config = await loadConfig(args.config ?? defaultFile, {
+    env: await environment(args),
+    needs: { job: args.job },
+  });
+  output.redactWith(redactor(secretsOf(config.service)));
+  for (const warning of config.warnings) output.notice(`warning: ${warning}`);
+  return onlyJob(config, args.job);
+}
+
+/** The same for a command that only looks at the storage folder, which needs none of the service's variables. */
+export async function loadLocalJob(args: JobArguments): Promise<{ config: LocalConfig; job: JobConfig }> {
+  const needs = { service: false, job: args.job } as const;
+  return onlyJob(await loadConfig(args.config ?? defaultFile, { env: await environment(args), needs }), args.job);
+}
+
+/** Whether there is a configuration where a command would look for one. */
+export function hasDefaultConfig(): boolean {
+  return existsSync(defaultFile);
+}

@@ -1,0 +1,73 @@
+#!/usr/bin/env node
+import yargs from 'yargs';
+import { asCdsyncError, type CdsyncError } from '../core/errors.js';
+import { packageVersion } from '../core/package-version.js';
+import { checkCommand } from './check.js';
+import { type CommonArguments, exitCodeOf, failureDocument, Output, usageError } from './output.js';
+import { queryCommand } from './query.js';
+import { runCommand } from './run.js';
+import { schemaCommand } from './schema.js';
+import { serveCommand } from './serve.js';
+import { statusCommand } from './status.js';
+
+function parser(words: readonly string[]) {
+  return yargs(words)
+    .scriptName('cdsync')
+    .usage('$0 <command>\n\nCustomer profiles out of the Customer Data Service, into Parquet, DuckDB and warehouses.')
+    .options({
+      json: { type: 'boolean', default: false, describe: 'one JSON document on standard output, nothing else there' },
+      'env-file': { type: 'string', requiresArg: true, describe: 'file of variables for the configuration' },
+      quiet: { type: 'boolean', default: false, describe: 'no progress, no notices' },
+      verbose: { type: 'boolean', default: false, describe: 'causes of errors too' },
+      'show-values': { type: 'boolean', default: false, describe: 'show values of records, which are personal data' },
+    })
+    .command(runCommand)
+    .command(checkCommand)
+    .command(statusCommand)
+    .command(queryCommand)
+    .command(serveCommand)
+    .command(schemaCommand)
+    .demandCommand(1, 'name a command')
+    .strict()
+    .recommendCommands()
+    .version(packageVersion())
+    .help()
+    .wrap(Math.min(110, process.stdout.columns ?? 100))
+    .epilogue(
+      'First: cdsync serve, then in another terminal: cdsync run configs/quickstart.yaml\nReference: docs/ in the package.',
+    )
+    .parserConfiguration({ 'strip-dashed': true })
+    .exitProcess(false)
+    .fail(false);
+}
+
+function commonArguments(words: readonly string[]): CommonArguments {
+  const has = (flag: string) => words.includes(flag);
+  return { json: has('--json'), quiet: has('--quiet'), verbose: has('--verbose'), showValues: has('--show-values') };
+}
+
+/** yargs throws its own errors for wrong words, and passes on what a command throws. */
+function knownError(thrown: unknown): CdsyncError {
+  if (thrown instanceof Error && thrown.name === 'YError') {
+    return usageError(thrown.message, 'see: cdsync --help, or cdsync <command> --help');
+  }
+  return asCdsyncError(thrown);
+}
+
+async function main(words: readonly string[]): Promise<void> {
+  try {
+    await parser(words).parseAsync();
+  } catch (thrown) {
+    const error = knownError(thrown);
+    const output = new Output(commonArguments(words));
+    const code = exitCodeOf(error);
+    output.document(failureDocument(error));
+    output.error(error);
+    const { nextStep } = await import('./next-step.js');
+    const config = words.slice(1).find((word) => /\.(ya?ml|json)$/.test(word));
+    output.last(await nextStep({ code, config }));
+    process.exitCode = code;
+  }
+}
+
+await main(process.argv.slice(2));

@@ -1,0 +1,32 @@
+import { formatDuration } from '../core/quantities.js';
+import { lastGoodRun } from '../report/last-good.js';
+import { JobLayout } from '../store/layout.js';
+
+export interface Ending {
+  readonly code: number;
+  /** Undefined where the command ended before it was known. */
+  readonly storage?: string | undefined;
+  readonly job?: string | undefined;
+  readonly config?: string | undefined;
+}
+
+function nextCommand({ code, config, job }: Ending): string {
+  const file = config === undefined ? '' : ` ${config}`;
+  if (code === 2) return `correct it, then: cdsync check${file}`;
+  if (code === 4) return `see what the key may do: cdsync check${file}`;
+  if (code === 75) return `see who has it: cdsync status${file}`;
+  return `next: cdsync run${file}${job === undefined ? '' : ` --job ${job}`}`;
+}
+
+/** The one line that ends every command that did not succeed: what to do next, and how old the last good snapshot is. */
+export async function nextStep(ending: Ending): Promise<string> {
+  const { storage, job } = ending;
+  const command = nextCommand(ending);
+  if (storage === undefined || job === undefined) return command;
+  const last = await lastGoodRun(new JobLayout(storage, job)).catch(() => undefined);
+  const age =
+    last === undefined
+      ? 'there is no good snapshot yet'
+      : `the last good snapshot is ${formatDuration(Date.now() - last.startedAt)} old`;
+  return `${command} (${age})`;
+}

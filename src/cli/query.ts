@@ -1,0 +1,49 @@
+import type { CommandModule } from 'yargs';
+import { jobOption } from './arguments.js';
+import type { JobArguments } from './load.js';
+import { Output, usageError } from './output.js';
+
+interface QueryArguments extends JobArguments {
+  words: string[];
+  format: 'table' | 'csv' | 'json';
+}
+
+/** `cdsync query`: SQL over what is published. */
+export const queryCommand: CommandModule<object, QueryArguments> = {
+  command: 'query <words..>',
+  describe: 'run SQL over the published snapshot of a job',
+  builder: (parser) =>
+    jobOption(parser)
+      .positional('words', { type: 'string', array: true, demandOption: true, describe: '[configuration file] SQL' })
+      .option('format', {
+        choices: ['table', 'csv', 'json'] as const,
+        default: 'table' as const,
+        describe: 'how rows are printed',
+      })
+      .example('$0 query "select tier, count(*) from members group by tier"', 'count the rows of a stream')
+      .example('$0 query jobs/nightly.yaml "from members limit 5" --format json', 'name the configuration first'),
+  handler: async (args) => {
+    const [first = '', ...rest] = args.words;
+    const hasConfig = /\.(ya?ml|json)$/.test(first) && rest.length > 0;
+    const sql = (hasConfig ? rest : args.words).join(' ');
+    if (sql.trim() === '')
+      throw usageError('there is no SQL to run', 'for example: cdsync query "from members limit 5"');
+    await query({ ...args, config: hasConfig ? first : undefined }, sql);
+  },
+};
+
+async function query(args: QueryArguments, sql: string): Promise<void> {
+  const { loadLocalJob } = await import('./load.js');
+  const { JobLayout } = await import('../store/layout.js');
+  const { openPublished } = await import('../store/published.js');
+  const { config, job } = await loadLocalJob(args);
+  const published = await openPublished(new JobLayout(config.storage, job.name), config.resources);
+  try {
+    const format = args.json ? 'json' : args.format;
+    const { printRows } = await import('../report/rows.js');
+    await printRows(await published.query(sql), format, (text) => process.stdout.write(text));
+    new Output(args).detail(`read ${published.path}`);
+  } finally {
+    published.close();
+  }
+}

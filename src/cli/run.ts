@@ -1,0 +1,82 @@
+import type { CommandModule } from 'yargs';
+import type { JobReport, RunReport } from '../core/run.js';
+import { configPositional, jobOption } from './arguments.js';
+import type { JobArguments } from './load.js';
+import { Output } from './output.js';
+
+interface RunArguments extends JobArguments {
+  stream?: string[] | undefined;
+  full: boolean;
+}
+
+/** `cdsync run`: reads every stream of a job, commits what changed, publishes it. */
+export const runCommand: CommandModule<object, RunArguments> = {
+  command: 'run [config]',
+  describe: 'read the streams of a job, and publish what changed as Parquet and DuckDB',
+  builder: (parser) =>
+    jobOption(configPositional(parser))
+      .option('stream', {
+        type: 'string',
+        array: true,
+        requiresArg: true,
+        describe: 'only this stream; may be given again',
+      })
+      .option('full', {
+        type: 'boolean',
+        default: false,
+        describe: 'start anew, also where an earlier run was cut short',
+      })
+      .epilogue(
+        'A run that was cut short is continued by the next one. Exit codes: 0 done, 1 failed, 2 wrong configuration,\n' +
+          '4 refused by the service, 5 done in part, 75 another run has the lock, 130 interrupted (checkpoint kept).',
+      ),
+  handler: async (args) => {
+    process.exitCode = await run(args, new Output(args));
+  },
+};
+
+/** What a finished run exits with (contract: exit codes; the first that applies). */
+export function exitCodeOfRun({ status, streams }: JobReport): number {
+  if (status === 'interrupted') return 130;
+  if (status === 'partial') return 5;
+  if (status === 'held') return 3;
+  if (status !== 'failed') return 0;
+  const codes = streams.flatMap(({ error }) => (error === null ? [] : [error.code]));
+  return codes.every((code) => authCodes.has(code)) ? 4 : 1;
+}
+
+const authCodes = new Set(['unauthorized', 'forbidden', 'oauth_failed', 'token_file_unreadable']);
+
+async function run(args: RunArguments, output: Output): Promise<number> {
+  const { loadJob } = await import('./load.js');
+  const { config, job } = await loadJob(args, output);
+  const { withEngine } = await import('../engine/open-engine.js');
+  const { runJob } = await import('../engine/run-job.js');
+  const { newProgress } = await import('../engine/progress.js');
+  const { showProgress } = await import('./show-progress.js');
+  const { interruption } = await import('./interruption.js');
+  const stop = interruption(output);
+  const progress = newProgress(job.name, args.stream ?? job.streams.map(({ name }) => name));
+  const shown = showProgress(progress, config.service.rateLimits.profile, output, args);
+  let report: JobReport;
+  try {
+    report = await withEngine(config, { signal: stop.signal, notice: (line) => output.notice(line) }, (engine) =>
+      runJob({ ...engine, job, layout: engine.layoutOf(job.name), progress, only: args.stream, full: args.full }),
+    );
+  } finally {
+    shown.stop();
+    stop.release();
+  }
+  return tell(report, args, output, config.storage);
+}
+
+async function tell(report: JobReport, args: RunArguments, output: Output, storage: string): Promise<number> {
+  const { summarize } = await import('../report/summary.js');
+  const { nextStep } = await import('./next-step.js');
+  const document: RunReport = { status: report.status, jobs: [report], error: null };
+  output.document(document);
+  for (const line of summarize(report)) output.result(line);
+  const code = exitCodeOfRun(report);
+  if (code !== 0) output.last(await nextStep({ code, storage, job: report.job, config: args.config }));
+  return code;
+}

@@ -1,0 +1,27 @@
+import type { CommandModule } from 'yargs';
+import { configPositional, jobOption } from './arguments.js';
+import type { JobArguments } from './load.js';
+import { Output } from './output.js';
+
+/** `cdsync status`: the last runs, the snapshot that stands, and what a run is doing or has left behind. */
+export const statusCommand: CommandModule<object, JobArguments> = {
+  command: 'status [config]',
+  describe: 'show the last runs of a job, its snapshot, and what can be gone on from',
+  builder: (parser) => jobOption(configPositional(parser)),
+  handler: async (args) => {
+    const { loadLocalJob } = await import('./load.js');
+    const { JobLayout } = await import('../store/layout.js');
+    const { checkStorage } = await import('../store/storage.js');
+    const { jobStatus, statusLines } = await import('../report/status.js');
+    const { config, job } = await loadLocalJob(args);
+    const output = new Output(args);
+    const layout = new JobLayout(config.storage, job.name);
+    await checkStorage(layout);
+    const status = await jobStatus(
+      layout,
+      job.streams.map(({ name }) => name),
+    );
+    output.document(status);
+    for (const line of statusLines(status, Date.now())) output.result(line);
+  },
+};

@@ -1,0 +1,85 @@
+import { readFile } from 'node:fs/promises';
+import { tokenExpiry } from '../client/token-source.js';
+import type { JobConfig, StreamConfig } from '../config/config.js';
+import { asCdsyncError } from '../core/errors.js';
+import type { ReportedError } from '../core/run.js';
+import type { ServiceOptions } from '../core/service-options.js';
+import { cutOrRetry } from '../extract/page-chain.js';
+import { checkStorage } from '../store/storage.js';
+import { openSource } from '../streams/open-source.js';
+import type { Engine } from './open-engine.js';
+import { reportError } from './report-job.js';
+
+/** A token that ends sooner is warned about: time enough to distribute another. */
+const warnDays = 14;
+const dayMs = 86_400_000;
+
+export interface CheckedStream {
+  name: string;
+  /** By the service's own count; null where it gives none. */
+  total: number | null;
+  error: (ReportedError & { auth: boolean }) | null;
+}
+
+/** What `cdsync check` has found. */
+export interface CheckResult {
+  status: 'ok' | 'failed';
+  job: string;
+  warnings: string[];
+  /** Of the token given; null where it is renewed by OAuth or never ends. */
+  token_expires_at: string | null;
+  streams: CheckedStream[];
+}
+
+async function givenToken({ auth }: ServiceOptions): Promise<string | undefined> {
+  if (auth.type === 'token') return auth.token.reveal();
+  if (auth.type === 'client_credentials') return undefined;
+  return readFile(auth.path, 'utf8').then(
+    (text) => text.trim(),
+    () => undefined,
+  );
+}
+
+function tokenWarnings(expires: Date | undefined, now: number): string[] {
+  if (expires === undefined) return [];
+  const days = Math.floor((expires.getTime() - now) / dayMs);
+  if (days >= warnDays) return [];
+  const when = days < 0 ? 'has ended' : `ends in ${days} ${days === 1 ? 'day' : 'days'}`;
+  return [
+    `the token ${when} (${expires.toISOString()}): issue another for the same API key. Issued with "rotate key secret", it ` +
+      'deposes this one, which then dies 30 days later; a second rotation within that time ends it at once. ' +
+      'OAuth client credentials are renewed without you.',
+  ];
+}
+
+async function checkStream(engine: Engine, config: StreamConfig): Promise<CheckedStream> {
+  const { client, signal } = engine;
+  const meter = { requests: 0, retries: 0, throttled: 0, bytes: 0 };
+  try {
+    const source = await openSource(config, { client, signal, meter });
+    const filter = new Map(config.source === 'index_profiles' ? Object.entries(config.filter) : []);
+    const operation = source.page({ token: null, limit: 1, filter, withTotal: true });
+    const { total } = await client.send(operation, cutOrRetry, { signal, meter });
+    return { name: config.name, total, error: null };
+  } catch (thrown) {
+    const error = asCdsyncError(thrown);
+    if (error.kind === 'interrupted') throw error;
+    return { name: config.name, total: null, error: { ...reportError(error), auth: error.kind === 'auth' } };
+  }
+}
+
+/** Tries everything a run would need, one request a stream, and writes nothing. */
+export async function checkJob(engine: Engine, job: JobConfig): Promise<CheckResult> {
+  await checkStorage(engine.layoutOf(job.name));
+  const token = await givenToken(engine.config.service);
+  const expires = token === undefined ? undefined : tokenExpiry(token);
+  const streams: CheckedStream[] = [];
+  for (const config of job.streams) streams.push(await checkStream(engine, config));
+  return {
+    status: streams.every(({ error }) => error === null) ? 'ok' : 'failed',
+    job: job.name,
+    warnings: tokenWarnings(expires, engine.clock.now()),
+    token_expires_at: expires?.toISOString() ?? null,
+    streams,
+  };
+}

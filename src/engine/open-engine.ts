@@ -1,0 +1,50 @@
+import { ServiceClient } from '../client/client.js';
+import type { Config } from '../config/config.js';
+import { systemClock } from '../core/clock.js';
+import { Converter } from '../extract/converter.js';
+import { Database } from '../store/duckdb.js';
+import { JobLayout } from '../store/layout.js';
+import type { RunContext } from './run-context.js';
+
+/** Batches converted at once; each keeps about one core busy. */
+const lanes = 2;
+
+export interface EngineOptions {
+  readonly signal: AbortSignal;
+  /** What a person should know, once: a deprecation, for example. */
+  readonly notice: (line: string) => void;
+}
+
+/** The parts of a run that outlive a job. */
+export interface Engine extends Pick<RunContext, 'config' | 'client' | 'database' | 'converter' | 'clock' | 'signal'> {
+  layoutOf(job: string): JobLayout;
+}
+
+/** Opens what a run needs, and closes it again whatever happens. */
+export async function withEngine<T>(
+  config: Config,
+  options: EngineOptions,
+  work: (engine: Engine) => Promise<T>,
+): Promise<T> {
+  // Whatever the process writes is the user's alone; what is published gets its own mode.
+  process.umask(0o077);
+  const { memoryMb, threads } = config.resources;
+  const database = await Database.open({ memoryMb, threads });
+  const converter = new Converter(database, Math.min(lanes, threads));
+  const client = new ServiceClient({ service: config.service, clock: systemClock, onNotice: options.notice });
+  try {
+    return await work({
+      config,
+      client,
+      database,
+      converter,
+      clock: systemClock,
+      signal: options.signal,
+      layoutOf: (job) => new JobLayout(config.storage, job),
+    });
+  } finally {
+    converter.close();
+    await client.close();
+    database.close();
+  }
+}

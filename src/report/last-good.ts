@@ -1,0 +1,39 @@
+import { readdir, readFile } from 'node:fs/promises';
+import type { RunReport } from '../core/run.js';
+import type { JobLayout } from '../store/layout.js';
+
+/** Reports of a job's runs, newest first; those that cannot be read are left out. */
+export async function recentReports(layout: JobLayout, most: number): Promise<RunReport[]> {
+  const names = await readdir(layout.reports).catch(() => [] as string[]);
+  const reports: RunReport[] = [];
+  for (const name of names
+    .filter((each) => each.endsWith('.json'))
+    .sort()
+    .reverse()) {
+    if (reports.length >= most) break;
+    const report = await readFile(layout.report(name.slice(0, -5)), 'utf8')
+      .then((text) => JSON.parse(text) as RunReport)
+      .catch(() => undefined);
+    if (report?.jobs?.[0] !== undefined) reports.push(report);
+  }
+  return reports;
+}
+
+/** When a run began, by its id: milliseconds since the Unix epoch. */
+export function runStartedAt(runId: string): number {
+  const [, date, time] = /^(\d{8})T(\d{6})Z/.exec(runId) ?? [];
+  if (date === undefined || time === undefined) return Number.NaN;
+  const day = `${date.slice(0, 4)}-${date.slice(4, 6)}-${date.slice(6)}`;
+  return Date.parse(`${day}T${time.slice(0, 2)}:${time.slice(2, 4)}:${time.slice(4)}Z`);
+}
+
+/** The last run that brought or confirmed a snapshot of the whole job. */
+export async function lastGoodRun(
+  layout: JobLayout,
+): Promise<{ runId: string; sequence: number | null; startedAt: number } | undefined> {
+  for (const { jobs } of await recentReports(layout, 1000)) {
+    const [job] = jobs;
+    if (job?.status === 'ok') return { runId: job.run_id, sequence: job.sequence, startedAt: runStartedAt(job.run_id) };
+  }
+  return undefined;
+}

@@ -1,0 +1,50 @@
+import { table } from './table.js';
+
+type JsonValue = null | boolean | number | string | JsonValue[] | { [name: string]: JsonValue };
+
+/** A result as DuckDB's client gives it: names, and rows in chunks. */
+export interface RowChunks {
+  deduplicatedColumnNames(): string[];
+  columnTypes(): readonly { toString(): string }[];
+  yieldRowsJson(): AsyncIterableIterator<unknown[][]>;
+}
+
+export type RowFormat = 'table' | 'csv' | 'json';
+
+function text(value: JsonValue | undefined): string {
+  if (value === null || value === undefined) return '';
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+}
+
+function csvCell(value: string): string {
+  return /[",\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value;
+}
+
+/** DuckDB's client gives 64-bit integers as text; those that a JSON reader keeps exactly become numbers. */
+function exact(value: JsonValue | undefined, type: string): JsonValue {
+  if (typeof value === 'string' && /^U?BIGINT$/.test(type) && Number.isSafeInteger(Number(value))) return Number(value);
+  return value ?? null;
+}
+
+/** Writes rows as they come; only a table has to wait for its widths. */
+export async function printRows(result: RowChunks, format: RowFormat, write: (text: string) => void): Promise<void> {
+  const names = result.deduplicatedColumnNames();
+  const types = result.columnTypes().map(String);
+  if (format === 'csv') write(`${names.map(csvCell).join(',')}\n`);
+  if (format === 'json') write('[');
+  const held: string[][] = [];
+  let count = 0;
+  for await (const chunk of result.yieldRowsJson()) {
+    for (const row of chunk as JsonValue[][]) {
+      if (format === 'csv') write(`${row.map((value) => csvCell(text(value))).join(',')}\n`);
+      else if (format === 'table') held.push(row.map(text));
+      else {
+        const object = Object.fromEntries(names.map((name, column) => [name, exact(row[column], types[column] ?? '')]));
+        write(`${count === 0 ? '' : ',\n '}${JSON.stringify(object)}`);
+      }
+      count += 1;
+    }
+  }
+  if (format === 'json') write(']\n');
+  if (format === 'table') write(`${table(names, held).join('\n')}\n(${count} ${count === 1 ? 'row' : 'rows'})\n`);
+}

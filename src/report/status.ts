@@ -1,0 +1,101 @@
+import { formatCount, formatDuration } from '../core/quantities.js';
+import { lockOwner, ownerLives } from '../store/job-lock.js';
+import { Journal } from '../store/journal.js';
+import type { JobLayout } from '../store/layout.js';
+import { readManifest } from '../store/manifest.js';
+import { runFolders } from '../store/storage.js';
+import { recentReports, runStartedAt } from './last-good.js';
+import { table } from './table.js';
+
+/** Snapshot of a stream, and what an unfinished run has read of it beyond. */
+export interface StreamStatus {
+  name: string;
+  snapshot: { run_id: string; sequence: number; rows: number } | null;
+  checkpoint: {
+    run_id: string;
+    rows: number;
+    pages: number;
+    partitions: number;
+    partitions_done: number;
+    failed: string | null;
+  } | null;
+}
+
+export interface JobStatus {
+  job: string;
+  /** The run that has the lock now. */
+  running: { run_id: string | null; pid: number; host: string; started_at: string } | null;
+  runs: { run_id: string; status: string; sequence: number | null; seconds: number }[];
+  streams: StreamStatus[];
+}
+
+async function checkpoint(layout: JobLayout, stream: string): Promise<StreamStatus['checkpoint']> {
+  for (const runId of (await runFolders(layout)).reverse()) {
+    const journal = await Journal.read(layout.streamRun(runId, stream)).catch(() => undefined);
+    if (journal === undefined) continue;
+    const cursors = [...journal.cursors.values()];
+    return {
+      run_id: runId,
+      rows: journal.counters.kept,
+      pages: journal.counters.pages,
+      partitions: journal.start.partitions.length,
+      partitions_done: cursors.filter(({ done }) => done).length,
+      failed: journal.failed ?? null,
+    };
+  }
+  return null;
+}
+
+/** Reads reports, journals and manifests, never the store, so that it can be asked in mid-run. */
+export async function jobStatus(layout: JobLayout, streams: readonly string[]): Promise<JobStatus> {
+  const owner = await lockOwner(layout);
+  const alive = owner !== undefined && (await ownerLives(owner));
+  const reports = await recentReports(layout, 5);
+  const statuses = streams.map(async (name): Promise<StreamStatus> => {
+    const manifest = await readManifest(layout.manifest(name));
+    const snapshot =
+      manifest === undefined ? null : { run_id: manifest.run_id, sequence: manifest.sequence, rows: manifest.rows };
+    return { name, snapshot, checkpoint: await checkpoint(layout, name) };
+  });
+  return {
+    job: layout.job,
+    running: alive
+      ? { run_id: owner.run_id ?? null, pid: owner.pid, host: owner.host, started_at: owner.started_at }
+      : null,
+    runs: reports.flatMap(({ jobs }) =>
+      jobs.map(({ run_id, status, sequence, seconds }) => ({ run_id, status, sequence, seconds })),
+    ),
+    streams: await Promise.all(statuses),
+  };
+}
+
+function streamCells({ name, snapshot, checkpoint: left }: StreamStatus): string[] {
+  const partitions =
+    left === null || left.partitions === 1 ? '' : `, ${left.partitions_done} of ${left.partitions} partitions`;
+  return [
+    name,
+    snapshot === null ? '-' : formatCount(snapshot.rows),
+    snapshot === null ? '-' : String(snapshot.sequence),
+    left === null
+      ? '-'
+      : `${formatCount(left.rows)} rows${partitions}${left.failed === null ? '' : ` (failed: ${left.failed})`}`,
+  ];
+}
+
+/** The status for people; `now` in milliseconds since the Unix epoch. */
+export function statusLines({ job, running, runs, streams }: JobStatus, now: number): string[] {
+  const age = (runId: string) => `${formatDuration(now - runStartedAt(runId))} ago`;
+  return [
+    running === null
+      ? `job ${job}: no run under way`
+      : `job ${job}: run ${running.run_id ?? '(starting)'} under way, process ${running.pid} on ${running.host}`,
+    '',
+    ...table(['stream', 'rows', 'snapshot', 'checkpoint'], streams.map(streamCells)).map((line) => `  ${line}`),
+    '',
+    ...(runs.length === 0 ? ['  no run has ended yet'] : []),
+    ...runs.map(
+      ({ run_id, status, seconds }) =>
+        `  ${run_id}  ${status}  ${formatDuration(seconds * 1000)}, begun ${age(run_id)}`,
+    ),
+  ];
+}

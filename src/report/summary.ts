@@ -1,0 +1,59 @@
+import { formatBytes, formatCount, formatDuration } from '../core/quantities.js';
+import type { JobReport, StreamReport } from '../core/run.js';
+import { table } from './table.js';
+
+const verdicts: Record<JobReport['status'], string> = {
+  ok: 'done',
+  held: 'held by a guard',
+  partial: 'done in part',
+  failed: 'failed',
+  interrupted: 'interrupted, checkpoint kept',
+  locked: 'not started',
+};
+
+function streamCells(stream: StreamReport): string[] {
+  if (stream.status !== 'ok') return [stream.name, stream.status, ...Array(5).fill('-'), formatCount(stream.pages)];
+  const counts = [stream.rows, stream.inserted, stream.updated, stream.deleted, stream.unchanged, stream.pages];
+  return [stream.name, stream.status, ...counts.map(formatCount)];
+}
+
+function footnotes({ streams }: JobReport): string[] {
+  const notes: string[] = [];
+  for (const { name, duplicates, rejected, retries, throttled, error } of streams) {
+    if (duplicates > 0) notes.push(`${name}: ${formatCount(duplicates)} records came twice; the copy read last stands`);
+    if (rejected > 0) notes.push(`${name}: ${formatCount(rejected)} records could not be kept; see cdsync.rejects`);
+    if (retries > 0)
+      notes.push(
+        `${name}: ${formatCount(retries)} requests were sent again (${formatCount(throttled)} for status 429)`,
+      );
+    if (error !== null) {
+      notes.push(`${name}: ${error.message} [${error.code}]`);
+      if (error.hint !== null) notes.push(`  ${error.hint}`);
+    }
+  }
+  return notes;
+}
+
+/** What one job's run did, for people. */
+export function summarize(report: JobReport): string[] {
+  const { job, run_id, streams, status, seconds, sequence, resumed } = report;
+  const bytes = streams.reduce((sum, stream) => sum + stream.bytes, 0);
+  const requests = streams.reduce((sum, stream) => sum + stream.requests, 0);
+  const snapshot = sequence === null ? 'no snapshot yet' : `snapshot ${sequence}`;
+  const unchanged = streams.every(
+    ({ status: each, inserted, updated, deleted }) => each === 'ok' && inserted + updated + deleted === 0,
+  );
+  return [
+    `job ${job}: ${verdicts[status]} in ${formatDuration(seconds * 1000)}${resumed ? ', resumed' : ''} (run ${run_id}, ${snapshot}${
+      status === 'ok' && unchanged ? ', nothing changed' : ''
+    })`,
+    '',
+    ...table(
+      ['stream', 'status', 'rows', 'inserted', 'updated', 'deleted', 'unchanged', 'pages'],
+      streams.map(streamCells),
+    ).map((line) => `  ${line}`),
+    '',
+    ...footnotes(report).map((note) => `  ${note}`),
+    `  ${formatCount(requests)} requests, ${formatBytes(bytes)} received`,
+  ];
+}
