@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { fileSchema } from './job-options.js';
+import { fileSchema, jobSchema } from './job-options.js';
 import { type Unwrapped, unwrap } from './option.js';
 
 type JsonSchema = Record<string, unknown>;
@@ -13,6 +13,7 @@ export function configJsonSchema(): JsonSchema {
     title: 'cdsync configuration',
     ...part(fileSchema),
     $defs: {
+      job: shape(unwrap(jobSchema)),
       variable: {
         description: 'A variable, \u0024{NAME} or \u0024{NAME:-default}, alone or within text.',
         type: 'string',
@@ -24,7 +25,8 @@ export function configJsonSchema(): JsonSchema {
 
 function part(schema: z.core.$ZodType): JsonSchema {
   const option = unwrap(schema);
-  return { ...about(option), ...shape(option) };
+  const isJob = option.core === unwrap(jobSchema).core;
+  return { ...about(option), ...(isJob ? { $ref: '#/$defs/job' } : shape(option)) };
 }
 
 function about({ facts, fallback }: Unwrapped): JsonSchema {

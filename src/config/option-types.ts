@@ -44,10 +44,11 @@ export function duration(facts: OptionFacts) {
   return option(schema, { allowed: 'a duration: a number and ms, s, m, h, d or w, such as 90s or 12h', ...facts });
 }
 
-export function secret(facts: OptionFacts) {
+/** Text that is shown nowhere. */
+export function secret(pattern: RegExp, facts: OptionFacts) {
   const schema = z
     .string()
-    .min(1)
+    .regex(pattern)
     .transform((value) => new Secret(value));
   return option(schema, { allowed: 'text that is not empty', ...facts, secret: true });
 }

@@ -92,8 +92,8 @@ export class ConfigReader {
     const value: Record<string, unknown> = {};
     for (const entry of entries.values()) {
       const schema = Object.hasOwn(core.shape, entry.key) ? core.shape[entry.key] : undefined;
-      const here = { path: [...site.path, entry.key], offset: entry.offset };
-      if (schema === undefined) this.#unknownKey(core, entry.key, here);
+      const here = { path: [...site.path, entry.shown], offset: entry.offset };
+      if (schema === undefined) this.#unknownKey(core, entry, here);
       else if (isRefused(schema)) this.#findings.refuse(here, { message: String(unwrap(schema).facts?.notYet) });
       else value[entry.key] = this.read(schema, entry.value, { path: here.path, offset: entry.valueOffset });
     }
@@ -109,9 +109,9 @@ export class ConfigReader {
     this.#findings.refuse(site, { message: 'missing', allowed: structure ? 'a map' : allowedWords(option) });
   }
 
-  #unknownKey(core: z.ZodObject, key: string, site: Site): void {
+  #unknownKey(core: z.ZodObject, { key }: Entry, site: Site): void {
     const usable = Object.keys(core.shape).filter((candidate) => !isRefused(core.shape[candidate] as z.ZodType));
-    const [near] = nearest(key, usable, 1);
+    const [near] = nearest(/^[\w.-]*/.exec(key)?.[0] || key, usable, 1);
     this.#findings.refuse(site, { message: 'unknown key', nearest: near, allowed: usable.join(', ') });
   }
 
@@ -165,7 +165,7 @@ export class ConfigReader {
   #record(core: z.ZodRecord, facts: OptionFacts | undefined, entries: Entries, site: Site): unknown {
     const value: Record<string, unknown> = {};
     for (const entry of entries.values()) {
-      const path = [...site.path, entry.key];
+      const path = [...site.path, entry.shown];
       const message = keyFault(core, facts, entry.key);
       if (message !== undefined) this.#findings.refuse({ path, offset: entry.offset }, { message });
       else value[entry.key] = this.read(core.valueType, entry.value, { path, offset: entry.valueOffset });

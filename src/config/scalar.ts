@@ -111,7 +111,8 @@ function describe({ facts, core }: Unwrapped, node: Scalar, used: readonly strin
   }
   if (typeof value === 'string') {
     const hint = isTextual(core) ? '' : ', which is text';
-    return `${quoted(value)}${hint}`;
+    // A URL, or what was meant for one, may hold a password.
+    return `${quoted(value.replace(/:\/\/.*$/s, '://…').replace(/^.*@/s, '…@'))}${hint}`;
   }
   const written = node.source ?? String(value);
   return typeof value === 'number' || typeof value === 'boolean' ? written : kindOf(node);

@@ -29,13 +29,14 @@ const auth = map({
     description: 'Id of the OAuth credentials of an API key; goes with `client_secret`.',
     example: `\${CDS_CLIENT_ID}`,
   }).optional(),
-  client_secret: secret({
+  client_secret: secret(/./s, {
     description: 'Secret of the OAuth credentials; exchanged for access tokens, which are renewed in time.',
     example: `\${CDS_CLIENT_SECRET}`,
   }).optional(),
-  token: secret({
+  token: secret(/^[\x21-\x7e]+$/, {
     description: 'An access token of an API key, as it was issued. Nothing renews it.',
     example: `\${CDS_TOKEN}`,
+    allowed: 'text without spaces and line ends',
   }).optional(),
   token_file: text({
     description:

@@ -1,4 +1,4 @@
-import { Composer, type Document, LineCounter, type ParsedNode, Parser, type YAMLError } from 'yaml';
+import { Composer, type Document, LineCounter, type ParsedNode, Parser, visit, type YAMLError } from 'yaml';
 
 /** A place in a text; both from 1. */
 export interface Position {
@@ -53,6 +53,30 @@ function consequential(errors: readonly YAMLError[]): readonly YAMLError[] {
   return first < 0 ? errors : errors.slice(0, first + 1);
 }
 
+function syntaxFault(
+  { code, message, pos: [offset] }: YAMLError,
+  text: string,
+  document: Document.Parsed,
+): SyntaxFault {
+  if (code === 'UNEXPECTED_TOKEN' && text.startsWith('$\u007b', offset - 1))
+    return { offset, message: unquotedVariable };
+  const quote = code === 'MISSING_CHAR' && /^Missing closing .*quote/.test(message) ? lastQuote(document, offset) : -1;
+  if (quote >= 0) return { offset: quote, message: 'this quote is not closed' };
+  return { offset, message: words[code] ?? 'this is not valid YAML' };
+}
+
+/** Where the last text in quotes before an offset begins. The parser says only where the text ends, which is the file's end. */
+function lastQuote(document: Document.Parsed, before: number): number {
+  let last = -1;
+  visit(document, {
+    Scalar: (_, { type, range }) => {
+      const start = range?.[0] ?? before;
+      if (type?.startsWith('QUOTE') && start < before) last = Math.max(last, start);
+    },
+  });
+  return last;
+}
+
 /** Parses a text as one YAML 1.2 document (which JSON is, too). Never throws; never quotes the text. */
 export function parseYaml(text: string): YamlDocument {
   const lines = new LineCounter();
@@ -72,10 +96,7 @@ export function parseYaml(text: string): YamlDocument {
   const composer = new Composer({ uniqueKeys: false, prettyErrors: false, logLevel: 'silent', schema: 'core' });
   const [first, second] = [...composer.compose(tokens, true, text.length)] as Document.Parsed<ParsedNode>[];
   if (first === undefined) return refuse(0, 'the file is empty');
-  const faults = consequential([...first.errors, ...first.warnings]).map(({ code, pos: [offset] }) => {
-    const variable = code === 'UNEXPECTED_TOKEN' && text.startsWith('$\u007b', offset - 1);
-    return { offset, message: (variable ? unquotedVariable : words[code]) ?? 'this is not valid YAML' };
-  });
+  const faults = consequential([...first.errors, ...first.warnings]).map((error) => syntaxFault(error, text, first));
   if (second !== undefined) faults.push({ offset: second.range[0], message: words.MULTIPLE_DOCS as string });
   return { document: first, faults, position };
 }

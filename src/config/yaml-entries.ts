@@ -5,6 +5,8 @@ import type { YamlDocument } from './yaml-document.js';
 /** One key of a map with what stands behind it. */
 export interface Entry {
   readonly key: string;
+  /** The key as messages show it: a word alone, without a colon, may be a secret that slipped. */
+  readonly shown: string;
   /** Where the key stands. */
   readonly offset: number;
   /** Aliases are followed; null where nothing stands behind the key. */
@@ -81,7 +83,7 @@ export class YamlEntries {
       else if (first === undefined) own.set(entry.key, entry);
       else
         this.#refuse(
-          { path: [...path, entry.key], offset: entry.offset },
+          { path: [...path, entry.shown], offset: entry.offset },
           `this key stands in line ${this.#line(first.offset)} already`,
         );
     }
@@ -107,7 +109,7 @@ export class YamlEntries {
     // A value that is empty begins where the parser ended; the key is what one looks for.
     const empty = isScalar(followed) && isNothing(followed) && (followed.source ?? '') === '';
     const valueOffset = empty && !isAlias(value) ? offset : offsetOf(value, offset);
-    return { key: text, offset, value: followed, valueOffset };
+    return { key: text, shown: value === null ? '…' : text, offset, value: followed, valueOffset };
   }
 
   #merge(source: Node | null, into: Map<string, Entry>, { path, offset }: Site): void {

@@ -1,0 +1,117 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { schemaCommand } from '../../../src/cli/schema.js';
+import { fileSchema } from '../../../src/config/job-options.js';
+import { configJsonSchema } from '../../../src/config/json-schema.js';
+import { loadConfig } from '../../../src/config/load.js';
+import { unwrap } from '../../../src/config/option.js';
+import { configReference } from '../../../src/config/reference.js';
+
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+const read = (path: string) => readFileSync(`${root}${path}`, 'utf8');
+
+test('docs/configuration.md is what the declarations say', () => {
+  const regenerate = 'regenerate it: npx tsx src/cli/main.ts schema --docs > docs/configuration.md';
+  expect(read('docs/configuration.md') === configReference(), regenerate).toBe(true);
+});
+
+test('configs/cdsync.schema.json is what the declarations say', () => {
+  const regenerate = 'regenerate it: npx tsx src/cli/main.ts schema > configs/cdsync.schema.json';
+  expect(read('configs/cdsync.schema.json') === `${JSON.stringify(configJsonSchema(), null, 2)}\n`, regenerate).toBe(
+    true,
+  );
+});
+
+test('cdsync schema prints them', async () => {
+  const write = process.stdout.write;
+  const printed: string[] = [];
+  process.stdout.write = (text: string | Uint8Array) => printed.push(String(text)) > 0;
+  try {
+    await schemaCommand.handler({ docs: false, _: [], $0: '' });
+    await schemaCommand.handler({ docs: true, _: [], $0: '' });
+  } finally {
+    process.stdout.write = write;
+  }
+  expect(printed).toEqual([read('configs/cdsync.schema.json'), read('docs/configuration.md')]);
+});
+
+describe.each(readdirSync(`${root}configs`).filter((name) => name.endsWith('.yaml')))('configs/%s', (name) => {
+  const env = { CDS_CLIENT_ID: 'id', CDS_CLIENT_SECRET: 'hush' };
+
+  test('needs nothing but the credentials, and keeps its data beside configs', async () => {
+    const config = await loadConfig(`${root}configs/${name}`, { env });
+    expect(config.storage).toBe(`${root}data`);
+    expect(config.warnings).toEqual([]);
+  });
+
+  test('names the schema for editors', () => {
+    expect(read(`configs/${name}`)).toMatch(/^# yaml-language-server: \$schema=\.\/cdsync\.schema\.json\n/);
+  });
+});
+
+/** Every option of the file with its path. */
+function* options(schema: z.core.$ZodType, path: string): Generator<{ path: string; schema: z.core.$ZodType }> {
+  const { core } = unwrap(schema);
+  yield { path, schema };
+  if (core instanceof z.ZodObject)
+    for (const [key, part] of Object.entries(core.shape)) yield* options(part, `${path}.${key}`);
+  else if (core instanceof z.ZodRecord) yield* options(core.valueType, `${path}.*`);
+  else if (core instanceof z.ZodArray) yield* options(core.element, `${path}[]`);
+  else if (core instanceof z.ZodDiscriminatedUnion) for (const branch of core.options) yield* options(branch, path);
+}
+
+const declared = [...options(fileSchema, '')].filter(({ path }) => path !== '' && !path.endsWith('.source'));
+
+test.each(declared)('$path is described, and its example and default are right', ({ path, schema }) => {
+  const { core, facts, fallback } = unwrap(schema);
+  expect(facts?.description).toMatch(/./);
+  if (core instanceof z.ZodNever) {
+    expect(facts?.notYet).toMatch(/^not yet: /);
+    return;
+  }
+  if (fallback !== undefined) expect(z.safeParse(schema, fallback).success).toBe(true);
+  const { example } = facts ?? {};
+  const isMap = core instanceof z.ZodObject || core instanceof z.ZodDiscriminatedUnion || core instanceof z.ZodArray;
+  if (!isMap && !(core instanceof z.ZodRecord)) expect(example, path).toBeDefined();
+  if (example !== undefined && !String(example).includes('$\u007b'))
+    expect(z.safeParse(schema, example).success).toBe(true);
+});
+
+describe('the JSON Schema', () => {
+  function* objects(part: unknown): Generator<Record<string, unknown>> {
+    if (typeof part !== 'object' || part === null) return;
+    const map = part as Record<string, unknown>;
+    if (map.type === 'object') yield map;
+    for (const value of Object.values(map)) yield* objects(value);
+  }
+
+  test('allows no key that is not declared', () => {
+    const found = [...objects(configJsonSchema())];
+    expect(found.length).toBeGreaterThan(12);
+    for (const map of found) expect(map.additionalProperties).not.toBe(undefined);
+  });
+
+  test('knows nothing of what is refused', () => {
+    const text = JSON.stringify(configJsonSchema());
+    for (const key of ['destinations', 'history', 'max_deleted', 'before']) expect(text).not.toContain(`"${key}":`);
+  });
+
+  test('takes a variable for what is no text, and numbers for text that is kept as written', () => {
+    const { $defs, properties } = configJsonSchema() as {
+      $defs: Record<string, never>;
+      properties: Record<string, never>;
+    };
+    expect(properties).toMatchObject({
+      version: { anyOf: [{ const: 1 }, { $ref: '#/$defs/variable' }] },
+      service: {
+        required: ['base_url', 'tenant_id', 'auth'],
+        properties: { tenant_id: { type: ['string', 'number', 'boolean'] }, auth: { oneOf: expect.any(Array) } },
+      },
+    });
+    expect($defs).toMatchObject({
+      job: { properties: { parquet: { properties: { compression: { default: 'zstd' } } } } },
+    });
+  });
+});

@@ -1,0 +1,296 @@
+import { describe, expect, test } from 'vitest';
+import { ConfigError } from '../../../src/config/problem.js';
+import { notYetSources } from '../../../src/config/stream-options.js';
+import { head, members, parse, problemsOf, withStream } from './sample.js';
+
+const job = `jobs:\n  a:\n    streams: [{ name: s, source: indexes }]\n`;
+
+/** What stands behind the sample's head and a job, and the one line that it gives; line 10 is the first. */
+const appended: [name: string, yaml: string, line: string][] = [
+  [
+    'an unknown key names the nearest one and all that are known',
+    'resuorces: {}',
+    'cdsync.yaml:10:1  resuorces: unknown key; did you mean "resources"?  allowed: version, service, storage, resources, jobs, defaults',
+  ],
+  [
+    'an unknown key that is near to none',
+    'resources:\n  cheese: 1',
+    'cdsync.yaml:11:3  resources.cheese: unknown key; allowed: memory_mb, threads',
+  ],
+  ['a key that stands twice', 'version: 1', 'cdsync.yaml:10:1  version: this key stands in line 1 already'],
+  ['a list for a map', 'resources: [1]', 'cdsync.yaml:10:12  resources: must be a map, found a list'],
+  ['a number for a map', 'resources: 5', 'cdsync.yaml:10:12  resources: must be a map, found a number'],
+  ['nothing for a map', 'resources:', 'cdsync.yaml:10:1  resources: must be a map, found nothing'],
+  [
+    'a map for a number',
+    'resources: { threads: {} }',
+    'cdsync.yaml:10:23  resources.threads: must be a whole number from 1 to 256, found a map',
+  ],
+  [
+    'a number out of bounds',
+    'resources: { threads: 0 }',
+    'cdsync.yaml:10:23  resources.threads: must be a whole number from 1 to 256, found 0',
+  ],
+  [
+    'a number that is not whole',
+    'resources: { threads: 1.5 }',
+    'cdsync.yaml:10:23  resources.threads: must be a whole number from 1 to 256, found 1.5',
+  ],
+  [
+    'a number in quotes',
+    'resources: { threads: "2" }',
+    'cdsync.yaml:10:23  resources.threads: must be a whole number from 1 to 256, found "2", which is text',
+  ],
+  [
+    'nothing for a number',
+    'resources:\n  threads:',
+    'cdsync.yaml:11:3  resources.threads: must be a whole number from 1 to 256, found nothing; leave the key out instead',
+  ],
+  [
+    'a key of later work, inherited by every job',
+    'defaults:\n  keep: { snapshots: 3 }',
+    'cdsync.yaml:11:3  defaults.keep: not yet: this version keeps the last snapshot and all changes',
+  ],
+  [
+    'a wrong value that every job inherits is shown once, where it stands',
+    'defaults: { parquet: { compression: zst } }',
+    'cdsync.yaml:10:37  defaults.parquet.compression: unknown value, found "zst"; did you mean "zstd"?  allowed: zstd, snappy, gzip, none',
+  ],
+  [
+    'a duration without its unit',
+    'defaults: { resume_within: 12 }',
+    'cdsync.yaml:10:28  defaults.resume_within: must be a duration: a number and ms, s, m, h, d or w, such as 90s or 12h, found "12"',
+  ],
+  [
+    'permissions that are not octal',
+    'defaults: { publish: { mode: "0688" } }',
+    'cdsync.yaml:10:30  defaults.publish.mode: must be octal permissions that let the owner read, such as "0600" or "0640", found "0688"',
+  ],
+];
+
+test.each(appended)('%s', (_, yaml, line) => {
+  expect(problemsOf(`${head}${job}${yaml}\n`)).toEqual([line]);
+});
+
+/** Lines of a stream, from line 11, and what they give. */
+const streams: [name: string, lines: string[], line: string][] = [
+  [
+    'a key that is missing',
+    ['source: index_profiles'],
+    'cdsync.yaml:10:9  jobs.a.streams[0].index: missing; allowed: text that is not empty',
+  ],
+  [
+    'a misspelt key',
+    [...members, 'page_szie: 5'],
+    'cdsync.yaml:13:9  jobs.a.streams[0].page_szie: unknown key; did you mean "page_size"?  allowed: name, source, index, filter, partition_by, page_size, check_total, confirm_deletes, contract, guards',
+  ],
+  [
+    'an unknown source',
+    ['source: index_profile'],
+    'cdsync.yaml:11:17  jobs.a.streams[0].source: unknown value, found "index_profile"; did you mean "index_profiles"?  allowed: index_profiles, indexes',
+  ],
+  ['no source', ['index: x'], 'cdsync.yaml:10:9  jobs.a.streams[0].source: missing; allowed: index_profiles, indexes'],
+  [
+    'yes, which YAML 1.2 does not take for true',
+    [...members, 'check_total: yes'],
+    'cdsync.yaml:13:22  jobs.a.streams[0].check_total: must be true or false, found "yes", which is text',
+  ],
+  [
+    'null as a filter value',
+    [...members, 'filter: { tier: null }'],
+    'cdsync.yaml:13:25  jobs.a.streams[0].filter.tier: must be text, found null; put it in quotes if the text is meant',
+  ],
+  [
+    'a list as a filter value',
+    [...members, 'filter: { tier: [a] }'],
+    'cdsync.yaml:13:25  jobs.a.streams[0].filter.tier: must be text, found a list',
+  ],
+  [
+    'an attribute without a name',
+    [...members, 'filter: { "": a }'],
+    'cdsync.yaml:13:19  jobs.a.streams[0].filter[""]: a key must be text that is not empty',
+  ],
+  [
+    'an attribute that no map can hold',
+    [...members, 'filter: { __proto__: a }'],
+    'cdsync.yaml:13:19  jobs.a.streams[0].filter.__proto__: this cannot be a key',
+  ],
+  [
+    'the same partition twice',
+    [...members, 'partition_by: { attribute: c, values: [US, DE, "US"] }'],
+    'cdsync.yaml:13:56  jobs.a.streams[0].partition_by.values[2]: the same value as [0]; a partition is read once',
+  ],
+  [
+    'no partition at all',
+    [...members, 'partition_by: { attribute: c, values: [] }'],
+    'cdsync.yaml:13:47  jobs.a.streams[0].partition_by.values: must be a list of values, found an empty list',
+  ],
+  [
+    'a partition by what the filter fixes',
+    [...members, 'filter: { c: US }', 'partition_by: { attribute: c }'],
+    'cdsync.yaml:14:36  jobs.a.streams[0].partition_by.attribute: the filter fixes this attribute; partition by another',
+  ],
+  [
+    'a contract of later work',
+    [...members, 'contract: { types: freeze }'],
+    'cdsync.yaml:13:28  jobs.a.streams[0].contract.types: not yet: types: freeze',
+  ],
+  [
+    'a guard of later work',
+    [...members, 'guards: { max_deleted: 10% }'],
+    'cdsync.yaml:13:19  jobs.a.streams[0].guards.max_deleted: not yet: this version judges no changes before it commits them',
+  ],
+  [
+    'another least number of rows than 0',
+    [...members, 'guards: { min_rows: 1 }'],
+    'cdsync.yaml:13:29  jobs.a.streams[0].guards.min_rows: not yet: this version takes min_rows: 0 only',
+  ],
+];
+
+test.each(streams)('%s', (_, lines, line) => {
+  expect(problemsOf(withStream(...lines))).toEqual([line]);
+});
+
+describe('the service', () => {
+  const cases: [from: string, to: string, line: string][] = [
+    [
+      'http://127.0.0.1:8787',
+      'ftp://files',
+      'cdsync.yaml:3:13  service.base_url: must be an http:// or https:// URL, found "ftp://…"',
+    ],
+    [
+      'http://127.0.0.1:8787',
+      'https://me:hunter2@cds.example',
+      'cdsync.yaml:3:13  service.base_url: may not hold a user or a password; use auth, found "https://…"',
+    ],
+    [
+      'http://127.0.0.1:8787',
+      'https://cds.example/api/',
+      'cdsync.yaml:3:13  service.base_url: is given without the prefixes /api and /prof, which cdsync adds, found "https://…"',
+    ],
+    [
+      '{ token_file: ./token }',
+      '{ token_file: ./token, client_id: x }',
+      'cdsync.yaml:5:9  service.auth: more than one form is given; allowed: exactly one of: client_id and client_secret, or token, or token_file',
+    ],
+    [
+      '{ token_file: ./token }',
+      '{ client_id: x }',
+      'cdsync.yaml:5:9  service.auth.client_secret: missing; allowed: exactly one of: client_id and client_secret, or token, or token_file',
+    ],
+    [
+      '{ token_file: ./token }',
+      '{}',
+      'cdsync.yaml:5:9  service.auth: incomplete; allowed: exactly one of: client_id and client_secret, or token, or token_file',
+    ],
+    ['acme', 'a b', 'cdsync.yaml:4:14  service.tenant_id: must be text without spaces, found "a b"'],
+  ];
+  test.each(cases)('%s replaced by %s', (from, to, line) => {
+    expect(problemsOf(`${head}${job}`.replace(from, to))).toEqual([line]);
+  });
+});
+
+describe('names', () => {
+  test.each(['Members', '1st', 'a-b', 'a__b', 'x_as_of', 'x_history', 'x_changes', 'a'.repeat(49), 'cdsync', ''])(
+    'a stream cannot be called %j',
+    (name) => {
+      const text = withStream(...members).replace('name: members', `name: "${name}"`);
+      expect(problemsOf(text)).toEqual([
+        expect.stringMatching(/^cdsync\.yaml:10:15 {2}jobs\.a\.streams\[0\]\.name: must be /),
+      ]);
+    },
+  );
+
+  test.each(['a', 'a'.repeat(48), 'as_of', 'history', 'x_history_2', 'b_'])('a stream can be called %j', (name) => {
+    expect(problemsOf(withStream(...members).replace('name: members', `name: ${name}`))).toEqual([]);
+  });
+
+  test('a job can be called cdsync, and not A', () => {
+    expect(problemsOf(`${head}${job.replace('a:', 'cdsync:')}`)).toEqual([]);
+    expect(problemsOf(`${head}${job.replace('a:', 'A:')}`)).toEqual([
+      expect.stringMatching(/^cdsync\.yaml:8:3 {2}jobs\.A: a key must be 1 to 48 of a-z/),
+    ]);
+  });
+
+  test('two streams of one job cannot share a name', () => {
+    const text = `${withStream(...members)}      - { name: members, source: indexes }\n`;
+    expect(problemsOf(text)).toEqual(['cdsync.yaml:13:17  jobs.a.streams[1].name: streams[0] has this name already']);
+  });
+});
+
+test.each(notYetSources)('the source %s is known, and not built yet', (source) => {
+  expect(problemsOf(withStream(`source: ${source}`, 'since: 2026-01-01'))).toEqual([
+    'cdsync.yaml:11:17  jobs.a.streams[0].source: not yet: this version reads index_profiles and indexes',
+  ]);
+});
+
+test('every source of the design is built or known', () => {
+  expect([...notYetSources].sort()).toEqual(
+    'audit_events campaign_drafts campaigns collection_history collection_stats ingest_jobs profile_segments profiles realtime_profiles segment_members segments sql workflow_runs'.split(
+      ' ',
+    ),
+  );
+});
+
+describe('jobs and their streams', () => {
+  test('are asked for where a command needs them', () => {
+    expect(problemsOf(head)).toEqual(['cdsync.yaml:1:1  jobs: missing; allowed: a map of at least one job']);
+    expect(problemsOf(`${head}jobs: {}\n`)).toEqual([
+      'cdsync.yaml:7:7  jobs: missing; allowed: a map of at least one job',
+    ]);
+    expect(problemsOf(head, {}, { jobs: false })).toEqual([]);
+  });
+
+  test('a job needs a stream', () => {
+    const allowed = 'allowed: a list of at least one stream';
+    expect(problemsOf(`${head}jobs:\n  ab: { streams: 5 }\n  a: { parquet: {} }\n`)).toEqual([
+      'cdsync.yaml:8:18  jobs.ab.streams: must be a list, found a number',
+      `cdsync.yaml:9:6  jobs.a.streams: missing; ${allowed}`,
+    ]);
+    expect(problemsOf(`${head}jobs: { a: { streams: [] } }\n`)).toEqual([
+      'cdsync.yaml:7:23  jobs.a.streams: must be a list of at least one stream, found an empty list',
+    ]);
+  });
+});
+
+test('everything is reported at once, in the order of the file', () => {
+  const text = `${withStream(...members, 'filter: { a: ~ }', 'contract: { columns: x }').replace('acme', '""')}bad: 1\n`;
+  expect(problemsOf(text).map((line) => line.split('  ')[0])).toEqual([
+    'cdsync.yaml:4:14',
+    'cdsync.yaml:13:22',
+    'cdsync.yaml:14:30',
+    'cdsync.yaml:15:1',
+  ]);
+});
+
+test('the error says it all, for people and for programs', () => {
+  try {
+    parse(`${head}${job}bad: 1\nworse: 2\n`);
+    expect.unreachable();
+  } catch (error) {
+    expect(error).toBeInstanceOf(ConfigError);
+    const { code, kind, message, problems } = error as ConfigError;
+    expect({ code, kind }).toEqual({ code: 'config_invalid', kind: 'configuration' });
+    expect(message.split('\n')).toHaveLength(2);
+    expect(problems[0]).toEqual({
+      file: 'cdsync.yaml',
+      line: 10,
+      column: 1,
+      path: 'bad',
+      message: 'unknown key',
+      nearest: undefined,
+      allowed: 'version, service, storage, resources, jobs, defaults',
+    });
+  }
+});
+
+test('a name of a job that is not there is answered with those that are', async () => {
+  expect(() => parse(`${head}${job.replace('a:', 'nightly:')}`, {}, { job: 'nigthly' })).toThrow(
+    expect.objectContaining({
+      code: 'job_not_found',
+      kind: 'configuration',
+      message: 'no job is called "nigthly"; did you mean "nightly"?',
+      hint: 'the jobs of this file: nightly',
+    }),
+  );
+});

@@ -1,0 +1,43 @@
+import type { Config } from '../../../src/config/config.js';
+import { type Needs, parseConfig } from '../../../src/config/parse.js';
+import { ConfigError, formatProblem } from '../../../src/config/problem.js';
+import type { Variables } from '../../../src/config/variables.js';
+
+/** Where the samples stand; nothing is read from there. */
+export const folder = '/srv/sync';
+export const file = `${folder}/cdsync.yaml`;
+
+/** The first lines of a configuration that is right, 6 of them. */
+export const head = `version: 1
+service:
+  base_url: http://127.0.0.1:8787
+  tenant_id: acme
+  auth: { token_file: ./token }
+storage: ./data
+`;
+
+/** A whole configuration with one job, `a`, whose one stream has these lines (from line 11, column 9). */
+export function withStream(...lines: string[]): string {
+  return `${head}jobs:
+  a:
+    streams:
+      - name: members
+${lines.map((line) => `        ${line}\n`).join('')}`;
+}
+
+export const members = ['source: index_profiles', 'index: loyalty_members'];
+
+export function parse(text: string, env: Variables = {}, needs: Needs = {}): Config {
+  return parseConfig(text, file, { env, needs, cwd: folder });
+}
+
+/** The lines of the error that a text gives; empty where it gives none. */
+export function problemsOf(text: string, env: Variables = {}, needs: Needs = {}): string[] {
+  try {
+    parse(text, env, needs);
+    return [];
+  } catch (error) {
+    if (error instanceof ConfigError) return error.problems.map(formatProblem);
+    throw error;
+  }
+}

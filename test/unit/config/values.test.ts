@@ -1,0 +1,172 @@
+import { describe, expect, test } from 'vitest';
+import type { IndexProfilesStream } from '../../../src/config/config.js';
+import { folder, head, members, parse, problemsOf, withStream } from './sample.js';
+
+const open = '$\u007b';
+
+function profilesStream(text: string, env: Record<string, string> = {}): IndexProfilesStream {
+  const stream = parse(text, env).jobs[0]?.streams[0];
+  if (stream?.source !== 'index_profiles') throw new Error('the sample has another source');
+  return stream;
+}
+
+describe('filter, id and partition values keep their source text', () => {
+  const written = [
+    '02134',
+    '1.50',
+    'yes',
+    'true',
+    '0x10',
+    '2026-01-01',
+    '1e3',
+    '.inf',
+    '1_000',
+    'NULL!',
+    '+1',
+    '12:30:00',
+  ];
+
+  test.each(written)('%s, without quotes and with', (value) => {
+    for (const yaml of [value, `"${value}"`, `'${value}'`]) {
+      const text = withStream(
+        'source: index_profiles',
+        `index: ${yaml}`,
+        `filter: { zip: ${yaml} }`,
+        `partition_by: { attribute: ${yaml}, values: [${yaml}] }`,
+      );
+      expect(profilesStream(text)).toMatchObject({
+        index: value,
+        filter: { zip: value },
+        partitionBy: { attribute: value, values: [value] },
+      });
+    }
+  });
+
+  test.each([...written, 'null', '~', '"quoted"', "'x'", '', ' a ', '[x]'])('%j, from a variable', (value) => {
+    const stream = profilesStream(withStream(...members, `filter: { zip: "${open}ZIP}" }`), { ZIP: value });
+    expect(stream.filter).toEqual({ zip: value });
+  });
+
+  test('null, ~ and nothing are text only in quotes', () => {
+    expect(profilesStream(withStream(...members, 'filter: { a: "null", b: "~", c: "" }')).filter).toEqual({
+      a: 'null',
+      b: '~',
+      c: '',
+    });
+    expect(problemsOf(withStream(...members, 'filter: { a: null, b: ~, c: }'))).toHaveLength(3);
+  });
+
+  test('attributes may be called anything', () => {
+    const text = withStream(...members, 'filter: { First Name: a, constructor: b, 1: c, true: d, "<<": e, a.b: f }');
+    expect(profilesStream(text).filter).toEqual({
+      'First Name': 'a',
+      constructor: 'b',
+      1: 'c',
+      true: 'd',
+      '<<': 'e',
+      'a.b': 'f',
+    });
+  });
+});
+
+test('a small configuration gets every default', () => {
+  expect(parse(withStream(...members))).toEqual({
+    file: `${folder}/cdsync.yaml`,
+    version: 1,
+    storage: `${folder}/data`,
+    resources: { memoryMb: 768, threads: 2 },
+    service: {
+      baseUrl: 'http://127.0.0.1:8787',
+      tenantId: 'acme',
+      tenantHeader: 'service-tenant',
+      oauthTenantHeader: 'X-Service-Tenant',
+      auth: { type: 'token_file', path: `${folder}/token` },
+      apiVersions: { profile: '2025-07-31', management: '2024-04-01', campaignDrafts: '2024-04-01' },
+      rateLimits: { profile: 2000, management: 10, realtime: 200 },
+      pageSize: 500,
+      timeoutsMs: { connect: 10_000, firstByte: 60_000, body: 120_000 },
+      retry: { maxAttempts: 8, maxDelayMs: 60_000 },
+      concurrency: 64,
+    },
+    jobs: [
+      {
+        name: 'a',
+        streams: [
+          {
+            name: 'members',
+            source: 'index_profiles',
+            index: 'loyalty_members',
+            filter: {},
+            checkTotal: false,
+            confirmDeletes: 10_000,
+            contract: { columns: 'evolve', types: 'evolve' },
+          },
+        ],
+        resumeWithinMs: 43_200_000,
+        parquet: { enabled: true, compression: 'zstd' },
+        publish: { duckdb: true, mode: 0o600 },
+      },
+    ],
+    outline: [{ name: 'a', streams: [{ name: 'members', source: 'index_profiles' }] }],
+    warnings: [],
+  });
+});
+
+test('both forms of credentials are told apart', () => {
+  const auth = (written: string) =>
+    parse(head.replace('token_file: ./token', written), {}, { jobs: false }).service.auth;
+  const credentials = auth('client_id: me, client_secret: hush');
+  expect(credentials.type === 'client_credentials' && credentials.clientId).toBe('me');
+  expect(credentials.type === 'client_credentials' && credentials.clientSecret.reveal()).toBe('hush');
+  expect(auth('token_file: /run/token')).toEqual({ type: 'token_file', path: '/run/token' });
+});
+
+test.each(['0640', '"0640"', '640', '0o640'])('publish.mode %s is octal', (mode) => {
+  const text = `${withStream(...members)}    publish: { mode: ${mode} }\n`;
+  expect(parse(text).jobs[0]?.publish.mode).toBe(0o640);
+});
+
+describe('defaults', () => {
+  const job = (defaults: string, own: string) => parse(`${head}defaults: ${defaults}\njobs:\n  a: ${own}\n`).jobs[0];
+
+  test('are merged into a job key by key, and the job wins', () => {
+    const merged = job(
+      '{ parquet: { enabled: false, compression: gzip }, resume_within: 1h }',
+      '{ parquet: { compression: none }, streams: [{ name: s, source: indexes }] }',
+    );
+    expect(merged).toMatchObject({ parquet: { enabled: false, compression: 'none' }, resumeWithinMs: 3_600_000 });
+  });
+
+  test('may bring the streams; a list of the job replaces them', () => {
+    const streams = '{ streams: [{ name: s, source: indexes }, { name: t, source: indexes }] }';
+    expect(job(streams, '{}')?.streams.map(({ name }) => name)).toEqual(['s', 't']);
+    expect(job(streams, '{ streams: [{ name: u, source: indexes }] }')?.streams.map(({ name }) => name)).toEqual(['u']);
+  });
+
+  test('a stream may be empty where it, its job or the defaults say so', () => {
+    const streams = 'streams: [{ name: s, source: indexes }]';
+    expect(job('{}', `{ ${streams} }`)?.streams[0]).toEqual({ name: 's', source: 'indexes' });
+    expect(job('{}', `{ ${streams}, guards: { min_rows: 0 } }`)?.streams[0]?.minRows).toBe(0);
+    expect(job('{ guards: { min_rows: 0 } }', `{ ${streams} }`)?.streams[0]?.minRows).toBe(0);
+    const own = 'streams: [{ name: s, source: indexes, guards: { min_rows: 0 } }, { name: t, source: indexes }]';
+    expect(job('{}', `{ ${own} }`)?.streams.map(({ minRows }) => minRows)).toEqual([0, undefined]);
+  });
+});
+
+describe('warnings', () => {
+  const warnings = (url: string) => parse(head.replace('http://127.0.0.1:8787', url), {}, { jobs: false }).warnings;
+
+  test.each(['http://localhost:1', 'http://127.1.2.3', 'http://[::1]:80', 'https://cds.example', 'http://x.localhost'])(
+    'none for %s',
+    (url) => expect(warnings(url)).toEqual([]),
+  );
+
+  test.each(['http://cds.example', 'http://127.0.0.1.example', 'http://10.0.0.1'])(
+    '%s can be read on the way',
+    (url) => {
+      expect(warnings(url)).toEqual([
+        'cdsync.yaml:3:13  service.base_url: plain http to another machine: tokens and profiles can be read on the way',
+      ]);
+    },
+  );
+});

@@ -1,0 +1,161 @@
+import { describe, expect, test } from 'vitest';
+import { head, members, parse, problemsOf, withStream } from './sample.js';
+
+const jobs = 'jobs: { a: { streams: [{ name: s, source: indexes }] } }\n';
+const open = '$\u007b';
+
+/** What is no configuration at all, and the lines that say so. */
+const refused: [name: string, text: string, lines: string[]][] = [
+  ['an empty file', '', ['cdsync.yaml:1:1  the file must hold a map, found nothing']],
+  ['a file of comments', '# nothing\n', ['cdsync.yaml:1:1  the file must hold a map, found nothing']],
+  ['a list', '\n- a\n', ['cdsync.yaml:2:1  the file must hold a map, found a list']],
+  ['text', 'hello', ['cdsync.yaml:1:1  the file must hold a map, found text']],
+  ['a number', '5', ['cdsync.yaml:1:1  the file must hold a map, found a number']],
+  [
+    'two documents',
+    `${head}---\n${head}`,
+    ['cdsync.yaml:7:1  a second document begins here; a configuration is one document'],
+  ],
+  ['a tab that indents', 'service:\n\tbase_url: x\n', ['cdsync.yaml:2:1  a tab indents here; use spaces']],
+  ['a tag', `version: !secret 1\n`, ['cdsync.yaml:1:10  tags such as !name are not read here']],
+  ['an open quote', 'storage: "abc\n', ['cdsync.yaml:1:10  this quote is not closed']],
+  [
+    'an open bracket',
+    'resources: { threads: 1\n',
+    ['cdsync.yaml:2:1  the indentation does not fit, or a bracket is not closed'],
+  ],
+  [
+    'a variable without quotes in a flow map',
+    `service: { tenant_id: ${open}T} }\n`,
+    [`cdsync.yaml:1:24  inside […] and {…} a variable needs quotes: "${open}NAME}"`],
+  ],
+  [
+    'a text that begins with @',
+    'storage: @data\n',
+    ['cdsync.yaml:1:10  text may not begin with @ or `; put it in quotes'],
+  ],
+  [
+    'an unknown escape',
+    'storage: "C:\\data"\n',
+    [`cdsync.yaml:1:13  unknown escape in a "…" text; write \\\\ for a backslash, or use '…'`],
+  ],
+  [
+    'two keys on a line',
+    'storage: a: b\n',
+    ['cdsync.yaml:1:10  a second key on one line; put the value in quotes if it contains ": "'],
+  ],
+  ['too many levels', '['.repeat(100_000), ['cdsync.yaml:1:65  nested deeper than 64 levels']],
+  ['too many levels of a list', '- '.repeat(10_000), ['cdsync.yaml:1:129  nested deeper than 64 levels']],
+  [
+    'a very long file',
+    '#'.repeat(2 ** 20 + 1),
+    ['cdsync.yaml:1:1  the file is longer than 1 MiB; is it a configuration?'],
+  ],
+];
+
+test.each(refused)('%s is refused', (_, text, lines) => {
+  expect(problemsOf(text)).toEqual(lines);
+});
+
+describe('what editors leave behind', () => {
+  const text = withStream(...members, 'page_size: x');
+  const line =
+    'cdsync.yaml:13:20  jobs.a.streams[0].page_size: must be a whole number from 1 to 10000, found "x", which is text';
+
+  test('a byte order mark moves nothing', () => {
+    expect(parse(`\uFEFF${head}${jobs}`).version).toBe(1);
+    expect(problemsOf(`\uFEFFbad: 1\n${head}${jobs}`)[0]).toMatch(/^cdsync\.yaml:1:1 {2}bad/);
+    expect(problemsOf(`\uFEFF${text}`)).toEqual([line]);
+  });
+
+  test('lines that end in CRLF are lines', () => {
+    expect(problemsOf(text.replaceAll('\n', '\r\n'))).toEqual([line]);
+    expect(parse(`${head}${jobs}`.replaceAll('\n', '\r\n')).storage).toBe('/srv/sync/data');
+  });
+});
+
+test('JSON is read, indented with tabs too', () => {
+  const text = JSON.stringify(
+    {
+      service: { base_url: 'http://localhost', tenant_id: 'acme', auth: { token_file: 't' } },
+      jobs: { a: { streams: [{ name: 's', source: 'index_profiles', index: 'i', filter: { zip: '02134' } }] } },
+    },
+    undefined,
+    '\t',
+  );
+  expect(parse(text).jobs[0]?.streams[0]).toMatchObject({ filter: { zip: '02134' } });
+  expect(problemsOf(text.replace('"name": "s"', '"name": 5'))).toEqual([
+    expect.stringMatching(/^cdsync\.yaml:13:14 {2}jobs\.a\.streams\[0\]\.name: must be 1 to 48/),
+  ]);
+});
+
+describe('anchors, aliases and merge keys', () => {
+  const merged = `${head}jobs:
+  a:
+    streams:
+      - &base { name: s, source: index_profiles, index: i, filter: &gold { tier: gold }, page_size: 100 }
+      - { <<: *base, name: t, page_size: 200 }
+      - name: u
+        <<: [{ index: j }, *base]
+        filter: *gold
+`;
+
+  test('bring in what they stand for; what is written beside a merge key wins, then the first', () => {
+    expect(parse(merged).jobs[0]?.streams).toMatchObject([
+      { name: 's', index: 'i', pageSize: 100 },
+      { name: 't', index: 'i', pageSize: 200, filter: { tier: 'gold' } },
+      { name: 'u', index: 'j', pageSize: 100, filter: { tier: 'gold' } },
+    ]);
+  });
+
+  test('what is wrong in an anchor is shown where it stands, for each use', () => {
+    expect(problemsOf(merged.replace('tier: gold', 'tier: ~'))).toEqual([
+      expect.stringMatching(/^cdsync\.yaml:10:82 {2}jobs\.a\.streams\[0\]\.filter\.tier: /),
+      expect.stringMatching(/^cdsync\.yaml:10:82 {2}jobs\.a\.streams\[1\]\.filter\.tier: /),
+      expect.stringMatching(/^cdsync\.yaml:10:82 {2}jobs\.a\.streams\[2\]\.filter\.tier: /),
+    ]);
+  });
+
+  test('an alias of the wrong kind is shown where it is used', () => {
+    expect(problemsOf(`${head}resources: { threads: &n 2, memory_mb: 500 }\ndefaults: *n\n${jobs}`)).toEqual([
+      'cdsync.yaml:8:11  defaults: must be a map, found a number',
+    ]);
+  });
+
+  test('an alias without an anchor is refused', () => {
+    expect(problemsOf(`${head}resources: *nothing\n${jobs}`)).toEqual([
+      'cdsync.yaml:7:12  resources: no anchor of this name stands before the alias',
+    ]);
+  });
+
+  test('a merge key takes maps only', () => {
+    expect(problemsOf(`${head}resources: { <<: 5 }\n${jobs}`)).toEqual([
+      'cdsync.yaml:7:18  resources["<<"]: a merge key (<<) takes an alias of a map, or a list of such',
+    ]);
+  });
+
+  test('a map that holds itself ends', () => {
+    expect(problemsOf(`${head}resources: &r { <<: *r }\n${jobs}`)).toEqual([
+      'cdsync.yaml:7:21  resources["<<"]: more than 1000 aliases are followed',
+    ]);
+  });
+
+  test('a bomb of aliases does not go off', () => {
+    const levels = Array.from({ length: 30 }, (_, level) => {
+      const below = level === 0 ? 'threads: 2' : `<<: [*l${level - 1}, *l${level - 1}, *l${level - 1}]`;
+      return `  l${level}: &l${level} { ${below} }\n`;
+    });
+    const started = performance.now();
+    const lines = problemsOf(`${head}x:\n${levels.join('')}resources: { <<: *l29 }\n${jobs}`);
+    expect(lines.at(-1)).toMatch(/more than 1000 aliases are followed$/);
+    expect(performance.now() - started).toBeLessThan(2000);
+  });
+});
+
+test.each(['client_secret:hunter2', 'client_secrethunter2', 'hunter2'])('%s as a key is not shown', (slip) => {
+  const lines = problemsOf(`${head.replace('token_file: ./token', `client_id: a, ${slip}`)}${jobs}`);
+  expect(lines).toEqual([
+    expect.stringContaining('service.auth.client_secret: missing'),
+    expect.stringMatching(/^cdsync\.yaml:5:25 {2}service\.auth\["…"\]: unknown key/),
+  ]);
+});
