@@ -141,12 +141,8 @@ export class ConfigReader {
     const tag = entry === undefined ? undefined : this.#scalar(tags, option, entry.value, here);
     if (tag instanceof Deferred) return tag;
     const chosen = branches.find((branch) => branch.tag === tag);
-    if (chosen === undefined)
-      return this.#common(
-        branches.map(({ object }) => object),
-        entries,
-        site,
-      );
+    const objects = branches.map(({ object }) => object);
+    if (chosen === undefined) return this.#common(objects, entries, site);
     const value = this.#object(chosen.object, undefined, entries, site);
     this.#check(chosen.about, value, site);
     return value;

@@ -11,7 +11,7 @@ const cases: [text: string, variables: Record<string, string>][] = [
   ['# note\n\n  # note\nA=1', { A: '1' }],
   ['A=1 # note\nB=a#b\nC=#note\nD=', { A: '1', B: 'a#b', C: '', D: '' }],
   [`A='a # b' # note\nB="c # d"`, { A: 'a # b', B: 'c # d' }],
-  [String.raw`A="x\ny\t\"\\\$\q"` + `\nB='x\\ny'`, { A: 'x\ny\t"\\$\\q', B: 'x\\ny' }],
+  ['A="x\\ny\\t\\"\\\\\\$\\q"\nB=\'x\\ny\'', { A: 'x\ny\t"\\$\\q', B: 'x\\ny' }],
   ['A="one\ntwo"\nB=\'\n\'', { A: 'one\ntwo', B: '\n' }],
   ['A=1\r\nB="2"\r\n', { A: '1', B: '2' }],
   ['\uFEFFA=1', { A: '1' }],
