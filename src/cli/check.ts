@@ -1,10 +1,10 @@
 import type { CommandModule } from 'yargs';
 import { configPositional, jobOption } from './arguments.js';
 import type { JobArguments } from './load.js';
-import { Output } from './output.js';
+import { type CommonArguments, Output } from './output.js';
 
 /** `cdsync check`: whether a run would work, without running it. */
-export const checkCommand: CommandModule<object, JobArguments> = {
+export const checkCommand: CommandModule<CommonArguments, JobArguments> = {
   command: 'check [config]',
   describe: 'check the configuration, the token, and that every stream can be read',
   builder: (parser) =>

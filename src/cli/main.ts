@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import yargs from 'yargs';
+import yargs, { type Argv } from 'yargs';
 import { asCdsyncError, type CdsyncError } from '../core/errors.js';
 import { packageVersion } from '../core/package-version.js';
 import { checkCommand } from './check.js';
@@ -10,8 +10,8 @@ import { schemaCommand } from './schema.js';
 import { serveCommand } from './serve.js';
 import { statusCommand } from './status.js';
 
-function parser(words: readonly string[]) {
-  return yargs(words)
+function commonOptions(words: readonly string[]): Argv<CommonArguments> {
+  const parser = yargs(words)
     .scriptName('cdsync')
     .usage('$0 <command>\n\nCustomer profiles out of the Customer Data Service, into Parquet, DuckDB and warehouses.')
     .options({
@@ -20,7 +20,13 @@ function parser(words: readonly string[]) {
       quiet: { type: 'boolean', default: false, describe: 'no progress, no notices' },
       verbose: { type: 'boolean', default: false, describe: 'causes of errors too' },
       'show-values': { type: 'boolean', default: false, describe: 'show values of records, which are personal data' },
-    })
+    });
+  // yargs gives options with dashes a second name in camel case, which its types do not tell.
+  return parser as unknown as Argv<CommonArguments>;
+}
+
+function parser(words: readonly string[]) {
+  return commonOptions(words)
     .command(runCommand)
     .command(checkCommand)
     .command(statusCommand)

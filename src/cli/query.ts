@@ -1,7 +1,7 @@
 import type { CommandModule } from 'yargs';
 import { jobOption } from './arguments.js';
 import type { JobArguments } from './load.js';
-import { Output, usageError } from './output.js';
+import { type CommonArguments, Output, usageError } from './output.js';
 
 interface QueryArguments extends JobArguments {
   words: string[];
@@ -9,7 +9,7 @@ interface QueryArguments extends JobArguments {
 }
 
 /** `cdsync query`: SQL over what is published. */
-export const queryCommand: CommandModule<object, QueryArguments> = {
+export const queryCommand: CommandModule<CommonArguments, QueryArguments> = {
   command: 'query <words..>',
   describe: 'run SQL over the published snapshot of a job',
   builder: (parser) =>

@@ -2,7 +2,7 @@ import type { CommandModule } from 'yargs';
 import type { JobReport, RunReport } from '../core/run.js';
 import { configPositional, jobOption } from './arguments.js';
 import type { JobArguments } from './load.js';
-import { Output } from './output.js';
+import { type CommonArguments, Output } from './output.js';
 
 interface RunArguments extends JobArguments {
   stream?: string[] | undefined;
@@ -10,7 +10,7 @@ interface RunArguments extends JobArguments {
 }
 
 /** `cdsync run`: reads every stream of a job, commits what changed, publishes it. */
-export const runCommand: CommandModule<object, RunArguments> = {
+export const runCommand: CommandModule<CommonArguments, RunArguments> = {
   command: 'run [config]',
   describe: 'read the streams of a job, and publish what changed as Parquet and DuckDB',
   builder: (parser) =>

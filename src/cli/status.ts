@@ -1,10 +1,10 @@
 import type { CommandModule } from 'yargs';
 import { configPositional, jobOption } from './arguments.js';
 import type { JobArguments } from './load.js';
-import { Output } from './output.js';
+import { type CommonArguments, Output } from './output.js';
 
 /** `cdsync status`: the last runs, the snapshot that stands, and what a run is doing or has left behind. */
-export const statusCommand: CommandModule<object, JobArguments> = {
+export const statusCommand: CommandModule<CommonArguments, JobArguments> = {
   command: 'status [config]',
   describe: 'show the last runs of a job, its snapshot, and what can be gone on from',
   builder: (parser) => jobOption(configPositional(parser)),
