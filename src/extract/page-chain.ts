@@ -31,7 +31,7 @@ export interface ChainContext {
   readonly seen: KeyFilter;
   /** Records asked for in a page; goes down where the service refuses it. */
   readonly pageSize: { limit: number };
-  /** A page is in the batch. */
+  /** A page was scanned, in its turn, and goes into the batch now. */
   readonly onPage: (page: ScannedPage) => void;
 }
 
@@ -158,9 +158,13 @@ export class PageChain {
       attempt: this.#attempt,
       done: page.nextToken === null,
     };
-    const scanned = await writer.add(() => scanner.scan(page.body, page.start, page.end), this.#task.partition, cursor);
+    const scan = () => {
+      const scanned = scanner.scan(page.body, page.start, page.end);
+      onPage(scanned);
+      return scanned;
+    };
+    const scanned = await writer.add(scan, this.#task.partition, cursor);
     this.#pages += 1;
-    onPage(scanned);
     if (scanned.mismatches > 0) throw this.#filterIgnored(scanned);
     if (scanned.records === 0) return;
     this.#fruitless = seen.add(scanned.keyHashes, this.#task.ordinal * 8 + this.#attempt) ? 0 : this.#fruitless + 1;

@@ -35,7 +35,8 @@ interface Batch {
   cursors: Record<string, PartitionCursor>;
   rejects: Reject[];
   maxRecordBytes: number;
-  pages: number;
+  /** What the stream had done when the last of these pages was in. */
+  counters: Counters;
 }
 
 export interface PartWriterOptions {
@@ -49,7 +50,7 @@ export interface PartWriterOptions {
   readonly journal: Journal;
   /** Parts that are there already. */
   readonly parts: number;
-  /** What the stream has done so far; read when a batch is sealed. */
+  /** What the stream has done so far, the page that was just scanned included. */
   readonly counters: () => Counters;
   /** A checkpoint was made durable. */
   readonly onCheckpoint?: () => void;
@@ -160,7 +161,14 @@ export class PartWriter {
     if (this.#batch !== undefined) return this.#batch;
     const spool = this.#spare.pop() ?? new SpoolFile(join(this.#options.spoolFolder, `${this.#spools++}.json`));
     spool.reset();
-    this.#batch = { spool, segments: [], cursors: {}, rejects: [], maxRecordBytes: 0, pages: 0 };
+    this.#batch = {
+      spool,
+      segments: [],
+      cursors: {},
+      rejects: [],
+      maxRecordBytes: 0,
+      counters: this.#options.counters(),
+    };
     const wait = this.#number === 0 ? firstPartMs : partMs;
     this.#timer = setTimeout(() => {
       this.#inTurn(() => this.#seal()).catch(() => undefined);
@@ -182,7 +190,7 @@ export class PartWriter {
   }
 
   #count(batch: Batch, page: ScannedPage, partition: string, cursor: PartitionCursor): void {
-    batch.pages += 1;
+    batch.counters = this.#options.counters();
     batch.cursors[partition] = cursor;
     batch.maxRecordBytes = Math.max(batch.maxRecordBytes, page.maxRecordBytes);
     batch.rejects.push(...page.rejects);
@@ -199,7 +207,7 @@ export class PartWriter {
     this.#batch = undefined;
     if (batch.spool.records > 0) await batch.spool.finish();
     const { stored } = this.#seen;
-    const counters = { ...this.#options.counters() };
+    const { counters } = batch;
     const number = batch.spool.records > 0 || batch.rejects.length > 0 ? ++this.#number : undefined;
     const part = number === undefined ? Promise.resolve(null) : this.#makePart(batch, number, stored);
     const before = this.#journaled;

@@ -192,15 +192,15 @@ export class StreamExtraction {
       () => {
         const page = scanner.scan(body, 0, body.length);
         kept = page.records === 1 && page.mismatches === 0;
+        if (kept) {
+          this.live.read += 1;
+          this.live.kept += 1;
+        }
         return kept ? page : { ...page, records: 0, rejects: [] };
       },
       single,
       { token: null, issued_at: null, pages: 0, attempt: 1, done: true },
     );
-    if (kept) {
-      this.live.read += 1;
-      this.live.kept += 1;
-    }
     return kept;
   }
 
