@@ -1,0 +1,58 @@
+import { DuckDBInstance } from '@duckdb/node-api';
+
+/** The plain way, as a program of its own: fetch, JSON.parse, DuckDB's row appender. Words: url, token, tenant, database. */
+const [url = '', token = '', tenant = '', path = ''] = process.argv.slice(2);
+
+interface Page {
+  data: { id: string; index_id: string; attributes: Record<string, unknown> }[];
+  next_token?: string | null;
+}
+
+const headers = { authorization: `Bearer ${token}`, 'service-tenant': tenant, 'api-version': '2025-07-31' };
+
+async function page(index: string, next: string): Promise<Page> {
+  const query = next === '' ? '' : `&next_token=${encodeURIComponent(next)}`;
+  return (await (await fetch(`${url}/api/indexes/${index}/profiles?limit=500${query}`, { headers })).json()) as Page;
+}
+
+function typeOf(value: unknown): string {
+  if (typeof value === 'boolean') return 'BOOLEAN';
+  return typeof value === 'number' ? 'DOUBLE' : 'VARCHAR';
+}
+
+async function main(): Promise<void> {
+  const indexes = (await (await fetch(`${url}/api/indexes`, { headers })).json()) as {
+    data: { id: string; name: string }[];
+  };
+  const index = indexes.data.find(({ name }) => name === 'loyalty_members')?.id as string;
+  const connection = await (await DuckDBInstance.create(path)).connect();
+  let current = await page(index, '');
+  const sample = new Map<string, unknown>();
+  for (const { attributes } of current.data)
+    for (const [name, value] of Object.entries(attributes)) if (value !== null) sample.set(name, value);
+  const columns = [...sample].map(([name, value]) => ({ name, type: typeOf(value) }));
+  await connection.run(
+    `CREATE TABLE members (id VARCHAR, index_id VARCHAR, ${columns.map(({ name, type }) => `"${name}" ${type}`).join(', ')})`,
+  );
+  const appender = await connection.createAppender('members');
+  for (;;) {
+    for (const { id, index_id, attributes } of current.data) {
+      appender.appendVarchar(id);
+      appender.appendVarchar(index_id);
+      for (const { name, type } of columns) {
+        const value = attributes[name];
+        if (value === null || value === undefined) appender.appendNull();
+        else if (type === 'DOUBLE') appender.appendDouble(Number(value));
+        else if (type === 'BOOLEAN') appender.appendBoolean(Boolean(value));
+        else appender.appendVarchar(typeof value === 'string' ? value : JSON.stringify(value));
+      }
+      appender.endRow();
+    }
+    if (!current.next_token) break;
+    current = await page(index, current.next_token);
+  }
+  appender.closeSync();
+  connection.closeSync();
+}
+
+await main();

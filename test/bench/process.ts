@@ -1,0 +1,108 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { createInterface } from 'node:readline';
+
+/** What a finished process has used. */
+export interface Usage {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly wallSeconds: number;
+  readonly cpuSeconds: number;
+  readonly peakMb: number;
+}
+
+const ticksPerSecond = 100;
+
+async function sample(pid: number): Promise<{ cpu: number; peakMb: number } | undefined> {
+  try {
+    const [stat, status] = await Promise.all([
+      readFile(`/proc/${pid}/stat`, 'utf8'),
+      readFile(`/proc/${pid}/status`, 'utf8'),
+    ]);
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    const cpu = (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
+    const peakMb = Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1] ?? 0) / 1024;
+    return { cpu, peakMb };
+  } catch {
+    return undefined;
+  }
+}
+
+/** Runs a program to its end; its use of the machine is read from /proc until it goes, 20 times a second. */
+export async function measure(
+  command: string,
+  words: readonly string[],
+  env: Record<string, string> = {},
+  onSample?: (child: ChildProcess) => void,
+): Promise<Usage> {
+  const began = performance.now();
+  const child = spawn(command, words, { env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+  let [stdout, stderr] = ['', ''];
+  child.stdout.on('data', (chunk) => {
+    stdout += chunk;
+  });
+  child.stderr.on('data', (chunk) => {
+    stderr += chunk;
+  });
+  let last = { cpu: 0, peakMb: 0 };
+  const timer = setInterval(async () => {
+    last = (await sample(child.pid as number)) ?? last;
+    onSample?.(child);
+  }, 50);
+  const [code] = (await once(child, 'close')) as [number | null];
+  clearInterval(timer);
+  return {
+    code,
+    stdout,
+    stderr,
+    wallSeconds: (performance.now() - began) / 1000,
+    cpuSeconds: last.cpu,
+    peakMb: last.peakMb,
+  };
+}
+
+/** The local service as a process of its own. */
+export interface ServedService {
+  readonly url: string;
+  /** What a configuration's variables are set to, to use it. */
+  readonly env: Record<string, string>;
+  control(path: string, body?: unknown): Promise<Record<string, unknown>>;
+  stop(): Promise<void>;
+}
+
+export async function serve(cdsync: string, words: readonly string[]): Promise<ServedService> {
+  const child = spawn(process.execPath, [cdsync, 'serve', '--json', '--port', '0', ...words], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const exit = once(child, 'exit');
+  const [line] = (await Promise.race([
+    once(createInterface(child.stdout), 'line'),
+    exit.then(() => Promise.reject(new Error('the local service did not start'))),
+  ])) as [string];
+  const { url, tenant_id, client_id, client_secret } = JSON.parse(line) as Record<string, string>;
+  return {
+    url: url as string,
+    env: {
+      CDS_BASE_URL: url as string,
+      CDS_TENANT_ID: tenant_id as string,
+      CDS_CLIENT_ID: client_id as string,
+      CDS_CLIENT_SECRET: client_secret as string,
+    },
+    control: async (path, body) => {
+      const init =
+        body === undefined
+          ? {}
+          : { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
+      const answer = await fetch(`${url}/_control/${path}`, init);
+      return answer.headers.get('content-type')?.includes('json')
+        ? ((await answer.json()) as Record<string, unknown>)
+        : {};
+    },
+    stop: async () => {
+      child.kill('SIGTERM');
+      await exit;
+    },
+  };
+}

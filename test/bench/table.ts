@@ -1,0 +1,24 @@
+import { cpus, totalmem } from 'node:os';
+
+/** One measured figure beside what it is to reach. */
+export interface Figure {
+  readonly what: string;
+  readonly measured: string;
+  readonly reach?: string;
+  readonly stretch?: string;
+}
+
+export function markdown(figures: readonly Figure[]): string {
+  const machine = `${cpus().length} x ${cpus()[0]?.model.trim()}, ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.versions.node}`;
+  const rows = figures.map(
+    ({ what, measured, reach = '', stretch = '' }) => `| ${what} | ${measured} | ${reach} | ${stretch} |`,
+  );
+  return [`Machine: ${machine}.`, '', '| what | measured | reach | stretch |', '|---|---|---|---|', ...rows, ''].join(
+    '\n',
+  );
+}
+
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
+}
