@@ -45,13 +45,15 @@ export async function writeChanges(
 ): Promise<ParquetFile> {
   const { columns, previous, stream, files } = task;
   const key = rowKey(task.key);
+  const all = `SELECT 'insert' AS _op, ${stamp(task)}, ${names(columns)} FROM ${readFiles(files)}`;
   const present = `SELECT c.op AS _op, ${stamp(task)}, ${names(columns, 'r.')}
      FROM (SELECT *, ${key} AS "_key" FROM ${readFiles(files)}) AS r JOIN ${changed} AS c ON r."_key" = c.key`;
   const gone = `SELECT c.op AS _op, ${stamp(task)}, ${names(columns, 'r.')}
      FROM (SELECT *, ${key} AS "_key" FROM (SELECT ${widen(previous?.columns ?? [], columns, 'file')} FROM ${storeTable(stream)})) AS r
      JOIN ${changed} AS c ON r."_key" = c.key WHERE c.op = 'delete'`;
-  const parts = [files.length > 0 ? present : undefined, task.difference.deleted > 0 ? gone : undefined];
-  const query = parts.filter((part) => part !== undefined).join(' UNION ALL ');
+  // Everything is new in a first snapshot: nothing to look up.
+  const kept = previous === undefined ? all : present;
+  const query = task.difference.deleted > 0 ? `${kept} UNION ALL ${gone}` : kept;
   return writeParquet(store.session, query, task.changesPath, task.compression);
 }
 
@@ -115,9 +117,13 @@ async function prepareTables(store: SnapshotStore, task: ApplyTask, rebuild: boo
 
 /** The stream's rows, those of this run with its stamp, the others with the one they had. */
 async function rebuildRows(store: SnapshotStore, task: ApplyTask, { changed }: WorkTables): Promise<void> {
-  const { columns, stream, files } = task;
+  const { columns, stream, files, previous } = task;
   const key = rowKey(task.key);
   const now = `${sqlText(task.syncedAt)}::TIMESTAMPTZ`;
+  if (previous === undefined) {
+    const first = `SELECT ${widen(columns, columns, 'table')}, ${stamp(task)}, ${now} AS _first_seen_at FROM ${readFiles(files)}`;
+    return replaceTable(store, stream, first);
+  }
   const query = `SELECT ${names(columns, 'r.')},
       CASE WHEN c.key IS NULL THEN o._run_id ELSE ${sqlText(task.runId)} END AS _run_id,
       CASE WHEN c.key IS NULL THEN o._synced_at ELSE ${now} END AS _synced_at,
