@@ -1,0 +1,118 @@
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ended, streamOf, Workspace } from '../fixtures/workspace.js';
+
+/** `npm run test:fault` kills 200 times; `npm test` a short form of the same loop. */
+const kills = Number(process.env.CDSYNC_TEST_KILLS ?? 12);
+const seed = Number(process.env.CDSYNC_TEST_SEED ?? Date.now() % 1_000_000);
+
+/** Numbers from 0 to 1 that the seed decides (mulberry32). */
+function randomFrom(start: number): () => number {
+  let state = start;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
+  };
+}
+
+const streams = [
+  {
+    name: 'members',
+    source: 'index_profiles',
+    index: 'loyalty_members',
+    page_size: 200,
+    partition_by: { attribute: 'tier', values: ['gold', 'silver', 'bronze'] },
+  },
+  { name: 'gold', source: 'index_profiles', index: 'loyalty_members', page_size: 50, filter: { tier: 'gold' } },
+];
+
+let space: Workspace;
+beforeAll(async () => {
+  space = await Workspace.open({ profiles: 30_000, latencyMs: 2 });
+  await space.configure('calm', streams, { service: { concurrency: 4 } });
+  await space.configure('killed', streams, { service: { concurrency: 4 } });
+});
+afterAll(() => space.close());
+
+/** All that a job has published, as one fingerprint a table, and its changes with their runs numbered in order. */
+async function fingerprint(job: string): Promise<unknown> {
+  const tables = await Promise.all(
+    ['members', 'gold'].map((table) =>
+      space.query(
+        job,
+        `select count(*)::int as rows, count(distinct id)::int as ids, bit_xor(hash(columns(* exclude (_run_id, _synced_at, _first_seen_at))))::varchar as hashes from ${table}`,
+      ),
+    ),
+  );
+  const changes = await space.query(
+    job,
+    'select _op, count(*)::int as rows from members__changes group by _op order by _op',
+  );
+  return { tables, changes };
+}
+
+/** Starts runs and kills each at a random instant, until one of them gets through. */
+async function killUntilDone(random: () => number, most: number): Promise<number> {
+  let longest = 3000;
+  for (let count = 0; ; count += 1) {
+    const began = performance.now();
+    const child = space.spawn(['run', 'killed.json', '--json', '--quiet']);
+    const result = ended(child);
+    const stop = new AbortController();
+    if (count < most)
+      wait(random() * longest, undefined, { signal: stop.signal }).then(
+        () => child.kill('SIGKILL'),
+        () => undefined,
+      );
+    const { code, stderr } = await result;
+    stop.abort();
+    if (code === 0) return count;
+    if (code !== null) throw new Error(`after ${count} kills the run ended with ${code}: ${stderr}`);
+    longest = Math.max(1500, Math.min(longest, (performance.now() - began) * 1.5));
+  }
+}
+
+describe('kill -9 at random instants', () => {
+  it(`leaves the same rows as an undisturbed run (seed ${seed}, ${kills} kills)`, async () => {
+    const random = randomFrom(seed);
+    let killed = 0;
+    for (let day = 0; killed < kills; day += 1) {
+      await space.runWell('calm');
+      killed += await killUntilDone(random, Math.min(kills - killed, 25));
+      expect({ day, found: await fingerprint('killed') }).toEqual({ day, found: await fingerprint('calm') });
+      await space.control('change', { days: 1 });
+    }
+    const files = (await space.files('killed')).filter(
+      (file) => file.startsWith('.cdsync/runs/') || file.endsWith('.tmp'),
+    );
+    expect(files).toEqual([]);
+    console.info(`${killed} kills survived, seed ${seed}`);
+  }, 1_800_000);
+
+  it('keeps what was published readable all the while', async () => {
+    const random = randomFrom(seed + 1);
+    const expected = await fingerprint('killed');
+    await space.control('change', { days: 1 });
+    for (let count = 0; count < 3; count += 1) {
+      const child = space.spawn(['run', 'killed.json', '--json', '--quiet']);
+      const result = ended(child);
+      await wait(200 + random() * 800);
+      child.kill('SIGKILL');
+      const { code } = await result;
+      if (code === null) expect(await fingerprint('killed')).toEqual(expected);
+      else break;
+    }
+    expect(streamOf(await space.runWell('killed'), 'members').rows).toBe(
+      (await space.query('killed', 'from members')).length,
+    );
+    expect(
+      await space.query(
+        'killed',
+        `select count(*)::int as wals from glob('${join(space.jobFolder('killed'), 'published', '*.wal')}')`,
+      ),
+    ).toEqual([{ wals: 0 }]);
+  }, 120_000);
+});
