@@ -1,0 +1,80 @@
+import type { Clock } from '../core/clock.js';
+import { formatDuration } from '../core/quantities.js';
+import { redactor, Secret } from '../core/secret.js';
+import type { AuthOptions } from '../core/service-options.js';
+import type { Answer } from './answer-collector.js';
+import { looksLikeHtml } from './body-shape.js';
+import { ServiceError } from './errors.js';
+import type { Operation } from './operation.js';
+import { personalValues } from './personal-values.js';
+import { maxRetryAfterMs, retryAfterMs } from './retry-policy.js';
+import { type Again, Setback } from './setback.js';
+import { isRetryableStatus, redirectError, statusError } from './status-error.js';
+import type { TokenSource } from './token-source.js';
+
+/** Says what an answer that cannot be used means: the error it becomes, and whether the request may be sent again. */
+export class AnswerJudge {
+  readonly #auth: AuthOptions['type'];
+  readonly #tokens: TokenSource;
+  readonly #clock: Clock;
+  /** Whether anything usable has ever come; before that, pages of proxies are not asked for again and again. */
+  #understood = false;
+
+  constructor(auth: AuthOptions['type'], tokens: TokenSource, clock: Clock) {
+    this.#auth = auth;
+    this.#tokens = tokens;
+    this.#clock = clock;
+  }
+
+  /** To be told of each answer that was decoded. */
+  understood(): void {
+    this.#understood = true;
+  }
+
+  /** An answer whose status is no success. */
+  refusal(operation: Operation, answer: Answer, idempotent: boolean): Setback {
+    const { status, headers } = answer;
+    const { label, permissions } = operation;
+    if (status >= 300 && status < 400) return new Setback(() => redirectError(answer, label), { again: 'never' });
+    const waitMs = retryAfterMs(headers, this.#clock.now()) ?? 0;
+    const tooLong = waitMs > maxRetryAfterMs;
+    const toError = (attempts: number) => {
+      const redact = this.#redactor(operation);
+      const hint = tooLong
+        ? `the service asks to be left alone for ${formatDuration(waitMs)}: run again after that`
+        : undefined;
+      return statusError(answer, { label, attempts, permissions, redact, auth: this.#auth, hint });
+    };
+    return new Setback(toError, { again: tooLong ? 'never' : againAfter(status, idempotent), waitMs });
+  }
+
+  /** A success whose body is not what the operation answers. */
+  malformed(operation: Operation, { body, headers, status }: Answer, cause: Error, idempotent: boolean): Setback {
+    const html = looksLikeHtml(body, headers['content-type']);
+    const reason = html ? 'it is a web page' : cause instanceof SyntaxError ? 'it is no JSON' : cause.message;
+    const toError = (attempts: number) => {
+      const tries = attempts > 1 ? `, tried ${attempts} times` : '';
+      return new ServiceError(`${operation.label} got an answer that cannot be read (${status})${tries}: ${reason}`, {
+        code: 'malformed_response',
+        kind: 'retryable',
+        status,
+        hint: html
+          ? 'this looks like a proxy or a login page: is `base_url` the address of the API itself?'
+          : 'if it stays so, something between cdsync and the service may cut or change its answers',
+      });
+    };
+    return new Setback(toError, { again: idempotent ? 'later' : 'never', firstContact: html && !this.#understood });
+  }
+
+  #redactor(operation: Operation): (text: string) => string {
+    const personal = Array.from(personalValues(operation), (value) => new Secret(value));
+    return redactor([...this.#tokens.secrets(), ...personal]);
+  }
+}
+
+function againAfter(status: number, idempotent: boolean): Again {
+  if (status === 429) return 'when_allowed';
+  // 503 says "try again" even of an event (published facts, Real-time API): it was not taken.
+  if (isRetryableStatus(status) && (idempotent || status === 503)) return 'later';
+  return 'never';
+}

@@ -1,0 +1,203 @@
+import type { Clock } from '../core/clock.js';
+import { packageVersion } from '../core/package-version.js';
+import type { ApiGroup, ServiceOptions } from '../core/service-options.js';
+import type { Answer } from './answer-collector.js';
+import { AnswerJudge } from './answer-judge.js';
+import { checkObjectShape } from './body-shape.js';
+import { MalformedBodyError } from './errors.js';
+import { ExchangeFailure } from './exchange-failure.js';
+import type { Limiter } from './limiter.js';
+import { LimiterRegistry } from './limiter-registry.js';
+import { DeprecationNotices } from './notices.js';
+import { openTokenSource } from './open-token-source.js';
+import { type Operation, type RequestMeter, requestTarget } from './operation.js';
+import { RequestHeaders } from './request-headers.js';
+import { Retrier } from './retrier.js';
+import { failureSetback, type Setback } from './setback.js';
+import type { TokenSource } from './token-source.js';
+import { Transport, type WireRequest } from './transport.js';
+
+export { MalformedBodyError, ServiceError } from './errors.js';
+export type { Operation, RequestMeter } from './operation.js';
+
+export interface ServiceClientOptions {
+  readonly service: ServiceOptions;
+  readonly clock: Clock;
+  /** Numbers from 0 to 1, 1 excluded, for the jitter of retries. */
+  readonly random?: () => number;
+  /** Told once of each deprecation that the service announces. */
+  readonly onNotice?: (notice: string) => void;
+  /** Shared with the other clients of the process; without it the client has budgets of its own. */
+  readonly limiters?: LimiterRegistry;
+}
+
+/** What a decoder may want to know of an answer besides its body. */
+export type AnswerHead = Pick<Answer, 'status' | 'headers'>;
+
+/** Makes a value of a whole body; throws a {@link MalformedBodyError} (or a SyntaxError) to have it asked for again. */
+export type Decode<T> = (body: Buffer, answer: AnswerHead) => T;
+
+export interface SendOptions {
+  readonly signal: AbortSignal;
+  readonly meter: RequestMeter;
+}
+
+/** One call of {@link ServiceClient.send}, over all its attempts. */
+interface Errand<T> extends SendOptions {
+  readonly operation: Operation;
+  readonly decode: Decode<T>;
+  readonly target: string;
+  readonly body: string | null;
+  readonly version: string | null;
+  readonly budget: Limiter;
+  /** A 401 is answered with one renewal of the token. */
+  renewed: boolean;
+}
+
+/**
+ * The client of one service and tenant: every request of cdsync goes through {@link ServiceClient.send}, within the budget
+ * of its group, with a valid token, and again where that may help. Safe for any number of calls at once.
+ */
+export class ServiceClient {
+  readonly #service: ServiceOptions;
+  readonly #transport: Transport;
+  readonly #tokens: TokenSource;
+  readonly #headers: RequestHeaders;
+  readonly #limiters: LimiterRegistry;
+  readonly #ownLimiters: LimiterRegistry | undefined;
+  readonly #retrier: Retrier;
+  readonly #judge: AnswerJudge;
+  readonly #notices: DeprecationNotices;
+
+  constructor({ service, clock, random = Math.random, onNotice, limiters }: ServiceClientOptions) {
+    const userAgent = `cdsync/${packageVersion()}`;
+    this.#service = service;
+    this.#transport = new Transport(service);
+    this.#retrier = new Retrier(service.retry, clock, random);
+    this.#tokens = openTokenSource({
+      service,
+      clock,
+      userAgent,
+      transport: this.#transport,
+      retrier: this.#retrier,
+    });
+    this.#headers = new RequestHeaders(service, userAgent);
+    this.#ownLimiters = limiters === undefined ? new LimiterRegistry(clock) : undefined;
+    this.#limiters = limiters ?? (this.#ownLimiters as LimiterRegistry);
+    this.#judge = new AnswerJudge(service.auth.type, this.#tokens, clock);
+    this.#notices = new DeprecationNotices(onNotice ?? (() => undefined));
+  }
+
+  /**
+   * Sends a request and decodes its answer. `decode` gets the whole body, decompressed, and owns it; its status is one of
+   * 200 to 299. It runs within the retries: what it refuses as malformed is asked for again.
+   * @throws {ServiceError} what was refused or failed for good
+   * @throws {CdsyncError} `interrupted` as soon as the signal aborts; `token_unusable`; what `decode` throws otherwise
+   */
+  async send<T>(operation: Operation, decode: Decode<T>, { signal, meter }: SendOptions): Promise<T> {
+    const errand: Errand<T> = {
+      operation,
+      decode,
+      signal,
+      meter,
+      target: requestTarget(operation),
+      body: operation.body === undefined ? null : JSON.stringify(operation.body),
+      version: this.#headers.versionOf(operation),
+      budget: this.#limiters.obtain(this.#service, operation.group),
+      renewed: false,
+    };
+    return this.#retrier.run(
+      () => this.#attempt(errand),
+      signal,
+      () => {
+        meter.retries += 1;
+      },
+    );
+  }
+
+  /** Requests a second that the group's budget gives at present; less than configured after 429s. */
+  effectiveLimit(group: ApiGroup): number {
+    return this.#limiters.obtain(this.#service, group).effectiveLimit;
+  }
+
+  /** Ends all connections; requests still under way end as `interrupted`. */
+  async close(): Promise<void> {
+    this.#tokens.close();
+    this.#ownLimiters?.close();
+    await this.#transport.close();
+  }
+
+  async #attempt<T>(errand: Errand<T>): Promise<T> {
+    const { signal, meter, budget } = errand;
+    const permit = await budget.acquire(signal);
+    let sent = false;
+    let token = '';
+    let answer: Answer;
+    try {
+      token = this.#tokens.current() ?? (await this.#tokens.obtain(signal));
+      answer = await this.#transport.exchange(this.#wireRequest(errand, token), signal, {
+        onSent: () => {
+          sent = true;
+          meter.requests += 1;
+        },
+        onAnswer: () => permit.answered(),
+      });
+    } catch (error) {
+      if (sent) permit.failed();
+      else permit.cancelled();
+      if (error instanceof ExchangeFailure) throw this.#failure(error, errand.operation, sent);
+      throw error;
+    }
+    meter.bytes += answer.body.length;
+    this.#notices.notice(errand.operation.group, errand.version, answer.headers);
+    if (answer.status < 200 || answer.status > 299) throw await this.#refusal(errand, answer, token);
+    return this.#decode(errand, answer);
+  }
+
+  #wireRequest({ operation, target, body, version }: Errand<unknown>, token: string): WireRequest {
+    const headers = this.#headers.list(version, body !== null, token);
+    return { method: operation.method, target, headers, body };
+  }
+
+  #failure(failure: ExchangeFailure, operation: Operation, sent: boolean): Error {
+    const { host, reached } = this.#transport;
+    return failureSetback(failure, {
+      label: operation.label,
+      host,
+      sent,
+      idempotent: isIdempotent(operation),
+      reached,
+    });
+  }
+
+  /** An answer that is no success: what the limiter and the token source learn of it, and what may be done. */
+  async #refusal<T>(errand: Errand<T>, answer: Answer, token: string): Promise<Setback> {
+    const { operation, budget, meter, signal } = errand;
+    const setback = this.#judge.refusal(operation, answer, isIdempotent(operation));
+    if (answer.status === 429) {
+      meter.throttled += 1;
+      budget.throttled(setback.again === 'never' ? 0 : setback.waitMs);
+    } else if (setback.again !== 'never' && setback.waitMs > 0) {
+      budget.pause(setback.waitMs);
+    }
+    if (answer.status !== 401 || errand.renewed) return setback;
+    errand.renewed = true;
+    return (await this.#tokens.renew(token, signal)) ? setback.andAgain('at_once') : setback;
+  }
+
+  #decode<T>({ operation, decode }: Errand<T>, answer: Answer): T {
+    try {
+      if (operation.method === 'GET' || answer.body.length > 0) checkObjectShape(answer.body);
+      const decoded = decode(answer.body, answer);
+      this.#judge.understood();
+      return decoded;
+    } catch (error) {
+      if (!(error instanceof MalformedBodyError || error instanceof SyntaxError)) throw error;
+      throw this.#judge.malformed(operation, answer, error, isIdempotent(operation));
+    }
+  }
+}
+
+function isIdempotent({ method, idempotent }: Operation): boolean {
+  return idempotent ?? method === 'GET';
+}

@@ -1,0 +1,44 @@
+import { CdsyncError, type ErrorDetails } from '../core/errors.js';
+
+export interface ServiceErrorDetails extends ErrorDetails {
+  readonly status?: number | undefined;
+  readonly serviceMessage?: string | undefined;
+  readonly traceId?: string | undefined;
+}
+
+/**
+ * A request that the service refused, or that did not get through to it (specification, sections 2.6 and 7).
+ *
+ * Codes: `unauthorized`, `forbidden`, `not_found`, `bad_request`, `method_not_allowed`, `conflict`, `redirected`,
+ * `too_many_requests`, `service_unavailable`, `unreachable`, `tls_error`, `timeout`, `connection_lost`,
+ * `malformed_response`, `response_too_large`, `oauth_failed`.
+ */
+export class ServiceError extends CdsyncError {
+  /** Of the answer; undefined where none came. */
+  readonly status: number | undefined;
+  /** The service's own words, shortened, without the client's secrets and without values that the request carried. */
+  readonly serviceMessage: string | undefined;
+  readonly traceId: string | undefined;
+
+  constructor(message: string, details: ServiceErrorDetails) {
+    super(message, details);
+    this.name = 'ServiceError';
+    this.status = details.status;
+    this.serviceMessage = details.serviceMessage;
+    this.traceId = details.traceId;
+  }
+}
+
+/** Thrown by a `decode` whose body is not what the operation answers: the client then asks again. */
+export class MalformedBodyError extends CdsyncError {
+  /** @param reason what is wrong with the body, without any of its contents: `it is no JSON` */
+  constructor(reason: string, cause?: unknown) {
+    super(reason, { code: 'malformed_response', kind: 'retryable', cause });
+    this.name = 'MalformedBodyError';
+  }
+}
+
+/** What everything that waits throws once its signal has aborted. */
+export function interrupted(cause?: unknown): CdsyncError {
+  return new CdsyncError('interrupted', { code: 'interrupted', kind: 'interrupted', cause });
+}

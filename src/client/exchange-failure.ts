@@ -1,0 +1,72 @@
+/**
+ * Why an exchange brought no answer:
+ * - `dns`, `refused`, `connect_timeout`, `tls`: no connection; nothing was sent.
+ * - `first_byte_timeout`, `body_timeout`: the answer did not begin, or stood still.
+ * - `lost`: the connection broke before the answer began.
+ * - `torn`: the answer broke off, or its compression is broken.
+ * - `too_large`: the answer is beyond what the client takes in.
+ * - `closed`: the client was closed.
+ * - `unsendable`: the request cannot be put into HTTP; a defect of the caller.
+ */
+export type FailureReason =
+  | 'dns'
+  | 'refused'
+  | 'connect_timeout'
+  | 'tls'
+  | 'first_byte_timeout'
+  | 'body_timeout'
+  | 'lost'
+  | 'torn'
+  | 'too_large'
+  | 'closed'
+  | 'unsendable';
+
+/** An exchange without a whole answer; never leaves the client. */
+export class ExchangeFailure extends Error {
+  readonly reason: FailureReason;
+  /** The code of Node or undici, for messages: `ECONNREFUSED`. */
+  readonly systemCode: string | undefined;
+
+  constructor(reason: FailureReason, cause: unknown) {
+    super(reason, { cause });
+    this.reason = reason;
+    this.systemCode = codeOf(cause);
+  }
+}
+
+const byCode: Readonly<Record<string, FailureReason>> = {
+  ENOTFOUND: 'dns',
+  EAI_AGAIN: 'dns',
+  ECONNREFUSED: 'refused',
+  EHOSTUNREACH: 'refused',
+  EHOSTDOWN: 'refused',
+  ENETUNREACH: 'refused',
+  ENETDOWN: 'refused',
+  EADDRNOTAVAIL: 'refused',
+  UND_ERR_CONNECT_TIMEOUT: 'connect_timeout',
+  UND_ERR_HEADERS_TIMEOUT: 'first_byte_timeout',
+  UND_ERR_BODY_TIMEOUT: 'body_timeout',
+  UND_ERR_RES_EXCEEDED_MAX_SIZE: 'too_large',
+  UND_ERR_DESTROYED: 'closed',
+  UND_ERR_CLOSED: 'closed',
+  UND_ERR_INVALID_ARG: 'unsendable',
+  ERR_BUFFER_TOO_LARGE: 'too_large',
+};
+
+/** The codes of OpenSSL's verification and of Node's TLS. */
+const tlsCode =
+  /^(ERR_TLS_|ERR_SSL_|CERT_|CRL_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MISMATCH|INVALID_CA|INVALID_PURPOSE|EPROTO$)/;
+
+/** @param answerBegan whether the status line and the headers had come */
+export function exchangeFailure(cause: unknown, answerBegan: boolean): ExchangeFailure {
+  const code = codeOf(cause) ?? '';
+  const known = byCode[code] ?? (tlsCode.test(code) ? 'tls' : undefined);
+  if (known !== undefined) return new ExchangeFailure(known, cause);
+  if (code === 'ETIMEDOUT' && !answerBegan) return new ExchangeFailure('connect_timeout', cause);
+  return new ExchangeFailure(answerBegan ? 'torn' : 'lost', cause);
+}
+
+function codeOf(cause: unknown): string | undefined {
+  const code = (cause as { code?: unknown } | undefined)?.code;
+  return typeof code === 'string' ? code : undefined;
+}

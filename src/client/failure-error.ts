@@ -1,0 +1,107 @@
+import type { ErrorKind } from '../core/errors.js';
+import { ServiceError } from './errors.js';
+import type { ExchangeFailure, FailureReason } from './exchange-failure.js';
+
+export interface FailureContext {
+  /** What messages call the operation. */
+  readonly label: string;
+  /** `host:port` of the base URL. */
+  readonly host: string;
+  /** How often it was tried. */
+  readonly attempts: number;
+}
+
+interface Wording {
+  readonly code: string;
+  readonly kind: ErrorKind;
+  readonly says: (host: string) => string;
+  readonly hint: (host: string) => string | undefined;
+}
+
+const again = 'run again: what was read so far is kept';
+const whichAddress = (host: string) =>
+  /^(localhost|127\.|\[::1\])/.test(host)
+    ? 'is `base_url` right? For the local service, start `cdsync serve` first'
+    : 'is `base_url` right, and does this machine reach the service?';
+
+const wordings: Record<Exclude<FailureReason, 'closed'>, Wording> = {
+  dns: {
+    code: 'unreachable',
+    kind: 'retryable',
+    says: (host) => `could not reach ${host}: there is no such host`,
+    hint: whichAddress,
+  },
+  refused: {
+    code: 'unreachable',
+    kind: 'retryable',
+    says: (host) => `could not reach ${host}: no connection`,
+    hint: whichAddress,
+  },
+  connect_timeout: {
+    code: 'timeout',
+    kind: 'retryable',
+    says: (host) => `got no connection to ${host} in time`,
+    hint: () =>
+      'is `base_url` right, and does a firewall let this machine through? `timeouts_ms.connect` sets the limit',
+  },
+  tls: {
+    code: 'tls_error',
+    kind: 'fatal',
+    says: (host) => `got no trusted connection to ${host}`,
+    hint: () =>
+      'for a certificate of a private authority, set NODE_EXTRA_CA_CERTS to its file; otherwise check the host and the scheme of `base_url`',
+  },
+  first_byte_timeout: {
+    code: 'timeout',
+    kind: 'retryable',
+    says: () => 'got no answer in time',
+    hint: () => 'try a smaller `page_size`, or raise `timeouts_ms.first_byte`',
+  },
+  body_timeout: {
+    code: 'timeout',
+    kind: 'retryable',
+    says: () => 'got an answer that stood still in the middle',
+    hint: () => 'try a smaller `page_size`, or raise `timeouts_ms.body`',
+  },
+  lost: {
+    code: 'connection_lost',
+    kind: 'retryable',
+    says: () => 'lost its connection before the answer',
+    hint: () => again,
+  },
+  torn: { code: 'connection_lost', kind: 'retryable', says: () => 'got an answer that broke off', hint: () => again },
+  too_large: {
+    code: 'response_too_large',
+    kind: 'fatal',
+    says: () => 'got an answer of more than 256 MB',
+    hint: () => 'try a smaller `page_size`',
+  },
+  unsendable: {
+    code: 'unsendable_request',
+    kind: 'fatal',
+    says: () => 'cannot be put into HTTP',
+    hint: () => 'check `tenant_id`, the header names and the versions for characters that HTTP does not allow',
+  },
+};
+
+/** Whether a failed exchange may succeed if it is tried again. */
+export function isRetryable(reason: Exclude<FailureReason, 'closed'>): boolean {
+  return wordings[reason].kind === 'retryable';
+}
+
+/** An exchange that brought no answer, as users are told of it. */
+export function failureError(
+  failure: ExchangeFailure,
+  reason: Exclude<FailureReason, 'closed'>,
+  { label, host, attempts }: FailureContext,
+): ServiceError {
+  const { code, kind, says, hint } = wordings[reason];
+  const cause = failure.systemCode === undefined ? '' : ` (${failure.systemCode})`;
+  const tries = attempts > 1 ? `, tried ${attempts} times` : '';
+  return new ServiceError(`${label} ${says(host)}${cause}${tries}`, {
+    code,
+    kind,
+    hint: hint(host),
+    cause: failure.cause,
+  });
+}

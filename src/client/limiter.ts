@@ -1,0 +1,213 @@
+import type { Clock } from '../core/clock.js';
+import { interrupted } from './errors.js';
+import { ReleaseRing } from './release-ring.js';
+import { Waiter, WaiterQueue } from './waiter-queue.js';
+
+/**
+ * How long a permit stays out after the answer began. The service counts a request somewhere between its sending and its
+ * answer, so a full second from the answer on is enough, and no less would be. The millisecond more covers services
+ * that count both ends of the second or whole milliseconds, and clocks that run differently by up to 0.1 %.
+ */
+export const permitWindowMs = 1_001;
+
+/** What is left of the budget after a 429, at most once in each `adaptMs`. */
+const shrinkTo = 0.7;
+/** What of the configured limit comes back with each quiet `adaptMs`. */
+const recoverBy = 0.05;
+const adaptMs = 1_000;
+
+/** The right to send one request; exactly one of its methods is to be called, and later calls do nothing. */
+export interface Permit {
+  /** The answer has begun: its second runs from now. */
+  answered(): void;
+  /** The request was sent, or may have been, and no answer came: its second runs from now. */
+  failed(): void;
+  /** The request surely was not sent: somebody else may have the permit at once. */
+  cancelled(): void;
+}
+
+/** A budget of requests, as the client sees it; the seam for one that processes or machines share. */
+export interface RequestBudget {
+  /**
+   * Waits for a permit, first come, first served.
+   * @throws {CdsyncError} `interrupted` as soon as the signal aborts
+   */
+  acquire(signal: AbortSignal): Promise<Permit>;
+  /** The service answered 429: the budget shrinks, and nobody gets a permit for `retryAfterMs`. */
+  throttled(retryAfterMs?: number): void;
+  /** The service asked to be left alone: nobody gets a permit for `ms`. */
+  pause(ms: number): void;
+}
+
+/**
+ * Never more than `limit` requests in any sliding second as the service sees it, wherever between sending and answer it
+ * counts them (specification, section 8): a request holds a permit from before it is sent until a second after its answer
+ * began, so two requests that the service counts within one second hold theirs at the same moment. With arrivals
+ * anywhere in that span no rule that gives permits back sooner keeps the promise.
+ *
+ * Permits are handed out as soon as there are any, without pacing; each costs constant time, and one timer serves all.
+ */
+export class Limiter implements RequestBudget {
+  readonly #clock: Clock;
+  readonly #cooling: ReleaseRing;
+  readonly #waiters = new WaiterQueue<Permit>();
+  #limit: number;
+  #effective: number;
+  #underWay = 0;
+  #pausedUntil = Number.NEGATIVE_INFINITY;
+  #shrunkAt = Number.NEGATIVE_INFINITY;
+  #quietSince = 0;
+  /** When the one timer fires, and how to stop it. */
+  #timer: { readonly at: number; readonly stop: AbortController } | undefined;
+
+  /** @param limit requests a second, at least 1; fractions are cut off */
+  constructor(limit: number, clock: Clock) {
+    if (!(limit >= 1)) throw new RangeError(`a limiter needs at least 1 request a second, not ${limit}`);
+    this.#limit = Math.floor(limit);
+    this.#effective = this.#limit;
+    this.#clock = clock;
+    this.#cooling = new ReleaseRing(this.#limit);
+  }
+
+  /** Requests a second that are handed out at present: the configured limit, or less while it adapts. */
+  get effectiveLimit(): number {
+    this.#recover(this.#clock.monotonic());
+    return this.#effective;
+  }
+
+  /** Makes the configured limit smaller; a larger one changes nothing. */
+  lower(limit: number): void {
+    this.#limit = Math.max(1, Math.min(this.#limit, Math.floor(limit)));
+    this.#effective = Math.min(this.#effective, this.#limit);
+  }
+
+  async acquire(signal: AbortSignal): Promise<Permit> {
+    if (signal.aborted) throw interrupted(signal.reason);
+    if (this.#waiters.length === 0 && this.#available(this.#clock.monotonic())) return this.#grant();
+    return this.#wait(signal);
+  }
+
+  throttled(retryAfterMs = 0): void {
+    const now = this.#clock.monotonic();
+    this.#recover(now);
+    this.#cooling.dropUntil(now);
+    if (now - this.#shrunkAt >= adaptMs) {
+      this.#shrunkAt = now;
+      // From what was really in use: others may be using up the rest, and a limit far above would take long to be felt.
+      this.#effective = Math.max(1, Math.floor(Math.min(this.#effective, this.#used) * shrinkTo));
+    }
+    this.#quietSince = now;
+    this.pause(retryAfterMs);
+  }
+
+  pause(ms: number): void {
+    this.#pausedUntil = Math.max(this.#pausedUntil, this.#clock.monotonic() + ms);
+  }
+
+  /** Stops the timer, which would keep the process alive for up to a second; to be called when nothing waits any more. */
+  close(): void {
+    this.#stopTimer();
+  }
+
+  get #used(): number {
+    return this.#underWay + this.#cooling.count;
+  }
+
+  #available(now: number): boolean {
+    this.#cooling.dropUntil(now);
+    this.#recover(now);
+    return this.#used < this.#effective && now >= this.#pausedUntil;
+  }
+
+  #recover(now: number): void {
+    if (this.#effective === this.#limit) return;
+    const steps = Math.floor((now - this.#quietSince) / adaptMs);
+    if (steps <= 0) return;
+    this.#quietSince += steps * adaptMs;
+    this.#effective = Math.min(this.#limit, this.#effective + steps * Math.ceil(this.#limit * recoverBy));
+  }
+
+  #grant(): Permit {
+    this.#underWay += 1;
+    return new HeldPermit((cools) => this.#giveBack(cools));
+  }
+
+  #giveBack(cools: boolean): void {
+    this.#underWay -= 1;
+    if (cools) this.#cooling.push(this.#clock.monotonic() + permitWindowMs);
+    if (this.#waiters.length > 0) this.#serve();
+  }
+
+  #wait(signal: AbortSignal): Promise<Permit> {
+    return new Promise<Permit>((resolve, reject) => {
+      const waiter = new Waiter<Permit>((permit) => {
+        signal.removeEventListener('abort', leave);
+        resolve(permit);
+      });
+      const leave = () => {
+        this.#waiters.remove(waiter);
+        if (this.#waiters.length === 0) this.#stopTimer();
+        reject(interrupted(signal.reason));
+      };
+      signal.addEventListener('abort', leave, { once: true });
+      this.#waiters.add(waiter);
+      this.#serve();
+    });
+  }
+
+  /** Hands out what there is, then sets the timer for the next. */
+  #serve(): void {
+    const now = this.#clock.monotonic();
+    while (this.#waiters.length > 0 && this.#available(now)) this.#waiters.take()?.resolve(this.#grant());
+    if (this.#waiters.length > 0) this.#setTimer(now);
+  }
+
+  #setTimer(now: number): void {
+    let at = this.#used < this.#effective ? now : this.#cooling.earliest;
+    if (this.#effective < this.#limit) at = Math.min(at, this.#quietSince + adaptMs);
+    at = Math.max(at, this.#pausedUntil);
+    // With all permits under way the next answer serves; a timer that fires earlier sets the next one itself.
+    if (at === Number.POSITIVE_INFINITY || (this.#timer !== undefined && this.#timer.at <= at)) return;
+    this.#stopTimer();
+    const timer = { at, stop: new AbortController() };
+    this.#timer = timer;
+    this.#clock.sleep(at - now, timer.stop.signal).then(
+      () => {
+        if (this.#timer === timer) this.#timer = undefined;
+        this.#serve();
+      },
+      () => undefined,
+    );
+  }
+
+  #stopTimer(): void {
+    this.#timer?.stop.abort();
+    this.#timer = undefined;
+  }
+}
+
+class HeldPermit implements Permit {
+  #giveBack: ((cools: boolean) => void) | undefined;
+
+  constructor(giveBack: (cools: boolean) => void) {
+    this.#giveBack = giveBack;
+  }
+
+  answered(): void {
+    this.#end(true);
+  }
+
+  failed(): void {
+    this.#end(true);
+  }
+
+  cancelled(): void {
+    this.#end(false);
+  }
+
+  #end(cools: boolean): void {
+    const giveBack = this.#giveBack;
+    this.#giveBack = undefined;
+    giveBack?.(cools);
+  }
+}

@@ -1,0 +1,132 @@
+import { z } from 'zod';
+import { redactor, type Secret } from '../core/secret.js';
+import type { ServiceOptions } from '../core/service-options.js';
+import type { Answer } from './answer-collector.js';
+import { MalformedBodyError, ServiceError } from './errors.js';
+import { ExchangeFailure } from './exchange-failure.js';
+import type { IssuedToken } from './oauth-token.js';
+import { encodeQuery } from './operation.js';
+import { objectDecoder } from './page-envelope.js';
+import type { Retrier } from './retrier.js';
+import { maxRetryAfterMs, retryAfterMs } from './retry-policy.js';
+import { failureSetback, Setback } from './setback.js';
+import { isRetryableStatus, redirectError, statusError } from './status-error.js';
+import { tokenLifetimeMs, usableToken } from './token-source.js';
+import type { Transport, WireRequest } from './transport.js';
+
+const label = 'POST /api/v0/oauth2/token';
+
+/** The unit of `expires_in` is not specified; seconds are what services send (published facts, OAuth). */
+const tokenAnswer = objectDecoder(
+  z.object({ access_token: z.string().min(1), expires_in: z.coerce.number().positive().optional().catch(undefined) }),
+);
+
+export interface OauthContext {
+  readonly service: Pick<ServiceOptions, 'tenantId' | 'oauthTenantHeader'>;
+  readonly clientId: string;
+  readonly clientSecret: Secret;
+  readonly userAgent: string;
+  readonly transport: Transport;
+  readonly retrier: Retrier;
+  /** The time of day in milliseconds. */
+  readonly now: () => number;
+}
+
+/**
+ * Exchanges client credentials for an access token, with retries (specification, section 4.9).
+ * @throws {ServiceError} `oauth_failed`, of kind `auth` where the credentials were refused; what a request without an answer becomes
+ * @throws {CdsyncError} `interrupted`
+ */
+export function exchangeCredentials(context: OauthContext, signal: AbortSignal): Promise<IssuedToken> {
+  const request = tokenRequest(context);
+  return context.retrier.run(
+    () => attempt(context, request, signal),
+    signal,
+    () => undefined,
+  );
+}
+
+function tokenRequest({ service, clientId, clientSecret, userAgent }: OauthContext): WireRequest {
+  return {
+    method: 'POST',
+    target: '/api/v0/oauth2/token',
+    headers: [
+      service.oauthTenantHeader,
+      service.tenantId,
+      'content-type',
+      'application/x-www-form-urlencoded',
+      'accept',
+      'application/json',
+      'user-agent',
+      userAgent,
+    ],
+    body: encodeQuery([
+      ['grant_type', 'client_credentials'],
+      ['client_id', clientId],
+      ['client_secret', clientSecret.reveal()],
+    ]),
+  };
+}
+
+async function attempt(context: OauthContext, request: WireRequest, signal: AbortSignal): Promise<IssuedToken> {
+  const { transport } = context;
+  let sent = false;
+  const observer = {
+    onSent: () => {
+      sent = true;
+    },
+    onAnswer: () => undefined,
+  };
+  let answer: Answer;
+  try {
+    answer = await transport.exchange(request, signal, observer);
+  } catch (error) {
+    if (!(error instanceof ExchangeFailure)) throw error;
+    const { host, reached } = transport;
+    throw failureSetback(error, { label, host, sent, idempotent: true, reached });
+  }
+  if (answer.status !== 200 && answer.status !== 201) throw refusal(context, answer);
+  return issued(answer);
+}
+
+function issued({ body, status }: Answer): IssuedToken {
+  try {
+    const { access_token, expires_in } = tokenAnswer(body);
+    const token = usableToken(access_token, 'the token that the service issued');
+    return { token, lifetimeMs: expires_in === undefined ? tokenLifetimeMs(token) : expires_in * 1000 };
+  } catch (error) {
+    if (!(error instanceof MalformedBodyError)) throw error;
+    const details = { code: 'oauth_failed', kind: 'retryable', status, cause: error } as const;
+    throw new Setback(
+      () => new ServiceError(`${label} was answered with what is no token: ${error.message}`, details),
+      { again: 'later' },
+    );
+  }
+}
+
+function refusal({ clientSecret, now }: OauthContext, answer: Answer): Setback {
+  const { status, headers } = answer;
+  if (status >= 300 && status < 400) return new Setback(() => redirectError(answer, label), { again: 'never' });
+  const waitMs = retryAfterMs(headers, now()) ?? 0;
+  const toError = (attempts: number) => {
+    const redact = redactor([clientSecret]);
+    const error = statusError(answer, { label, attempts, auth: 'client_credentials', permissions: undefined, redact });
+    const refused = status === 400 || status === 401 || status === 403;
+    return new ServiceError(error.message, {
+      code: 'oauth_failed',
+      status,
+      serviceMessage: error.serviceMessage,
+      requestId: error.requestId,
+      traceId: error.traceId,
+      kind: refused ? 'auth' : error.kind,
+      hint: refused
+        ? 'check `auth.client_id`, `auth.client_secret` and `tenant_id`: the credentials belong to an API key of one tenant'
+        : status === 404
+          ? 'is `base_url` right? It must not end in /api'
+          : error.hint,
+    });
+  };
+  const again =
+    !isRetryableStatus(status) || waitMs > maxRetryAfterMs ? 'never' : status === 429 ? 'when_allowed' : 'later';
+  return new Setback(toError, { again, waitMs });
+}

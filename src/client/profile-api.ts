@@ -1,0 +1,84 @@
+import { z } from 'zod';
+import { type Operation, pathSegment } from './operation.js';
+import { objectDecoder, pageDecoder } from './page-envelope.js';
+
+export interface PageRequest {
+  /** Null or empty asks for the first page. */
+  readonly nextToken?: string | null;
+  /** Records at most. */
+  readonly limit?: number;
+  /** Asks for the total, which can be expensive for the service. */
+  readonly withTotal?: boolean;
+}
+
+export interface ProfilesPageRequest extends PageRequest {
+  readonly indexId: string;
+  /** Attribute to value; several narrow the result. */
+  readonly filter?: Iterable<readonly [string, string]>;
+}
+
+const timestamps = { created_at: z.string().nullish(), updated_at: z.string().nullish() };
+const index = z.looseObject({
+  id: z.string(),
+  name: z.string().optional(),
+  description: z.string().nullish(),
+  ...timestamps,
+});
+
+/** An index of the tenant; fields that are not specified are kept (specification, section 2.1). */
+export type Index = z.infer<typeof index>;
+
+const profile = z.looseObject({ id: z.string(), index_id: z.string().nullish(), attributes: z.unknown().optional() });
+
+/** A profile of an index; `attributes` is as received (specification, section 2.2). */
+export type IndexProfile = z.infer<typeof profile>;
+
+/** One page of the tenant's indexes (specification, section 4.2); {@link readIndexes} decodes it. */
+export function indexesPageOperation(request: PageRequest): Operation {
+  return { group: 'profile', method: 'GET', path: '/indexes', query: paging(request), label: 'GET /indexes' };
+}
+
+/** One index (specification, section 4.3); {@link readIndex} decodes it. @throws {CdsyncError} `invalid_id` */
+export function getIndexOperation(id: string): Operation {
+  const path = `/indexes/${pathSegment(id)}`;
+  return { group: 'profile', method: 'GET', path, label: 'GET /indexes/{id}' };
+}
+
+/**
+ * One page of the profiles of an index (specification, section 4.4); {@link readProfiles} decodes it.
+ * @throws {CdsyncError} `invalid_id`
+ */
+export function profilesPageOperation({ indexId, filter, ...page }: ProfilesPageRequest): Operation {
+  const query = filter === undefined ? paging(page) : [...filterParameters(filter), ...paging(page)];
+  const path = `/indexes/${pathSegment(indexId)}/profiles`;
+  return { group: 'profile', method: 'GET', path, query, label: 'GET /indexes/{id}/profiles' };
+}
+
+/** One profile of an index (specification, section 4.5); {@link readProfile} decodes it. @throws {CdsyncError} `invalid_id` */
+export function getProfileOperation(indexId: string, id: string): Operation {
+  const path = `/indexes/${pathSegment(indexId)}/profiles/${pathSegment(id)}`;
+  return { group: 'profile', method: 'GET', path, label: 'GET /indexes/{id}/profiles/{id}' };
+}
+
+/** A filter as the query parameters `filter[<attribute>]` (specification, section 4.4). */
+export function filterParameters(filter: Iterable<readonly [string, string]>): (readonly [string, string])[] {
+  return Array.from(filter, ([attribute, value]) => [`filter[${attribute}]`, value] as const);
+}
+
+/** Decodes {@link indexesPageOperation}. @throws {MalformedBodyError} */
+export const readIndexes = pageDecoder<Index>(index);
+/** Decodes {@link getIndexOperation}. @throws {MalformedBodyError} */
+export const readIndex = objectDecoder<Index>(index);
+/** Decodes {@link profilesPageOperation}. @throws {MalformedBodyError} */
+export const readProfiles = pageDecoder<IndexProfile>(profile);
+/** Decodes {@link getProfileOperation}. @throws {MalformedBodyError} */
+export const readProfile = objectDecoder<IndexProfile>(profile);
+
+/** The parameters of every list; a token that is empty or null must not be sent (specification, section 4.1). */
+function paging({ nextToken, limit, withTotal }: PageRequest): (readonly [string, string])[] {
+  const query: (readonly [string, string])[] = [];
+  if (limit !== undefined) query.push(['limit', String(limit)]);
+  if (nextToken) query.push(['next_token', nextToken]);
+  if (withTotal === true) query.push(['with_total', 'true']);
+  return query;
+}

@@ -1,0 +1,36 @@
+/** Times in ascending order, in a ring of fixed size: what is given back, and when. */
+export class ReleaseRing {
+  readonly #times: Float64Array;
+  #head = 0;
+  #count = 0;
+
+  constructor(capacity: number) {
+    this.#times = new Float64Array(capacity);
+  }
+
+  get count(): number {
+    return this.#count;
+  }
+
+  /** The earliest time; infinite where there is none. */
+  get earliest(): number {
+    return this.#count === 0 ? Number.POSITIVE_INFINITY : (this.#times[this.#head] as number);
+  }
+
+  /** @param time not before any time added so far */
+  push(time: number): void {
+    const size = this.#times.length;
+    const end = this.#head + this.#count;
+    this.#times[end < size ? end : end - size] = time;
+    this.#count += 1;
+  }
+
+  /** Forgets all times that have come. */
+  dropUntil(now: number): void {
+    const times = this.#times;
+    while (this.#count > 0 && (times[this.#head] as number) <= now) {
+      this.#head = this.#head + 1 === times.length ? 0 : this.#head + 1;
+      this.#count -= 1;
+    }
+  }
+}

@@ -1,0 +1,60 @@
+import type { Clock } from '../core/clock.js';
+import { interrupted } from './errors.js';
+import { type RetryOptions, RetrySchedule } from './retry-policy.js';
+import { Setback } from './setback.js';
+
+/** Repeats attempts that end with a {@link Setback}, as often and after such waits as the retry policy says. */
+export class Retrier {
+  readonly #options: RetryOptions;
+  readonly #clock: Clock;
+  readonly #random: () => number;
+
+  /** @param random gives numbers from 0 to 1, 1 excluded */
+  constructor(options: RetryOptions, clock: Clock, random: () => number) {
+    this.#options = options;
+    this.#clock = clock;
+    this.#random = random;
+  }
+
+  /**
+   * @param onRetry called before each further attempt
+   * @throws {CdsyncError} what the last setback becomes; `interrupted` as soon as the signal aborts
+   */
+  async run<T>(attempt: () => Promise<T>, signal: AbortSignal, onRetry: () => void): Promise<T> {
+    let schedule: RetrySchedule | undefined;
+    for (let attempts = 1; ; attempts += 1) {
+      try {
+        return await attempt();
+      } catch (thrown) {
+        if (!(thrown instanceof Setback)) throw thrown;
+        schedule ??= new RetrySchedule(this.#options, this.#random);
+        const delay = this.#delay(thrown, schedule);
+        if (delay === undefined) throw thrown.toError(attempts);
+        if (signal.aborted) throw interrupted(signal.reason);
+        onRetry();
+        if (delay > 0) await this.#sleep(Math.max(delay, thrown.waitMs), signal);
+      }
+    }
+  }
+
+  #delay({ again, firstContact }: Setback, schedule: RetrySchedule): number | undefined {
+    switch (again) {
+      case 'never':
+        return undefined;
+      case 'at_once':
+        return 0;
+      case 'later':
+        return schedule.afterFailure(firstContact);
+      case 'when_allowed':
+        return schedule.afterThrottle(this.#clock.monotonic());
+    }
+  }
+
+  async #sleep(ms: number, signal: AbortSignal): Promise<void> {
+    try {
+      await this.#clock.sleep(ms, signal);
+    } catch (error) {
+      throw interrupted(error);
+    }
+  }
+}

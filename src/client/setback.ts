@@ -1,0 +1,64 @@
+import type { CdsyncError } from '../core/errors.js';
+import { interrupted } from './errors.js';
+import type { ExchangeFailure } from './exchange-failure.js';
+import { failureError, isRetryable } from './failure-error.js';
+
+/**
+ * What may be done after an attempt that failed:
+ * - `never`: trying again cannot succeed, or could do twice what was to be done once.
+ * - `at_once`: something was put right, for example the token.
+ * - `later`: after a backoff, as often as failures are retried.
+ * - `when_allowed`: the same for a 429, which is borne longer.
+ */
+export type Again = 'never' | 'at_once' | 'later' | 'when_allowed';
+
+export interface SetbackDetails {
+  readonly again: Again;
+  /** Nothing has ever come from the service: few attempts, so that a wrong address is told soon. */
+  readonly firstContact?: boolean;
+  /** What the service asked to wait. */
+  readonly waitMs?: number | undefined;
+}
+
+/** One failed attempt, with the error that it becomes if it was the last; never leaves the client. */
+export class Setback extends Error {
+  readonly again: Again;
+  readonly firstContact: boolean;
+  readonly waitMs: number;
+  readonly toError: (attempts: number) => CdsyncError;
+
+  constructor(toError: (attempts: number) => CdsyncError, { again, firstContact, waitMs }: SetbackDetails) {
+    super(again);
+    this.toError = toError;
+    this.again = again;
+    this.firstContact = firstContact ?? false;
+    this.waitMs = waitMs ?? 0;
+  }
+
+  /** The same setback after something was done about it. */
+  andAgain(again: Again): Setback {
+    return new Setback(this.toError, { again });
+  }
+}
+
+export interface FailureCircumstances {
+  readonly label: string;
+  readonly host: string;
+  /** Whether the request was, or may have been, put onto a connection. */
+  readonly sent: boolean;
+  readonly idempotent: boolean;
+  /** Whether the service has ever answered. */
+  readonly reached: boolean;
+}
+
+/** @returns what is to be thrown for an exchange that brought no answer */
+export function failureSetback(failure: ExchangeFailure, circumstances: FailureCircumstances): Setback | CdsyncError {
+  const { reason } = failure;
+  if (reason === 'closed') return interrupted(failure);
+  const { label, host, sent, idempotent, reached } = circumstances;
+  const mayRepeat = isRetryable(reason) && (idempotent || !sent);
+  return new Setback((attempts) => failureError(failure, reason, { label, host, attempts }), {
+    again: mayRepeat ? 'later' : 'never',
+    firstContact: !sent && !reached,
+  });
+}

@@ -1,0 +1,148 @@
+import { STATUS_CODES } from 'node:http';
+import { z } from 'zod';
+import type { ErrorKind } from '../core/errors.js';
+import type { AuthOptions } from '../core/service-options.js';
+import type { Answer } from './answer-collector.js';
+import { ServiceError } from './errors.js';
+
+/** Beyond this an error body is somebody else's page, not the service's. */
+const maxErrorBodyBytes = 64 * 1024;
+const maxMessageLength = 300;
+
+const text = z.string().optional().catch(undefined);
+/** Specification, section 2.6; all of it optional, since proxies answer too. */
+const errorBody = z.object({ message: text, request_id: text, trace_id: text });
+
+export interface StatusContext {
+  readonly label: string;
+  readonly attempts: number;
+  readonly auth: AuthOptions['type'];
+  readonly permissions: readonly string[] | undefined;
+  /** Takes secrets and personal values out of what the service says. */
+  readonly redact: (text: string) => string;
+  /** Instead of the usual hint. */
+  readonly hint?: string | undefined;
+}
+
+/** Whether an answer of this status may be another one if the request is sent again; 429 is. */
+export function isRetryableStatus(status: number): boolean {
+  return status === 408 || status === 429 || (status >= 500 && status !== 501 && status !== 505);
+}
+
+/** An answer that is no success, as users are told of it. */
+export function statusError(answer: Answer, context: StatusContext): ServiceError {
+  const { status } = answer;
+  const said = readErrorBody(answer, context.redact);
+  const ids = [
+    said.requestId === undefined ? '' : `request id ${said.requestId}`,
+    said.traceId === undefined ? '' : `trace id ${said.traceId}`,
+  ].filter((id) => id !== '');
+  const message = [
+    `${context.label} ${status >= 500 ? 'failed with' : 'was refused with'} ${status}`,
+    context.attempts > 1 ? `, tried ${context.attempts} times` : '',
+    `: ${said.message ?? STATUS_CODES[status] ?? 'an unknown status'}`,
+    ids.length === 0 ? '' : ` (${ids.join(', ')})`,
+  ].join('');
+  const { code, kind, hint } = classify(status, said.message ?? '', context);
+  return new ServiceError(message, {
+    code,
+    kind,
+    hint: context.hint ?? hint,
+    status,
+    serviceMessage: said.message,
+    requestId: said.requestId,
+    traceId: said.traceId,
+  });
+}
+
+/** A redirect, which is never followed: it would send the token elsewhere. */
+export function redirectError({ status, headers }: Answer, label: string): ServiceError {
+  const { location } = headers;
+  const target = typeof location === 'string' && URL.canParse(location) ? new URL(location) : undefined;
+  return new ServiceError(`${label} was answered with a redirect (${status})${target ? ` to ${target.host}` : ''}`, {
+    code: 'redirected',
+    status,
+    hint:
+      target === undefined
+        ? 'is `base_url` right? It must not end in /api or /prof'
+        : `set \`base_url\` to ${target.origin} if that is the service: cdsync does not send a token where it was not told to`,
+  });
+}
+
+interface Classified {
+  readonly code: string;
+  readonly kind: ErrorKind;
+  readonly hint?: string | undefined;
+}
+
+function classify(status: number, said: string, context: StatusContext): Classified {
+  const versionHint = /version/i.test(said)
+    ? 'check `api_versions`: the service seems to refuse the one sent'
+    : undefined;
+  if (status === 401) return { code: 'unauthorized', kind: 'auth', hint: versionHint ?? tokenHints[context.auth] };
+  if (status === 403) return { code: 'forbidden', kind: 'auth', hint: permissionHint(context.permissions) };
+  if (status === 404) return { code: 'not_found', kind: 'fatal' };
+  if (status === 405) return { code: 'method_not_allowed', kind: 'fatal', hint: versionHint };
+  if (status === 409) return { code: 'conflict', kind: 'fatal' };
+  if (status === 429) {
+    return {
+      code: 'too_many_requests',
+      kind: 'retryable',
+      hint: 'something else uses up the limit of the tenant: lower `rate_limits`, or run at another time',
+    };
+  }
+  if (status === 408) return { code: 'timeout', kind: 'retryable' };
+  if (status >= 500) {
+    return {
+      code: 'service_unavailable',
+      kind: isRetryableStatus(status) ? 'retryable' : 'fatal',
+      hint: 'the service has trouble; run again later: what was read so far is kept',
+    };
+  }
+  return { code: 'bad_request', kind: 'fatal', hint: versionHint };
+}
+
+const tokenHints: Record<AuthOptions['type'], string> = {
+  token:
+    'the token is not valid for this tenant: it may have ended, been revoked, or be deposed by key rotations; issue another for an API key of `tenant_id`',
+  token_file:
+    'the token in the file is not valid for this tenant: put a newly issued one there, for an API key of `tenant_id`',
+  client_credentials:
+    'the service does not take the token that it issued: check that the credentials belong to `tenant_id`',
+};
+
+function permissionHint(permissions: readonly string[] | undefined): string {
+  const needed = permissions === undefined || permissions.length === 0 ? 'it' : permissions.join(' and ');
+  return `give the API key a policy that allows ${needed}; a sandbox has its own keys, which are not copied from production`;
+}
+
+interface ServiceSaid {
+  readonly message?: string | undefined;
+  readonly requestId?: string | undefined;
+  readonly traceId?: string | undefined;
+}
+
+function readErrorBody({ body }: Answer, redact: (text: string) => string): ServiceSaid {
+  if (body.length > maxErrorBodyBytes) return {};
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(body.toString('utf8'));
+  } catch {
+    return {};
+  }
+  const result = errorBody.safeParse(parsed);
+  if (!result.success) return {};
+  const { message, request_id, trace_id } = result.data;
+  const clean = (value: string | undefined) =>
+    value === undefined ? undefined : printable(redact(value)) || undefined;
+  return { message: clean(message), requestId: clean(request_id), traceId: clean(trace_id) };
+}
+
+/** On one line, without what steers a terminal, cut where it is long. */
+function printable(value: string): string {
+  const line = value
+    .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ')
+    .trim()
+    .toWellFormed();
+  return line.length <= maxMessageLength ? line : `${line.slice(0, maxMessageLength).toWellFormed()}…`;
+}
