@@ -1,4 +1,5 @@
 import { interrupted } from './errors.js';
+import { onAbort } from './on-abort.js';
 
 /**
  * Waits for work that others share: an abort ends the waiting, not the work.
@@ -6,9 +7,7 @@ import { interrupted } from './errors.js';
  */
 export function abortable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
-    const stop = () => reject(interrupted(signal.reason));
-    if (signal.aborted) stop();
-    else signal.addEventListener('abort', stop, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop));
+    const release = onAbort(signal, () => reject(interrupted(signal.reason)));
+    work.then(resolve, reject).finally(release);
   });
 }

@@ -64,7 +64,8 @@ export class ServiceClient {
   readonly #tokens: TokenSource;
   readonly #headers: RequestHeaders;
   readonly #limiters: LimiterRegistry;
-  readonly #ownLimiters: LimiterRegistry | undefined;
+  readonly #ownsLimiters: boolean;
+  readonly #budgets = new Map<ApiGroup, Limiter>();
   readonly #retrier: Retrier;
   readonly #judge: AnswerJudge;
   readonly #notices: DeprecationNotices;
@@ -82,8 +83,8 @@ export class ServiceClient {
       retrier: this.#retrier,
     });
     this.#headers = new RequestHeaders(service, userAgent);
-    this.#ownLimiters = limiters === undefined ? new LimiterRegistry(clock) : undefined;
-    this.#limiters = limiters ?? (this.#ownLimiters as LimiterRegistry);
+    this.#limiters = limiters ?? new LimiterRegistry(clock);
+    this.#ownsLimiters = limiters === undefined;
     this.#judge = new AnswerJudge(service.auth.type, this.#tokens, clock);
     this.#notices = new DeprecationNotices(onNotice ?? (() => undefined));
   }
@@ -103,7 +104,7 @@ export class ServiceClient {
       target: requestTarget(operation),
       body: operation.body === undefined ? null : JSON.stringify(operation.body),
       version: this.#headers.versionOf(operation),
-      budget: this.#limiters.obtain(this.#service, operation.group),
+      budget: this.#budget(operation.group),
       renewed: false,
     };
     return this.#retrier.run(
@@ -117,14 +118,23 @@ export class ServiceClient {
 
   /** Requests a second that the group's budget gives at present; less than configured after 429s. */
   effectiveLimit(group: ApiGroup): number {
-    return this.#limiters.obtain(this.#service, group).effectiveLimit;
+    return this.#budget(group).effectiveLimit;
   }
 
   /** Ends all connections; requests still under way end as `interrupted`. */
   async close(): Promise<void> {
     this.#tokens.close();
-    this.#ownLimiters?.close();
+    if (this.#ownsLimiters) this.#limiters.close();
     await this.#transport.close();
+  }
+
+  #budget(group: ApiGroup): Limiter {
+    let budget = this.#budgets.get(group);
+    if (budget === undefined) {
+      budget = this.#limiters.obtain(this.#service, group);
+      this.#budgets.set(group, budget);
+    }
+    return budget;
   }
 
   async #attempt<T>(errand: Errand<T>): Promise<T> {

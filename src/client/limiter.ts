@@ -1,5 +1,6 @@
 import type { Clock } from '../core/clock.js';
 import { interrupted } from './errors.js';
+import { onAbort } from './on-abort.js';
 import { ReleaseRing } from './release-ring.js';
 import { Waiter, WaiterQueue } from './waiter-queue.js';
 
@@ -141,15 +142,14 @@ export class Limiter implements RequestBudget {
   #wait(signal: AbortSignal): Promise<Permit> {
     return new Promise<Permit>((resolve, reject) => {
       const waiter = new Waiter<Permit>((permit) => {
-        signal.removeEventListener('abort', leave);
+        stay();
         resolve(permit);
       });
-      const leave = () => {
+      const stay = onAbort(signal, () => {
         this.#waiters.remove(waiter);
         if (this.#waiters.length === 0) this.#stopTimer();
         reject(interrupted(signal.reason));
-      };
-      signal.addEventListener('abort', leave, { once: true });
+      });
       this.#waiters.add(waiter);
       this.#serve();
     });

@@ -1,5 +1,6 @@
 import type { Clock } from '../core/clock.js';
 import { interrupted } from './errors.js';
+import { onAbort } from './on-abort.js';
 import { type RetryOptions, RetrySchedule } from './retry-policy.js';
 import { Setback } from './setback.js';
 
@@ -51,10 +52,14 @@ export class Retrier {
   }
 
   async #sleep(ms: number, signal: AbortSignal): Promise<void> {
+    const stop = new AbortController();
+    const release = onAbort(signal, () => stop.abort());
     try {
-      await this.#clock.sleep(ms, signal);
+      await this.#clock.sleep(ms, stop.signal);
     } catch (error) {
       throw interrupted(error);
+    } finally {
+      release();
     }
   }
 }

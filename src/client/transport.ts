@@ -5,6 +5,7 @@ import type { ServiceOptions } from '../core/service-options.js';
 import { type Answer, AnswerCollector, type ExchangeObserver } from './answer-collector.js';
 import { interrupted } from './errors.js';
 import { ExchangeFailure } from './exchange-failure.js';
+import { onAbort } from './on-abort.js';
 
 /** Of one answer, before and after decompression: far beyond any page, small enough not to exhaust the memory. */
 const maxBodyBytes = 256 * 1024 * 1024;
@@ -73,19 +74,18 @@ export class Transport {
   #dispatch(request: WireRequest, signal: AbortSignal, observer: ExchangeObserver): Promise<Answer> {
     return new Promise((resolve, reject) => {
       if (signal.aborted) throw interrupted(signal.reason);
-      const abort = () => collector.abort(interrupted(signal.reason));
       const collector = new AnswerCollector(
         observer,
         (answer) => {
-          signal.removeEventListener('abort', abort);
+          release();
           resolve(answer);
         },
         (error) => {
-          signal.removeEventListener('abort', abort);
+          release();
           reject(error);
         },
       );
-      signal.addEventListener('abort', abort, { once: true });
+      const release = onAbort(signal, () => collector.abort(interrupted(signal.reason)));
       const { method, target, headers, body } = request;
       // undici declares the list as writable, and only reads it.
       this.#pool.dispatch(
