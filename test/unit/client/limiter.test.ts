@@ -1,0 +1,227 @@
+import { describe, expect, it } from 'vitest';
+import { Limiter, type Permit, permitWindowMs } from '../../../src/client/limiter.js';
+import { LimiterRegistry, tenantFamily } from '../../../src/client/limiter-registry.js';
+import { ManualClock, turn } from './clocks.js';
+
+const never = new AbortController().signal;
+
+/** Asks for permits and keeps what came, in order. */
+function collect(limiter: Limiter, count: number, signal = never): Permit[] {
+  const permits: Permit[] = [];
+  for (let n = 0; n < count; n += 1) {
+    limiter.acquire(signal).then(
+      (permit) => permits.push(permit),
+      () => undefined,
+    );
+  }
+  return permits;
+}
+
+function opened(limit: number) {
+  const clock = new ManualClock();
+  return { clock, limiter: new Limiter(limit, clock) };
+}
+
+describe('Limiter', () => {
+  it('hands out the whole budget at once and not one permit more', async () => {
+    const { limiter } = opened(5);
+    const permits = collect(limiter, 8);
+    await turn();
+    expect(permits).toHaveLength(5);
+  });
+
+  it('gives a permit back a second after its answer began, not after its request', async () => {
+    const { clock, limiter } = opened(1);
+    const permits = collect(limiter, 2);
+    await clock.advance(5_000);
+    expect(permits).toHaveLength(1);
+    permits[0]?.answered();
+    await clock.advance(permitWindowMs - 0.01);
+    expect(permits).toHaveLength(1);
+    await clock.advance(0.01);
+    expect(permits).toHaveLength(2);
+  });
+
+  it('gives the permit of a failed request back a second after the failure', async () => {
+    const { clock, limiter } = opened(1);
+    const permits = collect(limiter, 2);
+    await turn();
+    permits[0]?.failed();
+    await clock.advance(1_000);
+    expect(permits).toHaveLength(1);
+    await clock.advance(1);
+    expect(permits).toHaveLength(2);
+  });
+
+  it('gives the permit of a request that was never sent to the next at once', async () => {
+    const { limiter } = opened(1);
+    const permits = collect(limiter, 2);
+    await turn();
+    permits[0]?.cancelled();
+    await turn();
+    expect(permits).toHaveLength(2);
+  });
+
+  it('counts a permit once, however often it is given back', async () => {
+    const { clock, limiter } = opened(2);
+    const permits = collect(limiter, 2);
+    await turn();
+    permits[0]?.answered();
+    permits[0]?.failed();
+    permits[0]?.cancelled();
+    const later = collect(limiter, 2);
+    await clock.advance(10_000);
+    expect(later).toHaveLength(1);
+  });
+
+  it('goes on without a timer when an answer is all that can free a permit', async () => {
+    const { clock, limiter } = opened(1);
+    collect(limiter, 2);
+    await turn();
+    expect(clock.sleeping).toBe(0);
+  });
+
+  it('needs one timer for any number of waiting requests', async () => {
+    const { clock, limiter } = opened(10);
+    const permits = collect(limiter, 500);
+    await turn();
+    for (const permit of permits.slice()) permit.answered();
+    await turn();
+    expect(clock.sleeping).toBe(1);
+  });
+
+  it('refuses a waiting request as soon as it is aborted, and stops its timer', async () => {
+    const { clock, limiter } = opened(1);
+    const [permit] = [await limiter.acquire(never)];
+    permit.answered();
+    const abort = new AbortController();
+    const waiting = limiter.acquire(abort.signal);
+    await turn();
+    expect(clock.sleeping).toBe(1);
+    abort.abort();
+    await expect(waiting).rejects.toMatchObject({ code: 'interrupted', kind: 'interrupted' });
+    expect(clock.sleeping).toBe(0);
+  });
+
+  it('refuses an aborted request even where a permit is free', async () => {
+    const { limiter } = opened(1);
+    await expect(limiter.acquire(AbortSignal.abort())).rejects.toMatchObject({ code: 'interrupted' });
+    expect(collect(limiter, 1)).toEqual([]);
+    await turn();
+  });
+
+  it('lets nobody through while the service asks to wait, and everybody after', async () => {
+    const { clock, limiter } = opened(10);
+    limiter.pause(30_000);
+    const permits = collect(limiter, 3);
+    await clock.advance(10_000);
+    limiter.pause(1_000);
+    await clock.advance(19_999);
+    expect(permits).toHaveLength(0);
+    await clock.advance(1);
+    expect(permits).toHaveLength(3);
+  });
+
+  it('waits out the longer of two waits', async () => {
+    const { clock, limiter } = opened(10);
+    limiter.throttled(2_000);
+    const permits = collect(limiter, 1);
+    limiter.throttled(5_000);
+    await clock.advance(4_999);
+    expect(permits).toHaveLength(0);
+    await clock.advance(1);
+    expect(permits).toHaveLength(1);
+  });
+
+  it('shrinks to 70 % on a 429, but once a second however many come', async () => {
+    const { clock, limiter } = opened(100);
+    collect(limiter, 100);
+    await turn();
+    for (let n = 0; n < 20; n += 1) limiter.throttled();
+    expect(limiter.effectiveLimit).toBe(70);
+    await clock.advance(999);
+    limiter.throttled();
+    expect(limiter.effectiveLimit).toBe(70);
+    await clock.advance(1);
+    limiter.throttled();
+    expect(limiter.effectiveLimit).toBe(49);
+  });
+
+  it('shrinks from what was really in use when others use up the budget', async () => {
+    const { limiter } = opened(2_000);
+    collect(limiter, 100);
+    await turn();
+    limiter.throttled();
+    expect(limiter.effectiveLimit).toBe(70);
+  });
+
+  it('never shrinks below one request a second, and recovers step by step in quiet', async () => {
+    const { clock, limiter } = opened(100);
+    for (let n = 0; n < 30; n += 1) {
+      limiter.throttled();
+      await clock.advance(1_000);
+    }
+    limiter.throttled();
+    expect(limiter.effectiveLimit).toBe(1);
+    await clock.advance(999);
+    expect(limiter.effectiveLimit).toBe(1);
+    await clock.advance(1);
+    expect(limiter.effectiveLimit).toBe(6);
+    await clock.advance(1_000);
+    expect(limiter.effectiveLimit).toBe(11);
+    await clock.advance(60_000);
+    expect(limiter.effectiveLimit).toBe(100);
+  });
+
+  it('recovers while an answer is slow to come', async () => {
+    const { clock, limiter } = opened(100);
+    await limiter.acquire(never);
+    limiter.throttled();
+    const permits = collect(limiter, 2);
+    await turn();
+    expect(permits).toHaveLength(0);
+    await clock.advance(1_000);
+    expect(permits).toHaveLength(2);
+  });
+
+  it('refuses a limit below one', () => {
+    expect(() => new Limiter(0.5, new ManualClock())).toThrow(RangeError);
+    expect(() => new Limiter(Number.NaN, new ManualClock())).toThrow(RangeError);
+  });
+});
+
+describe('LimiterRegistry', () => {
+  const service = (tenantId: string, profile = 2_000, baseUrl = 'https://cds.example') => ({
+    baseUrl,
+    tenantId,
+    rateLimits: { profile, management: 10, realtime: 200 },
+  });
+
+  it.each([
+    ['acme', 'acme'],
+    ['acme-sb-12', 'acme'],
+    ['acme-sb-', 'acme-sb-'],
+    ['acme-sb-x', 'acme-sb-x'],
+    ['a-sb-1-sb-2', 'a-sb-1'],
+  ])('takes %s for one of the family of %s', (tenantId, family) => {
+    expect(tenantFamily(tenantId)).toBe(family);
+  });
+
+  it('gives a tenant and its sandboxes one budget for each group and address', () => {
+    const registry = new LimiterRegistry(new ManualClock());
+    const limiter = registry.obtain(service('acme'), 'profile');
+    expect(registry.obtain(service('acme-sb-2'), 'profile')).toBe(limiter);
+    expect(registry.obtain(service('acme'), 'management')).not.toBe(limiter);
+    expect(registry.obtain(service('other'), 'profile')).not.toBe(limiter);
+    expect(registry.obtain(service('acme', 2_000, 'https://other.example'), 'profile')).not.toBe(limiter);
+  });
+
+  it('keeps the smaller of two limits', () => {
+    const registry = new LimiterRegistry(new ManualClock());
+    const limiter = registry.obtain(service('acme', 500), 'profile');
+    registry.obtain(service('acme-sb-1', 2_000), 'profile');
+    expect(limiter.effectiveLimit).toBe(500);
+    registry.obtain(service('acme-sb-2', 20), 'profile');
+    expect(limiter.effectiveLimit).toBe(20);
+  });
+});
