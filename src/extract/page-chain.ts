@@ -1,10 +1,10 @@
-import { type RequestMeter, type ServiceClient, ServiceError } from '../client/client.js';
+import { MalformedBodyError, type RequestMeter, type ServiceClient, ServiceError } from '../client/client.js';
 import type { Clock } from '../core/clock.js';
 import { CdsyncError } from '../core/errors.js';
 import type { PartitionCursor } from '../store/journal.js';
 import type { ListSource } from '../streams/list-source.js';
 import type { KeyFilter } from './key-filter.js';
-import { cutPage, MalformedPageError, type PageCut } from './page-cutter.js';
+import { cutPage, cutPageExactly, MalformedPageError, type PageCut } from './page-cutter.js';
 import type { PartWriter } from './part-writer.js';
 import type { PageScanner, ScannedPage } from './scanned-page.js';
 import { TokenGuard } from './token-guard.js';
@@ -50,7 +50,11 @@ interface FetchedPage extends PageCut {
 
 /** Cuts a body where the client still can ask for it again. */
 export function cutOrRetry(body: Buffer): PageCut & { body: Buffer } {
-  return { ...cutPage(body), body };
+  try {
+    return { ...cutPage(body), body };
+  } catch (error) {
+    throw error instanceof MalformedPageError ? new MalformedBodyError(error.message, error) : error;
+  }
 }
 
 /**
@@ -97,7 +101,7 @@ export class PageChain {
       } catch (error) {
         if (!(error instanceof MalformedPageError)) throw error;
         await pending.catch(() => undefined);
-        page = await this.#takeInAgain(token, error);
+        page = await this.#takeInAgain(token, page, error);
         if (page.nextToken !== null && page.nextToken !== next) pending = this.#fetch(page.nextToken);
       }
       if (page.nextToken === null) return;
@@ -174,8 +178,14 @@ export class PageChain {
     });
   }
 
-  async #takeInAgain(token: string | null, error: MalformedPageError): Promise<FetchedPage> {
+  /** The page may have been cut wrongly, then it is cut once more; or the service has garbled it, then it is fetched again. */
+  async #takeInAgain(token: string | null, first: FetchedPage, error: MalformedPageError): Promise<FetchedPage> {
     let failure = error;
+    const exact = cutAgain(first);
+    if (exact !== undefined) {
+      await this.#takeIn(exact);
+      return exact;
+    }
     for (let refetch = 1; refetch <= maxRefetches; refetch += 1) {
       this.#context.meter.retries += 1;
       const page = await this.#fetch(token);
@@ -202,6 +212,17 @@ export class PageChain {
 
   #failure(code: string, message: string, details: { hint: string; cause?: unknown }): CdsyncError {
     return new CdsyncError(message, { code, stream: this.#context.stream, ...details });
+  }
+}
+
+/** The page cut by reading its whole envelope, if that gives another extent. */
+function cutAgain(page: FetchedPage): FetchedPage | undefined {
+  try {
+    const cut = cutPageExactly(page.body);
+    return cut.end === page.end && cut.start === page.start ? undefined : { ...page, ...cut };
+  } catch {
+    // The body is no page at all: it has to be fetched again.
+    return undefined;
   }
 }
 

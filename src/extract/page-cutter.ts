@@ -1,0 +1,133 @@
+import { skipSpace, skipString, skipValue } from './json-bytes.js';
+import { MalformedPageError } from './page-text.js';
+
+export { MalformedPageError } from './page-text.js';
+
+/** Where the records of a page are, and how to go on (specification, section 2.5). */
+export interface PageCut {
+  /** First byte inside the brackets of `data`. */
+  readonly start: number;
+  /** Behind the last one. */
+  readonly end: number;
+  /** Null at the end of the list: where the token is absent, empty, or null. */
+  readonly nextToken: string | null;
+  /** Null where the service gave none. */
+  readonly total: number | null;
+}
+
+const quote = 0x22;
+const opening = Buffer.from('{"data":[');
+
+function skipSpaceBack(bytes: Uint8Array, at: number): number {
+  let position = at;
+  for (;;) {
+    const byte = bytes[position];
+    if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return position;
+    position -= 1;
+  }
+}
+
+/** The opening quote of the string whose closing quote is at `at`; negative where that is no end of a string without escapes. */
+function plainStringBack(bytes: Uint8Array, at: number): number {
+  if (bytes[at] !== quote) return -1;
+  let position = at - 1;
+  while (position >= 0 && bytes[position] !== quote) {
+    if (bytes[position] === 0x5c) return -1;
+    position -= 1;
+  }
+  return position;
+}
+
+function scalarBack(bytes: Uint8Array, at: number): number {
+  if (bytes[at] === quote) return plainStringBack(bytes, at);
+  let position = at;
+  while (position > 0 && /[\w.+-]/.test(String.fromCharCode(bytes[position] as number))) position -= 1;
+  return position === at ? -1 : position + 1;
+}
+
+interface Tail {
+  end: number;
+  members: Map<string, unknown>;
+}
+
+/** Reads the members behind `data` from the end of the body backwards; undefined where anything is unusual. */
+function readTail(body: Buffer): Tail | undefined {
+  const members = new Map<string, unknown>();
+  let at = skipSpaceBack(body, body.length - 1);
+  if (body[at] !== 0x7d) return undefined;
+  at = skipSpaceBack(body, at - 1);
+  while (body[at] !== 0x5d) {
+    const valueFrom = scalarBack(body, at);
+    if (valueFrom < 0) return undefined;
+    const colon = skipSpaceBack(body, valueFrom - 1);
+    const nameEnd = skipSpaceBack(body, colon - 1);
+    const nameFrom = plainStringBack(body, nameEnd);
+    const comma = skipSpaceBack(body, nameFrom - 1);
+    if (body[colon] !== 0x3a || nameFrom < 0 || body[comma] !== 0x2c) return undefined;
+    try {
+      const name = JSON.parse(body.toString('utf8', nameFrom, nameEnd + 1)) as string;
+      if (members.has(name) || (name !== 'next_token' && name !== 'total')) return undefined;
+      members.set(name, JSON.parse(body.toString('utf8', valueFrom, at + 1)));
+    } catch {
+      return undefined;
+    }
+    at = skipSpaceBack(body, comma - 1);
+  }
+  return { end: at, members };
+}
+
+function judged(start: number, end: number, members: ReadonlyMap<string, unknown>): PageCut {
+  const token = members.get('next_token');
+  if (token !== undefined && token !== null && typeof token !== 'string') {
+    throw new MalformedPageError('next_token must be a string');
+  }
+  const total = members.get('total');
+  return { start, end, nextToken: token || null, total: Number.isSafeInteger(total) ? (total as number) : null };
+}
+
+/** Reads the whole envelope from its start, whatever its members are and in whatever order. */
+export function cutPageExactly(body: Buffer): PageCut {
+  let at = skipSpace(body, 0);
+  if (body[at] !== 0x7b) throw new MalformedPageError('an object with a list "data"');
+  const members = new Map<string, unknown>();
+  let data: { start: number; end: number } | undefined;
+  at = skipSpace(body, at + 1);
+  while (body[at] !== 0x7d) {
+    const nameEnd = body[at] === quote ? skipString(body, at + 1) : -1;
+    const colon = nameEnd < 0 ? -1 : skipSpace(body, nameEnd);
+    if (colon < 0 || body[colon] !== 0x3a) throw new MalformedPageError('the body is cut short or no JSON');
+    const name = JSON.parse(body.toString('utf8', at, nameEnd)) as string;
+    const from = skipSpace(body, colon + 1);
+    const { end } = skipValue(body, from);
+    if (end < 0) throw new MalformedPageError('the body is cut short or no JSON');
+    if (name === 'data') data = body[from] === 0x5b ? { start: from + 1, end: end - 1 } : undefined;
+    else if (name === 'next_token' || name === 'total') members.set(name, scalar(body, from, end));
+    at = skipSpace(body, end);
+    if (body[at] === 0x7d) break;
+    if (body[at] !== 0x2c) throw new MalformedPageError('the body is cut short or no JSON');
+    at = skipSpace(body, at + 1);
+    if (body[at] !== quote) throw new MalformedPageError('the body is cut short or no JSON');
+  }
+  if (skipSpace(body, at + 1) !== body.length) throw new MalformedPageError('nothing behind the object');
+  if (data === undefined) throw new MalformedPageError('an object with a list "data"');
+  return judged(data.start, data.end, members);
+}
+
+function scalar(body: Buffer, from: number, end: number): unknown {
+  const nested = body[from] === 0x7b || body[from] === 0x5b;
+  return nested ? {} : JSON.parse(body.toString('utf8', from, end));
+}
+
+/**
+ * Finds the records and the next token without reading the records: from both ends of the body. What the tail says holds
+ * only if the records turn out to end where it says; a scanner that finds otherwise asks {@link cutPageExactly}.
+ * @throws {MalformedPageError} where the body is no page
+ */
+export function cutPage(body: Buffer): PageCut {
+  // Only an envelope that begins with its data can be read from its end: a tail of another shape might be a record's.
+  if (body.subarray(0, opening.length).equals(opening)) {
+    const tail = readTail(body);
+    if (tail !== undefined && tail.end >= opening.length) return judged(opening.length, tail.end, tail.members);
+  }
+  return cutPageExactly(body);
+}

@@ -1,0 +1,169 @@
+/** A record that cannot be kept. */
+export interface Reject {
+  /** In its page, from 0. */
+  readonly position: number;
+  readonly key: string | null;
+  /** Stable: `not_an_object`, `key_missing`, `key_not_text`, `attributes_not_an_object`, `nested_too_deep`. */
+  readonly reason: string;
+  readonly column: string | null;
+  readonly raw: Buffer;
+}
+
+/** The records of one page, checked and ready to be copied into a spool. */
+export interface ScannedPage {
+  /** Kept. */
+  readonly records: number;
+  readonly rejects: readonly Reject[];
+  /** Records in which something that UTF-8 cannot hold became U+FFFD. */
+  readonly replacedSurrogates: number;
+  /** Records that carry an attribute of the filter with another value. */
+  readonly mismatches: number;
+  readonly mismatchedAttribute: string | null;
+  /** Two 32-bit hashes of each kept record's key. */
+  readonly keyHashes: Uint32Array;
+  /** Bytes that {@link ScannedPage.write} writes. */
+  readonly byteLength: number;
+  /** The longest record, or more. */
+  readonly maxRecordBytes: number;
+  /** Copies the kept records, separated by commas, to `target` at `offset`; returns the place behind them. */
+  write(target: Buffer, offset: number): number;
+}
+
+/** Finds out what the records of a page are; see RecordScanner. */
+export interface PageScanner {
+  /** @param start of the inside of the page's `data` array, `end` its end, without the brackets */
+  scan(body: Buffer, start: number, end: number): ScannedPage;
+}
+
+/** What a scanner is to look for. */
+export interface ScanOptions {
+  /** The member whose members become columns of their own; null where all members are columns. */
+  readonly container: 'attributes' | null;
+  /** Fields that make the key; each must be a text that is not empty. */
+  readonly key: readonly string[];
+  /** Filters of the request: attribute to text. */
+  readonly filter: ReadonlyMap<string, string>;
+}
+
+const comma = Buffer.from(',\n');
+const nothing = Buffer.alloc(0);
+
+/** Puts a scanned page together: stretches of the body as they are, patches inside them, and records written anew. */
+export class PageBuilder {
+  readonly rejects: Reject[] = [];
+  replaced = 0;
+  mismatches = 0;
+  mismatchedAttribute: string | null = null;
+  #body: Buffer;
+  #records = 0;
+  #maxRecordBytes = 0;
+  #hashes = new Uint32Array(256);
+  /** From, to, and the text instead: in the order of the body. */
+  #patches: { from: number; to: number; text: Buffer }[] = [];
+  #stretchFrom = -1;
+  #stretchTo = -1;
+
+  constructor(body: Buffer) {
+    this.#body = body;
+  }
+
+  /** Texts of a record that the scanner is still in; {@link PageBuilder.keep} takes them, {@link PageBuilder.forget} drops them. */
+  #pending: { from: number; to: number; text: Buffer }[] = [];
+
+  patch(from: number, to: number, text: Buffer): void {
+    this.#pending.push({ from, to, text });
+  }
+
+  forget(): void {
+    if (this.#pending.length > 0) this.#pending = [];
+  }
+
+  /** The record from `from` to `to`, with its patches. */
+  keep(from: number, to: number, hash1: number, hash2: number): void {
+    let grown = 0;
+    if (this.#pending.length > 0) {
+      for (const each of this.#pending) {
+        grown += each.text.length;
+        this.#patches.push(each);
+      }
+      this.#pending = [];
+    }
+    this.#gap(from);
+    this.#stretchTo = to;
+    this.#count(to - from + grown, hash1, hash2);
+  }
+
+  /** A record written anew in place of the bytes from `from` to `to`. */
+  replace(from: number, to: number, text: Buffer, hash1: number, hash2: number): void {
+    this.forget();
+    this.patch(from, to, text);
+    this.keep(from, to, hash1, hash2);
+  }
+
+  /** After a record that is left out, what stands between the kept ones is cut out. */
+  #gap(from: number): void {
+    if (this.#stretchFrom < 0) this.#stretchFrom = from;
+    else if (this.#skipped) this.#insertCut(this.#stretchTo, from);
+    this.#skipped = false;
+  }
+
+  #skipped = false;
+
+  #insertCut(from: number, to: number): void {
+    let index = this.#patches.length;
+    while (index > 0 && (this.#patches[index - 1]?.from ?? 0) >= from) index -= 1;
+    this.#patches.splice(index, 0, { from, to, text: comma });
+  }
+
+  reject(reject: Omit<Reject, 'raw'>, from: number, to: number): void {
+    this.forget();
+    this.#skipped = this.#stretchFrom >= 0;
+    this.rejects.push({ ...reject, raw: Buffer.from(this.#body.subarray(from, to)) });
+  }
+
+  #count(bytes: number, hash1: number, hash2: number): void {
+    if (bytes > this.#maxRecordBytes) this.#maxRecordBytes = bytes;
+    if (this.#records * 2 >= this.#hashes.length) {
+      const larger = new Uint32Array(this.#hashes.length * 2);
+      larger.set(this.#hashes);
+      this.#hashes = larger;
+    }
+    this.#hashes[this.#records * 2] = hash1;
+    this.#hashes[this.#records * 2 + 1] = hash2;
+    this.#records += 1;
+  }
+
+  build(): ScannedPage {
+    const [body, patches, from, to] = [this.#body, this.#patches, this.#stretchFrom, this.#stretchTo];
+    const grown = patches.reduce((sum, each) => sum + each.text.length - (each.to - each.from), 0);
+    return {
+      records: this.#records,
+      rejects: this.rejects,
+      replacedSurrogates: this.replaced,
+      mismatches: this.mismatches,
+      mismatchedAttribute: this.mismatchedAttribute,
+      keyHashes: this.#hashes.subarray(0, this.#records * 2),
+      byteLength: this.#records === 0 ? 0 : to - from + grown,
+      maxRecordBytes: this.#maxRecordBytes,
+      write: (target, offset) => {
+        if (this.#records === 0) return offset;
+        let [at, out] = [from, offset];
+        for (const each of patches) {
+          out += body.copy(target, out, at, each.from);
+          out += (each.text ?? nothing).copy(target, out);
+          at = each.to;
+        }
+        return out + body.copy(target, out, at, to);
+      },
+    };
+  }
+}
+
+/** Two 32-bit hashes of a key's bytes, for the Bloom filter that notices circles (FNV-1a, and a variant of it). */
+export function hashKey(bytes: Uint8Array, from: number, to: number, seed: number): number {
+  let hash = 0x811c9dc5 ^ seed;
+  for (let index = from; index < to; index += 1) hash = Math.imul(hash ^ (bytes[index] as number), 0x01000193);
+  hash ^= hash >>> 15;
+  hash = Math.imul(hash, 0x2c1b3c6d);
+  return (hash ^ (hash >>> 13)) >>> 0;
+}
