@@ -64,7 +64,8 @@ export function retryAfterMs(headers: AnswerHeaders, now: number): number | unde
   const value = headers['retry-after'];
   if (typeof value !== 'string') return undefined;
   if (/^\s*\d+(\.\d+)?\s*$/.test(value)) return Number(value) * 1000;
-  const until = Date.parse(value);
+  // Date.parse takes almost any number for a date.
+  const until = /^\s*[a-z]{3}/i.test(value) ? Date.parse(value) : Number.NaN;
   if (Number.isNaN(until)) return undefined;
   const date = typeof headers.date === 'string' ? Date.parse(headers.date) : Number.NaN;
   return Math.max(0, until - (Number.isNaN(date) ? now : date));

@@ -47,6 +47,11 @@ export class ManualClock implements Clock {
     await turn();
   }
 
+  /** Time passes while nobody is woken, as in a busy event loop. */
+  oversleep(ms: number): void {
+    this.#time += ms;
+  }
+
   /** Moves on until nobody sleeps. */
   async finish(): Promise<void> {
     await turn();

@@ -74,6 +74,18 @@ describe('Limiter', () => {
     expect(later).toHaveLength(1);
   });
 
+  it('keeps the order even where a permit has come back and the timer is late', async () => {
+    const { clock, limiter } = opened(1);
+    (await limiter.acquire(never)).answered();
+    const order: string[] = [];
+    const ask = (name: string) => limiter.acquire(never).then((permit) => order.push(name) && permit.cancelled());
+    const first = ask('first');
+    await turn();
+    clock.oversleep(2 * permitWindowMs);
+    await Promise.all([ask('second'), first]);
+    expect(order).toEqual(['first', 'second']);
+  });
+
   it('goes on without a timer when an answer is all that can free a permit', async () => {
     const { clock, limiter } = opened(1);
     collect(limiter, 2);

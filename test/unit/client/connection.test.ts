@@ -1,0 +1,234 @@
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer as createHttpsServer } from 'node:https';
+import type { AddressInfo, Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { indexesPageOperation } from '../../../src/client/profile-api.js';
+import { systemClock } from '../../../src/core/clock.js';
+import { turn } from './clocks.js';
+import { deadPort, emptyPage, rawService, scriptedService, serviceOptions, testClient } from './scripted-service.js';
+
+const list = indexesPageOperation({});
+const patient = { maxAttempts: 8, maxDelayMs: 60_000 };
+const once = { maxAttempts: 1, maxDelayMs: 1 };
+
+describe('A service that cannot be reached', () => {
+  it('is told within few attempts on first contact, with the address and what to look at', async () => {
+    const port = await deadPort();
+    const service = serviceOptions(`http://127.0.0.1:${port}`, { retry: patient });
+    const { failure, meter, clock } = testClient(service);
+    const error = await failure(list);
+    expect(error).toMatchObject({ code: 'unreachable', kind: 'retryable', status: undefined });
+    expect(error.message).toBe(
+      `GET /indexes could not reach 127.0.0.1:${port}: no connection (ECONNREFUSED), tried 3 times`,
+    );
+    expect(error.hint).toContain('cdsync serve');
+    expect(meter).toMatchObject({ requests: 0, retries: 2 });
+    expect(clock.monotonic()).toBeLessThan(1_000);
+  });
+
+  it('is told so where its name is unknown', async () => {
+    const { failure } = testClient(serviceOptions('https://cds.invalid', { retry: once }));
+    const error = await failure(list);
+    expect(error).toMatchObject({ code: 'unreachable' });
+    expect(error.message).toContain('cds.invalid');
+    expect(error.hint).toContain('base_url');
+  });
+
+  it('is tried as often as any failure once it has answered', async () => {
+    const gone = await scriptedService(emptyPage);
+    const { send, failure, meter } = testClient(serviceOptions(gone.baseUrl, { retry: patient }));
+    await send(list);
+    await gone.stop();
+    expect(await failure(list)).toMatchObject({ code: 'unreachable' });
+    expect(meter.retries).toBe(7);
+  });
+
+  it('holds no permit for what was never sent', async () => {
+    const port = await deadPort();
+    const rateLimits = { profile: 1, management: 1, realtime: 1 };
+    const { failure, clock } = testClient(serviceOptions(`http://127.0.0.1:${port}`, { retry: patient, rateLimits }));
+    await failure(list);
+    await failure(list);
+    expect(clock.slept.filter((ms) => ms >= 900)).toEqual([]);
+  });
+});
+
+describe('Timeouts', () => {
+  const timeoutsMs = { connect: 300, firstByte: 100, body: 100 };
+
+  it('end a request whose answer does not begin', async () => {
+    const service = await rawService(() => undefined);
+    const { failure } = testClient(serviceOptions(service.baseUrl, { retry: once, timeoutsMs }));
+    const error = await failure(list);
+    expect(error).toMatchObject({ code: 'timeout', kind: 'retryable' });
+    expect(error.hint).toContain('timeouts_ms.first_byte');
+  });
+
+  it('end a body that stands still', async () => {
+    const service = await rawService((socket) => socket.write('HTTP/1.1 200 OK\r\ncontent-length: 90\r\n\r\n{"data"'));
+    const { failure } = testClient(serviceOptions(service.baseUrl, { retry: once, timeoutsMs }));
+    const error = await failure(list);
+    expect(error).toMatchObject({ code: 'timeout' });
+    expect(error.hint).toContain('timeouts_ms.body');
+  });
+
+  it('end a connection that is never made', async () => {
+    const service = await rawService(() => undefined);
+    const baseUrl = service.baseUrl.replace('http:', 'https:');
+    const { failure, meter } = testClient(serviceOptions(baseUrl, { retry: once, timeoutsMs }));
+    const error = await failure(list);
+    expect(error).toMatchObject({ code: 'timeout' });
+    expect(error.hint).toContain('timeouts_ms.connect');
+    expect(meter.requests).toBe(0);
+  });
+
+  it('are tried again', async () => {
+    const answer = 'HTTP/1.1 200 OK\r\ncontent-length: 11\r\n\r\n{"data":[]}';
+    const service = await rawService((socket, request) => request === 1 && socket.write(answer));
+    const { send, meter } = testClient(serviceOptions(service.baseUrl, { timeoutsMs }));
+    await send(list);
+    expect(meter).toMatchObject({ requests: 2, retries: 1 });
+  });
+});
+
+describe('Aborting', () => {
+  it('ends a request under way at once', async () => {
+    const sockets: Socket[] = [];
+    const service = await rawService((socket) => sockets.push(socket));
+    const { failure, abort } = testClient(serviceOptions(service.baseUrl, { concurrency: 1 }));
+    const both = [failure(list), failure(list)];
+    while (sockets.length === 0) await turn();
+    abort.abort();
+    for (const error of await Promise.all(both)) {
+      expect(error).toMatchObject({ code: 'interrupted', kind: 'interrupted' });
+    }
+    expect(sockets).toHaveLength(1);
+  });
+
+  it('ends a body under way at once', async () => {
+    let begun = false;
+    const service = await rawService((socket) => {
+      begun = socket.write('HTTP/1.1 200 OK\r\ncontent-length: 90\r\n\r\n{"data"');
+    });
+    const { failure, abort } = testClient(serviceOptions(service.baseUrl));
+    const error = failure(list);
+    while (!begun) await turn();
+    await turn();
+    abort.abort();
+    expect(await error).toMatchObject({ code: 'interrupted' });
+  });
+
+  it('ends the wait before a retry at once', async () => {
+    const service = await scriptedService({ status: 503, headers: { 'retry-after': '600' } });
+    const { failure, abort, meter } = testClient(serviceOptions(service.baseUrl), { clock: systemClock });
+    const error = failure(list);
+    while (meter.retries === 0) await turn();
+    abort.abort();
+    expect(await error).toMatchObject({ code: 'interrupted' });
+  });
+
+  it('ends the wait for a permit at once', async () => {
+    const service = await scriptedService(emptyPage);
+    const rateLimits = { profile: 1, management: 1, realtime: 1 };
+    const { send, failure, abort } = testClient(serviceOptions(service.baseUrl, { rateLimits }), {
+      clock: systemClock,
+    });
+    await send(list);
+    const error = failure(list);
+    abort.abort();
+    expect(await error).toMatchObject({ code: 'interrupted' });
+    expect(service.received).toHaveLength(1);
+  });
+
+  it('before anything was sent sends nothing', async () => {
+    const service = await scriptedService(emptyPage);
+    const { failure, abort, meter } = testClient(serviceOptions(service.baseUrl));
+    abort.abort();
+    expect(await failure(list)).toMatchObject({ code: 'interrupted' });
+    expect(meter.requests).toBe(0);
+  });
+
+  it('of hundreds of requests at once warns of nothing', async () => {
+    const warnings: Error[] = [];
+    const warn = (warning: Error) => warnings.push(warning);
+    process.on('warning', warn);
+    onTestFinished(() => {
+      process.off('warning', warn);
+    });
+    const service = await scriptedService({ status: 503 });
+    const retry = { maxAttempts: 8, maxDelayMs: 60_000 };
+    const { failure, abort, meter } = testClient(serviceOptions(service.baseUrl, { retry }), { clock: systemClock });
+    const errors = Array.from({ length: 200 }, () => failure(list));
+    while (meter.retries < 200) await turn();
+    abort.abort();
+    for (const error of await Promise.all(errors)) expect(error).toMatchObject({ code: 'interrupted' });
+    expect(warnings).toEqual([]);
+  });
+
+  it('by closing the client ends what is under way', async () => {
+    const sockets: Socket[] = [];
+    const service = await rawService((socket) => sockets.push(socket));
+    const { client, failure } = testClient(serviceOptions(service.baseUrl));
+    const error = failure(list);
+    while (sockets.length === 0) await turn();
+    await client.close();
+    expect(await error).toMatchObject({ code: 'interrupted' });
+    expect(await failure(list)).toMatchObject({ code: 'interrupted' });
+  });
+});
+
+const openssl = (() => {
+  try {
+    execFileSync('openssl', ['version'], { stdio: 'ignore' });
+    return true;
+  } catch {
+    return false;
+  }
+})();
+
+/** A certificate that signs itself, made for this test alone. */
+function selfSigned(): { key: Buffer; cert: Buffer } {
+  const folder = mkdtempSync(join(tmpdir(), 'cdsync-tls-'));
+  try {
+    const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')];
+    const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost'];
+    const kind = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '1'];
+    execFileSync('openssl', ['req', '-x509', ...kind, '-keyout', key, '-out', cert, ...subject], { stdio: 'ignore' });
+    return { key: readFileSync(key), cert: readFileSync(cert) };
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+describe('TLS', () => {
+  it.skipIf(!openssl)('is not trusted with a certificate that signs itself, and that is not tried again', async () => {
+    let requests = 0;
+    const server = createHttpsServer(selfSigned(), (_, response) => {
+      requests += 1;
+      response.end('{"data":[]}');
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => {
+      server.close();
+    });
+    const { port } = server.address() as AddressInfo;
+    const { failure, meter } = testClient(serviceOptions(`https://localhost:${port}`, { retry: patient }));
+    const error = await failure(list);
+    expect(error).toMatchObject({ code: 'tls_error', kind: 'fatal' });
+    expect(error.message).toContain('DEPTH_ZERO_SELF_SIGNED_CERT');
+    expect(error.hint).toContain('NODE_EXTRA_CA_CERTS');
+    expect(meter).toMatchObject({ requests: 0, retries: 0 });
+    expect(requests).toBe(0);
+  });
+
+  it('towards a service that speaks plain HTTP is told as such', async () => {
+    const service = await scriptedService(emptyPage);
+    const { failure } = testClient(serviceOptions(service.baseUrl.replace('http:', 'https:'), { retry: patient }));
+    const error = await failure(list);
+    expect(error).toMatchObject({ code: 'tls_error' });
+    expect(error.hint).toContain('scheme');
+  });
+});

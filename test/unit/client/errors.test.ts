@@ -1,0 +1,159 @@
+import { describe, expect, it } from 'vitest';
+import { ServiceError } from '../../../src/client/client.js';
+import type { Operation } from '../../../src/client/operation.js';
+import { getProfileOperation, indexesPageOperation, profilesPageOperation } from '../../../src/client/profile-api.js';
+import { CdsyncError } from '../../../src/core/errors.js';
+import { givenToken, type Reply, scriptedService, serviceOptions, testClient } from './scripted-service.js';
+
+const list = indexesPageOperation({});
+const lookup: Operation = {
+  group: 'realtime',
+  method: 'POST',
+  path: '/lookup/c-1/keychain',
+  body: { keys: { email: 'ann@example.com' } },
+  label: 'POST /lookup/{id}/keychain',
+  idempotent: true,
+  permissions: ['profile-collections:read', 'pii:read'],
+};
+
+async function failureOf(operation: Operation, reply: Reply) {
+  const service = await scriptedService(reply);
+  const retry = { maxAttempts: 1, maxDelayMs: 1 };
+  return testClient(serviceOptions(service.baseUrl, { retry })).failure(operation);
+}
+
+describe('An error of the service', () => {
+  it.each([
+    [400, 'bad_request', 'fatal'],
+    [401, 'unauthorized', 'auth'],
+    [403, 'forbidden', 'auth'],
+    [404, 'not_found', 'fatal'],
+    [405, 'method_not_allowed', 'fatal'],
+    [409, 'conflict', 'fatal'],
+    [413, 'bad_request', 'fatal'],
+    [408, 'timeout', 'retryable'],
+    [500, 'service_unavailable', 'retryable'],
+    [501, 'service_unavailable', 'fatal'],
+    [503, 'service_unavailable', 'retryable'],
+  ])('of status %i has the code %s and the kind %s', async (status, code, kind) => {
+    const body = { status, message: 'the reason', request_id: 'r-123', trace_id: 't-1' };
+    const error = await failureOf(getProfileOperation('i', 'p'), { status, body });
+    expect(error).toBeInstanceOf(ServiceError);
+    expect(error).toBeInstanceOf(CdsyncError);
+    expect(error).toMatchObject({
+      code,
+      kind,
+      status,
+      serviceMessage: 'the reason',
+      requestId: 'r-123',
+      traceId: 't-1',
+    });
+    const verb = status >= 500 ? 'failed with' : 'was refused with';
+    expect(error.message).toBe(
+      `GET /indexes/{id}/profiles/{id} ${verb} ${status}: the reason (request id r-123, trace id t-1)`,
+    );
+  });
+
+  it('does without a body, and without the optional fields of one', async () => {
+    expect((await failureOf(list, { status: 404 })).message).toBe('GET /indexes was refused with 404: Not Found');
+    expect((await failureOf(list, { status: 400, body: { message: 'no' } })).message).toBe(
+      'GET /indexes was refused with 400: no',
+    );
+    for (const body of [null, [], 'text', { message: 7, request_id: {} }, { status: 'x' }]) {
+      expect(await failureOf(list, { status: 400, body })).toMatchObject({
+        message: 'GET /indexes was refused with 400: Bad Request',
+        requestId: undefined,
+      });
+    }
+  });
+
+  it('says nothing of the pages that proxies answer with', async () => {
+    const page: Reply = (response) => {
+      response.writeHead(502, { 'content-type': 'text/html' });
+      response.end(`<html>${'<p>Bad gateway at 10.0.0.1</p>'.repeat(50)}</html>`);
+    };
+    expect((await failureOf(list, page)).message).toBe('GET /indexes failed with 502: Bad Gateway');
+  });
+
+  it('cuts long messages and keeps them on one line, without what steers a terminal', async () => {
+    const message = `first\nsecond\u001b[31m \u2028${'long '.repeat(200)}`;
+    const error = await failureOf(list, { status: 400, body: { message } });
+    expect(error.serviceMessage).toMatch(/^first second \[31m {2}?long/);
+    expect((error.serviceMessage as string).length).toBeLessThanOrEqual(301);
+  });
+
+  it('names the permissions that are needed, and that sandboxes have keys of their own', async () => {
+    const { hint } = await failureOf(lookup, { status: 403 });
+    expect(hint).toContain('profile-collections:read and pii:read');
+    expect(hint).toContain('sandbox');
+  });
+
+  it('points at the version where the service speaks of it', async () => {
+    for (const status of [400, 401]) {
+      const { hint } = await failureOf(list, { status, body: { message: 'API version 2025-07-31 is not supported' } });
+      expect(hint).toContain('`api_versions`');
+    }
+  });
+
+  it('never shows the token, however the service repeats it', async () => {
+    const message = `token ${givenToken} is not valid (Bearer ${encodeURIComponent(givenToken)})`;
+    const error = await failureOf(list, { status: 401, body: { message, request_id: givenToken } });
+    expect(error.message).toContain('token [secret] is not valid');
+    expect(JSON.stringify({ ...error, message: error.message, stack: error.stack })).not.toContain(givenToken);
+  });
+
+  it('never shows the values that were asked for', async () => {
+    const filter = [['email', 'ann@example.com']] as const;
+    const message = 'nobody has email ann@example.com (ann%40example.com)';
+    for (const operation of [profilesPageOperation({ indexId: 'i', filter }), lookup]) {
+      const error = await failureOf(operation, { status: 404, body: { message } });
+      expect(error.serviceMessage).toBe('nobody has email [secret] ([secret])');
+    }
+    const byQuery: Operation = { ...lookup, method: 'GET', query: [['email', 'ann@example.com']] };
+    delete (byQuery as { body?: unknown }).body;
+    expect((await failureOf(byQuery, { status: 404, body: { message } })).message).not.toContain('ann@');
+  });
+});
+
+describe('A redirect', () => {
+  it('is not followed, and names where the service may be, by host only', async () => {
+    const other = await scriptedService({ status: 200, body: {} });
+    const location = `${other.baseUrl}/login?next=secret`;
+    const error = await failureOf(list, { status: 302, headers: { location } });
+    expect(error).toMatchObject({ code: 'redirected', status: 302 });
+    expect(error.message).toBe(`GET /indexes was answered with a redirect (302) to ${new URL(other.baseUrl).host}`);
+    expect(error.hint).toContain(other.baseUrl);
+    expect(`${error.message} ${error.hint}`).not.toContain('login');
+    expect(other.received).toEqual([]);
+  });
+
+  it('to nowhere in particular is told too', async () => {
+    for (const headers of [{}, { location: '/login' }]) {
+      const error = await failureOf(list, { status: 301, headers: headers as Record<string, string> });
+      expect(error.message).toBe('GET /indexes was answered with a redirect (301)');
+      expect(error.hint).toContain('base_url');
+    }
+  });
+});
+
+describe('A success that cannot be read', () => {
+  it('is told as a proxy or a login page where it is a web page, after few attempts on first contact', async () => {
+    const service = await scriptedService((response) => {
+      response.writeHead(200, { 'content-type': 'text/html; charset=utf-8' });
+      response.end('\n<!DOCTYPE html><title>Sign in</title>');
+    });
+    const { failure, meter } = testClient(
+      serviceOptions(service.baseUrl, { retry: { maxAttempts: 8, maxDelayMs: 1 } }),
+    );
+    const error = await failure(list);
+    expect(error).toMatchObject({ code: 'malformed_response', kind: 'retryable', status: 200 });
+    expect(error.hint).toContain('login page');
+    expect(meter.requests).toBe(3);
+  });
+
+  it('is told without what it holds', async () => {
+    const error = await failureOf(list, (response) => response.end('{"data":[{"email":"ann@example.com"}'));
+    expect(error.message).toBe('GET /indexes got an answer that cannot be read (200): it is no JSON (SyntaxError)');
+    expect(JSON.stringify({ ...error, stack: error.stack })).not.toContain('ann@');
+  });
+});
