@@ -4,7 +4,7 @@ import type { JobConfig, StreamConfig } from '../config/config.js';
 import { asCdsyncError } from '../core/errors.js';
 import type { ReportedError } from '../core/run.js';
 import type { ServiceOptions } from '../core/service-options.js';
-import { cutOrRetry } from '../extract/page-chain.js';
+import { readTotal } from '../extract/page-chain.js';
 import { checkStorage } from '../store/storage.js';
 import { openSource } from '../streams/open-source.js';
 import type { Engine } from './open-engine.js';
@@ -59,7 +59,7 @@ async function checkStream(engine: Engine, config: StreamConfig): Promise<Checke
     const source = await openSource(config, { client, signal, meter });
     const filter = new Map(config.source === 'index_profiles' ? Object.entries(config.filter) : []);
     const operation = source.page({ token: null, limit: 1, filter, withTotal: true });
-    const { total } = await client.send(operation, cutOrRetry, { signal, meter });
+    const total = await client.send(operation, readTotal, { signal, meter });
     return { name: config.name, total, error: null };
   } catch (thrown) {
     const error = asCdsyncError(thrown);

@@ -3,7 +3,7 @@
 const quote = 0x22;
 const backslash = 0x5c;
 /** Deeper than this nothing is walked into: such a value is not kept. */
-export const maxDepth = 512;
+export const maxDepth = 1000;
 
 /** 1 where a byte inside a string is nothing special: not a quote, a backslash, or a control character. */
 const plain = new Uint8Array(256).fill(1);

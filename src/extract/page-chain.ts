@@ -49,12 +49,17 @@ interface FetchedPage extends PageCut {
 }
 
 /** Cuts a body where the client still can ask for it again. */
-export function cutOrRetry(body: Buffer): PageCut & { body: Buffer } {
+function cutOrRetry(body: Buffer, cut: (body: Buffer) => PageCut): PageCut & { body: Buffer } {
   try {
-    return { ...cutPage(body), body };
+    return { ...cut(body), body };
   } catch (error) {
     throw error instanceof MalformedPageError ? new MalformedBodyError(error.message, error) : error;
   }
+}
+
+/** Decodes a page that is asked for because of its total. */
+export function readTotal(body: Buffer): number | null {
+  return cutOrRetry(body, cutPageExactly).total;
 }
 
 /**
@@ -115,7 +120,7 @@ export class PageChain {
       const { limit } = pageSize;
       try {
         const operation = source.page({ token, limit, filter: this.#task.filter, withTotal: false });
-        const page = await client.send(operation, cutOrRetry, { signal, meter });
+        const page = await client.send(operation, (body) => cutOrRetry(body, cutPage), { signal, meter });
         return { ...page, issuedAt: new Date(clock.now()).toISOString() };
       } catch (error) {
         if (token !== null || !isRefusal(error) || pageSize.limit <= minPageSize) throw error;

@@ -119,15 +119,17 @@ function scalar(body: Buffer, from: number, end: number): unknown {
 }
 
 /**
- * Finds the records and the next token without reading the records: from both ends of the body. What the tail says holds
- * only if the records turn out to end where it says; a scanner that finds otherwise asks {@link cutPageExactly}.
+ * Finds the next token without reading the records: from both ends of the body. That the records end where they seem to is
+ * for the scanner to confirm, and the total may be missed; where either matters, {@link cutPageExactly} reads everything.
  * @throws {MalformedPageError} where the body is no page
  */
 export function cutPage(body: Buffer): PageCut {
   // Only an envelope that begins with its data can be read from its end: a tail of another shape might be a record's.
   if (body.subarray(0, opening.length).equals(opening)) {
     const tail = readTail(body);
-    if (tail !== undefined && tail.end >= opening.length) return judged(opening.length, tail.end, tail.members);
+    // Without a token in it the tail may be only a part of what stands behind the records.
+    if (tail?.members.has('next_token') && tail.end >= opening.length)
+      return judged(opening.length, tail.end, tail.members);
   }
   return cutPageExactly(body);
 }

@@ -147,6 +147,7 @@ export class RecordScanner implements PageScanner {
       }
       from = skipSpace(bytes, from + 1);
       const end = slot.isContainer ? this.#container(from) : this.#value(slot, from);
+      if (this.#grown) this.#reshape(slot);
       if (end < 0 || this.#odd) return -1;
       if (slot.column !== undefined) this.#settle(slot, position, nameEnd, from, end);
       position = end;
@@ -312,13 +313,16 @@ export class RecordScanner implements PageScanner {
     return false;
   }
 
+  /** Tells the columns, also where the record takes the slow path after all, which would see no news any more. */
+  #reshape(slot: Slot): void {
+    if (slot.column === undefined) return;
+    this.#grown = false;
+    this.#columns.reshaped(slot.column);
+    slot.refresh();
+  }
+
   /** What is to be done about a column's value once its end is known. */
   #settle(slot: Slot, nameFrom: number, nameTo: number, from: number, to: number): void {
-    if (this.#grown && slot.column !== undefined) {
-      this.#grown = false;
-      this.#columns.reshaped(slot.column);
-      slot.refresh();
-    }
     if (slot.isKey) this.#key(from, to);
     if (!slot.special) return;
     if (slot.renamed !== undefined) this.#builder.patch(nameFrom, nameTo, slot.renamed);

@@ -11,7 +11,7 @@ import type { ListSource } from '../streams/list-source.js';
 import type { Converter } from './converter.js';
 import { type Extracted, extracted, preparePartsFolder } from './extracted.js';
 import { KeyFilter } from './key-filter.js';
-import { type ChainContext, cutOrRetry, PageChain } from './page-chain.js';
+import { type ChainContext, PageChain, readTotal } from './page-chain.js';
 import { PartWriter } from './part-writer.js';
 import { RecordScanner } from './record-scanner.js';
 import type { ScannedPage } from './scanned-page.js';
@@ -343,7 +343,7 @@ export class StreamExtraction {
   async #total(): Promise<number | null> {
     const { source, client, filter, signal } = this.#options;
     const operation = source.page({ token: null, limit: 1, filter, withTotal: true });
-    return (await client.send(operation, cutOrRetry, { signal, meter: this.live })).total;
+    return client.send(operation, readTotal, { signal, meter: this.live });
   }
 }
 

@@ -15,7 +15,7 @@ function canonicalText(value: string, shape: Shape, depth: number): string {
       .sort(([a], [b]) => (a < b ? -1 : 1))
       .map(([name, field]) => {
         const member = `${value}.${quoteIdentifier(name)}`;
-        const label = sqlText(`${JSON.stringify(name)}:`);
+        const label = `to_json(${sqlText(name)})::VARCHAR || ':'`;
         return `CASE WHEN ${member} IS NULL THEN NULL ELSE ${label} || ${canonicalText(member, field, depth)} END`;
       });
     return `'{' || concat_ws(',', ${members.join(', ')}) || '}'`;
