@@ -1,10 +1,9 @@
-import { existsSync } from 'node:fs';
 import type { Config, JobConfig, LocalConfig } from '../config/config.js';
 import { readEnvFile } from '../config/env-file.js';
 import { loadConfig } from '../config/load.js';
 import { redactor, type Secret } from '../core/secret.js';
 import type { CommonArguments, Output } from './output.js';
-import { usageError } from './output.js';
+import { CommandFailure, usageError } from './output.js';
 
 /** Options of the commands that work on one job of a configuration. */
 export interface JobArguments extends CommonArguments {
@@ -44,13 +43,21 @@ export async function loadJob(args: JobArguments, output: Output): Promise<{ con
   return onlyJob(config, args.job);
 }
 
+/** Does a command's work on its job, so that an error ends with the age of the job's last good snapshot. */
+export async function inJob<T>(
+  args: JobArguments,
+  { storage, job }: { storage: string; job: string },
+  work: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw new CommandFailure(error, { storage, job, config: args.config });
+  }
+}
+
 /** The same for a command that only looks at the storage folder, which needs none of the service's variables. */
 export async function loadLocalJob(args: JobArguments): Promise<{ config: LocalConfig; job: JobConfig }> {
   const needs = { service: false, job: args.job } as const;
   return onlyJob(await loadConfig(args.config ?? defaultFile, { env: await environment(args), needs }), args.job);
-}
-
-/** Whether there is a configuration where a command would look for one. */
-export function hasDefaultConfig(): boolean {
-  return existsSync(defaultFile);
 }

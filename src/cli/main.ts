@@ -3,7 +3,7 @@ import yargs, { type Argv } from 'yargs';
 import { asCdsyncError, type CdsyncError } from '../core/errors.js';
 import { packageVersion } from '../core/package-version.js';
 import { checkCommand } from './check.js';
-import { type CommonArguments, exitCodeOf, failureDocument, Output, usageError } from './output.js';
+import { CommandFailure, type CommonArguments, exitCodeOf, failureDocument, Output, usageError } from './output.js';
 import { queryCommand } from './query.js';
 import { runCommand } from './run.js';
 import { schemaCommand } from './schema.js';
@@ -64,14 +64,15 @@ async function main(words: readonly string[]): Promise<void> {
   try {
     await parser(words).parseAsync();
   } catch (thrown) {
-    const error = knownError(thrown);
+    const failure = thrown instanceof CommandFailure ? thrown : undefined;
+    const error = knownError(failure?.cause ?? thrown);
     const output = new Output(commonArguments(words));
     const code = exitCodeOf(error);
     output.document(failureDocument(error));
     output.error(error);
     const { nextStep } = await import('./next-step.js');
     const config = words.slice(1).find((word) => /\.(ya?ml|json)$/.test(word));
-    output.last(await nextStep({ code, config }));
+    output.last(await nextStep({ code, config, ...failure?.ending }));
     process.exitCode = code;
   }
 }

@@ -1,14 +1,7 @@
 import { formatDuration } from '../core/quantities.js';
 import { lastGoodRun } from '../report/last-good.js';
 import { JobLayout } from '../store/layout.js';
-
-export interface Ending {
-  readonly code: number;
-  /** Undefined where the command ended before it was known. */
-  readonly storage?: string | undefined;
-  readonly job?: string | undefined;
-  readonly config?: string | undefined;
-}
+import type { Ending } from './output.js';
 
 function nextCommand({ code, config, job }: Ending): string {
   const file = config === undefined ? '' : ` ${config}`;

@@ -65,6 +65,25 @@ export function failureDocument(error: CdsyncError): RunReport {
   };
 }
 
+/** What the last line of a command that failed is about. */
+export interface Ending {
+  readonly code: number;
+  /** Undefined where the command ended before it was known. */
+  readonly storage?: string | undefined;
+  readonly job?: string | undefined;
+  readonly config?: string | undefined;
+}
+
+/** An error of a command that knew its job by then. */
+export class CommandFailure extends Error {
+  readonly ending: Omit<Ending, 'code'>;
+
+  constructor(cause: unknown, ending: Omit<Ending, 'code'>) {
+    super('the command failed', { cause });
+    this.ending = ending;
+  }
+}
+
 /** What a command exits with that was stopped by an error (contract: exit codes). */
 export function exitCodeOf({ kind }: CdsyncError): number {
   const codes: Record<CdsyncError['kind'], number> = {

@@ -1,4 +1,5 @@
 import type { CommandModule } from 'yargs';
+import type { Config, JobConfig } from '../config/config.js';
 import type { JobReport, RunReport } from '../core/run.js';
 import { configPositional, jobOption } from './arguments.js';
 import type { JobArguments } from './load.js';
@@ -45,11 +46,19 @@ export function exitCodeOfRun({ status, streams }: JobReport): number {
   return codes.every((code) => authCodes.has(code)) ? 4 : 1;
 }
 
-const authCodes = new Set(['unauthorized', 'forbidden', 'oauth_failed', 'token_file_unreadable']);
+const authCodes = new Set(['unauthorized', 'forbidden', 'oauth_failed', 'token_unusable']);
 
 async function run(args: RunArguments, output: Output): Promise<number> {
-  const { loadJob } = await import('./load.js');
+  const { inJob, loadJob } = await import('./load.js');
   const { config, job } = await loadJob(args, output);
+  return inJob(args, { storage: config.storage, job: job.name }, async () => {
+    const report = await runShown(args, output, config, job);
+    return tell(report, args, output, config.storage);
+  });
+}
+
+/** Runs the job with its progress on standard error, until it ends or is told to stop. */
+async function runShown(args: RunArguments, output: Output, config: Config, job: JobConfig): Promise<JobReport> {
   const { withEngine } = await import('../engine/open-engine.js');
   const { runJob } = await import('../engine/run-job.js');
   const { newProgress } = await import('../engine/progress.js');
@@ -58,16 +67,14 @@ async function run(args: RunArguments, output: Output): Promise<number> {
   const stop = interruption(output);
   const progress = newProgress(job.name, args.stream ?? job.streams.map(({ name }) => name));
   const shown = showProgress(progress, config.service.rateLimits.profile, output, args);
-  let report: JobReport;
   try {
-    report = await withEngine(config, { signal: stop.signal, notice: (line) => output.notice(line) }, (engine) =>
+    return await withEngine(config, { signal: stop.signal, notice: (line) => output.notice(line) }, (engine) =>
       runJob({ ...engine, job, layout: engine.layoutOf(job.name), progress, only: args.stream, full: args.full }),
     );
   } finally {
     shown.stop();
     stop.release();
   }
-  return tell(report, args, output, config.storage);
 }
 
 async function tell(report: JobReport, args: RunArguments, output: Output, storage: string): Promise<number> {

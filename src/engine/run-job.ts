@@ -263,9 +263,9 @@ async function runLocked(context: RunContext, lock: JobLock, configs: readonly S
     progress.phase = 'reading';
     await Promise.all(streams.map((stream) => limit(() => stream.read(run, before))));
     let sequence = before.sequence;
-    const interrupted = signal.aborted;
-    if (!interrupted) sequence = await finish(context, streams, run, before);
+    if (!signal.aborted) sequence = await finish(context, streams, run, before);
     for (const stream of streams) await stream.close();
+    const interrupted = streams.some(({ outcome }) => outcome.error?.kind === 'interrupted');
     const status = statusOf(streams, interrupted);
     if (!interrupted) await cleanUp(context, streams, run);
     progress.phase = 'done';

@@ -112,6 +112,8 @@ async function recordStream(store: SnapshotStore, commit: StreamCommit, sequence
  */
 export async function commitRun(store: SnapshotStore, run: RunCommit): Promise<number> {
   const sequence = run.streams.some(isChanged) ? run.sequence + 1 : run.sequence;
+  // Tables have no order of their own, and keeping one costs memory.
+  await store.session.run('SET preserve_insertion_order = false');
   await store.session.transaction(async () => {
     for (const commit of run.streams) {
       if (!isChanged(commit)) continue;
@@ -125,5 +127,6 @@ export async function commitRun(store: SnapshotStore, run: RunCommit): Promise<n
       `INSERT INTO ${storeTable('runs', 'cdsync')} VALUES (${sqlText(run.runId)}, ${sequence}, ${sqlText(run.status)}, ${times})`,
     );
   });
+  await store.session.run('SET preserve_insertion_order = true');
   return sequence;
 }

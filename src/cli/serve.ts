@@ -1,0 +1,2 @@
+import type { CommandModule } from 'yargs';
+export const serveCommand: CommandModule = { command: 'serve', describe: 'x', handler: () => {} };
