@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import yargs, { type Argv } from 'yargs';
-import { asCdsyncError, type CdsyncError } from '../core/errors.js';
+import { asCdsyncError } from '../core/errors.js';
 import { packageVersion } from '../core/package-version.js';
 import { checkCommand } from './check.js';
 import { CommandFailure, type CommonArguments, exitCodeOf, failureDocument, Output, usageError } from './output.js';
@@ -44,20 +44,19 @@ function parser(words: readonly string[]) {
     )
     .parserConfiguration({ 'strip-dashed': true })
     .exitProcess(false)
-    .fail(false);
+    .fail((message, error) => {
+      // What a command throws comes as an error; a wrong word only as a message.
+      throw error instanceof Error && error.name !== 'YError'
+        ? error
+        : usageError(message ?? error?.message ?? 'wrong usage', seeHelp);
+    });
 }
+
+const seeHelp = 'see: cdsync --help, or cdsync <command> --help';
 
 function commonArguments(words: readonly string[]): CommonArguments {
   const has = (flag: string) => words.includes(flag);
   return { json: has('--json'), quiet: has('--quiet'), verbose: has('--verbose'), showValues: has('--show-values') };
-}
-
-/** yargs throws its own errors for wrong words, and passes on what a command throws. */
-function knownError(thrown: unknown): CdsyncError {
-  if (thrown instanceof Error && thrown.name === 'YError') {
-    return usageError(thrown.message, 'see: cdsync --help, or cdsync <command> --help');
-  }
-  return asCdsyncError(thrown);
 }
 
 async function main(words: readonly string[]): Promise<void> {
@@ -65,7 +64,7 @@ async function main(words: readonly string[]): Promise<void> {
     await parser(words).parseAsync();
   } catch (thrown) {
     const failure = thrown instanceof CommandFailure ? thrown : undefined;
-    const error = knownError(failure?.cause ?? thrown);
+    const error = asCdsyncError(failure?.cause ?? thrown);
     const output = new Output(commonArguments(words));
     const code = exitCodeOf(error);
     output.document(failureDocument(error));

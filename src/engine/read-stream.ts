@@ -38,8 +38,11 @@ export interface OpenedStream {
   readonly unfinished: UnfinishedStream | undefined;
 }
 
-export async function openStream(context: RunContext, config: StreamConfig): Promise<OpenedStream> {
-  const meter: RequestMeter = { requests: 0, retries: 0, throttled: 0, bytes: 0 };
+export async function openStream(
+  context: RunContext,
+  config: StreamConfig,
+  meter: RequestMeter,
+): Promise<OpenedStream> {
   const source = await openSource(config, { client: context.client, signal: context.signal, meter });
   const print = fingerprint(context, config, source);
   const rules = { fingerprint: print, now: context.clock.now(), resumeWithinMs: context.job.resumeWithinMs };

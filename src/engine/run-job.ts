@@ -11,6 +11,7 @@ import { distinctValues, SnapshotStore, type StoreState, storeTable } from '../s
 import { sqlTexts } from '../store/duckdb.js';
 import { writeFileAtomically } from '../store/durable.js';
 import { JobLock } from '../store/job-lock.js';
+import { noCounters } from '../store/journal.js';
 import { hashVersion } from '../store/row-hash.js';
 import { createRun, discardRun, discardStream, hasStreams, type RunIdentity } from '../store/run-state.js';
 import { prepareStorage, runFolders } from '../store/storage.js';
@@ -146,8 +147,10 @@ class StreamRun {
   }
 
   open(config: StreamConfig): Promise<void> {
+    const spent = { ...noCounters };
+    this.outcome.counters = spent;
     return this.attempt('reading', async () => {
-      this.opened = await openStream(this.#context, config);
+      this.opened = await openStream(this.#context, config, spent);
     });
   }
 
