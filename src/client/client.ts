@@ -6,7 +6,7 @@ import { AnswerJudge } from './answer-judge.js';
 import { checkObjectShape } from './body-shape.js';
 import { MalformedBodyError } from './errors.js';
 import { ExchangeFailure } from './exchange-failure.js';
-import type { Limiter } from './limiter.js';
+import type { Limiter, RequestBudget } from './limiter.js';
 import { LimiterRegistry } from './limiter-registry.js';
 import { DeprecationNotices } from './notices.js';
 import { openTokenSource } from './open-token-source.js';
@@ -49,7 +49,7 @@ interface Errand<T> extends SendOptions {
   readonly target: string;
   readonly body: string | null;
   readonly version: string | null;
-  readonly budget: Limiter;
+  readonly budget: RequestBudget;
   /** A 401 is answered with one renewal of the token. */
   renewed: boolean;
 }
@@ -66,6 +66,9 @@ export class ServiceClient {
   readonly #limiters: LimiterRegistry;
   readonly #ownsLimiters: boolean;
   readonly #budgets = new Map<ApiGroup, Limiter>();
+  readonly #closing = new AbortController();
+  /** To each caller's signal the one that also aborts when the client closes; callers share few. */
+  readonly #signals = new WeakMap<AbortSignal, AbortSignal>();
   readonly #retrier: Retrier;
   readonly #judge: AnswerJudge;
   readonly #notices: DeprecationNotices;
@@ -95,7 +98,9 @@ export class ServiceClient {
    * @throws {ServiceError} what was refused or failed for good
    * @throws {CdsyncError} `interrupted` as soon as the signal aborts; `token_unusable`; what `decode` throws otherwise
    */
-  async send<T>(operation: Operation, decode: Decode<T>, { signal, meter }: SendOptions): Promise<T> {
+  async send<T>(operation: Operation, decode: Decode<T>, options: SendOptions): Promise<T> {
+    const { meter } = options;
+    const signal = this.#untilClosed(options.signal);
     const errand: Errand<T> = {
       operation,
       decode,
@@ -121,11 +126,21 @@ export class ServiceClient {
     return this.#budget(group).effectiveLimit;
   }
 
-  /** Ends all connections; requests still under way end as `interrupted`. */
+  /** Ends all connections; whatever is still under way, or waits, ends as `interrupted`. */
   async close(): Promise<void> {
+    this.#closing.abort();
     this.#tokens.close();
     if (this.#ownsLimiters) this.#limiters.close();
     await this.#transport.close();
+  }
+
+  #untilClosed(signal: AbortSignal): AbortSignal {
+    let either = this.#signals.get(signal);
+    if (either === undefined) {
+      either = AbortSignal.any([signal, this.#closing.signal]);
+      this.#signals.set(signal, either);
+    }
+    return either;
   }
 
   #budget(group: ApiGroup): Limiter {

@@ -11,7 +11,7 @@ export interface ServiceErrorDetails extends ErrorDetails {
  *
  * Codes: `unauthorized`, `forbidden`, `not_found`, `bad_request`, `method_not_allowed`, `conflict`, `redirected`,
  * `too_many_requests`, `service_unavailable`, `unreachable`, `tls_error`, `timeout`, `connection_lost`,
- * `malformed_response`, `response_too_large`, `oauth_failed`.
+ * `malformed_response`, `response_too_large`, `unsendable_request`, `oauth_failed`.
  */
 export class ServiceError extends CdsyncError {
   /** Of the answer; undefined where none came. */

@@ -33,7 +33,8 @@ export class Retrier {
         if (delay === undefined) throw thrown.toError(attempts);
         if (signal.aborted) throw interrupted(signal.reason);
         onRetry();
-        if (delay > 0) await this.#sleep(Math.max(delay, thrown.waitMs), signal);
+        const wait = Math.max(delay, thrown.waitMs);
+        if (wait > 0) await this.#sleep(wait, signal);
       }
     }
   }

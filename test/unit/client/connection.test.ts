@@ -178,6 +178,18 @@ describe('Aborting', () => {
     expect(await error).toMatchObject({ code: 'interrupted' });
     expect(await failure(list)).toMatchObject({ code: 'interrupted' });
   });
+
+  it('by closing the client ends the waits for a retry and for a permit', async () => {
+    const service = await scriptedService({ status: 429, headers: { 'retry-after': '600' } });
+    const { client, failure, meter } = testClient(serviceOptions(service.baseUrl), { clock: systemClock });
+    const retried = failure(list);
+    while (meter.retries === 0) await turn();
+    const waiting = failure(list);
+    await client.close();
+    expect(await retried).toMatchObject({ code: 'interrupted' });
+    expect(await waiting).toMatchObject({ code: 'interrupted' });
+    expect(meter.requests).toBe(1);
+  });
 });
 
 const openssl = (() => {

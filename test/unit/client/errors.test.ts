@@ -115,6 +115,13 @@ describe('An error of the service', () => {
   });
 });
 
+it('what HTTP cannot carry is refused without being sent', async () => {
+  const service = await scriptedService({ status: 200, body: {} });
+  const error = await testClient(serviceOptions(service.baseUrl, { tenantId: 'two\nlines' })).failure(list);
+  expect(error).toMatchObject({ code: 'unsendable_request', kind: 'fatal' });
+  expect(service.received).toEqual([]);
+});
+
 describe('A redirect', () => {
   it('is not followed, and names where the service may be, by host only', async () => {
     const other = await scriptedService({ status: 200, body: {} });

@@ -177,6 +177,13 @@ describe('Waits', () => {
     expect(clock.slept).toEqual([120_000]);
   });
 
+  it('honour Retry-After even where the jitter is nothing', async () => {
+    const service = await scriptedService({ status: 502, headers: { 'retry-after': '3' } }, emptyPage);
+    const { send, clock } = testClient(serviceOptions(service.baseUrl), { random: () => 0 });
+    await send(list);
+    expect(clock.monotonic()).toBe(3_000);
+  });
+
   it('hold everybody up while the service asks to wait', async () => {
     const service = await scriptedService({ status: 429, headers: { 'retry-after': '7' } }, emptyPage);
     const { send, clock } = testClient(serviceOptions(service.baseUrl));

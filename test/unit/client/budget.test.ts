@@ -1,0 +1,65 @@
+import { expect, it } from 'vitest';
+import { LimiterRegistry } from '../../../src/client/limiter-registry.js';
+import { indexesPageOperation } from '../../../src/client/profile-api.js';
+import { systemClock } from '../../../src/core/clock.js';
+import { JumpingClock } from './clocks.js';
+import { emptyPage, scriptedService, serviceOptions, testClient } from './scripted-service.js';
+
+const list = indexesPageOperation({});
+
+/** Refuses what is more than `limit` in the second before it, both ends counted. */
+function strictService(limit: number) {
+  const taken: number[] = [];
+  return scriptedService((response) => {
+    const now = performance.now();
+    const oldest = taken.at(-limit);
+    response.statusCode = oldest !== undefined && now - oldest <= 1_000 ? 429 : 200;
+    if (response.statusCode === 200) taken.push(now);
+    response.end('{"data":[]}');
+  });
+}
+
+it('a service that counts strictly refuses nothing, and gets all it takes', async () => {
+  const limit = 100;
+  const service = await strictService(limit);
+  const rateLimits = { profile: limit, management: 1, realtime: 1 };
+  const { send, meter } = testClient(serviceOptions(service.baseUrl, { rateLimits }), { clock: systemClock });
+  let left = 2 * limit + 10;
+  const started = performance.now();
+  const chain = async () => {
+    while (left-- > 0) await send(list);
+  };
+  await Promise.all(Array.from({ length: 16 }, chain));
+  expect(meter).toMatchObject({ requests: 2 * limit + 10, throttled: 0 });
+  // Two whole seconds are needed; the rest is what a busy machine may add.
+  expect(performance.now() - started).toBeGreaterThan(2_000);
+  expect(performance.now() - started).toBeLessThan(6_000);
+});
+
+it('a service that takes less than it is said to is adapted to, and nothing is lost', async () => {
+  const service = await strictService(20);
+  const retry = { maxAttempts: 3, maxDelayMs: 60_000 };
+  const { send, meter, client } = testClient(serviceOptions(service.baseUrl, { retry }), { clock: systemClock });
+  await Promise.all(Array.from({ length: 60 }, () => send(list)));
+  expect(meter.throttled).toBeGreaterThan(0);
+  expect(meter.requests).toBe(60 + meter.throttled);
+  expect(client.effectiveLimit('profile')).toBeLessThan(2_000);
+});
+
+it('a tenant and its sandbox share a budget across clients; the groups of the API do not', async () => {
+  const service = await scriptedService(emptyPage);
+  const clock = new JumpingClock();
+  const limiters = new LimiterRegistry(clock);
+  const rateLimits = { profile: 1, management: 1, realtime: 1 };
+  const production = testClient(serviceOptions(service.baseUrl, { rateLimits }), { clock, limiters });
+  const sandbox = testClient(serviceOptions(service.baseUrl, { rateLimits, tenantId: 'acme-sb-3' }), {
+    clock,
+    limiters,
+  });
+  await production.send(list);
+  await production.send({ ...list, group: 'management' });
+  await production.send({ ...list, group: 'realtime' });
+  expect(clock.monotonic()).toBe(0);
+  await sandbox.send(list);
+  expect(clock.monotonic()).toBeGreaterThan(1_000);
+});
