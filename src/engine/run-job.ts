@@ -25,6 +25,9 @@ const streamsAtOnce = 4;
 /** Snapshots kept as Parquet files, the newest included. */
 const keptSnapshots = 3;
 
+/** Failures by what was read: comparing it once more would only fail once more. */
+const startAnew = new Set(['empty_answer', 'unbalanced']);
+
 interface Before extends StoreState {
   /** Values of the partitioning attribute in the last snapshot, by stream. */
   readonly values: ReadonlyMap<string, readonly string[]>;
@@ -100,7 +103,8 @@ async function chooseRun(context: RunContext, opened: readonly OpenedStream[], b
 /** Removes what no later run can go on from. */
 async function cleanUp({ layout, only }: RunContext, streams: readonly StreamRun[], run: RunIdentity): Promise<void> {
   for (const { name, commit, outcome } of streams) {
-    if (commit !== undefined && outcome.error === undefined) await discardStream(layout, run.runId, name);
+    const committed = commit !== undefined && outcome.error === undefined;
+    if (committed || startAnew.has(outcome.error?.code ?? '')) await discardStream(layout, run.runId, name);
   }
   // Where a stream was not looked at, an earlier run's folder may still hold its checkpoint.
   const all = only === undefined && streams.every(({ opened }) => opened !== undefined);
