@@ -1,3 +1,5 @@
+import { errors } from 'undici';
+
 /**
  * Why an exchange brought no answer:
  * - `dns`, `refused`, `connect_timeout`, `tls`: no connection; nothing was sent.
@@ -60,6 +62,8 @@ const tlsCode =
 /** @param answerBegan whether the status line and the headers had come */
 export function exchangeFailure(cause: unknown, answerBegan: boolean): ExchangeFailure {
   const code = codeOf(cause) ?? '';
+  // undici's parser keeps what it could not read, which may be anybody's data.
+  if (cause instanceof errors.HTTPParserError) delete (cause as { data?: unknown }).data;
   const known = byCode[code] ?? (tlsCode.test(code) ? 'tls' : undefined);
   if (known !== undefined) return new ExchangeFailure(known, cause);
   if (code === 'ETIMEDOUT' && !answerBegan) return new ExchangeFailure('connect_timeout', cause);

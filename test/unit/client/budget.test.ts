@@ -3,7 +3,7 @@ import { LimiterRegistry } from '../../../src/client/limiter-registry.js';
 import { indexesPageOperation } from '../../../src/client/profile-api.js';
 import { systemClock } from '../../../src/core/clock.js';
 import { JumpingClock } from './clocks.js';
-import { emptyPage, scriptedService, serviceOptions, testClient } from './scripted-service.js';
+import { emptyPage, rawService, scriptedService, serviceOptions, testClient } from './scripted-service.js';
 
 const list = indexesPageOperation({});
 
@@ -44,6 +44,17 @@ it('a service that takes less than it is said to is adapted to, and nothing is l
   expect(meter.throttled).toBeGreaterThan(0);
   expect(meter.requests).toBe(60 + meter.throttled);
   expect(client.effectiveLimit('profile')).toBeLessThan(2_000);
+});
+
+it('a request that was lost after it was sent counts for a second from its loss', async () => {
+  const service = await rawService((socket, request) => {
+    if (request === 0) socket.resetAndDestroy();
+    else socket.write('HTTP/1.1 200 OK\r\ncontent-length: 11\r\n\r\n{"data":[]}');
+  });
+  const rateLimits = { profile: 1, management: 1, realtime: 1 };
+  const { send, clock } = testClient(serviceOptions(service.baseUrl, { rateLimits }));
+  await send(list);
+  expect(clock.monotonic()).toBeGreaterThan(1_000);
 });
 
 it('a tenant and its sandbox share a budget across clients; the groups of the API do not', async () => {

@@ -95,17 +95,23 @@ describe('Timeouts', () => {
 });
 
 describe('Aborting', () => {
-  it('ends a request under way at once', async () => {
+  it('ends a request under way at once, and never sends one that waits for a connection', async () => {
     const sockets: Socket[] = [];
-    const service = await rawService((socket) => sockets.push(socket));
-    const { failure, abort } = testClient(serviceOptions(service.baseUrl, { concurrency: 1 }));
+    const service = await rawService((socket, request) => {
+      sockets.push(socket);
+      if (request > 0) socket.write('HTTP/1.1 200 OK\r\ncontent-length: 11\r\n\r\n{"data":[]}');
+    });
+    const { client, failure, abort, meter } = testClient(serviceOptions(service.baseUrl, { concurrency: 1 }));
     const both = [failure(list), failure(list)];
     while (sockets.length === 0) await turn();
     abort.abort();
     for (const error of await Promise.all(both)) {
       expect(error).toMatchObject({ code: 'interrupted', kind: 'interrupted' });
     }
-    expect(sockets).toHaveLength(1);
+    const { signal } = new AbortController();
+    await client.send(list, (body) => body, { signal, meter });
+    expect(sockets).toHaveLength(2);
+    expect(meter.requests).toBe(2);
   });
 
   it('ends a body under way at once', async () => {

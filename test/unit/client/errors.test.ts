@@ -1,9 +1,10 @@
+import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { ServiceError } from '../../../src/client/client.js';
 import type { Operation } from '../../../src/client/operation.js';
 import { getProfileOperation, indexesPageOperation, profilesPageOperation } from '../../../src/client/profile-api.js';
 import { CdsyncError } from '../../../src/core/errors.js';
-import { givenToken, type Reply, scriptedService, serviceOptions, testClient } from './scripted-service.js';
+import { givenToken, type Reply, rawService, scriptedService, serviceOptions, testClient } from './scripted-service.js';
 
 const list = indexesPageOperation({});
 const lookup: Operation = {
@@ -120,6 +121,15 @@ it('what HTTP cannot carry is refused without being sent', async () => {
   const error = await testClient(serviceOptions(service.baseUrl, { tenantId: 'two\nlines' })).failure(list);
   expect(error).toMatchObject({ code: 'unsendable_request', kind: 'fatal' });
   expect(service.received).toEqual([]);
+});
+
+it('an answer that is no HTTP is told without what it holds', async () => {
+  const service = await rawService((socket) => socket.end('ann@example.com is no status line\r\n\r\n'));
+  const error = await testClient(serviceOptions(service.baseUrl, { retry: { maxAttempts: 1, maxDelayMs: 1 } })).failure(
+    list,
+  );
+  expect(error).toMatchObject({ code: 'connection_lost', kind: 'retryable' });
+  expect(inspect(error, { depth: 9, showHidden: true })).not.toContain('ann@');
 });
 
 describe('A redirect', () => {
