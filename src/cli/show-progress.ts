@@ -15,7 +15,7 @@ export function showProgress(
 ): { stop(): void } {
   if (quiet) return { stop: () => undefined };
   const terminal = process.stderr.isTTY === true;
-  const lines = new ProgressLines(limitPerSecond);
+  const lines = new ProgressLines(limitPerSecond, performance.now());
   let drawn = 0;
   const views = () =>
     progress.streams

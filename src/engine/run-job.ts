@@ -302,7 +302,10 @@ export async function runJob(context: RunContext): Promise<JobReport> {
   try {
     const report = await runLocked(context, lock, configs);
     const document = { status: report.status, jobs: [report], error: null };
-    await writeFileAtomically(layout.report(report.run_id), `${JSON.stringify(document, null, 1)}\n`);
+    await writeFileAtomically(layout.report(report.run_id), `${JSON.stringify(document, null, 1)}\n`).catch((error) => {
+      // Where the run has failed already, on a full disk for example, its own report is the one to give.
+      if (report.status === 'ok') throw error;
+    });
     return report;
   } finally {
     await lock.release();

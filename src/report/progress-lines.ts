@@ -21,14 +21,18 @@ export class ProgressLines {
   readonly #limitPerSecond: number;
   readonly #seen = new Map<string, Seen>();
 
-  constructor(limitPerSecond: number) {
+  readonly #startedAt: number;
+
+  /** @param startedAt in the milliseconds of {@link ProgressLines.line} */
+  constructor(limitPerSecond: number, startedAt: number) {
     this.#limitPerSecond = limitPerSecond;
+    this.#startedAt = startedAt;
   }
 
   /** One line for a stream; `at` in milliseconds. */
   line(view: StreamView, at: number): string {
     const { name, phase, rows, requests, expectedRows } = view;
-    const before = this.#seen.get(name) ?? { at, rows, requests };
+    const before = this.#seen.get(name) ?? { at: this.#startedAt, rows: 0, requests: 0 };
     this.#seen.set(name, { at, rows, requests });
     if (phase !== 'reading') return `${name}: ${phase}, ${formatCount(rows)} rows read`;
     const seconds = (at - before.at) / 1000;
