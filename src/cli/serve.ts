@@ -1,2 +1,168 @@
-import type { CommandModule } from 'yargs';
-export const serveCommand: CommandModule = { command: 'serve', describe: 'x', handler: () => {} };
+import type { ArgumentsCamelCase, Argv, CommandModule } from 'yargs';
+import type { KeyAnswer } from '../local-service/control-client.js';
+import { type CommonArguments, Output, usageError } from './output.js';
+
+interface AddressArguments extends CommonArguments {
+  port: number;
+  host: string;
+}
+
+interface ServeArguments extends AddressArguments {
+  profiles: number;
+  seed: number;
+  state: string | undefined;
+  latencyMs: number;
+  tenantHeader: string;
+  oauthTenantHeader: string;
+}
+
+interface KeyArguments extends AddressArguments {
+  action: string;
+  key: string;
+  tenant: string | undefined;
+  permission: string[] | undefined;
+  days: number | undefined;
+  rotate: boolean;
+  old: boolean;
+  all: boolean;
+}
+
+const actions = ['create', 'issue', 'drop', 'revoke'] as const;
+
+/** The largest number of profiles whose numbers fit the 32 bits of their ids, with room for those that days bring. */
+const maxProfiles = 1_000_000_000;
+
+function checkInteger(name: string, value: number, least: number, most: number): void {
+  if (Number.isSafeInteger(value) && value >= least && value <= most) return;
+  throw usageError(`--${name} must be an integer from ${least} to ${most}`, 'see: cdsync serve --help');
+}
+
+function addressOptions<T>(parser: Argv<T>) {
+  return parser.options({
+    port: { type: 'number', default: 8787, requiresArg: true, describe: 'port; 0 takes any free one' },
+    host: { type: 'string', default: '127.0.0.1', requiresArg: true, describe: 'address to listen on' },
+  });
+}
+
+/** Resolves with the first SIGINT or SIGTERM. */
+function untilStopped(): Promise<void> {
+  return new Promise((resolve) => {
+    const stop = () => {
+      process.off('SIGINT', stop);
+      process.off('SIGTERM', stop);
+      resolve();
+    };
+    process.on('SIGINT', stop);
+    process.on('SIGTERM', stop);
+  });
+}
+
+async function serve(args: ArgumentsCamelCase<ServeArguments>): Promise<void> {
+  checkInteger('port', args.port, 0, 65_535);
+  checkInteger('profiles', args.profiles, 0, maxProfiles);
+  checkInteger('seed', args.seed, 0, 0xffff_ffff);
+  checkInteger('latency-ms', args.latencyMs, 0, 3_600_000);
+  const { startLocalService } = await import('../local-service/service.js');
+  const { welcome } = await import('../local-service/welcome.js');
+  const output = new Output(args);
+  const service = await startLocalService({ ...args, stateFile: args.state });
+  // Only now: until it listens, a signal may end the process as it always does.
+  const stopped = untilStopped();
+  output.document({
+    url: service.url,
+    tenant_id: service.tenantId,
+    token: service.token,
+    client_id: service.clientId,
+    client_secret: service.clientSecret,
+  });
+  for (const line of welcome(service, args.profiles, args.tenantHeader)) output.result(line);
+  await stopped;
+  await service.close();
+}
+
+function keyRequest(args: ArgumentsCamelCase<KeyArguments>): object {
+  const { action, key, tenant } = args;
+  if (action === 'create') return { action, name: key, tenant, permissions: args.permission };
+  if (action === 'issue') {
+    if (args.days !== undefined) checkInteger('days', args.days, 0, 36_500);
+    return { action, key, tenant, rotate: args.rotate, days: args.days === 0 ? null : args.days };
+  }
+  if (action === 'drop') return { action, key, tenant };
+  if (args.old === args.all) throw usageError('revoke what: --old or --all', 'see: cdsync serve keys --help');
+  return { action, key, tenant, which: args.all ? 'all' : 'old' };
+}
+
+function keyLines(action: string, answer: KeyAnswer): string[] {
+  const key = `key ${answer.name} of ${answer.tenant}`;
+  if (action === 'create') {
+    const credentials = [`export CDS_TENANT_ID=${answer.tenant}`, `export CDS_CLIENT_ID=${answer.client_id}`];
+    return [...credentials, `export CDS_CLIENT_SECRET=${answer.client_secret}`];
+  }
+  if (action === 'issue') return [`export CDS_TENANT_ID=${answer.tenant}`, `export CDS_TOKEN=${answer.token}`];
+  if (action === 'drop') return [`${key}: deposed tokens are dropped`];
+  return [`${key}: tokens are revoked`];
+}
+
+const keysCommand: CommandModule<AddressArguments, KeyArguments> = {
+  command: 'keys <action>',
+  describe: 'make keys and tokens of the service that runs, and end them',
+  builder: (parser) =>
+    addressOptions(parser)
+      .positional('action', {
+        choices: actions,
+        demandOption: true,
+        describe: 'create a key, issue a token, drop deposed tokens, revoke tokens',
+      })
+      .options({
+        key: { type: 'string', default: 'default', requiresArg: true, describe: 'name of the key' },
+        tenant: { type: 'string', requiresArg: true, describe: 'its tenant or sandbox, such as acme-sb-1' },
+        permission: {
+          type: 'string',
+          array: true,
+          requiresArg: true,
+          describe: 'create: what it may do [default: all]',
+        },
+        days: { type: 'number', requiresArg: true, describe: 'issue: validity in days, 0 for ever [default: 90]' },
+        rotate: { type: 'boolean', default: false, describe: 'issue: earlier tokens end in 30 days' },
+        old: { type: 'boolean', default: false, describe: 'revoke: tokens from before the last rotation' },
+        all: { type: 'boolean', default: false, describe: 'revoke: every token' },
+      }),
+  handler: async (args) => {
+    const { askForKeys } = await import('../local-service/control-client.js');
+    const output = new Output(args);
+    const answer = await askForKeys(args, keyRequest(args));
+    output.document(answer);
+    for (const line of keyLines(args.action, answer)) output.result(line);
+  },
+};
+
+/** `cdsync serve`: the service itself, on this machine, and `cdsync serve keys`, which steers the one that runs. */
+export const serveCommand: CommandModule<CommonArguments, ServeArguments> = {
+  command: 'serve',
+  describe: 'run a Customer Data Service on this machine, to try and to test against',
+  builder: (parser) =>
+    addressOptions(parser)
+      .options({
+        profiles: { type: 'number', default: 100_000, requiresArg: true, describe: 'profiles of loyalty_members' },
+        seed: { type: 'number', default: 1, requiresArg: true, describe: 'the same seed gives the same data and keys' },
+        state: { type: 'string', requiresArg: true, describe: 'file that keeps keys, time and changes over restarts' },
+        'latency-ms': { type: 'number', default: 0, requiresArg: true, describe: 'what every answer waits' },
+        'tenant-header': {
+          type: 'string',
+          default: 'service-tenant',
+          requiresArg: true,
+          describe: 'name of the header',
+        },
+        'oauth-tenant-header': {
+          type: 'string',
+          default: 'X-Service-Tenant',
+          requiresArg: true,
+          describe: 'the same at the token endpoint',
+        },
+      })
+      .command(keysCommand as unknown as CommandModule)
+      .epilogue(
+        'Time, changes and faults: POST /_control/… (docs/local-service.md in the package).',
+      ) as unknown as Argv<ServeArguments>,
+  handler: serve,
+};

@@ -1,0 +1,46 @@
+import { CdsyncError } from '../core/errors.js';
+
+/** Where the local service runs that is to be steered. */
+export interface ControlAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** What the service says of a key. */
+export interface KeyAnswer {
+  readonly name: string;
+  readonly tenant: string;
+  readonly permissions: readonly string[];
+  readonly client_id: string;
+  readonly client_secret?: string;
+  readonly token?: string;
+  /** Of the token; null where it does not expire. */
+  readonly expires_at?: string | null;
+  readonly deposed_at: string | null;
+}
+
+/**
+ * Asks a running local service to do something with its keys.
+ * @throws {CdsyncError} `unreachable`, `control_refused`
+ */
+export async function askForKeys({ host, port }: ControlAddress, request: object): Promise<KeyAnswer> {
+  const url = `http://${host.includes(':') ? `[${host}]` : host}:${port}/_control/keys`;
+  let response: Response;
+  try {
+    const headers = { 'content-type': 'application/json' };
+    response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(request) });
+  } catch (cause) {
+    throw new CdsyncError(`no local service answers on ${host}:${port}`, {
+      code: 'unreachable',
+      hint: 'start it first: cdsync serve; name its --host and --port where they are not the usual ones',
+      cause,
+    });
+  }
+  const answer = (await response.json().catch(() => ({}))) as KeyAnswer & { message?: string };
+  if (response.ok) return answer;
+  throw new CdsyncError(`the local service refused it: ${answer.message ?? `status ${response.status}`}`, {
+    code: 'control_refused',
+    kind: 'configuration',
+    hint: 'see: cdsync serve keys --help',
+  });
+}

@@ -1,0 +1,97 @@
+import { hashText, mix } from '../data/hash.js';
+import { badRequest } from '../http/service-error.js';
+import type { Fault } from './fault.js';
+
+interface SetFault {
+  readonly id: number;
+  readonly fault: Fault;
+  readonly matches: (line: string) => boolean;
+  readonly key: number;
+  seen: number;
+  hits: number;
+}
+
+/** A fault with what it has done so far. */
+export type FaultReport = Fault & { readonly id: number; readonly seen: number; readonly hits: number };
+
+const none: readonly Fault[] = [];
+
+function matcher(match: string | undefined): (line: string) => boolean {
+  if (match === undefined) return () => true;
+  const expression = /^\/(.*)\/([a-z]*)$/s.exec(match);
+  // A path begins with a slash too, but does not end with one.
+  if (expression === null) return (line) => line.includes(match);
+  try {
+    const pattern = new RegExp(expression[1] as string, expression[2]?.replaceAll(/[gy]/g, ''));
+    return (line) => pattern.test(line);
+  } catch {
+    throw badRequest(`match ${match} is no regular expression`);
+  }
+}
+
+function plain(line: string): string {
+  try {
+    return decodeURIComponent(line);
+  } catch {
+    return line;
+  }
+}
+
+/** The faults that are set, and which requests they hit. */
+export class FaultBoard {
+  readonly #seed: number;
+  #faults: SetFault[] = [];
+  #nextId = 1;
+
+  constructor(seed: number) {
+    this.#seed = seed;
+  }
+
+  /** @throws {ServiceError} 400 for a broken regular expression */
+  set(fault: Fault): FaultReport {
+    const id = this.#nextId;
+    const entry = {
+      id,
+      fault,
+      matches: matcher(fault.match),
+      key: hashText(`${this.#seed} fault ${id}`),
+      seen: 0,
+      hits: 0,
+    };
+    this.#faults.push(entry);
+    this.#nextId += 1;
+    return this.#report(entry);
+  }
+
+  get reports(): readonly FaultReport[] {
+    return this.#faults.map((entry) => this.#report(entry));
+  }
+
+  /** Clears one fault, or all. */
+  clear(id?: number): void {
+    this.#faults = id === undefined ? [] : this.#faults.filter((entry) => entry.id !== id);
+  }
+
+  /** The faults that this request is hit by, in the order in which they were set; counts it. */
+  hits(method: string, url: string): readonly Fault[] {
+    if (this.#faults.length === 0) return none;
+    const line = `${method} ${url}`;
+    const readable = plain(line);
+    return this.#faults
+      .filter((entry) => (entry.matches(line) || entry.matches(readable)) && this.#hit(entry))
+      .map(({ fault }) => fault);
+  }
+
+  #hit(entry: SetFault): boolean {
+    const { after, count, share } = entry.fault;
+    entry.seen += 1;
+    if (entry.seen <= after || (count !== undefined && entry.hits >= count)) return false;
+    if (share !== undefined && mix(mix(entry.seen) + entry.key) / 0x1_0000_0000 >= share) return false;
+    entry.hits += 1;
+    return true;
+  }
+
+  #report({ id, fault, seen, hits }: SetFault): FaultReport {
+    return { ...fault, id, seen, hits };
+  }
+}

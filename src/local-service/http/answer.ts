@@ -1,0 +1,18 @@
+/** A response that is ready to be sent. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+  /** To be called when the body has been handed to the operating system. */
+  readonly release?: (() => void) | undefined;
+}
+
+const noHeaders = {};
+const empty = Buffer.alloc(0);
+
+export function jsonAnswer(value: unknown, status = 200): Answer {
+  return { status, headers: noHeaders, body: Buffer.from(JSON.stringify(value)) };
+}
+
+/** 204: done, nothing to say. */
+export const doneAnswer: Answer = { status: 204, headers: noHeaders, body: empty };

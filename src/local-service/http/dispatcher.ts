@@ -1,0 +1,163 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { answerInstead, disturbedAnswer, gzipped } from '../faults/disturbed-answer.js';
+import { breakOff, sendDisturbed } from '../faults/disturbed-sending.js';
+import { type Fault, faultOf } from '../faults/fault.js';
+import type { ApiKey } from '../keys/api-key.js';
+import type { Guard } from '../operations/operation.js';
+import { operations } from '../operations/table.js';
+import type { ServiceState } from '../service-state.js';
+import type { Answer } from './answer.js';
+import { parseQuery, type Query, single } from './query.js';
+import { type Route, Router } from './router.js';
+import { send } from './send.js';
+import { badRequest, ServiceError, unauthorized } from './service-error.js';
+
+interface Exchange {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly url: string;
+}
+
+export interface DispatchOptions {
+  readonly latencyMs: number;
+  readonly gzip: boolean;
+  /** Aborts when the service closes. */
+  readonly signal: AbortSignal;
+}
+
+function acceptsGzip({ headers }: IncomingMessage): boolean {
+  return /\bgzip\b/.test(String(headers['accept-encoding'] ?? ''));
+}
+
+function checkVersion({ versions }: Guard, { headers }: IncomingMessage, query: Query): void {
+  if (versions.length === 0) return;
+  const version = headers['api-version'] ?? single(query, 'api_version');
+  if (version === undefined || version === '') throw badRequest('the header api-version is missing');
+  if (version !== 'unstable' && !versions.includes(String(version))) {
+    throw badRequest(`api-version ${version} is not supported here: use ${versions.join(' or ')}`);
+  }
+}
+
+function checkPermissions({ permissions }: Guard, key: ApiKey): void {
+  for (const permission of permissions) {
+    if (!key.allows(permission)) throw new ServiceError(403, `the API key lacks the permission ${permission}`);
+  }
+}
+
+/**
+ * Takes each request through the same steps: route, budget, faults, token, version, permissions, operation. Nothing waits
+ * unless it must, so that a page costs one turn of the event loop.
+ */
+export class Dispatcher {
+  readonly #state: ServiceState;
+  readonly #options: DispatchOptions;
+  readonly #router = new Router(operations);
+
+  constructor(state: ServiceState, options: DispatchOptions) {
+    this.#state = state;
+    this.#options = options;
+  }
+
+  handle(request: IncomingMessage, response: ServerResponse): void {
+    const exchange = { request, response, url: request.url ?? '/' };
+    try {
+      const answer = this.#answer(exchange);
+      if (answer === undefined) return;
+      if (answer instanceof Promise) {
+        answer.then(
+          (late) => this.#send(exchange, late),
+          (error) => this.#fail(exchange, error),
+        );
+      } else this.#send(exchange, answer);
+    } catch (error) {
+      this.#fail(exchange, error);
+    }
+  }
+
+  /** Undefined where a fault sees to the answer. */
+  #answer(exchange: Exchange): Answer | Promise<Answer> | undefined {
+    const { request, url } = exchange;
+    const method = request.method ?? 'GET';
+    const mark = url.indexOf('?');
+    const path = mark < 0 ? url : url.slice(0, mark);
+    const route = this.#router.find(method, path);
+    const { guard } = route.operation;
+    const tenant = this.#tenant(request);
+    this.#state.stats.arrived(`${method} ${route.operation.path}`);
+    if (guard !== undefined) this.#admit(guard, tenant);
+    const faults = this.#state.faults.hits(method, url);
+    const query = mark < 0 ? '' : url.slice(mark + 1);
+    if (faults.length === 0) return this.#perform(request, route, query, faults, tenant);
+    void this.#disturb(exchange, faults, route, async () => this.#perform(request, route, query, faults, tenant));
+    return undefined;
+  }
+
+  #perform(
+    request: IncomingMessage,
+    { operation, parameters }: Route,
+    queryText: string,
+    faults: readonly Fault[],
+    tenant: string | undefined,
+  ): Answer | Promise<Answer> {
+    const { guard } = operation;
+    const proceed = (): Answer | Promise<Answer> => {
+      const query = parseQuery(queryText);
+      if (guard !== undefined) checkVersion(guard, request, query);
+      return operation.handle({ request, parameters, query, tenant: tenant ?? '', faults }, this.#state);
+    };
+    if (guard === undefined) return proceed();
+    if (tenant === undefined) throw badRequest(`the header ${this.#state.tenantHeader} is missing`);
+    const permitted = (key: ApiKey) => {
+      checkPermissions(guard, key);
+      return proceed();
+    };
+    const key = this.#state.tokens.authenticate(request.headers.authorization, tenant);
+    return key instanceof Promise ? key.then(permitted) : permitted(key);
+  }
+
+  #tenant({ headers }: IncomingMessage): string | undefined {
+    const tenant = headers[this.#state.tenantHeader];
+    return typeof tenant === 'string' && tenant !== '' ? tenant : undefined;
+  }
+
+  #admit({ group }: Guard, tenant: string | undefined): void {
+    if (tenant === undefined) return;
+    if (!this.#state.keys.hasTenant(tenant)) throw unauthorized('the tenant is not known');
+    const wait = this.#state.limits.arrive(tenant, group, this.#state.clock.monotonic());
+    if (wait > 0) {
+      throw new ServiceError(429, 'too many requests', { 'retry-after': String(Math.ceil(wait / 1000)) });
+    }
+  }
+
+  async #disturb(exchange: Exchange, faults: readonly Fault[], { operation }: Route, perform: () => Promise<Answer>) {
+    const { clock, errors } = this.#state;
+    const { response, request } = exchange;
+    const { signal, latencyMs } = this.#options;
+    const delayMs = latencyMs + (faultOf(faults, 'slow')?.delay_ms ?? 0);
+    if (delayMs > 0) await clock.sleep(delayMs, signal);
+    if (faultOf(faults, 'hang') !== undefined) return;
+    if (faultOf(faults, 'reset') !== undefined) return breakOff(response);
+    let answer: Answer;
+    try {
+      answer = answerInstead(faults, operation.guard?.permissions ?? []) ?? (await perform());
+    } catch (error) {
+      answer = errors.answer(error);
+    }
+    this.#state.stats.answered(answer.status);
+    answer = disturbedAnswer(answer, faults, acceptsGzip(request));
+    await sendDisturbed({ response, answer, faults, clock, signal });
+  }
+
+  #fail(exchange: Exchange, error: unknown): void {
+    this.#send(exchange, this.#state.errors.answer(error));
+  }
+
+  #send({ request, response }: Exchange, answer: Answer): void {
+    const { stats, clock } = this.#state;
+    const { latencyMs, gzip, signal } = this.#options;
+    stats.answered(answer.status);
+    const ready = gzip && answer.body.length > 0 && acceptsGzip(request) ? gzipped(answer) : answer;
+    if (latencyMs === 0) send(response, ready, clock.dateHeader());
+    else void clock.sleep(latencyMs, signal).then(() => send(response, ready, clock.dateHeader()));
+  }
+}

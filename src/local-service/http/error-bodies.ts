@@ -1,0 +1,24 @@
+import { mix } from '../data/hash.js';
+import { type Answer, jsonAnswer } from './answer.js';
+import { ServiceError } from './service-error.js';
+
+/** Error bodies (specification, section 2.6), each with ids of its own. */
+export class ErrorBodies {
+  #count = 0;
+
+  answer(thrown: unknown): Answer {
+    const error = thrown instanceof ServiceError ? thrown : new ServiceError(500, `internal error: ${String(thrown)}`);
+    return { ...jsonAnswer(this.body(error.status, error.message), error.status), headers: error.headers };
+  }
+
+  body(status: number, message: string): Record<string, unknown> {
+    this.#count += 1;
+    const id = this.#count.toString(16).padStart(8, '0');
+    const trace = [1, 2, 3, 4].map((part) =>
+      mix(this.#count * 4 + part)
+        .toString(16)
+        .padStart(8, '0'),
+    );
+    return { status, message, request_id: `req-${id}`, trace_id: trace.join('') };
+  }
+}

@@ -1,0 +1,14 @@
+import type { IncomingMessage } from 'node:http';
+import { ServiceError } from './service-error.js';
+
+/** The whole body of a request. @throws {ServiceError} 413 */
+export async function requestBody(request: IncomingMessage, maxBytes: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    length += chunk.length;
+    if (length > maxBytes) throw new ServiceError(413, `the body is longer than ${maxBytes} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}

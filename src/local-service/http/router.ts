@@ -1,0 +1,59 @@
+import type { Operation } from '../operations/operation.js';
+import { notFound, ServiceError } from './service-error.js';
+
+interface Path {
+  readonly segments: readonly string[];
+  readonly operations: Map<string, Operation>;
+}
+
+export interface Route {
+  readonly operation: Operation;
+  /** What stands in the place of each `{…}` of the path, decoded. */
+  readonly parameters: readonly string[];
+}
+
+const isParameter = (segment: string) => segment.startsWith('{');
+
+function decodeSegment(segment: string): string {
+  if (!segment.includes('%')) return segment;
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    throw notFound('there is no such path');
+  }
+}
+
+/** Finds the operation for a method and a path. */
+export class Router {
+  readonly #paths: Path[] = [];
+
+  constructor(operations: readonly Operation[]) {
+    for (const operation of operations) {
+      const segments = operation.path.split('/');
+      let path = this.#paths.find((one) => one.segments.join('/') === operation.path);
+      if (path === undefined) {
+        path = { segments, operations: new Map() };
+        this.#paths.push(path);
+      }
+      path.operations.set(operation.method, operation);
+    }
+  }
+
+  /** @throws {ServiceError} 404 for a path that no operation has, 405 for a method that it does not have */
+  find(method: string, path: string): Route {
+    const segments = path.split('/');
+    const found = this.#paths.find(
+      (one) =>
+        one.segments.length === segments.length &&
+        one.segments.every((segment, at) => (isParameter(segment) ? segments[at] !== '' : segment === segments[at])),
+    );
+    if (found === undefined) throw notFound('there is no such path');
+    const operation = found.operations.get(method);
+    if (operation === undefined) {
+      const allow = [...found.operations.keys()].join(', ');
+      throw new ServiceError(405, `${method} is not allowed here`, { allow });
+    }
+    const parameters = segments.filter((_, at) => isParameter(found.segments[at] ?? '')).map(decodeSegment);
+    return { operation, parameters };
+  }
+}

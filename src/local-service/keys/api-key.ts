@@ -1,0 +1,91 @@
+import { createHash } from 'node:crypto';
+import type { Permission } from '../permissions.js';
+
+/** How long tokens stay valid after a rotation (specification, section 8). */
+export const deposedMs = 30 * 86_400_000;
+
+/** A key as the state file keeps it. Times are milliseconds since the Unix epoch. */
+export interface StoredKey {
+  readonly id: string;
+  readonly name: string;
+  readonly tenant: string;
+  permissions: Permission[];
+  readonly clientId: string;
+  readonly clientSecret: string;
+  /** Internal secret that tokens are issued with. */
+  secret: string;
+  /** The one before the last rotation, as long as it counts. */
+  deposed: { secret: string; at: number } | null;
+  rotations: number;
+  /** Counts how often all tokens were revoked. */
+  generation: number;
+}
+
+/** What of a key's internal secret stands in the claims of its tokens. */
+export function secretDigest(secret: string): string {
+  return createHash('sha256').update(secret).digest('base64url').slice(0, 22);
+}
+
+/**
+ * An API key and the life of its tokens (specification, section 3). A token carries the digest of the internal secret
+ * that it was issued with, and the key's generation:
+ *
+ * - active: the secret is the key's own
+ * - deposed: the secret is the one before the last rotation; valid for 30 days after it, or until it is dropped by
+ *   another rotation, dropped explicitly, or revoked
+ * - no longer valid: any other secret, or an earlier generation (all tokens were revoked)
+ */
+export class ApiKey {
+  readonly stored: StoredKey;
+  readonly #newSecret: (rotation: number) => string;
+  #active: string;
+  #deposed: string | undefined;
+
+  /** @param newSecret the internal secret after so many rotations */
+  constructor(stored: StoredKey, newSecret: (rotation: number) => string) {
+    this.stored = stored;
+    this.#newSecret = newSecret;
+    this.#active = secretDigest(stored.secret);
+    this.#deposed = stored.deposed === null ? undefined : secretDigest(stored.deposed.secret);
+  }
+
+  /** Digest of the active secret. */
+  get activeDigest(): string {
+    return this.#active;
+  }
+
+  allows(permission: Permission): boolean {
+    return this.stored.permissions.includes(permission);
+  }
+
+  /** Whether a token with these claims is active or deposed at this time. */
+  accepts(digest: string, generation: number, now: number): boolean {
+    if (generation !== this.stored.generation) return false;
+    if (digest === this.#active) return true;
+    return digest === this.#deposed && this.stored.deposed !== null && now < this.stored.deposed.at + deposedMs;
+  }
+
+  /** Deposes the tokens issued so far; tokens that were deposed already are dropped. */
+  rotate(now: number): void {
+    const { stored } = this;
+    stored.deposed = { secret: stored.secret, at: now };
+    stored.rotations += 1;
+    stored.secret = this.#newSecret(stored.rotations);
+    this.#deposed = this.#active;
+    this.#active = secretDigest(stored.secret);
+  }
+
+  /** Ends deposed tokens: an explicit drop, or the revocation of all tokens from before the last rotation. */
+  dropDeposed(): boolean {
+    const had = this.stored.deposed !== null;
+    this.stored.deposed = null;
+    this.#deposed = undefined;
+    return had;
+  }
+
+  /** Ends every token issued so far. */
+  revokeAll(): void {
+    this.dropDeposed();
+    this.stored.generation += 1;
+  }
+}

@@ -1,0 +1,53 @@
+import { disturbedPage } from '../faults/disturbed-page.js';
+import { isPageFault } from '../faults/page-fault.js';
+import type { Answer } from '../http/answer.js';
+import { badRequest } from '../http/service-error.js';
+import type { PagePosition } from '../page-token.js';
+import type { ServiceState } from '../service-state.js';
+import type { Listing } from './listing.js';
+import type { Call } from './operation.js';
+import { closing, opening } from './page-envelope.js';
+import { type Paging, parsePaging } from './paging.js';
+
+const openingBytes = Buffer.from(opening);
+const comma = 0x2c;
+/** More than opening, token and total can take. */
+const envelopeBytes = 256;
+const start: PagePosition = { position: 0, salt: 0 };
+const noHeaders = {};
+
+function pageFrom(listing: Listing, paging: Paging, from: PagePosition, state: ServiceState): Answer {
+  const { positions, count, next } = listing.select(from.position, paging.limit);
+  const token = next < 0 ? null : state.pageTokens.issue(listing.id, { position: next, salt: 0 });
+  const buffer = state.pageBuffers.take(envelopeBytes + count * (listing.maxRecordBytes + 1));
+  buffer.set(openingBytes);
+  let end = openingBytes.length;
+  for (let at = 0; at < count; at += 1) {
+    if (at > 0) {
+      buffer[end] = comma;
+      end += 1;
+    }
+    end = listing.write(positions[at] as number, buffer, end);
+  }
+  end += buffer.write(closing(token, state.endForm, paging.withTotal ? listing.total() : null), end, 'latin1');
+  return {
+    status: 200,
+    headers: noHeaders,
+    body: buffer.subarray(0, end),
+    release: () => state.pageBuffers.give(buffer),
+  };
+}
+
+/**
+ * Answers one page of a list (specification, sections 2.5 and 4.1).
+ * @throws {ServiceError} 400 for wrong parameters and for a token that is not one of this list
+ */
+export function answerPage(call: Call, listing: Listing, state: ServiceState): Answer {
+  const paging = parsePaging(call.query, state.maxPageSize);
+  const from = paging.token === undefined ? start : state.pageTokens.read(listing.id, paging.token);
+  if (from === undefined) throw badRequest('next_token is not a token of this list');
+  state.stats.pages += 1;
+  const faults = call.faults.filter(isPageFault);
+  if (faults.length > 0) return disturbedPage({ listing, paging, from, faults }, state);
+  return pageFrom(listing, paging, from, state);
+}

@@ -1,0 +1,9 @@
+import { getIndex } from './get-index.js';
+import { getProfile } from './get-profile.js';
+import { listIndexes } from './list-indexes.js';
+import { listProfiles } from './list-profiles.js';
+import { oauthToken } from './oauth-token.js';
+import type { Operation } from './operation.js';
+
+/** Everything that the service can do. */
+export const operations: readonly Operation[] = [oauthToken, listIndexes, getIndex, listProfiles, getProfile];

@@ -1,0 +1,89 @@
+import type { DayShares } from './data/moment.js';
+import { BodyTables, type NetChange, TenantData } from './data/tenant-data.js';
+import { FaultBoard } from './faults/fault-board.js';
+import { ErrorBodies } from './http/error-bodies.js';
+import { KeyRing } from './keys/key-ring.js';
+import { TokenOffice } from './keys/token-office.js';
+import { FamilyLimits, publishedLimits } from './limits/family-limits.js';
+import { PageBuffers } from './operations/page-buffers.js';
+import type { EndForm } from './operations/page-envelope.js';
+import type { LocalServiceOptions } from './options.js';
+import { PageTokens } from './page-token.js';
+import { RequestStats } from './request-stats.js';
+import { ServiceClock } from './service-clock.js';
+import { noState, type SavedState } from './state-file.js';
+
+/** Everything that the service knows; operations and controls work on it. */
+export class ServiceState {
+  readonly seed: number;
+  readonly profiles: number;
+  /** In lower case. */
+  readonly tenantHeader: string;
+  /** In lower case. */
+  readonly oauthTenantHeader: string;
+  readonly maxPageSize: number;
+  readonly endForm: EndForm;
+  readonly clock: ServiceClock;
+  readonly keys: KeyRing;
+  readonly tokens: TokenOffice;
+  readonly limits: FamilyLimits;
+  readonly pageTokens: PageTokens;
+  readonly pageBuffers = new PageBuffers();
+  readonly faults: FaultBoard;
+  readonly stats = new RequestStats();
+  readonly errors = new ErrorBodies();
+  readonly #tables: BodyTables;
+  readonly #tenants = new Map<string, TenantData>();
+  #days: readonly DayShares[];
+
+  constructor(options: LocalServiceOptions, saved: SavedState = noState) {
+    this.seed = options.seed ?? 1;
+    this.profiles = options.profiles ?? 100_000;
+    this.tenantHeader = (options.tenantHeader ?? 'service-tenant').toLowerCase();
+    this.oauthTenantHeader = (options.oauthTenantHeader ?? 'X-Service-Tenant').toLowerCase();
+    this.maxPageSize = options.maxPageSize ?? 1000;
+    this.endForm = options.endForm ?? 'absent';
+    this.clock = new ServiceClock(options.clock, saved.timeOffsetMs);
+    this.keys = new KeyRing(this.seed, saved.keys);
+    this.tokens = new TokenOffice(this.keys, this.clock, this.seed);
+    this.limits = new FamilyLimits({ ...publishedLimits, ...options.rateLimits });
+    this.pageTokens = new PageTokens(this.seed);
+    this.faults = new FaultBoard(this.seed);
+    this.#tables = new BodyTables(this.seed);
+    this.#days = saved.days;
+  }
+
+  /** Days that have changed the data. */
+  get days(): readonly DayShares[] {
+    return this.#days;
+  }
+
+  /** The indexes of a tenant that is known. */
+  data(tenant: string): TenantData {
+    let data = this.#tenants.get(tenant);
+    if (data === undefined) {
+      data = new TenantData(tenant, this.seed, this.profiles, this.#tables, this.#days);
+      this.#tenants.set(tenant, data);
+    }
+    return data;
+  }
+
+  /** Days pass for the data of every tenant; returns what they did to the indexes of this one. */
+  change(days: readonly DayShares[], tenant: string): Record<string, NetChange> {
+    const data = this.data(tenant);
+    this.#days = [...this.#days, ...days];
+    for (const other of this.#tenants.values()) if (other !== data) other.moveTo(this.#days);
+    return data.moveTo(this.#days);
+  }
+
+  /** What a restart must not lose. */
+  saved(): SavedState {
+    return {
+      version: 1,
+      seed: this.seed,
+      timeOffsetMs: this.clock.offsetMs,
+      days: [...this.#days],
+      keys: this.keys.keys.map(({ stored }) => stored),
+    };
+  }
+}

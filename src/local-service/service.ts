@@ -1,0 +1,118 @@
+import { createServer, type RequestListener, type Server } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { CdsyncError } from '../core/errors.js';
+import { handleControl, isControl } from './control/control-plane.js';
+import { defaultKey, defaultTenant, defaultTokenDays } from './default-tenant.js';
+import { Dispatcher } from './http/dispatcher.js';
+import type { ApiKey } from './keys/api-key.js';
+import type { LocalServiceOptions } from './options.js';
+import { ServiceState } from './service-state.js';
+import { noState, readState, writeState } from './state-file.js';
+
+export type { LocalServiceOptions } from './options.js';
+
+/** A service that runs, and a key of it to use. */
+export interface LocalService {
+  /** Without a trailing slash. */
+  readonly url: string;
+  readonly tenantId: string;
+  /** An access token with every permission. */
+  readonly token: string;
+  readonly clientId: string;
+  readonly clientSecret: string;
+  /** Stops at once, whoever is still connected. */
+  close(): Promise<void>;
+}
+
+/** Connections stay open longer than any client of ours leaves them idle. */
+const keepAliveMs = 120_000;
+
+function firstKey({ keys }: ServiceState): ApiKey {
+  const existing = keys.keys;
+  return (
+    existing.find(({ stored }) => stored.tenant === defaultTenant && stored.name === defaultKey) ??
+    existing[0] ??
+    keys.create({ name: defaultKey, tenant: defaultTenant })
+  );
+}
+
+async function listen(server: Server, host: string, port: number): Promise<number> {
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen({ host, port, backlog: 1024 }, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  }).catch((error: NodeJS.ErrnoException) => {
+    throw new CdsyncError(`cannot listen on ${host}:${port}: ${error.message}`, {
+      code: error.code === 'EADDRINUSE' ? 'port_in_use' : 'cannot_listen',
+      kind: 'configuration',
+      hint: 'choose another port with --port, or 0 for any free one',
+      cause: error,
+    });
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+/** One write after the other: each is whole, and the last one stands. */
+function stateWriter(state: ServiceState, path: string | undefined): () => Promise<boolean> {
+  if (path === undefined) return async () => false;
+  let last: Promise<void> = Promise.resolve();
+  return async () => {
+    last = last.catch(() => undefined).then(() => writeState(path, state.saved()));
+    await last;
+    return true;
+  };
+}
+
+function createListener(state: ServiceState, dispatcher: Dispatcher, save: () => Promise<boolean>): RequestListener {
+  return (request, response) => {
+    // A client that goes away in the middle is no fault of the service.
+    response.on('error', () => undefined);
+    if (isControl(request.url)) void handleControl(request, response, { state, save });
+    else dispatcher.handle(request, response);
+  };
+}
+
+function createHttpServer({ tls }: LocalServiceOptions, listener: RequestListener): Server {
+  const tuning = { keepAliveTimeout: keepAliveMs, requestTimeout: 0, noDelay: true };
+  return tls === undefined ? createServer(tuning, listener) : createTlsServer({ ...tuning, ...tls }, listener);
+}
+
+/**
+ * Starts the Customer Data Service on this machine, with a tenant, a key and OAuth credentials.
+ * @throws {CdsyncError} `port_in_use`, `cannot_listen`, `state_unreadable`, `seed_mismatch`
+ */
+export async function startLocalService(options: LocalServiceOptions = {}): Promise<LocalService> {
+  const { stateFile, host = '127.0.0.1', port = 0 } = options;
+  const state = new ServiceState(
+    options,
+    stateFile === undefined ? noState : await readState(stateFile, options.seed ?? 1),
+  );
+  const key = firstKey(state);
+  const { tenant, clientId, clientSecret } = key.stored;
+  const { token } = await state.tokens.issue(key, { days: defaultTokenDays, rotate: false });
+  // Renders the records, which would otherwise delay the first answer.
+  state.data(tenant);
+  const closing = new AbortController();
+  const { latencyMs = 0, gzip = false } = options;
+  const dispatcher = new Dispatcher(state, { latencyMs, gzip, signal: closing.signal });
+  const save = stateWriter(state, stateFile);
+  await save();
+  const server = createHttpServer(options, createListener(state, dispatcher, save));
+  const bound = await listen(server, host, port);
+  return {
+    url: `${options.tls === undefined ? 'http' : 'https'}://${host.includes(':') ? `[${host}]` : host}:${bound}`,
+    tenantId: tenant,
+    token,
+    clientId,
+    clientSecret,
+    close: () =>
+      new Promise((resolve) => {
+        closing.abort();
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}

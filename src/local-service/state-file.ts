@@ -1,0 +1,93 @@
+import { randomBytes } from 'node:crypto';
+import { open, readFile, rename, rm } from 'node:fs/promises';
+import { z } from 'zod';
+import { CdsyncError } from '../core/errors.js';
+import { permissions } from './permissions.js';
+
+const share = z.number().min(0).max(1);
+
+const savedState = z.object({
+  version: z.literal(1),
+  /** Undefined where nothing was saved yet. */
+  seed: z.int().optional(),
+  timeOffsetMs: z.number(),
+  days: z.array(z.object({ updated: share, inserted: share, deleted: share })),
+  keys: z.array(
+    z.object({
+      id: z.string(),
+      name: z.string(),
+      tenant: z.string(),
+      permissions: z.array(z.enum(permissions)),
+      clientId: z.string(),
+      clientSecret: z.string(),
+      secret: z.string(),
+      deposed: z.object({ secret: z.string(), at: z.number() }).nullable(),
+      rotations: z.int(),
+      generation: z.int(),
+    }),
+  ),
+});
+
+/** What is kept over restarts: keys, the time that has been moved, the days that have changed the data. */
+export type SavedState = z.infer<typeof savedState>;
+
+/** Of a service that was never started. */
+export const noState: SavedState = { version: 1, timeOffsetMs: 0, days: [], keys: [] };
+
+/**
+ * Reads a state file; one that is not there is an empty one.
+ * @throws {CdsyncError} `state_unreadable`, `seed_mismatch`
+ */
+export async function readState(path: string, seed: number): Promise<SavedState> {
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return noState;
+    throw unreadable(path, error);
+  }
+  const state = parse(path, text);
+  if (state.seed !== undefined && state.seed !== seed) {
+    throw new CdsyncError(`the state file ${path} belongs to a service of seed ${state.seed}, not ${seed}`, {
+      code: 'seed_mismatch',
+      kind: 'configuration',
+      hint: `start with --seed ${state.seed}, or with another state file`,
+    });
+  }
+  return state;
+}
+
+/** Replaces the file in one step; only its owner may read it. */
+export async function writeState(path: string, state: SavedState): Promise<void> {
+  const beside = `${path}.${randomBytes(4).toString('hex')}`;
+  try {
+    const file = await open(beside, 'wx', 0o600);
+    try {
+      await file.writeFile(`${JSON.stringify(state)}\n`);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(beside, path);
+  } catch (error) {
+    await rm(beside, { force: true });
+    throw error;
+  }
+}
+
+function parse(path: string, text: string): SavedState {
+  try {
+    return savedState.parse(JSON.parse(text));
+  } catch (error) {
+    throw unreadable(path, error);
+  }
+}
+
+function unreadable(path: string, cause: unknown): CdsyncError {
+  return new CdsyncError(`the state file ${path} cannot be read`, {
+    code: 'state_unreadable',
+    kind: 'configuration',
+    hint: 'remove it to begin anew, or name another file',
+    cause,
+  });
+}
