@@ -149,7 +149,7 @@ export class RecordScanner implements PageScanner {
       const end = slot.isContainer ? this.#container(from) : this.#value(slot, from);
       if (this.#grown) this.#reshape(slot);
       if (end < 0 || this.#odd) return -1;
-      if (slot.column !== undefined) this.#settle(slot, position, nameEnd, from, end);
+      if (slot.special || slot.isKey) this.#settle(slot, position, nameEnd, from, end);
       position = end;
       let byte = bytes[position];
       if (byte !== comma && byte !== closeBrace) {
@@ -326,13 +326,23 @@ export class RecordScanner implements PageScanner {
     if (slot.isKey) this.#key(from, to);
     if (!slot.special) return;
     if (slot.renamed !== undefined) this.#builder.patch(nameFrom, nameTo, slot.renamed);
-    if (slot.wanted !== undefined && !matchesFilter(this.#parsed(from, to), slot.wanted)) {
+    if (slot.wanted !== undefined && !this.#matches(slot, slot.wanted, from, to)) {
       this.#mismatch ??= slot.column?.field ?? null;
     }
     if (!slot.asText || slot.column === undefined || this.#bytes[from] === 0x6e) return;
     const isText = this.#bytes[from] === quote;
     if (slot.column.type !== 'JSON' && isText) return;
     this.#builder.patch(from, to, Buffer.from(spooled(this.#parsed(from, to), slot.column)));
+  }
+
+  #matches(slot: Slot, wanted: string, from: number, to: number): boolean {
+    const raw = slot.wantedRaw;
+    if (raw !== undefined && to - from === raw.length) {
+      let index = 0;
+      while (index < raw.length && this.#bytes[from + index] === raw[index]) index += 1;
+      if (index === raw.length) return true;
+    }
+    return matchesFilter(this.#parsed(from, to), wanted);
   }
 
   #parsed(from: number, to: number) {

@@ -22,6 +22,8 @@ export class Slot {
   isKey = false;
   /** What the filter asks of it. */
   wanted: string | undefined;
+  /** The same as JSON: nearly every value is these bytes. */
+  wantedRaw: Buffer | undefined;
   /** The column's name where it is not the member's, as JSON. */
   renamed: Buffer | undefined;
   /** Whether its values go into the spool as text. */
@@ -100,6 +102,7 @@ export class Slots {
     const { shape, column } = this.#make(name);
     const slot = new Slot(Uint8Array.from(raw), this.list.length, shape, column);
     slot.wanted = wanted;
+    slot.wantedRaw = wanted === undefined ? undefined : Buffer.from(JSON.stringify(wanted));
     slot.refresh();
     this.adopt(name, slot);
     return slot;

@@ -23,7 +23,7 @@ async function run(cdsync: string, config: string, service: ServedService): Prom
 }
 
 /** The plain way beside it: fetch + JSON.parse + row appender. */
-async function plain(folder: string, service: ServedService): Promise<Usage> {
+async function plain(database: string, service: ServedService): Promise<Usage> {
   const { CDS_CLIENT_ID, CDS_CLIENT_SECRET, CDS_TENANT_ID = '' } = service.env;
   const body = new URLSearchParams({
     grant_type: 'client_credentials',
@@ -37,13 +37,7 @@ async function plain(folder: string, service: ServedService): Promise<Usage> {
   });
   const { access_token } = (await login.json()) as { access_token: string };
   const tsx = join(import.meta.dirname, '..', '..', 'node_modules', '.bin', 'tsx');
-  const words = [
-    join(import.meta.dirname, 'plain.ts'),
-    service.url,
-    access_token,
-    CDS_TENANT_ID,
-    join(folder, 'plain.duckdb'),
-  ];
+  const words = [join(import.meta.dirname, 'plain.ts'), service.url, access_token, CDS_TENANT_ID, database];
   if (!existsSync(tsx)) throw new Error('tsx is not installed: npm ci');
   const usage = await measure(process.execPath, ['--import', 'tsx', ...words]);
   if (usage.code !== 0) throw new Error(`the plain way ended with ${usage.code}: ${usage.stderr}`);
@@ -59,7 +53,7 @@ async function benchSize(cdsync: string, folder: string, profiles: number): Prom
     partition_by: { attribute: 'country' },
   });
   try {
-    const slow = profiles <= 1_000_000 ? await plain(folder, service) : undefined;
+    const slow = profiles <= 1_000_000 ? await plain(join(folder, `plain-${profiles}.duckdb`), service) : undefined;
     const first = await run(cdsync, config, service);
     const again = await run(cdsync, config, service);
     await service.control('change', { days: 1 });
