@@ -1,5 +1,5 @@
 import type { DayShares } from './data/moment.js';
-import { BodyTables, type NetChange, TenantData } from './data/tenant-data.js';
+import { type NetChange, TenantData } from './data/tenant-data.js';
 import { FaultBoard } from './faults/fault-board.js';
 import { ErrorBodies } from './http/error-bodies.js';
 import { KeyRing } from './keys/key-ring.js';
@@ -32,7 +32,6 @@ export class ServiceState {
   readonly faults: FaultBoard;
   readonly stats = new RequestStats();
   readonly errors = new ErrorBodies();
-  readonly #tables: BodyTables;
   readonly #tenants = new Map<string, TenantData>();
   #days: readonly DayShares[];
 
@@ -49,7 +48,6 @@ export class ServiceState {
     this.limits = new FamilyLimits({ ...publishedLimits, ...options.rateLimits });
     this.pageTokens = new PageTokens(this.seed);
     this.faults = new FaultBoard(this.seed);
-    this.#tables = new BodyTables(this.seed);
     this.#days = saved.days;
   }
 
@@ -62,7 +60,7 @@ export class ServiceState {
   data(tenant: string): TenantData {
     let data = this.#tenants.get(tenant);
     if (data === undefined) {
-      data = new TenantData(tenant, this.seed, this.profiles, this.#tables, this.#days);
+      data = new TenantData(tenant, this.seed, this.profiles, this.#days);
       this.#tenants.set(tenant, data);
     }
     return data;

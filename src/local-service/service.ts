@@ -82,7 +82,7 @@ function createHttpServer({ tls }: LocalServiceOptions, listener: RequestListene
 
 /**
  * Starts the Customer Data Service on this machine, with a tenant, a key and OAuth credentials.
- * @throws {CdsyncError} `port_in_use`, `cannot_listen`, `state_unreadable`, `seed_mismatch`
+ * @throws {CdsyncError} `port_in_use`, `cannot_listen`, `service_state_unreadable`, `seed_mismatch`
  */
 export async function startLocalService(options: LocalServiceOptions = {}): Promise<LocalService> {
   const { stateFile, host = '127.0.0.1', port = 0 } = options;

@@ -36,7 +36,7 @@ export const noState: SavedState = { version: 1, timeOffsetMs: 0, days: [], keys
 
 /**
  * Reads a state file; one that is not there is an empty one.
- * @throws {CdsyncError} `state_unreadable`, `seed_mismatch`
+ * @throws {CdsyncError} `service_state_unreadable`, `seed_mismatch`
  */
 export async function readState(path: string, seed: number): Promise<SavedState> {
   let text: string;
@@ -85,7 +85,7 @@ function parse(path: string, text: string): SavedState {
 
 function unreadable(path: string, cause: unknown): CdsyncError {
   return new CdsyncError(`the state file ${path} cannot be read`, {
-    code: 'state_unreadable',
+    code: 'service_state_unreadable',
     kind: 'configuration',
     hint: 'remove it to begin anew, or name another file',
     cause,

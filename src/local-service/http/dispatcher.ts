@@ -88,7 +88,9 @@ export class Dispatcher {
     const faults = this.#state.faults.hits(method, url);
     const query = mark < 0 ? '' : url.slice(mark + 1);
     if (faults.length === 0) return this.#perform(request, route, query, faults, tenant);
-    void this.#disturb(exchange, faults, route, async () => this.#perform(request, route, query, faults, tenant));
+    const perform = async () => this.#perform(request, route, query, faults, tenant);
+    // A fault may ask for what cannot be sent, such as a line break in a header.
+    this.#disturb(exchange, faults, route, perform).catch(() => breakOff(exchange.response));
     return undefined;
   }
 

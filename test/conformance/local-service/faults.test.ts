@@ -1,0 +1,303 @@
+import { Agent, request } from 'undici';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { type LocalService, startLocalService } from '../../../src/local-service/service.js';
+import { Caller, type Envelope } from './caller.js';
+
+let service: LocalService;
+let caller: Caller;
+let members: string;
+let all: Envelope['data'];
+beforeAll(async () => {
+  service = await startLocalService({ profiles: 100 });
+  caller = new Caller(service);
+  members = `/api/indexes/${await caller.indexId('loyalty_members')}/profiles`;
+  all = await caller.records(`${members}?limit=1000`);
+});
+afterAll(() => service.close());
+afterEach(() => caller.clearFaults());
+
+const set = (fault: Record<string, unknown>) => caller.control('faults', fault);
+const statuses = async (count: number, path = members) => {
+  const found: number[] = [];
+  for (let n = 0; n < count; n += 1) found.push((await caller.get(path)).status);
+  return found;
+};
+const ids = (records: Envelope['data']) => records.map(({ id }) => id);
+
+describe('which requests a fault hits', () => {
+  it('count, after a number that it passes over', async () => {
+    await set({ kind: 'status', status: 503, after: 1, count: 2 });
+    expect(await statuses(5)).toEqual([200, 503, 503, 200, 200]);
+    expect((await caller.control('faults', {}, 'GET')).body.faults).toEqual([
+      { id: expect.any(Number), kind: 'status', status: 503, after: 1, count: 2, seen: 5, hits: 2 },
+    ]);
+  });
+
+  it('a share, always the same ones for a seed', async () => {
+    const run = async () => {
+      const own = await startLocalService({ profiles: 1 });
+      try {
+        const other = new Caller(own);
+        await other.control('faults', { kind: 'status', status: 500, share: 0.3 });
+        const found: number[] = [];
+        for (let n = 0; n < 100; n += 1) found.push((await other.get('/api/indexes')).status);
+        return found;
+      } finally {
+        await own.close();
+      }
+    };
+    const first = await run();
+    expect(await run()).toEqual(first);
+    const hits = first.filter((status) => status === 500).length;
+    expect(hits).toBeGreaterThan(15);
+    expect(hits).toBeLessThan(45);
+  });
+
+  it.each(['filter[country]=DE', 'filter%5Bcountry%5D=DE', '/GET .*/profiles\\?filter/', '/^get .*=de$/i'])(
+    'those whose method, path and query match %s',
+    async (match) => {
+      await set({ kind: 'status', status: 503, match });
+      expect(await statuses(1, `${members}?filter%5Bcountry%5D=DE`)).toEqual([503]);
+      expect(await statuses(1, members)).toEqual([200]);
+    },
+  );
+
+  it('never those that steer the service', async () => {
+    await set({ kind: 'status', status: 503 });
+    expect((await caller.control('stats', {}, 'GET')).status).toBe(200);
+  });
+
+  it('and a wrong one is refused, with the reason', async () => {
+    await expect(set({ kind: 'nonsense' })).rejects.toThrow('400');
+    await expect(set({ kind: 'slow', delay: 3 })).rejects.toThrow(/400.*delay/);
+    await expect(set({ kind: 'slow', match: '/(/' })).rejects.toThrow('400');
+  });
+
+  it('one can be cleared by its id', async () => {
+    const { id } = (await set({ kind: 'status', status: 503 })).body;
+    await caller.control('faults', { id }, 'DELETE');
+    expect(await statuses(1)).toEqual([200]);
+  });
+});
+
+describe('faults of answers', () => {
+  it('status answers any status, with Retry-After, headers, message or body', async () => {
+    await set({
+      kind: 'status',
+      status: 503,
+      retry_after: 'Wed, 21 Oct 2026 07:28:00 GMT',
+      message: 'closed',
+      count: 1,
+    });
+    const first = await caller.get(members);
+    expect([first.status, first.headers.get('retry-after'), first.body.message]).toEqual([
+      503,
+      'Wed, 21 Oct 2026 07:28:00 GMT',
+      'closed',
+    ]);
+    await set({ kind: 'status', status: 502, body: '<h1>Bad gateway</h1>', headers: { 'content-type': 'text/html' } });
+    const second = await caller.get(members);
+    expect([second.status, second.text, second.headers.get('content-type')]).toEqual([
+      502,
+      '<h1>Bad gateway</h1>',
+      'text/html',
+    ]);
+  });
+
+  it('throttle answers 429, with Retry-After or without', async () => {
+    await set({ kind: 'throttle', count: 1, retry_after: 7 });
+    const { status, headers } = await caller.get(members);
+    expect([status, headers.get('retry-after')]).toEqual([429, '7']);
+    await set({ kind: 'throttle', retry_after: null });
+    expect((await caller.get(members)).headers.has('retry-after')).toBe(false);
+  });
+
+  it('missing_permission answers 403 that names the permission', async () => {
+    await set({ kind: 'missing_permission' });
+    const { status, body } = await caller.get(members);
+    expect(status).toBe(403);
+    expect(body.message).toContain('index-profiles:read');
+  });
+
+  it('not_json answers a page of HTML with status 200', async () => {
+    await set({ kind: 'not_json' });
+    const { status, headers, body } = await caller.get(members);
+    expect([status, headers.get('content-type'), body]).toEqual([200, 'text/html', undefined]);
+  });
+
+  it('half_json cuts the body, and tells the length that is left', async () => {
+    const whole = (await caller.get(members)).text;
+    await set({ kind: 'half_json', keep: 0.25 });
+    const { status, text, body } = await caller.get(members);
+    expect([status, body]).toEqual([200, undefined]);
+    expect(whole.startsWith(text.slice(0, 100))).toBe(true);
+    expect(text.length).toBeLessThan(whole.length / 2);
+  });
+
+  it('deprecation announces the end of a version', async () => {
+    await set({ kind: 'deprecation', sunset: 'Thu, 31 Dec 2026 23:59:59 GMT' });
+    const { status, headers } = await caller.get(members);
+    expect(status).toBe(200);
+    expect(headers.get('deprecation')).toMatch(/^@\d+$/);
+    expect(headers.get('sunset')).toBe('Thu, 31 Dec 2026 23:59:59 GMT');
+  });
+
+  it('gzip compresses for those who accept it', async () => {
+    const plain = (await caller.get(members)).text;
+    await set({ kind: 'gzip' });
+    const { text, headers } = await caller.get(members, { 'accept-encoding': 'gzip' });
+    expect(headers.get('content-encoding')).toBe('gzip');
+    expect(text).toBe(plain);
+    expect((await caller.get(members, { 'accept-encoding': 'identity' })).headers.has('content-encoding')).toBe(false);
+  });
+
+  it('several together all have their effect', async () => {
+    await set({ kind: 'deprecation' });
+    await set({ kind: 'small_pages', size: 3 });
+    const { headers, body } = await caller.get(members);
+    expect(headers.has('sunset')).toBe(true);
+    expect(body.data.length).toBe(3);
+  });
+});
+
+describe('faults of connections', () => {
+  const agent = new Agent({ pipelining: 1, connections: 1 });
+  afterAll(() => agent.destroy());
+  const raw = (signal?: AbortSignal) =>
+    request(service.url + members, {
+      dispatcher: agent,
+      headers: caller.headers as Record<string, string>,
+      ...(signal === undefined ? {} : { signal }),
+    });
+
+  it('reset destroys the connection before the answer', async () => {
+    await set({ kind: 'reset', count: 1 });
+    await expect(raw()).rejects.toThrow();
+    expect((await raw()).statusCode).toBe(200);
+  });
+
+  it('torn cuts the connection in the middle of the body', async () => {
+    await set({ kind: 'torn', count: 2, keep: 0.5 });
+    for (let n = 0; n < 2; n += 1) {
+      const { statusCode, body } = await raw();
+      expect(statusCode).toBe(200);
+      await expect(body.text()).rejects.toThrow();
+    }
+  });
+
+  it('hang never answers', async () => {
+    await set({ kind: 'hang', count: 1 });
+    await expect(raw(AbortSignal.timeout(200))).rejects.toThrow(/timeout|abort/i);
+  });
+
+  it('slow waits before the answer, slow_body in the middle of it', async () => {
+    const whole = (await caller.get(members)).text;
+    const began = performance.now();
+    await set({ kind: 'slow', delay_ms: 120, count: 1 });
+    const slow = await raw();
+    expect(performance.now() - began).toBeGreaterThan(110);
+    expect(await slow.body.text()).toBe(whole);
+    await set({ kind: 'slow_body', delay_ms: 40, chunks: 4, count: 1 });
+    const again = performance.now();
+    expect(await (await raw()).body.text()).toBe(whole);
+    expect(performance.now() - again).toBeGreaterThan(110);
+  });
+});
+
+describe('faults of pages', () => {
+  const list = () => `${members}?limit=20`;
+
+  it('repeat_token gives the same token again', async () => {
+    const { next_token: first } = await caller.read(list());
+    await set({ kind: 'repeat_token' });
+    const { next_token: second } = await caller.read(`${list()}&next_token=${first}`);
+    expect(second).toBe(first);
+  });
+
+  it('loop leads back to the first page, with tokens seen before or fresh ones', async () => {
+    await set({ kind: 'loop', after: 2 });
+    const looped = await caller.pages(list(), 5);
+    expect(ids(looped[3]?.data ?? [])).toEqual(ids(all.slice(0, 20)));
+    expect(looped[3]?.next_token).toBe(looped[4]?.next_token);
+    await caller.clearFaults();
+    await set({ kind: 'loop', after: 2, fresh: true });
+    const fresh = (await caller.pages(list(), 8)).map(({ next_token: token }) => token);
+    expect(new Set(fresh).size).toBe(8);
+  });
+
+  it('dead_token refuses a token, and the list itself is well', async () => {
+    const { next_token: token } = await caller.read(list());
+    await set({ kind: 'dead_token', count: 1 });
+    expect((await caller.get(`${list()}&next_token=${token}`)).status).toBe(400);
+    expect((await caller.get(`${list()}&next_token=${token}`)).status).toBe(200);
+    await set({ kind: 'dead_token', token });
+    expect((await caller.get(list())).status).toBe(200);
+    expect((await caller.get(`${list()}&next_token=${token}`)).status).toBe(400);
+  });
+
+  it('dead_token can kill all tokens that were issued before', async () => {
+    const { next_token: old } = await caller.read(list());
+    await set({ kind: 'dead_token', issued_before_now: true });
+    expect((await caller.get(`${list()}&next_token=${old}`)).status).toBe(400);
+    const { next_token: fresh } = await caller.read(list());
+    expect((await caller.get(`${list()}&next_token=${fresh}`)).status).toBe(200);
+  });
+
+  it('duplicate repeats the last record of a page on the next one', async () => {
+    await set({ kind: 'duplicate', count: 1 });
+    const found = ids(await caller.records(list()));
+    expect(found.length).toBe(101);
+    expect(found[20]).toBe(found[19]);
+    expect(new Set(found).size).toBe(100);
+  });
+
+  it('empty_pages puts pages without records before each page, and nothing is lost', async () => {
+    await set({ kind: 'empty_pages', pages: 2 });
+    const pages = await caller.pages(list());
+    expect(pages.map(({ data }) => data.length)).toEqual([0, 0, 20, 0, 0, 20, 0, 0, 20, 0, 0, 20, 0, 0, 20]);
+    expect(pages.flatMap(({ data }) => data)).toEqual(all);
+  });
+
+  it('small_pages gives fewer records than asked for, and nothing is lost', async () => {
+    await set({ kind: 'small_pages' });
+    const pages = await caller.pages(list());
+    expect(pages.every(({ data }) => data.length === 10)).toBe(true);
+    expect(pages.flatMap(({ data }) => data)).toEqual(all);
+  });
+
+  it('ignore_filter answers as if there were no filter', async () => {
+    await set({ kind: 'ignore_filter' });
+    expect(await caller.records(`${members}?filter[tier]=gold&limit=30`)).toEqual(all);
+  });
+
+  it('attributes_array wraps attributes', async () => {
+    await set({ kind: 'attributes_array' });
+    const { data } = await caller.read(list());
+    expect(data[0]?.attributes).toEqual([all[0]?.attributes]);
+  });
+
+  it('garbage_record puts anything in the place of a record', async () => {
+    await set({ kind: 'garbage_record', record: '{"no":"id"}', at: 1 });
+    const { data } = await caller.read(list());
+    expect(data[1]).toEqual({ no: 'id' });
+    expect(data[2]).toEqual(all[2]);
+  });
+
+  it('wrong_total tells another total, by difference or as given', async () => {
+    await set({ kind: 'wrong_total', delta: -3, count: 1 });
+    expect((await caller.read(`${list()}&with_total=true`)).total).toBe(97);
+    await set({ kind: 'wrong_total', total: 5 });
+    expect((await caller.read(`${list()}&with_total=true`)).total).toBe(5);
+    expect(await caller.read(list())).not.toHaveProperty('total');
+  });
+
+  it('empty answers a list without records', async () => {
+    await set({ kind: 'empty' });
+    expect(await caller.read(`${list()}&with_total=true`)).toEqual({ data: [], total: 0 });
+  });
+
+  it('end_form ends the list in another form', async () => {
+    await set({ kind: 'end_form', form: 'null' });
+    expect((await caller.pages(list())).at(-1)?.next_token).toBeNull();
+  });
+});

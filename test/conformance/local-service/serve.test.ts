@@ -1,0 +1,80 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+
+const root = join(import.meta.dirname, '..', '..', '..');
+const words = ['--import', 'tsx', join(root, 'src', 'cli', 'main.ts'), 'serve'];
+
+function cdsyncServe(...more: string[]): ChildProcess {
+  return spawn(process.execPath, [...words, ...more], { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] });
+}
+
+async function ended(child: ChildProcess): Promise<{ code: number; stdout: string; stderr: string }> {
+  const text = { stdout: '', stderr: '' };
+  for (const stream of ['stdout', 'stderr'] as const) {
+    child[stream]?.on('data', (chunk) => {
+      text[stream] += chunk;
+    });
+  }
+  const [code] = await once(child, 'close');
+  return { code, ...text };
+}
+
+describe('cdsync serve', () => {
+  let child: ChildProcess;
+  let listening: Record<'url' | 'tenant_id' | 'token' | 'client_id' | 'client_secret', string>;
+  let port: string;
+  beforeAll(async () => {
+    child = cdsyncServe('--json', '--port', '0', '--profiles', '1000', '--tenant-header', 'x-tenant');
+    const [line] = await once(createInterface(child.stdout as NodeJS.ReadableStream), 'line');
+    listening = JSON.parse(line);
+    port = new URL(listening.url).port;
+  });
+  afterAll(() => child.kill('SIGKILL'));
+
+  const status = async (token: string) => {
+    const headers = { authorization: `Bearer ${token}`, 'x-tenant': listening.tenant_id, 'api-version': '2025-07-31' };
+    return (await fetch(`${listening.url}/api/indexes`, { headers })).status;
+  };
+
+  it('tells in one line of JSON how to use it', async () => {
+    expect(Object.keys(listening)).toEqual(['url', 'tenant_id', 'token', 'client_id', 'client_secret']);
+    expect(await status(listening.token)).toBe(200);
+  });
+
+  it('keys speaks to the service that runs: issue, rotate, revoke', async () => {
+    const issued = await ended(cdsyncServe('keys', 'issue', '--rotate', '--days', '3', '--port', port, '--json'));
+    expect(issued.code).toBe(0);
+    const { token } = JSON.parse(issued.stdout);
+    const revoked = await ended(cdsyncServe('keys', 'revoke', '--old', '--port', port));
+    expect(revoked).toMatchObject({ code: 0, stdout: 'key default of acme: tokens are revoked\n' });
+    expect([await status(listening.token), await status(token)]).toEqual([401, 200]);
+  });
+
+  it('a port that is taken, and a key that is not there, are named; exit code 2', async () => {
+    const [taken, unknown, vague] = await Promise.all(
+      [
+        ['--port', port],
+        ['keys', 'drop', '--key', 'nobody', '--port', port],
+        ['keys', 'revoke', '--port', port],
+      ].map((more) => ended(cdsyncServe(...more))),
+    );
+    expect(taken).toMatchObject({ code: 2, stderr: expect.stringContaining('[port_in_use]') });
+    expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining('there is no key nobody') });
+    expect(vague).toMatchObject({ code: 2, stderr: expect.stringContaining('--old or --all') });
+  });
+
+  it('stops at once at SIGTERM, whoever is connected', async () => {
+    const open = connect(Number(port), '127.0.0.1').on('error', () => undefined);
+    await once(open, 'connect');
+    const began = performance.now();
+    child.kill('SIGTERM');
+    const [code] = await once(child, 'exit');
+    expect(code).toBe(0);
+    expect(performance.now() - began).toBeLessThan(1500);
+    open.destroy();
+  });
+});

@@ -1,0 +1,19 @@
+import fc from 'fast-check';
+import { it } from 'vitest';
+import { writeDigits, writeHex } from '../../../src/local-service/data/digits.js';
+
+const bits = fc.integer({ min: 0, max: 0xffff_ffff });
+
+function written(write: (target: Uint8Array, offset: number, value: number) => void, value: number): string {
+  const target = Buffer.alloc(16, '.');
+  write(target, 3, value);
+  return target.toString('latin1').replaceAll('.', '');
+}
+
+it('decimal digits are those of the number, ten of them', () => {
+  fc.assert(fc.property(bits, (value) => written(writeDigits, value) === String(value).padStart(10, '0')));
+});
+
+it('hexadecimal digits are those of the number, eight of them', () => {
+  fc.assert(fc.property(bits, (value) => written(writeHex, value) === value.toString(16).padStart(8, '0')));
+});
