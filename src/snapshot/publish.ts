@@ -1,5 +1,5 @@
 import { constants } from 'node:fs';
-import { chmod, copyFile, lstat, mkdir, readdir, readlink, rename, rm, stat, symlink } from 'node:fs/promises';
+import { chmod, copyFile, lstat, mkdir, readdir, readlink, rename, rm, symlink } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { ColumnSet } from '../core/columns.js';
 import { CdsyncError } from '../core/errors.js';
@@ -7,6 +7,7 @@ import { runIdPattern } from '../core/run.js';
 import { renameDurably, syncFile, syncFolder, temporaryName, writeFileAtomically } from '../store/durable.js';
 import type { JobLayout } from '../store/layout.js';
 import { type Manifest, readManifest } from '../store/manifest.js';
+import { folderMode } from '../store/storage.js';
 import type { CommittedFile, StoreState, StreamState } from './snapshot-store.js';
 
 export interface PublishOptions {
@@ -16,10 +17,6 @@ export interface PublishOptions {
   readonly mode: number;
   /** Snapshots of a stream that are kept as Parquet files, the newest included. */
   readonly keepSnapshots: number;
-}
-
-function folderMode(fileMode: number): number {
-  return 0o700 | ((fileMode & 0o044) >> 2) | (fileMode & 0o044);
 }
 
 async function exists(path: string): Promise<boolean> {
@@ -134,12 +131,4 @@ async function prunePublished(layout: JobLayout, keep: readonly number[]): Promi
 export async function publish(layout: JobLayout, state: StoreState, options: PublishOptions): Promise<void> {
   for (const stream of state.streams.values()) await publishStream(layout, stream, options);
   if (options.duckdb && state.sequence > 0) await publishDatabase(layout, state.sequence, options);
-}
-
-/** Whether the store's file is there at all. */
-export async function storeExists(layout: JobLayout): Promise<boolean> {
-  return stat(layout.store).then(
-    () => true,
-    () => false,
-  );
 }

@@ -70,8 +70,8 @@ async function refuseStoreWithoutFormat(layout: JobLayout): Promise<void> {
   });
 }
 
-/** Folders above published files must be passable for whoever may read the files. */
-function folderMode(fileMode: number): number {
+/** Permissions of the folders above published files: passable for whoever may read the files. */
+export function folderMode(fileMode: number): number {
   return 0o700 | ((fileMode & 0o044) >> 2) | (fileMode & 0o044);
 }
 

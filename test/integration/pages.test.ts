@@ -99,6 +99,11 @@ describe('a stream fails, and says why', () => {
     expect(error?.hint).toContain('page_size');
   });
 
+  it('when its total says more than came, also on a second reading, and the stream checks it', async () => {
+    const { exit, error } = await failsWith({ kind: 'wrong_total' }, { check_total: true });
+    expect([exit, error?.code]).toEqual([1, 'total_mismatch']);
+  });
+
   it('when the service ignores the filter', async () => {
     const { exit, error } = await failsWith({ kind: 'ignore_filter' }, { filter: { tier: 'gold' } });
     expect([exit, error?.code]).toEqual([1, 'filter_ignored']);
