@@ -27,13 +27,13 @@ export function runStartedAt(runId: string): number {
   return Date.parse(`${day}T${time.slice(0, 2)}:${time.slice(2, 4)}:${time.slice(4)}Z`);
 }
 
-/** The last run that brought or confirmed a snapshot of the whole job. */
+/** The last run that brought or confirmed a snapshot, if only of some of its streams. */
 export async function lastGoodRun(
   layout: JobLayout,
 ): Promise<{ runId: string; sequence: number | null; startedAt: number } | undefined> {
   for (const { jobs } of await recentReports(layout, 1000)) {
     const [job] = jobs;
-    if (job?.status === 'ok') return { runId: job.run_id, sequence: job.sequence, startedAt: runStartedAt(job.run_id) };
+    if (job?.status === 'ok' || job?.status === 'partial') return { runId: job.run_id, sequence: job.sequence, startedAt: runStartedAt(job.run_id) };
   }
   return undefined;
 }
