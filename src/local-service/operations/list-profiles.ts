@@ -12,13 +12,13 @@ function compare(a: string, b: string): number {
 }
 
 /** In one order, whatever that of the query is: a token belongs to all of them. */
-function parseFilters(query: Query, { filterable, resource }: IndexSource): Filters {
+function parseFilters(query: Query, { filterable, resource }: IndexSource, ignored: boolean): Filters {
   const filters: (readonly [string, string])[] = [];
   for (const [name, value] of query) {
     if (name !== 'filter' && !name.startsWith('filter[')) continue;
     const attribute = /^filter\[(.+)\]$/s.exec(name)?.[1];
     if (attribute === undefined) throw badRequest(`${name} is not of the form filter[<attribute>]`);
-    if (!filterable.includes(attribute)) {
+    if (!ignored && !filterable.includes(attribute)) {
       throw badRequest(`attribute ${attribute} of index ${resource.name} is not available for filtering`);
     }
     filters.push([attribute, value]);
@@ -33,8 +33,8 @@ export const listProfiles: Operation = {
   guard: profileApi('index-profiles:read'),
   handle: (call, state) => {
     const source = namedIndex(call, state);
-    const filters = parseFilters(call.query, source);
     const ignored = call.faults.some(({ kind }) => kind === 'ignore_filter');
+    const filters = parseFilters(call.query, source, ignored);
     const list = source.list(ignored ? [] : filters);
     const listing = {
       id: listingId(`${source.resource.id} ${JSON.stringify(filters)}`),

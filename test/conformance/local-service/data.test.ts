@@ -21,14 +21,14 @@ describe('the generated profiles', () => {
   let caller: Caller;
   let members: Envelope['data'];
   beforeAll(async () => {
-    caller = await start({ profiles: 20_000 });
+    caller = await start({ profiles: 8000 });
     members = await caller.records(`/api/indexes/${await caller.indexId('loyalty_members')}/profiles?limit=1000`);
   });
 
   it('are as many as were asked for, a quarter of them and a tenth of them in the other indexes', async () => {
-    expect(members.length).toBe(20_000);
-    expect((await everything(caller, 'newsletter_subscribers')).size).toBe(5000);
-    expect((await everything(caller, 'store_visitors')).size).toBe(2000);
+    expect(members.length).toBe(8000);
+    expect((await everything(caller, 'newsletter_subscribers')).size).toBe(2000);
+    expect((await everything(caller, 'store_visitors')).size).toBe(800);
   });
 
   it('have about 850 bytes and at most 30 attributes', () => {
@@ -43,8 +43,8 @@ describe('the generated profiles', () => {
     for (const { attributes } of members) counts.set(attributes.country, (counts.get(attributes.country) ?? 0) + 1);
     expect(counts.size).toBe(64);
     for (const count of counts.values()) {
-      expect(count).toBeGreaterThan(200);
-      expect(count).toBeLessThan(430);
+      expect(count).toBeGreaterThan(75);
+      expect(count).toBeLessThan(185);
     }
   });
 
@@ -71,8 +71,8 @@ describe('the generated profiles', () => {
   });
 
   it('are others with another seed, and the same with the same, ids and credentials too', async () => {
-    const same = await start({ profiles: 20_000 });
-    const other = await start({ profiles: 20_000, seed: 2 });
+    const same = await start({ profiles: 8000 });
+    const other = await start({ profiles: 8000, seed: 2 });
     const ours = await everything(caller, 'loyalty_members');
     expect(await everything(same, 'loyalty_members')).toEqual(ours);
     expect([...(await everything(other, 'loyalty_members')).keys()].some((id) => ours.has(id))).toBe(false);
@@ -97,7 +97,7 @@ describe('days that change the data', () => {
     [1, { updated: 0, inserted: 0, deleted: 0.5 }],
     [1, { updated: 0, inserted: 0.5, deleted: 0 }],
   ])('%i days with %o change exactly what the answer says, in every index', async (days, shares) => {
-    const caller = await start({ profiles: 8000, seed: 7 });
+    const caller = await start({ profiles: 3000, seed: 7 });
     await caller.control('change', { days: 2 });
     const before = await Promise.all(names.map((name) => everything(caller, name)));
     const { body } = await caller.control('change', { days, ...shares });
