@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { Agent, request } from 'undici';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type LocalService, startLocalService } from '../../../src/local-service/service.js';
+import { openssl, selfSigned } from '../../fixtures/self-signed.js';
 import { Caller } from './caller.js';
 
 const started: LocalService[] = [];
@@ -200,11 +201,9 @@ describe('start and stop', () => {
     expect(performance.now() - began).toBeGreaterThan(75);
   });
 
-  it('serves HTTPS with a certificate that it is given', async () => {
-    const [key, cert] = await Promise.all(
-      ['key', 'cert'].map((name) => readFile(join(import.meta.dirname, `self-signed.${name}.pem`), 'utf8')),
-    );
-    const { service, headers } = await start({ profiles: 1, tls: { key: key as string, cert: cert as string } });
+  it.skipIf(!openssl)('serves HTTPS with a certificate that it is given', async () => {
+    const { key, cert } = selfSigned();
+    const { service, headers } = await start({ profiles: 1, tls: { key: key.toString(), cert: cert.toString() } });
     expect(service.url).toMatch(/^https:/);
     const agent = new Agent({ connect: { rejectUnauthorized: false } });
     const all = headers as Record<string, string>;

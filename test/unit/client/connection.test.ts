@@ -1,12 +1,9 @@
-import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { indexesPageOperation } from '../../../src/client/profile-api.js';
 import { systemClock } from '../../../src/core/clock.js';
+import { openssl, selfSigned } from '../../fixtures/self-signed.js';
 import { turn } from './clocks.js';
 import { deadPort, emptyPage, rawService, scriptedService, serviceOptions, testClient } from './scripted-service.js';
 
@@ -197,29 +194,6 @@ describe('Aborting', () => {
     expect(meter.requests).toBe(1);
   });
 });
-
-const openssl = (() => {
-  try {
-    execFileSync('openssl', ['version'], { stdio: 'ignore' });
-    return true;
-  } catch {
-    return false;
-  }
-})();
-
-/** A certificate that signs itself, made for this test alone. */
-function selfSigned(): { key: Buffer; cert: Buffer } {
-  const folder = mkdtempSync(join(tmpdir(), 'cdsync-tls-'));
-  try {
-    const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')];
-    const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost'];
-    const kind = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '1'];
-    execFileSync('openssl', ['req', '-x509', ...kind, '-keyout', key, '-out', cert, ...subject], { stdio: 'ignore' });
-    return { key: readFileSync(key), cert: readFileSync(cert) };
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
-}
 
 describe('TLS', () => {
   it.skipIf(!openssl)('is not trusted with a certificate that signs itself, and that is not tried again', async () => {
