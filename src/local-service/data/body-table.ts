@@ -1,0 +1,131 @@
+import type { IndexDefinition } from './catalogue.js';
+import { writeDigits, writeHex } from './digits.js';
+import { hashText } from './hash.js';
+import { type Attributes, activity, address, person, variants } from './segments.js';
+import { names } from './words.js';
+
+/** Which variant of each segment a profile has. */
+export interface Variants {
+  readonly person: number;
+  readonly address: number;
+  readonly activity: number;
+}
+
+interface Patch {
+  readonly offset: number;
+  readonly scattered: boolean;
+}
+
+function shown(attributes: Attributes, names: readonly string[]): string {
+  return names
+    .filter((name) => attributes[name] !== undefined)
+    .map((name) => `,${JSON.stringify(name)}:${JSON.stringify(attributes[name])}`)
+    .join('');
+}
+
+const segments = { person, address, activity };
+const variantNumbers = Array.from({ length: variants }, (_, variant) => variant);
+
+/**
+ * The records of one index, rendered once: a record is one copy of some hundred bytes, in which the few digits that are
+ * its own are then written over.
+ */
+export class BodyTable {
+  readonly indexId: string;
+  readonly maxRecordBytes: number;
+  readonly #seed: number;
+  readonly #head: Buffer;
+  readonly #patches: readonly Patch[];
+  readonly #idOffset: number;
+  readonly #person: readonly Buffer[];
+  readonly #address: readonly Buffer[];
+  readonly #activity: readonly Buffer[];
+  /** Head and three segments of the same variant, which is what a profile has that was never updated. */
+  readonly #whole: readonly Buffer[];
+  readonly #columns = new Map<string, readonly (string | undefined)[]>();
+
+  constructor(definition: IndexDefinition, seed: number) {
+    this.#seed = seed;
+    this.indexId = `idx-${hashText(`${seed} ${definition.name}`).toString(36).padStart(7, '0')}`;
+    const [template = '', afterMailbox = ''] = definition.own.split('{mailbox}');
+    const head = `{"id":"p-########","index_id":"${this.indexId}","attributes":{${template}`;
+    this.#idOffset = head.indexOf('########');
+    const plain = head.replaceAll(/\{(number|scattered)\}/g, (_, kind) => (kind === 'number' ? 'N' : 'S').repeat(10));
+    this.#patches = [...plain.matchAll(/N{10}|S{10}/g)].map(({ 0: text, index }) => ({
+      offset: index,
+      scattered: text.startsWith('S'),
+    }));
+    this.#head = Buffer.from(plain);
+    const mailbox = (variant: number) => `${names[variant % names.length]?.[2]}@example.com"${afterMailbox}`;
+    this.#person = variantNumbers.map((variant) =>
+      Buffer.from(mailbox(variant) + shown(person(seed, variant), definition.person)),
+    );
+    this.#address = variantNumbers.map((variant) => Buffer.from(shown(address(seed, variant), definition.address)));
+    this.#activity = variantNumbers.map((variant) =>
+      Buffer.from(`${shown(activity(seed, variant), definition.activity)}}}`),
+    );
+    this.#whole = variantNumbers.map((variant) => this.#join(variant));
+    this.maxRecordBytes = [this.#person, this.#address, this.#activity].reduce(
+      (sum, table) => sum + Math.max(...table.map(({ length }) => length)),
+      this.#head.length,
+    );
+  }
+
+  /** Writes a record of a profile that was never updated; returns the offset behind it. */
+  writeWhole(target: Uint8Array, offset: number, variant: number, number: number, id: number): number {
+    const whole = this.#whole[variant] as Buffer;
+    target.set(whole, offset);
+    this.#patch(target, offset, number, id);
+    return offset + whole.length;
+  }
+
+  /** Writes a record that has its segments from several variants; returns the offset behind it. */
+  writeParts(target: Uint8Array, offset: number, parts: Variants, number: number, id: number): number {
+    let end = offset;
+    for (const segment of [
+      this.#head,
+      this.#person[parts.person] as Buffer,
+      this.#address[parts.address] as Buffer,
+      this.#activity[parts.activity] as Buffer,
+    ]) {
+      target.set(segment, end);
+      end += segment.length;
+    }
+    this.#patch(target, offset, number, id);
+    return end;
+  }
+
+  /** The variants of a segment whose attribute has this value, as text; undefined where no segment has the attribute. */
+  matching(attribute: string, value: string): { segment: keyof Variants; mask: Uint8Array } | undefined {
+    for (const segment of ['person', 'address', 'activity'] as const) {
+      const values = this.#values(segment, attribute);
+      if (values.some((other) => other !== undefined)) {
+        return { segment, mask: Uint8Array.from(values, (other) => (other === value ? 1 : 0)) };
+      }
+    }
+    return undefined;
+  }
+
+  #values(segment: keyof Variants, attribute: string): readonly (string | undefined)[] {
+    const key = `${segment} ${attribute}`;
+    let values = this.#columns.get(key);
+    if (values === undefined) {
+      values = variantNumbers.map((variant) => {
+        const value = segments[segment](this.#seed, variant)[attribute];
+        return value === undefined || value === null ? undefined : String(value);
+      });
+      this.#columns.set(key, values);
+    }
+    return values;
+  }
+
+  #join(variant: number): Buffer {
+    const parts = [this.#person, this.#address, this.#activity].map((table) => table[variant] as Buffer);
+    return Buffer.concat([this.#head, ...parts]);
+  }
+
+  #patch(target: Uint8Array, offset: number, number: number, id: number): void {
+    writeHex(target, offset + this.#idOffset, id);
+    for (const patch of this.#patches) writeDigits(target, offset + patch.offset, patch.scattered ? id : number);
+  }
+}
