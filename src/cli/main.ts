@@ -71,7 +71,9 @@ async function main(words: readonly string[]): Promise<void> {
     output.error(error);
     const { nextStep } = await import('./next-step.js');
     const config = words.slice(1).find((word) => /\.(ya?ml|json)$/.test(word));
-    output.last(words[0] === 'serve' ? 'next: cdsync serve --help' : await nextStep({ code, config, ...failure?.ending }));
+    output.last(
+      words[0] === 'serve' ? 'next: cdsync serve --help' : await nextStep({ code, config, ...failure?.ending }),
+    );
     process.exitCode = code;
   }
 }

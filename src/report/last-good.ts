@@ -33,7 +33,8 @@ export async function lastGoodRun(
 ): Promise<{ runId: string; sequence: number | null; startedAt: number } | undefined> {
   for (const { jobs } of await recentReports(layout, 1000)) {
     const [job] = jobs;
-    if (job?.status === 'ok' || job?.status === 'partial') return { runId: job.run_id, sequence: job.sequence, startedAt: runStartedAt(job.run_id) };
+    if (job?.status === 'ok' || job?.status === 'partial')
+      return { runId: job.run_id, sequence: job.sequence, startedAt: runStartedAt(job.run_id) };
   }
   return undefined;
 }

@@ -105,4 +105,12 @@ export const names: readonly (readonly [first: string, last: string, mailbox: st
 export const languages = ['en', 'de', 'fr', 'es', 'pt', 'ja', 'pl', 'ar'];
 export const tags = ['vip', 'outdoor', 'family', 'sale', 'running', 'kids', 'café', 'new in', 'gift', 'b2b'];
 export const stores = ['BOS-01', 'CGN-02', 'LDS-01', 'ORY-07', 'online'];
-export const notes = ['asked for a "call back"', 'path C:\\temp', 'two\nlines', 'tab\there', 'süß 🍓', 'left </b> open', ''];
+export const notes = [
+  'asked for a "call back"',
+  'path C:\\temp',
+  'two\nlines',
+  'tab\there',
+  'süß 🍓',
+  'left </b> open',
+  '',
+];
