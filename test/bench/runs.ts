@@ -49,7 +49,7 @@ async function benchSize(cdsync: string, folder: string, profiles: number): Prom
   const size = formatCount(profiles);
   const perMillion = 1_000_000 / profiles;
   const config = await writeConfig(folder, `runs-${profiles}`, {
-    page_size: 500,
+    page_size: 1000,
     partition_by: { attribute: 'country' },
   });
   try {
