@@ -1,4 +1,4 @@
-import { emptyShape, Kind, type Shape } from '../core/column-shape.js';
+import { emptyShape, Kind, maxStructFields, type Shape } from '../core/column-shape.js';
 
 /** A number as it was written. */
 export class NumberText {
@@ -12,7 +12,6 @@ export class NumberText {
 export type ExactValue = null | boolean | string | NumberText | ExactValue[] | Map<string, ExactValue>;
 
 const numberPattern = /-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
-const stringPattern = /"(?:[^"\\]|\\.)*"/sy;
 const spacePattern = /[ \t\r\n]*/y;
 
 /** Reads text that is known to be JSON; see `skipValue`. */
@@ -31,6 +30,20 @@ class Reader {
     return found;
   }
 
+  /** Without a pattern: one that repeats a choice runs out of stack on a string of some megabytes. */
+  #string(): string {
+    const from = this.#at;
+    let end = from;
+    let escapes: number;
+    do {
+      end = this.#text.indexOf('"', end + 1);
+      escapes = 0;
+      while (this.#text[end - 1 - escapes] === '\\') escapes += 1;
+    } while (escapes % 2 === 1);
+    this.#at = end + 1;
+    return JSON.parse(this.#text.slice(from, this.#at)) as string;
+  }
+
   #take(): string {
     const character = this.#text[this.#at] as string;
     this.#at += 1;
@@ -41,7 +54,7 @@ class Reader {
     this.#match(spacePattern);
     const first = this.#text[this.#at];
     let value: ExactValue;
-    if (first === '"') value = JSON.parse(this.#match(stringPattern)) as string;
+    if (first === '"') value = this.#string();
     else if (first === '{') value = this.#object();
     else if (first === '[') value = this.#list();
     else if (first === 'n') value = this.#word(4, null);
@@ -64,7 +77,7 @@ class Reader {
     if (this.#text[this.#at] === '}') return this.#word(1, members);
     do {
       this.#match(spacePattern);
-      const name = JSON.parse(this.#match(stringPattern)) as string;
+      const name = this.#string();
       this.#match(spacePattern);
       this.#take();
       members.set(name, this.value());
@@ -104,11 +117,6 @@ export function numberKind(text: string): number {
   return size < huge ? Kind.hugeInteger : Kind.textOnly;
 }
 
-/** Text that UTF-8 can hold: a surrogate without its other half becomes U+FFFD. */
-export function wellFormed(text: string): string {
-  return text.isWellFormed() ? text : text.toWellFormed();
-}
-
 /** Adds what a value is to a shape; true where that was news. */
 export function observe(value: ExactValue, shape: Shape): boolean {
   if (value === null) return false;
@@ -133,10 +141,11 @@ function observeObject(members: ReadonlyMap<string, ExactValue>, shape: Shape): 
   let news = (shape.kinds & Kind.struct) === 0 || shape.fields === undefined;
   shape.kinds |= Kind.struct;
   shape.fields ??= new Map();
-  for (const [written, member] of members) {
-    const name = wellFormed(written);
+  for (const [name, member] of members) {
     let field = shape.fields.get(name);
     if (field === undefined) {
+      // A map in disguise, which is JSON already: its names without end are not collected.
+      if (shape.fields.size > maxStructFields) continue;
       field = emptyShape();
       shape.fields.set(name, field);
       news = true;
@@ -148,7 +157,7 @@ function observeObject(members: ReadonlyMap<string, ExactValue>, shape: Shape): 
 
 /** A string as DuckDB's own `to_json` writes it, which has hexadecimal digits in capitals. */
 export function canonicalString(text: string): string {
-  const quoted = JSON.stringify(wellFormed(text));
+  const quoted = JSON.stringify(text);
   return quoted.replace(/\\(?:u00([0-9a-f]{2})|.)/g, (written, hex?: string) =>
     hex === undefined ? written : `\\u00${hex.toUpperCase()}`,
   );
@@ -174,9 +183,7 @@ export function canonicalJson(value: ExactValue): string {
   if (typeof value === 'string') return canonicalString(value);
   if (value instanceof NumberText) return canonicalNumber(value.text);
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;
-  const members = [...value]
-    .filter(([, member]) => member !== null)
-    .map(([name, member]) => [wellFormed(name), member] as const);
+  const members = [...value].filter(([, member]) => member !== null);
   return `{${members
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([name, member]) => `${canonicalString(name)}:${canonicalJson(member)}`)
@@ -192,11 +199,19 @@ export function hasLoneSurrogate(value: ExactValue): boolean {
   return false;
 }
 
+/** The value with U+FFFD for every surrogate without its other half; of names that become one the last counts. */
+export function withoutLoneSurrogates(value: ExactValue): ExactValue {
+  if (typeof value === 'string') return value.toWellFormed();
+  if (Array.isArray(value)) return value.map(withoutLoneSurrogates);
+  if (!(value instanceof Map)) return value;
+  return new Map([...value].map(([name, member]) => [name.toWellFormed(), withoutLoneSurrogates(member)]));
+}
+
 /** JSON text of a value as DuckDB is to read it: numbers as written, names once. */
 export function writeExact(value: ExactValue): string {
   if (value === null || typeof value === 'boolean') return String(value);
-  if (typeof value === 'string') return JSON.stringify(wellFormed(value));
+  if (typeof value === 'string') return JSON.stringify(value);
   if (value instanceof NumberText) return value.text;
   if (Array.isArray(value)) return `[${value.map(writeExact).join(',')}]`;
-  return `{${[...value].map(([name, member]) => `${JSON.stringify(wellFormed(name))}:${writeExact(member)}`).join(',')}}`;
+  return `{${[...value].map(([name, member]) => `${JSON.stringify(name)}:${writeExact(member)}`).join(',')}}`;
 }

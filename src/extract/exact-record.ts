@@ -6,10 +6,11 @@ import {
   NumberText,
   observe,
   parseExact,
-  wellFormed,
+  withoutLoneSurrogates,
   writeExact,
 } from './exact-json.js';
 import type { Reject, ScanOptions } from './scanned-page.js';
+import { staysText } from './text-column.js';
 
 /** What became of one record on the slow path. */
 export interface ExactRecord {
@@ -30,11 +31,16 @@ export function matchesFilter(value: ExactValue | undefined, wanted: string): bo
   return String(value) === wanted;
 }
 
-/** JSON text of a value as its column takes it from the spool. */
-export function spooled(value: ExactValue, { type, declared }: Column): string {
+/**
+ * JSON text of a value as its column takes it from the spool: of a JSON column, a string that holds the canonical text. Where
+ * such a column may still get a type, it holds the value itself: the reader takes it as that type, and as the same text.
+ * @param isFree what {@link staysText} says of the column
+ */
+export function spooled(value: ExactValue, { type, declared }: Column, isFree: boolean): string {
   if (value === null) return 'null';
-  const asText = type === 'JSON' || (declared !== undefined && typeof value !== 'string');
-  return asText ? JSON.stringify(canonicalJson(value)) : writeExact(value);
+  if (type !== 'JSON' && (declared === undefined || typeof value === 'string')) return writeExact(value);
+  const text = canonicalJson(value);
+  return declared === undefined && !isFree ? text : JSON.stringify(text);
 }
 
 function rejected(key: string | null, reason: string, column: string | null = null): ExactRecord {
@@ -48,11 +54,16 @@ function spoolMembers(
   except: string | null,
 ): string[] {
   const texts: string[] = [];
-  for (const [written, value] of members) {
-    if (written === except) continue;
-    const column = columns.obtain(place, wellFormed(written));
-    if (observe(value, column.shape)) columns.reshaped(column);
-    texts.push(`${JSON.stringify(column.name)}:${spooled(value, column)}`);
+  for (const [name, value] of members) {
+    if (name === except) continue;
+    const column = columns.obtain(place, name);
+    // What cannot become anything else any more is not looked at: its names may be without end.
+    let isFree = staysText(column);
+    if (!isFree && observe(value, column.shape)) {
+      columns.reshaped(column);
+      isFree = staysText(column);
+    }
+    texts.push(`${JSON.stringify(column.name)}:${spooled(value, column, isFree)}`);
   }
   return texts;
 }
@@ -72,7 +83,9 @@ function attributesOf(value: ExactValue | undefined): ReadonlyMap<string, ExactV
  * @param source the record's text, known to be JSON no deeper than `maxDepth`
  */
 export function exactRecord(source: string, columns: ColumnSet, { container, key, filter }: ScanOptions): ExactRecord {
-  const record = parseExact(source);
+  const parsed = parseExact(source);
+  const replaced = hasLoneSurrogate(parsed);
+  const record = replaced ? withoutLoneSurrogates(parsed) : parsed;
   if (!(record instanceof Map)) return rejected(null, 'not_an_object');
   const keys: string[] = [];
   for (const field of key) {
@@ -92,7 +105,7 @@ export function exactRecord(source: string, columns: ColumnSet, { container, key
     reject: undefined,
     text: `{${texts.join(',')}}`,
     keys,
-    replaced: hasLoneSurrogate(record),
+    replaced,
     mismatch: mismatch?.[0] ?? null,
   };
 }

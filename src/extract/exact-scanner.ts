@@ -2,11 +2,7 @@ import type { ColumnSet } from '../core/columns.js';
 import { skipSpace } from './json-bytes.js';
 import { MalformedPageError, repairUtf8, takeExactly } from './page-text.js';
 import { PageBuilder, type PageScanner, type ScannedPage, type ScanOptions } from './scanned-page.js';
-
-/** How many of the columns hold JSON text. */
-export function textColumns(columns: ColumnSet): number {
-  return columns.list.reduce((count, { type }) => count + (type === 'JSON' ? 1 : 0), 0);
-}
+import { becameText, textColumns } from './text-column.js';
 
 /** The slow path for whole pages: every record is parsed exactly and written anew. The reference for the fast one. */
 export class ExactScanner implements PageScanner {
@@ -23,7 +19,7 @@ export class ExactScanner implements PageScanner {
     const before = textColumns(this.#columns);
     const scanned = this.#pass(page.body, page.start, page.end);
     // A column that became JSON on the way wants the records before to be written as text too.
-    const final = textColumns(this.#columns) === before ? scanned : this.#pass(page.body, page.start, page.end);
+    const final = becameText(this.#columns, before) ? this.#pass(page.body, page.start, page.end) : scanned;
     return page.repaired ? { ...final, replacedSurrogates: Math.max(1, final.replacedSurrogates) } : final;
   }
 

@@ -56,11 +56,28 @@ export function skipString(bytes: Uint8Array, at: number): number {
   }
 }
 
-/** The same for a string without escapes, which is nearly every one: `-2 - position` of the first escape otherwise. */
-export function skipPlainString(bytes: Uint8Array, at: number): number {
+/**
+ * The same for a string without escapes, which is nearly every one: `-2 - position` of the first escape otherwise.
+ * @param view of the same bytes, by which four of them are looked at in one step
+ */
+export function skipPlainString(bytes: Uint8Array, view: DataView, at: number): number {
   let position = at;
+  const last = bytes.length - 4;
+  while (position <= last) {
+    const word = view.getInt32(position, true);
+    // The high bit of each byte that is a quote, a backslash or below 0x20; a borrow can only spoil bytes behind the first.
+    const found =
+      (((word ^ 0x22222222) - 0x01010101) | ((word ^ 0x5c5c5c5c) - 0x01010101) | (word - 0x20202020)) &
+      ~word &
+      0x80808080;
+    if (found !== 0) {
+      position += (31 - Math.clz32(found & -found)) >> 3;
+      break;
+    }
+    position += 4;
+  }
   let byte = bytes[position] as number;
-  while (byte !== quote && byte !== backslash && byte >= 0x20) {
+  while (position > last && byte !== quote && byte !== backslash && byte >= 0x20) {
     position += 1;
     byte = bytes[position] as number;
   }

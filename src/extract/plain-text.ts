@@ -1,0 +1,38 @@
+const quote = 0x22;
+const backslash = 0x5c;
+
+/** Whether the bytes are already the canonical text of what they say: an integer or a word, or a string without escapes. */
+function isCanonical(bytes: Uint8Array, from: number, to: number): boolean {
+  const first = bytes[from] as number;
+  if (first === quote) {
+    for (let index = from; index < to; index += 1) if (bytes[index] === backslash) return false;
+    return true;
+  }
+  if (first === 0x74 || first === 0x66) return true;
+  // -0 is 0.
+  if (first === 0x2d && bytes[from + 1] === 0x30) return false;
+  for (let index = first === 0x2d ? from + 1 : from; index < to; index += 1) {
+    const byte = bytes[index] as number;
+    if (byte < 0x30 || byte > 0x39) return false;
+  }
+  return true;
+}
+
+/**
+ * The JSON string that holds the canonical text of the scalar between `from` and `to`, without parsing it; undefined where
+ * that takes more than quoting its bytes. See `canonicalJson`.
+ */
+export function plainText(bytes: Uint8Array, from: number, to: number): Buffer | undefined {
+  if (!isCanonical(bytes, from, to)) return undefined;
+  const isString = bytes[from] === quote;
+  const text = Buffer.allocUnsafe(to - from + (isString ? 4 : 2));
+  let out = 0;
+  text[out++] = quote;
+  for (let index = from; index < to; index += 1) {
+    const byte = bytes[index] as number;
+    if (byte === quote) text[out++] = backslash;
+    text[out++] = byte;
+  }
+  text[out] = quote;
+  return text;
+}
