@@ -16,7 +16,7 @@ export interface PageCut {
 }
 
 const quote = 0x22;
-const opening = Buffer.from('{"data":[');
+const malformed = 'the body is cut short or no JSON';
 
 function skipSpaceBack(bytes: Uint8Array, at: number): number {
   let position = at;
@@ -66,7 +66,7 @@ function readTail(body: Buffer): Tail | undefined {
     if (body[colon] !== 0x3a || nameFrom < 0 || body[comma] !== 0x2c) return undefined;
     try {
       const name = JSON.parse(body.toString('utf8', nameFrom, nameEnd + 1)) as string;
-      if (members.has(name) || (name !== 'next_token' && name !== 'total')) return undefined;
+      if (members.has(name) || name === 'data') return undefined;
       members.set(name, JSON.parse(body.toString('utf8', valueFrom, at + 1)));
     } catch {
       return undefined;
@@ -76,13 +76,57 @@ function readTail(body: Buffer): Tail | undefined {
   return { end: at, members };
 }
 
+/** Members of the envelope as far as they were read, and where the records begin. */
+interface Head {
+  start: number;
+  members: Map<string, unknown>;
+}
+
+/** One member of an object, from the quote of its name on. */
+interface Member {
+  name: string;
+  from: number;
+}
+
+function memberAt(body: Buffer, at: number): Member {
+  const nameEnd = body[at] === quote ? skipString(body, at + 1) : -1;
+  const colon = nameEnd < 0 ? -1 : skipSpace(body, nameEnd);
+  if (colon < 0 || body[colon] !== 0x3a) throw new MalformedPageError(malformed);
+  return { name: JSON.parse(body.toString('utf8', at, nameEnd)) as string, from: skipSpace(body, colon + 1) };
+}
+
+function skipMember(body: Buffer, from: number): number {
+  const { end } = skipValue(body, from);
+  if (end < 0) throw new MalformedPageError(malformed);
+  return end;
+}
+
+/** Reads the members before `data`; undefined where it is not there, or no list. */
+function readHead(body: Buffer): Head | undefined {
+  const members = new Map<string, unknown>();
+  let at = skipSpace(body, 0);
+  if (body[at] !== 0x7b) return undefined;
+  at = skipSpace(body, at + 1);
+  while (body[at] === quote) {
+    const { name, from } = memberAt(body, at);
+    if (name === 'data') return body[from] === 0x5b ? { start: from + 1, members } : undefined;
+    const end = skipMember(body, from);
+    if (name === 'next_token' || name === 'total') members.set(name, scalar(body, from, end));
+    at = skipSpace(body, end);
+    if (body[at] !== 0x2c) return undefined;
+    at = skipSpace(body, at + 1);
+  }
+  return undefined;
+}
+
 function judged(start: number, end: number, members: ReadonlyMap<string, unknown>): PageCut {
   const token = members.get('next_token');
   if (token !== undefined && token !== null && typeof token !== 'string') {
     throw new MalformedPageError('next_token must be a string');
   }
   const total = members.get('total');
-  return { start, end, nextToken: token || null, total: Number.isSafeInteger(total) ? (total as number) : null };
+  const isCount = Number.isSafeInteger(total) && (total as number) >= 0;
+  return { start, end, nextToken: token || null, total: isCount ? (total as number) : null };
 }
 
 /** Reads the whole envelope from its start, whatever its members are and in whatever order. */
@@ -93,20 +137,15 @@ export function cutPageExactly(body: Buffer): PageCut {
   let data: { start: number; end: number } | undefined;
   at = skipSpace(body, at + 1);
   while (body[at] !== 0x7d) {
-    const nameEnd = body[at] === quote ? skipString(body, at + 1) : -1;
-    const colon = nameEnd < 0 ? -1 : skipSpace(body, nameEnd);
-    if (colon < 0 || body[colon] !== 0x3a) throw new MalformedPageError('the body is cut short or no JSON');
-    const name = JSON.parse(body.toString('utf8', at, nameEnd)) as string;
-    const from = skipSpace(body, colon + 1);
-    const { end } = skipValue(body, from);
-    if (end < 0) throw new MalformedPageError('the body is cut short or no JSON');
+    const { name, from } = memberAt(body, at);
+    const end = skipMember(body, from);
     if (name === 'data') data = body[from] === 0x5b ? { start: from + 1, end: end - 1 } : undefined;
     else if (name === 'next_token' || name === 'total') members.set(name, scalar(body, from, end));
     at = skipSpace(body, end);
     if (body[at] === 0x7d) break;
-    if (body[at] !== 0x2c) throw new MalformedPageError('the body is cut short or no JSON');
+    if (body[at] !== 0x2c) throw new MalformedPageError(malformed);
     at = skipSpace(body, at + 1);
-    if (body[at] !== quote) throw new MalformedPageError('the body is cut short or no JSON');
+    if (body[at] !== quote) throw new MalformedPageError(malformed);
   }
   if (skipSpace(body, at + 1) !== body.length) throw new MalformedPageError('nothing behind the object');
   if (data === undefined) throw new MalformedPageError('an object with a list "data"');
@@ -124,12 +163,11 @@ function scalar(body: Buffer, from: number, end: number): unknown {
  * @throws {MalformedPageError} where the body is no page
  */
 export function cutPage(body: Buffer): PageCut {
-  // Only an envelope that begins with its data can be read from its end: a tail of another shape might be a record's.
-  if (body.subarray(0, opening.length).equals(opening)) {
-    const tail = readTail(body);
-    // Without a token in it the tail may be only a part of what stands behind the records.
-    if (tail?.members.has('next_token') && tail.end >= opening.length)
-      return judged(opening.length, tail.end, tail.members);
-  }
-  return cutPageExactly(body);
+  const head = readHead(body);
+  const tail = head === undefined ? undefined : readTail(body);
+  if (head === undefined || tail === undefined || tail.end < head.start) return cutPageExactly(body);
+  // What stands behind the records counts: of a name given twice the last is meant.
+  const members = new Map([...head.members, ...tail.members]);
+  // Without a token the end that was found may be that of another list behind the records, and the token before it.
+  return members.has('next_token') ? judged(head.start, tail.end, members) : cutPageExactly(body);
 }

@@ -1,6 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { ColumnSet } from '../../../src/core/columns.js';
 import { cutPage, cutPageExactly, MalformedPageError } from '../../../src/extract/page-cutter.js';
+import { RecordScanner } from '../../../src/extract/record-scanner.js';
 
 const names = fc.constantFrom('meta', 'warnings', 'x"]', 'data":[', 'ünï');
 const tokens = fc.oneof(
@@ -53,6 +55,17 @@ describe('the cutter', () => {
     );
   });
 
+  it.each([
+    ['5', 5],
+    ['-5', null],
+    ['1.5', null],
+    ['"5"', null],
+    ['null', null],
+  ])('of a total of %s it makes %j', (total, found) => {
+    expect(cutPage(Buffer.from(`{"total":${total},"data":[],"next_token":"t"}`)).total).toBe(found);
+    expect(cutPage(Buffer.from(`{"data":[],"total":${total},"next_token":"t"}`)).total).toBe(found);
+  });
+
   it('takes no body that was cut short for a whole page', () => {
     fc.assert(
       fc.property(pages, fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), ({ text }, share) => {
@@ -86,8 +99,87 @@ describe('the cutter', () => {
     ['{"data":[],"next_token":"t"}', 't'],
     ['{"next_token":"t","data":[]}', 't'],
     ['{"data":[],"warnings":["w"],"next_token":"a\\u0062"}', 'ab'],
+    ['{"next_token":"first","data":[],"next_token":"last"}', 'last'],
+    ['{"n\\u0065xt_token":"t","data":[]}', 't'],
+    ['{"data":[],"has_more":true,"next_token":"t","request_id":"r"}', 't'],
+    ['{"data":5,"data":[],"next_token":"t"}', 't'],
+    ['{"meta":{"data":[1],"next_token":"inner"},"data":[{"data":[],"next_token":"x"}],"next_token":"t"}', 't'],
   ])('of %s the next token is %j', (text, token) => {
     expect(cutPage(Buffer.from(text)).nextToken).toBe(token);
+  });
+});
+
+/** What the scanner of a page chain takes of a body: cut in haste, then exactly where the records say otherwise. */
+function taken(body: Buffer): { token: string | null; records: number } | undefined {
+  for (const cut of [cutPage, cutPageExactly]) {
+    try {
+      const { start, end, nextToken } = cut(body);
+      const { records, rejects } = new RecordScanner(new ColumnSet([]), scanOptions).scan(body, start, end);
+      return { token: nextToken, records: records + rejects.length };
+    } catch (error) {
+      expect(error).toBeInstanceOf(MalformedPageError);
+    }
+  }
+  return undefined;
+}
+
+const scanOptions = { container: 'attributes' as const, key: ['id'], filter: new Map<string, string>() };
+
+/** The same by JSON.parse. */
+function expected(text: string): ReturnType<typeof taken> {
+  try {
+    const { data, next_token: token = null } = JSON.parse(text) as Record<string, unknown>;
+    if (!Array.isArray(data) || (token !== null && typeof token !== 'string')) return undefined;
+    return { token: token || null, records: data.length };
+  } catch {
+    return undefined;
+  }
+}
+
+describe('the cutter and the scanner together', () => {
+  const bodies = [
+    '{"data":[{"id":"a","attributes":{"t":["]","}"]}},{"id":"b"}],"next_token":"t\\"k","total":2}',
+    '{"total":2,"next_token":"t","data":[{"id":"a"},{"id":"b","data":[]}]}',
+    '{\n "data" : [ {"id":"a"} ] ,\n "next_token" : "t" \n}\n',
+    '{"meta":[{"x":[1]}],"data":[],"warnings":["w"],"next_token":"t"}',
+  ];
+  const pieces = [
+    '',
+    '"',
+    ',',
+    '{',
+    '}',
+    '[',
+    ']',
+    ':',
+    '\\',
+    ' ',
+    '\u0001',
+    '0',
+    'e',
+    ']}',
+    '],"',
+    '"data":[',
+    '"next_token":"u"',
+  ];
+
+  it('take of a garbled body what JSON.parse takes of it, or nothing', () => {
+    const change = fc.tuple(
+      fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
+      fc.constantFrom(...pieces),
+      fc.nat(3),
+    );
+    fc.assert(
+      fc.property(fc.constantFrom(...bodies), fc.array(change, { maxLength: 3 }), (body, changes) => {
+        let text = body;
+        for (const [share, insert, remove] of changes) {
+          const at = Math.floor(share * text.length);
+          text = text.slice(0, at) + insert + text.slice(at + remove);
+        }
+        expect(taken(Buffer.from(text))).toEqual(expected(text));
+      }),
+      { numRuns: 4000 },
+    );
   });
 });
 

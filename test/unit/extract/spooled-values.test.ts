@@ -1,0 +1,176 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { quoteIdentifier } from '../../../src/core/column-shape.js';
+import { type Column, ColumnSet } from '../../../src/core/columns.js';
+import { Converter } from '../../../src/extract/converter.js';
+import { canonicalJson, canonicalNumber, canonicalString, parseExact } from '../../../src/extract/exact-json.js';
+import { ExactScanner } from '../../../src/extract/exact-scanner.js';
+import { RecordScanner } from '../../../src/extract/record-scanner.js';
+import { SpoolFile } from '../../../src/extract/spool-file.js';
+import { Database, type Session, sqlText } from '../../../src/store/duckdb.js';
+import { type ModelRecord, streams, write } from '../../fixtures/json-model.js';
+
+let folder: string;
+let database: Database;
+let session: Session;
+let converter: Converter;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'cdsync-spooled-'));
+  database = await Database.open({ memoryMb: 256, threads: 1 });
+  session = await database.connect();
+  converter = new Converter(database, 1);
+});
+afterAll(async () => {
+  converter.close();
+  session.close();
+  database.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+type Rows = Map<string, Map<string, string | null>>;
+
+/** One batch that DuckDB has read: of each row its attributes as JSON text. */
+async function load(spool: SpoolFile, columns: ColumnSet, maxRecordBytes: number, rows: Rows): Promise<void> {
+  await spool.finish();
+  const part = join(folder, 'part.parquet');
+  await converter.convert({
+    spool: spool.path,
+    maxRecordBytes,
+    columns: columns.store(),
+    key: ['id'],
+    number: 1,
+    part,
+    keys: join(folder, 'part.keys'),
+    compression: 'none',
+  });
+  const attributes = columns.list.filter(({ place }) => place === 'attribute');
+  const texts = attributes.map(({ name }, index) => `to_json(${quoteIdentifier(name)})::VARCHAR AS value${index}`);
+  for (const row of await session.rows(`SELECT ${['id AS row_id', ...texts].join(', ')} FROM ${sqlText(part)}`)) {
+    rows.set(
+      String(row.row_id),
+      new Map(attributes.map(({ field }, index) => [field, row[`value${index}`] as string | null])),
+    );
+  }
+}
+
+/** Takes pages the way to Parquet: batches end only where a column becomes JSON. */
+async function throughDuckdb(
+  Scanner: typeof ExactScanner | typeof RecordScanner,
+  pages: readonly string[],
+): Promise<{ rows: Rows; columns: ColumnSet }> {
+  const columns = new ColumnSet([{ field: 'id', type: 'VARCHAR' }]);
+  const scanner = new Scanner(columns, { container: 'attributes', key: ['id'], filter: new Map() });
+  const spool = new SpoolFile(join(folder, 'spool.json'));
+  const rows: Rows = new Map();
+  let before = ColumnSet.restore(columns.store());
+  let maxRecordBytes = 0;
+  for (const text of pages) {
+    const body = Buffer.from(text);
+    const page = scanner.scan(body, 0, body.length);
+    const typed = ({ place, field, type }: Column) => type === 'JSON' && before.get(place, field)?.type !== 'JSON';
+    if (spool.records > 0 && columns.list.some(typed)) {
+      await load(spool, before, maxRecordBytes, rows);
+      spool.reset();
+    }
+    await spool.append(page);
+    maxRecordBytes = Math.max(maxRecordBytes, page.maxRecordBytes);
+    before = ColumnSet.restore(columns.store());
+  }
+  if (spool.records > 0) await load(spool, columns, maxRecordBytes, rows);
+  await spool.close();
+  return { rows, columns };
+}
+
+/** Whatever the type was, with members that are NULL left out: a struct column has every field in every row. */
+function meaning(text: string | null): string | null {
+  return text === null ? null : canonicalJson(parseExact(text));
+}
+
+function pagesOf(records: readonly ModelRecord[], size: number): string[] {
+  const texts = records.map((attributes, number) => {
+    const members = [...attributes].map(([name, value]) => `${JSON.stringify(name)}:${write(value)}`);
+    return `{"id":"r${number}","attributes":{${members.join(',')}}}`;
+  });
+  return Array.from({ length: Math.ceil(texts.length / size) }, (_, page) =>
+    texts.slice(page * size, (page + 1) * size).join(' ,\n'),
+  );
+}
+
+const record = (id: string, value: string) => `{"id":"${id}","attributes":{"v":${value}}}`;
+
+describe.each([ExactScanner, RecordScanner])('what %o emits', (Scanner) => {
+  it('DuckDB reads as the types that were inferred, with every value', async () => {
+    await fc.assert(
+      fc.asyncProperty(streams, fc.integer({ min: 1, max: 12 }), async (records, size) => {
+        const { rows, columns } = await throughDuckdb(Scanner, pagesOf(records, size));
+        expect(rows.size).toBe(records.length);
+        for (const { field, type } of columns.list.filter(({ place }) => place === 'attribute')) {
+          for (const [number, attributes] of records.entries()) {
+            const value = attributes.get(field);
+            const expected = value === undefined || value.kind === 'null' ? null : write(value);
+            const found = rows.get(`r${number}`)?.get(field) ?? null;
+            expect(meaning(found), `${type} of r${number}`).toBe(meaning(expected));
+          }
+        }
+      }),
+      { numRuns: 25 },
+    );
+  });
+
+  it.each([
+    ['a struct', ['{}', '{"x":1}', 'null'], 'STRUCT("x" BIGINT)', ['{"x":null}', '{"x":1}', null]],
+    ['a list of structs', ['[{}]', '[{"x":"t"}]'], 'STRUCT("x" VARCHAR)[]', ['[{"x":null}]', '[{"x":"t"}]']],
+    [
+      'a struct in a struct',
+      ['{"y":{},"z":1.50}', '{"y":{"x":1}}'],
+      'STRUCT("y" STRUCT("x" BIGINT), "z" DOUBLE)',
+      ['{"y":{"x":null},"z":1.5}', '{"y":{"x":1},"z":null}'],
+    ],
+    ['nothing but empty', ['{}', '{ }'], 'JSON', ['{}', '{}']],
+    ['empty, then something else', ['{}', '5', '"5"'], 'JSON', ['{}', '5', '"5"']],
+  ])('holds where %s is empty before it has a field', async (_, values, type, texts) => {
+    const records = values.map((value, number) => record(`r${number}`, value));
+    for (const pages of [[records.join(',')], records]) {
+      const { rows, columns } = await throughDuckdb(Scanner, pages);
+      expect(columns.get('attribute', 'v')?.type).toBe(type);
+      expect(texts.map((_text, number) => rows.get(`r${number}`)?.get('v') ?? null)).toEqual(texts);
+    }
+  });
+
+  it('names each member once where names become one, the last value counting', async () => {
+    const pages = ['{"id":"a","attributes":{"\\ud800":1,"\\ud801":2,"s":{"\\ud800":1,"\ufffd":2}}}'];
+    const { rows } = await throughDuckdb(Scanner, pages);
+    expect([...(rows.get('a') ?? [])]).toEqual([
+      ['\ufffd', '2'],
+      ['s', '{"\ufffd":2}'],
+    ]);
+  });
+});
+
+describe('canonical text is what DuckDB writes', () => {
+  it('of numbers, but for whole ones, which are written like integers', async () => {
+    const text = fc.double({ noNaN: true, noDefaultInfinity: true }).map((value) => {
+      const shortest = Object.is(value, -0) ? '-0.0' : String(value);
+      return /[.e]/.test(shortest) ? shortest : `${shortest}.0`;
+    });
+    const edges = ['1e21', '1e22', '123456789012345680000.0', '1e-6', '1e-7', '5e-324', '1.7976931348623157e308'];
+    const texts = [...fc.sample(text, { numRuns: 5000, seed: 1 }), ...edges];
+    const rows = await session.rows(
+      `SELECT to_json(value::DOUBLE)::VARCHAR AS found FROM (SELECT unnest([${texts.map(sqlText).join(', ')}]) AS value)`,
+    );
+    const found = rows.map((row) => String(row.found));
+    const isWhole = (value: string) => Number.isInteger(Number(value)) && Math.abs(Number(value)) <= 2 ** 53;
+    const like = (value: string) => (isWhole(value) && value !== '-0.0' ? value.replace(/\.0$/, '') : value);
+    expect(texts.map(canonicalNumber)).toEqual(found.map(like));
+  });
+
+  it('of strings', async () => {
+    const texts = Array.from({ length: 0x300 }, (_, code) => `a${String.fromCodePoint(code + 1)}b`);
+    const list = texts.map((text) => sqlText(text)).join(', ');
+    const rows = await session.rows(`SELECT to_json(value)::VARCHAR AS found FROM (SELECT unnest([${list}]) AS value)`);
+    expect(texts.map(canonicalString)).toEqual(rows.map((row) => row.found));
+  });
+});
