@@ -47,8 +47,8 @@ export class Output {
     const place = error.stream === undefined ? '' : `stream ${error.stream}: `;
     process.stderr.write(`${this.#redact(`error: ${place}${error.message} [${error.code}]`)}\n`);
     if (error.hint !== undefined) process.stderr.write(`${this.#redact(`  ${error.hint}`)}\n`);
-    if (this.#arguments.verbose && error.cause instanceof Error)
-      this.detail(`  cause: ${error.cause.stack ?? error.cause}`);
+    const mayShow = this.#arguments.showValues || !error.causeQuotesValues;
+    if (mayShow && error.cause instanceof Error) this.detail(`  cause: ${error.cause.stack ?? error.cause}`);
   }
 
   last(line: string): void {

@@ -44,6 +44,9 @@ export interface DeclaredColumn {
   readonly type?: 'VARCHAR' | 'BIGINT' | 'TIMESTAMP WITH TIME ZONE';
 }
 
+/** The member whose members are columns of their own; a name that differs from it in case only would clash with it in a batch. */
+const container = 'attributes';
+
 /** The text that tells a column's place in `cdsync.columns`: `id`, `attributes.email`. */
 export function columnPath(column: Pick<Column, 'place' | 'field'>): string {
   return column.place === 'attribute' ? `attributes.${column.field}` : column.field;
@@ -85,7 +88,7 @@ export class ColumnSet {
 
   /** The column of a field, made where it is not there yet. */
   obtain(place: Place, field: string): Column {
-    return this.get(place, field) ?? this.#push(place, field, columnName(field, this.#taken), emptyShape(), undefined);
+    return this.get(place, field) ?? this.#push(place, field, this.#name(place, field), emptyShape(), undefined);
   }
 
   /** To be called after a column's shape has grown. */
@@ -99,15 +102,20 @@ export class ColumnSet {
   merge(other: ColumnSet): void {
     for (const { place, field, name, shape, declared } of other.list) {
       const column =
-        this.get(place, field) ?? this.#push(place, field, this.#free(name, field), emptyShape(), declared);
+        this.get(place, field) ?? this.#push(place, field, this.#free(name, place, field), emptyShape(), declared);
       const misfit = declared === undefined && column.declared !== undefined;
       if (misfit) column.declared = undefined;
       if (mergeShape(column.shape, shape) || misfit) this.reshaped(column);
     }
   }
 
-  #free(name: string, field: string): string {
-    return this.#taken.has(name.toLowerCase()) ? columnName(field, this.#taken) : name;
+  #name(place: Place, field: string): string {
+    const isContainer = place === 'envelope' && field === container;
+    return columnName(field, isContainer || place === 'attribute' ? this.#taken : new Set([...this.#taken, container]));
+  }
+
+  #free(name: string, place: Place, field: string): string {
+    return this.#taken.has(name.toLowerCase()) ? this.#name(place, field) : name;
   }
 
   #push(place: Place, field: string, name: string, shape: Shape, declared: string | undefined): Column {

@@ -19,6 +19,8 @@ export interface ErrorDetails {
   readonly stream?: string | undefined;
   readonly destination?: string | undefined;
   readonly requestId?: string | undefined;
+  /** The cause's message may hold values of records: it is shown only to who asked for values. */
+  readonly causeQuotesValues?: boolean;
 }
 
 /** The one root of the errors that cdsync throws on purpose. Messages never carry secrets or personal values. */
@@ -28,6 +30,7 @@ export class CdsyncError extends Error {
   readonly hint: string | undefined;
   readonly requestId: string | undefined;
   readonly destination: string | undefined;
+  readonly causeQuotesValues: boolean;
   stream: string | undefined;
 
   constructor(message: string, details: ErrorDetails) {
@@ -38,6 +41,7 @@ export class CdsyncError extends Error {
     this.hint = details.hint;
     this.requestId = details.requestId;
     this.stream = details.stream;
+    this.causeQuotesValues = details.causeQuotesValues ?? false;
     this.destination = details.destination;
   }
 }

@@ -128,18 +128,11 @@ async function convertOn(session: Session, task: ConversionTask): Promise<Conver
 
 function conversionError(error: unknown): CdsyncError {
   const known = asCdsyncError(error);
-  if (known.code !== 'unexpected') return known;
-  if (/no space left|could not write|ENOSPC|disk quota/i.test(known.message)) {
-    return new CdsyncError('the disk is full: a part could not be written', {
-      code: 'disk_full',
-      hint: 'free some space, then run again: the run goes on from its checkpoint',
-      cause: error,
-    });
-  }
-  // DuckDB's message may quote the record, so it is kept as the cause and not shown.
+  if (known.code !== 'database_failed') return known;
   return new CdsyncError('a batch of records could not be converted', {
     code: 'conversion_failed',
     hint: 'run again; if it stays, report it with the version of cdsync',
-    cause: error,
+    cause: known.cause,
+    causeQuotesValues: true,
   });
 }

@@ -1,4 +1,4 @@
-import { emptyShape, Kind, quoteIdentifier, type Shape } from '../core/column-shape.js';
+import { emptyShape, fileType, Kind, quoteIdentifier, type Shape, sqlType } from '../core/column-shape.js';
 import { type Column, ColumnSet, type StoredColumn } from '../core/columns.js';
 import { sqlText } from '../store/duckdb.js';
 
@@ -28,12 +28,25 @@ function canonicalText(value: string, shape: Shape, depth: number): string {
   return `to_json(${value})::VARCHAR`;
 }
 
-function widened(from: Column, to: Column, type: string): string {
+/** The structure that `json_transform` is to give, as JSON: where a member is absent it gives NULL, which a cast refuses. */
+function jsonStructure(shape: Shape, leaf: (shape: Shape) => string): unknown {
+  if (shape.kinds === Kind.list) return [jsonStructure(shape.element ?? emptyShape(), leaf)];
+  if (shape.kinds !== Kind.struct) return leaf(shape);
+  return Object.fromEntries([...(shape.fields ?? [])].map(([name, field]) => [name, jsonStructure(field, leaf)]));
+}
+
+function widened(from: Column, to: Column, form: 'table' | 'file'): string {
   const value = quoteIdentifier(from.name);
+  const type = form === 'table' ? to.type : to.fileType;
   // Nothing but NULL stands in it, whatever type it was given meanwhile.
   if (from.shape.kinds === 0 && from.declared === undefined) return `NULL::${type}`;
   if (to.type === 'JSON' && from.type !== 'JSON') {
     return `CASE WHEN ${value} IS NULL THEN NULL ELSE ${canonicalText(value, from.shape, 0)} END::JSON`;
+  }
+  // A shape whose only objects were empty has become one with members.
+  if (from.type === 'JSON' && type !== 'JSON') {
+    const structure = JSON.stringify(jsonStructure(to.shape, form === 'table' ? sqlType : fileType));
+    return `json_transform(${value}, ${sqlText(structure)})::${type}`;
   }
   if (from.type.startsWith('TIMESTAMP') && type === 'VARCHAR') return `strftime(${value}, '%Y-%m-%dT%H:%M:%S.%gZ')`;
   return `${value}::${type}`;
@@ -49,7 +62,7 @@ export function widen(from: readonly StoredColumn[], to: readonly StoredColumn[]
     .list.map((column) => {
       const type = form === 'table' ? column.type : column.fileType;
       const found = source.get(column.place, column.field);
-      const value = found === undefined ? `NULL::${type}` : widened(found, column, type);
+      const value = found === undefined ? `NULL::${type}` : widened(found, column, form);
       return `${value} AS ${quoteIdentifier(column.name)}`;
     })
     .join(', ');

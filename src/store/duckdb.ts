@@ -1,4 +1,5 @@
 import { type DuckDBConnection, DuckDBInstance, type DuckDBValue } from '@duckdb/node-api';
+import { CdsyncError } from '../core/errors.js';
 
 export type Row = Record<string, DuckDBValue>;
 
@@ -12,6 +13,26 @@ export function sqlTexts(texts: Iterable<string>): string {
   return `[${[...texts].map(sqlText).join(', ')}]`;
 }
 
+/** An error of DuckDB without its message, which may quote records; that is kept as the cause. */
+function databaseError(cause: unknown): CdsyncError {
+  const message = cause instanceof Error ? cause.message : String(cause);
+  if (/no space left|could not write|ENOSPC|disk quota/i.test(message)) {
+    return new CdsyncError('the disk is full: DuckDB could not write', {
+      code: 'disk_full',
+      hint: 'free some space, then run again: the run goes on from its checkpoint',
+      cause,
+      causeQuotesValues: true,
+    });
+  }
+  const kind = /^[A-Z][A-Za-z ]{2,40}(?=:)/.exec(message)?.[0] ?? 'error';
+  return new CdsyncError(`DuckDB refused a statement (${kind})`, {
+    code: 'database_failed',
+    hint: 'its message may quote records, and is shown with --verbose --show-values',
+    cause,
+    causeQuotesValues: true,
+  });
+}
+
 /** One connection of a {@link Database}: statements on it run one after the other. */
 export class Session {
   readonly #connection: DuckDBConnection;
@@ -21,18 +42,30 @@ export class Session {
   }
 
   async run(sql: string): Promise<void> {
-    await this.#connection.run(sql);
+    try {
+      await this.#connection.run(sql);
+    } catch (error) {
+      throw databaseError(error);
+    }
   }
 
   async rows(sql: string): Promise<Row[]> {
-    const reader = await this.#connection.runAndReadAll(sql);
-    return reader.getRowObjects() as Row[];
+    try {
+      const reader = await this.#connection.runAndReadAll(sql);
+      return reader.getRowObjects() as Row[];
+    } catch (error) {
+      throw databaseError(error);
+    }
   }
 
   /** Row after row without holding the whole result. */
   async *stream(sql: string): AsyncGenerator<Row> {
-    const result = await this.#connection.stream(sql);
-    for await (const rows of result.yieldRowObjects()) yield* rows as Row[];
+    try {
+      const result = await this.#connection.stream(sql);
+      for await (const rows of result.yieldRowObjects()) yield* rows as Row[];
+    } catch (error) {
+      throw databaseError(error);
+    }
   }
 
   /** The one value of a query that gives one row of one number; 0 where it gives none. */

@@ -63,7 +63,7 @@ export class JobLock {
     try {
       await session.run(`ATTACH ${sqlText(layout.lock)} AS ${name}`);
     } catch (error) {
-      if (!/lock/i.test(String(error))) throw error;
+      if (!/lock/i.test(String((error as Error).cause))) throw error;
       throw await lockedError(layout, error);
     } finally {
       session.close();

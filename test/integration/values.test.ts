@@ -1,3 +1,4 @@
+import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { asyncBufferFromFile, parquetMetadataAsync, parquetRead, parquetSchema } from 'hyparquet';
@@ -62,7 +63,12 @@ function serialize(records: readonly ModelRecord[]): string[] {
   });
 }
 
-async function checkSnapshot(job: string, records: readonly ModelRecord[]): Promise<void> {
+/** That the snapshot is what was served; `earlier` are records of an earlier run, whose columns stay. */
+async function checkSnapshot(
+  job: string,
+  records: readonly ModelRecord[],
+  earlier: readonly ModelRecord[] = [],
+): Promise<void> {
   const rows = await readParquet(job);
   const columns = await columnNames(job);
   expect(rows.size).toBe(records.length);
@@ -80,7 +86,7 @@ async function checkSnapshot(job: string, records: readonly ModelRecord[]): Prom
         );
     }
   }
-  const named = new Set(records.flatMap((attributes) => [...attributes.keys()]));
+  const named = new Set([...records, ...earlier].flatMap((attributes) => [...attributes.keys()]));
   expect(columns.size).toBe(named.size);
 }
 
@@ -102,6 +108,54 @@ describe('values survive', () => {
       { numRuns: Number(process.env.CDSYNC_TEST_RUNS ?? 12), endOnFailure: true },
     );
   }, 300_000);
+
+  it('when the next day brings other values, of other types, and what did not change is no change', async () => {
+    let number = 0;
+    await fc.assert(
+      fc.asyncProperty(streams, streams, async (before, changed) => {
+        number += 1;
+        const job = `days${number}`;
+        const after = [...before.slice(0, 2), ...changed];
+        const stream = { name: 'made', source: 'index_profiles', index: 'made', guards: { min_rows: 0 } };
+        await space.configure(job, [stream]);
+        await space.control('profiles', { index: 'made', records: serialize(before) });
+        await space.runWell(job);
+        await space.control('profiles', { index: 'made', records: serialize(after) });
+        const second = streamOf(await space.runWell(job), 'made');
+        expect(second.unchanged).toBeGreaterThanOrEqual(Math.min(2, before.length));
+        expect(second.deleted).toBe(Math.max(0, before.length - after.length));
+        await checkSnapshot(job, after, before);
+      }),
+      { numRuns: Number(process.env.CDSYNC_TEST_RUNS ?? 12), endOnFailure: true },
+    );
+  }, 300_000);
+
+  it.each([
+    ['{}', '{"x":1}'],
+    ['[{}]', '[{"x":[{"y":1.5}]},null]'],
+    ['{"a":{},"n":123456789012345678901234567890}', '{"a":{"x":"é"},"n":null}'],
+  ])('when %s on one day has members on the next: %s', async (first, second) => {
+    const [job, record] = [
+      'empty',
+      (id: string, value: string) => `{"id":"${id}","index_id":"made","attributes":{"v":${value}}}`,
+    ];
+    await space.configure(job, [{ name: 'made', source: 'index_profiles', index: 'made' }], {
+      storage: await mkdtemp(join(space.folder, 'data-')),
+    });
+    await space.control('profiles', { index: 'made', records: [record('r0', first), record('r1', first)] });
+    await space.runWell(job);
+    await space.control('profiles', { index: 'made', records: [record('r0', first), record('r1', second)] });
+    expect(streamOf(await space.runWell(job), 'made')).toMatchObject({ updated: 1, unchanged: 1 });
+  });
+
+  it('when a field beside the attributes is called almost like them', async () => {
+    await space.configure('almost', [{ name: 'made', source: 'index_profiles', index: 'made' }]);
+    const records = ['{"id":"r0","Attributes":7,"attributes":{"attributes":1,"ATTRIBUTES":2}}'];
+    await space.control('profiles', { index: 'made', records });
+    await space.runWell('almost');
+    const [row] = await space.query('almost', 'from made');
+    expect(Object.values(row ?? {})).toEqual(expect.arrayContaining(['r0', '7', '1', '2']));
+  });
 
   it('when one column is an integer on page 1, text on page 5 and an object on page 9', async () => {
     const kinds = (n: number) => (n < 40 ? String(n) : n < 80 ? `"text ${n}"` : `{"b":${n},"a":[null,${n}.0]}`);
