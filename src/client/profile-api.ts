@@ -1,15 +1,7 @@
 import { z } from 'zod';
 import { type Operation, pathSegment } from './operation.js';
 import { objectDecoder, pageDecoder } from './page-envelope.js';
-
-export interface PageRequest {
-  /** Null or empty asks for the first page. */
-  readonly nextToken?: string | null;
-  /** Records at most. */
-  readonly limit?: number;
-  /** Asks for the total, which can be expensive for the service. */
-  readonly withTotal?: boolean;
-}
+import { type PageRequest, paging } from './paging.js';
 
 export interface ProfilesPageRequest extends PageRequest {
   readonly indexId: string;
@@ -73,12 +65,3 @@ export const readIndex = objectDecoder<Index>(index);
 export const readProfiles = pageDecoder<IndexProfile>(profile);
 /** Decodes {@link getProfileOperation}. @throws {MalformedBodyError} */
 export const readProfile = objectDecoder<IndexProfile>(profile);
-
-/** The parameters of every list; a token that is empty or null must not be sent (specification, section 4.1). */
-function paging({ nextToken, limit, withTotal }: PageRequest): (readonly [string, string])[] {
-  const query: (readonly [string, string])[] = [];
-  if (limit !== undefined) query.push(['limit', String(limit)]);
-  if (nextToken) query.push(['next_token', nextToken]);
-  if (withTotal === true) query.push(['with_total', 'true']);
-  return query;
-}

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import type { z } from 'zod';
 import type { AuthOptions, ServiceOptions } from '../core/service-options.js';
-import type { JobConfig, StreamConfig } from './config.js';
+import type { JobConfig, KeyListOptions, StreamConfig } from './config.js';
 import type { jobSchema } from './job-options.js';
 import type { serviceSchema } from './service-options.js';
 
@@ -23,12 +23,24 @@ export function serviceOptions(part: z.output<typeof serviceSchema>, folder: str
 
 type JobPart = z.output<typeof jobSchema>;
 
-/** A job with its streams; what the job says of guards holds for each stream that says nothing. */
-export function jobConfig(name: string, part: JobPart): JobConfig {
+/** Files that a stream names, with absolute paths. */
+function withFolder(stream: StreamConfig, folder: string): StreamConfig {
+  const resolved = <K>(list: KeyListOptions<K> | undefined) =>
+    list !== undefined && 'file' in list && list.file !== undefined ? { file: resolve(folder, list.file) } : list;
+  const { ids, keys } = stream as { ids?: KeyListOptions<string>; keys?: KeyListOptions<unknown> };
+  if (ids === undefined && keys === undefined) return stream;
+  return { ...stream, ...(ids && { ids: resolved(ids) }), ...(keys && { keys: resolved(keys) }) } as StreamConfig;
+}
+
+/**
+ * A job with its streams; what the job says of guards holds for each stream that says nothing. Relative paths are taken
+ * from `folder`.
+ */
+export function jobConfig(name: string, part: JobPart, folder: string): JobConfig {
   const { streams = [], guards, resumeWithin, parquet, publish } = part;
   const configured = streams.map(({ guards: own, ...stream }): StreamConfig => {
     const minRows = own?.minRows ?? guards?.minRows;
-    return minRows === undefined ? stream : { ...stream, minRows };
+    return withFolder((minRows === undefined ? stream : { ...stream, minRows }) as StreamConfig, folder);
   });
   return { name, streams: configured, resumeWithinMs: resumeWithin, parquet, publish };
 }

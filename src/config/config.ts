@@ -13,12 +13,16 @@ interface StreamGuards {
   readonly minRows?: 0;
 }
 
+/** One stream; `source` tells them apart. Keys are the YAML's in camelCase. */
+export type StreamConfig = { [S in StreamOptions['source']]: StreamOf<S> }[StreamOptions['source']];
+/** A stream of one source. */
+export type StreamConfigOf<S extends StreamConfig['source']> = StreamOf<S>;
 /** All profiles of an index, or those that a filter matches. */
 export type IndexProfilesStream = StreamOf<'index_profiles'>;
-/** The indexes of the tenant. */
-export type IndexesStream = StreamOf<'indexes'>;
-/** One stream; `source` tells them apart. Keys are the YAML's in camelCase. */
-export type StreamConfig = IndexProfilesStream | IndexesStream;
+/** Keys of single requests as the configuration gives them; a file's path is absolute. */
+export type KeyListOptions<K> =
+  | readonly K[]
+  | { readonly file?: string | undefined; readonly sql?: string | undefined };
 
 export type ParquetOptions = JobOptions['parquet'];
 export type Compression = ParquetOptions['compression'];

@@ -45,6 +45,7 @@ function shape(option: Unwrapped): JsonSchema {
   const { core, facts } = option;
   if (core instanceof z.ZodObject) return object(core, facts?.forms);
   if (core instanceof z.ZodDiscriminatedUnion) return { oneOf: core.options.map((branch) => part(branch)) };
+  if (core instanceof z.ZodUnion) return { anyOf: core.options.map((form) => part(form)) };
   if (core instanceof z.ZodRecord) {
     const propertyNames = leaf(core.keyType);
     return { type: 'object', propertyNames, additionalProperties: part(core.valueType) };

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { parseDurationMs } from '../core/quantities.js';
 import { Secret } from '../core/secret.js';
-import { type OptionFacts, option } from './option.js';
+import { map, type OptionFacts, option } from './option.js';
 
 /** Text that is not empty. */
 export function text(facts: OptionFacts) {
@@ -51,4 +51,42 @@ export function secret(pattern: RegExp, facts: OptionFacts) {
     .regex(pattern)
     .transform((value) => new Secret(value));
   return option(schema, { allowed: 'text that is not empty', ...facts, secret: true });
+}
+
+/** A date or a time: ISO 8601, UTC where no offset is given, as milliseconds since 1970; not in the future. */
+export function moment(facts: OptionFacts) {
+  const schema = z
+    .string()
+    .regex(/^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:?\d{2})?)?$/)
+    .refine((written) => !Number.isNaN(parseMoment(written)))
+    .transform(parseMoment);
+  return option(schema, {
+    allowed: 'a date or a time of the past, such as 2026-01-31 or 2026-01-31T12:00:00Z',
+    verbatim: true,
+    check: (written) =>
+      parseMoment(String(written)) > Date.now() ? [{ path: [], message: 'this time is in the future' }] : [],
+    ...facts,
+  });
+}
+
+function parseMoment(written: string): number {
+  const iso = written.replace(' ', 'T');
+  return Date.parse(iso.length > 10 && !/(Z|[+-]\d{2}:?\d{2})$/.test(iso) ? `${iso}Z` : iso);
+}
+
+/** Keys of single requests: written in the configuration, or where to take them from. */
+export function keyList<L extends z.ZodArray>(list: L, what: 'ids' | 'keys') {
+  const columns =
+    what === 'ids' ? 'Its column `id` or `profile_id`, or its only one.' : 'Its columns are the names of the keys.';
+  const from = map({
+    file: text({
+      description: `A file that lists them: .csv, .parquet${what === 'ids' ? ', or one a line' : ', or .jsonl'}. ${columns}`,
+      example: `./${what}.csv`,
+    }).optional(),
+    sql: text({
+      description: `A query over the other streams of the job that gives them. ${columns}`,
+      example: what === 'ids' ? 'select profile_id from vip' : 'select email from members',
+    }).optional(),
+  });
+  return z.union([list, option(from, { description: `Where the ${what} come from.`, forms: [['file'], ['sql']] })]);
 }

@@ -145,7 +145,7 @@ function build(
 ): LocalConfig | Config {
   const folder = dirname(about.file);
   const jobs = Object.entries(parts.jobs as PlainMap).map(([name, job]): JobConfig => {
-    return jobConfig(name, typed(jobSchema, job, ['jobs', name], findings));
+    return jobConfig(name, typed(jobSchema, job, ['jobs', name], findings), folder);
   });
   const local: Omit<LocalConfig, 'warnings'> = {
     ...about,

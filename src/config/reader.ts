@@ -58,6 +58,7 @@ export class ConfigReader {
     if (core instanceof z.ZodDiscriminatedUnion) {
       return this.#map(node, site, (map) => this.#union(core, facts, map, site));
     }
+    if (core instanceof z.ZodUnion) return this.#listOrMap(core, option, node, site);
     return this.#scalar(schema, option, node, site);
   }
 
@@ -86,6 +87,13 @@ export class ConfigReader {
       if (followed === undefined) return undefined;
       return this.read(core.element, followed, { path, offset: offsetOf(item, site.offset) });
     });
+  }
+
+  /** A value that may be written as a list or as a map: what stands there says which is meant. */
+  #listOrMap(core: z.ZodUnion, option: Unwrapped, node: Node | null, site: Site): unknown {
+    const [list, map] = core.options as [z.core.$ZodType, z.core.$ZodType];
+    if (isSeq(node) || isMap(node)) return this.read(isSeq(node) ? list : map, node, site);
+    return this.#findings.refuse(site, { message: `must be ${allowedWords(option)}`, found: kindOf(node) });
   }
 
   #object(core: z.ZodObject, facts: OptionFacts | undefined, entries: Entries, site: Site): unknown {

@@ -1,5 +1,4 @@
 import { nameRule } from './names.js';
-import { notYetSources } from './stream-options.js';
 
 /** What the reference page says before its tables: what holds for every option. */
 export const introduction = `# Configuration
@@ -53,4 +52,4 @@ text in YAML: they are refused, and in quotes they are the text.
 
 ## Sources
 
-This version reads \`index_profiles\` and \`indexes\`. Known, and refused until they are built: ${notYetSources.map((source) => `\`${source}\``).join(', ')}.`;
+Each \`source\` has its own keys, below, and a page in \`docs/streams/\`.`;

@@ -39,6 +39,8 @@ function allSections(): Section[] {
         const inner = unwrap(branch);
         visit(`source: ${tagOf(core, inner)}`, path, inner);
       }
+    } else if (core instanceof z.ZodUnion) {
+      for (const form of core.options) visit(title, path, unwrap(form));
     }
   };
   visit('The file', '', unwrap(fileSchema));
@@ -115,6 +117,7 @@ function valueText(option: Unwrapped, sections: readonly Section[]): string {
     const tags = core.options.map((branch) => tagOf(core, unwrap(branch)));
     return tags.map((tag) => `[${tag}](#${anchor(`source: ${tag}`)})`).join(', ');
   }
+  if (core instanceof z.ZodUnion) return core.options.map((form) => valueText(unwrap(form), sections)).join(' or ');
   return allowedWords(option);
 }
 

@@ -1,23 +1,7 @@
 import { z } from 'zod';
 import { nameRule, streamNameSchema } from './names.js';
 import { type Finding, map, notYet, option } from './option.js';
-import { flag, onlyNow, verbatim, whole } from './option-types.js';
-
-const laterSources = [
-  'profiles',
-  'segments',
-  'campaigns',
-  'campaign_drafts',
-  'segment_members',
-  'profile_segments',
-  'realtime_profiles',
-  'collection_stats',
-  'collection_history',
-  'audit_events',
-  'ingest_jobs',
-  'workflow_runs',
-  'sql',
-];
+import { choice, flag, keyList, moment, onlyNow, text, verbatim, whole } from './option-types.js';
 
 const name = option(streamNameSchema, {
   description: 'Name of the stream: its tables and its folder of Parquet files are called so.',
@@ -143,25 +127,210 @@ const indexProfiles = option(
   { description: 'All profiles of an index, or those that a filter matches.', check: filteredPartition },
 );
 
+const laterForSource = {
+  contract: notYet('contracts of this source'),
+  columns: notYet('this version has no rules for columns'),
+};
+
+/** Keys that every list of the service takes. */
+const listKeys = { name, page_size: pageSize, guards, ...laterForSource };
+
 const indexes = option(
-  map({
-    name,
-    source: z.literal('indexes'),
-    page_size: pageSize,
-    guards,
-    contract: notYet('contracts of this source'),
-    confirm_deletes: notYet('confirmed deletes of this source'),
-    columns: notYet('this version has no rules for columns'),
-  }),
+  map({ ...listKeys, source: z.literal('indexes'), confirm_deletes: notYet('confirmed deletes of this source') }),
   { description: 'The indexes of the tenant.' },
 );
 
-/** One stream; `source` says which keys it takes. */
-export const streamSchema = option(z.discriminatedUnion('source', [indexProfiles, indexes]), {
-  description: 'Where the records of a stream come from.',
-  notYet: (source) =>
-    laterSources.includes(source) ? 'not yet: this version reads index_profiles and indexes' : undefined,
+const segments = option(map({ ...listKeys, source: z.literal('segments') }), {
+  description: 'The segments of the tenant.',
 });
 
-/** Sources that are known, and refused until they are built. */
-export const notYetSources: readonly string[] = laterSources;
+const template = verbatim({
+  description: 'Only those whose destination data template has this id.',
+  example: 'ddt-1',
+}).optional();
+
+const campaigns = option(map({ ...listKeys, source: z.literal('campaigns'), destination_data_template_id: template }), {
+  description: 'The campaigns of the tenant.',
+});
+
+const campaignDrafts = option(
+  map({ ...listKeys, source: z.literal('campaign_drafts'), destination_data_template_id: template }),
+  { description: 'The drafts of campaigns. Asked for under `service.api_versions.campaign_drafts`.' },
+);
+
+const segmentMembers = option(
+  map({
+    ...listKeys,
+    source: z.literal('segment_members'),
+    segment: verbatim({ description: 'Id of the real-time segment whose members are read.', example: 'seg-vip' }),
+  }),
+  { description: 'The members of a real-time segment: each run tells who entered and who left.' },
+);
+
+const collection = verbatim({ description: 'Id of the profile collection.', example: 'col-1' });
+
+const ids = option(keyList(z.array(verbatim({ description: 'One id.', example: 'p-0001' })), 'ids'), {
+  description: 'The ids that are asked for, one request each.',
+  allowed: 'a list of ids, or a map with file: or sql:',
+});
+
+const identityKeys = option(
+  keyList(
+    z.array(
+      option(
+        z.record(z.string().min(1), verbatim({ description: 'A value of the key.', example: 'ada@example.com' })),
+        {
+          description: 'Keys of one profile, by name; several narrow the lookup.',
+          allowed: 'text that is not empty',
+          check: (value) => (Object.keys(value as object).length === 0 ? [{ path: [], message: 'names no key' }] : []),
+        },
+      ),
+    ),
+    'keys',
+  ),
+  {
+    description: 'The identity keys that profiles are looked up by, one lookup each.',
+    allowed: 'a list of maps of key names to values, or a map with file: or sql:',
+  },
+);
+
+const profiles = option(
+  map({
+    name,
+    source: z.literal('profiles'),
+    index: verbatim({ description: 'Id or name of the index.', example: 'loyalty_members' }),
+    ids,
+    guards,
+    ...laterForSource,
+  }),
+  {
+    description: 'Single profiles of an index, by id. An id that is not there is no row; if it was one, it is deleted.',
+  },
+);
+
+const profileSegments = option(
+  map({
+    name,
+    source: z.literal('profile_segments'),
+    collection,
+    ids,
+    page_size: pageSize,
+    guards,
+    ...laterForSource,
+  }),
+  { description: 'The real-time segments that each of some profiles is a member of.' },
+);
+
+function idsOrKeys(value: unknown): Finding[] {
+  const { ids: byId, keys } = value as { ids?: unknown; keys?: unknown };
+  if ((byId === undefined) !== (keys === undefined)) return [];
+  return [{ path: byId === undefined ? [] : ['keys'], message: 'give either ids or keys' }];
+}
+
+const realtimeProfiles = option(
+  map({
+    name,
+    source: z.literal('realtime_profiles'),
+    collection,
+    ids: ids.optional(),
+    keys: identityKeys.optional(),
+    enrich: flag({ description: 'Asks for enriched attributes as well.', example: true }).prefault(false),
+    method: choice(['post', 'get'], {
+      description:
+        'How profiles are looked up by `keys`. `post` sends them in the body; with `get` they stand in the URL, where proxies log them.',
+      example: 'get',
+    }).prefault('post'),
+    guards,
+    ...laterForSource,
+  }),
+  { description: 'Real-time profiles of a collection, by profile id or by identity keys.', check: idsOrKeys },
+);
+
+const collectionStats = option(
+  map({ name, source: z.literal('collection_stats'), collection, guards, ...laterForSource }),
+  {
+    description: 'One sample of the statistics of a collection in each run.',
+  },
+);
+
+const collectionHistory = option(
+  map({
+    name,
+    source: z.literal('collection_history'),
+    collection,
+    scale: choice(['minute', 'hour', 'day'], { description: 'Width of a bucket.', example: 'hour' }).prefault('day'),
+    guards,
+    ...laterForSource,
+  }),
+  { description: 'Profile counts of a collection over time. Buckets that had not ended are read again.' },
+);
+
+/** Keys of the lists that are read in windows of time. */
+const windowKeys = {
+  ...listKeys,
+  since: moment({
+    description:
+      'The first run reads from here on; left out: from 30 days before it. An earlier time is filled in later.',
+    example: '2026-01-01',
+  }).optional(),
+  lag_ms: whole(0, 604_800_000, {
+    description:
+      'Each run reads so much again of what the run before has read: what the service lists late is found then.',
+    unit: 'ms',
+    example: 600_000,
+  }).prefault(600_000),
+};
+
+const auditEvents = option(map({ ...windowKeys, source: z.literal('audit_events') }), {
+  description: 'The audit events of the tenant. Events are never deleted.',
+});
+
+const ingestJobs = option(map({ ...windowKeys, source: z.literal('ingest_jobs') }), {
+  description: 'The ingest jobs of the tenant; those that have not ended are read again, by id, until they have.',
+});
+
+const workflowRuns = option(map({ ...windowKeys, source: z.literal('workflow_runs') }), {
+  description: 'The workflow runs of the tenant; those that have not ended are read again, by id, until they have.',
+});
+
+const sql = option(
+  map({
+    name,
+    source: z.literal('sql'),
+    query: text({
+      description:
+        'A SELECT over the other streams of the job, by their names, and over local files, whose paths are relative to the YAML file.',
+      example: 'select id, ltv from members where ltv > 1000',
+    }),
+    key: option(z.array(text({ description: 'A column of the query.', example: 'id' })).min(1), {
+      description: 'The columns that tell one row from another.',
+      example: ['id'],
+      allowed: 'a list of columns of the query',
+    }),
+    guards,
+    ...laterForSource,
+  }),
+  { description: 'The rows of a query, computed after the streams it names, compared and delivered like any other.' },
+);
+
+/** One stream; `source` says which keys it takes. */
+export const streamSchema = option(
+  z.discriminatedUnion('source', [
+    indexProfiles,
+    indexes,
+    profiles,
+    segments,
+    segmentMembers,
+    profileSegments,
+    realtimeProfiles,
+    collectionStats,
+    collectionHistory,
+    campaigns,
+    campaignDrafts,
+    auditEvents,
+    ingestJobs,
+    workflowRuns,
+    sql,
+  ]),
+  { description: 'Where the records of a stream come from.' },
+);

@@ -22,6 +22,8 @@ export interface StreamReport {
   unchanged: number;
   duplicates: number;
   rejected: number;
+  /** Records that were asked for by key, and that the service does not have. */
+  missing: number;
   requests: number;
   retries: number;
   /** Answers of status 429. */

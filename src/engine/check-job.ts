@@ -1,14 +1,17 @@
 import { readFile } from 'node:fs/promises';
+import { ServiceError } from '../client/client.js';
 import { tokenExpiry } from '../client/token-source.js';
 import type { JobConfig, StreamConfig } from '../config/config.js';
 import { asCdsyncError } from '../core/errors.js';
 import type { ReportedError } from '../core/run.js';
 import type { ServiceOptions } from '../core/service-options.js';
-import { readTotal } from '../extract/page-chain.js';
+import { readTotal } from '../extract/page-fetcher.js';
+import type { Session } from '../store/duckdb.js';
 import { checkStorage } from '../store/storage.js';
 import { openSource } from '../streams/open-source.js';
 import type { Engine } from './open-engine.js';
 import { reportError } from './report-job.js';
+import { queryOf, referencedTables } from './stream-order.js';
 
 /** A token that ends sooner is warned about: time enough to distribute another. */
 const warnDays = 14;
@@ -52,15 +55,39 @@ function tokenWarnings(expires: Date | undefined, now: number): string[] {
   ];
 }
 
-async function checkStream(engine: Engine, config: StreamConfig): Promise<CheckedStream> {
-  const { client, signal } = engine;
+/** One request of a stream, and its total where the service counts. */
+async function tryStream(engine: Engine, config: StreamConfig, session: Session): Promise<number | null> {
+  const { client, signal, clock } = engine;
   const meter = { requests: 0, retries: 0, throttled: 0, bytes: 0 };
+  const query = queryOf(config);
+  if (query !== undefined) await referencedTables(session, config.name, query);
+  // What it asks for is known only once the streams that it is made of were read.
+  if (query !== undefined || config.source === 'sql') return null;
+  const { service } = engine.config;
+  const now = clock.now();
+  const source = await openSource(config, { client, service, signal, meter, session, now, lastRunAt: undefined });
+  if (source.kind === 'keyed') {
+    const [first] = source.requests;
+    const operation = first?.operation({ token: null, limit: 1 });
+    if (operation === undefined) return null;
+    const isThere = await client
+      .send(operation, () => true, { signal, meter })
+      .catch((error: unknown) => {
+        if (source.mayMiss && error instanceof ServiceError && error.status === 404) return false;
+        throw error;
+      });
+    return isThere ? source.requests.length : null;
+  }
+  const filter = new Map(config.source === 'index_profiles' ? Object.entries(config.filter) : []);
+  const request = { token: null, limit: 1, filter, withTotal: true };
+  const window = { from: new Date(now - 86_400_000).toISOString(), to: new Date(now).toISOString() };
+  const operation = source.kind === 'windowed' ? source.page({ ...request, window }) : source.page(request);
+  return client.send(operation, readTotal, { signal, meter });
+}
+
+async function checkStream(engine: Engine, config: StreamConfig, session: Session): Promise<CheckedStream> {
   try {
-    const source = await openSource(config, { client, signal, meter });
-    const filter = new Map(config.source === 'index_profiles' ? Object.entries(config.filter) : []);
-    const operation = source.page({ token: null, limit: 1, filter, withTotal: true });
-    const total = await client.send(operation, readTotal, { signal, meter });
-    return { name: config.name, total, error: null };
+    return { name: config.name, total: await tryStream(engine, config, session), error: null };
   } catch (thrown) {
     const error = asCdsyncError(thrown);
     if (error.kind === 'interrupted') throw error;
@@ -68,13 +95,18 @@ async function checkStream(engine: Engine, config: StreamConfig): Promise<Checke
   }
 }
 
-/** Tries everything a run would need, one request a stream, and writes nothing. */
+/** Tries everything a run would need, about one request a stream, and writes nothing. */
 export async function checkJob(engine: Engine, job: JobConfig): Promise<CheckResult> {
   await checkStorage(engine.layoutOf(job.name));
   const token = await givenToken(engine.config.service);
   const expires = token === undefined ? undefined : tokenExpiry(token);
   const streams: CheckedStream[] = [];
-  for (const config of job.streams) streams.push(await checkStream(engine, config));
+  const session = await engine.database.connect();
+  try {
+    for (const config of job.streams) streams.push(await checkStream(engine, config, session));
+  } finally {
+    session.close();
+  }
   return {
     status: streams.every(({ error }) => error === null) ? 'ok' : 'failed',
     job: job.name,

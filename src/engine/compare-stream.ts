@@ -4,16 +4,18 @@ import type { ServiceClient } from '../client/client.js';
 import type { JobConfig, StreamConfig } from '../config/config.js';
 import { CdsyncError } from '../core/errors.js';
 import type { Extracted } from '../extract/extracted.js';
-import type { StreamExtraction } from '../extract/stream-extraction.js';
+import { StreamExtraction } from '../extract/stream-extraction.js';
 import { type ApplyTask, writeChanges } from '../snapshot/apply.js';
 import { type CommittedReject, isChanged, type StreamCommit } from '../snapshot/commit.js';
-import { absentKeys, type Difference, diff } from '../snapshot/diff.js';
+import { absentKeys, type Difference, type DiffTask, diff } from '../snapshot/diff.js';
+import { growSnapshot } from '../snapshot/grow.js';
 import type { SnapshotStore, StreamState } from '../snapshot/snapshot-store.js';
 import { type Unified, unifyParts, workTables } from '../snapshot/unify-parts.js';
 import { widen } from '../snapshot/widen.js';
 import { type ParquetFile, writeParquet } from '../store/parquet.js';
-import type { ListSource } from '../streams/list-source.js';
+import type { Source } from '../streams/source.js';
 import { confirmDeletes } from './confirm-deletes.js';
+import type { Reading } from './reading.js';
 
 /** Above this many absent keys a source that sets no limit of its own is read a second time. */
 const defaultConfirmDeletes = 10_000;
@@ -21,8 +23,9 @@ const defaultConfirmDeletes = 10_000;
 export interface CompareTask {
   readonly job: JobConfig;
   readonly config: StreamConfig;
-  readonly source: ListSource;
-  readonly extraction: StreamExtraction;
+  /** Undefined where the stream is a query. */
+  readonly source: Source | undefined;
+  readonly reading: Reading;
   readonly previous: StreamState | undefined;
   readonly store: SnapshotStore;
   readonly client: ServiceClient;
@@ -39,24 +42,19 @@ interface Compared {
   readonly read: Extracted;
   readonly unified: Unified;
   readonly difference: Difference;
+  readonly diffed: DiffTask;
 }
 
 async function compare(task: CompareTask): Promise<Compared> {
-  const { store, source, config, previous, job, hashVersion } = task;
-  const read = await task.extraction.extracted();
+  const { store, reading, config, previous, job, hashVersion } = task;
+  const read = await reading.extracted();
   const tables = workTables(config.name);
-  const unified = await unifyParts(
-    store.session,
-    { ...read, key: source.key, compression: job.parquet.compression },
-    tables,
-  );
+  const { key, brings } = reading;
+  const unified = await unifyParts(store.session, { ...read, key, compression: job.parquet.compression }, tables);
   balance(config.name, read, unified);
-  const difference = await diff(
-    store.session,
-    { stream: config.name, previous, columns: read.columns, key: source.key, hashVersion, rows: unified.rows },
-    tables,
-  );
-  return { read, unified, difference };
+  const { columns } = read;
+  const diffed = { stream: config.name, previous, columns, key, hashVersion, rows: unified.rows, brings };
+  return { read, unified, diffed, difference: await diff(store.session, diffed, tables) };
 }
 
 /** Read = kept + rejected + duplicates, or something was lost on the way. */
@@ -69,8 +67,15 @@ function balance(stream: string, { counters, dropped }: Extracted, { rows, dupli
   );
 }
 
-function refuseEmpty({ config, previous }: CompareTask, { unified }: Compared): void {
-  if (unified.rows > 0 || previous === undefined || previous.rows === 0 || config.minRows === 0) return;
+function refuseEmpty({ config, previous, reading }: CompareTask, { unified }: Compared): void {
+  if (
+    reading.brings === 'additions' ||
+    unified.rows > 0 ||
+    previous === undefined ||
+    previous.rows === 0 ||
+    config.minRows === 0
+  )
+    return;
   throw new CdsyncError(`the service answered with no records, where the last snapshot has ${previous.rows}`, {
     code: 'empty_answer',
     stream: config.name,
@@ -84,18 +89,23 @@ async function emptySnapshot({ store, folder, job }: CompareTask, { columns }: E
   return [await writeParquet(store.session, query, join(folder, 'parts', 'empty.parquet'), job.parquet.compression)];
 }
 
-/** Absent keys are only candidates: they are asked for, or where they are many, the list is read again. */
+/**
+ * Absent keys are only candidates: they are asked for, or where they are many or cannot be asked for, the list is read
+ * again. A list that was proved by its total, or came on one page, needs neither.
+ */
 async function confirm(task: CompareTask, compared: Compared): Promise<Compared> {
-  const { config, extraction, store } = task;
+  const { config, reading, source, store } = task;
   const { deleted } = compared.difference;
-  if (deleted === 0) return compared;
+  const isList = source?.kind === 'list' && reading instanceof StreamExtraction;
+  if (deleted === 0 || !isList || source.distrustsTokens) return compared;
   const most = config.source === 'index_profiles' ? config.confirmDeletes : defaultConfirmDeletes;
-  if (deleted > most) {
-    await extraction.readAgain();
+  if (deleted > most || source.one === undefined) {
+    if (source.one === undefined && reading.live.pages === 1) return compared;
+    await reading.readAgain();
     return compare(task);
   }
   const keys = await absentKeys(store.session, workTables(config.name), most);
-  const present = await confirmDeletes({ ...task, stream: config.name, keys });
+  const present = await confirmDeletes({ ...task, source, extraction: reading, stream: config.name, keys });
   return present === 0 ? compared : compare(task);
 }
 
@@ -116,23 +126,25 @@ async function readRejects(files: readonly string[]): Promise<CommittedReject[]>
  * @throws {CdsyncError} `empty_answer`, `unbalanced`
  */
 export async function compareStream(task: CompareTask): Promise<StreamCommit> {
-  const { config, source, previous, store, job, runId, startedAt, folder, hashVersion } = task;
+  const { config, reading, previous, store, job, runId, startedAt, folder } = task;
   const first = await compare(task);
   refuseEmpty(task, first);
-  const { read, unified, difference } = await confirm(task, first);
-  const files = unified.files.length > 0 ? unified.files : await emptySnapshot(task, read);
+  const { read, unified, difference, diffed } = await confirm(task, first);
   const tables = workTables(config.name);
+  const { compression } = job.parquet;
+  const grown =
+    reading.brings === 'additions' && previous !== undefined
+      ? await growSnapshot(store, { ...diffed, difference, read: unified.files, folder, compression }, tables)
+      : { files: unified.files, addition: undefined };
+  const files = grown.files.length > 0 ? grown.files : await emptySnapshot(task, read);
   const apply: ApplyTask = {
-    stream: config.name,
-    previous,
-    columns: read.columns,
-    key: source.key,
-    hashVersion,
-    rows: unified.rows,
-    difference,
+    ...diffed,
+    ...grown,
     files,
+    difference,
+    rows: difference.rows,
     changesPath: join(folder, 'changes.parquet'),
-    compression: job.parquet.compression,
+    compression,
     runId,
     syncedAt: previous !== undefined && previous.synced_at > startedAt ? previous.synced_at : startedAt,
   };
@@ -142,6 +154,7 @@ export async function compareStream(task: CompareTask): Promise<StreamCommit> {
     changes: undefined,
     duplicates: unified.duplicates + read.dropped.reduce((sum, { from, to }) => sum + to - from, 0),
     rejects: await readRejects(read.rejects),
+    covered: reading.covered,
   };
   return isChanged(commit) ? { ...commit, changes: await writeChanges(store, apply, tables) } : commit;
 }

@@ -2,7 +2,7 @@ import pLimit from 'p-limit';
 import { type ServiceClient, ServiceError } from '../client/client.js';
 import { CdsyncError } from '../core/errors.js';
 import type { StreamExtraction } from '../extract/stream-extraction.js';
-import type { ListSource } from '../streams/list-source.js';
+import type { ListSource } from '../streams/source.js';
 
 export interface ConfirmTask {
   readonly stream: string;

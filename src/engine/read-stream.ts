@@ -1,26 +1,37 @@
 import { createHash } from 'node:crypto';
 import type { RequestMeter } from '../client/client.js';
 import type { StreamConfig } from '../config/config.js';
-import { type ExtractionOptions, StreamExtraction } from '../extract/stream-extraction.js';
+import { type ExtractionOptions, StreamExtraction, windowsOf } from '../extract/stream-extraction.js';
 import type { StreamState } from '../snapshot/snapshot-store.js';
+import type { Session } from '../store/duckdb.js';
 import { findUnfinished, type RunIdentity, takeOver, type UnfinishedStream } from '../store/run-state.js';
-import type { ListSource } from '../streams/list-source.js';
 import { openSource } from '../streams/open-source.js';
+import type { Source, Window, WindowedSource } from '../streams/source.js';
+import { planWindows } from '../streams/windows.js';
+import type { Reading } from './reading.js';
 import type { RunContext } from './run-context.js';
+import { SqlReading } from './sql-reading.js';
 
 /** Moves when parts written by an older cdsync can no longer stand beside new ones. */
 const converterVersion = 1;
+/** How far back the first run of a stream reads that says no `since`. */
+const defaultSinceMs = 30 * 86_400_000;
+/** The most that a page of audit events may hold, by what is published. */
+const auditPageSize = 1000;
+
+/** A `Date` header tells whole seconds: the one that is under way is read, and read again by the next run. */
+const dateStepMs = 1000;
 
 /** Of everything that decides what a stream's parts hold: what was read under another one cannot be gone on from. */
-export function fingerprint(context: RunContext, config: StreamConfig, source: ListSource): string {
+export function fingerprint(context: RunContext, config: StreamConfig, source: Source | undefined): string {
   const { baseUrl, tenantId, apiVersions } = context.config.service;
   const shaped = {
     converterVersion,
     baseUrl,
     tenantId,
-    version: apiVersions.profile,
-    identity: source.identity,
-    key: source.key,
+    apiVersions,
+    identity: source?.identity ?? null,
+    key: source?.key ?? null,
     filter: config.source === 'index_profiles' ? Object.entries(config.filter).sort() : [],
     partition: config.source === 'index_profiles' ? (config.partitionBy ?? null) : null,
     compression: context.job.parquet.compression,
@@ -31,23 +42,60 @@ export function fingerprint(context: RunContext, config: StreamConfig, source: L
 /** A stream whose list is known, ready to be read. */
 export interface OpenedStream {
   readonly config: StreamConfig;
-  readonly source: ListSource;
+  /** Undefined where the stream is a query. */
+  readonly source: Source | undefined;
   readonly fingerprint: string;
   /** What opening it has cost in requests. */
   readonly meter: RequestMeter;
   readonly unfinished: UnfinishedStream | undefined;
+  /** Of a list that is read in windows of time. */
+  readonly windows: readonly Window[];
 }
 
-export async function openStream(
-  context: RunContext,
-  config: StreamConfig,
-  meter: RequestMeter,
-): Promise<OpenedStream> {
-  const source = await openSource(config, { client: context.client, signal: context.signal, meter });
+export interface OpenTask {
+  readonly config: StreamConfig;
+  readonly meter: RequestMeter;
+  readonly previous: StreamState | undefined;
+  /** It sees the streams that this one is made of. */
+  readonly session: Session;
+}
+
+export async function openStream(context: RunContext, task: OpenTask): Promise<OpenedStream> {
+  const { config, meter, previous, session } = task;
+  const { client, signal, clock } = context;
+  const { service } = context.config;
+  const lastRunAt = previous?.covered?.at(-1)?.to;
+  const source =
+    config.source === 'sql'
+      ? undefined
+      : await openSource(config, { client, service, signal, meter, session, now: clock.now(), lastRunAt });
   const print = fingerprint(context, config, source);
-  const rules = { fingerprint: print, now: context.clock.now(), resumeWithinMs: context.job.resumeWithinMs };
-  const unfinished = context.full ? undefined : await findUnfinished(context.layout, config.name, rules);
-  return { config, source, fingerprint: print, meter, unfinished };
+  const rules = { fingerprint: print, now: clock.now(), resumeWithinMs: context.job.resumeWithinMs };
+  const mayResume = !context.full && source !== undefined;
+  const unfinished = mayResume ? await findUnfinished(context.layout, config.name, rules) : undefined;
+  const opened = { config, source, fingerprint: print, meter, unfinished };
+  if (source?.kind !== 'windowed') return { ...opened, windows: [] };
+  if (unfinished !== undefined) return { ...opened, windows: windowsOf(unfinished.journal.start.partitions) };
+  return { ...opened, windows: await windowsToRead(context, source, task) };
+}
+
+/** What a run has to read of a list, up to the service's own present: it is its clock that stamps the records. */
+async function windowsToRead(context: RunContext, source: WindowedSource, task: OpenTask): Promise<Window[]> {
+  const { config, previous, meter } = task;
+  const { client, clock, signal } = context;
+  const { since, lagMs } = config as { since?: number; lagMs: number };
+  const now = clock.now();
+  const minute = { from: new Date(now - 60_000).toISOString(), to: new Date(now).toISOString() };
+  const operation = source.page({ window: minute, token: null, limit: 1, filter: new Map(), withTotal: false });
+  const date = await client.send(operation, (_, { headers }) => Date.parse(String(headers.date)), { signal, meter });
+  const first = Date.parse(previous?.covered?.[0]?.from ?? '') || now - defaultSinceMs;
+  return planWindows({
+    sinceMs: since ?? first,
+    untilMs: Number.isNaN(date) ? now : date + dateStepMs,
+    covered: (previous?.covered ?? []).map(({ from, to }) => [Date.parse(from), Date.parse(to)]),
+    lagMs: lagMs + 2 * dateStepMs,
+    longestMs: source.longestWindowMs,
+  });
 }
 
 export interface ReadTask {
@@ -56,6 +104,10 @@ export interface ReadTask {
   readonly previous: StreamState | undefined;
   /** Values of the partitioning attribute in the last snapshot. */
   readonly lastValues: readonly string[];
+  /** Keys of the stored records that had not ended. */
+  readonly unfinishedKeys: readonly string[];
+  /** It sees the streams that this one is made of. */
+  readonly session: Session;
 }
 
 function partitionOf(config: StreamConfig, lastValues: readonly string[]): ExtractionOptions['partition'] {
@@ -64,11 +116,23 @@ function partitionOf(config: StreamConfig, lastValues: readonly string[]): Extra
   return values.length === 0 ? undefined : { attribute: config.partitionBy.attribute, values };
 }
 
-/** Makes a stream's extraction, which goes on from what an earlier run has read where it can. */
-export async function beginReading(context: RunContext, task: ReadTask): Promise<StreamExtraction> {
+function pageSizeOf(config: StreamConfig): number | undefined {
+  const { pageSize } = config as { pageSize?: number };
+  return pageSize ?? (config.source === 'audit_events' ? auditPageSize : undefined);
+}
+
+/** Makes a stream's reading, which goes on from what an earlier run has read where it can. */
+export async function beginReading(context: RunContext, task: ReadTask): Promise<Reading> {
   const { config: all, client, signal, clock, database, converter, job, layout } = context;
-  const { opened, run, previous, lastValues } = task;
+  const { opened, run, previous, lastValues, session } = task;
   const { config, source, unfinished } = opened;
+  const folder = layout.streamRun(run.runId, config.name);
+  const { compression } = job.parquet;
+  if (config.source === 'sql') {
+    const monotonic = () => clock.monotonic();
+    return new SqlReading({ config, session, folder, compression, columns: previous?.columns, monotonic });
+  }
+  if (source === undefined) throw new TypeError(`stream ${config.name} has no source`);
   if (unfinished !== undefined) await takeOver(layout, unfinished, run);
   const extraction = await StreamExtraction.begin({
     stream: config.name,
@@ -80,10 +144,13 @@ export async function beginReading(context: RunContext, task: ReadTask): Promise
     converter,
     filter: new Map(config.source === 'index_profiles' ? Object.entries(config.filter) : []),
     partition: partitionOf(config, lastValues),
-    pageSize: config.pageSize ?? all.service.pageSize,
+    windows: opened.windows,
+    unfinished: task.unfinishedKeys,
+    covered: previous?.covered ?? [],
+    pageSize: pageSizeOf(config) ?? all.service.pageSize,
     concurrency: all.service.concurrency,
-    compression: job.parquet.compression,
-    folder: layout.streamRun(run.runId, config.name),
+    compression,
+    folder,
     fingerprint: opened.fingerprint,
     startedAt: run.startedAt,
     columns: previous?.columns,

@@ -31,6 +31,7 @@ function reportStream({ name, error, counters, commit, seconds }: StreamOutcome)
     unchanged: difference?.unchanged ?? 0,
     duplicates: committed?.duplicates ?? 0,
     rejected: counters?.rejected ?? 0,
+    missing: counters?.missing ?? 0,
     requests: counters?.requests ?? 0,
     retries: counters?.retries ?? 0,
     throttled: counters?.throttled ?? 0,

@@ -1,24 +1,35 @@
 import { mkdir } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import pLimit from 'p-limit';
 import type { StreamConfig } from '../config/config.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import { nearest } from '../core/nearest.js';
 import type { JobReport, RunStatus } from '../core/run.js';
-import type { StreamExtraction } from '../extract/stream-extraction.js';
 import { commitRun, type StreamCommit } from '../snapshot/commit.js';
 import { publish } from '../snapshot/publish.js';
-import { distinctValues, SnapshotStore, type StoreState, storeTable } from '../snapshot/snapshot-store.js';
-import { sqlTexts } from '../store/duckdb.js';
+import {
+  distinctValues,
+  SnapshotStore,
+  type StoreState,
+  type StreamState,
+  storedRows,
+  storeTable,
+} from '../snapshot/snapshot-store.js';
+import { type Session, sqlText, sqlTexts } from '../store/duckdb.js';
 import { writeFileAtomically } from '../store/durable.js';
 import { JobLock } from '../store/job-lock.js';
 import { noCounters } from '../store/journal.js';
 import { hashVersion } from '../store/row-hash.js';
 import { createRun, discardRun, discardStream, hasStreams, type RunIdentity } from '../store/run-state.js';
 import { prepareStorage, runFolders } from '../store/storage.js';
+import { windowedSource } from '../streams/open-source.js';
 import { compareStream } from './compare-stream.js';
 import { beginReading, type OpenedStream, openStream } from './read-stream.js';
+import type { Reading } from './reading.js';
 import { reportJob, type StreamOutcome } from './report-job.js';
 import type { RunContext } from './run-context.js';
+import { type OrderedStream, orderStreams } from './stream-order.js';
+import { showStored, showStream } from './stream-views.js';
 
 /** Streams read at once; each has its partitions beside. */
 const streamsAtOnce = 4;
@@ -31,6 +42,8 @@ const startAnew = new Set(['empty_answer', 'unbalanced']);
 interface Before extends StoreState {
   /** Values of the partitioning attribute in the last snapshot, by stream. */
   readonly values: ReadonlyMap<string, readonly string[]>;
+  /** Keys of the stored records that may still change, by stream. */
+  readonly unfinished: ReadonlyMap<string, readonly string[]>;
   /** Run folders of runs that have committed. */
   readonly committed: ReadonlySet<string>;
   readonly duckdbVersion: string;
@@ -60,12 +73,14 @@ async function recover(context: RunContext): Promise<Before> {
   try {
     const state = await store.state();
     const values = new Map<string, string[]>();
+    const unfinished = new Map<string, string[]>();
     for (const stream of job.streams) {
       const known = state.streams.get(stream.name);
-      if (stream.source !== 'index_profiles' || stream.partitionBy?.values !== undefined || known === undefined)
-        continue;
-      const attribute = stream.partitionBy?.attribute;
-      if (attribute !== undefined) values.set(stream.name, await distinctValues(store, known, 'attribute', attribute));
+      if (known === undefined) continue;
+      unfinished.set(stream.name, await unfinishedKeys(store, stream, known));
+      const attribute = stream.source === 'index_profiles' ? stream.partitionBy : undefined;
+      if (attribute === undefined || attribute.values !== undefined) continue;
+      values.set(stream.name, await distinctValues(store, known, 'attribute', attribute.attribute));
     }
     const folders = await runFolders(layout);
     const runs = await store.session.rows(
@@ -76,6 +91,7 @@ async function recover(context: RunContext): Promise<Before> {
     before = {
       ...state,
       values,
+      unfinished,
       committed: new Set(committed.map(({ runId }) => runId)),
       duckdbVersion: String(version?.version),
     };
@@ -86,6 +102,18 @@ async function recover(context: RunContext): Promise<Before> {
   // What has been committed is never gone on from: its records would be taken for newly read ones.
   for (const { runId, stream } of committed) await discardStream(layout, runId, stream);
   return before;
+}
+
+/** Keys of the records that have not ended, where a stream's records change until they have. */
+async function unfinishedKeys(store: SnapshotStore, config: StreamConfig, state: StreamState): Promise<string[]> {
+  const source = windowedSource(config);
+  const [key] = state.key;
+  if (source?.isUnfinished === undefined || key === undefined) return [];
+  const found: string[] = [];
+  for await (const record of storedRows(store, state, [key, ...(source.watched ?? [])])) {
+    if (source.isUnfinished(record)) found.push(String(record[key]));
+  }
+  return found;
 }
 
 function publishOptions({ job }: RunContext) {
@@ -117,12 +145,14 @@ async function cleanUp({ layout, only }: RunContext, streams: readonly StreamRun
 class StreamRun {
   readonly outcome: StreamOutcome;
   opened: OpenedStream | undefined;
-  extraction: StreamExtraction | undefined;
+  reading: Reading | undefined;
   commit: StreamCommit | undefined;
   readonly #context: RunContext;
+  readonly #config: StreamConfig;
 
   constructor(context: RunContext, config: StreamConfig) {
     this.#context = context;
+    this.#config = config;
     this.outcome = { name: config.name, error: undefined, counters: undefined, commit: undefined };
   }
 
@@ -146,45 +176,52 @@ class StreamRun {
       this.outcome.error = error;
       if (progress !== undefined) progress.phase = 'failed';
     } finally {
-      this.outcome.counters = this.extraction?.counters() ?? this.outcome.counters;
+      this.outcome.counters = this.reading?.counters() ?? this.outcome.counters;
     }
   }
 
-  open(config: StreamConfig): Promise<void> {
-    const spent = { ...noCounters };
-    this.outcome.counters = spent;
+  open(before: Before, session: Session): Promise<void> {
+    const meter = { ...noCounters };
+    this.outcome.counters = meter;
     return this.attempt('reading', async () => {
-      this.opened = await openStream(this.#context, config, spent);
+      const previous = before.streams.get(this.name);
+      this.opened = await openStream(this.#context, { config: this.#config, meter, previous, session });
     });
   }
 
-  read(run: RunIdentity, before: Before): Promise<void> {
+  read(run: RunIdentity, before: Before, session: Session): Promise<void> {
     return this.attempt('reading', async () => {
       const { opened } = this;
       if (opened === undefined) return;
       const previous = before.streams.get(this.name);
-      const lastValues = before.values.get(this.name) ?? [];
-      this.extraction = await beginReading(this.#context, { opened, run, previous, lastValues });
+      this.reading = await beginReading(this.#context, {
+        opened,
+        run,
+        previous,
+        lastValues: before.values.get(this.name) ?? [],
+        unfinishedKeys: before.unfinished.get(this.name) ?? [],
+        session,
+      });
       const progress = this.#progress;
       if (progress !== undefined) {
-        progress.live = this.extraction.live;
+        progress.live = this.reading.live;
         progress.expectedRows = previous?.rows;
-        progress.resumed = this.extraction.resumed;
+        progress.resumed = this.reading.resumed;
       }
-      await this.extraction.read();
-      this.outcome.seconds = this.extraction.counters().milliseconds / 1000;
+      await this.reading.read();
+      this.outcome.seconds = this.reading.counters().milliseconds / 1000;
     });
   }
 
   compare(run: RunIdentity, before: Before, store: SnapshotStore): Promise<void> {
     return this.attempt('comparing', async () => {
-      const { opened, extraction } = this;
-      if (opened === undefined || extraction === undefined) return;
+      const { opened, reading } = this;
+      if (opened === undefined || reading === undefined) return;
       this.commit = await compareStream({
         job: this.#context.job,
         config: opened.config,
         source: opened.source,
-        extraction,
+        reading,
         previous: before.streams.get(this.name),
         store,
         client: this.#context.client,
@@ -199,8 +236,13 @@ class StreamRun {
     });
   }
 
+  /** Fails the stream before it is opened. */
+  fail(error: CdsyncError): Promise<void> {
+    return this.attempt('reading', () => Promise.reject(error));
+  }
+
   async close(): Promise<void> {
-    await this.extraction?.close();
+    await this.reading?.close();
   }
 }
 
@@ -211,35 +253,106 @@ function statusOf(streams: readonly StreamRun[], interrupted: boolean): RunStatu
   return failed === streams.length ? 'failed' : 'partial';
 }
 
-/** From the last page to the published files; the streams that could be read are committed together. */
-async function finish(
-  context: RunContext,
+/** One level of streams: what they are made of is read and compared. */
+class Level {
+  readonly streams: readonly StreamRun[];
+  readonly #ordered: readonly OrderedStream[];
+  readonly #limit = pLimit(streamsAtOnce);
+
+  constructor(context: RunContext, ordered: readonly OrderedStream[]) {
+    this.#ordered = ordered;
+    this.streams = ordered.map(({ config }) => new StreamRun(context, config));
+  }
+
+  async open(before: Before, session: Session): Promise<void> {
+    await Promise.all(this.streams.map((stream) => this.#limit(() => stream.open(before, session))));
+  }
+
+  async read(run: RunIdentity, before: Before, session: Session): Promise<void> {
+    await Promise.all(this.streams.map((stream) => this.#limit(() => stream.read(run, before, session))));
+  }
+
+  /** Makes what these streams need visible to their queries, and fails those that need what is not there. */
+  async supply(done: readonly StreamRun[], before: Before, store: SnapshotStore): Promise<void> {
+    const shown = new Set<string>();
+    for (const [index, { needs }] of this.#ordered.entries()) {
+      for (const name of needs) {
+        if (shown.has(name)) continue;
+        const needed = done.find((stream) => stream.name === name);
+        const stored = before.streams.get(name);
+        if (needed?.commit !== undefined && needed.outcome.error === undefined) await showStream(store, needed.commit);
+        else if (needed === undefined && stored !== undefined) await showStored(store, stored);
+        else {
+          await this.streams[index]?.fail(missingDependency(name, needed !== undefined));
+          continue;
+        }
+        shown.add(name);
+      }
+    }
+  }
+}
+
+function missingDependency(name: string, failed: boolean): CdsyncError {
+  return new CdsyncError(
+    failed ? `it needs stream "${name}", which failed` : `it needs stream "${name}", which has no snapshot yet`,
+    { code: 'dependency', hint: failed ? `see the error of stream "${name}"` : `run it as well: --stream ${name}` },
+  );
+}
+
+/** Commits the streams that could be read, together. @returns the sequence number that stands */
+async function commit(
+  { layout, progress, clock, job }: RunContext,
+  store: SnapshotStore,
   streams: readonly StreamRun[],
   run: RunIdentity,
   before: Before,
 ): Promise<number> {
-  const { database, layout, progress, clock } = context;
+  const commits = streams.flatMap(({ commit: made, outcome }) =>
+    made === undefined || outcome.error !== undefined ? [] : [made],
+  );
+  if (commits.length === 0) return before.sequence;
+  progress.phase = 'committing';
+  return commitRun(store, {
+    layout,
+    runId: run.runId,
+    startedAt: run.startedAt,
+    finishedAt: new Date(clock.now()).toISOString(),
+    status: statusOf(streams, false),
+    sequence: before.sequence,
+    streams: commits,
+    parquet: job.parquet.enabled,
+  });
+}
+
+/** From the first page to the published files, level by level. @returns the sequence number that stands */
+async function readAndCommit(
+  context: RunContext,
+  levels: readonly Level[],
+  run: RunIdentity,
+  before: Before,
+  session: Session,
+): Promise<number> {
+  const { database, layout, progress, signal, config } = context;
+  progress.phase = 'reading';
+  await levels[0]?.read(run, before, session);
+  if (signal.aborted) return before.sequence;
   const store = await SnapshotStore.open(database, layout);
+  const done: StreamRun[] = [];
   let sequence = before.sequence;
   let state: StoreState;
   try {
-    for (const stream of streams) await stream.compare(run, before, store);
-    const commits = streams.flatMap(({ commit, outcome }) =>
-      commit === undefined || outcome.error !== undefined ? [] : [commit],
-    );
-    if (commits.length > 0) {
-      progress.phase = 'committing';
-      sequence = await commitRun(store, {
-        layout,
-        runId: run.runId,
-        startedAt: run.startedAt,
-        finishedAt: new Date(clock.now()).toISOString(),
-        status: statusOf(streams, false),
-        sequence: before.sequence,
-        streams: commits,
-        parquet: context.job.parquet.enabled,
-      });
+    await store.session.run(`SET file_search_path = ${sqlText(dirname(config.file))}`);
+    for (const [number, level] of levels.entries()) {
+      if (number > 0) {
+        await level.supply(done, before, store);
+        await level.open(before, store.session);
+        await level.read(run, before, store.session);
+      }
+      if (signal.aborted) return before.sequence;
+      for (const stream of level.streams) await stream.compare(run, before, store);
+      done.push(...level.streams);
     }
+    sequence = await commit(context, store, done, run, before);
     state = await store.state();
   } finally {
     await store.close();
@@ -249,28 +362,25 @@ async function finish(
   return sequence;
 }
 
-async function runLocked(context: RunContext, lock: JobLock, configs: readonly StreamConfig[]): Promise<JobReport> {
-  const { clock, layout, progress, database, signal } = context;
+async function runLocked(context: RunContext, lock: JobLock, session: Session): Promise<JobReport> {
+  const { clock, layout, progress, database } = context;
   const began = clock.monotonic();
+  const ordered = await orderStreams(session, chosenStreams(context), context.job.streams);
   const before = await recover(context);
-  const streams = configs.map((config) => new StreamRun(context, config));
-  const limit = pLimit(streamsAtOnce);
+  const levels = ordered.map((level) => new Level(context, level));
+  const streams = levels.flatMap((level) => level.streams);
   try {
-    await Promise.all(streams.map((stream, index) => limit(() => stream.open(configs[index] as StreamConfig))));
+    await levels[0]?.open(before, session);
     const run = await chooseRun(
       context,
       streams.flatMap(({ opened }) => (opened === undefined ? [] : [opened])),
       before,
     );
-    const resumed = streams.some(({ opened }) => opened?.unfinished !== undefined);
     progress.runId = run.runId;
     await lock.describe({ started_at: run.startedAt, run_id: run.runId });
     await mkdir(layout.runTemporary(run.runId), { recursive: true, mode: 0o700 });
     await database.spillTo(layout.runTemporary(run.runId));
-    progress.phase = 'reading';
-    await Promise.all(streams.map((stream) => limit(() => stream.read(run, before))));
-    let sequence = before.sequence;
-    if (!signal.aborted) sequence = await finish(context, streams, run, before);
+    const sequence = await readAndCommit(context, levels, run, before, session);
     for (const stream of streams) await stream.close();
     const interrupted = streams.some(({ outcome }) => outcome.error?.kind === 'interrupted');
     const status = statusOf(streams, interrupted);
@@ -279,15 +389,20 @@ async function runLocked(context: RunContext, lock: JobLock, configs: readonly S
     return reportJob({
       job: context.job.name,
       run,
-      resumed,
+      resumed: streams.some(({ opened }) => opened?.unfinished !== undefined),
       sequence: sequence === 0 ? null : sequence,
       status,
       seconds: (clock.monotonic() - began) / 1000,
-      streams: streams.map(({ outcome }) => outcome),
+      streams: inConfiguredOrder(context, streams).map(({ outcome }) => outcome),
     });
   } finally {
     for (const stream of streams) await stream.close().catch(() => undefined);
   }
+}
+
+function inConfiguredOrder(context: RunContext, streams: readonly StreamRun[]): StreamRun[] {
+  const places = new Map(chosenStreams(context).map(({ name }, index) => [name, index]));
+  return [...streams].sort((a, b) => (places.get(a.name) ?? 0) - (places.get(b.name) ?? 0));
 }
 
 /**
@@ -296,11 +411,12 @@ async function runLocked(context: RunContext, lock: JobLock, configs: readonly S
  */
 export async function runJob(context: RunContext): Promise<JobReport> {
   const { database, layout, clock, job } = context;
-  const configs = chosenStreams(context);
+  chosenStreams(context);
   await prepareStorage(layout, job.publish.mode);
   const lock = await JobLock.acquire(database, layout, new Date(clock.now()).toISOString());
+  const session = await database.connect();
   try {
-    const report = await runLocked(context, lock, configs);
+    const report = await runLocked(context, lock, session);
     const document = { status: report.status, jobs: [report], error: null };
     await writeFileAtomically(layout.report(report.run_id), `${JSON.stringify(document, null, 1)}\n`).catch((error) => {
       // Where the run has failed already, on a full disk for example, its own report is the one to give.
@@ -308,6 +424,7 @@ export async function runJob(context: RunContext): Promise<JobReport> {
     });
     return report;
   } finally {
+    session.close();
     await lock.release();
   }
 }

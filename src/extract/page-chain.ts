@@ -1,10 +1,9 @@
-import { MalformedBodyError, type RequestMeter, type ServiceClient, ServiceError } from '../client/client.js';
-import type { Clock } from '../core/clock.js';
+import type { RequestMeter } from '../client/client.js';
 import { CdsyncError } from '../core/errors.js';
 import type { PartitionCursor } from '../store/journal.js';
-import type { ListSource } from '../streams/list-source.js';
 import type { KeyFilter } from './key-filter.js';
-import { cutPage, cutPageExactly, MalformedPageError, type PageCut } from './page-cutter.js';
+import { cutPageExactly, MalformedPageError } from './page-cutter.js';
+import { type FetchedPage, isRefusal, type PageFetcher } from './page-fetcher.js';
 import type { PartWriter } from './part-writer.js';
 import type { PageScanner, ScannedPage } from './scanned-page.js';
 import { TokenGuard } from './token-guard.js';
@@ -15,51 +14,25 @@ const maxRestarts = 2;
 const maxPagesWithoutNewKey = 100;
 /** A page whose records are no JSON is fetched again this often. */
 const maxRefetches = 3;
-/** A first page that is refused is asked for with half its records, but never with fewer than this. */
-const minPageSize = 25;
 
 /** What the chains of one stream share. */
 export interface ChainContext {
   readonly stream: string;
-  readonly source: ListSource;
-  readonly client: ServiceClient;
   readonly meter: RequestMeter;
-  readonly signal: AbortSignal;
-  readonly clock: Clock;
   readonly scanner: PageScanner;
   readonly writer: PartWriter;
   readonly seen: KeyFilter;
-  /** Records asked for in a page; goes down where the service refuses it. */
-  readonly pageSize: { limit: number };
-  /** A page was scanned, in its turn, and goes into the batch now. */
-  readonly onPage: (page: ScannedPage) => void;
+  readonly onPage: (page: ScannedPage, missing: number) => void;
 }
 
 export interface ChainTask {
   readonly partition: string;
   /** Tells this chain from the stream's others. */
   readonly ordinal: number;
-  readonly filter: ReadonlyMap<string, string>;
+  readonly fetcher: PageFetcher;
   readonly start: PartitionCursor;
-}
-
-interface FetchedPage extends PageCut {
-  readonly body: Buffer;
-  readonly issuedAt: string;
-}
-
-/** Cuts a body where the client still can ask for it again. */
-function cutOrRetry(body: Buffer, cut: (body: Buffer) => PageCut): PageCut & { body: Buffer } {
-  try {
-    return { ...cut(body), body };
-  } catch (error) {
-    throw error instanceof MalformedPageError ? new MalformedBodyError(error.message, error) : error;
-  }
-}
-
-/** Decodes a page that is asked for because of its total. */
-export function readTotal(body: Buffer): number | null {
-  return cutOrRetry(body, cutPageExactly).total;
+  /** The endpoint may give tokens that lead nowhere: the first page that brings nothing new ends the chain. */
+  readonly distrustsTokens: boolean;
 }
 
 /**
@@ -114,19 +87,8 @@ export class PageChain {
     }
   }
 
-  async #fetch(token: string | null): Promise<FetchedPage> {
-    const { source, client, meter, signal, pageSize, clock } = this.#context;
-    for (;;) {
-      const { limit } = pageSize;
-      try {
-        const operation = source.page({ token, limit, filter: this.#task.filter, withTotal: false });
-        const page = await client.send(operation, (body) => cutOrRetry(body, cutPage), { signal, meter });
-        return { ...page, issuedAt: new Date(clock.now()).toISOString() };
-      } catch (error) {
-        if (token !== null || !isRefusal(error) || pageSize.limit <= minPageSize) throw error;
-        if (pageSize.limit === limit) pageSize.limit = Math.max(minPageSize, limit >> 1);
-      }
-    }
+  #fetch(token: string | null): Promise<FetchedPage> {
+    return this.#task.fetcher.fetch(token);
   }
 
   /** A token that is refused where the list itself is not, is dead: the partition is read from its start once more. */
@@ -169,7 +131,7 @@ export class PageChain {
     };
     const scan = () => {
       const scanned = scanner.scan(page.body, page.start, page.end);
-      onPage(scanned);
+      onPage(scanned, page.missing);
       return scanned;
     };
     const scanned = await writer.add(scan, this.#task.partition, cursor);
@@ -177,10 +139,14 @@ export class PageChain {
     if (scanned.mismatches > 0) throw this.#filterIgnored(scanned);
     if (scanned.records === 0) return;
     this.#fruitless = seen.add(scanned.keyHashes, this.#task.ordinal * 8 + this.#attempt) ? 0 : this.#fruitless + 1;
-    if (this.#fruitless < maxPagesWithoutNewKey) return;
-    throw this.#failure('page_loop', `${this.#fruitless} pages in a row brought no new record`, {
-      hint: 'the service repeats itself; report it to the service',
-    });
+    if (this.#fruitless < (this.#task.distrustsTokens ? 1 : maxPagesWithoutNewKey)) return;
+    throw this.#failure(
+      'page_loop',
+      `${this.#fruitless === 1 ? 'a page' : `${this.#fruitless} pages in a row`} brought no new record`,
+      {
+        hint: 'the service repeats itself; report it to the service',
+      },
+    );
   }
 
   /** The page may have been cut wrongly, then it is cut once more; or the service has garbled it, then it is fetched again. */
@@ -229,8 +195,4 @@ function cutAgain(page: FetchedPage): FetchedPage | undefined {
     // The body is no page at all: it has to be fetched again.
     return undefined;
   }
-}
-
-function isRefusal(error: unknown): boolean {
-  return error instanceof ServiceError && error.status === 400;
 }

@@ -1,4 +1,4 @@
-import type { ListSource } from '../streams/list-source.js';
+import type { ListSource } from '../streams/source.js';
 
 function parsed(body: Buffer): Record<string, unknown> | undefined {
   try {

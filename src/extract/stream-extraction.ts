@@ -7,40 +7,57 @@ import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import { type Database, sqlTexts } from '../store/duckdb.js';
 import { type Counters, Journal, type JournalState, noCounters, type PartitionCursor } from '../store/journal.js';
 import type { ParquetCompression } from '../store/parquet.js';
-import type { ListSource } from '../streams/list-source.js';
+import type { ListSource, Source, Window } from '../streams/source.js';
+import { merged, type Span } from '../streams/windows.js';
 import type { Converter } from './converter.js';
 import { type Extracted, extracted, preparePartsFolder } from './extracted.js';
 import { KeyFilter } from './key-filter.js';
-import { type ChainContext, PageChain, readTotal } from './page-chain.js';
+import { KeyedFetcher } from './keyed-fetcher.js';
+import { type ChainContext, PageChain } from './page-chain.js';
+import { type FetchContext, ListFetcher, type ListRequest, type PageFetcher, readTotal } from './page-fetcher.js';
 import { PartWriter } from './part-writer.js';
 import { RecordScanner } from './record-scanner.js';
 import type { ScannedPage } from './scanned-page.js';
 import { hasAttributes, isRecord } from './single-record.js';
 
-/** The chain that reads the list unpartitioned; a partition's name is `=<value>`, so none is called so. */
+/**
+ * The chain that reads the list unpartitioned. What other chains read stands behind the first letter of their names:
+ * `=<value>` of the partitioning attribute, `><from>/<to>` of time, `!<key>` of one record, `#<number>` of the chunks of keys.
+ */
 const whole = '*';
 /** The second unpartitioned reading, which decides about too many absent keys. */
 const wholeAgain = '**';
 /** Records that were asked for one by one. */
 const single = '+';
+/** Records that are asked for by key become one batch of requests, the unit of restart. */
+const chunkKeys = 200;
+/** Such batches that are under way at once; their requests share the stream's concurrency. */
+const chunksAtOnce = 4;
 /** Failures by what was read: reading on from the checkpoint would only meet them again. */
 const failuresByContent = new Set([
   'page_loop',
   'dead_token',
   'filter_ignored',
   'total_mismatch',
+  'members_incomplete',
   'bad_request',
   'not_found',
 ]);
 
 export interface ExtractionOptions {
   readonly stream: string;
-  readonly source: ListSource;
+  readonly source: Source;
   readonly filter: ReadonlyMap<string, string>;
   /** Splits the list: one chain for each value of an attribute. */
   readonly partition: { readonly attribute: string; readonly values: readonly string[] } | undefined;
+  /** Of a list that is read in windows of time: those to be read. */
+  readonly windows: readonly Window[];
+  /** Of the same: keys of the records that had not ended. */
+  readonly unfinished: readonly string[];
+  /** Of the same: what earlier runs have read for good. */
+  readonly covered: readonly Window[];
   readonly pageSize: number;
-  /** Chains read at once. */
+  /** Chains, and requests for single records, at once. */
   readonly concurrency: number;
   readonly client: ServiceClient;
   readonly signal: AbortSignal;
@@ -70,9 +87,10 @@ export interface LiveCounters extends RequestMeter {
   kept: number;
   rejected: number;
   replaced: number;
+  missing: number;
 }
 
-/** Reads one list of the service completely into parts, with checkpoints from which a later process goes on. */
+/** Reads one stream of the service completely into parts, with checkpoints from which a later process goes on. */
 export class StreamExtraction {
   readonly live: LiveCounters;
   readonly #options: ExtractionOptions;
@@ -84,6 +102,7 @@ export class StreamExtraction {
   #totalAtStart: number | null;
   readonly #seen = new KeyFilter();
   readonly #pageSize: { limit: number };
+  readonly #requestLimit: ReturnType<typeof pLimit>;
   readonly #stop = new AbortController();
   readonly #earlierMs: number;
   readonly #began: number;
@@ -100,6 +119,7 @@ export class StreamExtraction {
     this.#partitions = start.partitions;
     this.#totalAtStart = start.total;
     this.#pageSize = { limit: options.pageSize };
+    this.#requestLimit = pLimit(options.concurrency);
     this.#cursors = resume?.cursors ?? new Map();
     this.live = { ...(resume?.counters ?? noCounters) };
     this.#earlierMs = this.live.milliseconds;
@@ -124,11 +144,11 @@ export class StreamExtraction {
     const options = resumable ? given : { ...given, resume: undefined };
     const journal = await Journal.open(options.folder, options.resume?.length ?? 0);
     if (options.resume !== undefined) return new StreamExtraction(options, journal, options.resume.start);
-    const { partition, startedAt, stream, fingerprint } = options;
-    const partitions = partition === undefined ? [whole] : partition.values.map((value) => `=${value}`);
+    const { startedAt, stream, fingerprint } = options;
+    const partitions = partitionNames(options);
     const extraction = new StreamExtraction(options, journal, { partitions, total: null });
     try {
-      const total = partition !== undefined || options.checkTotal ? await extraction.#total() : null;
+      const total = extraction.#countsRecords ? await extraction.#total() : null;
       await journal.append({
         type: 'start',
         version: 1,
@@ -156,14 +176,49 @@ export class StreamExtraction {
     return { ...this.live, milliseconds };
   }
 
+  get key(): readonly string[] {
+    return this.#options.source.key;
+  }
+
+  get brings(): Source['brings'] {
+    return this.#options.source.brings;
+  }
+
+  /**
+   * What of time has been read for good, this reading included; undefined where time does not matter. What lies beyond our
+   * own clock does not count: should it be the service's that is wrong, it is read again.
+   */
+  get covered(): Window[] | undefined {
+    const { source, covered, resume, startedAt } = this.#options;
+    const began = resume?.start.started_at ?? startedAt;
+    if (source.kind === 'windowed') {
+      const spans = [...covered, ...windowsOf(this.#partitions)].map(
+        ({ from, to }): Span => [Date.parse(from), Math.min(Date.parse(to), Date.parse(began))],
+      );
+      return merged(spans).map(([from, to]) => ({
+        from: new Date(from).toISOString(),
+        to: new Date(to).toISOString(),
+      }));
+    }
+    return source.kind === 'list' && source.brings === 'additions' ? [{ from: began, to: began }] : undefined;
+  }
+
+  /** Whether the list's own total is asked for, to be compared with what came. */
+  get #countsRecords(): boolean {
+    const { source, partition, checkTotal } = this.#options;
+    return source.kind === 'list' && (partition !== undefined || checkTotal || source.distrustsTokens === true);
+  }
+
   /**
    * Reads every partition to its last page. What was read before a failure or an interruption is in the journal when the
    * error is thrown.
    */
   async read(): Promise<void> {
+    const { source } = this.#options;
     await this.#checkpointed(async () => {
+      if (source.kind === 'list' && source.distrustsTokens) return this.#readByTotal(source);
       await this.#readAll(this.#partitions);
-      if (this.#partitions[0] !== whole || this.#options.checkTotal) await this.#complete();
+      if (this.#countsRecords) await this.#complete();
     });
   }
 
@@ -178,7 +233,8 @@ export class StreamExtraction {
    * @throws {CdsyncError} `malformed_response` where the answer is not the record with that key
    */
   async addSingle(key: string, body: Buffer): Promise<boolean> {
-    const { filter, stream, source } = this.#options;
+    const { filter, stream } = this.#options;
+    const source = this.#list();
     if (!isRecord(body, source, key)) {
       throw new CdsyncError('the service answered a request for one record with something else', {
         code: 'malformed_response',
@@ -234,10 +290,18 @@ export class StreamExtraction {
     }
   }
 
-  async #readAll(partitions: readonly string[]): Promise<void> {
-    const limit = pLimit(this.#options.concurrency);
+  #list(): ListSource {
+    const { source } = this.#options;
+    if (source.kind !== 'list') throw new TypeError(`a ${source.kind} source is no list`);
+    return source;
+  }
+
+  async #readAll(partitions: readonly string[], pageSize = this.#pageSize): Promise<void> {
+    const { concurrency, source, signal } = this.#options;
+    const limit = pLimit(source.kind === 'keyed' ? chunksAtOnce : concurrency);
     const stop = new AbortController();
     const failures: unknown[] = [];
+    const context = this.#fetchContext(AbortSignal.any([signal, stop.signal]), pageSize);
     const chains = partitions.map((partition) =>
       limit(async () => {
         const start = this.#cursors.get(partition) ?? {
@@ -249,12 +313,12 @@ export class StreamExtraction {
         };
         if (start.done || stop.signal.aborted) return;
         try {
-          const filter = this.#partitionFilter(partition);
-          await new PageChain(this.#chainContext(filter, stop.signal), {
+          await new PageChain(this.#chainContext(this.#partitionFilter(partition)), {
             partition,
             ordinal: this.#ordinal++,
-            filter,
+            fetcher: this.#fetcher(partition, context),
             start,
+            distrustsTokens: source.kind === 'list' && source.distrustsTokens === true,
           }).read();
         } catch (error) {
           failures.push(error);
@@ -264,7 +328,37 @@ export class StreamExtraction {
     );
     await Promise.all(chains);
     if (failures.length > 0) throw failures[0];
-    this.#options.signal.throwIfAborted();
+    signal.throwIfAborted();
+  }
+
+  #fetchContext(signal: AbortSignal, pageSize: { limit: number }): FetchContext {
+    const { client, clock } = this.#options;
+    return { client, clock, signal, pageSize, meter: this.live };
+  }
+
+  #fetcher(partition: string, context: FetchContext): PageFetcher {
+    const { source } = this.#options;
+    const rest = partition.slice(1);
+    if (source.kind === 'keyed') {
+      const from = Number(rest) * chunkKeys;
+      const requests = source.requests.slice(from, from + chunkKeys);
+      return new KeyedFetcher(context, requests, { mayMiss: source.mayMiss, limit: this.#requestLimit });
+    }
+    const { added } = source;
+    if (source.kind === 'windowed') {
+      const { one } = source;
+      if (partition.startsWith('!') && one !== undefined) {
+        const request = { operation: () => one(rest), answers: 'record', added } as const;
+        return new KeyedFetcher(context, [request], { mayMiss: true, limit: this.#requestLimit });
+      }
+      const [from = '', to = ''] = rest.split('/');
+      const page = (request: ListRequest) =>
+        source.page({ ...request, filter: new Map(), withTotal: false, window: { from, to } });
+      return new ListFetcher(context, page, { added, takesLimit: source.takesLimit });
+    }
+    const filter = this.#partitionFilter(partition);
+    const page = (request: ListRequest) => source.page({ ...request, filter, withTotal: false });
+    return new ListFetcher(context, page, { added, takesLimit: true });
   }
 
   #partitionFilter(partition: string): ReadonlyMap<string, string> {
@@ -279,29 +373,59 @@ export class StreamExtraction {
     return new RecordScanner(this.#columns, { container, key, filter });
   }
 
-  #chainContext(filter: ReadonlyMap<string, string>, stop: AbortSignal): ChainContext {
-    const { stream, source, client, clock, signal } = this.#options;
+  #chainContext(filter: ReadonlyMap<string, string>): ChainContext {
     return {
-      stream,
-      source,
-      client,
-      clock,
+      stream: this.#options.stream,
       meter: this.live,
-      signal: AbortSignal.any([signal, stop]),
       scanner: this.#scanner(filter),
       writer: this.#writer,
       seen: this.#seen,
-      pageSize: this.#pageSize,
-      onPage: (page) => this.#count(page),
+      onPage: (page, missing) => this.#count(page, missing),
     };
   }
 
-  #count(page: ScannedPage): void {
+  #count(page: ScannedPage, missing: number): void {
     this.live.pages += 1;
     this.live.read += page.records + page.rejects.length;
     this.live.kept += page.records;
     this.live.rejected += page.rejects.length;
     this.live.replaced += page.replacedSurrogates;
+    this.live.missing += missing;
+  }
+
+  /**
+   * Reads a list whose page tokens may lead back to its start. What its total says is missing is asked for once more, in
+   * one page that is large enough.
+   */
+  async #readByTotal(source: ListSource): Promise<void> {
+    let circled = await this.#endsInCircle([whole]);
+    const wanted = await this.#wanted();
+    if (wanted === null ? !circled : (await this.#distinctKeys()) >= wanted) return;
+    const large = { limit: Math.max(this.#pageSize.limit, wanted ?? 0) };
+    circled = await this.#endsInCircle([wholeAgain], large);
+    const after = await this.#total();
+    const least = after === null || wanted === null ? null : Math.min(after, this.#totalAtStart ?? wanted);
+    const found = await this.#distinctKeys();
+    if (least === null ? !circled : found >= least) return;
+    const label = source.page({ token: null, limit: 1, filter: new Map(), withTotal: false }).label;
+    throw new CdsyncError(
+      `${label} brought ${found} members of ${least ?? 'an unknown number'}, also in one large page`,
+      {
+        code: 'members_incomplete',
+        hint: 'the last snapshot stays; run again, and report it to the service if it stays so',
+      },
+    );
+  }
+
+  /** Whether the chains were given up because their tokens lead nowhere. */
+  async #endsInCircle(partitions: readonly string[], pageSize = this.#pageSize): Promise<boolean> {
+    try {
+      await this.#readAll(partitions, pageSize);
+      return false;
+    } catch (error) {
+      if (error instanceof CdsyncError && (error.code === 'page_loop' || error.code === 'dead_token')) return true;
+      throw error;
+    }
   }
 
   /** Partitions may leave records out (the attribute missing, a value not listed), so their union is counted. */
@@ -341,10 +465,28 @@ export class StreamExtraction {
   }
 
   async #total(): Promise<number | null> {
-    const { source, client, filter, signal } = this.#options;
-    const operation = source.page({ token: null, limit: 1, filter, withTotal: true });
+    const { client, filter, signal } = this.#options;
+    const operation = this.#list().page({ token: null, limit: 1, filter, withTotal: true });
     return client.send(operation, readTotal, { signal, meter: this.live });
   }
+}
+
+function partitionNames({ source, partition, windows, unfinished }: ExtractionOptions): string[] {
+  if (source.kind === 'windowed') {
+    return [...windows.map(({ from, to }) => `>${from}/${to}`), ...unfinished.map((key) => `!${key}`)];
+  }
+  if (source.kind === 'keyed') {
+    return Array.from({ length: Math.ceil(source.requests.length / chunkKeys) }, (_, index) => `#${index}`);
+  }
+  return partition === undefined ? [whole] : partition.values.map((value) => `=${value}`);
+}
+
+/** The windows of time that a reading's partitions have covered. */
+export function windowsOf(partitions: readonly string[]): Window[] {
+  return partitions.flatMap((name) => {
+    const [from, to] = name.startsWith('>') ? name.slice(1).split('/') : [];
+    return from === undefined || to === undefined ? [] : [{ from, to }];
+  });
 }
 
 function startingColumns({ source, columns, resume }: ExtractionOptions): ColumnSet {

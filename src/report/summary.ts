@@ -19,9 +19,10 @@ function streamCells(stream: StreamReport): string[] {
 
 function footnotes({ streams }: JobReport): string[] {
   const notes: string[] = [];
-  for (const { name, duplicates, rejected, retries, throttled, error } of streams) {
+  for (const { name, duplicates, rejected, missing, retries, throttled, error } of streams) {
     if (duplicates > 0) notes.push(`${name}: ${formatCount(duplicates)} records came twice; the copy read last stands`);
     if (rejected > 0) notes.push(`${name}: ${formatCount(rejected)} records could not be kept; see cdsync.rejects`);
+    if (missing > 0) notes.push(`${name}: ${formatCount(missing)} of the records that were asked for are not there`);
     if (retries > 0)
       notes.push(
         `${name}: ${formatCount(retries)} requests were sent again (${formatCount(throttled)} for status 429)`,

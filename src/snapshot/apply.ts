@@ -13,7 +13,10 @@ const rebuildShare = 0.1;
 
 export interface ApplyTask extends DiffTask {
   readonly difference: Difference;
+  /** The rows of the snapshot; of one that grows by `addition`, those that were read. */
   readonly files: readonly ParquetFile[];
+  /** Files that hold just the rows which come to those of the snapshot before; undefined where `files` are the whole. */
+  readonly addition: readonly ParquetFile[] | undefined;
   /** Where the changes are written to. */
   readonly changesPath: string;
   readonly compression: ParquetCompression;
@@ -177,7 +180,8 @@ async function applyKeys(
 export async function applyStream(store: SnapshotStore, task: ApplyTask, tables: WorkTables): Promise<void> {
   const { inserted, updated, deleted } = task.difference;
   const share = (inserted + updated + deleted) / Math.max(1, task.previous?.rows ?? 0);
-  const rebuild = task.previous === undefined || share > rebuildShare || !onlyAdds(task);
+  const isWhole = task.addition === undefined;
+  const rebuild = isWhole && (task.previous === undefined || share > rebuildShare || !onlyAdds(task));
   await prepareTables(store, task, rebuild);
   const columns = names(task.columns);
   const changes = storeTable(`${task.stream}__changes`);

@@ -4,7 +4,13 @@ import { sqlText } from '../store/duckdb.js';
 import type { JobLayout } from '../store/layout.js';
 import type { ParquetFile } from '../store/parquet.js';
 import { type ApplyTask, applyStream } from './apply.js';
-import { type CommittedFile, type SnapshotStore, type StreamState, storeTable } from './snapshot-store.js';
+import {
+  type CommittedFile,
+  type Covered,
+  type SnapshotStore,
+  type StreamState,
+  storeTable,
+} from './snapshot-store.js';
 import type { WorkTables } from './unify-parts.js';
 
 /** A record that could not be kept, as the published store shows it. */
@@ -21,6 +27,8 @@ export interface StreamCommit {
   readonly changes: ParquetFile | undefined;
   readonly duplicates: number;
   readonly rejects: readonly CommittedReject[];
+  /** What of time has been read for good, where a stream is read in windows. */
+  readonly covered: readonly Covered[] | undefined;
 }
 
 export interface RunCommit {
@@ -51,8 +59,15 @@ function committedFiles(layout: JobLayout, folder: string, files: readonly Parqu
   }));
 }
 
-function newState(run: RunCommit, { task, changes }: StreamCommit, sequence: number): StreamState {
+function snapshotFiles({ layout, runId }: RunCommit, { task }: StreamCommit): CommittedFile[] {
+  const folder = `snapshot/${basename(layout.snapshot(task.stream, runId))}`;
+  if (task.addition === undefined) return committedFiles(layout, folder, task.files);
+  return [...(task.previous?.snapshot ?? []), ...committedFiles(layout, folder, task.addition)];
+}
+
+function newState(run: RunCommit, commit: StreamCommit, sequence: number): StreamState {
   const { layout, runId, parquet } = run;
+  const { task, changes, covered } = commit;
   return {
     stream: task.stream,
     run_id: runId,
@@ -62,10 +77,9 @@ function newState(run: RunCommit, { task, changes }: StreamCommit, sequence: num
     key: [...task.key],
     columns: [...task.columns],
     hash_version: task.hashVersion,
-    snapshot: parquet
-      ? committedFiles(layout, `snapshot/${basename(layout.snapshot(task.stream, runId))}`, task.files)
-      : [],
+    snapshot: parquet ? snapshotFiles(run, commit) : [],
     changes: parquet && changes !== undefined ? committedFiles(layout, `changes/${runId}`, [changes]) : [],
+    ...(covered === undefined ? {} : { covered: [...covered] }),
   };
 }
 
@@ -116,8 +130,14 @@ export async function commitRun(store: SnapshotStore, run: RunCommit): Promise<n
   await store.session.run('SET preserve_insertion_order = false');
   await store.session.transaction(async () => {
     for (const commit of run.streams) {
-      if (!isChanged(commit)) continue;
-      await applyStream(store, commit.task, commit.tables);
+      const { task, covered } = commit;
+      if (!isChanged(commit)) {
+        if (covered !== undefined && task.previous !== undefined) {
+          await store.rememberStream({ ...task.previous, covered: [...covered] });
+        }
+        continue;
+      }
+      await applyStream(store, task, commit.tables);
       await recordColumns(store, commit);
       await store.rememberStream(newState(run, commit, sequence));
     }

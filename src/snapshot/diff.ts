@@ -12,6 +12,8 @@ export interface Difference {
   readonly updated: number;
   readonly deleted: number;
   readonly unchanged: number;
+  /** Rows of the snapshot that comes of it. */
+  readonly rows: number;
 }
 
 export interface DiffTask {
@@ -23,6 +25,8 @@ export interface DiffTask {
   readonly hashVersion: string;
   /** Rows that the reading has. */
   readonly rows: number;
+  /** Whether what the reading lacks is gone, or was only not asked for. */
+  readonly brings: 'everything' | 'additions';
 }
 
 /** Whether the stored hashes still say what the columns of now would say. */
@@ -57,7 +61,7 @@ export async function diff(session: Session, task: DiffTask, { keys, changed }: 
     ? `SELECT key, 'insert' AS op FROM ${keys}`
     : `SELECT coalesce(n.key, o.key) AS key,
          CASE WHEN o.key IS NULL THEN 'insert' WHEN n.key IS NULL THEN 'delete' ELSE 'update' END AS op
-       FROM ${keys} AS n FULL OUTER JOIN (${storedKeys(task)}) AS o ON n.key = o.key
+       FROM ${keys} AS n ${task.brings === 'everything' ? 'FULL OUTER' : 'LEFT'} JOIN (${storedKeys(task)}) AS o ON n.key = o.key
        WHERE n.hash IS DISTINCT FROM o.hash OR n.key IS NULL OR o.key IS NULL`;
   await session.run(`CREATE OR REPLACE TEMP TABLE ${changed} AS ${source}`);
   const counts = new Map(
@@ -68,7 +72,16 @@ export async function diff(session: Session, task: DiffTask, { keys, changed }: 
   );
   const inserted = counts.get('insert') ?? 0;
   const updated = counts.get('update') ?? 0;
-  return { inserted, updated, deleted: counts.get('delete') ?? 0, unchanged: task.rows - inserted - updated };
+  const rows = task.brings === 'everything' ? task.rows : (task.previous?.rows ?? 0) + inserted;
+  return { inserted, updated, deleted: counts.get('delete') ?? 0, unchanged: rows - inserted - updated, rows };
+}
+
+/** Adds the stored keys that a reading of additions did not bring. */
+export async function completeKeys(session: Session, task: DiffTask, { keys }: WorkTables): Promise<void> {
+  await session.run(
+    `INSERT INTO ${keys} SELECT key, hash, NULL, NULL FROM (${storedKeys(task)})
+     WHERE key NOT IN (SELECT key FROM ${keys})`,
+  );
 }
 
 /** Keys that the snapshot before has and the reading has not, at most `limit` of them. */

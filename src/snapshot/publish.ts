@@ -69,7 +69,9 @@ function manifestOf(state: StreamState): Manifest {
 async function pruneSnapshots(layout: JobLayout, state: StreamState, keep: number): Promise<void> {
   const folder = layout.snapshots(state.stream);
   const runs = (await readdir(folder)).filter((name) => runIdPattern.test(name)).sort();
-  const old = runs.filter((run) => run !== state.run_id).slice(0, Math.max(0, runs.length - keep));
+  const inUse = new Set(state.snapshot.map(({ path }) => path.split('/')[1]));
+  const unused = runs.filter((run) => !inUse.has(run));
+  const old = unused.slice(0, Math.max(0, unused.length + 1 - keep));
   for (const run of old) await rm(join(folder, run), { recursive: true, force: true });
 }
 

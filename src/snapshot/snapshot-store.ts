@@ -25,6 +25,11 @@ const fileSchema = z.object({
 /** A Parquet file of a committed snapshot. */
 export type CommittedFile = z.infer<typeof fileSchema>;
 
+const coveredSchema = z.object({ from: z.string(), to: z.string() });
+
+/** A span of time that has been read for good, its end excluded: ISO 8601, UTC. */
+export type Covered = z.infer<typeof coveredSchema>;
+
 const stateSchema = z.object({
   stream: z.string(),
   /** Of the commit that last changed the stream. */
@@ -37,6 +42,7 @@ const stateSchema = z.object({
   hash_version: z.string(),
   snapshot: z.array(fileSchema),
   changes: z.array(fileSchema),
+  covered: z.array(coveredSchema).optional(),
 });
 
 /** What the store holds of a stream: enough to finish publishing it, and to compare the next reading with it. */
@@ -181,8 +187,21 @@ export async function distinctValues(
   return rows.map(({ value }) => String(value));
 }
 
+/** Rows of a stream's table as JSON values by the names of some of its columns, one after the other. */
+export async function* storedRows(
+  { session }: SnapshotStore,
+  { stream, columns }: StreamState,
+  fields: readonly string[],
+): AsyncGenerator<Readonly<Record<string, unknown>>> {
+  const names = columns.filter(({ field }) => fields.includes(field)).map(({ name }) => quoteIdentifier(name));
+  const rows = session.stream(
+    `SELECT to_json(r)::VARCHAR AS row FROM (SELECT ${names.join(', ')} FROM ${storeTable(stream)}) AS r`,
+  );
+  for await (const { row } of rows) yield JSON.parse(String(row)) as Record<string, unknown>;
+}
+
 function openError(layout: JobLayout, error: unknown): CdsyncError {
-  const message = String(error);
+  const message = String((error as Error).cause ?? error);
   if (/no space left/i.test(message)) {
     return new CdsyncError('the disk is full: the store could not be opened', { code: 'disk_full', cause: error });
   }

@@ -46,6 +46,8 @@ const countersSchema = z.object({
   kept: z.number(),
   rejected: z.number(),
   replaced: z.number(),
+  /** Asked for by key, and not there. */
+  missing: z.number().default(0),
   milliseconds: z.number(),
 });
 
@@ -116,6 +118,7 @@ export const noCounters: Counters = {
   kept: 0,
   rejected: 0,
   replaced: 0,
+  missing: 0,
   milliseconds: 0,
 };
 

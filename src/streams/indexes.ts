@@ -1,9 +1,12 @@
 import { getIndexOperation, indexesPageOperation } from '../client/profile-api.js';
-import type { ListSource } from './list-source.js';
+import type { ListSource } from './source.js';
 
 /** All indexes of the tenant (specification, sections 2.1, 4.2 and 4.3). */
 export function indexesSource(): ListSource {
   return {
+    kind: 'list',
+    brings: 'everything',
+    added: {},
     identity: { source: 'indexes' },
     declared: [
       { field: 'id', type: 'VARCHAR' },

@@ -46,7 +46,7 @@ describe('a value that is one variable', () => {
   const sized = (value: string) => withStream(...members, `page_size: ${value}`, `check_total: "${open}CHECK:-false}"`);
   const pageSize = (text: string, env: Record<string, string>) => {
     const [stream] = parse(text, env).jobs[0]?.streams ?? [];
-    return stream?.pageSize;
+    return stream !== undefined && 'pageSize' in stream ? stream.pageSize : undefined;
   };
 
   test('is read again, in quotes or not', () => {

@@ -1,0 +1,225 @@
+import { z } from 'zod';
+import { type Operation, pathSegment } from './operation.js';
+import { objectDecoder, pageDecoder } from './page-envelope.js';
+import { given, type PageRequest, paging, type QueryParameters } from './paging.js';
+
+const text = z.string().nullish();
+const count = z.number().nullish();
+
+const auditEvent = z.looseObject({
+  event_id: z.string(),
+  event_type: text,
+  happened_at: text,
+  principal_id: text,
+  principal_name: text,
+  principal_email: text,
+  object_id: text,
+  object_name: text,
+  origin_ip: text,
+  user_agent: text,
+  session_id: text,
+  tenant: text,
+  tenant_family: text,
+});
+
+/** Something that was done in the tenant or one of its sandboxes, and by whom. Fields that are not known are kept. */
+export type AuditEvent = z.infer<typeof auditEvent>;
+
+const campaign = z.looseObject({ id: z.string(), name: text, deliver_at: text });
+
+/** A campaign, or the draft of one. */
+export type Campaign = z.infer<typeof campaign>;
+
+const segment = z.looseObject({ id: z.string(), name: text, status: text });
+
+/** A segment of the tenant. */
+export type Segment = z.infer<typeof segment>;
+
+const ingestFile = z.looseObject({ file_id: text, name: text, read: count, errors: count });
+const ingestTable = z.looseObject({
+  feed_id: text,
+  job_id: text,
+  table_name: text,
+  state: text,
+  read: count,
+  errors: count,
+  rejected: count,
+  inserted: count,
+  updated: count,
+  started_at: text,
+  ended_at: text,
+  files: z.array(ingestFile).nullish(),
+});
+const ingestJob = z.looseObject({ id: z.string(), workflow_id: text, tables: z.array(ingestTable).nullish() });
+
+/** One ingestion of source tables; its state is that of its tables. */
+export type IngestJob = z.infer<typeof ingestJob>;
+
+const workflowError = z.looseObject({ type: text, message: text, attribution: text, data: z.unknown().optional() });
+const taskInstance = z.looseObject({
+  id: text,
+  state: text,
+  tenant: text,
+  created_at: text,
+  ended_at: text,
+  execution_type: text,
+  label: text,
+  run_id: text,
+  state_changed_at: text,
+  task_definition_id: text,
+  task_definition_type: text,
+  timeout_ms: count,
+  workflow_id: text,
+  error: workflowError.nullish(),
+});
+const workflowRun = z.looseObject({
+  id: z.string(),
+  state: text,
+  type: text,
+  name: text,
+  tenant: text,
+  created_at: text,
+  ended_at: text,
+  principal_id: text,
+  principal_name: text,
+  principal_email: text,
+  warn_after_ms: count,
+  task_instances: z.array(taskInstance).nullish(),
+  error: workflowError.nullish(),
+});
+
+/** One run of a workflow; states seen: started, in progress, stopping, stopped, succeeded, failed, canceled. */
+export type WorkflowRun = z.infer<typeof workflowRun>;
+
+function read(path: string, label: string, query: QueryParameters = []): Operation {
+  return { group: 'management', method: 'GET', path, query, label: `GET ${label}` };
+}
+
+export interface AuditEventsRequest extends PageRequest {
+  /** ISO 8601, UTC; included. */
+  readonly happenedFrom?: string | undefined;
+  /** Excluded. */
+  readonly happenedTo?: string | undefined;
+}
+
+/** One page of audit events, up to 1000 (specification, section 4.11); {@link readAuditEvents} decodes it. */
+export function auditEventsPageOperation({ happenedFrom, happenedTo, ...page }: AuditEventsRequest): Operation {
+  const bounds = given({ happened_from: happenedFrom, happened_to: happenedTo });
+  return read('/audit-events', '/audit-events', [...bounds, ...paging(page)]);
+}
+
+export interface CampaignsRequest extends PageRequest {
+  readonly destinationDataTemplateId?: string | undefined;
+}
+
+function campaignsQuery({ destinationDataTemplateId, ...page }: CampaignsRequest): QueryParameters {
+  return [...given({ destination_data_template_id: destinationDataTemplateId }), ...paging(page)];
+}
+
+/** One page of campaigns (specification, section 4.11); {@link readCampaigns} decodes it. */
+export function campaignsPageOperation(request: CampaignsRequest): Operation {
+  return read('/campaigns', '/campaigns', campaignsQuery(request));
+}
+
+/**
+ * One page of drafts of campaigns (specification, section 4.11); {@link readCampaigns} decodes it.
+ * @param version of the API, which for drafts may be another than for the rest
+ */
+export function campaignDraftsPageOperation(request: CampaignsRequest, version: string): Operation {
+  return { ...read('/campaign-drafts', '/campaign-drafts', campaignsQuery(request)), version };
+}
+
+/** One page of segments (specification, section 4.11); {@link readSegments} decodes it. */
+export function segmentsPageOperation(page: PageRequest): Operation {
+  return read('/segments', '/segments', paging(page));
+}
+
+export interface IngestJobsRequest {
+  /** ISO 8601, UTC; included. At most 7 days before {@link IngestJobsRequest.createdTo}. */
+  readonly createdFrom: string;
+  /** Excluded. */
+  readonly createdTo: string;
+  readonly nextToken?: string | null;
+}
+
+/**
+ * The ingest jobs of a window (specification, section 4.11); {@link readIngestJobs} decodes it. The endpoint takes no limit
+ * and is not known to give tokens; one that comes is followed.
+ */
+export function ingestJobsOperation({ createdFrom, createdTo, nextToken }: IngestJobsRequest): Operation {
+  const bounds = given({ created_from: createdFrom, created_to: createdTo });
+  return read('/ingest/jobs', '/ingest/jobs', [...bounds, ...paging({ nextToken: nextToken ?? null })]);
+}
+
+/** One ingest job (specification, section 4.11); {@link readIngestJob} decodes it. @throws {CdsyncError} `invalid_id` */
+export function getIngestJobOperation(id: string): Operation {
+  return read(`/ingest/jobs/${pathSegment(id)}`, '/ingest/jobs/{id}');
+}
+
+export interface WorkflowRunsRequest extends PageRequest {
+  /** ISO 8601, UTC; included. */
+  readonly createdFrom?: string | undefined;
+  /** Excluded. */
+  readonly createdTo?: string | undefined;
+  readonly endedFrom?: string | undefined;
+  readonly endedTo?: string | undefined;
+  readonly state?: string | undefined;
+  readonly type?: string | undefined;
+}
+
+/** One page of workflow runs (specification, section 4.11); {@link readWorkflowRuns} decodes it. */
+export function workflowRunsPageOperation(request: WorkflowRunsRequest): Operation {
+  const { createdFrom, createdTo, endedFrom, endedTo, state, type, ...page } = request;
+  const bounds = given({
+    created_from: createdFrom,
+    created_to: createdTo,
+    ended_from: endedFrom,
+    ended_to: endedTo,
+    state,
+    type,
+  });
+  return read('/workflow/runs', '/workflow/runs', [...bounds, ...paging(page)]);
+}
+
+/** One workflow run (specification, section 4.11); {@link readWorkflowRun} decodes it. @throws {CdsyncError} `invalid_id` */
+export function getWorkflowRunOperation(id: string, view?: 'overview' | 'verbose'): Operation {
+  return read(`/workflow/runs/${pathSegment(id)}`, '/workflow/runs/{id}', given({ view }));
+}
+
+export interface StartWorkflowRequest {
+  readonly configId: string;
+  readonly rangeFrom?: string | undefined;
+  readonly rangeTo?: string | undefined;
+  /** Left out: full. */
+  readonly runMode?: 'source' | 'refresh' | 'full' | undefined;
+}
+
+/** Starts a workflow (specification, section 4.11): each time it is sent, another run. {@link readWorkflowRun} decodes it. */
+export function startWorkflowOperation({ configId, rangeFrom, rangeTo, runMode }: StartWorkflowRequest): Operation {
+  const body = Object.fromEntries([
+    ['config_id', configId],
+    ...given({ range_from: rangeFrom, range_to: rangeTo, run_mode: runMode }),
+  ]);
+  return { group: 'management', method: 'POST', path: '/workflow/runs/', body, label: 'POST /workflow/runs/' };
+}
+
+/** Stops a workflow run (specification, section 4.11); {@link readWorkflowRun} decodes it. @throws {CdsyncError} `invalid_id` */
+export function stopWorkflowOperation(id: string): Operation {
+  const path = `/workflow/runs/${pathSegment(id)}/stop`;
+  return { group: 'management', method: 'POST', path, idempotent: true, label: 'POST /workflow/runs/{id}/stop' };
+}
+
+/** Decodes {@link auditEventsPageOperation}. @throws {MalformedBodyError} */
+export const readAuditEvents = pageDecoder<AuditEvent>(auditEvent);
+/** Decodes {@link campaignsPageOperation} and {@link campaignDraftsPageOperation}. @throws {MalformedBodyError} */
+export const readCampaigns = pageDecoder<Campaign>(campaign);
+/** Decodes {@link segmentsPageOperation}. @throws {MalformedBodyError} */
+export const readSegments = pageDecoder<Segment>(segment);
+/** Decodes {@link ingestJobsOperation}. @throws {MalformedBodyError} */
+export const readIngestJobs = pageDecoder<IngestJob>(ingestJob);
+/** Decodes {@link getIngestJobOperation}. @throws {MalformedBodyError} */
+export const readIngestJob = objectDecoder<IngestJob>(ingestJob);
+/** Decodes {@link workflowRunsPageOperation}. @throws {MalformedBodyError} */
+export const readWorkflowRuns = pageDecoder<WorkflowRun>(workflowRun);
+/** Decodes the operations that answer with one workflow run. @throws {MalformedBodyError} */
+export const readWorkflowRun = objectDecoder<WorkflowRun>(workflowRun);

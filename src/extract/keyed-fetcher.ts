@@ -1,0 +1,109 @@
+import type pLimit from 'p-limit';
+import { MalformedBodyError, ServiceError } from '../client/client.js';
+import { CdsyncError } from '../core/errors.js';
+import type { KeyedRequest } from '../streams/source.js';
+import { withFields } from './added-fields.js';
+import { cutPageExactly } from './page-cutter.js';
+import { cutOrRetry, type FetchContext, type FetchedPage, type PageFetcher } from './page-fetcher.js';
+import { TokenGuard } from './token-guard.js';
+
+const comma = Buffer.from(',');
+
+interface Answered {
+  /** Records, separated by commas. */
+  readonly records: Buffer;
+  readonly nextToken: string | null;
+}
+
+/** Gets records that are asked for one by one, as if they were one page. */
+export class KeyedFetcher implements PageFetcher {
+  readonly #context: FetchContext;
+  readonly #requests: readonly KeyedRequest[];
+  readonly #mayMiss: boolean;
+  readonly #limit: ReturnType<typeof pLimit>;
+
+  /** @param limit how many requests are under way at once, over all fetchers of a stream */
+  constructor(
+    context: FetchContext,
+    requests: readonly KeyedRequest[],
+    options: { mayMiss: boolean; limit: ReturnType<typeof pLimit> },
+  ) {
+    this.#context = context;
+    this.#requests = requests;
+    this.#mayMiss = options.mayMiss;
+    this.#limit = options.limit;
+  }
+
+  async fetch(): Promise<FetchedPage> {
+    const stop = new AbortController();
+    const signal = AbortSignal.any([this.#context.signal, stop.signal]);
+    const asked = this.#requests.map((request) => this.#limit(() => this.#ask(request, signal)));
+    let answers: (Buffer[] | undefined)[];
+    try {
+      answers = await Promise.all(asked);
+    } catch (error) {
+      // The others are of no use any more; the first error is the one to tell.
+      stop.abort();
+      await Promise.allSettled(asked);
+      throw error;
+    }
+    const records = answers.flatMap((answer) => answer ?? []).filter(({ length }) => length > 0);
+    const body = Buffer.concat(records.flatMap((record, index) => (index === 0 ? [record] : [comma, record])));
+    return {
+      body,
+      start: 0,
+      end: body.length,
+      nextToken: null,
+      total: null,
+      issuedAt: new Date(this.#context.clock.now()).toISOString(),
+      missing: answers.filter((answer) => answer === undefined).length,
+    };
+  }
+
+  /** Undefined where there is no such record. */
+  async #ask(request: KeyedRequest, signal: AbortSignal): Promise<Buffer[] | undefined> {
+    const { client, meter, pageSize } = this.#context;
+    const guard = new TokenGuard();
+    const pages: Buffer[] = [];
+    let token: string | null = null;
+    try {
+      do {
+        const operation = request.operation({ token, limit: pageSize.limit });
+        const decode = (body: Buffer) =>
+          request.answers === 'page' ? readPage(body, request) : readRecord(body, request);
+        const { records, nextToken }: Answered = await client.send(operation, decode, { signal, meter });
+        pages.push(records);
+        token = nextToken;
+        if (token !== null && guard.repeats(token)) throw circle();
+      } while (token !== null);
+    } catch (error) {
+      if (this.#mayMiss && error instanceof ServiceError && error.status === 404) return undefined;
+      throw error;
+    }
+    return pages;
+  }
+}
+
+function readPage(body: Buffer, { added }: KeyedRequest): Answered {
+  const { start, end, nextToken } = cutOrRetry(body, cutPageExactly);
+  return { records: withFields(body, start, end, Object.entries(added)), nextToken };
+}
+
+function readRecord(body: Buffer, { added, expected }: KeyedRequest): Answered {
+  const record: unknown = JSON.parse(body.toString('utf8'));
+  const isObject = typeof record === 'object' && record !== null && !Array.isArray(record);
+  if (!isObject) throw new MalformedBodyError('it is no object');
+  for (const [field, value] of Object.entries(expected ?? {})) {
+    if ((record as Record<string, unknown>)[field] === value) continue;
+    throw new MalformedBodyError(`its ${field} is not the one that was asked for`);
+  }
+  const fields = Object.entries(added);
+  return { records: fields.length === 0 ? body : withFields(body, 0, body.length, fields), nextToken: null };
+}
+
+function circle(): CdsyncError {
+  return new CdsyncError('the service gave a page token for the second time', {
+    code: 'page_loop',
+    hint: 'its paging runs in a circle; report it to the service',
+  });
+}

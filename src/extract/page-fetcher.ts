@@ -1,0 +1,97 @@
+import { MalformedBodyError, type RequestMeter, type ServiceClient, ServiceError } from '../client/client.js';
+import type { Operation } from '../client/operation.js';
+import type { Clock } from '../core/clock.js';
+import { withFields } from './added-fields.js';
+import { cutPage, cutPageExactly, MalformedPageError, type PageCut } from './page-cutter.js';
+
+/** A first page that is refused is asked for with half its records, but never with fewer than this. */
+const minPageSize = 25;
+
+/** A page as it came, its records not looked at yet. */
+export interface FetchedPage extends PageCut {
+  readonly body: Buffer;
+  /** When its token was given: ISO 8601, our clock. */
+  readonly issuedAt: string;
+  /** Records that were asked for by key and are not there. */
+  readonly missing: number;
+}
+
+/** Gets the pages of one partition. */
+export interface PageFetcher {
+  /** @param token null for the first page */
+  fetch(token: string | null): Promise<FetchedPage>;
+}
+
+export interface FetchContext {
+  readonly client: ServiceClient;
+  readonly meter: RequestMeter;
+  readonly signal: AbortSignal;
+  readonly clock: Clock;
+  /** Records asked for in a page; goes down where the service refuses it. */
+  readonly pageSize: { limit: number };
+}
+
+/** Cuts a body where the client still can ask for it again. */
+export function cutOrRetry(body: Buffer, cut: (body: Buffer) => PageCut): PageCut & { body: Buffer } {
+  try {
+    return { ...cut(body), body };
+  } catch (error) {
+    throw error instanceof MalformedPageError ? new MalformedBodyError(error.message, error) : error;
+  }
+}
+
+/** Decodes a page that is asked for because of its total. */
+export function readTotal(body: Buffer): number | null {
+  return cutOrRetry(body, cutPageExactly).total;
+}
+
+export function isRefusal(error: unknown): boolean {
+  return error instanceof ServiceError && error.status === 400;
+}
+
+export interface ListRequest {
+  readonly token: string | null;
+  readonly limit: number;
+}
+
+/** Gets the pages of a list. */
+export class ListFetcher implements PageFetcher {
+  readonly #context: FetchContext;
+  readonly #operation: (request: ListRequest) => Operation;
+  readonly #takesLimit: boolean;
+  readonly #cut: (body: Buffer) => PageCut & { body: Buffer };
+
+  constructor(
+    context: FetchContext,
+    operation: (request: ListRequest) => Operation,
+    { added, takesLimit }: { added: Readonly<Record<string, string>>; takesLimit: boolean },
+  ) {
+    this.#context = context;
+    this.#operation = operation;
+    this.#takesLimit = takesLimit;
+    const fields = Object.entries(added);
+    this.#cut =
+      fields.length === 0
+        ? (body) => cutOrRetry(body, cutPage)
+        : (body) => {
+            const page = cutOrRetry(body, cutPageExactly);
+            const records = withFields(body, page.start, page.end, fields);
+            return { ...page, body: records, start: 0, end: records.length };
+          };
+  }
+
+  async fetch(token: string | null): Promise<FetchedPage> {
+    const { client, meter, signal, pageSize, clock } = this.#context;
+    for (;;) {
+      const { limit } = pageSize;
+      try {
+        const page = await client.send(this.#operation({ token, limit }), this.#cut, { signal, meter });
+        return { ...page, issuedAt: new Date(clock.now()).toISOString(), missing: 0 };
+      } catch (error) {
+        const mayShrink = this.#takesLimit && token === null && pageSize.limit > minPageSize;
+        if (!mayShrink || !isRefusal(error)) throw error;
+        if (pageSize.limit === limit) pageSize.limit = Math.max(minPageSize, limit >> 1);
+      }
+    }
+  }
+}
