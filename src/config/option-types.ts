@@ -58,7 +58,7 @@ export function moment(facts: OptionFacts) {
   const schema = z
     .string()
     .regex(/^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:?\d{2})?)?$/)
-    .refine((written) => !Number.isNaN(parseMoment(written)))
+    .refine((written) => !Number.isNaN(parseMoment(written)), 'must be a date or a time that the calendar has')
     .transform(parseMoment);
   return option(schema, {
     allowed: 'a date or a time of the past, such as 2026-01-31 or 2026-01-31T12:00:00Z',
@@ -88,5 +88,6 @@ export function keyList<L extends z.ZodArray>(list: L, what: 'ids' | 'keys') {
       example: what === 'ids' ? 'select profile_id from vip' : 'select email from members',
     }).optional(),
   });
-  return z.union([list, option(from, { description: `Where the ${what} come from.`, forms: [['file'], ['sql']] })]);
+  const written = option(list, { description: `The ${what} themselves.`, allowed: `a list of ${what}` });
+  return z.union([written, option(from, { description: `Where the ${what} come from.`, forms: [['file'], ['sql']] })]);
 }

@@ -59,7 +59,7 @@ function* options(schema: z.core.$ZodType, path: string): Generator<{ path: stri
     for (const [key, part] of Object.entries(core.shape)) yield* options(part, `${path}.${key}`);
   else if (core instanceof z.ZodRecord) yield* options(core.valueType, `${path}.*`);
   else if (core instanceof z.ZodArray) yield* options(core.element, `${path}[]`);
-  else if (core instanceof z.ZodDiscriminatedUnion) for (const branch of core.options) yield* options(branch, path);
+  else if (core instanceof z.ZodUnion) for (const branch of core.options) yield* options(branch, path);
 }
 
 const declared = [...options(fileSchema, '')].filter(({ path }) => path !== '' && !path.endsWith('.source'));
@@ -73,7 +73,7 @@ test.each(declared)('$path is described, and its example and default are right',
   }
   if (fallback !== undefined) expect(z.safeParse(schema, fallback).success).toBe(true);
   const { example } = facts ?? {};
-  const isMap = core instanceof z.ZodObject || core instanceof z.ZodDiscriminatedUnion || core instanceof z.ZodArray;
+  const isMap = core instanceof z.ZodObject || core instanceof z.ZodUnion || core instanceof z.ZodArray;
   if (!isMap && !(core instanceof z.ZodRecord)) expect(example, path).toBeDefined();
   if (example !== undefined && !String(example).includes('$\u007b'))
     expect(z.safeParse(schema, example).success).toBe(true);

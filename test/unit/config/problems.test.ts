@@ -2,6 +2,9 @@ import { describe, expect, test } from 'vitest';
 import { ConfigError } from '../../../src/config/problem.js';
 import { head, members, parse, problemsOf, withStream } from './sample.js';
 
+const sources =
+  'index_profiles, indexes, profiles, segments, segment_members, profile_segments, realtime_profiles, collection_stats, collection_history, campaigns, campaign_drafts, audit_events, ingest_jobs, workflow_runs, sql';
+
 const job = `jobs:\n  a:\n    streams: [{ name: s, source: indexes }]\n`;
 
 /** What stands behind the sample's head and a job, and the one line that it gives; line 10 is the first. */
@@ -86,9 +89,9 @@ const streams: [name: string, lines: string[], line: string][] = [
   [
     'an unknown source',
     ['source: index_profile'],
-    'cdsync.yaml:11:17  jobs.a.streams[0].source: unknown value, found "index_profile"; did you mean "index_profiles"?  allowed: index_profiles, indexes',
+    `cdsync.yaml:11:17  jobs.a.streams[0].source: unknown value, found "index_profile"; did you mean "index_profiles"?  allowed: ${sources}`,
   ],
-  ['no source', ['index: x'], 'cdsync.yaml:10:9  jobs.a.streams[0].source: missing; allowed: index_profiles, indexes'],
+  ['no source', ['index: x'], `cdsync.yaml:10:9  jobs.a.streams[0].source: missing; allowed: ${sources}`],
   [
     'yes, which YAML 1.2 does not take for true',
     [...members, 'check_total: yes'],
@@ -217,14 +220,48 @@ describe('names', () => {
   });
 });
 
-test('every source of the design is built', () => {
-  const [problem] = problemsOf(withStream('source: all'));
-  const sources = /allowed: (.*)$/.exec(problem ?? '')?.[1]?.split(', ') ?? [];
-  expect(sources.sort()).toEqual(
-    'audit_events campaign_drafts campaigns collection_history collection_stats index_profiles indexes ingest_jobs profile_segments profiles realtime_profiles segment_members segments sql workflow_runs'.split(
-      ' ',
-    ),
-  );
+describe('streams of every source', () => {
+  const cases: [string, string[], string][] = [
+    ['a time that is none', ['source: audit_events', 'since: soon'], 'since: must be a date or a time of the past'],
+    ['a day that no calendar has', ['source: audit_events', 'since: 2026-13-01'], 'since: must be a date or a time'],
+    ['a time to come', ['source: audit_events', 'since: 2999-01-01'], 'since: this time is in the future'],
+    ['a lag that is none', ['source: ingest_jobs', 'lag_ms: -1'], 'lag_ms: must be a whole number from 0'],
+    ['no ids', ['source: profiles', 'index: a'], 'ids: missing'],
+    [
+      'ids in one word',
+      ['source: profiles', 'index: a', 'ids: p1'],
+      'ids: must be a list of ids, or a map with file: or sql:',
+    ],
+    [
+      'ids from two places',
+      ['source: profiles', 'index: a', 'ids: { file: a, sql: b }'],
+      'ids: more than one form is given',
+    ],
+    ['neither ids nor keys', ['source: realtime_profiles', 'collection: c'], 'give either ids or keys'],
+    [
+      'both ids and keys',
+      ['source: realtime_profiles', 'collection: c', 'ids: [a]', 'keys: [{ email: x }]'],
+      'keys: give either ids or keys',
+    ],
+    ['a key without a name', ['source: realtime_profiles', 'collection: c', 'keys: [{}]'], 'keys[0]: names no key'],
+    ['a query without a key', ['source: sql', 'query: select 1'], 'key: missing'],
+    ['a scale that is none', ['source: collection_history', 'collection: c', 'scale: week'], 'scale: unknown value'],
+  ];
+
+  test.each(cases)('%s', (_, lines, message) => {
+    const problems = problemsOf(withStream(...lines));
+    expect(problems).toHaveLength(1);
+    expect(problems[0]).toContain(message);
+  });
+
+  test('ids keep their text, and files are found from where the configuration is', () => {
+    const ids = (list: string) => {
+      const [stream] = parse(withStream('source: profiles', 'index: a', `ids: ${list}`)).jobs[0]?.streams ?? [];
+      return stream?.source === 'profiles' ? stream.ids : undefined;
+    };
+    expect(ids('[02134, 1.50, yes]')).toEqual(['02134', '1.50', 'yes']);
+    expect(ids('{ file: lists/ids.csv }')).toEqual({ file: expect.stringMatching(/^\/.*\/lists\/ids\.csv$/) });
+  });
 });
 
 describe('jobs and their streams', () => {
