@@ -63,12 +63,25 @@ async function fileRows(session: Session, path: string): Promise<Row[]> {
   const kind = extname(path).toLowerCase();
   if (kind === '.jsonl' || kind === '.ndjson') return jsonLines(path);
   if (kind === '.parquet') return tableRows(session, path, `SELECT * FROM read_parquet(${sqlText(path)})`);
-  await readText(path);
+  const columns = headerOf(path, await readText(path));
+  // Nothing is left to be guessed: a guess may leave out lines.
   return tableRows(
     session,
     path,
-    `SELECT * FROM read_csv(${sqlText(path)}, header = true, all_varchar = true, strict_mode = true)`,
+    `SELECT * FROM read_csv(${sqlText(path)}, header = true, auto_detect = false, columns = {${columns
+      .map((name) => `${sqlText(name)}: 'VARCHAR'`)
+      .join(', ')}}, delim = ',', quote = '"', escape = '"')`,
   );
+}
+
+/** Names of the columns by the first line of a CSV file. */
+function headerOf(path: string, text: string): string[] {
+  const [line = ''] = text.split(/\r?\n/, 1);
+  const cells = line.match(/(?<=^|,)("(?:[^"]|"")*"|[^,]*)(?=,|$)/g) ?? [];
+  const names = cells.map((cell) => cell.replace(/^"|"$/g, '').replaceAll('""', '"').trim());
+  if (names.some((name) => name === '')) throw broken(path, 1, 'a column has no name');
+  if (new Set(names).size < names.length) throw broken(path, 1, 'two columns have one name');
+  return names;
 }
 
 function idOf(row: Row, column: string, place: string, number: number): string {

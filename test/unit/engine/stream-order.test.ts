@@ -1,0 +1,61 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { StreamConfig } from '../../../src/config/config.js';
+import { orderStreams, referencedTables } from '../../../src/engine/stream-order.js';
+import { Database, type Session } from '../../../src/store/duckdb.js';
+
+let database: Database;
+let session: Session;
+beforeAll(async () => {
+  database = await Database.open({ memoryMb: 256, threads: 1 });
+  session = await database.connect();
+});
+afterAll(() => {
+  session.close();
+  database.close();
+});
+
+const sql = (name: string, query: string) => ({ name, source: 'sql', query, key: ['id'] }) as unknown as StreamConfig;
+const list = (name: string) => ({ name, source: 'segments' }) as unknown as StreamConfig;
+
+async function levels(...configs: StreamConfig[]): Promise<string[][]> {
+  const ordered = await orderStreams(session, configs, configs);
+  return ordered.map((level) => level.map(({ config }) => config.name));
+}
+
+describe('the tables of a query', () => {
+  it.each([
+    ['select * from a join B using (id)', ['a', 'b']],
+    ['with x as (select * from a) select * from x where id in (select id from c)', ['a', 'c', 'x']],
+    ["from read_csv('x.csv') union all select * from a", ['a']],
+    ['select (select max(n) from a) from other.b', ['a']],
+    ['from a', ['a']],
+  ])('of %s are %j', async (query, tables) => {
+    expect([...(await referencedTables(session, 's', query))].sort()).toEqual(tables);
+  });
+
+  it.each(['drop table a', 'select 1; select 2', 'selec 1', "attach 'x'"])('are not asked of %s', async (query) => {
+    await expect(referencedTables(session, 's', query)).rejects.toMatchObject({
+      code: 'sql_failed',
+      kind: 'configuration',
+    });
+  });
+});
+
+describe('the order of streams', () => {
+  it('has each after those that it needs', async () => {
+    const keyed = {
+      name: 'd',
+      source: 'profiles',
+      index: 'i',
+      ids: { sql: 'select id from c' },
+    } as unknown as StreamConfig;
+    expect(await levels(sql('c', 'from a join b using (id)'), keyed, list('a'), list('b'), sql('e', 'from a'))).toEqual(
+      [['a', 'b'], ['c', 'e'], ['d']],
+    );
+  });
+
+  it('is none where they need each other', async () => {
+    await expect(levels(sql('a', 'from b'), sql('b', 'from a'))).rejects.toMatchObject({ code: 'stream_circle' });
+    await expect(levels(sql('a', 'from a'))).rejects.toMatchObject({ code: 'stream_circle' });
+  });
+});
