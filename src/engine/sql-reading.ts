@@ -6,7 +6,7 @@ import { ColumnSet, type StoredColumn } from '../core/columns.js';
 import { CdsyncError } from '../core/errors.js';
 import { writeKeys } from '../extract/converter.js';
 import type { Extracted } from '../extract/extracted.js';
-import { type Session, sqlText } from '../store/duckdb.js';
+import { queryError, type Session, sqlText } from '../store/duckdb.js';
 import { type Counters, noCounters } from '../store/journal.js';
 import { type ParquetCompression, writeParquet } from '../store/parquet.js';
 import type { Reading } from './reading.js';
@@ -27,6 +27,9 @@ interface ResultColumn {
   readonly name: string;
   readonly type: string;
 }
+
+/** What a query may name. */
+const queryHint = 'it sees the streams of its job by their names, and files with paths relative to the YAML file';
 
 /** Parquet has no integers of 128 bits: DuckDB would write them as doubles. */
 function storableType(type: string): string {
@@ -106,19 +109,7 @@ export class SqlReading implements Reading {
     try {
       return await work();
     } catch (error) {
-      if (!(error instanceof CdsyncError) || error.code !== 'database_failed') throw error;
-      const said = String((error.cause as Error | undefined)?.message ?? '');
-      // What DuckDB says of names and grammar quotes the query; what it says of values quotes records.
-      const harmless = /^(Parser|Binder|Catalog|IO) Error/.test(said);
-      throw new CdsyncError(
-        `DuckDB refused the query${harmless ? `: ${said.split('\n')[0]}` : ` (${error.message})`}`,
-        {
-          code: 'sql_failed',
-          hint: 'the query sees the streams of its job by their names, and files with paths relative to the YAML file',
-          cause: error.cause,
-          causeQuotesValues: true,
-        },
-      );
+      throw queryError(error, queryHint);
     }
   }
 

@@ -51,7 +51,7 @@ export interface OrderedStream {
 }
 
 /**
- * The streams in levels: each needs only streams of levels before its own. What is needed and not among them is left to
+ * The streams in levels: the first needs nothing, each other only streams of levels before its own. What is needed and not among them is left to
  * the snapshot of the run before.
  * @throws {CdsyncError} `sql_failed`, `stream_circle`
  */
@@ -67,7 +67,9 @@ export async function orderStreams(
     const tables = query === undefined ? new Set<string>() : await referencedTables(session, config.name, query);
     waiting.push({ config, needs: names.filter((name) => tables.has(name)) });
   }
-  const levels: OrderedStream[][] = [];
+  const alone = waiting.filter(({ needs }) => needs.length === 0);
+  const levels: OrderedStream[][] = [alone];
+  waiting = waiting.filter(({ needs }) => needs.length > 0);
   while (waiting.length > 0) {
     const unread = new Set(waiting.map(({ config }) => config.name));
     const level = waiting.filter(({ needs }) => !needs.some((name) => unread.has(name)));

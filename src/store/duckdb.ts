@@ -1,5 +1,5 @@
 import { type DuckDBConnection, DuckDBInstance, type DuckDBValue } from '@duckdb/node-api';
-import { CdsyncError } from '../core/errors.js';
+import { CdsyncError, type ErrorKind } from '../core/errors.js';
 
 export type Row = Record<string, DuckDBValue>;
 
@@ -28,6 +28,26 @@ function databaseError(cause: unknown): CdsyncError {
   return new CdsyncError(`DuckDB refused a statement (${kind})`, {
     code: 'database_failed',
     hint: 'its message may quote records, and is shown with --verbose --show-values',
+    cause,
+    causeQuotesValues: true,
+  });
+}
+
+/**
+ * What the author of a query is told of DuckDB's refusal. What it says of names and grammar quotes the query; what it says
+ * of values quotes records, and is left out.
+ */
+export function queryError(thrown: unknown, hint: string, kind: ErrorKind = 'fatal'): CdsyncError {
+  const cause = thrown instanceof CdsyncError ? thrown.cause : thrown;
+  if (thrown instanceof CdsyncError && thrown.code !== 'database_failed') return thrown;
+  const said = cause instanceof Error ? cause.message : String(cause);
+  const harmless = /^(Parser|Binder|Catalog|IO|Permission|Not implemented) Error/.test(said);
+  const type = /^[A-Z][A-Za-z ]{2,40}(?=:)/.exec(said)?.[0] ?? 'error';
+  const shown = harmless ? `: ${said.trim()}` : ` (${type}; its message may quote records: --verbose --show-values)`;
+  return new CdsyncError(`DuckDB refused the query${shown}`, {
+    code: 'sql_failed',
+    kind,
+    hint,
     cause,
     causeQuotesValues: true,
   });

@@ -1,6 +1,7 @@
 import { realpath } from 'node:fs/promises';
 import { DuckDBInstance, type DuckDBResult } from '@duckdb/node-api';
 import { CdsyncError } from '../core/errors.js';
+import { queryError } from './duckdb.js';
 import type { JobLayout } from './layout.js';
 
 /** A published snapshot, open for reading. */
@@ -42,11 +43,7 @@ export async function openPublished(
       try {
         return await connection.stream(sql);
       } catch (error) {
-        throw new CdsyncError(`DuckDB refused the SQL: ${error instanceof Error ? error.message : error}`, {
-          code: 'sql_failed',
-          kind: 'configuration',
-          hint: 'the tables: cdsync query "show tables"',
-        });
+        throw queryError(error, 'the tables: cdsync query "show tables"', 'configuration');
       }
     },
     close: () => {

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { basename, extname } from 'node:path';
 import type { KeyListOptions } from '../config/config.js';
 import { CdsyncError } from '../core/errors.js';
-import { type Row, type Session, sqlText } from '../store/duckdb.js';
+import { queryError, type Row, type Session, sqlText } from '../store/duckdb.js';
 
 /** Names under which a table of ids may have its column. */
 const idColumns = ['id', 'profile_id'];
@@ -84,6 +84,17 @@ function headerOf(path: string, text: string): string[] {
   return names;
 }
 
+async function queryRows(session: Session, sql: string): Promise<Row[]> {
+  try {
+    return await session.rows(sql);
+  } catch (error) {
+    throw queryError(
+      error,
+      'it sees the streams of its job by their names, and files with paths relative to the YAML file',
+    );
+  }
+}
+
 function idOf(row: Row, column: string, place: string, number: number): string {
   const value = row[column];
   if (value !== null && value !== undefined && String(value) !== '') return String(value);
@@ -129,7 +140,7 @@ function distinct<K>(keys: readonly K[]): K[] {
  */
 export async function readIds(session: Session, list: KeyListOptions<string>): Promise<string[]> {
   if (!('file' in list || 'sql' in list)) return distinct(list as readonly string[]);
-  if (list.sql !== undefined) return distinct(idsOf(await session.rows(list.sql), 'the query of ids'));
+  if (list.sql !== undefined) return distinct(idsOf(await queryRows(session, list.sql), 'the query of ids'));
   const path = String(list.file);
   const isTable = ['.csv', '.parquet', '.jsonl', '.ndjson'].includes(extname(path).toLowerCase());
   return distinct(isTable ? idsOf(await fileRows(session, path), basename(path)) : await textLines(path));
@@ -144,6 +155,6 @@ export async function readIdentityKeys(
   list: KeyListOptions<Readonly<Record<string, string>>>,
 ): Promise<Readonly<Record<string, string>>[]> {
   if (!('file' in list || 'sql' in list)) return distinct(list as readonly Record<string, string>[]);
-  if (list.sql !== undefined) return distinct(keysOf(await session.rows(list.sql), 'the query of keys'));
+  if (list.sql !== undefined) return distinct(keysOf(await queryRows(session, list.sql), 'the query of keys'));
   return distinct(keysOf(await fileRows(session, String(list.file)), basename(String(list.file))));
 }
