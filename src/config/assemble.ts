@@ -37,12 +37,12 @@ function withFolder(stream: StreamConfig, folder: string): StreamConfig {
  * from `folder`.
  */
 export function jobConfig(name: string, part: JobPart, folder: string): JobConfig {
-  const { streams = [], guards, resumeWithin, parquet, publish } = part;
+  const { streams = [], guards, resumeWithin, parquet, publish, keep } = part;
   const configured = streams.map(({ guards: own, ...stream }): StreamConfig => {
     const minRows = own?.minRows ?? guards?.minRows;
     return withFolder((minRows === undefined ? stream : { ...stream, minRows }) as StreamConfig, folder);
   });
-  return { name, streams: configured, resumeWithinMs: resumeWithin, parquet, publish };
+  return { name, streams: configured, resumeWithinMs: resumeWithin, parquet, publish, keep };
 }
 
 /** A map as the reader makes it; no list, no deferred value. */

@@ -26,7 +26,9 @@ export type KeyListOptions<K> =
 
 export type ParquetOptions = JobOptions['parquet'];
 export type Compression = ParquetOptions['compression'];
-/** `mode` as a number: 0o600. */
+/** Times in milliseconds. */
+export type KeepOptions = JobOptions['keep'];
+/** `mode` as a number: 0o600; `history` in milliseconds. */
 export type PublishOptions = JobOptions['publish'];
 export type ResourceOptions = FileOptions['resources'];
 
@@ -38,6 +40,7 @@ export interface JobConfig {
   readonly resumeWithinMs: number;
   readonly parquet: ParquetOptions;
   readonly publish: PublishOptions;
+  readonly keep: KeepOptions;
 }
 
 /** What is known of a job without any variable. */

@@ -41,7 +41,21 @@ const publish = map({
     verbatim: true,
     allowed: 'octal permissions that let the owner read, such as "0600" or "0640"',
   }).prefault('0600'),
-  history: notYet('this version keeps no history in the published file'),
+  history: duration({
+    description: 'How far back changes and history reach in the DuckDB file.',
+    example: '90d',
+  }).prefault('30d'),
+});
+
+const keep = map({
+  snapshots: whole(1, 1000, {
+    description: 'Snapshots of each stream, the newest included.',
+    example: 7,
+  }).prefault(3),
+  changes: duration({
+    description: 'Changes of runs that began within this time. A destination further behind gets everything anew.',
+    example: '30d',
+  }).prefault('90d'),
 });
 
 /** One job, and what every job inherits from `defaults:`. */
@@ -59,7 +73,7 @@ export const jobSchema = map({
   }).prefault('12h'),
   parquet: option(parquet, { description: 'The Parquet files of the job.' }).prefault({}),
   publish: option(publish, { description: 'What people may open.' }).prefault({}),
-  keep: notYet('this version keeps the last snapshot and all changes'),
+  keep: option(keep, { description: 'How much of the past is kept as Parquet files.' }).prefault({}),
   before: notYet('this version starts no workflows before a run'),
   destinations: notYet('this version publishes files and loads no warehouse'),
 });

@@ -64,13 +64,17 @@ export interface RunReport {
   error: ReportedError | null;
 }
 
+/** What the id of a run begins with that began at this time. */
+export function runIdStamp(startedAtMs: number): string {
+  return new Date(startedAtMs).toISOString().replace(/[-:]/g, '').replace(/\.\d+/, '');
+}
+
 /**
  * A new run id: sortable by start time, safe as a file name, unique without coordination, for example
  * `20261103T021500Z-9f3a1c`.
  */
 export function newRunId(startedAtMs: number): string {
-  const stamp = new Date(startedAtMs).toISOString().replace(/[-:]/g, '').replace(/\.\d+/, '');
-  return `${stamp}-${randomBytes(3).toString('hex')}`;
+  return `${runIdStamp(startedAtMs)}-${randomBytes(3).toString('hex')}`;
 }
 
 /** Matches what {@link newRunId} makes; folders with other names are never taken for runs. */

@@ -146,7 +146,7 @@ export async function compareStream(task: CompareTask): Promise<StreamCommit> {
     changesPath: join(folder, 'changes.parquet'),
     compression,
     runId,
-    syncedAt: previous !== undefined && previous.synced_at > startedAt ? previous.synced_at : startedAt,
+    syncedAt: laterThan(previous?.synced_at, startedAt),
   };
   const commit: StreamCommit = {
     task: apply,
@@ -157,4 +157,10 @@ export async function compareStream(task: CompareTask): Promise<StreamCommit> {
     covered: reading.covered,
   };
   return isChanged(commit) ? { ...commit, changes: await writeChanges(store, apply, tables) } : commit;
+}
+
+/** When the run began; where our clock was set back, just after the snapshot before: the order of snapshots stays. */
+function laterThan(before: string | undefined, startedAt: string): string {
+  if (before === undefined || before < startedAt) return startedAt;
+  return new Date(Date.parse(before) + 1).toISOString();
 }

@@ -6,7 +6,7 @@ import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import { nearest } from '../core/nearest.js';
 import type { JobReport, RunStatus } from '../core/run.js';
 import { commitRun, type StreamCommit } from '../snapshot/commit.js';
-import { publish } from '../snapshot/publish.js';
+import { type PublishOptions, publish } from '../snapshot/publish.js';
 import {
   distinctValues,
   SnapshotStore,
@@ -29,12 +29,10 @@ import type { Reading } from './reading.js';
 import { reportJob, type StreamOutcome } from './report-job.js';
 import type { RunContext } from './run-context.js';
 import { type OrderedStream, orderStreams } from './stream-order.js';
-import { showStored, showStream } from './stream-views.js';
+import { hideStreams, showStored, showStream } from './stream-views.js';
 
 /** Streams read at once; each has its partitions beside. */
 const streamsAtOnce = 4;
-/** Snapshots kept as Parquet files, the newest included. */
-const keptSnapshots = 3;
 
 /** Failures by what was read: comparing it once more would only fail once more. */
 const startAnew = new Set(['empty_answer', 'unbalanced']);
@@ -116,8 +114,10 @@ async function unfinishedKeys(store: SnapshotStore, config: StreamConfig, state:
   return found;
 }
 
-function publishOptions({ job }: RunContext) {
-  return { duckdb: job.publish.duckdb, mode: job.publish.mode, keepSnapshots: keptSnapshots };
+function publishOptions({ job, clock }: RunContext): PublishOptions {
+  const { publish: published, keep } = job;
+  const changesBefore = new Date(clock.now() - keep.changes).toISOString();
+  return { duckdb: published.duckdb, mode: published.mode, keepSnapshots: keep.snapshots, changesBefore };
 }
 
 /** The run that goes on: an earlier one that has committed nothing, or a new one that takes over its parts. */
@@ -321,6 +321,7 @@ async function commit(
     sequence: before.sequence,
     streams: commits,
     parquet: job.parquet.enabled,
+    historyMs: job.publish.history,
   });
 }
 
@@ -352,6 +353,7 @@ async function readAndCommit(
       for (const stream of level.streams) await stream.compare(run, before, store);
       done.push(...level.streams);
     }
+    await hideStreams(store);
     sequence = await commit(context, store, done, run, before);
     state = await store.state();
   } finally {

@@ -23,3 +23,9 @@ export async function showStream(store: SnapshotStore, { task, tables }: StreamC
 export async function showStored(store: SnapshotStore, { stream, columns }: StreamState): Promise<void> {
   await define(store, stream, `SELECT ${widen(columns, columns, 'table')} FROM ${storeTable(stream)}`);
 }
+
+/** Takes what was made visible away again: in the store, the names mean the store's own tables. */
+export async function hideStreams({ session }: SnapshotStore): Promise<void> {
+  const views = await session.rows('SELECT view_name FROM duckdb_views() WHERE temporary AND NOT internal');
+  for (const { view_name } of views) await session.run(`DROP VIEW temp.${quoteIdentifier(String(view_name))}`);
+}

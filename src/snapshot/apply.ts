@@ -4,7 +4,8 @@ import { sqlText, sqlTexts } from '../store/duckdb.js';
 import { type ParquetCompression, type ParquetFile, writeParquet } from '../store/parquet.js';
 import { rowKey } from '../store/row-hash.js';
 import { type Difference, type DiffTask, hashesStand } from './diff.js';
-import { keysTable, type SnapshotStore, storeTable } from './snapshot-store.js';
+import { createEarlier } from './history.js';
+import { earlierTable, keysTable, type SnapshotStore, storeTable } from './snapshot-store.js';
 import type { WorkTables } from './unify-parts.js';
 import { sameColumns, widen } from './widen.js';
 
@@ -94,6 +95,7 @@ async function createTables(store: SnapshotStore, task: ApplyTask): Promise<void
     `CREATE OR REPLACE TABLE ${storeTable(task.stream)} (${typed.join(', ')}, ${times}, _first_seen_at TIMESTAMPTZ)`,
   );
   await store.session.run(`CREATE OR REPLACE TABLE ${keysTable(task.stream)} (key VARCHAR, hash UBIGINT)`);
+  await store.session.run(createEarlier(task.stream, ColumnSet.restore(task.columns).list));
 }
 
 /** Replaces a table by a query over it, its rows' types widened. */
@@ -110,11 +112,20 @@ async function prepareTables(store: SnapshotStore, task: ApplyTask, rebuild: boo
   const changes = `${stream}__changes`;
   if (onlyAdds(task)) {
     await addColumns(store, storeTable(changes), previous.columns, columns);
+    await addColumns(store, earlierTable(stream), previous.columns, columns);
     if (!rebuild) await addColumns(store, storeTable(stream), previous.columns, columns);
     return undefined;
   }
   const widened = widen(previous.columns, columns, 'table');
   await replaceTable(store, changes, `SELECT ${changeColumns.join(', ')}, ${widened} FROM ${storeTable(changes)}`);
+  const earlier = earlierTable(stream);
+  // Small, and in another schema, where there is no renaming from one to the other.
+  const kept = `"work_before_${stream}"`;
+  await store.session.run(
+    `CREATE OR REPLACE TEMP TABLE ${kept} AS SELECT _run_id, _synced_at, ${widened} FROM ${earlier}`,
+  );
+  await store.session.run(`CREATE OR REPLACE TABLE ${earlier} AS FROM ${kept}`);
+  await store.session.run(`DROP TABLE ${kept}`);
   return undefined;
 }
 

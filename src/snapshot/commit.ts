@@ -4,6 +4,7 @@ import { sqlText } from '../store/duckdb.js';
 import type { JobLayout } from '../store/layout.js';
 import type { ParquetFile } from '../store/parquet.js';
 import { type ApplyTask, applyStream } from './apply.js';
+import { beginHistories, defineFreshness, defineHistory, pruneHistory, recordMoment } from './history.js';
 import {
   type CommittedFile,
   type Covered,
@@ -42,6 +43,8 @@ export interface RunCommit {
   readonly streams: readonly StreamCommit[];
   /** Whether snapshots are kept as Parquet files too. */
   readonly parquet: boolean;
+  /** How far back changes are kept in the store, in milliseconds. */
+  readonly historyMs: number;
 }
 
 /** Whether the stream differs at all from the snapshot before; the first snapshot always does. */
@@ -119,6 +122,13 @@ async function recordStream(store: SnapshotStore, commit: StreamCommit, sequence
   await recordRejects(store, commit);
 }
 
+/** Not before all streams were applied: DuckDB refuses to change a column's type after rows were deleted. */
+async function pruneHistories(store: SnapshotStore, { finishedAt, historyMs }: RunCommit): Promise<void> {
+  const horizon = new Date(Date.parse(finishedAt) - historyMs).toISOString();
+  for (const state of (await store.state()).streams.values()) await pruneHistory(store, state, horizon);
+  await defineFreshness(store);
+}
+
 /**
  * Brings the store to what a run has read, in one transaction: the run counts from its COMMIT on, and everything after it
  * can be done again from what the store then says.
@@ -129,6 +139,7 @@ export async function commitRun(store: SnapshotStore, run: RunCommit): Promise<n
   // Tables have no order of their own, and keeping one costs memory.
   await store.session.run('SET preserve_insertion_order = false');
   await store.session.transaction(async () => {
+    await beginHistories(store, (await store.state()).streams.values());
     for (const commit of run.streams) {
       const { task, covered } = commit;
       if (!isChanged(commit)) {
@@ -139,8 +150,12 @@ export async function commitRun(store: SnapshotStore, run: RunCommit): Promise<n
       }
       await applyStream(store, task, commit.tables);
       await recordColumns(store, commit);
-      await store.rememberStream(newState(run, commit, sequence));
+      const state = newState(run, commit, sequence);
+      await store.rememberStream(state);
+      await defineHistory(store, state);
+      await recordMoment(store, state, run.finishedAt);
     }
+    if (sequence > run.sequence) await pruneHistories(store, run);
     for (const commit of run.streams) await recordStream(store, commit, sequence);
     const times = [run.startedAt, run.finishedAt].map((time) => `${sqlText(time)}::TIMESTAMPTZ`).join(', ');
     await store.session.run(

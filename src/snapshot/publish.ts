@@ -3,7 +3,7 @@ import { chmod, copyFile, lstat, mkdir, readdir, readlink, rename, rm, symlink }
 import { dirname, join, relative } from 'node:path';
 import { ColumnSet } from '../core/columns.js';
 import { CdsyncError } from '../core/errors.js';
-import { runIdPattern } from '../core/run.js';
+import { runIdPattern, runIdStamp } from '../core/run.js';
 import { renameDurably, syncFile, syncFolder, temporaryName, writeFileAtomically } from '../store/durable.js';
 import type { JobLayout } from '../store/layout.js';
 import { type Manifest, readManifest } from '../store/manifest.js';
@@ -17,6 +17,8 @@ export interface PublishOptions {
   readonly mode: number;
   /** Snapshots of a stream that are kept as Parquet files, the newest included. */
   readonly keepSnapshots: number;
+  /** Changes of runs that began before this time are not kept as Parquet files: ISO 8601. */
+  readonly changesBefore: string;
 }
 
 async function exists(path: string): Promise<boolean> {
@@ -75,6 +77,15 @@ async function pruneSnapshots(layout: JobLayout, state: StreamState, keep: numbe
   for (const run of old) await rm(join(folder, run), { recursive: true, force: true });
 }
 
+async function pruneChanges(layout: JobLayout, state: StreamState, before: string): Promise<void> {
+  const folder = dirname(layout.changes(state.stream, state.run_id));
+  const oldest = runIdStamp(Date.parse(before));
+  for (const name of await readdir(folder)) {
+    if (!runIdPattern.test(name) || name === state.run_id || name >= oldest) continue;
+    await rm(join(folder, name), { recursive: true, force: true });
+  }
+}
+
 /** Promotes one stream's last commit and points its manifest to it, unless that is done already. */
 async function publishStream(layout: JobLayout, state: StreamState, options: PublishOptions): Promise<void> {
   if (state.snapshot.length === 0) return;
@@ -87,6 +98,7 @@ async function publishStream(layout: JobLayout, state: StreamState, options: Pub
     options.mode,
   );
   await pruneSnapshots(layout, state, options.keepSnapshots);
+  await pruneChanges(layout, state, options.changesBefore);
 }
 
 async function linkedSequence(layout: JobLayout): Promise<number | undefined> {

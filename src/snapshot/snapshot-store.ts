@@ -10,7 +10,7 @@ import type { JobLayout } from '../store/layout.js';
 /** Name under which a job's store is attached while it is worked on. */
 export const storeName = 'store';
 /** Of the tables in the store; moves when an older cdsync could not work on them any more. */
-const schemaVersion = 1;
+const schemaVersion = 2;
 
 const fileSchema = z.object({
   /** Relative to `parquet/<stream>/`. */
@@ -63,6 +63,14 @@ export function storeTable(name: string, schema = 'main'): string {
   return `${storeName}.${quoteIdentifier(schema)}.${quoteIdentifier(name)}`;
 }
 
+/** What keys were before their first change that is kept. */
+export function earlierTable(stream: string): string {
+  return storeTable(`before_${stream}`, '_cdsync');
+}
+
+/** When each snapshot of each stream was taken and committed. */
+export const momentsTable = storeTable('moments', '_cdsync');
+
 /** Where a stream's (key, hash) rows stand. */
 export function keysTable(stream: string): string {
   return storeTable(`keys_${stream}`, '_cdsync');
@@ -80,6 +88,8 @@ const statements = [
      rejected BIGINT)`,
   `CREATE TABLE IF NOT EXISTS ${storeTable('columns', 'cdsync')} (stream VARCHAR, path VARCHAR, column_name VARCHAR,
      type VARCHAR, since_run VARCHAR)`,
+  `CREATE TABLE IF NOT EXISTS ${momentsTable} (stream VARCHAR, run_id VARCHAR, synced_at TIMESTAMPTZ,
+     committed_at TIMESTAMPTZ)`,
   `CREATE TABLE IF NOT EXISTS ${storeTable('rejects', 'cdsync')} (run_id VARCHAR, stream VARCHAR, key VARCHAR,
      column_name VARCHAR, reason VARCHAR)`,
 ];
@@ -115,19 +125,27 @@ export class SnapshotStore {
     const found = await this.session.number(
       `SELECT count(*) FROM duckdb_tables() WHERE database_name = '${storeName}' AND schema_name = '_cdsync' AND table_name = 'store'`,
     );
+    const about = storeTable('store', '_cdsync');
     if (found === 0) {
       await this.session.transaction(async () => {
         for (const statement of statements) await this.session.run(statement);
-        await this.session.run(
-          `INSERT INTO ${storeTable('store', '_cdsync')} VALUES ('${randomUUID()}', ${schemaVersion})`,
-        );
+        await this.session.run(`INSERT INTO ${about} VALUES ('${randomUUID()}', ${schemaVersion})`);
       });
     }
-    const version = await this.session.number(`SELECT version FROM ${storeTable('store', '_cdsync')}`);
-    if (version <= schemaVersion) return;
+    const version = await this.session.number(`SELECT version FROM ${about}`);
+    if (version === schemaVersion) return;
+    if (version < schemaVersion) return this.#migrate();
     throw new CdsyncError(`${layout.store} was written by a newer cdsync`, {
       code: 'storage_newer',
       hint: 'update cdsync, or point `storage` at another folder',
+    });
+  }
+
+  /** From version 1, which had no moments: what it has committed last is all that is known of its past. */
+  async #migrate(): Promise<void> {
+    await this.session.transaction(async () => {
+      for (const statement of statements) await this.session.run(statement);
+      await this.session.run(`UPDATE ${storeTable('store', '_cdsync')} SET version = ${schemaVersion}`);
     });
   }
 

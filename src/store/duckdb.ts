@@ -41,7 +41,8 @@ export function queryError(thrown: unknown, hint: string, kind: ErrorKind = 'fat
   const cause = thrown instanceof CdsyncError ? thrown.cause : thrown;
   if (thrown instanceof CdsyncError && thrown.code !== 'database_failed') return thrown;
   const said = cause instanceof Error ? cause.message : String(cause);
-  const harmless = /^(Parser|Binder|Catalog|IO|Permission|Not implemented) Error/.test(said);
+  const ofNames = /^(Parser|Binder|Catalog|IO|Permission|Not implemented) Error/.test(said);
+  const harmless = ofNames || /_as_of: nothing is kept of that time/.test(said);
   const type = /^[A-Z][A-Za-z ]{2,40}(?=:)/.exec(said)?.[0] ?? 'error';
   const shown = harmless ? `: ${said.trim()}` : ` (${type}; its message may quote records: --verbose --show-values)`;
   return new CdsyncError(`DuckDB refused the query${shown}`, {

@@ -1,0 +1,143 @@
+import { quoteIdentifier } from '../core/column-shape.js';
+import { type Column, ColumnSet } from '../core/columns.js';
+import { sqlText } from '../store/duckdb.js';
+import { rowKey } from '../store/row-hash.js';
+import {
+  earlierTable,
+  momentsTable,
+  type SnapshotStore,
+  type StreamState,
+  storeName,
+  storeTable,
+} from './snapshot-store.js';
+
+/*
+ * The history of a stream is made of its changes. Those older than `publish.history` go; what a key was before its first
+ * change that is kept stands in a table of its own, and what a key without changes is stands in the stream's table.
+ */
+
+/** Makes what a stream's history needs in the store; to be repeated when its columns have changed. */
+export async function defineHistory(store: SnapshotStore, state: StreamState): Promise<void> {
+  const { session } = store;
+  const { stream } = state;
+  const columns = ColumnSet.restore(state.columns).list;
+  const names = columns.map(({ name }) => quoteIdentifier(name)).join(', ');
+  const key = rowKey(state.key);
+  const [rows, changes, history] = [stream, `${stream}__changes`, `${stream}__history`].map(quoteIdentifier);
+  const before = `_cdsync.${quoteIdentifier(`before_${stream}`)}`;
+  const stamp = '_run_id, _synced_at';
+  // Names are not qualified: whoever opens the published file has it under another name.
+  await session.run(`USE ${storeName}`);
+  try {
+    await session.run(
+      `CREATE OR REPLACE VIEW ${history} AS
+       SELECT ${names}, _run_id, _synced_at AS _valid_from,
+         lead(_synced_at) OVER (PARTITION BY ${key} ORDER BY _synced_at) AS _valid_to
+       FROM (SELECT _op, ${stamp}, ${names} FROM ${changes}
+         UNION ALL SELECT 'insert', ${stamp}, ${names} FROM ${before}
+         UNION ALL SELECT 'insert', ${stamp}, ${names} FROM ${rows} WHERE ${key} NOT IN (SELECT ${key} FROM ${changes}))
+       QUALIFY _op <> 'delete'`,
+    );
+    const moments = `FROM _cdsync.moments WHERE stream = ${sqlText(stream)}`;
+    const tooEarly = sqlText(`${stream}_as_of: nothing is kept of that time; the first that is kept is `);
+    await session.run(
+      `CREATE OR REPLACE MACRO ${quoteIdentifier(`${stream}_as_of`)}(ts) AS TABLE
+       SELECT ${columns.map(({ name }) => `h.${quoteIdentifier(name)}`).join(', ')}, h._run_id, h._valid_from AS _synced_at
+       FROM ${history} AS h, (SELECT CASE WHEN ts::TIMESTAMPTZ < (SELECT min(committed_at) ${moments})
+           THEN error(${tooEarly} || (SELECT min(committed_at)::VARCHAR ${moments}))::TIMESTAMPTZ
+           ELSE (SELECT max(synced_at) ${moments} AND committed_at <= ts::TIMESTAMPTZ) END AS at) AS moment
+       WHERE h._valid_from <= moment.at AND (h._valid_to IS NULL OR moment.at < h._valid_to)`,
+    );
+  } finally {
+    await session.run('USE memory');
+  }
+}
+
+/** Notes that a stream has a new snapshot. */
+export async function recordMoment(store: SnapshotStore, state: StreamState, committedAt: string): Promise<void> {
+  const times = [state.synced_at, committedAt].map((time) => `${sqlText(time)}::TIMESTAMPTZ`).join(', ');
+  await store.session.run(
+    `INSERT INTO ${momentsTable} VALUES (${sqlText(state.stream)}, ${sqlText(state.run_id)}, ${times})`,
+  );
+}
+
+/**
+ * Makes the history of streams that a version of cdsync without history has committed: it begins with what is there.
+ */
+export async function beginHistories(store: SnapshotStore, states: Iterable<StreamState>): Promise<void> {
+  const known = await store.session.rows(`SELECT DISTINCT stream FROM ${momentsTable}`);
+  const names = new Set(known.map(({ stream }) => String(stream)));
+  for (const state of states) {
+    if (names.has(state.stream)) continue;
+    const columns = ColumnSet.restore(state.columns).list;
+    await store.session.run(createEarlier(state.stream, columns));
+    await defineHistory(store, state);
+    await recordMoment(store, state, state.synced_at);
+  }
+}
+
+/** SQL that makes the table of what keys were before. */
+export function createEarlier(stream: string, columns: readonly Pick<Column, 'name' | 'type'>[]): string {
+  const typed = columns.map(({ name, type }) => `${quoteIdentifier(name)} ${type}`);
+  return `CREATE OR REPLACE TABLE ${earlierTable(stream)} (_run_id VARCHAR, _synced_at TIMESTAMPTZ, ${typed.join(', ')})`;
+}
+
+/** Takes the changes before `horizon` (ISO 8601) away, without losing what the rows were at that time. */
+export async function pruneHistory(store: SnapshotStore, state: StreamState, horizon: string): Promise<void> {
+  const { session } = store;
+  const { stream } = state;
+  const changes = storeTable(`${stream}__changes`);
+  const limit = `${sqlText(horizon)}::TIMESTAMPTZ`;
+  const old = await session.number(`SELECT count(*) FROM ${changes} WHERE _synced_at < ${limit}`);
+  if (old === 0) return;
+  const key = rowKey(state.key);
+  const names = ColumnSet.restore(state.columns)
+    .list.map(({ name }) => quoteIdentifier(name))
+    .join(', ');
+  const earlier = earlierTable(stream);
+  const recent = `SELECT ${key} FROM ${changes} WHERE _synced_at >= ${limit}`;
+  // A key that has not changed since needs nothing here: it is in the stream's own table, or gone.
+  await session.run(
+    `DELETE FROM ${earlier} WHERE ${key} NOT IN (${recent})
+       OR ${key} IN (SELECT ${key} FROM ${changes} WHERE _synced_at < ${limit})`,
+  );
+  await session.run(
+    `INSERT INTO ${earlier} (_run_id, _synced_at, ${names})
+     SELECT _run_id, _synced_at, ${names} FROM (
+       SELECT * FROM ${changes} WHERE _synced_at < ${limit} AND ${key} IN (${recent})
+       QUALIFY row_number() OVER (PARTITION BY ${key} ORDER BY _synced_at DESC) = 1)
+     WHERE _op <> 'delete'`,
+  );
+  await session.run(`DELETE FROM ${changes} WHERE _synced_at < ${limit}`);
+  await pruneMoments(store, stream, limit);
+}
+
+/** The last snapshot before the horizon counts as if it had been taken at that time. */
+async function pruneMoments({ session }: SnapshotStore, stream: string, limit: string): Promise<void> {
+  const own = `stream = ${sqlText(stream)}`;
+  const [row] = await session.rows(
+    `SELECT max(synced_at)::VARCHAR AS last FROM ${momentsTable} WHERE ${own} AND synced_at < ${limit}`,
+  );
+  if (row?.last === null || row?.last === undefined) return;
+  const last = `${sqlText(String(row.last))}::TIMESTAMPTZ`;
+  await session.run(`DELETE FROM ${momentsTable} WHERE ${own} AND synced_at < ${last}`);
+  await session.run(
+    `UPDATE ${momentsTable} SET committed_at = greatest(committed_at, ${limit}) WHERE ${own} AND synced_at = ${last}`,
+  );
+}
+
+/** How fresh each stream is, for whoever reads the published file. */
+export async function defineFreshness({ session }: SnapshotStore): Promise<void> {
+  await session.run(`USE ${storeName}`);
+  try {
+    await session.run(
+      `CREATE OR REPLACE VIEW cdsync.freshness AS
+       SELECT stream, arg_max(run_id, started_at) AS run_id, max(started_at) AS checked_at,
+         max(started_at) FILTER (WHERE changed) AS changed_at, arg_max(rows, started_at) AS rows,
+         now() - max(started_at) AS age
+       FROM cdsync.streams JOIN cdsync.runs USING (run_id) GROUP BY stream`,
+    );
+  } finally {
+    await session.run('USE memory');
+  }
+}
