@@ -1,4 +1,5 @@
 import type { Argv } from 'yargs';
+import { usageError } from './output.js';
 
 /** The configuration file as first word. */
 export function configPositional<T>(parser: Argv<T>) {
@@ -7,4 +8,13 @@ export function configPositional<T>(parser: Argv<T>) {
 
 export function jobOption<T>(parser: Argv<T>) {
   return parser.option('job', { type: 'string', requiresArg: true, describe: 'the job, where the file has several' });
+}
+
+/** A text that may be given once; yargs makes a list of more. */
+export function single(flag: string, describe: string) {
+  const coerce = (value: string | string[]) => {
+    if (!Array.isArray(value)) return value;
+    throw usageError(`--${flag} was given more than once`, 'leave one of them');
+  };
+  return { type: 'string', requiresArg: true, describe, coerce } as const;
 }

@@ -11,9 +11,11 @@ export interface JobArguments extends CommonArguments {
   job?: string | undefined;
 }
 
-const defaultFile = 'cdsync.yaml';
+/** The configuration where none is named. */
+export const defaultFile = 'cdsync.yaml';
 
-async function environment({ envFile }: CommonArguments): Promise<Record<string, string | undefined>> {
+/** The variables that a configuration may name. */
+export async function environment({ envFile }: CommonArguments): Promise<Record<string, string | undefined>> {
   return envFile === undefined ? process.env : { ...process.env, ...(await readEnvFile(envFile)) };
 }
 
@@ -32,14 +34,19 @@ function secretsOf({ auth }: Config['service']): Secret[] {
   return auth.type === 'client_credentials' ? [auth.clientSecret] : [];
 }
 
+/** From now on no line of the output shows the configuration's secrets; what it warns of is shown. */
+export function announce(config: Config, output: Output): void {
+  output.redactWith(redactor(secretsOf(config.service)));
+  for (const warning of config.warnings) output.notice(`warning: ${warning}`);
+}
+
 /** The configuration and its one job, for a command that talks to the service. */
 export async function loadJob(args: JobArguments, output: Output): Promise<{ config: Config; job: JobConfig }> {
   const config = await loadConfig(args.config ?? defaultFile, {
     env: await environment(args),
     needs: { job: args.job },
   });
-  output.redactWith(redactor(secretsOf(config.service)));
-  for (const warning of config.warnings) output.notice(`warning: ${warning}`);
+  announce(config, output);
   return onlyJob(config, args.job);
 }
 

@@ -3,6 +3,7 @@ import yargs, { type Argv } from 'yargs';
 import { asCdsyncError } from '../core/errors.js';
 import { packageVersion } from '../core/package-version.js';
 import { checkCommand } from './check.js';
+import { discoverCommand } from './discover.js';
 import { CommandFailure, type CommonArguments, exitCodeOf, failureDocument, Output, usageError } from './output.js';
 import { queryCommand } from './query.js';
 import { runCommand } from './run.js';
@@ -28,6 +29,7 @@ function commonOptions(words: readonly string[]): Argv<CommonArguments> {
 function parser(words: readonly string[]) {
   return commonOptions(words)
     .command(runCommand)
+    .command(discoverCommand)
     .command(checkCommand)
     .command(statusCommand)
     .command(queryCommand)
@@ -59,6 +61,12 @@ function commonArguments(words: readonly string[]): CommonArguments {
   return { json: has('--json'), quiet: has('--quiet'), verbose: has('--verbose'), showValues: has('--show-values') };
 }
 
+/** The last line of commands that concern no job's snapshot, where they failed. */
+const withoutJob: Readonly<Record<string, string>> = {
+  serve: 'next: cdsync serve --help',
+  discover: 'correct it, then: cdsync discover',
+};
+
 async function main(words: readonly string[]): Promise<void> {
   try {
     await parser(words).parseAsync();
@@ -69,11 +77,10 @@ async function main(words: readonly string[]): Promise<void> {
     const code = exitCodeOf(error);
     output.document(failureDocument(error));
     output.error(error);
-    const { nextStep } = await import('./next-step.js');
+    const [command = ''] = words;
     const config = words.slice(1).find((word) => /\.(ya?ml|json)$/.test(word));
-    output.last(
-      words[0] === 'serve' ? 'next: cdsync serve --help' : await nextStep({ code, config, ...failure?.ending }),
-    );
+    const { nextStep } = await import('./next-step.js');
+    output.last(withoutJob[command] ?? (await nextStep({ code, config, ...failure?.ending })));
     process.exitCode = code;
   }
 }

@@ -1,0 +1,86 @@
+import type { CommandModule } from 'yargs';
+import type { Config } from '../config/config.js';
+import { configPositional } from './arguments.js';
+import { Output, usageError } from './output.js';
+import { type ServiceArguments, serviceOptions } from './service-flags.js';
+
+interface DiscoverArguments extends ServiceArguments {
+  config?: string | undefined;
+  sample: number;
+  totals: boolean;
+  filters: boolean;
+}
+
+const largestSample = 10_000;
+
+/** `cdsync discover`: what a tenant has to read, and of what types. */
+export const discoverCommand: CommandModule<ServiceArguments, DiscoverArguments> = {
+  command: 'discover [config]',
+  describe: 'list the indexes of the tenant with their attributes, and its segments',
+  builder: (parser) =>
+    serviceOptions(configPositional(parser))
+      .options({
+        sample: { type: 'number', default: 500, requiresArg: true, describe: 'profiles of each index to look at' },
+        totals: { type: 'boolean', default: false, describe: 'ask how many profiles there are: can be expensive' },
+        filters: {
+          type: 'boolean',
+          default: false,
+          describe: 'ask which attributes can be filtered: one request each',
+        },
+      })
+      .example('$0 discover', 'the service of ./cdsync.yaml')
+      .example('$0 discover --base-url https://cds.example.com --tenant-id acme', 'no file, secrets from $CDS_TOKEN')
+      .epilogue(
+        'Reads a sample of profiles and shows none of their values.\n' +
+          'Exit codes: 0 all is well, also where the key may not read a part; 2 wrong usage; 4 refused; 1 something failed.',
+      ),
+  handler: discover,
+};
+
+async function configuration(args: DiscoverArguments): Promise<Config> {
+  const { defaultFile, environment } = await import('./load.js');
+  const env = await environment(args);
+  const { config, baseUrl, tenantId } = args;
+  const flags = baseUrl ?? tenantId;
+  if (config !== undefined && flags !== undefined) {
+    throw usageError('a configuration and flags both say where the service is', 'leave out --base-url and --tenant-id');
+  }
+  const { existsSync } = await import('node:fs');
+  if (config !== undefined || (flags === undefined && existsSync(defaultFile))) {
+    const { loadConfig } = await import('../config/load.js');
+    return loadConfig(config ?? defaultFile, { env, needs: { jobs: false } });
+  }
+  const { parseService, servicePart } = await import('./service-from-flags.js');
+  return parseService(servicePart(args, env), env);
+}
+
+async function discover(args: DiscoverArguments): Promise<void> {
+  const { sample, totals, filters } = args;
+  if (!Number.isSafeInteger(sample) || sample < 1 || sample > largestSample) {
+    throw usageError(`--sample must be an integer from 1 to ${largestSample}`, 'see: cdsync discover --help');
+  }
+  const { announce } = await import('./load.js');
+  const { withExplorer } = await import('../engine/explorer.js');
+  const { discoverService, errorsOf } = await import('../engine/discover-service.js');
+  const { discoveryLines } = await import('../report/discovery.js');
+  const { interruption } = await import('./interruption.js');
+  const output = new Output(args);
+  const config = await configuration(args);
+  announce(config, output);
+  const stop = interruption(output);
+  try {
+    const options = { signal: stop.signal, notice: (line: string) => output.notice(line) };
+    const found = await withExplorer(config.service, options, (explorer) =>
+      discoverService(explorer, { sample, totals, filters }),
+    );
+    output.document(found);
+    for (const line of discoveryLines(found, { totals, filters })) output.result(line);
+    if (found.status === 'ok') return;
+    const failures = errorsOf(found).filter(({ withheld }) => !withheld);
+    const code = failures.every(({ auth }) => auth) ? 4 : 1;
+    process.exitCode = code;
+    output.last(code === 4 ? 'give the API key more permissions, then: cdsync discover' : 'next: cdsync discover');
+  } finally {
+    stop.release();
+  }
+}

@@ -1,0 +1,102 @@
+import type { Config } from '../config/config.js';
+import { parseConfig } from '../config/parse.js';
+import { ConfigError } from '../config/problem.js';
+import type { Variables } from '../config/variables.js';
+import type { CdsyncError } from '../core/errors.js';
+import { usageError } from './output.js';
+import type { ServiceArguments } from './service-flags.js';
+
+/** The `auth:` part of a configuration. */
+export type AuthPart =
+  | { readonly token: string }
+  | { readonly client_id: string; readonly client_secret: string }
+  | { readonly token_file: string };
+
+/** The `service:` part of a configuration, as far as words on the command line say it. */
+export interface ServicePart {
+  readonly base_url: string;
+  readonly tenant_id: string;
+  readonly tenant_header?: string;
+  readonly oauth_tenant_header?: string;
+  readonly auth: AuthPart;
+}
+
+export const tokenAuth: AuthPart = { token: `\${CDS_TOKEN}` };
+export const oauthAuth: AuthPart = { client_id: `\${CDS_CLIENT_ID}`, client_secret: `\${CDS_CLIENT_SECRET}` };
+
+const oauthVariables = ['CDS_CLIENT_ID', 'CDS_CLIENT_SECRET'];
+
+function requireVariables(names: readonly string[], env: Variables): void {
+  const missing = names.filter((name) => !env[name]);
+  if (missing.length === 0) return;
+  throw usageError(
+    `${missing.join(' and ')} ${missing.length === 1 ? 'is' : 'are'} not set`,
+    'secrets come from the environment or from --env-file, never as flags',
+  );
+}
+
+/** How to log in: as `--auth` says, or with what the environment has. @throws {CdsyncError} `usage` where that is not there */
+export function authPart({ auth, tokenFile }: Pick<ServiceArguments, 'auth' | 'tokenFile'>, env: Variables): AuthPart {
+  if (tokenFile !== undefined && (auth ?? 'token_file') !== 'token_file') {
+    throw usageError(`--token-file does not go with --auth ${auth}`, 'leave one of them out');
+  }
+  const chosen = auth ?? (tokenFile !== undefined ? 'token_file' : env.CDS_TOKEN ? 'token' : undefined);
+  if (chosen === 'token_file') return { token_file: tokenFile ?? './token' };
+  if (chosen === 'token') {
+    requireVariables(['CDS_TOKEN'], env);
+    return tokenAuth;
+  }
+  if (chosen === undefined && oauthVariables.every((name) => !env[name])) {
+    throw usageError(
+      'there is nothing to log in with',
+      'set CDS_TOKEN, or CDS_CLIENT_ID and CDS_CLIENT_SECRET, or name a file: --token-file ./token',
+    );
+  }
+  requireVariables(oauthVariables, env);
+  return oauthAuth;
+}
+
+/** A flag, or the variable that stands for it. @throws {CdsyncError} `usage` that names both */
+export function requiredValue(flag: string, given: string | undefined, variable: string, env: Variables): string {
+  const value = given || env[variable];
+  if (value) return value;
+  throw usageError(`--${flag} is missing`, `give --${flag}, or set ${variable}`);
+}
+
+/** Text that a configuration takes as it is. */
+function literal(text: string): string {
+  return text.replaceAll('$', '$$$$');
+}
+
+/** A configuration's problem as one of the flags that it was made of. */
+function flagError(error: ConfigError): CdsyncError {
+  const lines = error.problems.map(({ path, message, allowed }) => {
+    const flag = path.replace(/^service\./, '').replaceAll('_', '-');
+    return `--${flag}: ${message}${allowed === undefined ? '' : `; allowed: ${allowed}`}`;
+  });
+  return usageError(lines.join('\n'), 'correct the flag, or the variable that stands for it');
+}
+
+/** The service as a configuration with this `service:` part would have it. @throws {CdsyncError} `usage` that names the flag */
+export function parseService(part: ServicePart, env: Variables): Config {
+  const { auth, ...rest } = part;
+  const plain = Object.fromEntries(Object.entries(rest).map(([key, value]) => [key, literal(value)]));
+  const file = 'token_file' in auth ? { token_file: literal(auth.token_file) } : auth;
+  const text = JSON.stringify({ version: 1, service: { ...plain, auth: file } });
+  try {
+    return parseConfig(text, './flags.json', { env, needs: { jobs: false } });
+  } catch (error) {
+    throw error instanceof ConfigError ? flagError(error) : error;
+  }
+}
+
+/** What flags and environment say of the service. @throws {CdsyncError} `usage` that names what is missing */
+export function servicePart(args: ServiceArguments, env: Variables): ServicePart {
+  return {
+    base_url: requiredValue('base-url', args.baseUrl, 'CDS_BASE_URL', env),
+    tenant_id: requiredValue('tenant-id', args.tenantId, 'CDS_TENANT_ID', env),
+    ...(args.tenantHeader === undefined ? {} : { tenant_header: args.tenantHeader }),
+    ...(args.oauthTenantHeader === undefined ? {} : { oauth_tenant_header: args.oauthTenantHeader }),
+    auth: authPart(args, env),
+  };
+}

@@ -1,0 +1,111 @@
+import { formatCount } from '../core/quantities.js';
+import { table } from './table.js';
+
+interface Unread {
+  readonly code: string;
+  readonly message: string;
+  readonly hint: string | null;
+}
+
+interface Attribute {
+  readonly path: string;
+  readonly type: string;
+  readonly null_share: number;
+  readonly filterable: boolean | null;
+}
+
+interface Index {
+  readonly id: string;
+  readonly name: string | null;
+  readonly description: string | null;
+  readonly profiles: number | null;
+  readonly sampled: number;
+  readonly attributes: readonly Attribute[];
+  readonly error: Unread | null;
+}
+
+interface Found {
+  readonly base_url: string;
+  readonly tenant_id: string;
+  readonly indexes: readonly Index[];
+  readonly indexes_error: Unread | null;
+  readonly segments: readonly {
+    readonly id: string;
+    readonly name: string | null;
+    readonly status: string | null;
+  }[];
+  readonly segments_error: Unread | null;
+}
+
+interface Asked {
+  readonly totals: boolean;
+  readonly filters: boolean;
+}
+
+/** A struct of many fields would push everything else off the line. */
+const longestType = 48;
+
+/** Names that come from the service: on one line, and without what steers a terminal. */
+export function onOneLine(text: string): string {
+  return text
+    .toWellFormed()
+    .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ')
+    .trim();
+}
+
+function share(part: number): string {
+  const percent = part * 100;
+  return `${percent > 0 && percent < 10 ? percent.toFixed(1) : Math.round(percent)}%`;
+}
+
+function unreadLines({ message, code, hint }: Unread): string[] {
+  const line = `  not readable: ${message} [${code}]`;
+  return hint === null ? [line] : [line, `    ${hint}`];
+}
+
+function attributeLines({ attributes, sampled }: Index, { filters }: Asked): string[] {
+  if (sampled === 0) return ['  no profiles'];
+  const rows = attributes.map(({ path, type, null_share, filterable }) => [
+    onOneLine(path.replace(/^attributes\./, '')),
+    type.length > longestType ? `${type.slice(0, longestType - 1)}…` : type,
+    share(null_share),
+    ...(filters ? [filterable === null ? '' : filterable ? 'yes' : 'no'] : []),
+  ]);
+  return table(['attribute', 'type', 'null', ...(filters ? ['filter'] : [])], rows).map((line) => `  ${line}`);
+}
+
+function indexLines(index: Index, asked: Asked): string[] {
+  const { id, name, description, profiles, sampled, error } = index;
+  const title = name === null || name === id ? onOneLine(id) : `${onOneLine(name)} (id ${onOneLine(id)})`;
+  const counted = !asked.totals
+    ? ''
+    : profiles === null
+      ? ', not counted by the service'
+      : `, ${formatCount(profiles)} profiles`;
+  const about = description === null || description === '' ? [] : [`  ${onOneLine(description)}`];
+  if (error !== null) return ['', `index ${title}`, ...about, ...unreadLines(error)];
+  const seen = sampled === 0 ? '' : `, as seen in ${formatCount(sampled)} profiles`;
+  return ['', `index ${title}${counted}${seen}`, ...about, ...attributeLines(index, asked)];
+}
+
+function segmentLines({ segments, segments_error }: Found): string[] {
+  if (segments_error !== null) return ['', 'segments', ...unreadLines(segments_error)];
+  if (segments.length === 0) return ['', 'segments: none'];
+  const rows = segments.map(({ id, name, status }) => [id, name ?? '', status ?? ''].map(onOneLine));
+  return ['', 'segments', ...table(['id', 'name', 'status'], rows).map((line) => `  ${line}`)];
+}
+
+/** What a look at the service has found, for people. */
+export function discoveryLines(found: Found, asked: Asked): string[] {
+  const { base_url, tenant_id, indexes, indexes_error } = found;
+  const listed =
+    indexes_error !== null
+      ? ['', 'indexes', ...unreadLines(indexes_error)]
+      : indexes.length === 0
+        ? ['', 'indexes: none']
+        : indexes.flatMap((index) => indexLines(index, asked));
+  const note = indexes.some(({ sampled }) => sampled > 0)
+    ? ['', 'Types are those of the sample; a run takes them from every profile, and widens them where it must.']
+    : [];
+  return [`tenant ${tenant_id} at ${base_url}`, ...listed, ...segmentLines(found), ...note];
+}
