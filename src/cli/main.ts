@@ -3,6 +3,7 @@ import yargs, { type Argv } from 'yargs';
 import { asCdsyncError } from '../core/errors.js';
 import { packageVersion } from '../core/package-version.js';
 import { checkCommand } from './check.js';
+import { approveCommand, discardCommand } from './decide.js';
 import { discoverCommand } from './discover.js';
 import { CommandFailure, type CommonArguments, exitCodeOf, failureDocument, Output, usageError } from './output.js';
 import { queryCommand } from './query.js';
@@ -32,6 +33,8 @@ function parser(words: readonly string[]) {
     .command(discoverCommand)
     .command(checkCommand)
     .command(statusCommand)
+    .command(approveCommand)
+    .command(discardCommand)
     .command(queryCommand)
     .command(serveCommand)
     .command(schemaCommand)

@@ -72,6 +72,8 @@ export interface Ending {
   readonly storage?: string | undefined;
   readonly job?: string | undefined;
   readonly config?: string | undefined;
+  /** The run that a guard holds. */
+  readonly held?: string | undefined;
 }
 
 /** An error of a command that knew its job by then. */

@@ -29,7 +29,7 @@ export const runCommand: CommandModule<CommonArguments, RunArguments> = {
       })
       .epilogue(
         'A run that was cut short is continued by the next one. Exit codes: 0 done, 1 failed, 2 wrong configuration,\n' +
-          '4 refused by the service, 5 done in part, 75 another run has the lock, 130 interrupted (checkpoint kept).',
+          '3 held by a guard, 4 refused by the service, 5 done in part, 75 another run has the lock, 130 interrupted (checkpoint kept).',
       ),
   handler: async (args) => {
     process.exitCode = await run(args, new Output(args));
@@ -84,6 +84,7 @@ async function tell(report: JobReport, args: RunArguments, output: Output, stora
   output.document(document);
   for (const line of summarize(report)) output.result(line);
   const code = exitCodeOfRun(report);
-  if (code !== 0) output.last(await nextStep({ code, storage, job: report.job, config: args.config }));
+  if (code !== 0)
+    output.last(await nextStep({ code, storage, job: report.job, config: args.config, held: report.run_id }));
   return code;
 }

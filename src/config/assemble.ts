@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import type { z } from 'zod';
 import type { AuthOptions, ServiceOptions } from '../core/service-options.js';
-import type { JobConfig, KeyListOptions, StreamConfig } from './config.js';
+import type { GuardOptions, JobConfig, KeyListOptions, StreamConfig } from './config.js';
 import type { jobSchema } from './job-options.js';
 import type { serviceSchema } from './service-options.js';
 
@@ -39,10 +39,25 @@ function withFolder(stream: StreamConfig, folder: string): StreamConfig {
 export function jobConfig(name: string, part: JobPart, folder: string): JobConfig {
   const { streams = [], guards, resumeWithin, parquet, publish, keep } = part;
   const configured = streams.map(({ guards: own, ...stream }): StreamConfig => {
-    const minRows = own?.minRows ?? guards?.minRows;
-    return withFolder((minRows === undefined ? stream : { ...stream, minRows }) as StreamConfig, folder);
+    return withFolder({ ...stream, guards: guardOptions({ ...guards, ...own }) } as StreamConfig, folder);
   });
-  return { name, streams: configured, resumeWithinMs: resumeWithin, parquet, publish, keep };
+  const guardScope = guards.scope;
+  return { name, streams: configured, resumeWithinMs: resumeWithin, parquet, publish, keep, guardScope };
+}
+
+/** Of a few rows a share says nothing: that all three indexes have changed is no reason to hold a night. */
+const someRows = 10;
+
+function guardOptions(given: { [K in keyof GuardOptions]?: GuardOptions[K] | undefined }): GuardOptions {
+  return {
+    minRows: given.minRows,
+    maxDeleted: given.maxDeleted ?? { share: 0.1, atLeast: someRows },
+    maxChanged: given.maxChanged ?? { share: 0.5, atLeast: someRows },
+    maxRejected: given.maxRejected ?? { count: 0 },
+    maxNull: given.maxNull ?? {},
+    unique: given.unique ?? [],
+    expect: given.expect ?? [],
+  };
 }
 
 /** A map as the reader makes it; no list, no deferred value. */

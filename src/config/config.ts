@@ -1,5 +1,6 @@
 import type { z } from 'zod';
 import type { ServiceOptions } from '../core/service-options.js';
+import type { Limit } from './guard-options.js';
 import type { fileSchema, jobSchema } from './job-options.js';
 import type { streamSchema } from './stream-options.js';
 
@@ -8,9 +9,21 @@ type JobOptions = z.output<typeof jobSchema>;
 type StreamOptions = z.output<typeof streamSchema>;
 type StreamOf<S extends StreamOptions['source']> = Omit<Extract<StreamOptions, { source: S }>, 'guards'> & StreamGuards;
 
+/** What must hold of a stream's result before it is committed. */
+export interface GuardOptions {
+  /** Of the snapshot after the run; 0 lets a stream come back empty. Undefined: only that it does not. */
+  readonly minRows: number | undefined;
+  readonly maxDeleted: Limit;
+  readonly maxChanged: Limit;
+  readonly maxRejected: Limit;
+  readonly maxNull: Readonly<Record<string, Limit>>;
+  readonly unique: readonly string[];
+  /** Queries that must give no rows. */
+  readonly expect: readonly string[];
+}
+
 interface StreamGuards {
-  /** 0: the stream may come back empty after a run in which it was not. */
-  readonly minRows?: 0;
+  readonly guards: GuardOptions;
 }
 
 /** One stream; `source` tells them apart. Keys are the YAML's in camelCase. */
@@ -41,6 +54,8 @@ export interface JobConfig {
   readonly parquet: ParquetOptions;
   readonly publish: PublishOptions;
   readonly keep: KeepOptions;
+  /** What a guard that fails holds. */
+  readonly guardScope: 'stream' | 'job';
 }
 
 /** What is known of a job without any variable. */

@@ -1,9 +1,10 @@
 import { z } from 'zod';
+import { jobGuards } from './guard-options.js';
 import { nameRule, nameSchema } from './names.js';
 import { type Finding, map, notYet, option } from './option.js';
 import { choice, duration, flag, text, whole } from './option-types.js';
 import { serviceSchema } from './service-options.js';
-import { guards, streamSchema } from './stream-options.js';
+import { streamSchema } from './stream-options.js';
 
 function repeatedNames(value: unknown): Finding[] {
   if (!Array.isArray(value)) return [];
@@ -65,7 +66,7 @@ export const jobSchema = map({
     allowed: 'a list of at least one stream',
     check: repeatedNames,
   }).optional(),
-  guards,
+  guards: jobGuards,
   resume_within: duration({
     description:
       'A run that was cut short is continued by the next one if it began within this time; otherwise reading starts anew.',

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { guards } from './guard-options.js';
 import { nameRule, streamNameSchema } from './names.js';
 import { type Finding, map, notYet, option } from './option.js';
 import { choice, flag, keyList, moment, onlyNow, text, verbatim, whole } from './option-types.js';
@@ -14,30 +15,6 @@ const pageSize = whole(1, 10_000, {
   unit: 'records',
   example: 1000,
 }).optional();
-
-const minRows = option(z.literal(0), {
-  description: '0 lets a stream come back empty after a run in which it was not; otherwise such a result is held.',
-  example: 0,
-  allowed: '0',
-  notYet: (found) => (/^[1-9]\d*$/.test(found) ? 'not yet: this version takes min_rows: 0 only' : undefined),
-});
-
-const judges = 'this version judges no changes before it commits them';
-
-/** Rules about the result of a run; the same for one stream and for all streams of a job. */
-export const guards = option(
-  map({
-    min_rows: minRows.optional(),
-    max_deleted: notYet(judges),
-    max_changed: notYet(judges),
-    max_rejected: notYet(judges),
-    scope: notYet(judges),
-    unique: notYet('this version checks no columns'),
-    max_null: notYet('this version checks no columns'),
-    expect: notYet('this version runs no checks of your own'),
-  }),
-  { description: 'What must hold before a result is committed.' },
-).optional();
 
 const laterContracts = ['freeze', 'discard_value', 'discard_row'];
 

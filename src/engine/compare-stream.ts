@@ -38,6 +38,12 @@ export interface CompareTask {
   readonly folder: string;
 }
 
+/** What a commit would do, and what it was made of. */
+export interface ComparedStream {
+  readonly commit: StreamCommit;
+  readonly read: Extracted;
+}
+
 interface Compared {
   readonly read: Extracted;
   readonly unified: Unified;
@@ -67,20 +73,10 @@ function balance(stream: string, { counters, dropped }: Extracted, { rows, dupli
   );
 }
 
-function refuseEmpty({ config, previous, reading }: CompareTask, { unified }: Compared): void {
-  if (
-    reading.brings === 'additions' ||
-    unified.rows > 0 ||
-    previous === undefined ||
-    previous.rows === 0 ||
-    config.minRows === 0
-  )
-    return;
-  throw new CdsyncError(`the service answered with no records, where the last snapshot has ${previous.rows}`, {
-    code: 'empty_answer',
-    stream: config.name,
-    hint: 'if that is right, set `guards: { min_rows: 0 }` on the stream and run again; the last snapshot was not touched',
-  });
+/** Nothing where there was something is held, unless the stream says that it may be so: `min_rows: 0`. */
+function isSuspiciouslyEmpty({ config, previous, reading }: CompareTask, { unified }: Compared): boolean {
+  const mayBe = reading.brings === 'additions' || previous === undefined || previous.rows === 0;
+  return !mayBe && unified.rows === 0 && config.guards.minRows !== 0;
 }
 
 /** A snapshot of no rows is one file of no rows, so that a glob over its folder still tells the columns. */
@@ -122,14 +118,15 @@ async function readRejects(files: readonly string[]): Promise<CommittedReject[]>
 }
 
 /**
- * Compares what was read of a stream with its last snapshot, and writes what changed.
- * @throws {CdsyncError} `empty_answer`, `unbalanced`
+ * Compares what was read of a stream with its last snapshot, and writes what changed. Absent keys are confirmed, except
+ * where everything is absent: then nobody is asked, and the guards hold the stream.
+ * @throws {CdsyncError} `unbalanced`
  */
-export async function compareStream(task: CompareTask): Promise<StreamCommit> {
+export async function compareStream(task: CompareTask): Promise<ComparedStream> {
   const { config, reading, previous, store, job, runId, startedAt, folder } = task;
   const first = await compare(task);
-  refuseEmpty(task, first);
-  const { read, unified, difference, diffed } = await confirm(task, first);
+  const isEmpty = isSuspiciouslyEmpty(task, first);
+  const { read, unified, difference, diffed } = isEmpty ? first : await confirm(task, first);
   const tables = workTables(config.name);
   const { compression } = job.parquet;
   const grown =
@@ -156,7 +153,8 @@ export async function compareStream(task: CompareTask): Promise<StreamCommit> {
     rejects: await readRejects(read.rejects),
     covered: reading.covered,
   };
-  return isChanged(commit) ? { ...commit, changes: await writeChanges(store, apply, tables) } : commit;
+  if (!isChanged(commit)) return { commit, read };
+  return { commit: { ...commit, changes: await writeChanges(store, apply, tables) }, read };
 }
 
 /** When the run began; where our clock was set back, just after the snapshot before: the order of snapshots stays. */

@@ -1,8 +1,9 @@
 import type { CdsyncError } from '../core/errors.js';
-import type { JobReport, ReportedError, RunStatus, StreamReport } from '../core/run.js';
+import type { JobReport, ReportedError, RunStatus, StreamReport, StreamStatus } from '../core/run.js';
 import type { StreamCommit } from '../snapshot/commit.js';
 import type { Counters } from '../store/journal.js';
 import type { RunIdentity } from '../store/run-state.js';
+import type { GuardFinding } from './guards.js';
 
 /** What became of one stream. */
 export interface StreamOutcome {
@@ -10,6 +11,8 @@ export interface StreamOutcome {
   error: CdsyncError | undefined;
   counters: Counters | undefined;
   commit: StreamCommit | undefined;
+  /** Guards that hold it. */
+  findings: readonly GuardFinding[];
   /** Extraction time. */
   seconds?: number;
 }
@@ -18,12 +21,32 @@ export function reportError({ code, message, hint, requestId }: CdsyncError): Re
   return { code, message, hint: hint ?? null, request_id: requestId ?? null };
 }
 
-function reportStream({ name, error, counters, commit, seconds }: StreamOutcome): StreamReport {
+/** What a held stream says of itself; the figures beside it are what its commit would do. */
+function heldError(findings: readonly GuardFinding[], runId: string): ReportedError | null {
+  const [first] = findings;
+  if (first === undefined) return null;
+  const message = findings.map(({ guard, message: said }) => `${guard}: ${said}`).join('; ');
+  const hint = `look at it, then: cdsync approve ${runId}, or: cdsync discard ${runId}`;
+  return {
+    code: first.guard === 'empty_answer' ? first.guard : `guard_${first.guard}`,
+    message,
+    hint,
+    request_id: null,
+  };
+}
+
+function statusOf({ error, findings }: StreamOutcome): StreamStatus {
+  if (error === undefined) return findings.length > 0 ? 'held' : 'ok';
+  return error.kind === 'interrupted' ? 'skipped' : 'failed';
+}
+
+function reportStream(outcome: StreamOutcome, runId: string): StreamReport {
+  const { name, error, counters, commit, seconds, findings } = outcome;
   const committed = error === undefined ? commit : undefined;
   const difference = committed?.task.difference;
   return {
     name,
-    status: error === undefined ? 'ok' : error.kind === 'interrupted' ? 'skipped' : 'failed',
+    status: statusOf(outcome),
     rows: committed?.task.rows ?? 0,
     inserted: difference?.inserted ?? 0,
     updated: difference?.updated ?? 0,
@@ -38,7 +61,7 @@ function reportStream({ name, error, counters, commit, seconds }: StreamOutcome)
     pages: counters?.pages ?? 0,
     bytes: counters?.bytes ?? 0,
     seconds: seconds ?? (counters?.milliseconds ?? 0) / 1000,
-    error: error === undefined ? null : reportError(error),
+    error: error === undefined ? heldError(findings, runId) : reportError(error),
   };
 }
 
@@ -60,7 +83,7 @@ export function reportJob({ job, run, resumed, sequence, status, seconds, stream
     sequence,
     resumed,
     status,
-    streams: streams.map(reportStream),
+    streams: streams.map((stream) => reportStream(stream, run.runId)),
     destinations: [],
     seconds,
   };

@@ -36,7 +36,7 @@ const cursorSchema = z.object({
 /** How far one partition has been read, durably. */
 export type PartitionCursor = z.infer<typeof cursorSchema>;
 
-const countersSchema = z.object({
+export const countersSchema = z.object({
   requests: z.number(),
   retries: z.number(),
   throttled: z.number(),
@@ -54,7 +54,7 @@ const countersSchema = z.object({
 /** What a stream's extraction has done so far, earlier processes included. */
 export type Counters = z.infer<typeof countersSchema>;
 
-const partSchema = z.object({
+export const partSchema = z.object({
   number: z.number(),
   /** A part of no rows has no file: its batch held only rejects. */
   rows: z.number(),

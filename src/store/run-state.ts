@@ -3,6 +3,7 @@ import { dirname } from 'node:path';
 import { z } from 'zod';
 import { newRunId } from '../core/run.js';
 import { syncFolder, writeFileAtomically } from './durable.js';
+import { readHeld } from './held.js';
 import { Journal, type JournalState } from './journal.js';
 import type { JobLayout } from './layout.js';
 import { runFolders } from './storage.js';
@@ -87,6 +88,8 @@ export async function findUnfinished(
     if (run === undefined) continue;
     const journal = await Journal.read(layout.streamRun(runId, stream));
     if (journal === undefined) continue;
+    // What a guard has held is judged by a person; the next run reads anew.
+    if ((await readHeld(layout, runId, stream)) !== undefined) return undefined;
     const age = rules.now - Date.parse(journal.start.started_at);
     const usable = journal.failed === undefined && journal.start.fingerprint === rules.fingerprint;
     // A clock that was set back gives a negative age; that is no reason to throw away what was read.

@@ -69,7 +69,7 @@ describe('every profile comes once', () => {
   });
 
   it('when records are garbage: they are counted and listed, the others kept', async () => {
-    const name = await job();
+    const name = await job({ guards: { max_rejected: '1%' } });
     await space.control('faults', { match: pages, kind: 'garbage_record', count: 2 });
     const report = streamOf(await space.runWell(name), 'members');
     expect(report.rejected).toBeGreaterThan(0);

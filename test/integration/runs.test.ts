@@ -189,7 +189,7 @@ describe('what was good stays', () => {
     await space.runWell('empty');
     await space.control('faults', { kind: 'empty', match: '/profiles' });
     const { code, report } = await space.run('empty');
-    expect([code, report.jobs[0]?.streams[0]?.error?.code]).toEqual([1, 'empty_answer']);
+    expect([code, report.jobs[0]?.streams[0]?.error?.code]).toEqual([3, 'empty_answer']);
     expect((await space.query('empty', 'from members')).length).toBeGreaterThan(3000);
     await space.clearFaults();
     expect((await space.run('empty')).code).toBe(0);

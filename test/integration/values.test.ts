@@ -116,7 +116,12 @@ describe('values survive', () => {
         number += 1;
         const job = `days${number}`;
         const after = [...before.slice(0, 2), ...changed];
-        const stream = { name: 'made', source: 'index_profiles', index: 'made', guards: { min_rows: 0 } };
+        const stream = {
+          name: 'made',
+          source: 'index_profiles',
+          index: 'made',
+          guards: { min_rows: 0, max_deleted: '100%', max_changed: '900%' },
+        };
         await space.configure(job, [stream]);
         await space.control('profiles', { index: 'made', records: serialize(before) });
         await space.runWell(job);

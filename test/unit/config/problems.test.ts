@@ -50,8 +50,8 @@ const appended: [name: string, yaml: string, line: string][] = [
   ],
   [
     'a key of later work, inherited by every job',
-    'defaults:\n  keep: { snapshots: 3 }',
-    'cdsync.yaml:11:3  defaults.keep: not yet: this version keeps the last snapshot and all changes',
+    'defaults:\n  destinations: []',
+    'cdsync.yaml:11:3  defaults.destinations: not yet: this version publishes files and loads no warehouse',
   ],
   [
     'a wrong value that every job inherits is shown once, where it stands',
@@ -138,14 +138,14 @@ const streams: [name: string, lines: string[], line: string][] = [
     'cdsync.yaml:13:28  jobs.a.streams[0].contract.types: not yet: types: freeze',
   ],
   [
-    'a guard of later work',
-    [...members, 'guards: { max_deleted: 10% }'],
-    'cdsync.yaml:13:19  jobs.a.streams[0].guards.max_deleted: not yet: this version judges no changes before it commits them',
+    'a guard that is none',
+    [...members, 'guards: { max_delted: 10% }'],
+    'cdsync.yaml:13:19  jobs.a.streams[0].guards.max_delted: unknown key; did you mean "max_deleted"?  allowed: min_rows, max_deleted, max_changed, max_rejected, max_null, unique, expect',
   ],
   [
-    'another least number of rows than 0',
-    [...members, 'guards: { min_rows: 1 }'],
-    'cdsync.yaml:13:29  jobs.a.streams[0].guards.min_rows: not yet: this version takes min_rows: 0 only',
+    'a limit that is neither a share nor a number',
+    [...members, 'guards: { max_deleted: most }'],
+    'cdsync.yaml:13:32  jobs.a.streams[0].guards.max_deleted: must be a share such as 10%, or a number of rows, found "most"',
   ],
 ];
 

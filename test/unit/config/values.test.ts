@@ -69,6 +69,16 @@ describe('filter, id and partition values keep their source text', () => {
   });
 });
 
+const guards = {
+  minRows: undefined,
+  maxDeleted: { share: 0.1, atLeast: 10 },
+  maxChanged: { share: 0.5, atLeast: 10 },
+  maxRejected: { count: 0 },
+  maxNull: {},
+  unique: [],
+  expect: [],
+};
+
 test('a small configuration gets every default', () => {
   expect(parse(withStream(...members))).toEqual({
     file: `${folder}/cdsync.yaml`,
@@ -100,11 +110,14 @@ test('a small configuration gets every default', () => {
             checkTotal: false,
             confirmDeletes: 10_000,
             contract: { columns: 'evolve', types: 'evolve' },
+            guards,
           },
         ],
         resumeWithinMs: 43_200_000,
         parquet: { enabled: true, compression: 'zstd' },
-        publish: { duckdb: true, mode: 0o600 },
+        publish: { duckdb: true, mode: 0o600, history: 30 * 86_400_000 },
+        keep: { snapshots: 3, changes: 90 * 86_400_000 },
+        guardScope: 'stream',
       },
     ],
     outline: [{ name: 'a', streams: [{ name: 'members', source: 'index_profiles' }] }],
@@ -145,11 +158,11 @@ describe('defaults', () => {
 
   test('a stream may be empty where it, its job or the defaults say so', () => {
     const streams = 'streams: [{ name: s, source: indexes }]';
-    expect(job('{}', `{ ${streams} }`)?.streams[0]).toEqual({ name: 's', source: 'indexes' });
-    expect(job('{}', `{ ${streams}, guards: { min_rows: 0 } }`)?.streams[0]?.minRows).toBe(0);
-    expect(job('{ guards: { min_rows: 0 } }', `{ ${streams} }`)?.streams[0]?.minRows).toBe(0);
+    expect(job('{}', `{ ${streams} }`)?.streams[0]).toEqual({ name: 's', source: 'indexes', guards });
+    expect(job('{}', `{ ${streams}, guards: { min_rows: 0 } }`)?.streams[0]?.guards.minRows).toBe(0);
+    expect(job('{ guards: { min_rows: 0 } }', `{ ${streams} }`)?.streams[0]?.guards.minRows).toBe(0);
     const own = 'streams: [{ name: s, source: indexes, guards: { min_rows: 0 } }, { name: t, source: indexes }]';
-    expect(job('{}', `{ ${own} }`)?.streams.map(({ minRows }) => minRows)).toEqual([0, undefined]);
+    expect(job('{}', `{ ${own} }`)?.streams.map(({ guards }) => guards.minRows)).toEqual([0, undefined]);
   });
 });
 

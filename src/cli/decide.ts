@@ -1,0 +1,95 @@
+import type { ArgumentsCamelCase, CommandModule } from 'yargs';
+import type { RunContext } from '../engine/run-context.js';
+import { jobOption } from './arguments.js';
+import type { JobArguments } from './load.js';
+import { type CommonArguments, Output, usageError } from './output.js';
+
+interface DecideArguments extends JobArguments {
+  words: string[];
+  stream?: string[] | undefined;
+}
+
+function decision(
+  command: 'approve' | 'discard',
+  describe: string,
+  work: (context: RunContext, run: string, args: DecideArguments, output: Output) => Promise<void>,
+): CommandModule<CommonArguments, DecideArguments> {
+  return {
+    command: `${command} <words..>`,
+    describe,
+    builder: (parser) =>
+      jobOption(parser)
+        .positional('words', {
+          type: 'string',
+          array: true,
+          demandOption: true,
+          describe: '[configuration file] run id',
+        })
+        .option('stream', {
+          type: 'string',
+          array: true,
+          requiresArg: true,
+          describe: 'only this stream; may be given again',
+        }),
+    handler: (args) => decide(command, args, work),
+  };
+}
+
+async function decide(
+  command: string,
+  args: ArgumentsCamelCase<DecideArguments>,
+  work: (context: RunContext, run: string, args: DecideArguments, output: Output) => Promise<void>,
+): Promise<void> {
+  const config = args.words.length > 1 ? args.words[0] : undefined;
+  const run = args.words.at(-1);
+  if (run === undefined || args.words.length > 2) {
+    throw usageError('name one run', `for example: cdsync ${command} 20261103T021500Z-9f3a1c`);
+  }
+  const { inJob, loadJob } = await import('./load.js');
+  const { withEngine } = await import('../engine/open-engine.js');
+  const { newProgress } = await import('../engine/progress.js');
+  const { interruption } = await import('./interruption.js');
+  const output = new Output(args);
+  const jobArguments = { ...args, config };
+  const loaded = await loadJob(jobArguments, output);
+  const { job } = loaded;
+  const stop = interruption(output);
+  const options = { signal: stop.signal, notice: (line: string) => output.notice(line) };
+  try {
+    await inJob(jobArguments, { storage: loaded.config.storage, job: job.name }, () =>
+      withEngine(loaded.config, options, (engine) => {
+        const progress = newProgress(job.name, []);
+        const layout = engine.layoutOf(job.name);
+        const context = { ...engine, job, layout, progress, only: args.stream, full: false };
+        return work(context, run, jobArguments, output);
+      }),
+    );
+  } finally {
+    stop.release();
+  }
+}
+
+/** `cdsync approve`: commits what a guard has held. */
+export const approveCommand = decision(
+  'approve',
+  'commit and publish what a guard has held',
+  async (context, runId, args, output) => {
+    const { approveRun } = await import('../engine/decide-held.js');
+    const { summarize } = await import('../report/summary.js');
+    const report = await approveRun(context, { runId, streams: args.stream });
+    output.document({ status: report.status, jobs: [report], error: null });
+    for (const line of summarize(report)) output.result(line);
+  },
+);
+
+/** `cdsync discard`: throws away what a guard has held. */
+export const discardCommand = decision(
+  'discard',
+  'throw away what a guard has held; the snapshot stays',
+  async (context, runId, args, output) => {
+    const { discardHeld } = await import('../engine/decide-held.js');
+    const streams = await discardHeld(context, { runId, streams: args.stream });
+    output.document({ run_id: runId, discarded: streams });
+    output.result(`discarded of run ${runId}: ${streams.join(', ')}`);
+  },
+);

@@ -1,0 +1,78 @@
+import { z } from 'zod';
+import { map, option } from './option.js';
+import { choice, text, whole } from './option-types.js';
+
+/** The most that is allowed of something: a share of a whole, but no less than so many, or a number. */
+export type Limit = { readonly share: number; readonly atLeast: number } | { readonly count: number };
+
+function limit(description: string, example: string) {
+  const schema = z
+    .string()
+    .regex(/^\d+(\.\d+)?%?$/)
+    .refine((written) => written.endsWith('%') || /^\d+$/.test(written), 'a number of rows must be whole')
+    .transform((written): Limit => {
+      return written.endsWith('%')
+        ? { share: Number.parseFloat(written) / 100, atLeast: 0 }
+        : { count: Number(written) };
+    });
+  return option(schema, {
+    description,
+    example,
+    verbatim: true,
+    allowed: 'a share such as 10%, or a number of rows',
+  });
+}
+
+const minRows = whole(0, 1_000_000_000_000, {
+  description:
+    'Fewer rows than this after the run hold it. 0 lets a stream come back empty after a run in which it was not; otherwise such a result is held.',
+  unit: 'rows',
+  example: 1,
+});
+
+const streamGuards = {
+  min_rows: minRows.optional(),
+  max_deleted: limit(
+    'More deletes than this hold the run: a share of the snapshot before, or a number. Left out: 10%, but 10 rows may always go.',
+    '10%',
+  ).optional(),
+  max_changed: limit(
+    'The same for inserts, updates and deletes together; rows that only come to a list which only grows do not count. Left out: 50%, but 10 rows may always change.',
+    '50%',
+  ).optional(),
+  max_rejected: limit(
+    'The same for records that could not be kept, of those that were read. Left out: 0.',
+    '0',
+  ).optional(),
+  max_null: option(z.record(z.string().min(1), limit('At most so many rows may have no value in this column.', '5%')), {
+    description: 'By column: at most so many rows without a value.',
+    example: { email: '5%' },
+  }).optional(),
+  unique: option(z.array(text({ description: 'A column.', example: 'email' })), {
+    description: 'Columns of which no two rows may have the same value.',
+    example: ['email'],
+    allowed: 'a list of columns',
+  }).optional(),
+  expect: option(z.array(text({ description: 'A query.', example: 'select id from members where tier is null' })), {
+    description: 'Queries over the streams of the run, by their names, that must give no rows.',
+    example: ['select id from members where tier is null'],
+    allowed: 'a list of SELECTs',
+  }).optional(),
+};
+
+/** Rules about the result of one stream. */
+export const guards = option(map(streamGuards), {
+  description: 'What must hold before the result is committed; what is not said here is as the job says it.',
+}).optional();
+
+/** The same for all streams of a job. */
+export const jobGuards = option(
+  map({
+    ...streamGuards,
+    scope: choice(['stream', 'job'], {
+      description: 'What a guard that fails holds: its stream, or the whole run.',
+      example: 'job',
+    }).prefault('stream'),
+  }),
+  { description: 'What must hold before a result is committed. Changes are not judged on the first run of a stream.' },
+).prefault({});

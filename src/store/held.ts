@@ -1,0 +1,62 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { writeFileAtomically } from './durable.js';
+import { columnsSchema, countersSchema, partSchema } from './journal.js';
+import type { JobLayout } from './layout.js';
+import { runFolders } from './storage.js';
+
+const finding = z.object({ guard: z.string(), message: z.string() });
+const span = z.object({ from: z.string(), to: z.string() });
+
+const heldSchema = z.object({
+  version: z.literal(1),
+  stream: z.string(),
+  run_id: z.string(),
+  started_at: z.string(),
+  findings: z.array(finding),
+  /** The snapshot that it was compared with; null where there was none. */
+  previous: z.object({ run_id: z.string(), sequence: z.number() }).nullable(),
+  key: z.array(z.string()),
+  brings: z.enum(['everything', 'additions']),
+  covered: z.array(span).optional(),
+  read: z.object({
+    parts: z.array(partSchema.extend({ columns: columnsSchema })),
+    columns: columnsSchema,
+    counters: countersSchema,
+    dropped: z.array(z.object({ part: z.number(), from: z.number(), to: z.number() })),
+    rejects: z.array(z.string()),
+  }),
+});
+
+/** What a guard has held: everything that its commit needs, beside the parts in the same folder. */
+export type HeldStream = z.infer<typeof heldSchema>;
+
+function heldPath(layout: JobLayout, runId: string, stream: string): string {
+  return join(layout.streamRun(runId, stream), 'held.json');
+}
+
+export async function writeHeld(layout: JobLayout, held: HeldStream): Promise<void> {
+  await writeFileAtomically(heldPath(layout, held.run_id, held.stream), `${JSON.stringify(held)}\n`);
+}
+
+/** What a run holds of a stream; undefined where it holds nothing, or nothing that can be read. */
+export async function readHeld(layout: JobLayout, runId: string, stream: string): Promise<HeldStream | undefined> {
+  try {
+    return heldSchema.parse(JSON.parse(await readFile(heldPath(layout, runId, stream), 'utf8')));
+  } catch {
+    return undefined;
+  }
+}
+
+/** All that is held of these streams, the oldest first. */
+export async function heldStreams(layout: JobLayout, streams: readonly string[]): Promise<HeldStream[]> {
+  const found: HeldStream[] = [];
+  for (const runId of await runFolders(layout)) {
+    for (const stream of streams) {
+      const held = await readHeld(layout, runId, stream);
+      if (held !== undefined) found.push(held);
+    }
+  }
+  return found;
+}
