@@ -1,7 +1,7 @@
 import type { Clock } from '../core/clock.js';
 import { formatDuration } from '../core/quantities.js';
 import { redactor, Secret } from '../core/secret.js';
-import type { AuthOptions } from '../core/service-options.js';
+import type { ApiGroup, AuthOptions } from '../core/service-options.js';
 import type { Answer } from './answer-collector.js';
 import { looksLikeHtml } from './body-shape.js';
 import { ServiceError } from './errors.js';
@@ -34,7 +34,7 @@ export class AnswerJudge {
   /** An answer whose status is no success. */
   refusal(operation: Operation, answer: Answer, idempotent: boolean): Setback {
     const { status, headers } = answer;
-    const { label, permissions } = operation;
+    const { label, permissions, group } = operation;
     if (status >= 300 && status < 400) return new Setback(() => redirectError(answer, label), { again: 'never' });
     const waitMs = retryAfterMs(headers, this.#clock.now()) ?? 0;
     const tooLong = waitMs > maxRetryAfterMs;
@@ -43,9 +43,9 @@ export class AnswerJudge {
       const hint = tooLong
         ? `the service asks to be left alone for ${formatDuration(waitMs)}: run again after that`
         : undefined;
-      return statusError(answer, { label, attempts, permissions, redact, auth: this.#auth, hint });
+      return statusError(answer, { label, group, attempts, permissions, redact, auth: this.#auth, hint });
     };
-    return new Setback(toError, { again: tooLong ? 'never' : againAfter(status, idempotent), waitMs });
+    return new Setback(toError, { again: tooLong ? 'never' : againAfter(status, idempotent, group), waitMs });
   }
 
   /** A success whose body is not what the operation answers. */
@@ -72,9 +72,10 @@ export class AnswerJudge {
   }
 }
 
-function againAfter(status: number, idempotent: boolean): Again {
+function againAfter(status: number, idempotent: boolean, group: ApiGroup): Again {
   if (status === 429) return 'when_allowed';
-  // 503 says "try again" even of an event (published facts, Real-time API): it was not taken.
-  if (isRetryableStatus(status) && (idempotent || status === 503)) return 'later';
+  // 503 says "try again" even of an event (published facts, Real-time API): it was not taken. Of a workflow that was to be
+  // started nobody says so.
+  if (isRetryableStatus(status) && (idempotent || (status === 503 && group === 'realtime'))) return 'later';
   return 'never';
 }

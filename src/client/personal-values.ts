@@ -1,14 +1,17 @@
 import type { Operation } from './operation.js';
 
 /** What a request carries that may be about a person, and that a service may repeat in its messages. */
-export function* personalValues({ group, query, body }: Operation): Generator<string> {
+export function* personalValues({ group, path, query, body }: Operation): Generator<string> {
+  // Keys of a lookup may have any name, those of other operations' parameters included.
+  const isLookup = group === 'realtime' && path.startsWith('/lookup/');
   for (const [name, value] of query ?? []) {
-    if (name.startsWith('filter[') || (group === 'realtime' && !technical.has(name))) yield value;
+    const isKey = isLookup ? name !== '_enrich' : group === 'realtime' && !technical.has(name);
+    if (name.startsWith('filter[') || isKey) yield value;
   }
   if (group === 'realtime') yield* texts(body);
 }
 
-const technical = new Set(['limit', 'next_token', 'enrich', '_enrich', 'scale', 'after', 'before']);
+const technical = new Set(['limit', 'next_token', 'with_total', 'enrich', 'scale', 'after', 'before']);
 
 /** All strings in a JSON value, but for the names of members. */
 function* texts(value: unknown): Generator<string> {

@@ -1,13 +1,13 @@
 import { STATUS_CODES } from 'node:http';
 import { z } from 'zod';
 import type { ErrorKind } from '../core/errors.js';
-import type { AuthOptions } from '../core/service-options.js';
+import { printable } from '../core/printable.js';
+import type { ApiGroup, AuthOptions } from '../core/service-options.js';
 import type { Answer } from './answer-collector.js';
 import { ServiceError } from './errors.js';
 
 /** Beyond this an error body is somebody else's page, not the service's. */
 const maxErrorBodyBytes = 64 * 1024;
-const maxMessageLength = 300;
 
 const text = z.string().optional().catch(undefined);
 /** Specification, section 2.6; all of it optional, since proxies answer too. */
@@ -15,6 +15,8 @@ const errorBody = z.object({ message: text, request_id: text, trace_id: text });
 
 export interface StatusContext {
   readonly label: string;
+  /** Left out where it is no operation of the API's groups. */
+  readonly group?: ApiGroup;
   readonly attempts: number;
   readonly auth: AuthOptions['type'];
   readonly permissions: readonly string[] | undefined;
@@ -81,7 +83,9 @@ function classify(status: number, said: string, context: StatusContext): Classif
     : undefined;
   if (status === 401) return { code: 'unauthorized', kind: 'auth', hint: versionHint ?? tokenHints[context.auth] };
   if (status === 403) return { code: 'forbidden', kind: 'auth', hint: permissionHint(context.permissions) };
-  if (status === 404) return { code: 'not_found', kind: 'fatal' };
+  if (status === 404) {
+    return { code: 'not_found', kind: 'fatal', hint: context.group === 'realtime' ? realtimeHint : undefined };
+  }
   if (status === 405) return { code: 'method_not_allowed', kind: 'fatal', hint: versionHint };
   if (status === 409) return { code: 'conflict', kind: 'fatal' };
   if (status === 429) {
@@ -111,6 +115,10 @@ const tokenHints: Record<AuthOptions['type'], string> = {
     'the service does not take the token that it issued: check that the credentials belong to `tenant_id`',
 };
 
+/** Specification, section 1: nothing of the Real-time API is there before its operator has enabled it. */
+const realtimeHint =
+  'is the id right? If so, real-time features may not be enabled for this tenant: the operator of the service enables them';
+
 function permissionHint(permissions: readonly string[] | undefined): string {
   const needed = permissions === undefined || permissions.length === 0 ? 'it' : permissions.join(' and ');
   return `give the API key a policy that allows ${needed}; a sandbox has its own keys, which are not copied from production`;
@@ -136,13 +144,4 @@ function readErrorBody({ body }: Answer, redact: (text: string) => string): Serv
   const clean = (value: string | undefined) =>
     value === undefined ? undefined : printable(redact(value)) || undefined;
   return { message: clean(message), requestId: clean(request_id), traceId: clean(trace_id) };
-}
-
-/** On one line, without what steers a terminal, cut where it is long. */
-function printable(value: string): string {
-  const line = value
-    .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ')
-    .trim()
-    .toWellFormed();
-  return line.length <= maxMessageLength ? line : `${line.slice(0, maxMessageLength).toWellFormed()}…`;
 }

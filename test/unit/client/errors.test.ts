@@ -3,6 +3,11 @@ import { describe, expect, it } from 'vitest';
 import { ServiceError } from '../../../src/client/client.js';
 import type { Operation } from '../../../src/client/operation.js';
 import { getProfileOperation, indexesPageOperation, profilesPageOperation } from '../../../src/client/profile-api.js';
+import {
+  collectionStatsOperation,
+  lookupProfileByGetOperation,
+  lookupProfileOperation,
+} from '../../../src/client/realtime-api.js';
 import { CdsyncError } from '../../../src/core/errors.js';
 import { givenToken, type Reply, rawService, scriptedService, serviceOptions, testClient } from './scripted-service.js';
 
@@ -53,6 +58,24 @@ describe('An error of the service', () => {
     expect(error.message).toBe(
       `GET /indexes/{id}/profiles/{id} ${verb} ${status}: the reason (request id r-123, trace id t-1)`,
     );
+  });
+
+  it('of status 404 says that real-time features may be off, where they are what was asked for', async () => {
+    const hints = [lookup, collectionStatsOperation('c-1'), list].map(async (operation) => {
+      return (await failureOf(operation, { status: 404 })).hint;
+    });
+    const off = expect.stringContaining('real-time features may not be enabled for this tenant');
+    expect(await Promise.all(hints)).toEqual([off, off, undefined]);
+  });
+
+  it('repeats no key of a lookup, whatever the key is called', async () => {
+    const keys = { limit: 'ann@example.com', after: '+4915112345', email: 'bob@example.com' };
+    const message = 'no ann@example.com, bob@example.com, +4915112345';
+    for (const operation of [lookupProfileOperation('c', { keys }), lookupProfileByGetOperation('c', { keys })]) {
+      const error = await failureOf(operation, { status: 400, body: { message } });
+      expect(inspect(error, { depth: 9 })).not.toMatch(/ann@|bob@|4915112345/);
+      expect(error.message).toMatch(/: no .+, .+, /);
+    }
   });
 
   it('does without a body, and without the optional fields of one', async () => {

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
+import { startWorkflowOperation } from '../../../src/client/management-api.js';
 import type { Operation } from '../../../src/client/operation.js';
 import { indexesPageOperation } from '../../../src/client/profile-api.js';
 import { RetrySchedule, retryAfterMs } from '../../../src/client/retry-policy.js';
@@ -120,6 +121,13 @@ describe('What is not asked for again', () => {
     const service = await scriptedService({ status }, { status: 202 });
     await testClient(serviceOptions(service.baseUrl)).send(event);
     expect(service.received).toHaveLength(2);
+  });
+
+  it('nor a workflow that was to be started, after a 503 either', async () => {
+    const service = await scriptedService({ status: 503 }, { status: 201, body: { id: 'r-1' } });
+    const { failure, meter } = testClient(serviceOptions(service.baseUrl));
+    expect(await failure(startWorkflowOperation({ configId: 'cg-1' }))).toMatchObject({ status: 503 });
+    expect(meter.requests).toBe(1);
   });
 
   it('but a POST that only reads is', async () => {
