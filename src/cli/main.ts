@@ -5,6 +5,7 @@ import { packageVersion } from '../core/package-version.js';
 import { checkCommand } from './check.js';
 import { approveCommand, discardCommand } from './decide.js';
 import { discoverCommand } from './discover.js';
+import { initCommand } from './init.js';
 import { CommandFailure, type CommonArguments, exitCodeOf, failureDocument, Output, usageError } from './output.js';
 import { queryCommand } from './query.js';
 import { runCommand } from './run.js';
@@ -30,6 +31,7 @@ function commonOptions(words: readonly string[]): Argv<CommonArguments> {
 function parser(words: readonly string[]) {
   return commonOptions(words)
     .command(runCommand)
+    .command(initCommand)
     .command(discoverCommand)
     .command(checkCommand)
     .command(statusCommand)
@@ -68,6 +70,7 @@ function commonArguments(words: readonly string[]): CommonArguments {
 const withoutJob: Readonly<Record<string, string>> = {
   serve: 'next: cdsync serve --help',
   discover: 'correct it, then: cdsync discover',
+  init: 'correct it, then: cdsync init',
 };
 
 async function main(words: readonly string[]): Promise<void> {

@@ -77,14 +77,17 @@ function flagError(error: ConfigError): CdsyncError {
   return usageError(lines.join('\n'), 'correct the flag, or the variable that stands for it');
 }
 
-/** The service as a configuration with this `service:` part would have it. @throws {CdsyncError} `usage` that names the flag */
-export function parseService(part: ServicePart, env: Variables): Config {
+/**
+ * The service as a configuration with this `service:` part would have it, in the file's folder.
+ * @throws {CdsyncError} `usage` that names the flag
+ */
+export function parseService(part: ServicePart, env: Variables, file = './flags.json'): Config {
   const { auth, ...rest } = part;
   const plain = Object.fromEntries(Object.entries(rest).map(([key, value]) => [key, literal(value)]));
-  const file = 'token_file' in auth ? { token_file: literal(auth.token_file) } : auth;
-  const text = JSON.stringify({ version: 1, service: { ...plain, auth: file } });
+  const written = 'token_file' in auth ? { token_file: literal(auth.token_file) } : auth;
+  const text = JSON.stringify({ version: 1, service: { ...plain, auth: written } });
   try {
-    return parseConfig(text, './flags.json', { env, needs: { jobs: false } });
+    return parseConfig(text, file, { env, needs: { jobs: false } });
   } catch (error) {
     throw error instanceof ConfigError ? flagError(error) : error;
   }

@@ -1,0 +1,63 @@
+import { createInterface, type Interface } from 'node:readline/promises';
+import { asCdsyncError, CdsyncError } from '../core/errors.js';
+
+/** Whether there is somebody to ask. */
+export function hasTerminal(): boolean {
+  return process.stdin.isTTY === true && process.stderr.isTTY === true;
+}
+
+/** Questions to whoever sits at the terminal; on standard error, so that results alone stand on standard output. */
+export class Terminal {
+  readonly #lines: Interface;
+  readonly #closed = new AbortController();
+
+  constructor() {
+    this.#lines = createInterface({ input: process.stdin, output: process.stderr });
+    // Ctrl-C and Ctrl-D both mean that there are no more answers.
+    this.#lines.once('SIGINT', () => this.#lines.close());
+    this.#lines.once('close', () => this.#closed.abort());
+  }
+
+  /** Aborts when there will be no more answers. */
+  get closed(): AbortSignal {
+    return this.#closed.signal;
+  }
+
+  say(line: string): void {
+    process.stderr.write(`${line}\n`);
+  }
+
+  /**
+   * Asks until the answer will do.
+   * @param read makes a value of the answer, which is `fallback` where it is empty; what it throws as `configuration` is
+   * shown, and asked again
+   * @throws {CdsyncError} `interrupted` on Ctrl-C and Ctrl-D
+   */
+  async ask<T>(question: string, fallback: string, read: (answer: string) => T): Promise<T> {
+    for (;;) {
+      const answer = await this.#answer(`${question} [${fallback}]: `);
+      try {
+        return read(answer.trim() || fallback);
+      } catch (thrown) {
+        const error = asCdsyncError(thrown);
+        if (error.kind !== 'configuration') throw error;
+        this.say(`  ${error.message}${error.hint === undefined ? '' : ` (${error.hint})`}`);
+      }
+    }
+  }
+
+  async #answer(question: string): Promise<string> {
+    const { signal } = this.#closed;
+    try {
+      if (!signal.aborted) return await this.#lines.question(question, { signal });
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    }
+    this.say('');
+    throw new CdsyncError('interrupted; nothing was written', { code: 'interrupted', kind: 'interrupted' });
+  }
+
+  close(): void {
+    this.#lines.close();
+  }
+}

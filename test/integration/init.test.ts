@@ -1,0 +1,240 @@
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type Ended, ended, Workspace } from '../fixtures/workspace.js';
+
+let space: Workspace;
+beforeAll(async () => {
+  space = await Workspace.open({ profiles: 400 });
+});
+afterAll(() => space.close());
+const file = () => join(space.folder, 'cdsync.yaml');
+beforeEach(() => rm(file(), { force: true }));
+afterEach(() => space.clearFaults());
+
+function service(): string[] {
+  return ['--base-url', space.service.url, '--tenant-id', space.service.tenantId];
+}
+
+async function init(words: readonly string[], env: Record<string, string> = {}): Promise<Ended> {
+  return space.cdsync(['init', ...service(), ...words], env);
+}
+
+async function written(): Promise<string | undefined> {
+  return readFile(file(), 'utf8').catch(() => undefined);
+}
+
+async function streamsRead(): Promise<string[]> {
+  const { stdout } = await space.cdsync(['check', '--json']);
+  return (JSON.parse(stdout) as { streams: { name: string }[] }).streams.map(({ name }) => name);
+}
+
+describe('cdsync init without a terminal', () => {
+  it('writes a configuration that is checked and run as it is', async () => {
+    const { code, stdout, stderr } = await init(['--yes']);
+    expect([code, stderr]).toEqual([0, '']);
+    expect(stdout.trimEnd().split('\n').slice(-2)).toEqual(['next: cdsync check', 'then: cdsync run']);
+    expect((await space.cdsync(['check'])).code).toBe(0);
+    const run = await space.cdsync(['run', '--json', '--quiet']);
+    const { jobs } = JSON.parse(run.stdout) as { jobs: { job: string; streams: { name: string; rows: number }[] }[] };
+    expect(jobs[0]?.job).toBe('nightly');
+    expect(jobs[0]?.streams.map(({ name, rows }) => [name, rows > 0])).toEqual([
+      ['loyalty_members', true],
+      ['newsletter_subscribers', true],
+      ['store_visitors', true],
+    ]);
+  });
+
+  it('keeps every secret out of the file, which all may read', async () => {
+    await init(['--yes']);
+    expect(await written()).not.toContain(space.service.token);
+    expect(((await stat(file())).mode & 0o777).toString(8)).toBe('644');
+  });
+
+  it('logs in with OAuth or a file where that is told', async () => {
+    const { clientId, clientSecret, token } = space.service;
+    const oauth = { CDS_TOKEN: '', CDS_CLIENT_ID: clientId, CDS_CLIENT_SECRET: clientSecret };
+    expect((await init(['--yes'], oauth)).code).toBe(0);
+    expect((await space.cdsync(['check'], oauth)).code).toBe(0);
+    await mkdir(join(space.folder, 'jobs'), { recursive: true });
+    await writeFile(join(space.folder, 'a token'), token);
+    const words = ['jobs/members.yaml', '--token-file', 'a token', '--storage', 'store', '--job', 'members', '--yes'];
+    const { code, stdout } = await init(words, { CDS_TOKEN: '' });
+    expect([code, stdout]).toEqual([0, expect.stringContaining('then: cdsync run jobs/members.yaml')]);
+    expect((await space.cdsync(['run', 'jobs/members.yaml'], { CDS_TOKEN: '' })).code).toBe(0);
+    expect((await stat(join(space.folder, 'store', 'members'))).isDirectory()).toBe(true);
+  });
+
+  it('takes the service from the variables that stand for the flags', async () => {
+    const env = { CDS_BASE_URL: `${space.service.url}/`, CDS_TENANT_ID: 'acme' };
+    expect((await space.cdsync(['init', '--yes'], env)).code).toBe(0);
+    expect(await written()).toContain(`base_url: ${space.service.url}\n`);
+  });
+
+  it('reads what was named, by id or name, and shows the rest as comments', async () => {
+    const listed = await space.cdsync(['discover', ...service(), '--json', '--sample', '1']);
+    const { indexes } = JSON.parse(listed.stdout) as { indexes: { id: string; name: string }[] };
+    const id = indexes.find(({ name }) => name === 'store_visitors')?.id as string;
+    const { code, stdout } = await init(['--index', id, '--index', 'loyalty_members', '--json']);
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({
+      status: 'ok',
+      file: 'cdsync.yaml',
+      job: 'nightly',
+      next: ['cdsync check', 'cdsync run'],
+    });
+    expect(await streamsRead()).toEqual(['store_visitors', 'loyalty_members']);
+    expect(await written()).toContain('# - { name: newsletter_subscribers, ');
+  });
+
+  it('takes names for ids where the key may not list indexes', async () => {
+    const listed = await space.cdsync(['discover', ...service(), '--json', '--sample', '1']);
+    const { indexes } = JSON.parse(listed.stdout) as { indexes: { id: string }[] };
+    const id = indexes[0]?.id as string;
+    await space.control('faults', { kind: 'missing_permission', match: '/indexes\\?/' });
+    const refused = await init(['--yes']);
+    expect([refused.code, refused.stderr]).toEqual([4, expect.stringContaining('--index ID')]);
+    expect((await init(['--index', id])).code).toBe(0);
+    expect(await written()).toContain(`index: ${id}\n`);
+  });
+
+  it('leaves a file alone that is there, unless told to write over it', async () => {
+    await writeFile(file(), '# mine\n');
+    const { code, stderr } = await init(['--yes']);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('--force')]);
+    expect(await written()).toBe('# mine\n');
+    expect((await init(['--yes', '--force'])).code).toBe(0);
+    expect(await written()).toContain('index: loyalty_members');
+  });
+});
+
+describe('nothing is written', () => {
+  it.each([
+    ['nobody can be asked what to read', [], {}, 2, '--index is missing'],
+    ['an index is not there', ['--index', 'loyalty_member'], {}, 2, 'did you mean loyalty_members?'],
+    ['there is nothing to log in with', ['--yes'], { CDS_TOKEN: '' }, 2, 'there is nothing to log in with'],
+    ['the name of the job is not allowed', ['--yes', '--job', 'My Job'], {}, 2, 'is no name of a job'],
+    ['the file is no YAML', ['config.json', '--yes'], {}, 2, 'must end in .yaml or .yml'],
+    ['its folder is not there', ['nowhere/cdsync.yaml', '--yes'], {}, 2, 'make its folder first'],
+    ['the token is wrong', ['--yes'], { CDS_TOKEN: 'wrong-token-of-nobody' }, 4, '[unauthorized]'],
+    ['the tenant header has another name', ['--yes', '--tenant-header', 'brand-tenant'], {}, 1, '[bad_request]'],
+  ])('where %s', async (_, words, env, exit, says) => {
+    const { code, stderr, stdout } = await init(words, env as Record<string, string>);
+    expect([code, stderr, stdout]).toEqual([exit, expect.stringContaining(says), '']);
+    expect(stderr.trimEnd().split('\n').at(-1)).toBe('correct it, then: cdsync init');
+    expect(stderr).not.toContain('wrong-token-of-nobody');
+    expect(await written()).toBeUndefined();
+  });
+
+  it('where a flag that is needed is missing, which is named', async () => {
+    const address = await space.cdsync(['init', '--tenant-id', 'acme', '--yes']);
+    expect([address.code, address.stderr]).toEqual([2, expect.stringContaining('--base-url is missing')]);
+    const tenant = await space.cdsync(['init', '--base-url', space.service.url, '--yes']);
+    expect([tenant.code, tenant.stderr]).toEqual([2, expect.stringContaining('--tenant-id is missing')]);
+  });
+
+  it('where the service is not reached, which says what to look at', async () => {
+    const { code, stderr } = await space.cdsync([
+      'init',
+      '--base-url',
+      'http://127.0.0.1:9',
+      '--tenant-id',
+      'acme',
+      '--yes',
+    ]);
+    expect([code, stderr]).toEqual([1, expect.stringContaining('[unreachable]')]);
+    expect(stderr).toContain('start `cdsync serve` first');
+    expect(await written()).toBeUndefined();
+  });
+
+  it('where a chosen index may not be read', async () => {
+    await space.control('faults', { kind: 'missing_permission', match: '/profiles' });
+    const { code, stderr } = await init(['--yes']);
+    expect([code, stderr]).toEqual([4, expect.stringContaining('[forbidden]')]);
+    expect(await written()).toBeUndefined();
+  });
+});
+
+const hasScript = (() => {
+  try {
+    execFileSync('script', ['--version'], { stdio: 'ignore' });
+    return true;
+  } catch {
+    return false;
+  }
+})();
+if (!hasScript) {
+  process.stderr.write(
+    'NOT TESTED: the questions of `cdsync init`, since `script` (util-linux) is not on this machine\n',
+  );
+}
+
+/** Runs the program on a terminal, and answers each question once it is there. */
+async function converse(words: readonly string[], answers: readonly (readonly [question: string, answer: string])[]) {
+  const program = join(import.meta.dirname, '..', '..', 'dist', 'src', 'cli', 'main.js');
+  const command = [process.execPath, program, ...words].map((word) => `'${word}'`).join(' ');
+  const child = spawn('script', ['-qefc', command, '/dev/null'], {
+    cwd: space.folder,
+    env: { PATH: process.env.PATH ?? '', HOME: space.folder, TERM: 'dumb', CDS_TOKEN: space.service.token },
+  });
+  let shown = '';
+  child.stdout.setEncoding('utf8');
+  child.stdout.on('data', (chunk) => {
+    shown += chunk;
+  });
+  let isOver = false;
+  const end = ended(child).finally(() => {
+    isOver = true;
+  });
+  for (const [question, answer] of answers) {
+    while (!shown.includes(question)) {
+      if (isOver) throw new Error(`never asked "${question}": ${shown}`);
+      await Promise.race([once(child.stdout, 'data'), end]);
+    }
+    shown = shown.slice(shown.indexOf(question) + question.length);
+    child.stdin.write(answer);
+  }
+  return end;
+}
+
+describe.runIf(hasScript)('cdsync init on a terminal', () => {
+  it('asks for what it does not know, again where the answer will not do', async () => {
+    const { code, stdout } = await converse(
+      ['init'],
+      [
+        ['Address of the service [http://127.0.0.1:8787]: ', 'nowhere\r'],
+        ['must be an http:// or https:// URL', ''],
+        ['Address of the service [http://127.0.0.1:8787]: ', `${space.service.url}\r`],
+        ['Tenant id [acme]: ', '\r'],
+        ['Header that carries it [service-tenant]: ', '\r'],
+        ['Which ones to read? Numbers or names, separated by commas [all]: ', '9\r'],
+        ['the tenant has no index "9"', ''],
+        ['[all]: ', '2, loyalty_members\r'],
+        ['Name of the job [nightly]: ', 'members\r'],
+      ],
+    );
+    expect([code, stdout]).toEqual([0, expect.stringContaining('then: cdsync run')]);
+    expect(await written()).toContain('  members:\n');
+    expect(await streamsRead()).toEqual(['newsletter_subscribers', 'loyalty_members']);
+  });
+
+  it('asks for nothing that flags say', async () => {
+    const { code } = await converse(
+      ['init', ...service(), '--tenant-header', 'service-tenant', '--job', 'nightly', '--index', 'store_visitors'],
+      [],
+    );
+    expect(code).toBe(0);
+    expect(await streamsRead()).toEqual(['store_visitors']);
+  });
+
+  it.each([
+    ['Ctrl-C', '\x03'],
+    ['Ctrl-D', '\x04'],
+  ])('writes nothing on %s', async (_, key) => {
+    const { code, stdout } = await converse(['init'], [['Address of the service [http://127.0.0.1:8787]: ', key]]);
+    expect([code, stdout]).toEqual([130, expect.stringContaining('nothing was written')]);
+    expect(await written()).toBeUndefined();
+  });
+});
