@@ -55,13 +55,23 @@ async function listen(server: Server, host: string, port: number): Promise<numbe
   return (server.address() as AddressInfo).port;
 }
 
-/** One write after the other: each is whole, and the last one stands. */
+/** One write after the other: each is whole, the last one stands, and all who wait for the next one share it. */
 function stateWriter(state: ServiceState, path: string | undefined): () => Promise<boolean> {
   if (path === undefined) return async () => false;
   let last: Promise<void> = Promise.resolve();
+  let next: Promise<void> | undefined;
   return async () => {
-    last = last.catch(() => undefined).then(() => writeState(path, state.saved()));
-    await last;
+    if (next === undefined) {
+      next = last
+        .catch(() => undefined)
+        .then(() => {
+          // Who comes from here on may have changed what is being written.
+          next = undefined;
+          return writeState(path, state.saved());
+        });
+      last = next;
+    }
+    await next;
     return true;
   };
 }
@@ -97,8 +107,8 @@ export async function startLocalService(options: LocalServiceOptions = {}): Prom
   state.data(tenant);
   const closing = new AbortController();
   const { latencyMs = 0, gzip = false } = options;
-  const dispatcher = new Dispatcher(state, { latencyMs, gzip, signal: closing.signal });
   const save = stateWriter(state, stateFile);
+  const dispatcher = new Dispatcher(state, { latencyMs, gzip, signal: closing.signal, save });
   await save();
   const server = createHttpServer(options, createListener(state, dispatcher, save));
   const bound = await listen(server, host, port);

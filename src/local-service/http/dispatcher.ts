@@ -23,6 +23,8 @@ export interface DispatchOptions {
   readonly gzip: boolean;
   /** Aborts when the service closes. */
   readonly signal: AbortSignal;
+  /** Writes the state file; false where the service has none. */
+  readonly save: () => Promise<boolean>;
 }
 
 function acceptsGzip({ headers }: IncomingMessage): boolean {
@@ -105,7 +107,8 @@ export class Dispatcher {
     const proceed = (): Answer | Promise<Answer> => {
       const query = parseQuery(queryText);
       if (guard !== undefined) checkVersion(guard, request, query);
-      return operation.handle({ request, parameters, query, tenant: tenant ?? '', faults }, this.#state);
+      const answer = operation.handle({ request, parameters, query, tenant: tenant ?? '', faults }, this.#state);
+      return operation.lasting ? this.#saved(answer) : answer;
     };
     if (guard === undefined) return proceed();
     if (tenant === undefined) throw badRequest(`the header ${this.#state.tenantHeader} is missing`);
@@ -115,6 +118,12 @@ export class Dispatcher {
     };
     const key = this.#state.tokens.authenticate(request.headers.authorization, tenant);
     return key instanceof Promise ? key.then(permitted) : permitted(key);
+  }
+
+  async #saved(answer: Answer | Promise<Answer>): Promise<Answer> {
+    const ready = await answer;
+    await this.#options.save();
+    return ready;
   }
 
   #tenant({ headers }: IncomingMessage): string | undefined {
