@@ -9,9 +9,17 @@ import { PageBuffers } from './operations/page-buffers.js';
 import type { EndForm } from './operations/page-envelope.js';
 import type { LocalServiceOptions } from './options.js';
 import { PageTokens } from './page-token.js';
+import type { RealtimeChange } from './realtime/net-change.js';
+import { RealtimeTenants } from './realtime/realtime-tenants.js';
 import { RequestStats } from './request-stats.js';
 import { ServiceClock } from './service-clock.js';
 import { noState, type SavedState } from './state-file.js';
+
+/** What days did to the data of a tenant, from before the first to after the last. */
+export interface DataChange {
+  readonly indexes: Record<string, NetChange>;
+  readonly realtime: RealtimeChange;
+}
 
 /** Everything that the service knows; operations and controls work on it. */
 export class ServiceState {
@@ -32,6 +40,7 @@ export class ServiceState {
   readonly faults: FaultBoard;
   readonly stats = new RequestStats();
   readonly errors = new ErrorBodies();
+  readonly realtime: RealtimeTenants;
   readonly #tenants = new Map<string, TenantData>();
   #days: readonly DayShares[];
 
@@ -49,6 +58,9 @@ export class ServiceState {
     this.pageTokens = new PageTokens(this.seed);
     this.faults = new FaultBoard(this.seed);
     this.#days = saved.days;
+    const { seed, profiles } = this;
+    const now = this.clock.now();
+    this.realtime = new RealtimeTenants({ seed, profiles, days: saved.days, now, saved: saved.realtime });
   }
 
   /** Days that have changed the data. */
@@ -66,12 +78,13 @@ export class ServiceState {
     return data;
   }
 
-  /** Days pass for the data of every tenant; returns what they did to the indexes of this one. */
-  change(days: readonly DayShares[], tenant: string): Record<string, NetChange> {
+  /** Days pass for the data of every tenant; returns what they did to the data of this one. */
+  change(days: readonly DayShares[], tenant: string): DataChange {
     const data = this.data(tenant);
     this.#days = [...this.#days, ...days];
     for (const other of this.#tenants.values()) if (other !== data) other.moveTo(this.#days);
-    return data.moveTo(this.#days);
+    const realtime = this.realtime.moveTo(this.#days, tenant, this.clock.now());
+    return { indexes: data.moveTo(this.#days), realtime };
   }
 
   /** What a restart must not lose. */
@@ -82,6 +95,7 @@ export class ServiceState {
       timeOffsetMs: this.clock.offsetMs,
       days: [...this.#days],
       keys: this.keys.keys.map(({ stored }) => stored),
+      realtime: this.realtime.saved,
     };
   }
 }

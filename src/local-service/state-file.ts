@@ -3,6 +3,7 @@ import { open, readFile, rename, rm } from 'node:fs/promises';
 import { z } from 'zod';
 import { CdsyncError } from '../core/errors.js';
 import { permissions } from './permissions.js';
+import { savedRealtime } from './realtime/saved-realtime.js';
 
 const share = z.number().min(0).max(1);
 
@@ -26,9 +27,11 @@ const savedState = z.object({
       generation: z.int(),
     }),
   ),
+  /** Left out by a service that had no real-time features yet. */
+  realtime: savedRealtime.optional(),
 });
 
-/** What is kept over restarts: keys, the time that has been moved, the days that have changed the data. */
+/** What is kept over restarts: keys, the time that has been moved, the days that have changed the data, what events did. */
 export type SavedState = z.infer<typeof savedState>;
 
 /** Of a service that was never started. */

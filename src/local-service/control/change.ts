@@ -9,7 +9,7 @@ const body = z.strictObject({
   updated: share.default(usualDay.updated),
   inserted: share.default(usualDay.inserted),
   deleted: share.default(usualDay.deleted),
-  /** Whose indexes are reported; the days pass for all. */
+  /** Whose data is reported; the days pass for all. */
   tenant: z.string().default(defaultTenant),
 });
 
@@ -20,10 +20,10 @@ export const changeData: Control = {
   lasting: true,
   handle: (given, { state }) => {
     const { days, tenant, ...shares } = checked(body, given);
-    const indexes = state.change(
+    const changed = state.change(
       Array.from({ length: days }, () => shares),
       tenant,
     );
-    return { days: state.days.length, indexes };
+    return { days: state.days.length, ...changed };
   },
 };

@@ -8,6 +8,7 @@ import type { Control, ControlContext } from './control.js';
 import { clearFaults, setFault, showFaults } from './faults.js';
 import { manageKeys, showKeys } from './keys.js';
 import { forgetProfiles, setProfiles } from './profiles.js';
+import { setRealtime } from './realtime.js';
 import { saveState } from './state.js';
 import { resetStats, showStats } from './stats.js';
 import { moveTime, showTime } from './time.js';
@@ -25,6 +26,7 @@ const controls: readonly Control[] = [
   resetStats,
   setProfiles,
   forgetProfiles,
+  setRealtime,
   saveState,
 ];
 

@@ -1,4 +1,4 @@
-import { mix, unmix } from './hash.js';
+import { hashText, mix, unmix } from './hash.js';
 import { type DayShares, Moment } from './moment.js';
 import { tierOf, variants } from './segments.js';
 
@@ -96,4 +96,9 @@ export class Population {
   #draw(number: number, version: number): number {
     return mix(mix(number ^ moveSalt) + this.#key + version);
   }
+}
+
+/** The people of a tenant, before the first day. */
+export function tenantPeople(tenant: string, seed: number, profiles: number): Population {
+  return new Population(hashText(`${tenant} ${seed}`), profiles);
 }

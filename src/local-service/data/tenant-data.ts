@@ -3,7 +3,7 @@ import { GeneratedIndex } from './generated-index.js';
 import { hashText } from './hash.js';
 import type { IndexResource, IndexSource } from './index-source.js';
 import type { DayShares } from './moment.js';
-import { Population } from './population.js';
+import { type Population, tenantPeople } from './population.js';
 import { RecordedIndex } from './recorded-index.js';
 import { renderedBodies } from './rendered-bodies.js';
 
@@ -23,7 +23,7 @@ export class TenantData {
   readonly #recorded = new Map<string, RecordedIndex>();
 
   constructor(tenant: string, seed: number, profiles: number, days: readonly DayShares[]) {
-    this.#population = new Population(hashText(`${tenant} ${seed}`), profiles);
+    this.#population = tenantPeople(tenant, seed, profiles);
     this.#population.moveTo(days);
     this.#generated = catalogue.map(
       (definition) => new GeneratedIndex(definition, renderedBodies(definition, seed), this.#population),

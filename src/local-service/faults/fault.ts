@@ -63,6 +63,7 @@ export const faultSchema = z.discriminatedUnion('kind', [
   }),
   z.strictObject({ kind: z.literal('repeat_token'), ...aim }),
   z.strictObject({ kind: z.literal('loop'), ...aim, fresh: z.boolean().default(false) }),
+  z.strictObject({ kind: z.literal('ignored_token'), ...aim }),
   z.strictObject({ kind: z.literal('duplicate'), ...aim }),
   z.strictObject({ kind: z.literal('empty_pages'), ...aim, pages: z.int().min(1).max(10_000).default(1) }),
   z.strictObject({ kind: z.literal('small_pages'), ...aim, size: count.optional() }),

@@ -36,3 +36,10 @@ export function single(query: Query, name: string): string | undefined {
   }
   return found;
 }
+
+/** A parameter that is `true` or `false`; false where it is left out. @throws {ServiceError} 400 */
+export function flag(query: Query, name: string): boolean {
+  const value = single(query, name);
+  if (value !== undefined && value !== 'true' && value !== 'false') throw badRequest(`${name} must be true or false`);
+  return value === 'true';
+}

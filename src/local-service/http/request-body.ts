@@ -5,7 +5,8 @@ import { ServiceError } from './service-error.js';
 export async function requestBody(request: IncomingMessage, maxBytes: number): Promise<string> {
   const chunks: Buffer[] = [];
   let length = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
+  // A body that is left unread must not take the connection with it, which the answer still needs.
+  for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
     length += chunk.length;
     if (length > maxBytes) throw new ServiceError(413, `the body is longer than ${maxBytes} bytes`);
     chunks.push(chunk);

@@ -2,9 +2,9 @@ import type { ServerResponse } from 'node:http';
 import type { Answer } from './answer.js';
 
 /** Head of an answer as node:http takes it fastest. */
-export function headOf({ headers, body, status }: Answer, date: string): string[] {
+export function headOf({ headers, body }: Answer, date: string): string[] {
   const head = ['Date', date, 'Content-Length', String(body.length)];
-  if (status !== 204 && headers['content-type'] === undefined) head.push('Content-Type', 'application/json');
+  if (body.length > 0 && headers['content-type'] === undefined) head.push('Content-Type', 'application/json');
   for (const name in headers) head.push(name, headers[name] as string);
   return head;
 }

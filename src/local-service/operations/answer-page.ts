@@ -42,8 +42,13 @@ function pageFrom(listing: Listing, paging: Paging, from: PagePosition, state: S
  * Answers one page of a list (specification, sections 2.5 and 4.1).
  * @throws {ServiceError} 400 for wrong parameters and for a token that is not one of this list
  */
-export function answerPage(call: Call, listing: Listing, state: ServiceState): Answer {
-  const paging = parsePaging(call.query, state.maxPageSize);
+export function answerPage(
+  call: Call,
+  listing: Listing,
+  state: ServiceState,
+  maxLimit: number = state.maxPageSize,
+): Answer {
+  const paging = parsePaging(call.query, maxLimit);
   const from = paging.token === undefined ? start : state.pageTokens.read(listing.id, paging.token);
   if (from === undefined) throw badRequest('next_token is not a token of this list');
   state.stats.pages += 1;

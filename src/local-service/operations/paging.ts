@@ -1,4 +1,4 @@
-import { type Query, single } from '../http/query.js';
+import { flag, type Query, single } from '../http/query.js';
 import { badRequest } from '../http/service-error.js';
 
 const defaultLimit = 25;
@@ -20,11 +20,8 @@ function parseLimit(text: string | undefined, max: number): number {
 
 /** @throws {ServiceError} 400 */
 export function parsePaging(query: Query, maxLimit: number): Paging {
-  const withTotal = single(query, 'with_total');
-  if (withTotal !== undefined && withTotal !== 'true' && withTotal !== 'false') {
-    throw badRequest('with_total must be true or false');
-  }
+  const withTotal = flag(query, 'with_total');
   const token = single(query, 'next_token');
   if (token === '') throw badRequest('next_token must not be empty: leave it out to get the first page');
-  return { limit: parseLimit(single(query, 'limit'), maxLimit), token, withTotal: withTotal === 'true' };
+  return { limit: parseLimit(single(query, 'limit'), maxLimit), token, withTotal };
 }

@@ -4,6 +4,14 @@ import { listIndexes } from './list-indexes.js';
 import { listProfiles } from './list-profiles.js';
 import { oauthToken } from './oauth-token.js';
 import type { Operation } from './operation.js';
+import { realtimeOperations } from './realtime-operations.js';
 
 /** Everything that the service can do. */
-export const operations: readonly Operation[] = [oauthToken, listIndexes, getIndex, listProfiles, getProfile];
+export const operations: readonly Operation[] = [
+  oauthToken,
+  listIndexes,
+  getIndex,
+  listProfiles,
+  getProfile,
+  ...realtimeOperations,
+];

@@ -1,0 +1,49 @@
+import type { Selected } from '../data/index-source.js';
+import { faultOf } from '../faults/fault.js';
+import type { Segment } from '../realtime/segment.js';
+import { answerPage } from './answer-page.js';
+import { type Listing, listingId } from './listing.js';
+import type { Call, Operation } from './operation.js';
+import { namedSegment, realtimeApi, realtimeOf } from './realtime-api.js';
+
+const maxMembers = 1_000_000;
+const record = (id: string) => `{"profile_id":"${id}"}`;
+const maxRecordBytes = record('pe-########').length;
+
+function membersOf(segment: Segment): Listing {
+  return {
+    id: listingId(`members of ${segment.id}`),
+    maxRecordBytes,
+    total: () => segment.total(),
+    select: (from, limit) => segment.select(from, limit),
+    write: (position, target, offset) => {
+      const text = record(segment.collection.idAt(position));
+      return offset + Buffer.from(target.buffer, target.byteOffset, target.byteLength).write(text, offset, 'latin1');
+    },
+  };
+}
+
+/** As some deployments do it: there always is a next token, and it is not read. */
+function withIgnoredToken(call: Call, listing: Listing): [Call, Listing] {
+  const select = (from: number, limit: number): Selected => {
+    const { positions, count, next } = listing.select(from, limit);
+    return { positions, count, next: next < 0 ? count : next };
+  };
+  return [
+    { ...call, query: call.query.filter(([name]) => name !== 'next_token') },
+    { ...listing, select },
+  ];
+}
+
+/** GET /segments/{segment-id}/profiles (specification, section 4.10). */
+export const listSegmentMembers: Operation = {
+  method: 'GET',
+  path: '/prof/segments/{segment-id}/profiles',
+  guard: realtimeApi('real-time-segments:read', 'pii:read'),
+  handle: (call, state) => {
+    const listing = membersOf(namedSegment(realtimeOf(call, state), call));
+    const ignored = faultOf(call.faults, 'ignored_token') !== undefined;
+    const [asked, answered] = ignored ? withIgnoredToken(call, listing) : [call, listing];
+    return answerPage(asked, answered, state, maxMembers);
+  },
+};

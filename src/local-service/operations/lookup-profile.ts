@@ -1,0 +1,84 @@
+import type { IncomingMessage } from 'node:http';
+import { z } from 'zod';
+import { type Answer, jsonAnswer } from '../http/answer.js';
+import { flag } from '../http/query.js';
+import { requestBody } from '../http/request-body.js';
+import { badRequest, notFound } from '../http/service-error.js';
+import type { Collection } from '../realtime/collection.js';
+import { shownProfile } from '../realtime/shown-profile.js';
+import type { TenantRealtime } from '../realtime/tenant-realtime.js';
+import type { Call, Operation } from './operation.js';
+import { namedCollection, realtimeApi, realtimeOf } from './realtime-api.js';
+
+interface Lookup {
+  readonly keys: readonly (readonly [name: string, value: string])[];
+  readonly enrich: boolean;
+}
+
+const maxBodyBytes = 64 * 1024;
+/** Parameters of the query that are no keys. */
+const reserved = ['_enrich', 'api_version'];
+
+const body = z.object({
+  keys: z.record(z.string(), z.union([z.string(), z.number().transform(String)])).optional(),
+  enrich: z.boolean().default(false),
+});
+
+async function bodyLookup({ request }: Call): Promise<Lookup> {
+  const text = await requestBody(request, maxBodyBytes);
+  let given: unknown;
+  try {
+    given = JSON.parse(text);
+  } catch {
+    throw badRequest('the body is not JSON');
+  }
+  const read = body.safeParse(given);
+  // What zod says could show a key's value.
+  if (!read.success) throw badRequest('the body must be {"keys": {name: text}, "enrich": true or false}');
+  return { keys: Object.entries(read.data.keys ?? {}), enrich: read.data.enrich };
+}
+
+function queryLookup({ query }: Call): Lookup {
+  return { keys: query.filter(([name]) => !reserved.includes(name)), enrich: flag(query, '_enrich') };
+}
+
+/** Where the service is, as the client has called it. */
+function baseUrl({ headers, socket }: IncomingMessage): string {
+  return headers.host === undefined ? '' : `${'encrypted' in socket ? 'https' : 'http'}://${headers.host}`;
+}
+
+function find(collection: Collection, keys: Lookup['keys']): number {
+  const [first = -1, ...others] = keys.map(([name, value]) => collection.withKey(name, value));
+  if (first < 0 || others.some((other) => other !== first)) throw notFound('no profile has these keys');
+  return first;
+}
+
+function answer(call: Call, realtime: TenantRealtime, { keys, enrich }: Lookup): Answer {
+  if (keys.length === 0) throw badRequest('no keychain keys were provided');
+  const collection = namedCollection(realtime, call);
+  const profile = shownProfile(collection, find(collection, keys), enrich);
+  const location = `${baseUrl(call.request)}/prof/profiles/${collection.id}/${profile.profile_id}`;
+  return { ...jsonAnswer(profile), headers: { location } };
+}
+
+const shared = {
+  path: '/prof/lookup/{collection-id}/keychain',
+  guard: realtimeApi('profile-collections:read', 'pii:read'),
+};
+
+/** POST /lookup/{collection-id}/keychain (specification, section 4.6). */
+export const lookupByBody: Operation = {
+  ...shared,
+  method: 'POST',
+  handle: async (call, state) => {
+    const realtime = realtimeOf(call, state);
+    return answer(call, realtime, await bodyLookup(call));
+  },
+};
+
+/** GET /lookup/{collection-id}/keychain (specification, section 4.7). */
+export const lookupByQuery: Operation = {
+  ...shared,
+  method: 'GET',
+  handle: (call, state) => answer(call, realtimeOf(call, state), queryLookup(call)),
+};

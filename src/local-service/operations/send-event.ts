@@ -1,0 +1,68 @@
+import type { IncomingMessage } from 'node:http';
+import { type Answer, doneAnswer } from '../http/answer.js';
+import { requestBody } from '../http/request-body.js';
+import { badRequest, notFound, ServiceError } from '../http/service-error.js';
+import { type StreamDefinition, streams } from '../realtime/catalogue.js';
+import { isRecord } from '../realtime/event.js';
+import type { ServiceState } from '../service-state.js';
+import type { Call, Operation } from './operation.js';
+import { realtimeApi, realtimeOf } from './realtime-api.js';
+
+const maxEventBytes = 64 * 1024;
+/** Of a body that is refused for its size, what the client may still send in peace; beyond it the connection ends. */
+const maxRefusedBytes = 1024 * 1024;
+
+const accepted: Answer = { status: 202, headers: {}, body: Buffer.alloc(0) };
+
+/** Judges an event by its head, before any of its body is read. @throws {ServiceError} 411, 413, 415 */
+function checkHead({ headers }: IncomingMessage): void {
+  const length = headers['content-length'];
+  if (length === undefined) throw new ServiceError(411, 'an event needs the header Content-Length');
+  if (Number(length) > maxEventBytes) {
+    const close: Record<string, string> = Number(length) > maxRefusedBytes ? { connection: 'close' } : {};
+    throw new ServiceError(413, `an event has at most ${maxEventBytes} bytes`, close);
+  }
+  const type = headers['content-type']?.split(';')[0]?.trim().toLowerCase();
+  if (type !== 'application/json') throw new ServiceError(415, 'an event is sent as application/json');
+}
+
+async function eventOf(request: IncomingMessage): Promise<Record<string, unknown>> {
+  const text = await requestBody(request, maxEventBytes);
+  if (text.trim() === '') throw badRequest('the body is missing');
+  let event: unknown;
+  try {
+    event = JSON.parse(text);
+  } catch {
+    throw badRequest('the body is not JSON');
+  }
+  if (!isRecord(event)) throw badRequest('an event is one JSON object');
+  return event;
+}
+
+/** @throws {ServiceError} 404, 409 */
+function openStream(id: string): StreamDefinition {
+  const stream = streams.find((one) => one.id === id);
+  if (stream === undefined) throw notFound('there is no event stream of this id');
+  if (stream.mode === 'paused') throw new ServiceError(409, 'the event stream does not accept events now');
+  return stream;
+}
+
+async function take(call: Call, state: ServiceState): Promise<Answer> {
+  const realtime = realtimeOf(call, state);
+  checkHead(call.request);
+  const event = await eventOf(call.request);
+  const stream = openStream(call.parameters[0] as string);
+  if (stream.mode === 'drops') return doneAnswer;
+  // From here to the end nothing waits, so that events that come at once are applied one after the other.
+  realtime.take(stream, event, state.clock.now());
+  return accepted;
+}
+
+/** POST /events/{stream-id} (specification, sections 4.10 and 6). */
+export const sendEvent: Operation = {
+  method: 'POST',
+  path: '/prof/events/{stream-id}',
+  guard: realtimeApi('profile-events:write'),
+  lasting: true,
+  handle: take,
+};

@@ -1,0 +1,125 @@
+import { hashText } from '../data/hash.js';
+import type { Moment } from '../data/moment.js';
+import type { Attributes } from '../data/segments.js';
+import type { CollectionDefinition } from './catalogue.js';
+import { CountLog } from './count-log.js';
+import { dayMs, type People, type ProfileTimes } from './people.js';
+import { Roster } from './roster.js';
+import type { SavedCollection } from './saved-realtime.js';
+import { withEvents } from './touched-profile.js';
+import { madeFrom, TouchedProfiles } from './touched-profiles.js';
+
+export interface CollectionOptions {
+  readonly people: People;
+  /** How many people there were before the first day. */
+  readonly initialPeople: number;
+  /** When the service was first started, in milliseconds since the Unix epoch. */
+  readonly origin: number;
+  readonly saved?: SavedCollection | undefined;
+}
+
+/**
+ * A profile collection: people, of whom nothing is stored, and what events have made of some of them. Profiles are named by
+ * their position in the collection's order, which never changes.
+ */
+export class Collection {
+  readonly id: string;
+  readonly touched: TouchedProfiles;
+  readonly counts: CountLog;
+  readonly people: People;
+  /** Another number after each event. */
+  revision = 0;
+  readonly #roster: Roster;
+  #counted: { readonly moment: Moment; readonly people: number } | undefined;
+
+  constructor(definition: CollectionDefinition, { people, initialPeople, origin, saved }: CollectionOptions) {
+    this.id = definition.id;
+    this.people = people;
+    const size = definition.size(initialPeople);
+    this.#roster = new Roster(size, initialPeople);
+    this.counts = new CountLog(origin, size, saved?.counts);
+    this.touched = new TouchedProfiles(hashText(`${people.idOf(0)} ${definition.id}`));
+    for (const one of saved?.touched ?? []) {
+      const place = one.number === undefined ? madeFrom + this.touched.made : this.#roster.placeOf(one.number);
+      // A service of another size may hold other people.
+      if (place >= 0) this.touched.add(place, one);
+    }
+  }
+
+  get saved(): SavedCollection {
+    return { touched: [...this.touched.all], counts: [...this.counts.all] };
+  }
+
+  get moment(): Moment {
+    return this.people.population.moment;
+  }
+
+  /** How often days have updated the profile at a position; -1 where there is none, or no more. */
+  version(position: number, moment = this.moment): number {
+    if (position >= madeFrom) return position < madeFrom + this.touched.made ? 0 : -1;
+    return this.people.population.version(this.#roster.numberAt(position), moment);
+  }
+
+  /** The first position from this one on that can hold a profile at a moment; -1 behind the last. */
+  seek(position: number, moment = this.moment): number {
+    if (position < madeFrom && this.#roster.numberAt(position) < moment.end) return position;
+    const made = Math.max(position, madeFrom);
+    return made < madeFrom + this.touched.made ? made : -1;
+  }
+
+  total(): number {
+    const { moment } = this;
+    if (this.#counted?.moment !== moment) this.#counted = { moment, people: this.#countPeople() };
+    return this.#counted.people + this.touched.made;
+  }
+
+  /** Position of the profile with this id; -1 where there is none. */
+  find(id: string): number {
+    const number = this.people.numberOf(id);
+    return number === undefined ? this.touched.findMade(id) : this.#present(number);
+  }
+
+  /** Position of the profile that a key points to; -1 where there is none. */
+  withKey(name: string, value: string): number {
+    const holder = this.touched.holders(name, value).find((position) => this.version(position) >= 0);
+    if (holder !== undefined) return holder;
+    const number = this.people.withKey(name, value);
+    return number === undefined ? -1 : this.#present(number);
+  }
+
+  /** The person at a position; undefined for a profile that an event has made. */
+  personAt(position: number): number | undefined {
+    return position < madeFrom ? this.#roster.numberAt(position) : undefined;
+  }
+
+  idAt(position: number): string {
+    return this.touched.get(position)?.id ?? this.people.idOf(this.#roster.numberAt(position));
+  }
+
+  attributesAt(position: number, version: number, enrich: boolean): Attributes {
+    const number = this.personAt(position);
+    const base = number === undefined ? {} : this.people.attributes(number, version, enrich);
+    const touched = this.touched.get(position);
+    return touched === undefined ? base : withEvents(base, touched);
+  }
+
+  /** Days that passed since the last event count in full, so that what they update is always later than the event. */
+  timesAt(position: number, version: number): ProfileTimes {
+    const touched = this.touched.get(position);
+    if (touched === undefined) return this.people.times(this.#roster.numberAt(position), version);
+    const { createdAt, updatedAt, tickedAt } = touched;
+    const later = (version - touched.version) * dayMs;
+    return { createdAt, updatedAt: updatedAt + later, tickedAt: tickedAt + later };
+  }
+
+  #countPeople(): number {
+    let count = 0;
+    for (let at = this.seek(0); at >= 0 && at < madeFrom; at = this.seek(at + 1)) if (this.version(at) >= 0) count += 1;
+    return count;
+  }
+
+  #present(number: number): number {
+    const place = this.#roster.placeOf(number);
+    return place >= 0 && this.version(place) >= 0 ? place : -1;
+  }
+}

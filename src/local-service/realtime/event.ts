@@ -1,0 +1,62 @@
+import type { Attributes } from '../data/segments.js';
+
+/** What the local service understands of an event; docs/local-service.md tells the shape, which is ours. */
+export interface RealtimeEvent {
+  readonly id: string | undefined;
+  readonly profileId: string | undefined;
+  readonly keys: readonly (readonly [name: string, value: string])[];
+  readonly attributes: Attributes;
+  /** What is added to attributes that count. */
+  readonly counts: Readonly<Record<string, number>>;
+}
+
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function textOf(value: unknown): string | undefined {
+  if (typeof value === 'string' && value !== '') return value;
+  return typeof value === 'number' ? String(value) : undefined;
+}
+
+function keysOf(keys: unknown): (readonly [string, string])[] {
+  if (!isRecord(keys)) return [];
+  return Object.entries(keys).flatMap(([name, given]) =>
+    (Array.isArray(given) ? given : [given]).flatMap((value) => {
+      const text = textOf(value);
+      return text === undefined ? [] : [[name, text] as const];
+    }),
+  );
+}
+
+/** Larger ones would make sums that JSON cannot tell. */
+const maxAmount = 1e12;
+
+function amountOf(value: unknown): number {
+  return typeof value === 'number' && Math.abs(value) <= maxAmount ? value : 0;
+}
+
+function timeOf(payload: Attributes, now: number): string {
+  const at = typeof payload.occurred_at === 'string' ? Date.parse(payload.occurred_at) : Number.NaN;
+  return new Date(Number.isNaN(at) ? now : at).toISOString();
+}
+
+/** Reads an event; what is not understood is left alone, for the published interface shows no shape that it could break. */
+export function readEvent(payload: Attributes, now: number): RealtimeEvent {
+  const given = isRecord(payload.attributes) ? payload.attributes : {};
+  const event = { id: textOf(payload.event_id), profileId: textOf(payload.profile_id), keys: keysOf(payload.keys) };
+  switch (payload.event_type) {
+    case 'purchase': {
+      const attributes = { ...given, last_purchase_at: timeOf(payload, now) };
+      const counts = { purchases: 1, total_spent: amountOf(payload.amount ?? given.amount) };
+      return { ...event, attributes, counts };
+    }
+    case 'page_view':
+      return { ...event, attributes: given, counts: { page_views: 1 } };
+    case 'loyalty':
+      // Points in the attributes would be the new balance, not what is added to it.
+      return { ...event, attributes: given, counts: { points: amountOf(payload.points) } };
+    default:
+      return { ...event, attributes: given, counts: {} };
+  }
+}

@@ -1,0 +1,120 @@
+import { hashText } from '../data/hash.js';
+import { type Population, variantOf } from '../data/population.js';
+import { type Attributes, activity, address, person, variants } from '../data/segments.js';
+import { names } from '../data/words.js';
+
+/** Values of identity keys by the key's name (specification, section 2.3). */
+export type Links = Readonly<Record<string, readonly string[]>>;
+
+/** Milliseconds since the Unix epoch. */
+export interface ProfileTimes {
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  readonly tickedAt: number;
+}
+
+export const dayMs = 86_400_000;
+const epoch = Date.UTC(2025, 0, 15, 9, 30);
+const idPattern = /^p-[0-9a-f]{8}$/;
+const tickMs = 300_000;
+
+/** Which text of a key belongs to whom: the number, or the 32 bits of the id. */
+const keyPatterns: Readonly<Record<string, { readonly pattern: RegExp; readonly by: 'number' | 'id' }>> = {
+  email: { pattern: /^m(\d{10})\./, by: 'number' },
+  phone: { pattern: /^\+1(\d{10})$/, by: 'id' },
+  loyalty_id: { pattern: /^LM(\d{10})$/, by: 'number' },
+};
+
+const tenDigits = (value: number) => String(value).padStart(10, '0');
+
+/** The people of the indexes, as real-time profiles: pure functions of the seed, a number and a version. */
+export class People {
+  readonly population: Population;
+  readonly #seed: number;
+  #activities: readonly Attributes[] | undefined;
+
+  constructor(population: Population, seed: number) {
+    this.population = population;
+    // The same as that of the indexes' records: people have the same names and tiers there.
+    this.#seed = hashText(`bodies ${seed}`);
+  }
+
+  idOf(number: number): string {
+    return `p-${this.population.idOf(number).toString(16).padStart(8, '0')}`;
+  }
+
+  /** Undefined for what is no id of a person, born or not. */
+  numberOf(id: string): number | undefined {
+    return idPattern.test(id) ? this.population.numberOf(Number.parseInt(id.slice(2), 16)) : undefined;
+  }
+
+  links(number: number): Links {
+    const id = this.population.idOf(number);
+    const [, , mailbox] = names[variantOf(this.population.codeOf(number)) % names.length] as (typeof names)[number];
+    const address = `m${tenDigits(number)}.${mailbox}@example`;
+    return {
+      email: this.#hasSecondAddress(id) ? [`${address}.com`, `${address}.net`] : [`${address}.com`],
+      phone: [`+1${tenDigits(id)}`],
+      loyalty_id: [`LM${tenDigits(number)}`],
+    };
+  }
+
+  /** The same as the lengths of {@link links}, for counting. */
+  emails(number: number): number {
+    return this.#hasSecondAddress(this.population.idOf(number)) ? 2 : 1;
+  }
+
+  /** Whom a key belongs to, born or not; undefined where that is nobody. */
+  withKey(name: string, value: string): number | undefined {
+    const known = Object.hasOwn(keyPatterns, name) ? keyPatterns[name] : undefined;
+    const digits = known?.pattern.exec(value)?.[1];
+    if (known === undefined || digits === undefined || Number(digits) > 0xffff_ffff) return undefined;
+    const number = known.by === 'id' ? this.population.numberOf(Number(digits)) : Number(digits);
+    return this.links(number)[name]?.includes(value) ? number : undefined;
+  }
+
+  times(number: number, version: number): ProfileTimes {
+    const id = this.population.idOf(number);
+    const { joined_at: joined } = person(this.#seed, variantOf(this.population.codeOf(number)));
+    // Every version is later than the one before, so that no update leaves a profile as it was.
+    const updatedAt = epoch + version * dayMs + (id % dayMs);
+    return { createdAt: Date.parse(String(joined)), updatedAt, tickedAt: updatedAt + (id % tickMs) };
+  }
+
+  attributes(number: number, version: number, enrich: boolean): Attributes {
+    const variant = variantOf(this.population.codeOf(number));
+    const { first_name, last_name, language, email_opt_in } = person(this.#seed, variant);
+    const home = version === 0 ? variant : this.population.addressAt(number, version, variant);
+    const { country, city, zip } = address(this.#seed, home);
+    const done = this.activityVariant(number, version);
+    const plain = { first_name, last_name, language, email_opt_in, country, city, zip, ...this.done(done) };
+    return enrich ? { ...plain, ...this.#enriched(done) } : plain;
+  }
+
+  /** Which variant of what people do somebody has. */
+  activityVariant(number: number, version: number): number {
+    const variant = variantOf(this.population.codeOf(number));
+    return version === 0 ? variant : this.population.activityAt(number, version, variant);
+  }
+
+  /** The attributes that segments ask for, of a variant of what people do. */
+  done(variant: number): Attributes {
+    const { tier, points, orders, ltv, last_order_at, is_active } = this.#activity(variant);
+    const last = last_order_at === undefined ? {} : { last_purchase_at: last_order_at };
+    return { tier, points, purchases: orders, total_spent: ltv, ...last, is_active };
+  }
+
+  #enriched(variant: number): Attributes {
+    const { churn_risk, average_order, preferred_store, tags } = this.#activity(variant);
+    return { churn_risk, average_purchase: average_order, preferred_store, tags };
+  }
+
+  #activity(variant: number): Attributes {
+    this.#activities ??= Array.from({ length: variants }, (_, one) => activity(this.#seed, one));
+    return this.#activities[variant] as Attributes;
+  }
+
+  #hasSecondAddress(id: number): boolean {
+    return (id & 7) === 0;
+  }
+}

@@ -1,0 +1,25 @@
+/**
+ * Which people a collection holds: every so many, evenly spread, those born later included. Both directions are arithmetic.
+ */
+export class Roster {
+  readonly #size: number;
+  readonly #people: number;
+
+  /** @param size how many of the first `people` it holds, at most all of them */
+  constructor(size: number, people: number) {
+    this.#size = size;
+    this.#people = people;
+  }
+
+  /** The number of the person at a place; infinity where a collection is for nobody. */
+  numberAt(place: number): number {
+    return this.#size === 0 ? Number.POSITIVE_INFINITY : Math.ceil(((place + 1) * this.#people) / this.#size) - 1;
+  }
+
+  /** The place of a person; -1 for somebody whom the collection does not hold. */
+  placeOf(number: number): number {
+    if (this.#size === 0) return -1;
+    const place = Math.floor(((number + 1) * this.#size) / this.#people) - 1;
+    return this.numberAt(place) === number ? place : -1;
+  }
+}

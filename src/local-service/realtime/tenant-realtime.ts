@@ -1,0 +1,105 @@
+import type { DayShares } from '../data/moment.js';
+import { tenantPeople } from '../data/population.js';
+import { applyEvent } from './apply-event.js';
+import { collections, type StreamDefinition, segments, streams } from './catalogue.js';
+import { Collection } from './collection.js';
+import { readEvent } from './event.js';
+import { EventIds } from './event-ids.js';
+import { compareTo, type RealtimeChange } from './net-change.js';
+import { People } from './people.js';
+import type { SavedTenant } from './saved-realtime.js';
+import { Segment } from './segment.js';
+
+export interface TenantRealtimeOptions {
+  readonly tenant: string;
+  readonly seed: number;
+  /** People before the first day. */
+  readonly profiles: number;
+  readonly days: readonly DayShares[];
+  /** When the service was first started, in milliseconds since the Unix epoch. */
+  readonly origin: number;
+  readonly saved?: SavedTenant | undefined;
+}
+
+/** The real-time features of one tenant: collections, the streams that feed them, and segments. */
+export class TenantRealtime {
+  /** Without it there is nothing to be found (specification, section 1). */
+  enabled: boolean;
+  readonly #people: People;
+  readonly #collections: readonly Collection[];
+  readonly #segments: readonly Segment[];
+  readonly #missing: Set<string>;
+  readonly #taken: Map<string, EventIds>;
+
+  constructor({ tenant, seed, profiles, days, origin, saved }: TenantRealtimeOptions) {
+    const population = tenantPeople(tenant, seed, profiles);
+    population.moveTo(days);
+    this.enabled = saved?.enabled ?? true;
+    this.#people = new People(population, seed);
+    const options = { people: this.#people, initialPeople: profiles, origin };
+    this.#collections = collections.map(
+      (definition) => new Collection(definition, { ...options, saved: saved?.collections[definition.id] }),
+    );
+    this.#segments = segments.map((definition) => {
+      const collection = this.#collections.find(({ id }) => id === definition.collection);
+      return new Segment(definition, collection as Collection);
+    });
+    this.#missing = new Set(saved?.missing);
+    this.#taken = new Map(streams.map(({ id }) => [id, new EventIds(saved?.events[id])]));
+  }
+
+  collection(id: string): Collection | undefined {
+    return this.#collections.find((collection) => collection.id === id);
+  }
+
+  /** Those that are there. */
+  get segments(): readonly Segment[] {
+    return this.#segments.filter(({ id }) => !this.#missing.has(id));
+  }
+
+  segment(id: string): Segment | undefined {
+    return this.segments.find((segment) => segment.id === id);
+  }
+
+  /** Takes a segment away or brings it back; false where there never was one. */
+  setSegment(id: string, exists: boolean): boolean {
+    if (!segments.some((segment) => segment.id === id)) return false;
+    if (exists) this.#missing.delete(id);
+    else this.#missing.add(id);
+    return true;
+  }
+
+  /** Takes an event of a stream in, once: one with the id of an earlier one changes nothing. */
+  take({ id, collection }: StreamDefinition, payload: Record<string, unknown>, now: number): void {
+    const event = readEvent(payload, now);
+    const target = this.collection(collection);
+    if (target === undefined || (event.id !== undefined && !this.#taken.get(id)?.take(event.id))) return;
+    applyEvent(target, event, now);
+  }
+
+  /** Brings collections to where they are after all of these days; tells what can be seen of it. */
+  moveTo(days: readonly DayShares[], now: number): RealtimeChange {
+    const before = this.#people.population.moment;
+    this.#people.population.moveTo(days);
+    const changes = this.#collections.map((collection) => {
+      const own = this.segments.filter((segment) => segment.collection === collection);
+      const change = compareTo(before, collection, own);
+      collection.counts.add(now, collection.total());
+      return change;
+    });
+    if (!this.enabled) return { collections: {}, segments: {} };
+    return {
+      collections: Object.assign({}, ...changes.map((change) => change.collections)),
+      segments: Object.assign({}, ...changes.map((change) => change.segments)),
+    };
+  }
+
+  get saved(): SavedTenant {
+    return {
+      enabled: this.enabled,
+      missing: [...this.#missing],
+      collections: Object.fromEntries(this.#collections.map(({ id, saved }) => [id, saved])),
+      events: Object.fromEntries([...this.#taken].map(([id, { all }]) => [id, [...all]])),
+    };
+  }
+}
