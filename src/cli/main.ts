@@ -12,6 +12,7 @@ import { runCommand } from './run.js';
 import { schemaCommand } from './schema.js';
 import { serveCommand } from './serve.js';
 import { statusCommand } from './status.js';
+import { verifyCommand } from './verify.js';
 
 function commonOptions(words: readonly string[]): Argv<CommonArguments> {
   const parser = yargs(words)
@@ -35,6 +36,7 @@ function parser(words: readonly string[]) {
     .command(discoverCommand)
     .command(checkCommand)
     .command(statusCommand)
+    .command(verifyCommand)
     .command(approveCommand)
     .command(discardCommand)
     .command(queryCommand)

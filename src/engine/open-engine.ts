@@ -1,5 +1,5 @@
 import { ServiceClient } from '../client/client.js';
-import type { Config } from '../config/config.js';
+import type { Config, LocalConfig } from '../config/config.js';
 import { systemClock } from '../core/clock.js';
 import { Converter } from '../extract/converter.js';
 import { Database } from '../store/duckdb.js';
@@ -45,6 +45,21 @@ export async function withEngine<T>(
   } finally {
     converter.close();
     await client.close();
+    database.close();
+  }
+}
+
+/** What works on the storage folder alone needs. */
+export type StorageEngine = Pick<Engine, 'database' | 'clock' | 'layoutOf'>;
+
+/** Opens what is needed to work on the storage folder, and closes it again whatever happens. */
+export async function withStorage<T>(config: LocalConfig, work: (engine: StorageEngine) => Promise<T>): Promise<T> {
+  process.umask(0o077);
+  const { memoryMb, threads } = config.resources;
+  const database = await Database.open({ memoryMb, threads });
+  try {
+    return await work({ database, clock: systemClock, layoutOf: (job) => new JobLayout(config.storage, job) });
+  } finally {
     database.close();
   }
 }

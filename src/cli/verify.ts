@@ -1,0 +1,32 @@
+import type { CommandModule } from 'yargs';
+import { configPositional, jobOption } from './arguments.js';
+import type { JobArguments } from './load.js';
+import { type CommonArguments, Output } from './output.js';
+
+/** `cdsync verify`: whether everything that was kept and published is whole, and says the same. */
+export const verifyCommand: CommandModule<CommonArguments, JobArguments> = {
+  command: 'verify [config]',
+  describe: 'read everything that was kept and published, and compare it',
+  builder: (parser) =>
+    jobOption(configPositional(parser)).epilogue(
+      'Reads every value of every Parquet file with a reader that is not DuckDB. Exit codes: 0 all is well, 1 something is not.',
+    ),
+  handler: async (args) => {
+    const { inJob, loadLocalJob } = await import('./load.js');
+    const { withStorage } = await import('../engine/open-engine.js');
+    const { verifyJob } = await import('../engine/verify-job.js');
+    const { verificationLines } = await import('../report/verification.js');
+    const { nextStep } = await import('./next-step.js');
+    const output = new Output(args);
+    const { config, job } = await loadLocalJob(args);
+    const { storage } = config;
+    const result = await inJob(args, { storage, job: job.name }, () =>
+      withStorage(config, (engine) => verifyJob(engine, job)),
+    );
+    output.document(result);
+    for (const line of verificationLines(result)) output.result(line);
+    if (result.status === 'ok') return;
+    process.exitCode = 1;
+    output.last(await nextStep({ code: 1, storage, job: job.name, config: args.config }));
+  },
+};
