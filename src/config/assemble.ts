@@ -37,12 +37,12 @@ function withFolder(stream: StreamConfig, folder: string): StreamConfig {
  * from `folder`.
  */
 export function jobConfig(name: string, part: JobPart, folder: string): JobConfig {
-  const { streams = [], guards, resumeWithin, parquet, publish, keep } = part;
+  const { streams = [], before = [], guards, resumeWithin, parquet, publish, keep } = part;
   const configured = streams.map(({ guards: own, ...stream }): StreamConfig => {
     return withFolder({ ...stream, guards: guardOptions({ ...guards, ...own }) } as StreamConfig, folder);
   });
   const guardScope = guards.scope;
-  return { name, streams: configured, resumeWithinMs: resumeWithin, parquet, publish, keep, guardScope };
+  return { name, streams: configured, before, resumeWithinMs: resumeWithin, parquet, publish, keep, guardScope };
 }
 
 /** Of a few rows a share says nothing: that all three indexes have changed is no reason to hold a night. */

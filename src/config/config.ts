@@ -45,10 +45,15 @@ export type KeepOptions = JobOptions['keep'];
 export type PublishOptions = JobOptions['publish'];
 export type ResourceOptions = FileOptions['resources'];
 
+/** Something done before the streams of a job are read. */
+export type BeforeStep = NonNullable<JobOptions['before']>[number];
+
 /** One job, with what it inherits from `defaults:` and with every default filled in. */
 export interface JobConfig {
   readonly name: string;
   readonly streams: readonly StreamConfig[];
+  /** Done in turn before anything is read. */
+  readonly before: readonly BeforeStep[];
   /** A run that was cut short is continued if it began at most so long ago. */
   readonly resumeWithinMs: number;
   readonly parquet: ParquetOptions;

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { jobGuards } from './guard-options.js';
 import { nameRule, nameSchema } from './names.js';
 import { type Finding, map, notYet, option } from './option.js';
-import { choice, duration, flag, text, whole } from './option-types.js';
+import { choice, duration, flag, text, verbatim, whole } from './option-types.js';
 import { serviceSchema } from './service-options.js';
 import { streamSchema } from './stream-options.js';
 
@@ -59,6 +59,40 @@ const keep = map({
   }).prefault('90d'),
 });
 
+const startWorkflow = map({
+  config_id: verbatim({
+    description: 'Id of the workflow configuration that is run.',
+    example: 'cg-1',
+  }),
+  run_mode: choice(['source', 'refresh', 'full'], {
+    description: 'How much of it is run; left out, the service runs all of it.',
+    example: 'refresh',
+  }).optional(),
+  range_from: verbatim({
+    description: 'Beginning of the range that it is run for, as the service takes it.',
+    example: '2026-01-01T00:00:00Z',
+  }).optional(),
+  range_to: verbatim({
+    description: 'End of that range.',
+    example: '2026-02-01T00:00:00Z',
+  }).optional(),
+  deadline_ms: whole(1_000, 604_800_000, {
+    description: 'If it has not ended by then, it is stopped, and the run fails.',
+    unit: 'ms',
+    example: 7_200_000,
+  }).prefault(7_200_000),
+});
+
+const beforeStep = option(
+  map({
+    start_workflow: option(startWorkflow, {
+      description:
+        'Starts a workflow and waits for its end. A run that goes on from one that was cut short does not start it again.',
+    }),
+  }),
+  { description: 'One step.' },
+);
+
 /** One job, and what every job inherits from `defaults:`. */
 export const jobSchema = map({
   streams: option(z.array(streamSchema).min(1), {
@@ -75,7 +109,10 @@ export const jobSchema = map({
   parquet: option(parquet, { description: 'The Parquet files of the job.' }).prefault({}),
   publish: option(publish, { description: 'What people may open.' }).prefault({}),
   keep: option(keep, { description: 'How much of the past is kept as Parquet files.' }).prefault({}),
-  before: notYet('this version starts no workflows before a run'),
+  before: option(z.array(beforeStep).min(1), {
+    description: 'What is done before the streams are read, one after the other. If it fails, nothing is read.',
+    allowed: 'a list of at least one step, such as { start_workflow: { config_id: cg-1 } }',
+  }).optional(),
   destinations: notYet('this version publishes files and loads no warehouse'),
 });
 

@@ -16,7 +16,8 @@ export interface EngineOptions {
 }
 
 /** The parts of a run that outlive a job. */
-export interface Engine extends Pick<RunContext, 'config' | 'client' | 'database' | 'converter' | 'clock' | 'signal'> {
+export interface Engine
+  extends Pick<RunContext, 'config' | 'client' | 'database' | 'converter' | 'clock' | 'signal' | 'notice'> {
   layoutOf(job: string): JobLayout;
 }
 
@@ -40,6 +41,7 @@ export async function withEngine<T>(
       converter,
       clock: systemClock,
       signal: options.signal,
+      notice: options.notice,
       layoutOf: (job) => new JobLayout(config.storage, job),
     });
   } finally {

@@ -16,7 +16,7 @@ export interface StreamProgress {
 export interface RunProgress {
   readonly job: string;
   runId: string | undefined;
-  phase: 'starting' | 'reading' | 'committing' | 'publishing' | 'done';
+  phase: 'starting' | 'preparing' | 'reading' | 'committing' | 'publishing' | 'done';
   readonly streams: StreamProgress[];
 }
 

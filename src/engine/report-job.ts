@@ -15,6 +15,8 @@ export interface StreamOutcome {
   findings: readonly GuardFinding[];
   /** Extraction time. */
   seconds?: number;
+  /** Nothing was read of it: what had to be done before has failed, and is its error. */
+  skipped?: boolean;
 }
 
 export function reportError({ code, message, hint, requestId }: CdsyncError): ReportedError {
@@ -35,9 +37,9 @@ function heldError(findings: readonly GuardFinding[], runId: string): ReportedEr
   };
 }
 
-function statusOf({ error, findings }: StreamOutcome): StreamStatus {
+function statusOf({ error, findings, skipped }: StreamOutcome): StreamStatus {
   if (error === undefined) return findings.length > 0 ? 'held' : 'ok';
-  return error.kind === 'interrupted' ? 'skipped' : 'failed';
+  return skipped || error.kind === 'interrupted' ? 'skipped' : 'failed';
 }
 
 function reportStream(outcome: StreamOutcome, runId: string): StreamReport {

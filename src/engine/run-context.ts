@@ -18,6 +18,8 @@ export interface RunContext {
   /** Aborts when the user asks to stop; what was read is then in the journals. */
   readonly signal: AbortSignal;
   readonly progress: RunProgress;
+  /** Tells a person something, on a line of its own. */
+  readonly notice: (line: string) => void;
   /** Only these streams; all where left out. */
   readonly only: readonly string[] | undefined;
   /** Starts every stream anew, whatever an earlier run has read. */

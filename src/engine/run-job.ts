@@ -14,6 +14,7 @@ import { heldStreams } from '../store/held.js';
 import { JobLock } from '../store/job-lock.js';
 import { createRun, discardRun, discardStream, hasStreams, type RunIdentity } from '../store/run-state.js';
 import { prepareStorage, runFolders } from '../store/storage.js';
+import { beforeRun } from './before-run.js';
 import type { OpenedStream } from './read-stream.js';
 import { type Before, publishOptions, recover } from './recover.js';
 import { reportJob } from './report-job.js';
@@ -228,6 +229,7 @@ async function runLocked(context: RunContext, lock: JobLock, session: Session): 
   const levels = ordered.map((level) => new Level(context, level));
   const streams = levels.flatMap((level) => level.streams);
   try {
+    await beforeRun(context, streams);
     await levels[0]?.open(before, session);
     const run = await chooseRun(
       context,

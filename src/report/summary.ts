@@ -19,6 +19,7 @@ function streamCells(stream: StreamReport): string[] {
 
 function footnotes({ streams }: JobReport): string[] {
   const notes: string[] = [];
+  const told = new Set<string>();
   for (const { name, duplicates, rejected, missing, retries, throttled, error } of streams) {
     if (duplicates > 0) notes.push(`${name}: ${formatCount(duplicates)} records came twice; the copy read last stands`);
     if (rejected > 0) notes.push(`${name}: ${formatCount(rejected)} records could not be kept; see cdsync.rejects`);
@@ -27,8 +28,11 @@ function footnotes({ streams }: JobReport): string[] {
       notes.push(
         `${name}: ${formatCount(retries)} requests were sent again (${formatCount(throttled)} for status 429)`,
       );
-    if (error !== null) {
-      notes.push(`${name}: ${error.message} [${error.code}]`);
+    // One cause may hinder every stream; it is told once.
+    if (error !== null && !told.has(error.message)) {
+      const names = streams.flatMap((each) => (each.error?.message === error.message ? [each.name] : []));
+      told.add(error.message);
+      notes.push(`${names.join(', ')}: ${error.message} [${error.code}]`);
       if (error.hint !== null) notes.push(`  ${error.hint}`);
     }
   }
