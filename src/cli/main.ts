@@ -51,7 +51,8 @@ function parser(words: readonly string[]) {
     .epilogue(
       'First: cdsync serve, then in another terminal: cdsync run configs/quickstart.yaml\nReference: docs/ in the package.',
     )
-    .parserConfiguration({ 'strip-dashed': true })
+    // A list takes one word for each flag: the word behind it may be the configuration.
+    .parserConfiguration({ 'strip-dashed': true, 'greedy-arrays': false })
     .exitProcess(false)
     .fail((message, error) => {
       // What a command throws comes as an error; a wrong word only as a message.

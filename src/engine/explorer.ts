@@ -96,8 +96,11 @@ export async function listIndexes(explorer: Explorer): Promise<Listed<Index>> {
     return { items: await readAll(explorer, operation, readIndexes), error: null };
   } catch (thrown) {
     const error = unread(thrown);
-    if (!error.withheld) throw thrown;
-    return { items: [], error };
+    if (error.withheld) return { items: [], error };
+    // The first request of all is also the first to tell that the tenant header has another name here.
+    if (error.code !== 'bad_request' || error.hint !== null) throw thrown;
+    const hint = '`tenant_header` may be wrong: its real name has the brand of the service in it (--tenant-header)';
+    throw new CdsyncError(error.message, { code: error.code, hint, cause: thrown });
   }
 }
 
