@@ -136,12 +136,16 @@ export function configText({ service, storage, job, streams, others }: ConfigPla
     '    streams:',
     ...[...streamsLines(streams), ...otherLines(others)].map((line) => (line === '' ? '' : `      ${line}`)),
     '',
+    '    # More than this holds a run back until somebody has looked at it: cdsync approve, or cdsync discard.',
+    '    # guards: { max_deleted: 10%, max_changed: 50%, max_rejected: 0 }',
     '    # A run that was cut short is gone on with by one that begins within this time.',
     '    # resume_within: 12h',
     '    # zstd gives the smallest files; every reader knows snappy.',
     '    # parquet: { compression: zstd }',
-    '    # Who may open what is published: by default its owner alone.',
-    '    # publish: { mode: "0600" }',
+    '    # Who may open what is published, by default its owner alone; how far back its history reaches.',
+    '    # publish: { mode: "0600", history: 30d }',
+    '    # How much of the past stays as Parquet files.',
+    '    # keep: { snapshots: 3, changes: 90d }',
   ];
   return `${lines.join('\n')}\n`;
 }

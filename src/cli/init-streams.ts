@@ -1,8 +1,10 @@
 import type { Index } from '../client/profile-api.js';
-import { CdsyncError } from '../core/errors.js';
-import { type Explorer, type Listed, listIndexes, listSegments } from '../engine/explorer.js';
-import { sampleIndex } from '../engine/sample-index.js';
+import { asCdsyncError, CdsyncError } from '../core/errors.js';
+import { type Explorer, type Listed, listIndexes, listSegments, tryList } from '../engine/explorer.js';
 import { onOneLine } from '../report/discovery.js';
+import { indexProfilesSource } from '../streams/index-profiles.js';
+import { segmentMembersSource } from '../streams/segment-members.js';
+import type { ListSource } from '../streams/source.js';
 import { type Choosable, choiceLines, chooseByAnswer, chooseByName, plannedStreams } from './init-choice.js';
 import type { ConfigPlan } from './init-config.js';
 import type { Terminal } from './init-terminal.js';
@@ -63,8 +65,20 @@ async function chooseSegments(
   return { all, chosen: await terminal.ask(question, 'none', (answer) => chooseByAnswer('segment', answer, all)) };
 }
 
+/** @throws {CdsyncError} what the client throws, with what could not be read */
+async function tryReading(explorer: Explorer, { id, name }: Choosable, source: ListSource): Promise<void> {
+  try {
+    await tryList(explorer, source);
+  } catch (thrown) {
+    const error = asCdsyncError(thrown);
+    error.stream = onOneLine(name || id);
+    throw error;
+  }
+}
+
 /**
- * What is to be read, by flags or answers; without either, all indexes. Each index chosen has been read from once.
+ * What is to be read, by flags or answers; without either, all indexes. All that is chosen has been
+ * read from once.
  * @throws {CdsyncError} `usage` where nothing is left to read, or a name fits nothing; what the client throws
  */
 export async function chooseStreams(
@@ -78,7 +92,8 @@ export async function chooseStreams(
     const hint = 'is --tenant-id right? Name what to read: --index NAME, --segment ID';
     throw usageError('there is nothing to read: no index and no segment', hint);
   }
-  for (const { id } of indexes.chosen) await sampleIndex(explorer, id, { size: 1, filters: false });
+  for (const index of indexes.chosen) await tryReading(explorer, index, indexProfilesSource(index.id));
+  for (const segment of segments.chosen) await tryReading(explorer, segment, segmentMembersSource(segment.id));
   const taken = new Set<string>();
   const rest = indexes.all.filter((index) => !indexes.chosen.includes(index));
   return {

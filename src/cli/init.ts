@@ -45,7 +45,7 @@ export const initCommand: CommandModule<ServiceArguments, InitArguments> = {
       .example('$0 init --base-url https://cds.example.com --tenant-id acme --yes', 'asks nothing')
       .epilogue(
         'Secrets come from the environment ($CDS_TOKEN, or $CDS_CLIENT_ID and $CDS_CLIENT_SECRET) and stay there.\n' +
-          'Nothing is written unless the service could be talked to, and every index chosen can be read.',
+          'Nothing is written unless the service could be talked to, and what was chosen can be read.',
       ),
   handler: init,
 };

@@ -6,6 +6,8 @@ import { type Clock, systemClock } from '../core/clock.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import type { ReportedError } from '../core/run.js';
 import type { ServiceOptions } from '../core/service-options.js';
+import { readTotal } from '../extract/page-fetcher.js';
+import type { ListSource } from '../streams/source.js';
 import { reportError } from './report-job.js';
 
 /** What looks at the service without a job and without a storage folder. */
@@ -112,4 +114,10 @@ export async function listSegments(explorer: Explorer): Promise<Listed<Segment>>
   } catch (thrown) {
     return { items: [], error: unread(thrown) };
   }
+}
+
+/** Asks for one record of a list, to see that it may be read. @throws {ServiceError} where it may not */
+export async function tryList({ client, signal, meter }: Explorer, source: ListSource): Promise<void> {
+  const operation = source.page({ token: null, limit: 1, filter: new Map(), withTotal: false });
+  await client.send(operation, readTotal, { signal, meter });
 }

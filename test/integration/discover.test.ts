@@ -1,4 +1,7 @@
+import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { DiscoveredIndex, Discovery } from '../../src/engine/discover-service.js';
@@ -60,7 +63,9 @@ describe('cdsync discover', () => {
     const found = await discovered(['--sample', '1200']);
     for (const index of ['odd', 'loyalty_members', 'newsletter_subscribers']) {
       const name = `types_${index}`;
-      await space.configure(name, [{ name: 'members', source: 'index_profiles', index }]);
+      await space.configure(name, [{ name: 'members', source: 'index_profiles', index }], {
+        job: { guards: { max_rejected: 1 } },
+      });
       await space.runWell(name);
       const columns = await space.query(
         name,
@@ -157,6 +162,42 @@ describe('cdsync discover', () => {
     const env = { ...elsewhere, CDS_CLIENT_ID: clientId, CDS_CLIENT_SECRET: clientSecret };
     const { code, stdout } = await space.cdsync(['discover', '--base-url', space.service.url, '--sample', '5'], env);
     expect([code, stdout]).toEqual([0, expect.stringContaining('tenant acme')]);
+  });
+});
+
+describe('segments', () => {
+  let stub: Server;
+  beforeAll(async () => {
+    const pages: Record<string, unknown> = {
+      first: { data: [{ id: 'seg-1', name: 'VIP \u001b[31m', status: 'ready' }], next_token: 'second' },
+      second: { data: [{ id: 'seg-2', more: true }], next_token: null },
+    };
+    stub = createServer(({ url }, response) => {
+      const { pathname, searchParams } = new URL(url ?? '/', 'http://stub');
+      const page = pathname === '/api/segments' ? pages[searchParams.get('next_token') ?? 'first'] : { data: [] };
+      response.end(JSON.stringify(page));
+    });
+    await once(stub.listen(0, '127.0.0.1'), 'listening');
+  });
+  afterAll(() => stub.close());
+  const words = () => {
+    const { port } = stub.address() as AddressInfo;
+    return ['discover', '--base-url', `http://127.0.0.1:${port}`, '--tenant-id', 'acme'];
+  };
+
+  it('are listed to the last page, with their ids', async () => {
+    const { stdout } = await space.cdsync([...words(), '--json']);
+    expect((JSON.parse(stdout) as Discovery).segments).toEqual([
+      { id: 'seg-1', name: 'VIP \u001b[31m', status: 'ready' },
+      { id: 'seg-2', name: null, status: null },
+    ]);
+  });
+
+  it('cannot steer the terminal by their names', async () => {
+    const { stdout } = await space.cdsync(words());
+    expect(stdout).toContain('indexes: none\n\nsegments\n');
+    expect(stdout).toContain('seg-1  VIP  [31m  ready\n');
+    expect(stdout).not.toContain('\u001b');
   });
 });
 

@@ -89,6 +89,14 @@ describe('cdsync init without a terminal', () => {
     expect(await written()).toContain('# - { name: newsletter_subscribers, ');
   });
 
+  it('reads the members of a segment that was named', async () => {
+    const { code, stderr } = await init(['--segment', 'seg-vip', '--index', 'store_visitors']);
+    expect([code, stderr]).toEqual([0, '']);
+    expect(await streamsRead()).toEqual(['store_visitors', 'seg_vip']);
+    expect(await written()).toContain('segment: seg-vip\n');
+    expect((await space.cdsync(['run'])).code).toBe(0);
+  });
+
   it('takes names for ids where the key may not list indexes', async () => {
     const listed = await space.cdsync(['discover', ...service(), '--json', '--sample', '1']);
     const { indexes } = JSON.parse(listed.stdout) as { indexes: { id: string }[] };
@@ -146,6 +154,12 @@ describe('nothing is written', () => {
     ]);
     expect([code, stderr]).toEqual([1, expect.stringContaining('[unreachable]')]);
     expect(stderr).toContain('start `cdsync serve` first');
+    expect(await written()).toBeUndefined();
+  });
+
+  it('where a chosen segment is not there', async () => {
+    const { code, stderr } = await init(['--segment', 'seg-none']);
+    expect([code === 0, stderr]).toEqual([false, expect.stringContaining('seg-none')]);
     expect(await written()).toBeUndefined();
   });
 
