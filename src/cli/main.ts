@@ -29,6 +29,9 @@ function commonOptions(words: readonly string[]): Argv<CommonArguments> {
   return parser as unknown as Argv<CommonArguments>;
 }
 
+/** A list takes one word for each flag: the word behind it may be the configuration. */
+const wordRules = { 'strip-dashed': true, 'greedy-arrays': false };
+
 function parser(words: readonly string[]) {
   return commonOptions(words)
     .command(runCommand)
@@ -51,8 +54,7 @@ function parser(words: readonly string[]) {
     .epilogue(
       'First: cdsync serve, then in another terminal: cdsync run configs/quickstart.yaml\nReference: docs/ in the package.',
     )
-    // A list takes one word for each flag: the word behind it may be the configuration.
-    .parserConfiguration({ 'strip-dashed': true, 'greedy-arrays': false })
+    .parserConfiguration(wordRules)
     .exitProcess(false)
     .fail((message, error) => {
       // What a command throws comes as an error; a wrong word only as a message.
