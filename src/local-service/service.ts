@@ -4,11 +4,13 @@ import type { AddressInfo } from 'node:net';
 import { CdsyncError } from '../core/errors.js';
 import { handleControl, isControl } from './control/control-plane.js';
 import { defaultKey, defaultTenant, defaultTokenDays } from './default-tenant.js';
+import { EventJournal } from './event-journal.js';
 import { Dispatcher } from './http/dispatcher.js';
 import type { ApiKey } from './keys/api-key.js';
 import type { LocalServiceOptions } from './options.js';
 import { ServiceState } from './service-state.js';
-import { noState, readState, writeState } from './state-file.js';
+import { noState, readState } from './state-file.js';
+import { type StateSaver, savesNothing, stateSaver } from './state-saver.js';
 
 export type { LocalServiceOptions } from './options.js';
 
@@ -55,28 +57,16 @@ async function listen(server: Server, host: string, port: number): Promise<numbe
   return (server.address() as AddressInfo).port;
 }
 
-/** One write after the other: each is whole, the last one stands, and all who wait for the next one share it. */
-function stateWriter(state: ServiceState, path: string | undefined): () => Promise<boolean> {
-  if (path === undefined) return async () => false;
-  let last: Promise<void> = Promise.resolve();
-  let next: Promise<void> | undefined;
-  return async () => {
-    if (next === undefined) {
-      next = last
-        .catch(() => undefined)
-        .then(() => {
-          // Who comes from here on may have changed what is being written.
-          next = undefined;
-          return writeState(path, state.saved());
-        });
-      last = next;
-    }
-    await next;
-    return true;
-  };
+/** Keeps the state in its file; events that came after it was last written are taken in again. */
+async function keepState(state: ServiceState, path: string | undefined): Promise<StateSaver> {
+  if (path === undefined) return savesNothing;
+  const journal = new EventJournal(path);
+  state.realtime.replay(await journal.read());
+  state.realtime.recordTo(journal);
+  return stateSaver(state, path, journal);
 }
 
-function createListener(state: ServiceState, dispatcher: Dispatcher, save: () => Promise<boolean>): RequestListener {
+function createListener(state: ServiceState, dispatcher: Dispatcher, { save }: StateSaver): RequestListener {
   return (request, response) => {
     // A client that goes away in the middle is no fault of the service.
     response.on('error', () => undefined);
@@ -107,11 +97,15 @@ export async function startLocalService(options: LocalServiceOptions = {}): Prom
   state.data(tenant);
   const closing = new AbortController();
   const { latencyMs = 0, gzip = false } = options;
-  const save = stateWriter(state, stateFile);
-  const dispatcher = new Dispatcher(state, { latencyMs, gzip, signal: closing.signal, save });
-  await save();
-  const server = createHttpServer(options, createListener(state, dispatcher, save));
+  const saver = await keepState(state, stateFile);
+  const dispatcher = new Dispatcher(state, { latencyMs, gzip, signal: closing.signal, saver });
+  const server = createHttpServer(options, createListener(state, dispatcher, saver));
   const bound = await listen(server, host, port);
+  // Not before: of two services on one port and one state file, the second one must leave the file alone.
+  await saver.save().catch((error) => {
+    server.close();
+    throw error;
+  });
   return {
     url: `${options.tls === undefined ? 'http' : 'https'}://${host.includes(':') ? `[${host}]` : host}:${bound}`,
     tenantId: tenant,

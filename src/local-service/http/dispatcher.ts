@@ -3,9 +3,10 @@ import { answerInstead, disturbedAnswer, gzipped } from '../faults/disturbed-ans
 import { breakOff, sendDisturbed } from '../faults/disturbed-sending.js';
 import { type Fault, faultOf } from '../faults/fault.js';
 import type { ApiKey } from '../keys/api-key.js';
-import type { Guard } from '../operations/operation.js';
+import type { Guard, Operation } from '../operations/operation.js';
 import { operations } from '../operations/table.js';
 import type { ServiceState } from '../service-state.js';
+import type { StateSaver } from '../state-saver.js';
 import type { Answer } from './answer.js';
 import { parseQuery, type Query, single } from './query.js';
 import { type Route, Router } from './router.js';
@@ -23,8 +24,7 @@ export interface DispatchOptions {
   readonly gzip: boolean;
   /** Aborts when the service closes. */
   readonly signal: AbortSignal;
-  /** Writes the state file; false where the service has none. */
-  readonly save: () => Promise<boolean>;
+  readonly saver: StateSaver;
 }
 
 function acceptsGzip({ headers }: IncomingMessage): boolean {
@@ -108,7 +108,7 @@ export class Dispatcher {
       const query = parseQuery(queryText);
       if (guard !== undefined) checkVersion(guard, request, query);
       const answer = operation.handle({ request, parameters, query, tenant: tenant ?? '', faults }, this.#state);
-      return operation.lasting ? this.#saved(answer) : answer;
+      return operation.lasting === undefined ? answer : this.#saved(answer, operation.lasting);
     };
     if (guard === undefined) return proceed();
     if (tenant === undefined) throw badRequest(`the header ${this.#state.tenantHeader} is missing`);
@@ -120,9 +120,10 @@ export class Dispatcher {
     return key instanceof Promise ? key.then(permitted) : permitted(key);
   }
 
-  async #saved(answer: Answer | Promise<Answer>): Promise<Answer> {
+  async #saved(answer: Answer | Promise<Answer>, what: Operation['lasting']): Promise<Answer> {
     const ready = await answer;
-    await this.#options.save();
+    const { saver } = this.#options;
+    await (what === 'events' ? saver.saveEvents() : saver.save());
     return ready;
   }
 

@@ -34,8 +34,8 @@ export interface Operation {
   readonly path: string;
   /** Left out of the one operation that gives tokens. */
   readonly guard?: Guard;
-  /** Changes what a restart must not lose: it is saved before the answer is sent. */
-  readonly lasting?: true;
+  /** Changes what a restart must not lose, nothing but events perhaps: it is saved before the answer is sent. */
+  readonly lasting?: true | 'events';
   /** @throws {ServiceError} whatever is to be answered instead */
   handle(call: Call, state: ServiceState): Answer | Promise<Answer>;
 }

@@ -48,13 +48,13 @@ function openStream(id: string): StreamDefinition {
 }
 
 async function take(call: Call, state: ServiceState): Promise<Answer> {
-  const realtime = realtimeOf(call, state);
+  realtimeOf(call, state);
   checkHead(call.request);
   const event = await eventOf(call.request);
   const stream = openStream(call.parameters[0] as string);
   if (stream.mode === 'drops') return doneAnswer;
   // From here to the end nothing waits, so that events that come at once are applied one after the other.
-  realtime.take(stream, event, state.clock.now());
+  state.realtime.take(call.tenant, stream.id, event, state.clock.now());
   return accepted;
 }
 
@@ -63,6 +63,6 @@ export const sendEvent: Operation = {
   method: 'POST',
   path: '/prof/events/{stream-id}',
   guard: realtimeApi('profile-events:write'),
-  lasting: true,
+  lasting: 'events',
   handle: take,
 };

@@ -20,6 +20,10 @@ const tenant = z.object({
 export const savedRealtime = z.object({
   /** When the service was first started, in milliseconds since the Unix epoch. */
   origin: z.number(),
+  /** Names the journal of events that belongs to this state. */
+  journal: z.string(),
+  /** Number of the last event that is in this state. */
+  sequence: z.int(),
   tenants: z.record(z.string(), tenant),
 });
 

@@ -1,7 +1,7 @@
 import type { DayShares } from '../data/moment.js';
 import { tenantPeople } from '../data/population.js';
 import { applyEvent } from './apply-event.js';
-import { collections, type StreamDefinition, segments, streams } from './catalogue.js';
+import { collections, segments, streams } from './catalogue.js';
 import { Collection } from './collection.js';
 import { readEvent } from './event.js';
 import { EventIds } from './event-ids.js';
@@ -70,11 +70,12 @@ export class TenantRealtime {
   }
 
   /** Takes an event of a stream in, once: one with the id of an earlier one changes nothing. */
-  take({ id, collection }: StreamDefinition, payload: Record<string, unknown>, now: number): void {
+  take(streamId: string, payload: Record<string, unknown>, now: number): void {
+    const stream = streams.find(({ id }) => id === streamId);
+    const collection = stream && this.collection(stream.collection);
     const event = readEvent(payload, now);
-    const target = this.collection(collection);
-    if (target === undefined || (event.id !== undefined && !this.#taken.get(id)?.take(event.id))) return;
-    applyEvent(target, event, now);
+    if (collection === undefined || (event.id !== undefined && !this.#taken.get(streamId)?.take(event.id))) return;
+    applyEvent(collection, event, now);
   }
 
   /** Brings collections to where they are after all of these days; tells what can be seen of it. */

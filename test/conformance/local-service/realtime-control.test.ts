@@ -1,6 +1,3 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { permissions } from '../../../src/local-service/permissions.js';
 import { type LocalService, startLocalService } from '../../../src/local-service/service.js';
@@ -179,64 +176,5 @@ describe('budget', () => {
     const answers = await Promise.all([1, 2, 3].map(() => caller.get('/prof/collections/col-1/stats')));
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 429]);
     expect((await caller.get('/api/indexes', { 'api-version': '2025-07-31' })).status).toBe(200);
-  });
-});
-
-describe('a restart with a state file', () => {
-  it('loses nothing that was accepted: events, their ids, deleted segments, the past', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'realtime-'));
-    try {
-      const options = { profiles: 1000, stateFile: join(folder, 'state.json') };
-      const first = await start(options);
-      const [id] = (await first.members('seg-gold')) as [string];
-      const event = { event_id: '1', event_type: 'purchase', amount: 9000, keys: { email: 'a@example.org' } };
-      const proto = '{"profile_id":"ID","attributes":{"__proto__":{"a":1}}}'.replace('ID', id);
-      await Promise.all([
-        first.event(event),
-        first.post('/prof/events/evs-1', proto),
-        first.event({ keys: { x: '1' } }),
-      ]);
-      await first.control('change', { days: 2, updated: 0.3 });
-      await first.control('realtime', { segment: 'seg-lapsed', exists: false });
-      const seen = async (caller: RealtimeCaller) => ({
-        profile: await caller.lookup(event.keys),
-        other: (await caller.get(`/prof/profiles/col-1/${id}`)).text,
-        vips: await caller.members('seg-vip'),
-        lapsed: (await caller.get('/prof/segments/seg-lapsed/profiles')).status,
-        stats: (await caller.get('/prof/collections/col-1/stats')).text,
-        history: (await caller.get('/prof/collections/col-1/history')).text,
-      });
-      const before = await seen(first);
-      expect(before.other).toContain('"__proto__":{"a":1}');
-      expect(before.lapsed).toBe(404);
-      // No chance to write anything more.
-      await first.service.close();
-      started.length = 0;
-      const second = await start(options);
-      expect(await seen(second)).toEqual(before);
-      await second.event(event);
-      expect(await second.lookup(event.keys)).toEqual(before.profile);
-      await second.event({ keys: { x: '2' } });
-      expect((await second.lookup({ x: '2' })).profile_id).not.toBe((await second.lookup({ x: '1' })).profile_id);
-    } finally {
-      await rm(folder, { recursive: true });
-    }
-  });
-
-  it('keeps what a tenant has that nobody has asked for since', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'realtime-'));
-    try {
-      const options = { profiles: 100, stateFile: join(folder, 'state.json') };
-      const first = await start(options);
-      await first.event({ keys: { email: 'a@example.org' } });
-      await first.service.close();
-      // It writes its own state when it starts, before anybody asks for the tenant.
-      await (await startLocalService(options)).close();
-      started.length = 0;
-      const third = await start(options);
-      expect((await third.lookup({ email: 'a@example.org' })).collection_id).toBe('col-1');
-    } finally {
-      await rm(folder, { recursive: true });
-    }
   });
 });
