@@ -6,7 +6,15 @@ import { checkCommand } from './check.js';
 import { approveCommand, discardCommand } from './decide.js';
 import { discoverCommand } from './discover.js';
 import { initCommand } from './init.js';
-import { CommandFailure, type CommonArguments, exitCodeOf, failureDocument, Output, usageError } from './output.js';
+import {
+  CommandFailure,
+  type CommonArguments,
+  type Ending,
+  exitCodeOf,
+  failureDocument,
+  Output,
+  usageError,
+} from './output.js';
 import { queryCommand } from './query.js';
 import { runCommand } from './run.js';
 import { schemaCommand } from './schema.js';
@@ -71,12 +79,22 @@ function commonArguments(words: readonly string[]): CommonArguments {
   return { json: has('--json'), quiet: has('--quiet'), verbose: has('--verbose'), showValues: has('--show-values') };
 }
 
-/** The last line of commands that concern no job's snapshot, where they failed. */
+/** What to do next with commands that concern no job's snapshot. */
 const withoutJob: Readonly<Record<string, string>> = {
-  serve: 'next: cdsync serve --help',
-  discover: 'correct it, then: cdsync discover',
-  init: 'correct it, then: cdsync init',
+  serve: 'cdsync serve --help',
+  discover: 'cdsync discover',
+  init: 'cdsync init',
 };
+
+/** The last line of a command that failed. */
+async function lastLine(words: readonly string[], ending: Ending): Promise<string> {
+  const [command = ''] = words;
+  const next = withoutJob[command];
+  if (next !== undefined)
+    return command === 'serve' || ending.code === 130 ? `next: ${next}` : `correct it, then: ${next}`;
+  const { nextStep } = await import('./next-step.js');
+  return nextStep({ config: words.slice(1).find((word) => /\.(ya?ml|json)$/.test(word)), ...ending });
+}
 
 async function main(words: readonly string[]): Promise<void> {
   try {
@@ -88,10 +106,7 @@ async function main(words: readonly string[]): Promise<void> {
     const code = exitCodeOf(error);
     output.document(failureDocument(error));
     output.error(error);
-    const [command = ''] = words;
-    const config = words.slice(1).find((word) => /\.(ya?ml|json)$/.test(word));
-    const { nextStep } = await import('./next-step.js');
-    output.last(withoutJob[command] ?? (await nextStep({ code, config, ...failure?.ending })));
+    output.last(await lastLine(words, { code, ...failure?.ending }));
     process.exitCode = code;
   }
 }

@@ -68,11 +68,19 @@ function literal(text: string): string {
   return text.replaceAll('$', '$$$$');
 }
 
+/** What stands on the command line or in the environment for an option. */
+const sources: Readonly<Record<string, string>> = {
+  'service.auth.token': 'CDS_TOKEN',
+  'service.auth.client_id': 'CDS_CLIENT_ID',
+  'service.auth.client_secret': 'CDS_CLIENT_SECRET',
+  'service.auth.token_file': '--token-file',
+};
+
 /** A configuration's problem as one of the flags that it was made of. */
 function flagError(error: ConfigError): CdsyncError {
   const lines = error.problems.map(({ path, message, allowed }) => {
-    const flag = path.replace(/^service\./, '').replaceAll('_', '-');
-    return `--${flag}: ${message}${allowed === undefined ? '' : `; allowed: ${allowed}`}`;
+    const source = sources[path] ?? `--${path.replace(/^service\./, '').replaceAll('_', '-')}`;
+    return `${source}: ${message}${allowed === undefined ? '' : `; allowed: ${allowed}`}`;
   });
   return usageError(lines.join('\n'), 'correct the flag, or the variable that stands for it');
 }

@@ -123,6 +123,7 @@ describe('nothing is written', () => {
     ['nobody can be asked what to read', [], {}, 2, '--index is missing'],
     ['an index is not there', ['--index', 'loyalty_member'], {}, 2, 'did you mean loyalty_members?'],
     ['there is nothing to log in with', ['--yes'], { CDS_TOKEN: '' }, 2, 'there is nothing to log in with'],
+    ['the token cannot be one', ['--yes'], { CDS_TOKEN: 'wrong-token-of-nobody, and more' }, 2, 'CDS_TOKEN: must be'],
     ['the name of the job is not allowed', ['--yes', '--job', 'My Job'], {}, 2, 'is no name of a job'],
     ['the file is no YAML', ['config.json', '--yes'], {}, 2, 'must end in .yaml or .yml'],
     ['its folder is not there', ['nowhere/cdsync.yaml', '--yes'], {}, 2, 'make its folder first'],
@@ -249,6 +250,7 @@ describe.runIf(hasScript)('cdsync init on a terminal', () => {
   ])('writes nothing on %s', async (_, key) => {
     const { code, stdout } = await converse(['init'], [['Address of the service [http://127.0.0.1:8787]: ', key]]);
     expect([code, stdout]).toEqual([130, expect.stringContaining('nothing was written')]);
+    expect(stdout.trimEnd().split(/\r?\n/).at(-1)).toBe('next: cdsync init');
     expect(await written()).toBeUndefined();
   });
 });
