@@ -8,6 +8,7 @@ import { type CommonArguments, Output } from './output.js';
 interface RunArguments extends JobArguments {
   stream?: string[] | undefined;
   full: boolean;
+  accept: boolean;
 }
 
 /** `cdsync run`: reads every stream of a job, commits what changed, publishes it. */
@@ -26,6 +27,11 @@ export const runCommand: CommandModule<CommonArguments, RunArguments> = {
         type: 'boolean',
         default: false,
         describe: 'start anew, also where an earlier run was cut short',
+      })
+      .option('accept', {
+        type: 'boolean',
+        default: false,
+        describe: 'take a changed filter, key or query as the new baseline, and judge no changes',
       })
       .epilogue(
         'A run that was cut short is continued by the next one. Exit codes: 0 done, 1 failed, 2 wrong configuration,\n' +
@@ -69,7 +75,15 @@ async function runShown(args: RunArguments, output: Output, config: Config, job:
   const shown = showProgress(progress, config.service.rateLimits.profile, output, args);
   try {
     return await withEngine(config, { signal: stop.signal, notice: (line) => output.notice(line) }, (engine) =>
-      runJob({ ...engine, job, layout: engine.layoutOf(job.name), progress, only: args.stream, full: args.full }),
+      runJob({
+        ...engine,
+        job,
+        layout: engine.layoutOf(job.name),
+        progress,
+        only: args.stream,
+        full: args.full,
+        accept: args.accept,
+      }),
     );
   } finally {
     shown.stop();

@@ -15,6 +15,7 @@ import { widen } from '../snapshot/widen.js';
 import { type ParquetFile, writeParquet } from '../store/parquet.js';
 import type { Source } from '../streams/source.js';
 import { confirmDeletes } from './confirm-deletes.js';
+import type { Definition } from './definition.js';
 import type { Reading } from './reading.js';
 
 /** Above this many absent keys a source that sets no limit of its own is read a second time. */
@@ -34,6 +35,8 @@ export interface CompareTask {
   readonly hashVersion: string;
   readonly runId: string;
   readonly startedAt: string;
+  /** What the stream is about. */
+  readonly definition: Definition;
   /** The stream's private folder in the run. */
   readonly folder: string;
 }
@@ -152,6 +155,7 @@ export async function compareStream(task: CompareTask): Promise<ComparedStream> 
     duplicates: unified.duplicates + read.dropped.reduce((sum, { from, to }) => sum + to - from, 0),
     rejects: await readRejects(read.rejects),
     covered: reading.covered,
+    definition: task.definition,
   };
   if (!isChanged(commit)) return { commit, read };
   return { commit: { ...commit, changes: await writeChanges(store, apply, tables) }, read };

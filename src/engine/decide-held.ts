@@ -126,6 +126,7 @@ async function approveLocked(context: RunContext, choice: HeldChoice): Promise<J
         hashVersion: hashVersion(before.duckdbVersion),
         runId,
         startedAt,
+        definition: each.definition,
         folder: layout.streamRun(runId, each.stream),
       });
       compared.push({ held: each, result });

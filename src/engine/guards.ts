@@ -21,6 +21,8 @@ export interface GuardTask {
   readonly commit: StreamCommit;
   readonly counters: Counters;
   readonly store: SnapshotStore;
+  /** False where the stream is a new baseline. */
+  readonly judgesChanges: boolean;
 }
 
 /** Keys that a message names at most. */
@@ -52,9 +54,9 @@ function rowGuards({ config, commit }: GuardTask): GuardFinding[] {
 }
 
 /** What changes is not judged where there is nothing to compare it with. */
-async function changeGuards({ config, commit, store }: GuardTask): Promise<GuardFinding[]> {
+async function changeGuards({ config, commit, store, judgesChanges }: GuardTask): Promise<GuardFinding[]> {
   const { previous, difference, brings } = commit.task;
-  if (previous === undefined || previous.rows === 0) return [];
+  if (!judgesChanges || previous === undefined || previous.rows === 0) return [];
   const { maxDeleted, maxChanged } = config.guards;
   const findings: GuardFinding[] = [];
   const { deleted, updated, inserted } = difference;

@@ -8,6 +8,7 @@ import { findUnfinished, type RunIdentity, takeOver, type UnfinishedStream } fro
 import { openSource } from '../streams/open-source.js';
 import type { Source, Window, WindowedSource } from '../streams/source.js';
 import { planWindows } from '../streams/windows.js';
+import { type Definition, definitionOf, refuseChanged } from './definition.js';
 import type { Reading } from './reading.js';
 import type { RunContext } from './run-context.js';
 import { SqlReading } from './sql-reading.js';
@@ -45,6 +46,7 @@ export interface OpenedStream {
   /** Undefined where the stream is a query. */
   readonly source: Source | undefined;
   readonly fingerprint: string;
+  readonly definition: Definition;
   /** What opening it has cost in requests. */
   readonly meter: RequestMeter;
   readonly unfinished: UnfinishedStream | undefined;
@@ -70,10 +72,12 @@ export async function openStream(context: RunContext, task: OpenTask): Promise<O
       ? undefined
       : await openSource(config, { client, service, signal, meter, session, now: clock.now(), lastRunAt });
   const print = fingerprint(context, config, source);
+  const definition = definitionOf(config, source, service.tenantId);
+  if (!context.accept) refuseChanged(previous?.definition, definition);
   const rules = { fingerprint: print, now: clock.now(), resumeWithinMs: context.job.resumeWithinMs };
   const mayResume = !context.full && source !== undefined;
   const unfinished = mayResume ? await findUnfinished(context.layout, config.name, rules) : undefined;
-  const opened = { config, source, fingerprint: print, meter, unfinished };
+  const opened = { config, source, fingerprint: print, definition, meter, unfinished };
   if (source?.kind !== 'windowed') return { ...opened, windows: [] };
   if (unfinished !== undefined) return { ...opened, windows: windowsOf(unfinished.journal.start.partitions) };
   return { ...opened, windows: await windowsToRead(context, source, task) };

@@ -24,4 +24,6 @@ export interface RunContext {
   readonly only: readonly string[] | undefined;
   /** Starts every stream anew, whatever an earlier run has read. */
   readonly full: boolean;
+  /** Streams that are about other records than before become the new baseline. */
+  readonly accept: boolean;
 }

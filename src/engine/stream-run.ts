@@ -104,11 +104,18 @@ export class StreamRun {
         hashVersion: hashVersion(before.duckdbVersion),
         runId: run.runId,
         startedAt: run.startedAt,
+        definition: opened.definition,
         folder: this.#context.layout.streamRun(run.runId, this.name),
       });
       const { commit } = this.#compared;
       this.outcome.commit = commit;
-      this.outcome.findings = await judge({ config: opened.config, commit, counters: reading.counters(), store });
+      this.outcome.findings = await judge({
+        config: opened.config,
+        commit,
+        counters: reading.counters(),
+        store,
+        judgesChanges: !this.#context.accept,
+      });
     });
   }
 
@@ -141,6 +148,7 @@ export class StreamRun {
       started_at: run.startedAt,
       findings: [...outcome.findings],
       previous: previous === undefined ? null : { run_id: previous.run_id, sequence: previous.sequence },
+      definition: compared.commit.definition,
       key: [...reading.key],
       brings: reading.brings,
       ...(covered === undefined ? {} : { covered: [...covered] }),

@@ -30,6 +30,8 @@ export interface StreamCommit {
   readonly rejects: readonly CommittedReject[];
   /** What of time has been read for good, where a stream is read in windows. */
   readonly covered: readonly Covered[] | undefined;
+  /** What the stream is about. */
+  readonly definition: Readonly<Record<string, string>>;
 }
 
 export interface RunCommit {
@@ -70,7 +72,7 @@ function snapshotFiles({ layout, runId }: RunCommit, { task }: StreamCommit): Co
 
 function newState(run: RunCommit, commit: StreamCommit, sequence: number): StreamState {
   const { layout, runId, parquet } = run;
-  const { task, changes, covered } = commit;
+  const { task, changes, covered, definition } = commit;
   return {
     stream: task.stream,
     run_id: runId,
@@ -82,6 +84,7 @@ function newState(run: RunCommit, commit: StreamCommit, sequence: number): Strea
     hash_version: task.hashVersion,
     snapshot: parquet ? snapshotFiles(run, commit) : [],
     changes: parquet && changes !== undefined ? committedFiles(layout, `changes/${runId}`, [changes]) : [],
+    definition: { ...definition },
     ...(covered === undefined ? {} : { covered: [...covered] }),
   };
 }
@@ -141,11 +144,11 @@ export async function commitRun(store: SnapshotStore, run: RunCommit): Promise<n
   await store.session.transaction(async () => {
     await beginHistories(store, (await store.state()).streams.values());
     for (const commit of run.streams) {
-      const { task, covered } = commit;
+      const { task, covered, definition } = commit;
       if (!isChanged(commit)) {
-        if (covered !== undefined && task.previous !== undefined) {
-          await store.rememberStream({ ...task.previous, covered: [...covered] });
-        }
+        const known = task.previous;
+        const moved = covered === undefined ? {} : { covered: [...covered] };
+        if (known !== undefined) await store.rememberStream({ ...known, ...moved, definition: { ...definition } });
         continue;
       }
       await applyStream(store, task, commit.tables);

@@ -43,6 +43,8 @@ const stateSchema = z.object({
   snapshot: z.array(fileSchema),
   changes: z.array(fileSchema),
   covered: z.array(coveredSchema).optional(),
+  /** What the stream is about, by digests; undefined where an older version has committed it. */
+  definition: z.record(z.string(), z.string()).optional(),
 });
 
 /** What the store holds of a stream: enough to finish publishing it, and to compare the next reading with it. */

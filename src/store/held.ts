@@ -17,6 +17,7 @@ const heldSchema = z.object({
   findings: z.array(finding),
   /** The snapshot that it was compared with; null where there was none. */
   previous: z.object({ run_id: z.string(), sequence: z.number() }).nullable(),
+  definition: z.record(z.string(), z.string()),
   key: z.array(z.string()),
   brings: z.enum(['everything', 'additions']),
   covered: z.array(span).optional(),

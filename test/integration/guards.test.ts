@@ -177,3 +177,26 @@ describe('what is held', () => {
     expect(await rows('emptied')).toBe(0);
   });
 });
+
+describe('a stream that is about other records than before', () => {
+  it('needs --accept, and then is a new baseline whatever changes', async () => {
+    await space.configure('redefined', [{ name: 'made', source: 'index_profiles', index: 'loyalty_members' }]);
+    await space.runWell('redefined');
+    await space.configure('redefined', [
+      {
+        name: 'made',
+        source: 'index_profiles',
+        index: 'loyalty_members',
+        filter: { tier: 'gold' },
+        guards: { min_rows: 0 },
+      },
+    ]);
+    const { code, report } = await space.run('redefined');
+    expect([code, report.jobs[0]?.streams[0]?.error?.code]).toEqual([1, 'definition_changed']);
+    expect(report.jobs[0]?.streams[0]?.error?.message).toContain('its filter changed');
+    expect(await rows('redefined')).toBe(10);
+    const accepted = streamOf(await space.runWell('redefined', ['--accept']), 'made');
+    expect(accepted.deleted).toBeGreaterThan(0);
+    await space.runWell('redefined');
+  });
+});
