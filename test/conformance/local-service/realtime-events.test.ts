@@ -81,6 +81,11 @@ describe('POST /events/{stream-id} (specification, section 4.10) answers', () =>
     expect(await raw([type, 'content-length: 99000000000'], '{"a":')).toMatch(/^HTTP\/1\.1 413 .*connection: close/is);
   });
 
+  it('413 to an ordinary client that sends much more, which can go on at once', async () => {
+    expect((await caller.post(stream, `"${'x'.repeat(300_000)}"`)).status).toBe(413);
+    expect((await caller.post(stream, event)).status).toBe(202);
+  });
+
   it('415 to what does not say that it is JSON', async () => {
     for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'application/jsonp']) {
       expect((await caller.post(stream, event, { 'content-type': type })).status).toBe(415);

@@ -112,6 +112,14 @@ describe('lookup by keys (specification, sections 4.6 and 4.7)', () => {
     expect((await caller.post(path, body)).status).toBe(400);
   });
 
+  it('is 413 for more than 64 KB, and the connection goes on to serve', async () => {
+    const large = JSON.stringify({ keys: { email: 'x'.repeat(300_000) } });
+    for (let again = 0; again < 3; again += 1) {
+      expect((await caller.post(path, large)).status).toBe(413);
+      expect((await caller.post(path, { keys: keysOf(known) })).status).toBe(200);
+    }
+  });
+
   it('is 400 without keys in the query', async () => {
     expect((await caller.get(path)).status).toBe(400);
     expect((await caller.get(`${path}?_enrich=true`)).status).toBe(400);
