@@ -18,3 +18,9 @@ export function single(flag: string, describe: string) {
   };
   return { type: 'string', requiresArg: true, describe, coerce } as const;
 }
+
+/** The words of a command whose first may name the configuration file. */
+export function configAndWords(all: readonly string[]): { config: string | undefined; words: readonly string[] } {
+  const [first = '', ...rest] = all;
+  return /^[^=]+\.(ya?ml|json)$/.test(first) ? { config: first, words: rest } : { config: undefined, words: all };
+}

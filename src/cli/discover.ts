@@ -1,5 +1,4 @@
 import type { CommandModule } from 'yargs';
-import type { Config } from '../config/config.js';
 import { configPositional } from './arguments.js';
 import { Output, usageError } from './output.js';
 import { type ServiceArguments, serviceOptions } from './service-flags.js';
@@ -37,35 +36,19 @@ export const discoverCommand: CommandModule<ServiceArguments, DiscoverArguments>
   handler: discover,
 };
 
-async function configuration(args: DiscoverArguments): Promise<Config> {
-  const { defaultFile, environment } = await import('./load.js');
-  const env = await environment(args);
-  const { config, baseUrl, tenantId } = args;
-  const flags = baseUrl ?? tenantId;
-  if (config !== undefined && flags !== undefined) {
-    throw usageError('a configuration and flags both say where the service is', 'leave out --base-url and --tenant-id');
-  }
-  const { existsSync } = await import('node:fs');
-  if (config !== undefined || (flags === undefined && existsSync(defaultFile))) {
-    const { loadConfig } = await import('../config/load.js');
-    return loadConfig(config ?? defaultFile, { env, needs: { jobs: false } });
-  }
-  const { parseService, servicePart } = await import('./service-from-flags.js');
-  return parseService(servicePart(args, env), env);
-}
-
 async function discover(args: DiscoverArguments): Promise<void> {
   const { sample, totals, filters } = args;
   if (!Number.isSafeInteger(sample) || sample < 1 || sample > largestSample) {
     throw usageError(`--sample must be an integer from 1 to ${largestSample}`, 'see: cdsync discover --help');
   }
   const { announce } = await import('./load.js');
+  const { loadService } = await import('./load-service.js');
   const { withExplorer } = await import('../engine/explorer.js');
   const { discoverService, errorsOf } = await import('../engine/discover-service.js');
   const { discoveryLines } = await import('../report/discovery.js');
   const { interruption } = await import('./interruption.js');
   const output = new Output(args);
-  const config = await configuration(args);
+  const config = await loadService(args);
   announce(config, output);
   const stop = interruption(output);
   try {

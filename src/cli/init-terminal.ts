@@ -35,7 +35,7 @@ export class Terminal {
    */
   async ask<T>(question: string, fallback: string, read: (answer: string) => T): Promise<T> {
     for (;;) {
-      const answer = await this.#answer(`${question} [${fallback}]: `);
+      const answer = await this.#answer(`${question}${fallback === '' ? '' : ` [${fallback}]`}: `);
       try {
         return read(answer.trim() || fallback);
       } catch (thrown) {

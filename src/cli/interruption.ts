@@ -7,11 +7,14 @@ export interface Interruption {
 }
 
 /** The first SIGINT or SIGTERM asks to stop with a checkpoint; the second ends the process at once. */
-export function interruption(output: Output): Interruption {
+export function interruption(
+  output: Output,
+  says = 'stopping: what was read is being kept (once more to stop at once)',
+): Interruption {
   const controller = new AbortController();
   const stop = () => {
     if (controller.signal.aborted) process.exit(130);
-    output.notice('stopping: what was read is being kept (once more to stop at once)');
+    output.notice(says);
     controller.abort();
   };
   process.on('SIGINT', stop);

@@ -6,6 +6,7 @@ import { checkCommand } from './check.js';
 import { approveCommand, discardCommand } from './decide.js';
 import { discoverCommand } from './discover.js';
 import { initCommand } from './init.js';
+import { lookupCommand } from './lookup.js';
 import {
   CommandFailure,
   type CommonArguments,
@@ -51,6 +52,7 @@ function parser(words: readonly string[]) {
     .command(approveCommand)
     .command(discardCommand)
     .command(queryCommand)
+    .command(lookupCommand)
     .command(serveCommand)
     .command(schemaCommand)
     .demandCommand(1, 'name a command')
@@ -84,6 +86,7 @@ const withoutJob: Readonly<Record<string, string>> = {
   serve: 'cdsync serve --help',
   discover: 'cdsync discover',
   init: 'cdsync init',
+  lookup: 'cdsync lookup --help',
 };
 
 /** The last line of a command that failed. */

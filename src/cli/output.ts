@@ -29,9 +29,19 @@ export class Output {
     if (!this.#arguments.json) process.stdout.write(`${this.#redact(line)}\n`);
   }
 
+  /** Whether the result is one document (--json). */
+  get isDocument(): boolean {
+    return this.#arguments.json;
+  }
+
   /** The one document of --json. */
   document(value: unknown): void {
-    if (this.#arguments.json) process.stdout.write(`${this.#redact(JSON.stringify(value))}\n`);
+    this.documentText(JSON.stringify(value));
+  }
+
+  /** The same, of what is JSON already. */
+  documentText(json: string): void {
+    if (this.#arguments.json) process.stdout.write(`${this.#redact(json)}\n`);
   }
 
   notice(line: string): void {

@@ -1,9 +1,8 @@
-import { execFileSync, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type Ended, ended, Workspace } from '../fixtures/workspace.js';
+import { conversation, hasTerminals } from '../fixtures/conversation.js';
+import { type Ended, Workspace } from '../fixtures/workspace.js';
 
 let space: Workspace;
 beforeAll(async () => {
@@ -172,49 +171,10 @@ describe('nothing is written', () => {
   });
 });
 
-const hasScript = (() => {
-  try {
-    execFileSync('script', ['--version'], { stdio: 'ignore' });
-    return true;
-  } catch {
-    return false;
-  }
-})();
-if (!hasScript) {
-  process.stderr.write(
-    'NOT TESTED: the questions of `cdsync init`, since `script` (util-linux) is not on this machine\n',
-  );
-}
+const converse = (words: readonly string[], answers: readonly (readonly [question: string, answer: string])[]) =>
+  conversation(space, words, answers);
 
-/** Runs the program on a terminal, and answers each question once it is there. */
-async function converse(words: readonly string[], answers: readonly (readonly [question: string, answer: string])[]) {
-  const program = join(import.meta.dirname, '..', '..', 'dist', 'src', 'cli', 'main.js');
-  const command = [process.execPath, program, ...words].map((word) => `'${word}'`).join(' ');
-  const child = spawn('script', ['-qefc', command, '/dev/null'], {
-    cwd: space.folder,
-    env: { PATH: process.env.PATH ?? '', HOME: space.folder, TERM: 'dumb', CDS_TOKEN: space.service.token },
-  });
-  let shown = '';
-  child.stdout.setEncoding('utf8');
-  child.stdout.on('data', (chunk) => {
-    shown += chunk;
-  });
-  let isOver = false;
-  const end = ended(child).finally(() => {
-    isOver = true;
-  });
-  for (const [question, answer] of answers) {
-    while (!shown.includes(question)) {
-      if (isOver) throw new Error(`never asked "${question}": ${shown}`);
-      await Promise.race([once(child.stdout, 'data'), end]);
-    }
-    shown = shown.slice(shown.indexOf(question) + question.length);
-    child.stdin.write(answer);
-  }
-  return end;
-}
-
-describe.runIf(hasScript)('cdsync init on a terminal', () => {
+describe.runIf(hasTerminals)('cdsync init on a terminal', () => {
   it('asks for what it does not know, again where the answer will not do', async () => {
     const { code, stdout } = await converse(
       ['init'],

@@ -1,0 +1,128 @@
+import type { CommandModule } from 'yargs';
+import { CdsyncError } from '../core/errors.js';
+import type { Keychain, LookupTask } from '../engine/lookup-profiles.js';
+import { configAndWords } from './arguments.js';
+import { exitCodeOf, failureDocument, Output, usageError } from './output.js';
+import { type ServiceArguments, serviceOptions } from './service-flags.js';
+
+interface LookupArguments extends ServiceArguments {
+  words: string[];
+  enrich: boolean;
+  method: 'post' | 'get';
+}
+
+/** `cdsync lookup`: profiles of a collection by their identity keys (specification, sections 4.6 and 4.7). */
+export const lookupCommand: CommandModule<ServiceArguments, LookupArguments> = {
+  command: 'lookup <words..>',
+  describe: 'find real-time profiles by identity keys, such as an email address',
+  builder: (parser) =>
+    serviceOptions(parser)
+      .positional('words', {
+        type: 'string',
+        array: true,
+        demandOption: true,
+        describe: '[configuration file] COLLECTION [key=value..]',
+      })
+      .options({
+        enrich: { type: 'boolean', default: false, describe: 'ask for enriched attributes too' },
+        method: {
+          choices: ['post', 'get'] as const,
+          default: 'post' as const,
+          requiresArg: true,
+          describe: 'get puts the keys into the URL, where others may log them',
+        },
+      })
+      .example('$0 lookup col-1 email=ann@example.com', 'one profile; several keys must all be its own')
+      .example('$0 lookup col-1 < keys.txt', 'many: a line each, key=value or JSON; one answer a line, null for none')
+      .epilogue(
+        'Without keys they are read from standard input, or asked for on a terminal, which keeps them out of the list of\n' +
+          'processes and of the history of the shell. Exit codes: 0 all were found, 1 some were not or something failed,\n' +
+          '2 wrong usage, 4 refused by the service.',
+      ),
+  handler: lookup,
+};
+
+async function* one(keys: Keychain): AsyncGenerator<Keychain> {
+  yield keys;
+}
+
+interface Questions {
+  readonly keys: AsyncIterable<Keychain>;
+  /** Each has a line of its own in the answers, also where no profile matches. */
+  readonly isList: boolean;
+}
+
+/** Where the keys come from: the command line, a person, or standard input. */
+async function questions(words: readonly string[]): Promise<Questions> {
+  const { keysOfLine, keysOfStream, keysOfWords } = await import('./lookup-keys.js');
+  if (words.length > 0) return { keys: one(keysOfWords(words, 'the command line')), isList: false };
+  const { hasTerminal, Terminal } = await import('./init-terminal.js');
+  if (!hasTerminal()) return { keys: keysOfStream(process.stdin), isList: true };
+  const terminal = new Terminal();
+  try {
+    const keys = await terminal.ask('keys, as key=value', '', (answer) => keysOfLine(answer, 'the answer'));
+    return { keys: one(keys), isList: false };
+  } finally {
+    terminal.close();
+  }
+}
+
+function notFound(collection: string, missing: number, asked: number): CdsyncError {
+  const who = asked === 1 ? 'no profile has these keys' : `${missing} of ${asked} lookups match no profile`;
+  return new CdsyncError(`${who} in collection "${collection}"`, {
+    code: 'profile_not_found',
+    hint: 'are the names of collection and keys right? Real-time features may not be enabled for this tenant',
+  });
+}
+
+async function lookup(args: LookupArguments): Promise<void> {
+  const { config: file, words } = configAndWords(args.words);
+  const [collection, ...keys] = words;
+  if (collection === undefined || collection.includes('=')) {
+    throw usageError('there is no collection', 'for example: cdsync lookup col-1 email=ann@example.com');
+  }
+  const { announce } = await import('./load.js');
+  const { loadService } = await import('./load-service.js');
+  const { withExplorer } = await import('../engine/explorer.js');
+  const { interruption } = await import('./interruption.js');
+  const output = new Output(args);
+  const { service, ...config } = await loadService({ ...args, config: file });
+  announce({ service, ...config }, output);
+  const asked = await questions(keys);
+  const stop = interruption(output, 'stopping (once more to stop at once)');
+  try {
+    const options = { signal: stop.signal, notice: (line: string) => output.notice(line) };
+    await withExplorer(service, options, async ({ client, signal }) => {
+      const { enrich, method } = args;
+      const task = { client, signal, collection, enrich, method, concurrency: service.concurrency };
+      await tell(task, asked, output);
+    });
+  } finally {
+    stop.release();
+  }
+}
+
+/** Shows each answer as it comes; with --json, all of them in the one document. */
+async function tell(task: LookupTask, { keys, isList }: Questions, output: Output): Promise<void> {
+  const { lookUpProfiles } = await import('../engine/lookup-profiles.js');
+  const profiles: string[] = [];
+  let count = 0;
+  let missing = 0;
+  for await (const profile of lookUpProfiles(task, keys)) {
+    count += 1;
+    if (profile === null) missing += 1;
+    if (output.isDocument) profiles.push(profile ?? 'null');
+    else if (profile !== null || isList) output.result(profile ?? 'null');
+  }
+  if (count === 0)
+    throw usageError('there are no keys to look up', 'give key=value, or lines of them on standard input');
+  const error = missing === 0 ? undefined : notFound(task.collection, missing, count);
+  const { error: reported } = error === undefined ? { error: null } : failureDocument(error);
+  const status = error === undefined ? 'ok' : 'failed';
+  // The profiles are the service's own text: parsing them would round their numbers.
+  output.documentText(`{"status":"${status}","profiles":[${profiles.join(',')}],"error":${JSON.stringify(reported)}}`);
+  if (error === undefined) return;
+  output.error(error);
+  output.last('next: cdsync lookup --help');
+  process.exitCode = exitCodeOf(error);
+}
