@@ -5,6 +5,7 @@ import { ErrorBodies } from './http/error-bodies.js';
 import { KeyRing } from './keys/key-ring.js';
 import { TokenOffice } from './keys/token-office.js';
 import { FamilyLimits, publishedLimits } from './limits/family-limits.js';
+import { type ManagementChange, ManagementTenants } from './management/management-tenants.js';
 import { PageBuffers } from './operations/page-buffers.js';
 import type { EndForm } from './operations/page-envelope.js';
 import type { LocalServiceOptions } from './options.js';
@@ -19,6 +20,7 @@ import { noState, type SavedState } from './state-file.js';
 export interface DataChange {
   readonly indexes: Record<string, NetChange>;
   readonly realtime: RealtimeChange;
+  readonly management: ManagementChange;
 }
 
 /** Everything that the service knows; operations and controls work on it. */
@@ -41,6 +43,7 @@ export class ServiceState {
   readonly stats = new RequestStats();
   readonly errors = new ErrorBodies();
   readonly realtime: RealtimeTenants;
+  readonly management: ManagementTenants;
   readonly #tenants = new Map<string, TenantData>();
   #days: readonly DayShares[];
 
@@ -61,6 +64,7 @@ export class ServiceState {
     const { seed, profiles } = this;
     const now = this.clock.now();
     this.realtime = new RealtimeTenants({ seed, profiles, days: saved.days, now, saved: saved.realtime });
+    this.management = new ManagementTenants(seed, now, saved.management);
   }
 
   /** Days that have changed the data. */
@@ -84,7 +88,8 @@ export class ServiceState {
     this.#days = [...this.#days, ...days];
     for (const other of this.#tenants.values()) if (other !== data) other.moveTo(this.#days);
     const realtime = this.realtime.moveTo(this.#days, tenant, this.clock.now());
-    return { indexes: data.moveTo(this.#days), realtime };
+    const management = this.management.pass(days.length, tenant, this.keys.tenants, this.clock.now());
+    return { indexes: data.moveTo(this.#days), realtime, management };
   }
 
   /** What a restart must not lose. */
@@ -96,6 +101,7 @@ export class ServiceState {
       days: [...this.#days],
       keys: this.keys.keys.map(({ stored }) => stored),
       realtime: this.realtime.saved,
+      management: this.management.saved,
     };
   }
 }

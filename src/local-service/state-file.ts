@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { open, readFile, rename, rm } from 'node:fs/promises';
 import { z } from 'zod';
 import { CdsyncError } from '../core/errors.js';
+import { savedManagement } from './management/saved-management.js';
 import { permissions } from './permissions.js';
 import { savedRealtime } from './realtime/saved-realtime.js';
 
@@ -29,6 +30,7 @@ const savedState = z.object({
   ),
   /** Left out by a service that had no real-time features yet. */
   realtime: savedRealtime.optional(),
+  management: savedManagement.optional(),
 });
 
 /** What is kept over restarts: keys, the time that has been moved, the days that have changed the data, what events did. */

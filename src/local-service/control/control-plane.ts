@@ -3,6 +3,7 @@ import { type Answer, doneAnswer, jsonAnswer } from '../http/answer.js';
 import { requestBody } from '../http/request-body.js';
 import { send } from '../http/send.js';
 import { badRequest, notFound, ServiceError } from '../http/service-error.js';
+import { addAuditEvents } from './audit.js';
 import { changeData } from './change.js';
 import type { Control, ControlContext } from './control.js';
 import { clearFaults, setFault, showFaults } from './faults.js';
@@ -27,6 +28,7 @@ const controls: readonly Control[] = [
   setProfiles,
   forgetProfiles,
   setRealtime,
+  addAuditEvents,
   saveState,
 ];
 

@@ -31,18 +31,29 @@ function shown({ stored }: ApiKey) {
   return { id, name, tenant, permissions, client_id: clientId, rotations, deposed_at: deposedAt };
 }
 
+/** Keys are managed in the user interface (specification, section 5); what is done to them is audited. */
+function record(state: ServiceState, key: ApiKey, what: string): void {
+  const { id, name, tenant } = key.stored;
+  const actor = { id: 'usr-ada', name: 'Ada Operator', originIp: '127.0.0.1', userAgent: 'control' };
+  state.management.of(tenant).record(`:service.api-key/${what}`, { id, name }, actor, state.clock.now());
+}
+
 async function manage(given: unknown, state: ServiceState) {
   const request = checked(body, given);
   if (request.action === 'create') {
     const key = state.keys.create(request);
+    record(state, key, 'created');
     return { ...shown(key), client_secret: key.stored.clientSecret };
   }
   const key = state.keys.find(request);
   if (request.action === 'issue') {
+    record(state, key, request.rotate ? 'secret-rotated' : 'token-issued');
     const { token, expiresAt } = await state.tokens.issue(key, request);
     const expires = expiresAt === null ? null : new Date(expiresAt * 1000).toISOString();
     return { ...shown(key), token, expires_at: expires };
   }
+  if (request.action !== 'permit')
+    record(state, key, request.action === 'revoke' ? 'tokens-revoked' : 'tokens-dropped');
   if (request.action === 'permit') state.keys.permit(key, request.permissions);
   else if (request.action === 'revoke' && request.which === 'all') key.revokeAll();
   else key.dropDeposed();

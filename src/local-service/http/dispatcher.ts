@@ -104,17 +104,17 @@ export class Dispatcher {
     tenant: string | undefined,
   ): Answer | Promise<Answer> {
     const { guard } = operation;
-    const proceed = (): Answer | Promise<Answer> => {
+    const proceed = (key?: ApiKey): Answer | Promise<Answer> => {
       const query = parseQuery(queryText);
       if (guard !== undefined) checkVersion(guard, request, query);
-      const answer = operation.handle({ request, parameters, query, tenant: tenant ?? '', faults }, this.#state);
+      const answer = operation.handle({ request, parameters, query, tenant: tenant ?? '', key, faults }, this.#state);
       return operation.lasting === undefined ? answer : this.#saved(answer, operation.lasting);
     };
     if (guard === undefined) return proceed();
     if (tenant === undefined) throw badRequest(`the header ${this.#state.tenantHeader} is missing`);
     const permitted = (key: ApiKey) => {
       checkPermissions(guard, key);
-      return proceed();
+      return proceed(key);
     };
     const key = this.#state.tokens.authenticate(request.headers.authorization, tenant);
     return key instanceof Promise ? key.then(permitted) : permitted(key);

@@ -47,6 +47,11 @@ export class KeyRing {
     return this.#tenants.has(tenant);
   }
 
+  /** Tenants that have a key. */
+  get tenants(): readonly string[] {
+    return [...this.#tenants];
+  }
+
   byId(id: string): ApiKey | undefined {
     return this.#keys.get(id);
   }

@@ -3,6 +3,7 @@ import type { ApiGroup } from '../../core/service-options.js';
 import type { Fault } from '../faults/fault.js';
 import type { Answer } from '../http/answer.js';
 import type { Query } from '../http/query.js';
+import type { ApiKey } from '../keys/api-key.js';
 import type { Permission } from '../permissions.js';
 import type { ServiceState } from '../service-state.js';
 
@@ -14,6 +15,8 @@ export interface Call {
   readonly query: Query;
   /** From the tenant header; of guarded operations, the tenant that the token was issued for. */
   readonly tenant: string;
+  /** The API key that the token was issued for; undefined where no token is asked for. */
+  readonly key: ApiKey | undefined;
   /** The faults that were set for this request. */
   readonly faults: readonly Fault[];
 }

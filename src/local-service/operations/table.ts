@@ -2,6 +2,7 @@ import { getIndex } from './get-index.js';
 import { getProfile } from './get-profile.js';
 import { listIndexes } from './list-indexes.js';
 import { listProfiles } from './list-profiles.js';
+import { managementOperations } from './management-operations.js';
 import { oauthToken } from './oauth-token.js';
 import type { Operation } from './operation.js';
 import { realtimeOperations } from './realtime-operations.js';
@@ -13,5 +14,6 @@ export const operations: readonly Operation[] = [
   getIndex,
   listProfiles,
   getProfile,
+  ...managementOperations,
   ...realtimeOperations,
 ];

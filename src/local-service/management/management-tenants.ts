@@ -1,0 +1,92 @@
+import { tenantFamily } from '../tenant-family.js';
+import type { AuditEvent, SavedManagement } from './saved-management.js';
+import { TenantManagement } from './tenant-management.js';
+import { shownRun } from './workflow-run.js';
+
+/** What days did to a list, from before the first to after the last. */
+export interface ListChange {
+  inserted: number;
+  updated: number;
+  deleted: number;
+  /** Entries in the list now. */
+  total: number;
+}
+
+export type ManagementChange = Readonly<Record<string, ListChange>>;
+
+type Lists = Readonly<Record<string, ReadonlyMap<string, string>>>;
+
+function byId(things: readonly object[], field: string): Map<string, string> {
+  return new Map(things.map((thing) => [String((thing as Record<string, unknown>)[field]), JSON.stringify(thing)]));
+}
+
+function compared(before: ReadonlyMap<string, string>, after: ReadonlyMap<string, string>): ListChange {
+  const change = { inserted: 0, updated: 0, deleted: 0, total: after.size };
+  for (const [id, text] of after) {
+    const old = before.get(id);
+    if (old === undefined) change.inserted += 1;
+    else if (old !== text) change.updated += 1;
+  }
+  for (const id of before.keys()) if (!after.has(id)) change.deleted += 1;
+  return change;
+}
+
+/** The Management API of all tenants. */
+export class ManagementTenants {
+  readonly saved: SavedManagement;
+  readonly #seed: number;
+  readonly #tenants = new Map<string, TenantManagement>();
+
+  constructor(seed: number, now: number, saved: SavedManagement | undefined) {
+    this.#seed = seed;
+    this.saved = saved ?? { origin: now, tenants: {} };
+  }
+
+  of(tenant: string): TenantManagement {
+    let found = this.#tenants.get(tenant);
+    if (found === undefined) {
+      this.saved.tenants[tenant] ??= { days: [], runs: [], events: [] };
+      found = new TenantManagement(tenant, this.#seed, this.saved.origin, this.saved.tenants[tenant]);
+      this.#tenants.set(tenant, found);
+    }
+    return found;
+  }
+
+  /** Audit events that a tenant sees, by time: a production tenant those of its sandboxes too. */
+  events(tenant: string, known: readonly string[]): AuditEvent[] {
+    const seen = known.filter((other) => other === tenant || tenantFamily(other) === tenant);
+    const events = [...new Set([tenant, ...seen])].flatMap((each) => this.of(each).events());
+    const key = ({ happened_at, event_id }: AuditEvent) => `${happened_at} ${event_id}`;
+    return events.sort((a, b) => (key(a) < key(b) ? -1 : 1));
+  }
+
+  /** Days pass for every tenant; returns what they did to what this one sees. */
+  pass(days: number, tenant: string, known: readonly string[], now: number): ManagementChange {
+    const before = this.#lists(tenant, known, now);
+    for (const each of new Set([tenant, ...known, ...this.#tenants.keys()])) this.of(each).pass(days, now);
+    const after = this.#lists(tenant, known, now);
+    return Object.fromEntries(
+      Object.entries(after).map(([name, list]) => [name, compared(before[name] ?? new Map(), list)]),
+    );
+  }
+
+  #lists(tenant: string, known: readonly string[], now: number): Lists {
+    const own = this.of(tenant);
+    // Ends and starts of this very day lie up to one step ahead of the present.
+    const then = now + 1000;
+    return {
+      audit_events: byId(this.events(tenant, known), 'event_id'),
+      campaigns: byId(own.named('campaigns'), 'id'),
+      campaign_drafts: byId(own.named('campaignDrafts'), 'id'),
+      segments: byId(own.named('segments'), 'id'),
+      ingest_jobs: byId(
+        own.jobs(then).map(({ shown }) => shown),
+        'id',
+      ),
+      workflow_runs: byId(
+        own.runs().map((run) => shownRun(run, then)),
+        'id',
+      ),
+    };
+  }
+}

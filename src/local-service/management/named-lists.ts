@@ -1,0 +1,69 @@
+import { Draws, hashText } from '../data/hash.js';
+
+/** A campaign, a draft of one, or a segment. */
+export interface NamedThing {
+  readonly id: string;
+  readonly name: string;
+  readonly [field: string]: unknown;
+}
+
+interface Kind {
+  readonly prefix: string;
+  readonly first: number;
+  fields(number: number, draws: Draws): Record<string, unknown>;
+}
+
+const subjects = ['Spring', 'Welcome', 'Win-back', 'Birthday', 'Loyalty', 'Outdoor', 'Clearance', 'Köln', 'Newsletter'];
+const audiences = ['members', 'VIPs', 'new customers', 'lapsed customers', 'families', 'store visitors'];
+const fixedSegments = ['seg-vip', 'seg-lapsed', 'seg-gold'];
+
+const kinds = {
+  campaigns: {
+    prefix: 'cmp',
+    first: 40,
+    fields: (number: number) => ({
+      destination_data_template_id: `ddt-${(number % 3) + 1}`,
+      ...(number % 4 === 0
+        ? {}
+        : { deliver_at: new Date(Date.UTC(2026, number % 12, 1 + (number % 28), 9)).toISOString() }),
+    }),
+  },
+  campaignDrafts: {
+    prefix: 'draft',
+    first: 12,
+    fields: (number: number) => ({ destination_data_template_id: `ddt-${(number % 3) + 1}` }),
+  },
+  segments: {
+    prefix: 'seg',
+    first: 25,
+    fields: (_: number, draws: Draws) => ({ status: draws.chance(0.9) ? 'active' : 'paused' }),
+  },
+} satisfies Record<string, Kind>;
+
+export type NamedList = keyof typeof kinds;
+
+function idOf(list: NamedList, number: number): string {
+  const fixed = list === 'segments' ? fixedSegments[number] : undefined;
+  return fixed ?? `${kinds[list].prefix}-${String(number + 1).padStart(4, '0')}`;
+}
+
+/** One of the lists as it is after so many days: each day brings one thing, renames one and takes one away. */
+export function namedList(list: NamedList, tenant: string, seed: number, days: number): NamedThing[] {
+  const kind: Kind = kinds[list];
+  const versions = new Map<number, number>();
+  for (let number = 0; number < kind.first; number += 1) versions.set(number, 0);
+  for (let day = 1; day <= days; day += 1) {
+    // The first ones, which examples name, stay.
+    const old = [...versions.keys()].filter((number) => number >= fixedSegments.length);
+    versions.delete(old[(day * 5) % old.length] as number);
+    const left = [...versions.keys()].filter((number) => number >= fixedSegments.length);
+    const renamed = left[(day * 3) % left.length] as number;
+    versions.set(renamed, (versions.get(renamed) ?? 0) + 1);
+    versions.set(kind.first + day - 1, 0);
+  }
+  return [...versions].map(([number, version]) => {
+    const draws = new Draws(hashText(`${list} ${tenant} ${seed} ${number}`));
+    const name = `${draws.pick(subjects)} for ${draws.pick(audiences)}${version === 0 ? '' : ` (${version + 1})`}`;
+    return { id: idOf(list, number), name, ...kind.fields(number, draws) };
+  });
+}

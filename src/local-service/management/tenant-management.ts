@@ -1,0 +1,138 @@
+import { hashText } from '../data/hash.js';
+import { badRequest, notFound, ServiceError } from '../http/service-error.js';
+import { tenantFamily } from '../tenant-family.js';
+import { type NamedList, type NamedThing, namedList } from './named-lists.js';
+import { dayMs, eventsOfDay, nightlyRun, pastDays, principal } from './past.js';
+import type { AuditEvent, SavedTenant, StartedRun } from './saved-management.js';
+import { startingMs, type WorkflowConfig, workflowConfigs } from './workflow-config.js';
+import { ingestJob, type RunFacts, shownRun, stateOf } from './workflow-run.js';
+
+/** Who does something, as an audit event tells it. */
+export interface Actor {
+  readonly id: string;
+  readonly name: string;
+  readonly originIp: string;
+  readonly userAgent: string;
+}
+
+/** Milliseconds that one day of changes takes up: its events have times of their own. */
+export const changeStepMs = 50;
+
+/** What one tenant has of the Management API: a past that follows from the seed, and what was done since. */
+export class TenantManagement {
+  readonly #tenant: string;
+  readonly #seed: number;
+  readonly #origin: number;
+  readonly saved: SavedTenant;
+  #pastEvents: AuditEvent[] | undefined;
+
+  constructor(tenant: string, seed: number, origin: number, saved: SavedTenant) {
+    this.#tenant = tenant;
+    this.#seed = seed;
+    this.#origin = origin;
+    this.saved = saved;
+  }
+
+  named(list: NamedList): NamedThing[] {
+    return namedList(list, this.#tenant, this.#seed, this.saved.days.length);
+  }
+
+  /** Audit events of this tenant alone, in no order. */
+  events(): AuditEvent[] {
+    const [tenant, seed, origin] = [this.#tenant, this.#seed, this.#origin];
+    this.#pastEvents ??= Array.from({ length: pastDays }, (_, day) =>
+      eventsOfDay(tenant, seed, `past ${day}`, origin - (day + 1) * dayMs, dayMs / 50),
+    ).flat();
+    const days = this.saved.days.flatMap((at, day) => eventsOfDay(tenant, seed, `day ${day}`, at, 1));
+    return [...this.#pastEvents, ...days, ...this.saved.events];
+  }
+
+  /** Every run, the newest last. */
+  runs(): RunFacts[] {
+    const [tenant, seed, origin] = [this.#tenant, this.#seed, this.#origin];
+    const { days, runs } = this.saved;
+    const past = Array.from({ length: pastDays }, (_, day) => {
+      const at = origin - (pastDays - day) * dayMs - 7_200_000;
+      return nightlyRun(tenant, seed, `past ${day}`, at, at + 3_600_000);
+    });
+    const unfinished = nightlyRun(tenant, seed, 'first', origin - 3_600_000, days[0] ?? Number.POSITIVE_INFINITY);
+    const since = days.flatMap((at, day) => [
+      nightlyRun(tenant, seed, `day ${day}`, at, at + 30),
+      nightlyRun(tenant, seed, `open ${day}`, at + 1, days[day + 1] ?? Number.POSITIVE_INFINITY),
+    ]);
+    const started = runs.map((run): RunFacts => {
+      const config = workflowConfigs.find(({ id }) => id === run.configId) as WorkflowConfig;
+      return { ...run, tenant, config, startingMs, endsAt: run.at + config.durationMs };
+    });
+    return [...past, unfinished, ...since, ...started];
+  }
+
+  /** @throws {ServiceError} 404 */
+  run(id: string): RunFacts {
+    const found = this.runs().find((run) => run.id === id);
+    if (found === undefined) throw notFound('there is no workflow run of this id');
+    return found;
+  }
+
+  /** Ingest jobs that there are at a time. */
+  jobs(now: number): { createdAt: number; shown: Record<string, unknown> }[] {
+    return this.runs().flatMap((run) => ingestJob(run, now) ?? []);
+  }
+
+  /** @throws {ServiceError} 400 where there is no such workflow */
+  start(
+    request: Omit<StartedRun, 'id' | 'at' | 'stopAt' | 'principalId' | 'principalName'>,
+    actor: Actor,
+    now: number,
+  ) {
+    const config = workflowConfigs.find(({ id }) => id === request.configId);
+    if (config === undefined) throw badRequest(`there is no workflow configuration ${request.configId}`);
+    const number = this.saved.runs.length + 1;
+    const id = `run-${hashText(`${this.#tenant} ${this.#seed} started ${number}`).toString(16).padStart(8, '0')}`;
+    this.saved.runs.push({ ...request, id, at: now, stopAt: null, principalId: actor.id, principalName: actor.name });
+    this.record(':service.workflow.run/started', { id, name: config.name }, actor, now);
+    return shownRun(this.run(id), now);
+  }
+
+  /** @throws {ServiceError} 404, 409 where it has ended */
+  stop(id: string, actor: Actor, now: number): Record<string, unknown> {
+    const run = this.run(id);
+    const state = stateOf(run, now);
+    if (state !== 'started' && state !== 'in progress' && state !== 'stopping') {
+      throw new ServiceError(409, `the workflow run has ${state === 'stopped' ? 'been stopped' : state} already`);
+    }
+    const saved = this.saved.runs.find((each) => each.id === id);
+    if (saved === undefined) throw new ServiceError(409, 'scheduled workflow runs cannot be stopped');
+    if (saved.stopAt === null) {
+      saved.stopAt = now;
+      this.record(':service.workflow.run/stopped', { id, name: run.config.name }, actor, now);
+    }
+    return shownRun(this.run(id), now);
+  }
+
+  /** Adds an audit event of something that was really done. */
+  record(type: string, object: { id: string; name?: string }, actor: Actor, now: number): void {
+    const number = this.saved.events.length + 1;
+    this.saved.events.push({
+      event_id: `evt-${hashText(`${this.#tenant} done ${number} ${now}`).toString(16).padStart(8, '0')}-r${number}`,
+      event_type: type,
+      happened_at: new Date(now).toISOString(),
+      ...principal(actor.id, actor.name),
+      object_id: object.id,
+      ...(object.name === undefined ? {} : { object_name: object.name }),
+      origin_ip: actor.originIp,
+      user_agent: actor.userAgent,
+      session_id: `ses-${number}`,
+      tenant: this.#tenant,
+      tenant_family: tenantFamily(this.#tenant),
+    });
+  }
+
+  /** Days pass: each has times of its own, as near to the present as can be. */
+  pass(days: number, now: number): void {
+    for (let day = 0; day < days; day += 1) {
+      const last = this.saved.days.at(-1) ?? 0;
+      this.saved.days.push(Math.max(last + changeStepMs, now - (days - day) * changeStepMs));
+    }
+  }
+}

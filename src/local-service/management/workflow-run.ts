@@ -1,0 +1,132 @@
+import type { StartedRun } from './saved-management.js';
+import { stoppingMs, type WorkflowConfig } from './workflow-config.js';
+
+/** A run as time has it: everything else follows from it and the present moment. */
+export interface RunFacts extends StartedRun {
+  readonly tenant: string;
+  readonly config: WorkflowConfig;
+  /** It is `started` for so long before it is `in progress`. */
+  readonly startingMs: number;
+  /** When it ends if nobody stops it; Infinity where that is not known yet. */
+  readonly endsAt: number;
+}
+
+export type RunState = 'started' | 'in progress' | 'stopping' | 'stopped' | 'succeeded' | 'failed';
+
+interface Phase {
+  readonly state: RunState;
+  /** When it came to be so. */
+  readonly since: number;
+  readonly endedAt: number | null;
+}
+
+function phaseOf({ at, stopAt, endsAt, config, startingMs }: RunFacts, now: number): Phase {
+  if (stopAt !== null && stopAt < endsAt && now >= stopAt) {
+    const stopped = stopAt + stoppingMs;
+    if (now < stopped) return { state: 'stopping', since: stopAt, endedAt: null };
+    return { state: 'stopped', since: stopped, endedAt: stopped };
+  }
+  if (now >= endsAt) return { state: config.ends, since: endsAt, endedAt: endsAt };
+  if (now < at + startingMs) return { state: 'started', since: at, endedAt: null };
+  return { state: 'in progress', since: at + startingMs, endedAt: null };
+}
+
+/** What a run is at a time. */
+export function stateOf(run: RunFacts, now: number): RunState {
+  return phaseOf(run, now).state;
+}
+
+const iso = (ms: number) => new Date(ms).toISOString();
+
+function errorOf({ config }: RunFacts, state: RunState): Record<string, unknown> {
+  if (state !== 'failed') return {};
+  const isCustomers = config.attribution === 'customer';
+  return {
+    error: {
+      type: isCustomers ? 'feed_unreadable' : 'internal',
+      message: isCustomers ? 'the file of feed feed-2 has 3 columns where its table has 4' : 'a worker was lost',
+      attribution: config.attribution,
+      data: isCustomers ? { feed_id: 'feed-2' } : {},
+    },
+  };
+}
+
+function tasks(run: RunFacts, now: number): Record<string, unknown>[] {
+  const { state, since, endedAt } = phaseOf(run, now);
+  return ['ingest', 'unify', 'publish'].map((label, index) => ({
+    id: `${run.id}-t${index + 1}`,
+    state: state === 'failed' && index > 0 ? 'canceled' : state,
+    tenant: run.tenant,
+    created_at: iso(run.at + index),
+    ...(endedAt === null ? {} : { ended_at: iso(endedAt) }),
+    execution_type: 'batch',
+    label,
+    run_id: run.id,
+    state_changed_at: iso(since),
+    task_definition_id: `${run.configId}-${label}`,
+    task_definition_type: label,
+    timeout_ms: 14_400_000,
+    workflow_id: run.configId,
+    ...(index === 0 ? errorOf(run, state) : {}),
+  }));
+}
+
+/** A run as the API shows it at a time. */
+export function shownRun(
+  run: RunFacts,
+  now: number,
+  view: 'overview' | 'verbose' = 'overview',
+): Record<string, unknown> {
+  const { state, endedAt } = phaseOf(run, now);
+  return {
+    id: run.id,
+    state,
+    type: run.runMode,
+    name: run.config.name,
+    tenant: run.tenant,
+    created_at: iso(run.at),
+    ...(endedAt === null ? {} : { ended_at: iso(endedAt) }),
+    principal_id: run.principalId,
+    principal_name: run.principalName,
+    launched_version: '7',
+    current_version: '7',
+    warn_after_ms: 10_800_000,
+    config_id: run.configId,
+    ...(run.rangeFrom === undefined ? {} : { range_from: run.rangeFrom }),
+    ...(run.rangeTo === undefined ? {} : { range_to: run.rangeTo }),
+    ...(view === 'verbose' ? { task_instances: tasks(run, now) } : {}),
+    ...errorOf(run, state),
+  };
+}
+
+const tableNames = ['customers', 'orders'];
+
+/** The ingest job that a run has made by a time; undefined before it got to that. */
+export function ingestJob(
+  run: RunFacts,
+  now: number,
+): { createdAt: number; shown: Record<string, unknown> } | undefined {
+  const createdAt = run.at + run.startingMs;
+  if (now < createdAt) return undefined;
+  const { state, endedAt } = phaseOf(run, now);
+  const isOver = endedAt !== null;
+  const tables = tableNames.map((table, index) => {
+    const read = 1000 + (((run.at / 1000) % 500) | 0) + index * 250;
+    const failed = state === 'failed' && index === 1;
+    return {
+      feed_id: `feed-${index + 1}`,
+      job_id: `${run.id}-j${index + 1}`,
+      table_name: table,
+      state: isOver ? (failed ? 'failed' : state === 'failed' ? 'succeeded' : state) : 'in progress',
+      read: isOver ? read : read >> 1,
+      errors: failed ? 1 : 0,
+      rejected: isOver ? read % 7 : 0,
+      inserted: isOver ? read - (read % 7) - 100 : 0,
+      updated: isOver ? 100 : 0,
+      started_at: iso(createdAt),
+      ...(isOver ? { ended_at: iso(endedAt) } : {}),
+      files: [{ file_id: `${run.id}-f${index + 1}`, name: `${table}.csv`, read, errors: failed ? 1 : 0 }],
+    };
+  });
+  return { createdAt, shown: { id: `ing-${run.id}`, workflow_id: run.id, tables } };
+}
