@@ -19,6 +19,20 @@ export function single(flag: string, describe: string) {
   return { type: 'string', requiresArg: true, describe, coerce } as const;
 }
 
+/**
+ * One of a few words, for an option with a dash in its name: of those yargs checks no `choices`, since it has taken the name
+ * with the dash away by then.
+ */
+export function oneOf<const V extends readonly string[]>(flag: string, words: V, describe: string) {
+  const { coerce: once, ...option } = single(flag, `${describe} [choices: ${words.join(', ')}]`);
+  const coerce = (value: string | string[]): V[number] => {
+    const word = once(value);
+    if (words.includes(word)) return word;
+    throw usageError(`--${flag} is none of ${words.join(', ')}`, 'leave it out for the default');
+  };
+  return { ...option, coerce } as const;
+}
+
 /** The words of a command whose first may name the configuration file. */
 export function configAndWords(all: readonly string[]): { config: string | undefined; words: readonly string[] } {
   const [first = '', ...rest] = all;

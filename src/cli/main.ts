@@ -22,6 +22,7 @@ import { schemaCommand } from './schema.js';
 import { serveCommand } from './serve.js';
 import { statusCommand } from './status.js';
 import { verifyCommand } from './verify.js';
+import { workflowCommand } from './workflow.js';
 
 function commonOptions(words: readonly string[]): Argv<CommonArguments> {
   const parser = yargs(words)
@@ -53,6 +54,7 @@ function parser(words: readonly string[]) {
     .command(discardCommand)
     .command(queryCommand)
     .command(lookupCommand)
+    .command(workflowCommand)
     .command(serveCommand)
     .command(schemaCommand)
     .demandCommand(1, 'name a command')
@@ -87,6 +89,7 @@ const withoutJob: Readonly<Record<string, string>> = {
   discover: 'cdsync discover',
   init: 'cdsync init',
   lookup: 'cdsync lookup --help',
+  workflow: 'cdsync workflow --help',
 };
 
 /** The last line of a command that failed. */

@@ -1,0 +1,184 @@
+import type { CommandModule } from 'yargs';
+import type { WorkflowRun } from '../client/management-api.js';
+import { asCdsyncError, CdsyncError } from '../core/errors.js';
+import type { WorkflowContext } from '../engine/start-workflow.js';
+import { configAndWords, oneOf, single } from './arguments.js';
+import { exitCodeOf, failureDocument, Output, usageError } from './output.js';
+import { type ServiceArguments, serviceOptions } from './service-flags.js';
+
+interface WorkflowArguments extends ServiceArguments {
+  words: string[];
+}
+
+interface StartArguments extends WorkflowArguments {
+  runMode?: 'source' | 'refresh' | 'full' | undefined;
+  rangeFrom?: string | undefined;
+  rangeTo?: string | undefined;
+  wait: boolean;
+  deadline?: string | undefined;
+}
+
+interface StatusArguments extends WorkflowArguments {
+  view?: 'overview' | 'verbose' | undefined;
+}
+
+const defaultDeadlineMs = 7_200_000;
+const longestDeadlineMs = 7 * 86_400_000;
+
+/** What a subcommand has done: the run, and what is wrong with it. */
+interface Outcome {
+  readonly run: WorkflowRun;
+  readonly error?: CdsyncError;
+}
+
+/** What to do about an answer of the service, where the command knows better than its client. */
+const hints: Readonly<Record<string, string>> = {
+  not_found: 'is the id right? A run has an id of its own, which `cdsync workflow start` shows',
+  conflict: 'it is at its end already, or busy: cdsync workflow status shows its state',
+};
+
+function withHint(thrown: unknown): CdsyncError {
+  const error = asCdsyncError(thrown);
+  const hint = hints[error.code];
+  if (hint === undefined) return error;
+  const { code, kind, message, requestId } = error;
+  return new CdsyncError(message, { code, kind, hint, requestId, cause: error });
+}
+
+type Work = (context: WorkflowContext, id: string) => Promise<Outcome>;
+
+/** Does a subcommand's work on the one id that it is given, and shows the run. */
+async function withWorkflows(args: WorkflowArguments, what: string, work: Work): Promise<void> {
+  const { config: file, words } = configAndWords(args.words);
+  const [id] = words;
+  if (id === undefined || words.length > 1) throw usageError(`name one ${what}`, 'see: cdsync workflow --help');
+  const { announce } = await import('./load.js');
+  const { loadService } = await import('./load-service.js');
+  const { withExplorer } = await import('../engine/explorer.js');
+  const { shownRun, workflowLines } = await import('../report/workflow.js');
+  const { interruption } = await import('./interruption.js');
+  const output = new Output(args);
+  const config = await loadService({ ...args, config: file });
+  announce(config, output);
+  const stop = interruption(output, 'stopping (once more to stop at once)');
+  const notice = (line: string) => output.notice(line);
+  try {
+    const { run, error } = await withExplorer(config.service, { signal: stop.signal, notice }, (explorer) =>
+      work({ ...explorer, notice }, id).catch((thrown: unknown) => {
+        throw withHint(thrown);
+      }),
+    );
+    const reported = error === undefined ? null : failureDocument(error).error;
+    const status = error === undefined ? 'ok' : 'failed';
+    output.document({ status, run: shownRun(run, args.showValues), error: reported });
+    for (const line of workflowLines(run)) output.result(line);
+    if (error === undefined) return;
+    output.error(error);
+    output.last(`next: cdsync workflow status ${run.id} --view verbose`);
+    process.exitCode = exitCodeOf(error);
+  } finally {
+    stop.release();
+  }
+}
+
+async function deadlineOf({ wait, deadline }: StartArguments): Promise<number> {
+  if (deadline === undefined) return defaultDeadlineMs;
+  if (!wait) throw usageError('--deadline is for --wait', 'add --wait, or leave it out');
+  const { parseDurationMs } = await import('../core/quantities.js');
+  const ms = parseDurationMs(deadline);
+  if (ms !== undefined && ms >= 1_000 && ms <= longestDeadlineMs) return ms;
+  throw usageError('--deadline is no duration from 1s to 7d', 'for example: --deadline 90m');
+}
+
+const startCommand: CommandModule<ServiceArguments, StartArguments> = {
+  command: 'start <words..>',
+  describe: 'start a workflow; with --wait, follow it to its end',
+  builder: (parser) =>
+    parser
+      .positional('words', {
+        type: 'string',
+        array: true,
+        demandOption: true,
+        describe: '[configuration file] CONFIG_ID',
+      })
+      .options({
+        'run-mode': oneOf('run-mode', ['source', 'refresh', 'full'], 'how much of it is run [default: full]'),
+        'range-from': single('range-from', 'beginning of the range that it is run for, ISO 8601'),
+        'range-to': single('range-to', 'end of that range'),
+        wait: { type: 'boolean', default: false, describe: 'until it has ended; Ctrl-C stops it in the service too' },
+        deadline: single('deadline', 'with --wait: stop it after this time, such as 90m [default: 2h]'),
+      })
+      .epilogue(
+        'Exit codes: 0 started (with --wait: succeeded), 1 it failed, was stopped or met its deadline, 130 interrupted.',
+      ) as never,
+  handler: async (args) => {
+    const deadlineMs = await deadlineOf(args);
+    const { startWorkflow } = await import('../engine/start-workflow.js');
+    const { followWorkflow, requireSuccess } = await import('../engine/follow-workflow.js');
+    const { runMode, rangeFrom, rangeTo, wait } = args;
+    await withWorkflows(args, 'configuration of a workflow', async (context, configId) => {
+      const started = await startWorkflow(context, { configId, runMode, rangeFrom, rangeTo });
+      if (!wait) return { run: started };
+      const run = await followWorkflow(context, started, { name: configId, deadlineMs });
+      try {
+        requireSuccess(run, configId);
+        return { run };
+      } catch (error) {
+        return { run, error: asCdsyncError(error) };
+      }
+    });
+  },
+};
+
+const statusCommand: CommandModule<ServiceArguments, StatusArguments> = {
+  command: 'status <words..>',
+  describe: 'show a run of a workflow',
+  builder: (parser) =>
+    parser
+      .positional('words', { type: 'string', array: true, demandOption: true, describe: '[configuration file] RUN' })
+      .option('view', {
+        choices: ['overview', 'verbose'] as const,
+        requiresArg: true,
+        describe: 'verbose shows its tasks as well',
+      }) as never,
+  handler: async (args) => {
+    const { getWorkflowRunOperation, readWorkflowRun } = await import('../client/management-api.js');
+    const { newMeter } = await import('../engine/start-workflow.js');
+    await withWorkflows(args, 'run', async ({ client, signal }, id) => {
+      const operation = getWorkflowRunOperation(id, args.view);
+      return { run: await client.send(operation, readWorkflowRun, { signal, meter: newMeter() }) };
+    });
+  },
+};
+
+const stopCommand: CommandModule<ServiceArguments, WorkflowArguments> = {
+  command: 'stop <words..>',
+  describe: 'tell a run of a workflow to stop',
+  builder: (parser) =>
+    parser.positional('words', {
+      type: 'string',
+      array: true,
+      demandOption: true,
+      describe: '[configuration file] RUN',
+    }) as never,
+  handler: async (args) => {
+    const { readWorkflowRun, stopWorkflowOperation } = await import('../client/management-api.js');
+    const { newMeter } = await import('../engine/start-workflow.js');
+    await withWorkflows(args, 'run', async ({ client, signal }, id) => {
+      return { run: await client.send(stopWorkflowOperation(id), readWorkflowRun, { signal, meter: newMeter() }) };
+    });
+  },
+};
+
+/** `cdsync workflow`: workflows of the service, started, looked at and stopped (specification, section 4.11). */
+export const workflowCommand: CommandModule<ServiceArguments, ServiceArguments> = {
+  command: 'workflow',
+  describe: 'start a workflow of the service, look at a run of one, stop it',
+  builder: (parser) =>
+    serviceOptions(parser)
+      .command(startCommand as unknown as CommandModule)
+      .command(statusCommand as unknown as CommandModule)
+      .command(stopCommand as unknown as CommandModule)
+      .demandCommand(1, 'say what: start, status or stop') as never,
+  handler: () => undefined,
+};

@@ -1,0 +1,41 @@
+import type { WorkflowRun } from '../client/management-api.js';
+import { printable } from '../core/printable.js';
+import { table } from './table.js';
+
+/** Fields that name who started a run; shown where values may be. */
+const personal = new Set(['principal_name', 'principal_email']);
+
+/** A run as the service gave it, without what names a person unless that may be shown. */
+export function shownRun(run: WorkflowRun, showValues: boolean): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(run).filter(([name]) => showValues || !personal.has(name)));
+}
+
+function word(value: unknown): string {
+  return value === undefined || value === null || value === '' ? '-' : printable(String(value));
+}
+
+/** A workflow run for people; its tasks too where it was asked for with them. */
+export function workflowLines({
+  id,
+  state,
+  type,
+  name,
+  created_at,
+  ended_at,
+  error,
+  task_instances,
+}: WorkflowRun): string[] {
+  const about = [type, name].filter(Boolean).map(word).join(' ');
+  const lines = [
+    `run ${id}: ${word(state)}${about === '' ? '' : ` (${about})`}`,
+    `  created ${word(created_at)}, ended ${word(ended_at)}`,
+  ];
+  if (error) {
+    lines.push(`  ${word(error.type)}: ${word(error.message)} (attribution: ${word(error.attribution)})`);
+  }
+  if (!task_instances || task_instances.length === 0) return lines;
+  const rows = task_instances.map((task) =>
+    [task.label ?? task.id, task.state, task.created_at, task.ended_at, task.error?.message].map(word),
+  );
+  return [...lines, '', ...table(['task', 'state', 'created', 'ended', 'error'], rows).map((line) => `  ${line}`)];
+}

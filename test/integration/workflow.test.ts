@@ -1,0 +1,217 @@
+import { setTimeout } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { WorkflowService } from '../fixtures/workflow-service.js';
+import { type Ended, ended, streamOf, Workspace } from '../fixtures/workspace.js';
+
+let space: Workspace;
+let workflows: WorkflowService;
+beforeAll(async () => {
+  space = await Workspace.open({ profiles: 1000 });
+});
+afterAll(() => space.close());
+beforeEach(async () => {
+  workflows = await WorkflowService.open(space.service.url);
+  workflows.plans.set('cg-good', { states: ['started', 'in progress', 'succeeded'] });
+  workflows.plans.set('cg-long', { states: ['started', 'in progress'] });
+  workflows.plans.set('cg-bad', {
+    states: ['started', 'failed'],
+    error: { type: 'IngestError', message: 'the feed has no key', attribution: 'customer' },
+  });
+});
+afterEach(() => workflows.close());
+afterEach(() => space.clearFaults());
+
+const members = { page_size: 100, name: 'members', source: 'index_profiles', index: 'loyalty_members' };
+const indexes = { name: 'indexes', source: 'indexes' };
+
+async function configure(name: string, ...steps: object[]): Promise<string> {
+  const before = steps.map((step) => ({ start_workflow: step }));
+  return space.configure(name, [members, indexes], { service: { base_url: workflows.url }, job: { before } });
+}
+
+/** Waits until a process has said something. */
+function said(child: ReturnType<Workspace['spawn']>, words: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let text = '';
+    child.stderr?.on('data', (chunk) => {
+      text += chunk;
+      if (text.includes(words)) resolve();
+    });
+    child.once('close', () => reject(new Error(`it never said "${words}": ${text}`)));
+  });
+}
+
+describe('a job that starts workflows', () => {
+  it('reads once they have succeeded, one after the other', async () => {
+    workflows.plans.set('cg-first', { states: ['started', 'succeeded'] });
+    await configure(
+      'good',
+      { config_id: 'cg-first' },
+      { config_id: 'cg-good', run_mode: 'refresh', range_from: '2026-01-01' },
+    );
+    const { code, report, stderr } = await space.run('good');
+    expect([code, stderr]).toEqual([0, '']);
+    expect(streamOf(report.jobs[0] as never, 'members')).toMatchObject({ status: 'ok', rows: 1000 });
+    expect(workflows.runs.map(({ request }) => request)).toEqual([
+      { config_id: 'cg-first' },
+      { config_id: 'cg-good', run_mode: 'refresh', range_from: '2026-01-01' },
+    ]);
+  });
+
+  it('tells how they get on', async () => {
+    const file = await configure('told', { config_id: 'cg-good' });
+    const { stderr, stdout } = await space.cdsync(['run', file]);
+    for (const state of ['started', 'in progress', 'succeeded']) {
+      expect(stderr).toMatch(new RegExp(`workflow cg-good: run wr-1 ${state}, \\d`));
+    }
+    expect(stdout + stderr).not.toContain('eve@');
+  });
+
+  it('reads nothing where one fails, and says why and whose fault it is', async () => {
+    await configure('bad', { config_id: 'cg-bad' }, { config_id: 'cg-good' });
+    const { code, report } = await space.run('bad');
+    expect(code).toBe(1);
+    expect(report.jobs[0]).toMatchObject({ status: 'failed', sequence: null });
+    for (const stream of ['members', 'indexes']) {
+      expect(streamOf(report.jobs[0] as never, stream)).toMatchObject({
+        status: 'skipped',
+        rows: 0,
+        requests: 0,
+        error: {
+          code: 'workflow_failed',
+          message: 'workflow cg-bad failed (run wr-1): IngestError: the feed has no key (attribution: customer)',
+        },
+      });
+    }
+    expect(workflows.runsOf('cg-good')).toEqual([]);
+    const { stdout, stderr } = await space.cdsync(['run', 'bad.json', '--quiet']);
+    expect(stdout.match(/the feed has no key/g)).toHaveLength(1);
+    expect(stderr).toMatch(/there is no good snapshot yet/);
+  });
+
+  it('leaves the last snapshot as it is, and the next run starts it again', async () => {
+    await configure('later', { config_id: 'cg-good' });
+    expect((await space.runWell('later')).sequence).toBe(1);
+    workflows.plans.set('cg-good', { states: ['canceled'] });
+    const { code, report } = await space.run('later');
+    expect([code, report.jobs[0]]).toMatchObject([1, { status: 'failed', sequence: 1 }]);
+    expect(await space.query('later', 'select count(*)::int as rows from members')).toEqual([{ rows: 1000 }]);
+    workflows.plans.set('cg-good', { states: ['succeeded'] });
+    expect((await space.runWell('later')).status).toBe('ok');
+    expect(workflows.runsOf('cg-good')).toHaveLength(3);
+  });
+
+  it('stops one that takes too long', async () => {
+    await configure('long', { config_id: 'cg-long', deadline_ms: 1200 });
+    const { code, report } = await space.run('long');
+    expect([code, report.jobs[0]?.streams[0]?.error?.code]).toEqual([1, 'workflow_deadline']);
+    expect(workflows.runs.map(({ stopped }) => stopped)).toEqual([true]);
+  });
+
+  it.each(['SIGINT', 'SIGTERM'] as const)('stops one at %s', async (signal) => {
+    const file = await configure(`at_${signal.toLowerCase()}`, { config_id: 'cg-long' });
+    const child = space.spawn(['run', file, '--json']);
+    const end = ended(child);
+    await said(child, 'in progress');
+    child.kill(signal);
+    const { code, stdout } = await end;
+    expect([code, JSON.parse(stdout).status]).toEqual([130, 'interrupted']);
+    expect(workflows.runs.map(({ stopped }) => stopped)).toEqual([true]);
+  });
+
+  it('takes over the run whose answer was lost', async () => {
+    workflows.plans.set('cg-lost', { states: ['started', 'succeeded'], lostAnswers: 1 });
+    await configure('lost', { config_id: 'cg-lost' });
+    expect((await space.runWell('lost')).status).toBe('ok');
+    expect(workflows.runsOf('cg-lost')).toHaveLength(1);
+  });
+
+  it('does not start one again where it goes on from a run that was cut short, unless told to', async () => {
+    await configure('cut', { config_id: 'cg-good' });
+    await space.control('faults', { kind: 'hang', match: '/profiles', after: 5 });
+    const child = space.spawn(['run', 'cut.json', '--verbose']);
+    const end = ended(child);
+    await said(child, 'succeeded');
+    const hasCheckpoint = async () => (await space.files('cut')).some((path) => path.endsWith('.parquet'));
+    while (!(await hasCheckpoint())) await setTimeout(20);
+    child.kill('SIGTERM');
+    expect((await end).code).toBe(130);
+    await space.clearFaults();
+    const again = await space.cdsync(['run', 'cut.json']);
+    expect([again.code, again.stderr]).toEqual([0, expect.stringContaining('its workflows are not started again')]);
+    expect(workflows.runsOf('cg-good')).toHaveLength(1);
+    expect((await space.cdsync(['run', 'cut.json', '--full'])).code).toBe(0);
+    expect(workflows.runsOf('cg-good')).toHaveLength(2);
+  });
+});
+
+describe('cdsync workflow', () => {
+  const workflow = (...words: string[]): Promise<Ended> =>
+    space.cdsync(['workflow', ...words, '--base-url', workflows.url, '--tenant-id', space.service.tenantId]);
+  const documentOf = ({ stdout }: Ended) => JSON.parse(stdout);
+
+  it('starts one and shows its run', async () => {
+    const words = ['cg-good', '--run-mode', 'source', '--range-from', '2026-01-01', '--range-to', '2026-02-01'];
+    const started = await workflow('start', ...words);
+    expect([started.code, started.stderr]).toEqual([0, '']);
+    expect(started.stdout).toMatch(/^run wr-1: started \(courier-group\)\n/);
+    expect(workflows.runs[0]?.request).toEqual({
+      config_id: 'cg-good',
+      run_mode: 'source',
+      range_from: '2026-01-01',
+      range_to: '2026-02-01',
+    });
+  });
+
+  it('waits for its end', async () => {
+    const good = documentOf(await workflow('start', 'cg-good', '--wait', '--json'));
+    expect(good).toMatchObject({ status: 'ok', run: { id: 'wr-1', state: 'succeeded' }, error: null });
+    const bad = await workflow('start', 'cg-bad', '--wait', '--json');
+    expect([bad.code, documentOf(bad)]).toMatchObject([
+      1,
+      { status: 'failed', run: { id: 'wr-2', state: 'failed' }, error: { code: 'workflow_failed' } },
+    ]);
+    expect(bad.stderr).toContain('IngestError: the feed has no key (attribution: customer) [workflow_failed]');
+  });
+
+  it('stops it where waiting takes too long', async () => {
+    const late = await workflow('start', 'cg-long', '--wait', '--deadline', '1500ms', '--json');
+    expect([late.code, documentOf(late).error.code]).toEqual([1, 'workflow_deadline']);
+    expect(workflows.runs[0]?.stopped).toBe(true);
+  });
+
+  it('shows a run, and who started it only where values may be shown', async () => {
+    await workflow('start', 'cg-long');
+    const shown = await workflow('status', 'wr-1', '--json');
+    expect([shown.code, documentOf(shown)]).toMatchObject([0, { status: 'ok', run: { id: 'wr-1' } }]);
+    expect(shown.stdout).not.toContain('eve@');
+    expect((await workflow('status', 'wr-1')).stdout).not.toContain('eve@');
+    const all = documentOf(await workflow('status', 'wr-1', '--json', '--show-values', '--view', 'verbose'));
+    expect(all.run.principal_email).toBe('eve@example.com');
+  });
+
+  it('stops a run, once', async () => {
+    await workflow('start', 'cg-long');
+    expect((await workflow('stop', 'wr-1')).stdout).toMatch(/^run wr-1: stopped/);
+    const again = await workflow('stop', 'wr-1');
+    expect([again.code, again.stderr]).toEqual([
+      1,
+      expect.stringMatching(/\[conflict\]\n {2}it is at its end already/),
+    ]);
+  });
+
+  it.each([
+    [['status', 'wr-9'], 1, 'is the id right?'],
+    [['start', 'cg-none'], 1, 'is the id right?'],
+    [[], 2, 'say what: start, status or stop'],
+    [['start'], 2, 'Not enough'],
+    [['start', 'cg-good', 'cg-bad'], 2, 'name one configuration of a workflow'],
+    [['start', 'cg-good', '--deadline', '2h'], 2, '--deadline is for --wait'],
+    [['start', 'cg-good', '--wait', '--deadline', 'soon'], 2, '--deadline is no duration'],
+    [['start', 'cg-good', '--run-mode', 'half'], 2, '--run-mode is none of source, refresh, full'],
+  ])('refuses %j', async (words, exit, reason) => {
+    const { code, stderr } = await workflow(...words);
+    expect([code, stderr]).toEqual([exit, expect.stringContaining(reason)]);
+    expect(workflows.runs).toEqual([]);
+  });
+});
