@@ -1,0 +1,291 @@
+import type { Shape } from './shape.js';
+
+/** One operation as the interface publishes it: what may be sent, and what comes. */
+export interface Published {
+  /** Method and path, prefix included; `{…}` stands for one segment. */
+  readonly request: string;
+  /** Of `api-version`; null where no version is sent. */
+  readonly version: string | null;
+  /** Parameters of the query; `[…]` behind a name stands for any attribute, `*` for a key of any name. */
+  readonly query?: readonly string[];
+  /** Of the body: JSON, or a form. */
+  readonly body?: Shape;
+  readonly form?: readonly string[];
+  readonly status: number;
+  /** Null where the answer has no body. */
+  readonly answer: Shape | null;
+  /** Permissions, where they are published. */
+  readonly permissions?: readonly string[];
+}
+
+const profileApi = '2025-07-31';
+const managementApi = '2024-04-01';
+const paging = ['limit', 'next_token', 'with_total'];
+
+/** Section 2.5; the end has been seen absent, empty and null. */
+const page = (item: Shape): Shape => ({ fields: { data: { list: item }, 'next_token?': 'text', 'total?': 'integer' } });
+
+/** Section 2.6. */
+export const errorBody: Shape = {
+  fields: { status: 'integer', message: 'text', 'request_id?': 'text', 'trace_id?': 'text' },
+};
+
+/** Section 2.1. */
+const index: Shape = {
+  fields: { id: 'text', name: 'text', 'description?': 'text', created_at: 'timestamp', updated_at: 'timestamp' },
+};
+/** Section 2.2. */
+const indexProfile: Shape = { fields: { id: 'text', index_id: 'text', attributes: { map: 'anything' } } };
+/** Section 2.3. */
+const realtimeProfile: Shape = {
+  fields: {
+    collection_id: 'text',
+    profile_id: 'text',
+    attributes: { map: 'anything' },
+    created_at: 'timestamp',
+    updated_at: 'timestamp',
+    ticked_at: 'timestamp',
+    links: { map: { list: 'text' } },
+  },
+};
+const auditEvent: Shape = {
+  fields: {
+    event_id: 'text',
+    event_type: 'text',
+    happened_at: 'timestamp',
+    principal_id: 'text',
+    principal_name: 'text',
+    principal_email: 'text',
+    object_id: 'text',
+    'object_name?': 'text',
+    origin_ip: 'text',
+    user_agent: 'text',
+    session_id: 'text',
+    tenant: 'text',
+    tenant_family: 'text',
+  },
+};
+/** Open: what a campaign is filtered by is a field of it in the local service. */
+const campaign: Shape = { fields: { id: 'text', name: 'text', 'deliver_at?': 'timestamp' }, open: true };
+const segment: Shape = { fields: { id: 'text', name: 'text', status: 'text' } };
+const ingestJob: Shape = {
+  fields: {
+    id: 'text',
+    workflow_id: 'text',
+    tables: {
+      list: {
+        fields: {
+          feed_id: 'text',
+          job_id: 'text',
+          table_name: 'text',
+          state: 'text',
+          read: 'integer',
+          errors: 'integer',
+          rejected: 'integer',
+          inserted: 'integer',
+          updated: 'integer',
+          started_at: 'timestamp',
+          'ended_at?': 'timestamp',
+          files: { list: { fields: { file_id: 'text', 'name?': 'text', read: 'integer', errors: 'integer' } } },
+        },
+      },
+    },
+  },
+};
+const workflowError: Shape = { fields: { type: 'text', message: 'text', attribution: 'text', data: 'anything' } };
+const taskInstance: Shape = {
+  fields: {
+    id: 'text',
+    state: 'text',
+    tenant: 'text',
+    created_at: 'timestamp',
+    'ended_at?': 'timestamp',
+    execution_type: 'text',
+    label: 'text',
+    run_id: 'text',
+    state_changed_at: 'timestamp',
+    task_definition_id: 'text',
+    task_definition_type: 'text',
+    timeout_ms: 'integer',
+    workflow_id: 'text',
+    'error?': workflowError,
+  },
+};
+const workflowRun = {
+  fields: {
+    id: 'text',
+    state: 'text',
+    type: 'text',
+    name: 'text',
+    tenant: 'text',
+    created_at: 'timestamp',
+    'ended_at?': 'timestamp',
+    'principal_id?': 'text',
+    'principal_name?': 'text',
+    'principal_email?': 'text',
+    // Of what type they are is not said.
+    'launched_version?': 'anything',
+    'current_version?': 'anything',
+    'warn_after_ms?': 'integer',
+    'task_instances?': { list: taskInstance },
+    'error?': workflowError,
+  },
+  // The local service shows what a run was started with as well.
+  open: true,
+} satisfies Shape;
+const verboseRun: Shape = { ...workflowRun, fields: { ...workflowRun.fields, task_instances: { list: taskInstance } } };
+
+const readsProfiles = ['profile-collections:read', 'pii:read'];
+const readsSegments = ['real-time-segments:read', 'pii:read'];
+
+/** Every operation of the interface, by the name of the client's function for it. */
+export const published: Readonly<Record<string, Published>> = {
+  oauthToken: {
+    request: 'POST /api/v0/oauth2/token',
+    version: null,
+    form: ['grant_type', 'client_id', 'client_secret'],
+    status: 200,
+    answer: { fields: { access_token: 'text', expires_in: 'integer', token_type: 'text' } },
+  },
+  indexesPage: { request: 'GET /api/indexes', version: profileApi, query: paging, status: 200, answer: page(index) },
+  getIndex: { request: 'GET /api/indexes/{id}', version: profileApi, status: 200, answer: index },
+  profilesPage: {
+    request: 'GET /api/indexes/{id}/profiles',
+    version: profileApi,
+    query: [...paging, 'filter[…]'],
+    status: 200,
+    answer: page(indexProfile),
+  },
+  getProfile: {
+    request: 'GET /api/indexes/{id}/profiles/{id}',
+    version: profileApi,
+    status: 200,
+    answer: indexProfile,
+  },
+  auditEventsPage: {
+    request: 'GET /api/audit-events',
+    version: managementApi,
+    query: [...paging, 'happened_from', 'happened_to'],
+    status: 200,
+    answer: page(auditEvent),
+  },
+  campaignsPage: {
+    request: 'GET /api/campaigns',
+    version: managementApi,
+    query: [...paging, 'destination_data_template_id'],
+    status: 200,
+    answer: page(campaign),
+  },
+  campaignDraftsPage: {
+    request: 'GET /api/campaign-drafts',
+    version: 'unstable',
+    query: [...paging, 'destination_data_template_id'],
+    status: 200,
+    answer: page(campaign),
+  },
+  segmentsPage: {
+    request: 'GET /api/segments',
+    version: managementApi,
+    query: paging,
+    status: 200,
+    answer: page(segment),
+  },
+  ingestJobs: {
+    request: 'GET /api/ingest/jobs',
+    version: managementApi,
+    query: ['created_from', 'created_to'],
+    status: 200,
+    answer: page(ingestJob),
+  },
+  getIngestJob: { request: 'GET /api/ingest/jobs/{id}', version: managementApi, status: 200, answer: ingestJob },
+  workflowRunsPage: {
+    request: 'GET /api/workflow/runs',
+    version: managementApi,
+    query: [...paging, 'created_from', 'created_to', 'ended_from', 'ended_to', 'state', 'type'],
+    status: 200,
+    answer: page(workflowRun),
+  },
+  getWorkflowRun: {
+    request: 'GET /api/workflow/runs/{id}',
+    version: managementApi,
+    query: ['view'],
+    status: 200,
+    answer: verboseRun,
+  },
+  startWorkflow: {
+    request: 'POST /api/workflow/runs/',
+    version: managementApi,
+    body: { fields: { config_id: 'text', 'range_from?': 'text', 'range_to?': 'text', 'run_mode?': 'text' } },
+    status: 201,
+    answer: workflowRun,
+  },
+  stopWorkflow: {
+    request: 'POST /api/workflow/runs/{id}/stop',
+    version: managementApi,
+    status: 200,
+    answer: workflowRun,
+  },
+  sendEvent: {
+    request: 'POST /prof/events/{stream-id}',
+    version: null,
+    body: { map: 'anything' },
+    status: 202,
+    answer: null,
+    permissions: ['profile-events:write'],
+  },
+  lookupProfile: {
+    request: 'POST /prof/lookup/{collection-id}/keychain',
+    version: null,
+    body: { fields: { keys: { map: 'text' }, 'enrich?': 'boolean' } },
+    status: 200,
+    answer: realtimeProfile,
+    permissions: readsProfiles,
+  },
+  lookupProfileByGet: {
+    request: 'GET /prof/lookup/{collection-id}/keychain',
+    version: null,
+    query: ['_enrich', '*'],
+    status: 200,
+    answer: realtimeProfile,
+    permissions: readsProfiles,
+  },
+  getRealtimeProfile: {
+    request: 'GET /prof/profiles/{collection-id}/{profile-id}',
+    version: null,
+    query: ['enrich'],
+    status: 200,
+    answer: realtimeProfile,
+    permissions: readsProfiles,
+  },
+  profileSegmentsPage: {
+    request: 'GET /prof/profiles/{collection-id}/{profile-id}/segments',
+    version: null,
+    query: paging,
+    status: 200,
+    answer: page({ fields: { segment_id: 'text', segment_name: 'text' } }),
+    permissions: readsSegments,
+  },
+  segmentMembersPage: {
+    request: 'GET /prof/segments/{segment-id}/profiles',
+    version: null,
+    query: paging,
+    status: 200,
+    answer: page({ fields: { profile_id: 'text' } }),
+    permissions: readsSegments,
+  },
+  collectionStats: {
+    request: 'GET /prof/collections/{collection-id}/stats',
+    version: null,
+    status: 200,
+    answer: { fields: { total_profiles: 'integer', link_cardinality: { map: 'integer' } } },
+    permissions: ['profile-collections:read'],
+  },
+  collectionHistory: {
+    request: 'GET /prof/collections/{collection-id}/history',
+    version: null,
+    query: ['scale', 'after', 'before'],
+    status: 200,
+    answer: { fields: { scale: 'text', data: { list: { fields: { bucket: 'timestamp', count: 'integer' } } } } },
+    permissions: ['profile-collections:read'],
+  },
+};

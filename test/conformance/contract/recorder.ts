@@ -1,0 +1,59 @@
+import { createServer, request as httpRequest, type IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+/** One request as it went over the wire, and its answer. */
+export interface Exchange {
+  readonly method: string;
+  readonly url: URL;
+  readonly headers: IncomingMessage['headers'];
+  readonly sent: string;
+  readonly status: number;
+  readonly answered: string;
+}
+
+async function bytesOf(stream: NodeJS.ReadableStream): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of stream) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks);
+}
+
+/** Stands between a client and a service, passes everything on as it is, and keeps it. */
+export class Recorder {
+  readonly url: string;
+  readonly exchanges: Exchange[] = [];
+  readonly close: () => Promise<void>;
+
+  private constructor(url: string, close: () => Promise<void>) {
+    this.url = url;
+    this.close = close;
+  }
+
+  static async open(behind: string): Promise<Recorder> {
+    const server = createServer(async (request, response) => {
+      const sent = await bytesOf(request);
+      const { method = 'GET', headers } = request;
+      const further = httpRequest(behind + request.url, { method, headers }, async (answer) => {
+        const body = await bytesOf(answer);
+        const status = answer.statusCode ?? 0;
+        const url = new URL(request.url ?? '', behind);
+        recorder.exchanges.push({ method, url, headers, sent: sent.toString(), status, answered: body.toString() });
+        response.writeHead(status, answer.headers).end(body);
+      });
+      further.on('error', () => response.destroy());
+      further.end(sent);
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const recorder = new Recorder(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    });
+    return recorder;
+  }
+
+  /** The last exchange that was no request for a token. */
+  last(): Exchange {
+    const found = this.exchanges.findLast(({ url }) => !url.pathname.endsWith('/oauth2/token'));
+    if (found === undefined) throw new Error('nothing was sent');
+    return found;
+  }
+}
