@@ -1,5 +1,6 @@
 import { type ServiceClient, ServiceError } from '../client/client.js';
 import {
+  getWorkflowRunOperation,
   readWorkflowRun,
   readWorkflowRuns,
   type StartWorkflowRequest,
@@ -121,12 +122,22 @@ class WorkflowStart {
     for (const wait of looksAfterMs) {
       await clock.sleep(wait, signal);
       const fresh = (await this.#listed()).filter(({ id }) => !this.#known.has(id));
-      const ours = fresh.find((run) => configOf(run) === this.#request.configId);
-      if (ours !== undefined) return ours;
-      const unclear = fresh.filter((run) => configOf(run) === undefined);
+      const unclear: WorkflowRun[] = [];
+      for (const run of fresh) {
+        const { configId } = this.#request;
+        const isOurs = isRunOf(run, configId) ?? isRunOf(await this.#whole(run), configId);
+        if (isOurs) return run;
+        if (isOurs === undefined) unclear.push(run);
+      }
       if (unclear.length > 0) throw this.#unclear(unclear);
     }
     return undefined;
+  }
+
+  /** A run with its tasks. */
+  #whole({ id }: WorkflowRun): Promise<WorkflowRun> {
+    const { client, signal } = this.#context;
+    return client.send(getWorkflowRunOperation(id, 'verbose'), readWorkflowRun, { signal, meter: newMeter() });
   }
 
   #unclear(runs: readonly WorkflowRun[]): CdsyncError {
@@ -141,9 +152,13 @@ class WorkflowStart {
   }
 }
 
-/** The configuration that a run is of; undefined where the service does not tell, which it need not (published facts). */
-function configOf({ config_id: config }: WorkflowRun): string | undefined {
-  return typeof config === 'string' ? config : undefined;
+/**
+ * Whether a run is of a configuration; undefined where the service does not tell. Only the workflow of its tasks is published:
+ * where that is the same id, it is; where it is another, it may be an id of another kind.
+ */
+function isRunOf({ config_id: config, task_instances: tasks }: WorkflowRun, configId: string): boolean | undefined {
+  if (typeof config === 'string') return config === configId;
+  return tasks?.some(({ workflow_id: workflow }) => workflow === configId) ? true : undefined;
 }
 
 /**

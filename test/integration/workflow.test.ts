@@ -145,6 +145,81 @@ describe('a job that starts workflows', () => {
   });
 });
 
+describe('configs/nightly-workflow.yaml', () => {
+  it('runs against the local service as it stands', async () => {
+    const { url, clientId, clientSecret } = space.service;
+    const { code, stdout } = await space.cdsync(
+      ['run', `${import.meta.dirname}/../../configs/nightly-workflow.yaml`, '--json'],
+      {
+        CDS_BASE_URL: url,
+        CDS_CLIENT_ID: clientId,
+        CDS_CLIENT_SECRET: clientSecret,
+        CDSYNC_STORAGE: `${space.folder}/data`,
+      },
+    );
+    expect(code).toBe(0);
+    const [report] = JSON.parse(stdout).jobs;
+    expect(streamOf(report, 'members').rows).toBe(1000);
+    const mine = "select state, type from workflow_runs where config_id = 'cg-1' and principal_name = 'default'";
+    expect(await space.query('nightly_workflow', mine)).toEqual([{ state: 'succeeded', type: 'refresh' }]);
+  });
+});
+
+describe('a workflow of the local service', () => {
+  const workflow = (...words: string[]) =>
+    space.cdsync(['workflow', ...words, '--base-url', space.service.url, '--tenant-id', space.service.tenantId]);
+
+  it.each([
+    ['cg-fail', 'customer', 'settings of the tenant'],
+    ['cg-platform-fail', 'platform', 'lies in the service'],
+  ])('%s fails, by the fault of the %s', async (config, attribution, hint) => {
+    const { code, stderr } = await workflow('start', config, '--wait');
+    expect([code, stderr]).toEqual([1, expect.stringContaining(`(attribution: ${attribution}) [workflow_failed]`)]);
+    expect(stderr).toContain(hint);
+  });
+
+  it('is stopped at SIGINT, and shows its tasks', async () => {
+    const { url, tenantId } = space.service;
+    const child = space.spawn([
+      'workflow',
+      'start',
+      'cg-slow',
+      '--wait',
+      '--json',
+      '--base-url',
+      url,
+      '--tenant-id',
+      tenantId,
+    ]);
+    const end = ended(child);
+    await said(child, 'in progress');
+    child.kill('SIGINT');
+    const { code, stderr } = await end;
+    expect(code).toBe(130);
+    const [, run = ''] = /run (\S+) was told to stop, stopping/.exec(stderr) ?? [];
+    const { stdout } = await workflow('status', run, '--view', 'verbose');
+    expect(stdout).toMatch(/: stopp(ing|ed) \(full Full history reload\)/);
+    for (const task of ['ingest', 'unify', 'publish']) expect(stdout).toMatch(new RegExp(`^  ${task} +stopp`, 'm'));
+  });
+
+  it('takes over the run whose answer was lost on the way', async () => {
+    await space.control('faults', { kind: 'torn', match: 'POST /api/workflow/runs/', keep: 0, count: 1 });
+    const { code, stdout, stderr } = await workflow('start', 'cg-1', '--wait', '--json');
+    expect([code, JSON.parse(stdout).run.state]).toEqual([0, 'succeeded']);
+    expect(stderr).toContain('the answer was lost; looking whether it has started');
+    const runs = await fetch(`${space.service.url}/api/workflow/runs?limit=1000&type=full`, {
+      headers: {
+        authorization: `Bearer ${space.service.token}`,
+        'service-tenant': 'acme',
+        'api-version': '2024-04-01',
+      },
+    });
+    const { data } = (await runs.json()) as { data: { config_id: string; principal_name: string }[] };
+    const mine = data.filter((run) => run.config_id === 'cg-1' && run.principal_name === 'default');
+    expect(mine).toHaveLength(1);
+  });
+});
+
 describe('cdsync workflow', () => {
   const workflow = (...words: string[]): Promise<Ended> =>
     space.cdsync(['workflow', ...words, '--base-url', workflows.url, '--tenant-id', space.service.tenantId]);

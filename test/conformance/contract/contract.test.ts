@@ -1,78 +1,27 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Operation, ServiceClient } from '../../../src/client/client.js';
+import type { Operation, ServiceClient } from '../../../src/client/client.js';
 import * as management from '../../../src/client/management-api.js';
 import type { Page } from '../../../src/client/page-envelope.js';
 import * as profile from '../../../src/client/profile-api.js';
 import * as realtime from '../../../src/client/realtime-api.js';
-import { systemClock } from '../../../src/core/clock.js';
-import { Secret } from '../../../src/core/secret.js';
 import { operations } from '../../../src/local-service/operations/table.js';
-import { type LocalService, startLocalService } from '../../../src/local-service/service.js';
-import { serviceOptions } from '../../unit/client/scripted-service.js';
 import { type Call, calls, type Known } from './calls.js';
+import { ContractService } from './contract-service.js';
 import { errorBody, type Published, published } from './published.js';
-import { type Exchange, Recorder } from './recorder.js';
+import type { Exchange, Recorder } from './recorder.js';
 import { type Shape, spoilt, violations } from './shape.js';
 
-let service: LocalService;
+let contract: ContractService;
 let recorder: Recorder;
-let client: ServiceClient;
 let known: Known;
-const clients: ServiceClient[] = [];
-
-interface Credentials {
-  readonly clientId: string;
-  readonly clientSecret: string;
-}
-
-function clientOf({ clientId, clientSecret }: Credentials): ServiceClient {
-  const auth = { type: 'client_credentials', clientId, clientSecret: new Secret(clientSecret) } as const;
-  const rateLimits = { profile: 2000, management: 9, realtime: 1000 };
-  const made = new ServiceClient({ service: serviceOptions(recorder.url, { auth, rateLimits }), clock: systemClock });
-  clients.push(made);
-  return made;
-}
-
-function send<T>(operation: Operation, decode: Call['decode'], by = client): Promise<T> {
-  const meter = { requests: 0, retries: 0, throttled: 0, bytes: 0 };
-  return by.send(operation, decode, { signal: new AbortController().signal, meter }) as Promise<T>;
-}
-
 beforeAll(async () => {
-  service = await startLocalService({ profiles: 1000 });
-  recorder = await Recorder.open(service.url);
-  client = clientOf(service);
-  const indexes = await send<Page<profile.Index>>(profile.indexesPageOperation({}), profile.readIndexes);
-  const indexId = indexes.data.find(({ name }) => name === 'loyalty_members')?.id as string;
-  const profiles = profile.profilesPageOperation({ indexId, limit: 1 });
-  const [first] = (await send<Page<profile.IndexProfile>>(profiles, profile.readProfiles)).data;
-  const members = realtime.segmentMembersPageOperation('seg-gold', { limit: 1 });
-  const [member] = (await send<Page<realtime.SegmentMember>>(members, realtime.readSegmentMembers)).data;
-  const memberId = member?.profile_id as string;
-  const profileOf = realtime.getRealtimeProfileOperation('col-1', memberId);
-  const { links } = await send<realtime.RealtimeProfile>(profileOf, realtime.readRealtimeProfile);
-  const [from, to] = [7, 0].map((days) => new Date(Date.now() - days * 86_400_000).toISOString()) as [string, string];
-  const jobs = management.ingestJobsOperation({ createdFrom: from, createdTo: to });
-  const [job] = (await send<Page<management.IngestJob>>(jobs, management.readIngestJobs)).data;
-  known = {
-    indexId,
-    profileId: first?.id as string,
-    ingestJobId: job?.id as string,
-    memberId,
-    memberKeys: { email: links?.email?.[0] as string, loyalty_id: links?.loyalty_id?.[0] as string },
-    from,
-    to,
-    startRun: async () => {
-      const start = management.startWorkflowOperation({ configId: 'cg-slow' });
-      return (await send<management.WorkflowRun>(start, management.readWorkflowRun)).id;
-    },
-  };
+  contract = await ContractService.open();
+  ({ recorder, known } = contract);
 });
-afterAll(async () => {
-  for (const each of clients) await each.close();
-  await recorder.close();
-  await service.close();
-});
+afterAll(() => contract.close());
+
+const send = <T>(operation: Operation, decode: Call['decode'], by?: ServiceClient) =>
+  contract.send<T>(operation, decode, by);
 
 /** Whether a path is made by a template: `{…}` stands for one segment. */
 function fits(path: string, template: string): boolean {
@@ -228,16 +177,6 @@ describe('What is refused', () => {
     });
   });
 
-  async function keyWith(permissions: readonly string[]): Promise<ServiceClient> {
-    const name = `only-${permissions.join('-')}-${clients.length}`;
-    const answer = await fetch(`${service.url}/_control/keys`, {
-      method: 'POST',
-      body: JSON.stringify({ action: 'create', name, tenant: service.tenantId, permissions }),
-    });
-    const { client_id: clientId, client_secret: clientSecret } = (await answer.json()) as Record<string, string>;
-    return clientOf({ clientId, clientSecret } as Credentials);
-  }
-
   const guarded = cases.filter(([, , { permissions }]) => permissions !== undefined);
 
   it.each(guarded)(
@@ -246,10 +185,10 @@ describe('What is refused', () => {
       const { permissions = [] } = spec;
       const made = await operation(known);
       expect(made.permissions).toEqual(permissions);
-      await send(made, decode, await keyWith(permissions));
+      await send(made, decode, await contract.clientWith(permissions));
       for (const missing of permissions) {
         const others = permissions.filter((each) => each !== missing);
-        const refused = send(made, decode, await keyWith(others));
+        const refused = send(made, decode, await contract.clientWith(others));
         await expect(refused).rejects.toMatchObject({ code: 'forbidden', hint: expect.stringContaining(missing) });
       }
     },

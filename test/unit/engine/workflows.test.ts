@@ -90,10 +90,22 @@ describe('A workflow is started', () => {
     expect(service.count('start')).toBe(2);
   });
 
+  it('not again where only the tasks of a run tell that it is of the same configuration', async () => {
+    const tasks = [{ id: 't-1', workflow_id: 'cg-1' }];
+    const service = await world({
+      start: () => lost,
+      list: (_, seen) => answer({ data: seen === 1 ? [] : [run({ id: 'wr-7' })] }),
+      one: ({ url }) => answer(run({ id: 'wr-7', task_instances: url.search === '?view=verbose' ? tasks : null })),
+    });
+    expect((await startWorkflow(service, { configId: 'cg-1' })).id).toBe('wr-7');
+    expect(service.count('start')).toBe(1);
+  });
+
   it('never again where runs have appeared and nobody can tell whose they are', async () => {
     const service = await world({
       start: () => lost,
       list: (_, seen) => answer({ data: seen === 1 ? [] : [run({ id: 'wr-7', state: 'started' })] }),
+      one: () => answer(run({ id: 'wr-7', task_instances: [{ id: 't-1', workflow_id: 'wf-of-another-kind' }] })),
     });
     await expect(startWorkflow(service, { configId: 'cg-1' })).rejects.toMatchObject({
       code: 'workflow_unclear',

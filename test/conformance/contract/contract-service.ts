@@ -1,0 +1,104 @@
+import { type Operation, ServiceClient } from '../../../src/client/client.js';
+import * as management from '../../../src/client/management-api.js';
+import type { Page } from '../../../src/client/page-envelope.js';
+import * as profile from '../../../src/client/profile-api.js';
+import * as realtime from '../../../src/client/realtime-api.js';
+import { systemClock } from '../../../src/core/clock.js';
+import { Secret } from '../../../src/core/secret.js';
+import { type LocalService, startLocalService } from '../../../src/local-service/service.js';
+import { serviceOptions } from '../../unit/client/scripted-service.js';
+import type { Call, Known } from './calls.js';
+import { Recorder } from './recorder.js';
+
+const dayMs = 86_400_000;
+
+/** A local service, a client of it, and between them what records all that they say. */
+export class ContractService {
+  readonly recorder: Recorder;
+  readonly #service: LocalService;
+  readonly #clients: ServiceClient[] = [];
+  readonly #client: ServiceClient;
+  #known: Known | undefined;
+
+  private constructor(service: LocalService, recorder: Recorder) {
+    this.#service = service;
+    this.recorder = recorder;
+    this.#client = this.#open(service.clientId, service.clientSecret);
+  }
+
+  static async open(): Promise<ContractService> {
+    const service = await startLocalService({ profiles: 1000 });
+    const opened = new ContractService(service, await Recorder.open(service.url));
+    opened.#known = await opened.#lookAround();
+    return opened;
+  }
+
+  async close(): Promise<void> {
+    for (const client of this.#clients) await client.close();
+    await this.recorder.close();
+    await this.#service.close();
+  }
+
+  get known(): Known {
+    return this.#known as Known;
+  }
+
+  send<T>(operation: Operation, decode: Call['decode'], by = this.#client): Promise<T> {
+    const meter = { requests: 0, retries: 0, throttled: 0, bytes: 0 };
+    return by.send(operation, decode, { signal: new AbortController().signal, meter }) as Promise<T>;
+  }
+
+  /** A client whose key may do this and nothing else. */
+  async clientWith(permissions: readonly string[]): Promise<ServiceClient> {
+    const name = `key-${this.#clients.length}`;
+    const answer = await fetch(`${this.#service.url}/_control/keys`, {
+      method: 'POST',
+      body: JSON.stringify({ action: 'create', name, tenant: this.#service.tenantId, permissions }),
+    });
+    const { client_id: id, client_secret: secret } = (await answer.json()) as Record<string, string>;
+    return this.#open(id as string, secret as string);
+  }
+
+  #open(clientId: string, clientSecret: string): ServiceClient {
+    const auth = { type: 'client_credentials', clientId, clientSecret: new Secret(clientSecret) } as const;
+    const rateLimits = { profile: 2000, management: 9, realtime: 1000 };
+    const service = serviceOptions(this.recorder.url, { auth, rateLimits });
+    const client = new ServiceClient({ service, clock: systemClock });
+    this.#clients.push(client);
+    return client;
+  }
+
+  async #firstOf<T>(operation: Operation, decode: Call['decode'], is: (item: T) => boolean = () => true): Promise<T> {
+    const found = (await this.send<Page<T>>(operation, decode)).data.find(is);
+    if (found === undefined) throw new Error(`${operation.label} has nothing to test with`);
+    return found;
+  }
+
+  async #lookAround(): Promise<Known> {
+    const now = Date.now();
+    const [from, to] = [now - 7 * dayMs, now].map((time) => new Date(time).toISOString()) as [string, string];
+    const isMembers = ({ name }: profile.Index) => name === 'loyalty_members';
+    const index = await this.#firstOf(profile.indexesPageOperation({}), profile.readIndexes, isMembers);
+    const profiles = profile.profilesPageOperation({ indexId: index.id, limit: 1 });
+    const person = await this.#firstOf<profile.IndexProfile>(profiles, profile.readProfiles);
+    const members = realtime.segmentMembersPageOperation('seg-gold', { limit: 1 });
+    const { profile_id: memberId } = await this.#firstOf<realtime.SegmentMember>(members, realtime.readSegmentMembers);
+    const one = realtime.getRealtimeProfileOperation('col-1', memberId);
+    const { links } = await this.send<realtime.RealtimeProfile>(one, realtime.readRealtimeProfile);
+    const jobs = management.ingestJobsOperation({ createdFrom: from, createdTo: to });
+    const job = await this.#firstOf<management.IngestJob>(jobs, management.readIngestJobs);
+    return {
+      indexId: index.id,
+      profileId: person.id,
+      ingestJobId: job.id,
+      memberId,
+      memberKeys: { email: links?.email?.[0] as string, loyalty_id: links?.loyalty_id?.[0] as string },
+      from,
+      to,
+      startRun: async () => {
+        const start = management.startWorkflowOperation({ configId: 'cg-slow' });
+        return (await this.send<management.WorkflowRun>(start, management.readWorkflowRun)).id;
+      },
+    };
+  }
+}
