@@ -1,0 +1,75 @@
+import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { beforeAll, describe, expect, it } from 'vitest';
+
+const root = join(import.meta.dirname, '..', '..');
+const program = join(root, 'dist', 'src', 'cli', 'main.js');
+
+async function help(words: readonly string[]): Promise<string> {
+  const { stdout } = await promisify(execFile)(process.execPath, [program, ...words, '--help']);
+  return stdout;
+}
+
+/** Names of the commands that a help text lists, below the one that it is of. */
+function commandsOf(text: string, above: readonly string[]): string[] {
+  const pattern = new RegExp(`^  cdsync ${[...above, '([a-z]+)'].join(' ')}`, 'gm');
+  const list = /^Commands:\n([\s\S]*?)\n\n/m.exec(text)?.[1] ?? '';
+  return [...list.matchAll(pattern)].map((match) => [...above, match[1]].join(' '));
+}
+
+function optionsOf(text: string): string[] {
+  return [...text.matchAll(/^ +(--[a-z-]+)/gm)].map((match) => match[1] as string);
+}
+
+/** What the page has for each command, by its name. */
+function sectionsOf(page: string): Map<string, string> {
+  const sections = page.split(/^## `cdsync /m).slice(1);
+  return new Map(
+    sections.map((section) => {
+      const [heading = ''] = section.split('`');
+      const words = heading.split(' ').filter((word) => /^[a-z]+$/.test(word));
+      return [words.join(' '), section] as const;
+    }),
+  );
+}
+
+let commands: string[];
+let sections: Map<string, string>;
+const texts = new Map<string, string>();
+beforeAll(async () => {
+  const page = await readFile(join(root, 'docs', 'commands.md'), 'utf8');
+  sections = sectionsOf(page);
+  commands = [];
+  const waiting = commandsOf(await help([]), []);
+  for (const command of waiting) {
+    const text = await help(command.split(' '));
+    texts.set(command, text);
+    const below = commandsOf(text, command.split(' '));
+    // `workflow` alone does nothing; `serve` does.
+    if (below.length === 0 || command === 'serve') commands.push(command);
+    waiting.push(...below);
+  }
+});
+
+describe('docs/commands.md', () => {
+  it('has a section for each command, and none besides', () => {
+    expect([...sections.keys()].sort()).toEqual([...commands].sort());
+  });
+
+  it('names each option of each command there, and none besides', async () => {
+    const common = new Set(optionsOf(await help([])));
+    for (const [command, section] of sections) {
+      const above = command.includes(' ')
+        ? new Set(optionsOf(texts.get(command.split(' ')[0] as string) ?? ''))
+        : common;
+      const real = new Set(optionsOf(texts.get(command) ?? '').filter((option) => !common.has(option)));
+      const written = new Set([...section.matchAll(/--[a-z][a-z-]*/g)].map(([option]) => option));
+      const inherited = (option: string) => command.includes(' ') && above.has(option);
+      const lacking = [...real].filter((option) => !written.has(option) && !inherited(option));
+      const invented = [...written].filter((option) => !real.has(option) && !common.has(option) && option !== '--full');
+      expect({ command, lacking, invented }).toEqual({ command, lacking: [], invented: [] });
+    }
+  });
+});
