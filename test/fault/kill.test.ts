@@ -27,13 +27,33 @@ const streams = [
     partition_by: { attribute: 'tier', values: ['gold', 'silver', 'bronze'] },
   },
   { name: 'gold', source: 'index_profiles', index: 'loyalty_members', page_size: 50, filter: { tier: 'gold' } },
+  { name: 'vip', source: 'segment_members', segment: 'seg-vip', page_size: 20 },
+  {
+    name: 'vip_profiles',
+    source: 'realtime_profiles',
+    collection: 'col-1',
+    ids: { sql: "select profile_id from vip union all select id from members where country = 'DE'" },
+  },
+  { name: 'audit', source: 'audit_events', page_size: 100 },
+  { name: 'runs', source: 'workflow_runs' },
+  {
+    name: 'tiers',
+    source: 'sql',
+    key: ['tier'],
+    query: 'select coalesce(tier, ' - ') as tier, count(*) as n, sum(points) as p from members group by 1',
+  },
 ];
+const tables = streams.map(({ name }) => name);
+const options = {
+  service: { concurrency: 4, rate_limits: { management: 1000 } },
+  job: { guards: { max_deleted: '100%', max_changed: '1000%' } },
+};
 
 let space: Workspace;
 beforeAll(async () => {
-  space = await Workspace.open({ profiles: 30_000, latencyMs: 2 });
-  await space.configure('calm', streams, { service: { concurrency: 4 } });
-  await space.configure('killed', streams, { service: { concurrency: 4 } });
+  space = await Workspace.open({ profiles: 30_000, latencyMs: 2, rateLimits: { management: 0 } });
+  await space.configure('calm', streams, options);
+  await space.configure('killed', streams, options);
 });
 afterAll(() => space.close());
 
@@ -46,17 +66,18 @@ async function tableFingerprint(job: string, table: string): Promise<unknown> {
   const names = columns.map(({ column_name }) => `"${column_name}"`).join(', ');
   return space.query(
     job,
-    `select count(*)::int as rows, count(distinct id)::int as ids, bit_xor(hash(${names}))::varchar as hashes from ${table}`,
+    `select '${table}' as name, count(*)::int as rows, bit_xor(hash(${names}))::varchar as hashes from ${table}`,
   );
 }
 
 async function fingerprint(job: string): Promise<unknown> {
-  const tables = [await tableFingerprint(job, 'members'), await tableFingerprint(job, 'gold')];
-  const changes = await space.query(
-    job,
-    'select _op, count(*)::int as rows from members__changes group by _op order by _op',
-  );
-  return { tables, changes };
+  const found: unknown[] = [];
+  for (const table of tables) {
+    found.push(await tableFingerprint(job, table));
+    const changes = `select _op, count(*)::int as rows from ${table}__changes group by _op order by _op`;
+    found.push(await space.query(job, changes));
+  }
+  return found;
 }
 
 /** Starts runs and kills each at a random instant, until one of them gets through. */
