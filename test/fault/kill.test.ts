@@ -40,7 +40,7 @@ const streams = [
     name: 'tiers',
     source: 'sql',
     key: ['tier'],
-    query: 'select coalesce(tier, ' - ') as tier, count(*) as n, sum(points) as p from members group by 1',
+    query: "select coalesce(tier, '-') as tier, count(*) as n, sum(points) as p from members group by 1",
   },
 ];
 const tables = streams.map(({ name }) => name);

@@ -132,7 +132,7 @@ describe('cdsync discover', () => {
     await space.control('profiles', { index: 'odd', records, filterable: ['email', 'tier'] });
     const { stdout, stderr } = await discover(['--filters', '--verbose', '--json']);
     expect(stdout + stderr).not.toContain(secret);
-    expect(stdout + stderr).not.toContain('gold');
+    expect(stdout + stderr).not.toContain('silver');
     // Only requests whose filter names an address would be hit.
     await space.control('faults', { kind: 'status', status: 418, match: secret });
     expect(typesOf(indexOf(await discovered(['--filters']), 'odd'))).toEqual({

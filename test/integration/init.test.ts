@@ -91,7 +91,7 @@ describe('cdsync init without a terminal', () => {
   it('reads the members of a segment that was named', async () => {
     const { code, stderr } = await init(['--segment', 'seg-vip', '--index', 'store_visitors']);
     expect([code, stderr]).toEqual([0, '']);
-    expect(await streamsRead()).toEqual(['store_visitors', 'seg_vip']);
+    expect(await streamsRead()).toEqual(['store_visitors', 'vip']);
     expect(await written()).toContain('segment: seg-vip\n');
     expect((await space.cdsync(['run'])).code).toBe(0);
   });
@@ -187,21 +187,35 @@ describe.runIf(hasTerminals)('cdsync init on a terminal', () => {
         ['Which ones to read? Numbers or names, separated by commas [all]: ', '9\r'],
         ['the tenant has no index "9"', ''],
         ['[all]: ', '2, loyalty_members\r'],
+        ['[none]: ', 'seg-none\r'],
+        ['the tenant has no segment "seg-none"', ''],
+        ['[none]: ', 'seg-gold\r'],
         ['Name of the job [nightly]: ', 'members\r'],
       ],
     );
     expect([code, stdout]).toEqual([0, expect.stringContaining('then: cdsync run')]);
     expect(await written()).toContain('  members:\n');
-    expect(await streamsRead()).toEqual(['newsletter_subscribers', 'loyalty_members']);
+    expect(await streamsRead()).toEqual(['newsletter_subscribers', 'loyalty_members', 'gold']);
   });
 
   it('asks for nothing that flags say', async () => {
     const { code } = await converse(
-      ['init', ...service(), '--tenant-header', 'service-tenant', '--job', 'nightly', '--index', 'store_visitors'],
+      [
+        'init',
+        ...service(),
+        '--tenant-header',
+        'service-tenant',
+        '--job',
+        'nightly',
+        '--index',
+        'store_visitors',
+        '--segment',
+        'seg-gold',
+      ],
       [],
     );
     expect(code).toBe(0);
-    expect(await streamsRead()).toEqual(['store_visitors']);
+    expect(await streamsRead()).toEqual(['store_visitors', 'gold']);
   });
 
   it.each([

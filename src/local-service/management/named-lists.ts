@@ -15,7 +15,12 @@ interface Kind {
 
 const subjects = ['Spring', 'Welcome', 'Win-back', 'Birthday', 'Loyalty', 'Outdoor', 'Clearance', 'Köln', 'Newsletter'];
 const audiences = ['members', 'VIPs', 'new customers', 'lapsed customers', 'families', 'store visitors'];
-const fixedSegments = ['seg-vip', 'seg-lapsed', 'seg-gold'];
+/** Segments that examples name: the real-time ones have the same ids. */
+const fixedSegments = [
+  { id: 'seg-vip', name: 'VIP' },
+  { id: 'seg-lapsed', name: 'Lapsed' },
+  { id: 'seg-gold', name: 'Gold' },
+];
 
 const kinds = {
   campaigns: {
@@ -44,7 +49,7 @@ export type NamedList = keyof typeof kinds;
 
 function idOf(list: NamedList, number: number): string {
   const fixed = list === 'segments' ? fixedSegments[number] : undefined;
-  return fixed ?? `${kinds[list].prefix}-${String(number + 1).padStart(4, '0')}`;
+  return fixed?.id ?? `${kinds[list].prefix}-${String(number + 1).padStart(4, '0')}`;
 }
 
 /** One of the lists as it is after so many days: each day brings one thing, renames one and takes one away. */
@@ -63,7 +68,9 @@ export function namedList(list: NamedList, tenant: string, seed: number, days: n
   }
   return [...versions].map(([number, version]) => {
     const draws = new Draws(hashText(`${list} ${tenant} ${seed} ${number}`));
-    const name = `${draws.pick(subjects)} for ${draws.pick(audiences)}${version === 0 ? '' : ` (${version + 1})`}`;
+    const fixed = list === 'segments' ? fixedSegments[number]?.name : undefined;
+    const name =
+      fixed ?? `${draws.pick(subjects)} for ${draws.pick(audiences)}${version === 0 ? '' : ` (${version + 1})`}`;
     return { id: idOf(list, number), name, ...kind.fields(number, draws) };
   });
 }
