@@ -10,11 +10,12 @@ import type { RunContext } from './run-context.js';
 import { startWorkflow } from './start-workflow.js';
 
 /** Whether an earlier run of the job was cut short while reading, so that this one goes on where it stopped. */
-async function goesOn({ layout, job, clock, full }: RunContext): Promise<boolean> {
+async function goesOn({ layout, job, clock, full, only }: RunContext): Promise<boolean> {
   if (full) return false;
   for (const runId of await runFolders(layout)) {
     if ((await readRun(layout, runId)) === undefined) continue;
     for (const { name, source } of job.streams) {
+      if (only?.includes(name) === false) continue;
       if (source === 'sql' || (await readHeld(layout, runId, name)) !== undefined) continue;
       const journal = await Journal.read(layout.streamRun(runId, name));
       if (journal === undefined || journal.failed !== undefined) continue;

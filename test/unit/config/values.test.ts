@@ -126,6 +126,28 @@ test('a small configuration gets every default', () => {
   });
 });
 
+test('workflows that are started before a run', () => {
+  const before = (written: string) => parse(`${withStream(...members)}    before: ${written}\n`).jobs[0]?.before;
+  expect(before('[ { start_workflow: { config_id: 0017 } } ]')).toEqual([
+    { startWorkflow: { configId: '0017', deadlineMs: 7_200_000 } },
+  ]);
+  const all = '{ config_id: cg-1, run_mode: source, range_from: 2026-01-01, range_to: 2026-02-01, deadline_ms: 60000 }';
+  expect(before(`[ { start_workflow: ${all} } ]`)).toEqual([
+    {
+      startWorkflow: {
+        configId: 'cg-1',
+        runMode: 'source',
+        rangeFrom: '2026-01-01',
+        rangeTo: '2026-02-01',
+        deadlineMs: 60_000,
+      },
+    },
+  ]);
+  expect(() => before('[]')).toThrow('must be a list of at least one step');
+  expect(() => before('[ {} ]')).toThrow('start_workflow: missing');
+  expect(() => before('[ { start_workflow: { config_id: cg-1, run_mode: half } } ]')).toThrow('source, refresh, full');
+});
+
 test('both forms of credentials are told apart', () => {
   const auth = (written: string) =>
     parse(head.replace('token_file: ./token', written), {}, { jobs: false }).service.auth;
