@@ -89,7 +89,7 @@ async function cleanUp(
 }
 
 function statusOf(streams: readonly StreamRun[], interrupted: boolean): RunStatus {
-  const failed = streams.filter(({ outcome }) => outcome.error !== undefined).length;
+  const failed = streams.filter(({ outcome, waits }) => outcome.error !== undefined && !waits).length;
   if (interrupted) return 'interrupted';
   if (failed === 0) return streams.some(({ isHeld }) => isHeld) ? 'held' : 'ok';
   return streams.some(({ commit }) => commit !== undefined) ? 'partial' : 'failed';
@@ -125,7 +125,8 @@ class Level {
         if (needed?.commit !== undefined) await showStream(store, needed.commit);
         else if (needed === undefined && stored !== undefined) await showStored(store, stored);
         else {
-          await this.streams[index]?.fail(missingDependency(name, needed));
+          const isHeld = needed?.isHeld === true || needed?.waits === true;
+          await this.streams[index]?.fail(missingDependency(name, needed), { waits: isHeld });
           continue;
         }
         shown.add(name);
@@ -141,10 +142,13 @@ function missingDependency(name: string, needed: StreamRun | undefined): CdsyncE
       hint: `run it as well: --stream ${name}`,
     });
   }
-  return new CdsyncError(`it needs stream "${name}", which ${needed.isHeld ? 'a guard holds' : 'failed'}`, {
-    code: 'dependency',
-    hint: `see what is said of stream "${name}"`,
-  });
+  return new CdsyncError(
+    `it needs stream "${name}", which ${needed.isHeld || needed.waits ? 'a guard holds' : 'failed'}`,
+    {
+      code: 'dependency',
+      hint: `see what is said of stream "${name}"`,
+    },
+  );
 }
 
 /** Commits the streams that could be read, together. @returns the sequence number that stands */

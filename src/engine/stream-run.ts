@@ -156,9 +156,15 @@ export class StreamRun {
     });
   }
 
-  /** Fails the stream before it is opened. */
-  fail(error: CdsyncError): Promise<void> {
-    return this.attempt('reading', () => Promise.reject(error));
+  /** Fails the stream before it is opened; one that only waits for what a guard holds is skipped. */
+  async fail(error: CdsyncError, { waits }: { waits: boolean }): Promise<void> {
+    await this.attempt('reading', () => Promise.reject(error));
+    if (waits) this.outcome.skipped = true;
+  }
+
+  /** Whether it was skipped because of what a guard holds. */
+  get waits(): boolean {
+    return this.outcome.skipped === true && this.outcome.error?.code === 'dependency';
   }
 
   async close(): Promise<void> {

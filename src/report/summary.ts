@@ -12,7 +12,8 @@ const verdicts: Record<JobReport['status'], string> = {
 };
 
 function streamCells(stream: StreamReport): string[] {
-  if (stream.status !== 'ok') return [stream.name, stream.status, ...Array(5).fill('-'), formatCount(stream.pages)];
+  if (stream.status !== 'ok' && stream.status !== 'held')
+    return [stream.name, stream.status, ...Array(5).fill('-'), formatCount(stream.pages)];
   const counts = [stream.rows, stream.inserted, stream.updated, stream.deleted, stream.unchanged, stream.pages];
   return [stream.name, stream.status, ...counts.map(formatCount)];
 }

@@ -135,6 +135,24 @@ describe('a guard holds', () => {
   });
 });
 
+describe('a stream that is made of one that is held', () => {
+  it('is skipped, and the run counts as held', async () => {
+    await serve('made', 100, same);
+    const counted = { name: 'counted', source: 'sql', key: ['n'], query: 'select count(*) as n from made' };
+    const more = { name: 'more', source: 'sql', key: ['n'], query: 'select n + 1 as n from counted' };
+    await space.configure('waiting', [made(), counted, more]);
+    await space.runWell('waiting');
+    await serve('made', 50, same);
+    const { code, report } = await space.run('waiting');
+    expect([code, report.status]).toEqual([3, 'held']);
+    expect(report.jobs[0]?.streams.map(({ status, error }) => [status, error?.code])).toEqual([
+      ['held', 'guard_max_deleted'],
+      ['skipped', 'dependency'],
+      ['skipped', 'dependency'],
+    ]);
+  });
+});
+
 describe('what is held', () => {
   it('is committed once it is approved', async () => {
     const { run, stream } = await secondDay('approved', {}, 50, (n) => ({ n: n === 0 ? -1 : n }));
