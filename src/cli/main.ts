@@ -4,6 +4,7 @@ import { asCdsyncError } from '../core/errors.js';
 import { packageVersion } from '../core/package-version.js';
 import { checkCommand } from './check.js';
 import { approveCommand, discardCommand } from './decide.js';
+import { diffCommand } from './diff.js';
 import { discoverCommand } from './discover.js';
 import { initCommand } from './init.js';
 import { lookupCommand } from './lookup.js';
@@ -49,6 +50,7 @@ function parser(words: readonly string[]) {
     .command(discoverCommand)
     .command(checkCommand)
     .command(statusCommand)
+    .command(diffCommand)
     .command(verifyCommand)
     .command(approveCommand)
     .command(discardCommand)

@@ -90,6 +90,65 @@ describe('the history', () => {
   });
 });
 
+describe('cdsync diff', () => {
+  it('tells what differs between any two snapshots, by column', async () => {
+    await space.configure('differing', [{ name: 'made', source: 'index_profiles', index: 'made' }]);
+    const snapshots: { run: string; records: Day }[] = [];
+    for (const records of [
+      new Map([
+        ['a', 1],
+        ['b', 1],
+        ['c', 1],
+      ]),
+      new Map([
+        ['a', 1],
+        ['b', 2],
+        ['d', 1],
+      ]),
+      new Map([
+        ['a', 3],
+        ['b', 2],
+        ['d', null],
+      ]),
+    ] as Day[]) {
+      await serve(records);
+      snapshots.push({ run: (await space.runWell('differing')).run_id, records });
+    }
+    for (const [i, from] of snapshots.entries()) {
+      for (const [j, to] of snapshots.entries()) {
+        if (i === j) continue;
+        const words = ['diff', 'differing.json', 'made', '--from', from.run, '--to', to.run, '--json'];
+        const found = JSON.parse((await space.cdsync(words)).stdout);
+        const keys = (op: string) =>
+          found.rows.filter((row: { op: string }) => row.op === op).map(({ key }: { key: string }) => key);
+        const both = [...to.records].filter(([id]) => from.records.has(id));
+        const updated = both.filter(([id, v]) => from.records.get(id) !== v).map(([id]) => id);
+        expect(keys('insert')).toEqual([...to.records.keys()].filter((id) => !from.records.has(id)));
+        expect(keys('delete')).toEqual([...from.records.keys()].filter((id) => !to.records.has(id)));
+        expect(keys('update')).toEqual(updated);
+        expect(found).toMatchObject({
+          updated: updated.length,
+          columns: updated.length === 0 ? {} : { v: updated.length },
+        });
+      }
+    }
+  });
+
+  it('shows the last change to people, values only where they are asked for', async () => {
+    const plain = await space.cdsync(['diff', 'differing.json', 'made']);
+    expect(plain.stdout).toMatch(/made: 0 inserted, 2 updated, 0 deleted/);
+    expect(plain.stdout).not.toContain('->');
+    expect((await space.cdsync(['diff', 'differing.json', 'made', '--show-values', '--csv'])).stdout).toContain(
+      'update,a,"v: ""1"" -> ""3"""',
+    );
+    const { code, stderr } = await space.cdsync(['diff', 'differing.json', 'maed']);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('did you mean "made"?')]);
+    expect((await space.cdsync(['diff', 'differing.json', 'made', '--from', '2020-01-01'])).stderr).toContain(
+      'nothing is kept of that time',
+    );
+  });
+});
+
 async function withStore<T>(job: string, work: (store: SnapshotStore) => Promise<T>): Promise<T> {
   const database = await Database.open({ memoryMb: 256, threads: 1 });
   const store = await SnapshotStore.open(database, new JobLayout(`${space.folder}/data`, job));

@@ -1,0 +1,197 @@
+import { quoteIdentifier } from '../core/column-shape.js';
+import { CdsyncError } from '../core/errors.js';
+import { nearest } from '../core/nearest.js';
+import { formatCount } from '../core/quantities.js';
+import { table } from './table.js';
+
+/** What a difference is asked of: a published snapshot, by SQL. */
+export interface Queried {
+  rows(sql: string): Promise<Record<string, unknown>[]>;
+}
+
+export interface DifferenceRequest {
+  readonly stream: string;
+  /** A run id or a time; undefined: the snapshot before the last. */
+  readonly from: string | undefined;
+  /** Undefined: the last snapshot. */
+  readonly to: string | undefined;
+  /** Only rows in which this column differs. */
+  readonly column: string | undefined;
+  /** Rows that are shown. */
+  readonly limit: number;
+  readonly showValues: boolean;
+}
+
+export interface ChangedRow {
+  op: 'insert' | 'update' | 'delete';
+  key: string;
+  /** Columns that differ; with their values before and after only where values may be shown. */
+  columns: (string | { column: string; before: unknown; after: unknown })[];
+}
+
+/** What differs between two snapshots of a stream. */
+export interface StreamDifference {
+  stream: string;
+  /** When the snapshots were committed; null before the first. */
+  from: string | null;
+  to: string;
+  inserted: number;
+  updated: number;
+  deleted: number;
+  /** By column: rows that were updated in it. */
+  columns: Record<string, number>;
+  rows: ChangedRow[];
+}
+
+interface StoredState {
+  readonly key: string[];
+  readonly columns: { name: string }[];
+}
+
+const text = (value: string) => `'${value.replaceAll("'", "''")}'`;
+
+async function stateOf(published: Queried, stream: string): Promise<StoredState> {
+  const states = await published.rows('SELECT stream, state FROM _cdsync.streams');
+  const found = states.find((each) => each.stream === stream);
+  if (found !== undefined) return JSON.parse(String(found.state)) as StoredState;
+  const names = states.map((each) => String(each.stream));
+  const [near] = nearest(stream, names, 1);
+  throw new CdsyncError(`nothing is published of a stream "${stream}"`, {
+    code: 'stream_not_found',
+    kind: 'configuration',
+    hint: near === undefined ? `published: ${names.join(', ')}` : `did you mean "${near}"?`,
+  });
+}
+
+interface Moment {
+  readonly committedAt: string;
+  readonly runId: string;
+}
+
+/** @throws {CdsyncError} `run_not_found` */
+function momentOf(runs: readonly Moment[], wanted: string, option: string): string {
+  const run = runs.find(({ runId }) => runId === wanted);
+  if (run !== undefined) return run.committedAt;
+  const at = Date.parse(wanted);
+  if (!Number.isNaN(at)) return new Date(at).toISOString();
+  const [near] = nearest(
+    wanted,
+    runs.map(({ runId }) => runId),
+    1,
+  );
+  throw new CdsyncError(`--${option} ${wanted} is neither a time nor a run that was committed`, {
+    code: 'run_not_found',
+    kind: 'configuration',
+    hint: near === undefined ? 'see the runs: cdsync status' : `did you mean ${near}?`,
+  });
+}
+
+async function momentsIn(published: Queried, table: string, time: string, where: string): Promise<Moment[]> {
+  const rows = await published.rows(
+    `SELECT run_id, strftime(${time} AT TIME ZONE 'UTC', '%Y-%m-%dT%H:%M:%S.%gZ') AS at FROM ${table} ${where} ORDER BY ${time}`,
+  );
+  return rows.map(({ run_id, at }) => ({ runId: String(run_id), committedAt: String(at) }));
+}
+
+/** The two snapshots, each row under its key, and what became of it. */
+function joined(stream: string, { key, columns }: StoredState, from: string | null, to: string): string {
+  const names = columns.map(({ name }) => quoteIdentifier(name));
+  const as = (at: string | null) =>
+    at === null
+      ? `(SELECT * FROM ${quoteIdentifier(stream)} WHERE false)`
+      : `(SELECT ${names.join(', ')} FROM ${quoteIdentifier(`${stream}_as_of`)}(${text(at)}))`;
+  const keys = key.map((name) => `a.${quoteIdentifier(name)} = b.${quoteIdentifier(name)}`);
+  const shown = key.map((name) => `coalesce(a.${quoteIdentifier(name)}, b.${quoteIdentifier(name)})::VARCHAR`);
+  const first = quoteIdentifier(key[0] as string);
+  const flags = names.map((name, index) => `a.${name} IS DISTINCT FROM b.${name} AS d${index}`);
+  const values = names.map((name, index) => `a.${name} AS a${index}, b.${name} AS b${index}`);
+  return `SELECT CASE WHEN a.${first} IS NULL THEN 'insert' WHEN b.${first} IS NULL THEN 'delete' ELSE 'update' END AS op,
+      concat_ws(' ', ${shown.join(', ')}) AS key, ${flags.join(', ')}, ${values.join(', ')}
+    FROM ${as(from)} AS a FULL OUTER JOIN ${as(to)} AS b ON ${keys.join(' AND ')}`;
+}
+
+/**
+ * What differs between two snapshots of a stream, by the history that is published.
+ * @throws {CdsyncError} `stream_not_found`, `run_not_found`, `usage` for an unknown column; what DuckDB says of a time that is not kept
+ */
+export async function differenceOf(published: Queried, request: DifferenceRequest): Promise<StreamDifference> {
+  const { stream, column, limit, showValues } = request;
+  const state = await stateOf(published, stream);
+  const moments = await momentsIn(published, '_cdsync.moments', 'committed_at', `WHERE stream = ${text(stream)}`);
+  const runs = await momentsIn(published, 'cdsync.runs', 'finished_at', '');
+  const to = request.to === undefined ? moments.at(-1)?.committedAt : momentOf(runs, request.to, 'to');
+  const from =
+    request.from === undefined ? (moments.at(-2)?.committedAt ?? null) : momentOf(runs, request.from, 'from');
+  if (to === undefined) throw new Error(`stream ${stream} is published and has no moment`);
+  const names = state.columns.map(({ name }) => name);
+  if (column !== undefined && !names.includes(column)) {
+    throw new CdsyncError(`stream "${stream}" has no column "${column}"`, {
+      code: 'usage',
+      kind: 'configuration',
+      hint: `near: ${nearest(column, names).join(', ') || names.slice(0, 10).join(', ')}`,
+    });
+  }
+  const differs = names.map((_, index) => `d${index}`);
+  const where = column === undefined ? differs.join(' OR ') : `d${names.indexOf(column)}`;
+  const source = `(SELECT * FROM (${joined(stream, state, from, to)}) WHERE ${where})`;
+  const counts = differs.map((flag) => `count(*) FILTER (op = 'update' AND ${flag}) AS ${flag}`);
+  const [row = {}] = await published.rows(
+    `SELECT count(*) FILTER (op = 'insert') AS inserted, count(*) FILTER (op = 'update') AS updated,
+       count(*) FILTER (op = 'delete') AS deleted, ${counts.join(', ')} FROM ${source}`,
+  );
+  const changed = names
+    .map((name, index) => [name, Number(row[`d${index}`] ?? 0)] as const)
+    .filter(([, count]) => count > 0);
+  const found = await published.rows(`SELECT * FROM ${source} ORDER BY op, key LIMIT ${limit}`);
+  return {
+    stream,
+    from,
+    to,
+    inserted: Number(row.inserted ?? 0),
+    updated: Number(row.updated ?? 0),
+    deleted: Number(row.deleted ?? 0),
+    columns: Object.fromEntries(changed.sort((a, b) => b[1] - a[1])),
+    rows: found.map((each) => changedRow(each, names, showValues)),
+  };
+}
+
+function changedRow(row: Record<string, unknown>, names: readonly string[], showValues: boolean): ChangedRow {
+  const op = String(row.op) as ChangedRow['op'];
+  const differing = op === 'update' ? names.flatMap((name, index) => (row[`d${index}`] ? [{ name, index }] : [])) : [];
+  return {
+    op,
+    key: String(row.key),
+    columns: differing.map(({ name, index }) =>
+      showValues ? { column: name, before: row[`a${index}`] ?? null, after: row[`b${index}`] ?? null } : name,
+    ),
+  };
+}
+
+function cell(column: ChangedRow['columns'][number]): string {
+  if (typeof column === 'string') return column;
+  return `${column.column}: ${JSON.stringify(column.before)} -> ${JSON.stringify(column.after)}`;
+}
+
+/** A difference for people. */
+export function differenceLines(difference: StreamDifference): string[] {
+  const { stream, from, to, inserted, updated, deleted, columns, rows } = difference;
+  const total = inserted + updated + deleted;
+  const counts = `${formatCount(inserted)} inserted, ${formatCount(updated)} updated, ${formatCount(deleted)} deleted`;
+  const lines = [`${stream}: ${counts}`, `  from ${from ?? 'nothing'} to ${to}`];
+  const byColumn = Object.entries(columns).map(([name, count]) => [name, formatCount(count)]);
+  if (byColumn.length > 0) lines.push('', ...table(['column', 'updates'], byColumn).map((line) => `  ${line}`));
+  if (rows.length === 0) return lines;
+  const shown = rows.map(({ op, key, columns: changed }) => [op, key, changed.map(cell).join(', ')]);
+  lines.push('', ...table(['op', 'key', 'columns'], shown).map((line) => `  ${line}`));
+  if (rows.length < total) lines.push(`  and ${formatCount(total - rows.length)} more: --limit`);
+  return lines;
+}
+
+/** The same rows as comma-separated values. */
+export function differenceCsv({ rows }: StreamDifference): string[] {
+  const quoted = (value: string) => (/[",\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
+  return [
+    'op,key,columns',
+    ...rows.map(({ op, key, columns }) => [op, key, columns.map(cell).join('; ')].map(quoted).join(',')),
+  ];
+}
