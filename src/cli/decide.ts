@@ -60,7 +60,16 @@ async function decide(
       withEngine(loaded.config, options, (engine) => {
         const progress = newProgress(job.name, []);
         const layout = engine.layoutOf(job.name);
-        const context = { ...engine, job, layout, progress, only: args.stream, full: false, accept: false };
+        const context = {
+          ...engine,
+          job,
+          layout,
+          progress,
+          only: args.stream,
+          full: false,
+          accept: false,
+          range: undefined,
+        };
         return work(context, run, jobArguments, output);
       }),
     );

@@ -1,14 +1,17 @@
 import type { CommandModule } from 'yargs';
 import type { Config, JobConfig } from '../config/config.js';
+import { parseMoment } from '../core/quantities.js';
 import type { JobReport, RunReport } from '../core/run.js';
 import { configPositional, jobOption } from './arguments.js';
 import type { JobArguments } from './load.js';
-import { type CommonArguments, Output } from './output.js';
+import { type CommonArguments, Output, usageError } from './output.js';
 
 interface RunArguments extends JobArguments {
   stream?: string[] | undefined;
   full: boolean;
   accept: boolean;
+  from?: string | undefined;
+  to?: string | undefined;
 }
 
 /** `cdsync run`: reads every stream of a job, commits what changed, publishes it. */
@@ -32,6 +35,14 @@ export const runCommand: CommandModule<CommonArguments, RunArguments> = {
         type: 'boolean',
         default: false,
         describe: 'take a changed filter, key or query as the new baseline, and judge no changes',
+      })
+      .options({
+        from: {
+          type: 'string',
+          requiresArg: true,
+          describe: 'read streams that are read by time again from this time on, whatever was read before',
+        },
+        to: { type: 'string', requiresArg: true, describe: 'up to this time [default: now]' },
       })
       .epilogue(
         'A run that was cut short is continued by the next one. Exit codes: 0 done, 1 failed, 2 wrong configuration,\n' +
@@ -63,6 +74,17 @@ async function run(args: RunArguments, output: Output): Promise<number> {
   });
 }
 
+/** @throws {CdsyncError} `usage` */
+function rangeOf({ from, to }: RunArguments): { from: number; to: number } | undefined {
+  if (from === undefined && to === undefined) return undefined;
+  const bounds = { from: parseMoment(from ?? ''), to: to === undefined ? Date.now() : parseMoment(to) };
+  if (bounds.from < bounds.to) return bounds;
+  throw usageError(
+    '--from and --to must be times, the first before the second',
+    'for example: --from 2026-01-01 --to 2026-02-01',
+  );
+}
+
 /** Runs the job with its progress on standard error, until it ends or is told to stop. */
 async function runShown(args: RunArguments, output: Output, config: Config, job: JobConfig): Promise<JobReport> {
   const { withEngine } = await import('../engine/open-engine.js');
@@ -71,6 +93,7 @@ async function runShown(args: RunArguments, output: Output, config: Config, job:
   const { showProgress } = await import('./show-progress.js');
   const { interruption } = await import('./interruption.js');
   const stop = interruption(output);
+  const range = rangeOf(args);
   const progress = newProgress(job.name, args.stream ?? job.streams.map(({ name }) => name));
   const shown = showProgress(progress, config.service.rateLimits.profile, output, args);
   try {
@@ -83,6 +106,7 @@ async function runShown(args: RunArguments, output: Output, config: Config, job:
         only: args.stream,
         full: args.full,
         accept: args.accept,
+        range,
       }),
     );
   } finally {

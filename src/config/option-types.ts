@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { parseDurationMs } from '../core/quantities.js';
+import { parseDurationMs, parseMoment } from '../core/quantities.js';
 import { Secret } from '../core/secret.js';
 import { map, type OptionFacts, option } from './option.js';
 
@@ -67,11 +67,6 @@ export function moment(facts: OptionFacts) {
       parseMoment(String(written)) > Date.now() ? [{ path: [], message: 'this time is in the future' }] : [],
     ...facts,
   });
-}
-
-function parseMoment(written: string): number {
-  const iso = written.replace(' ', 'T');
-  return Date.parse(iso.length > 10 && !/(Z|[+-]\d{2}:?\d{2})$/.test(iso) ? `${iso}Z` : iso);
 }
 
 /** Keys of single requests: written in the configuration, or where to take them from. */

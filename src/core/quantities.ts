@@ -43,3 +43,9 @@ export function formatDuration(ms: number): string {
 export function formatCount(count: number): string {
   return count.toLocaleString('en-US');
 }
+
+/** A date or a time as milliseconds since 1970, UTC where it names no offset; NaN where it is neither. */
+export function parseMoment(written: string): number {
+  const iso = written.replace(' ', 'T');
+  return Date.parse(iso.length > 10 && !/(Z|[+-]\d{2}:?\d{2})$/.test(iso) ? `${iso}Z` : iso);
+}

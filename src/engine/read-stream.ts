@@ -7,7 +7,7 @@ import type { Session } from '../store/duckdb.js';
 import { findUnfinished, type RunIdentity, takeOver, type UnfinishedStream } from '../store/run-state.js';
 import { openSource } from '../streams/open-source.js';
 import type { Source, Window, WindowedSource } from '../streams/source.js';
-import { planWindows } from '../streams/windows.js';
+import { cut, planWindows } from '../streams/windows.js';
 import { type Definition, definitionOf, refuseChanged } from './definition.js';
 import type { Reading } from './reading.js';
 import type { RunContext } from './run-context.js';
@@ -75,7 +75,7 @@ export async function openStream(context: RunContext, task: OpenTask): Promise<O
   const definition = definitionOf(config, source, service.tenantId);
   if (!context.accept) refuseChanged(previous?.definition, definition);
   const rules = { fingerprint: print, now: clock.now(), resumeWithinMs: context.job.resumeWithinMs };
-  const mayResume = !context.full && source !== undefined;
+  const mayResume = !context.full && context.range === undefined && source !== undefined;
   const unfinished = mayResume ? await findUnfinished(context.layout, config.name, rules) : undefined;
   const opened = { config, source, fingerprint: print, definition, meter, unfinished };
   if (source?.kind !== 'windowed') return { ...opened, windows: [] };
@@ -93,12 +93,16 @@ async function windowsToRead(context: RunContext, source: WindowedSource, task: 
   const operation = source.page({ window: minute, token: null, limit: 1, filter: new Map(), withTotal: false });
   const date = await client.send(operation, (_, { headers }) => Date.parse(String(headers.date)), { signal, meter });
   const first = Date.parse(previous?.covered?.[0]?.from ?? '') || now - defaultSinceMs;
+  const untilMs = Number.isNaN(date) ? now : date + dateStepMs;
+  const longestMs = source.longestWindowMs;
+  const { range, full } = context;
+  if (range !== undefined) return cut([range.from, Math.min(range.to, untilMs)], longestMs);
   return planWindows({
     sinceMs: since ?? first,
-    untilMs: Number.isNaN(date) ? now : date + dateStepMs,
-    covered: (previous?.covered ?? []).map(({ from, to }) => [Date.parse(from), Date.parse(to)]),
+    untilMs,
+    covered: full ? [] : (previous?.covered ?? []).map(({ from, to }) => [Date.parse(from), Date.parse(to)]),
     lagMs: lagMs + 2 * dateStepMs,
-    longestMs: source.longestWindowMs,
+    longestMs,
   });
 }
 

@@ -24,6 +24,8 @@ export interface RunContext {
   readonly only: readonly string[] | undefined;
   /** Starts every stream anew, whatever an earlier run has read. */
   readonly full: boolean;
+  /** Only this span of time is read, of the streams that are read by time, whatever was read before: milliseconds since 1970. */
+  readonly range: { readonly from: number; readonly to: number } | undefined;
   /** Streams that are about other records than before become the new baseline. */
   readonly accept: boolean;
 }

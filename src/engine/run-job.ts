@@ -14,6 +14,7 @@ import { heldStreams } from '../store/held.js';
 import { JobLock } from '../store/job-lock.js';
 import { createRun, discardRun, discardStream, hasStreams, type RunIdentity } from '../store/run-state.js';
 import { prepareStorage, runFolders } from '../store/storage.js';
+import { windowedSource } from '../streams/open-source.js';
 import { beforeRun } from './before-run.js';
 import type { OpenedStream } from './read-stream.js';
 import { type Before, publishOptions, recover } from './recover.js';
@@ -29,7 +30,19 @@ const streamsAtOnce = 4;
 /** Failures by what was read: comparing it once more would only fail once more. */
 const startAnew = new Set(['unbalanced', 'key_missing', 'key_not_unique']);
 
-function chosenStreams({ job, only }: RunContext): readonly StreamConfig[] {
+function chosenStreams(context: RunContext): readonly StreamConfig[] {
+  const named = namedStreams(context);
+  if (context.range === undefined) return named;
+  const byTime = named.filter((config) => windowedSource(config) !== undefined);
+  if (byTime.length > 0) return byTime;
+  throw new CdsyncError('no stream of the run is read by time, so that there is nothing to read again', {
+    code: 'usage',
+    kind: 'configuration',
+    hint: '--from and --to are for audit_events, ingest_jobs and workflow_runs',
+  });
+}
+
+function namedStreams({ job, only }: RunContext): readonly StreamConfig[] {
   if (only === undefined) return job.streams;
   const known = new Map(job.streams.map((stream) => [stream.name, stream]));
   return only.map((name) => {
@@ -56,7 +69,7 @@ async function chooseRun(context: RunContext, opened: readonly OpenedStream[], b
 
 /** Removes what no later run can go on from. */
 async function cleanUp(
-  { layout, only, job }: RunContext,
+  { layout, only, range, job }: RunContext,
   streams: readonly StreamRun[],
   run: RunIdentity,
 ): Promise<void> {
@@ -64,7 +77,7 @@ async function cleanUp(
     if (commit !== undefined || startAnew.has(outcome.error?.code ?? '')) await discardStream(layout, run.runId, name);
   }
   // Where a stream was not looked at, an earlier run's folder may still hold its checkpoint.
-  const all = only === undefined && streams.every(({ opened }) => opened !== undefined);
+  const all = only === undefined && range === undefined && streams.every(({ opened }) => opened !== undefined);
   // What was held stays until the stream has come to another end.
   const ended = new Set(streams.filter(({ commit, isHeld }) => commit !== undefined || isHeld).map(({ name }) => name));
   for (const { stream, run_id: runId } of await heldStreams(

@@ -91,6 +91,26 @@ describe('sources of the Management API', () => {
     expect(Number(twice?.twice)).toBe(0);
   });
 
+  it('are read again for a span of time, or altogether', async () => {
+    await space.configure(
+      'again',
+      [
+        { name: 'audit', source: 'audit_events', since, lag_ms: 0 },
+        { name: 'segments', source: 'segments' },
+      ],
+      { service },
+    );
+    const { rows } = streamOf(await space.runWell('again'), 'audit');
+    const ago = (days: number) => new Date(Date.now() - days * 86_400_000).toISOString();
+    await space.control('audit', { events: [{ happened_at: ago(20) }, { happened_at: ago(40) }] });
+    expect(streamOf(await space.runWell('again'), 'audit').inserted).toBe(0);
+    const span = await space.runWell('again', ['--from', ago(30), '--to', ago(10)]);
+    expect(span.streams.map(({ name, inserted }) => [name, inserted])).toEqual([['audit', 1]]);
+    expect(streamOf(await space.runWell('again', ['--full']), 'audit')).toMatchObject({ inserted: 1, rows: rows + 2 });
+    expect((await space.run('again', ['--from', 'never'])).code).toBe(2);
+    expect((await space.run('again', ['--from', ago(1), '--stream', 'segments'])).code).toBe(2);
+  });
+
   it('lose nothing where our clock and that of the service differ', async () => {
     await space.configure('clocks', [{ name: 'audit', source: 'audit_events', since }], { service });
     await space.runWell('clocks');
