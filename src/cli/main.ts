@@ -21,6 +21,7 @@ import { queryCommand } from './query.js';
 import { runCommand } from './run.js';
 import { schemaCommand } from './schema.js';
 import { serveCommand } from './serve.js';
+import { stateCommand } from './state.js';
 import { statusCommand } from './status.js';
 import { verifyCommand } from './verify.js';
 import { workflowCommand } from './workflow.js';
@@ -51,6 +52,7 @@ function parser(words: readonly string[]) {
     .command(checkCommand)
     .command(statusCommand)
     .command(diffCommand)
+    .command(stateCommand)
     .command(verifyCommand)
     .command(approveCommand)
     .command(discardCommand)

@@ -1,4 +1,5 @@
 import { formatCount, formatDuration } from '../core/quantities.js';
+import { heldStreams, readHeld } from '../store/held.js';
 import { lockOwner, ownerLives } from '../store/job-lock.js';
 import { Journal } from '../store/journal.js';
 import type { JobLayout } from '../store/layout.js';
@@ -19,6 +20,8 @@ export interface StreamStatus {
     partitions_done: number;
     failed: string | null;
   } | null;
+  /** What a guard holds of it, and why. */
+  held: { run_id: string; findings: { guard: string; message: string }[] } | null;
 }
 
 export interface JobStatus {
@@ -32,7 +35,7 @@ export interface JobStatus {
 async function checkpoint(layout: JobLayout, stream: string): Promise<StreamStatus['checkpoint']> {
   for (const runId of (await runFolders(layout)).reverse()) {
     const journal = await Journal.read(layout.streamRun(runId, stream)).catch(() => undefined);
-    if (journal === undefined) continue;
+    if (journal === undefined || (await readHeld(layout, runId, stream)) !== undefined) continue;
     const cursors = [...journal.cursors.values()];
     return {
       run_id: runId,
@@ -55,7 +58,9 @@ export async function jobStatus(layout: JobLayout, streams: readonly string[]): 
     const manifest = await readManifest(layout.manifest(name));
     const snapshot =
       manifest === undefined ? null : { run_id: manifest.run_id, sequence: manifest.sequence, rows: manifest.rows };
-    return { name, snapshot, checkpoint: await checkpoint(layout, name) };
+    const held = (await heldStreams(layout, [name])).at(-1);
+    const why = held === undefined ? null : { run_id: held.run_id, findings: held.findings };
+    return { name, snapshot, checkpoint: await checkpoint(layout, name), held: why };
   });
   return {
     job: layout.job,
@@ -82,6 +87,13 @@ function streamCells({ name, snapshot, checkpoint: left }: StreamStatus): string
   ];
 }
 
+function heldLines({ name, held }: StreamStatus): string[] {
+  if (held === null) return [];
+  const why = held.findings.map(({ guard, message }) => `    ${guard}: ${message}`);
+  const next = `    cdsync approve ${held.run_id}, or: cdsync discard ${held.run_id}`;
+  return [`  ${name} is held:`, ...why, next, ''];
+}
+
 /** The status for people; `now` in milliseconds since the Unix epoch. */
 export function statusLines({ job, running, runs, streams }: JobStatus, now: number): string[] {
   const age = (runId: string) => `${formatDuration(now - runStartedAt(runId))} ago`;
@@ -92,6 +104,7 @@ export function statusLines({ job, running, runs, streams }: JobStatus, now: num
     '',
     ...table(['stream', 'rows', 'snapshot', 'checkpoint'], streams.map(streamCells)).map((line) => `  ${line}`),
     '',
+    ...streams.flatMap(heldLines),
     ...(runs.length === 0 ? ['  no run has ended yet'] : []),
     ...runs.map(
       ({ run_id, status, seconds }) =>

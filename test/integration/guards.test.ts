@@ -171,6 +171,12 @@ describe('what is held', () => {
 
   it('is thrown away when it is discarded, and the next run reads anew', async () => {
     const { run } = await secondDay('discarded', {}, 50, same);
+    const status = JSON.parse((await space.cdsync(['status', 'discarded.json', '--json'])).stdout);
+    expect(status.streams[0]).toMatchObject({
+      checkpoint: null,
+      held: { run_id: run, findings: [{ guard: 'max_deleted' }] },
+    });
+    expect((await space.cdsync(['status', 'discarded.json'])).stdout).toContain(`cdsync approve ${run}`);
     expect((await space.cdsync(['discard', 'discarded.json', run])).code).toBe(0);
     expect(existsSync(join(space.jobFolder('discarded'), '.cdsync', 'runs', run))).toBe(false);
     expect(await rows('discarded')).toBe(100);

@@ -107,6 +107,14 @@ describe('sources of the Management API', () => {
     const span = await space.runWell('again', ['--from', ago(30), '--to', ago(10)]);
     expect(span.streams.map(({ name, inserted }) => [name, inserted])).toEqual([['audit', 1]]);
     expect(streamOf(await space.runWell('again', ['--full']), 'audit')).toMatchObject({ inserted: 1, rows: rows + 2 });
+    const state = async () =>
+      JSON.parse((await space.cdsync(['state', 'show', 'again.json', '--json'])).stdout).streams;
+    expect((await state())[0]).toMatchObject({ name: 'audit', key: ['event_id'], rows: rows + 2, covered: [{}] });
+    await space.cdsync(['state', 'reset', 'again.json', '--stream', 'audit']);
+    expect((await state())[0]).toMatchObject({ rows: rows + 2, covered: [] });
+    await space.control('audit', { events: [{ happened_at: ago(60) }] });
+    expect(streamOf(await space.runWell('again'), 'audit')).toMatchObject({ inserted: 1, rows: rows + 3 });
+    expect((await space.cdsync(['state', 'reset', 'again.json', '--stream', 'adit'])).code).toBe(2);
     expect((await space.run('again', ['--from', 'never'])).code).toBe(2);
     expect((await space.run('again', ['--from', ago(1), '--stream', 'segments'])).code).toBe(2);
   });

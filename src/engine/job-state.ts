@@ -1,0 +1,126 @@
+import { stat } from 'node:fs/promises';
+import type { JobConfig } from '../config/config.js';
+import { CdsyncError } from '../core/errors.js';
+import { nearest } from '../core/nearest.js';
+import { type Covered, SnapshotStore, type StreamState } from '../snapshot/snapshot-store.js';
+import { JobLock } from '../store/job-lock.js';
+import { Journal } from '../store/journal.js';
+import type { JobLayout } from '../store/layout.js';
+import { discardRun, discardStream, hasStreams } from '../store/run-state.js';
+import { runFolders } from '../store/storage.js';
+import type { StorageEngine } from './open-engine.js';
+
+/** What the store remembers of a stream. */
+export interface StoredStream {
+  name: string;
+  run_id: string;
+  sequence: number;
+  rows: number;
+  key: string[];
+  synced_at: string;
+  /** Spans of time that were read for good. */
+  covered: Covered[];
+}
+
+/** What a job remembers between runs. */
+export interface JobState {
+  job: string;
+  /** Tells this store from any other. */
+  store: string;
+  sequence: number;
+  streams: StoredStream[];
+}
+
+async function withStore<T>(
+  { database, clock }: StorageEngine,
+  layout: JobLayout,
+  work: (store: SnapshotStore) => Promise<T>,
+): Promise<T> {
+  await stat(layout.store).catch(() => {
+    throw new CdsyncError(`job "${layout.job}" remembers nothing yet`, {
+      code: 'not_published',
+      hint: 'run it first: cdsync run',
+    });
+  });
+  const lock = await JobLock.acquire(database, layout, new Date(clock.now()).toISOString());
+  try {
+    const store = await SnapshotStore.open(database, layout);
+    try {
+      return await work(store);
+    } finally {
+      await store.close();
+    }
+  } finally {
+    await lock.release();
+  }
+}
+
+function shown({ stream, run_id, sequence, rows, key, synced_at, covered }: StreamState): StoredStream {
+  return { name: stream, run_id, sequence, rows, key, synced_at, covered: covered ?? [] };
+}
+
+/** @throws {CdsyncError} `not_published`, `locked` */
+export async function jobState(engine: StorageEngine, job: JobConfig): Promise<JobState> {
+  return withStore(engine, engine.layoutOf(job.name), async (store) => {
+    const { id, sequence, streams } = await store.state();
+    const known = job.streams.map(({ name }) => name);
+    return { job: job.name, store: id, sequence, streams: known.flatMap((name) => streams.get(name) ?? []).map(shown) };
+  });
+}
+
+/** What was forgotten of a stream. */
+export interface ResetStream {
+  name: string;
+  /** Runs whose checkpoints are gone. */
+  checkpoints: string[];
+  /** Whether its spans of time will be read again. */
+  covered: boolean;
+}
+
+async function dropCheckpoints(layout: JobLayout, stream: string): Promise<string[]> {
+  const dropped: string[] = [];
+  for (const runId of await runFolders(layout)) {
+    const hasOne = await Journal.read(layout.streamRun(runId, stream)).then(
+      (journal) => journal !== undefined,
+      () => true,
+    );
+    if (!hasOne) continue;
+    await discardStream(layout, runId, stream);
+    if (!(await hasStreams(layout, runId))) await discardRun(layout, runId);
+    dropped.push(runId);
+  }
+  return dropped;
+}
+
+/**
+ * Forgets how far streams were read: their checkpoints and spans of time, so that the next run begins anew. The snapshot
+ * and its history stay.
+ * @throws {CdsyncError} `stream_not_found`, `not_published`, `locked`
+ */
+export async function resetState(
+  engine: StorageEngine,
+  job: JobConfig,
+  only: readonly string[] | undefined,
+): Promise<ResetStream[]> {
+  const known = job.streams.map(({ name }) => name);
+  for (const name of only ?? []) {
+    if (known.includes(name)) continue;
+    throw new CdsyncError(`job "${job.name}" has no stream "${name}"`, {
+      code: 'stream_not_found',
+      kind: 'configuration',
+      hint: `its streams: ${nearest(name, known).join(', ') || known.join(', ')}`,
+    });
+  }
+  const layout = engine.layoutOf(job.name);
+  return withStore(engine, layout, async (store) => {
+    const { streams } = await store.state();
+    const reset: ResetStream[] = [];
+    for (const name of only ?? known) {
+      const state = streams.get(name);
+      const covered = (state?.covered ?? []).length > 0;
+      if (state !== undefined && covered) await store.rememberStream({ ...state, covered: [] });
+      reset.push({ name, covered, checkpoints: await dropCheckpoints(layout, name) });
+    }
+    return reset;
+  });
+}

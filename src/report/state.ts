@@ -1,0 +1,41 @@
+import { formatCount } from '../core/quantities.js';
+import { table } from './table.js';
+
+interface Stored {
+  readonly job: string;
+  readonly store: string;
+  readonly sequence: number;
+  readonly streams: readonly {
+    name: string;
+    run_id: string;
+    sequence: number;
+    rows: number;
+    key: string[];
+    covered: { from: string; to: string }[];
+  }[];
+}
+
+/** What a job remembers, for people. */
+export function stateLines({ job, store, sequence, streams }: Stored): string[] {
+  const rows = streams.map((stream) => [
+    stream.name,
+    formatCount(stream.rows),
+    String(stream.sequence),
+    stream.run_id,
+    stream.key.join(', '),
+    stream.covered.map(({ from, to }) => (from === to ? `until ${to}` : `${from} to ${to}`)).join('; ') || '-',
+  ]);
+  const header = ['stream', 'rows', 'snapshot', 'changed by', 'key', 'read for good'];
+  return [`job ${job}: snapshot ${sequence}, store ${store}`, '', ...table(header, rows).map((line) => `  ${line}`)];
+}
+
+/** What was forgotten, for people. */
+export function resetLines(
+  streams: readonly { name: string; checkpoints: readonly string[]; covered: boolean }[],
+): string[] {
+  return streams.map(({ name, checkpoints, covered }) => {
+    const gone = checkpoints.map((run) => `the checkpoint of run ${run}`);
+    if (covered) gone.push('what of time was read');
+    return `${name}: ${gone.length === 0 ? 'there was nothing to forget' : `forgot ${gone.join(', ')}`}`;
+  });
+}
