@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { map, option } from './option.js';
-import { choice, text, whole } from './option-types.js';
+import { map, option } from '../sdk/option.js';
+import { choice, text, whole } from '../sdk/option-types.js';
 
 /** The most that is allowed of something: a share of a whole, but no less than so many, or a number. */
 export type Limit = { readonly share: number; readonly atLeast: number } | { readonly count: number };

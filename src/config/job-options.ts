@@ -1,8 +1,8 @@
 import { z } from 'zod';
+import { type Finding, map, notYet, option } from '../sdk/option.js';
+import { choice, duration, flag, text, verbatim, whole } from '../sdk/option-types.js';
 import { jobGuards } from './guard-options.js';
 import { nameRule, nameSchema } from './names.js';
-import { type Finding, map, notYet, option } from './option.js';
-import { choice, duration, flag, text, verbatim, whole } from './option-types.js';
 import { serviceSchema } from './service-options.js';
 import { streamSchema } from './stream-options.js';
 

@@ -1,8 +1,8 @@
 import { isMap, isScalar, isSeq, type Node, type YAMLMap, type YAMLSeq } from 'yaml';
 import { z } from 'zod';
 import { nearest } from '../core/nearest.js';
+import { allowedWords, type OptionFacts, type Unwrapped, unwrap } from '../sdk/option.js';
 import type { Findings, Site } from './findings.js';
-import { allowedWords, type OptionFacts, type Unwrapped, unwrap } from './option.js';
 import type { ConfigProblem } from './problem.js';
 import { readScalar } from './scalar.js';
 import type { Variables } from './variables.js';

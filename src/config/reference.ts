@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import { allowedWords, type Unwrapped, unwrap } from '../sdk/option.js';
 import { fileSchema } from './job-options.js';
-import { allowedWords, type Unwrapped, unwrap } from './option.js';
 import { introduction } from './reference-text.js';
 
 /** One map of the configuration, with the path that leads to it. */

@@ -1,7 +1,7 @@
 import { isScalar, parseDocument, type Scalar } from 'yaml';
 import { z } from 'zod';
 import { nearest } from '../core/nearest.js';
-import { allowedWords, type Unwrapped } from './option.js';
+import { allowedWords, type Unwrapped } from '../sdk/option.js';
 import { type Fault, quoted } from './problem.js';
 import { expand, type Variables } from './variables.js';
 import { isNothing, kindOf } from './yaml-entries.js';

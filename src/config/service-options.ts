@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { map, option } from './option.js';
-import { secret, text, whole } from './option-types.js';
+import { map, option } from '../sdk/option.js';
+import { secret, text, whole } from '../sdk/option-types.js';
 
 function urlFault(written: string): string | undefined {
   const url = URL.canParse(written) ? new URL(written) : undefined;

@@ -1,8 +1,9 @@
 import { z } from 'zod';
+import { type Finding, map, notYet, option } from '../sdk/option.js';
+import { choice, flag, text, verbatim, whole } from '../sdk/option-types.js';
 import { guards } from './guard-options.js';
 import { nameRule, streamNameSchema } from './names.js';
-import { type Finding, map, notYet, option } from './option.js';
-import { choice, flag, keyList, moment, onlyNow, text, verbatim, whole } from './option-types.js';
+import { keyList, moment, onlyNow } from './read-option-types.js';
 
 const name = option(streamNameSchema, {
   description: 'Name of the stream: its tables and its folder of Parquet files are called so.',

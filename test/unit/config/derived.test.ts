@@ -6,8 +6,8 @@ import { schemaCommand } from '../../../src/cli/schema.js';
 import { fileSchema } from '../../../src/config/job-options.js';
 import { configJsonSchema } from '../../../src/config/json-schema.js';
 import { loadConfig } from '../../../src/config/load.js';
-import { unwrap } from '../../../src/config/option.js';
 import { configReference } from '../../../src/config/reference.js';
+import { unwrap } from '../../../src/sdk/option.js';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const read = (path: string) => readFileSync(`${root}${path}`, 'utf8');

@@ -1,0 +1,64 @@
+import { CdsyncError } from '../core/errors.js';
+
+export { CdsyncError, type ErrorDetails, type ErrorKind } from '../core/errors.js';
+
+interface Told {
+  /** What the reader can do next: one sentence. */
+  readonly hint?: string | undefined;
+  readonly cause?: unknown;
+}
+
+/** The destination does not know the caller, or its password. The message is the server's, without any secret. Not retried. */
+export function loginRefused(message: string, told: Told = {}): CdsyncError {
+  return new CdsyncError(message, { code: 'destination_login', kind: 'auth', ...told });
+}
+
+/** The caller may not do what is needed; the hint says what to grant. Not retried. */
+export function permissionMissing(message: string, told: Told = {}): CdsyncError {
+  return new CdsyncError(message, { code: 'destination_permission', kind: 'auth', ...told });
+}
+
+/** The destination cannot be reached, has gone away, or asks for patience. The load is done again from its beginning. */
+export function unavailable(message: string, told: Told = {}): CdsyncError {
+  return new CdsyncError(message, { code: 'destination_unavailable', kind: 'retryable', ...told });
+}
+
+/** The destination refuses what it was sent, and would again. */
+export function loadRefused(message: string, told: Told = {}): CdsyncError {
+  return new CdsyncError(message, { code: 'destination_refused', ...told });
+}
+
+/** Another delivery has moved the watermark meanwhile: nothing of this load may stand. */
+export function watermarkMoved(stream: string): CdsyncError {
+  return new CdsyncError(`another delivery has moved the watermark of stream "${stream}" meanwhile`, {
+    code: 'watermark_moved',
+    hint: 'is the same destination loaded from two places? Nothing of this load was kept',
+  });
+}
+
+/** What arrived is not what was sent: nothing of this load may stand. */
+export function countDiffers(what: string, expected: number, found: number): CdsyncError {
+  return new CdsyncError(`${what} holds ${found} rows where ${expected} were sent`, {
+    code: 'count_differs',
+    kind: 'retryable',
+    hint: 'nothing of this load was kept',
+  });
+}
+
+/**
+ * Loads a vendor's library that is installed only by those who use its connector.
+ * @throws {CdsyncError} `connector_package_missing` with the command that installs it
+ */
+export async function vendorLibrary<T>(name: string, load: () => Promise<T>): Promise<T> {
+  try {
+    return await load();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw error;
+    throw new CdsyncError(`the package ${name} is not installed`, {
+      code: 'connector_package_missing',
+      kind: 'configuration',
+      hint: `npm install ${name}`,
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,55 @@
+/** What the author of a connector needs: `import { tableConnector, text } from 'cdsync/sdk'`. */
+export { Secret } from '../core/secret.js';
+export type {
+  CsvDialect,
+  FileFormat,
+  IdentifierRules,
+  Mode,
+  RecordCapabilities,
+  TableCapabilities,
+} from './capabilities.js';
+export { type ColumnType, isNested, parseColumnType, type StreamColumn, type StructField } from './column-type.js';
+export {
+  type ColumnSum,
+  type Connector,
+  type DestinationContext,
+  type OptionShape,
+  type OptionValues,
+  type OutgoingRecord,
+  type RecordConnector,
+  type RecordDestination,
+  type RecordResult,
+  recordConnector,
+  type ServiceAccess,
+  type TableConnector,
+  type TableDestination,
+  tableConnector,
+} from './destination.js';
+export {
+  CdsyncError,
+  countDiffers,
+  type ErrorDetails,
+  type ErrorKind,
+  loadRefused,
+  loginRefused,
+  permissionMissing,
+  unavailable,
+  vendorLibrary,
+  watermarkMoved,
+} from './errors.js';
+export type {
+  ColumnMapping,
+  DataFile,
+  Load,
+  LoadAction,
+  LoadColumn,
+  LoadData,
+  SchemaChange,
+  TableColumn,
+  TableDescription,
+  TargetTable,
+  ValueLimits,
+} from './load.js';
+export { map, type OptionFacts, option } from './option.js';
+export { choice, duration, flag, secret, text, verbatim, whole } from './option-types.js';
+export { type Watermark, watermarkColumns, watermarkTable } from './watermark.js';

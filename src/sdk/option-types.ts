@@ -1,0 +1,46 @@
+import { z } from 'zod';
+import { parseDurationMs } from '../core/quantities.js';
+import { Secret } from '../core/secret.js';
+import { type OptionFacts, option } from './option.js';
+
+/** Text that is not empty. */
+export function text(facts: OptionFacts) {
+  return option(z.string().min(1), { allowed: 'text that is not empty', ...facts });
+}
+
+/** Text that identifies something or is compared with it: kept character for character, `02134` and `1.50` too. */
+export function verbatim(facts: OptionFacts) {
+  return text({ ...facts, verbatim: true });
+}
+
+/** A whole number within bounds, both included. */
+export function whole(from: number, to: number, facts: OptionFacts) {
+  return option(z.int().min(from).max(to), facts);
+}
+
+export function flag(facts: OptionFacts) {
+  return option(z.boolean(), facts);
+}
+
+/** One of a few words. */
+export function choice<const V extends readonly [string, ...string[]]>(values: V, facts: OptionFacts) {
+  return option(z.enum(values), facts);
+}
+
+/** Milliseconds, written with their unit: `90s`, `12h`. */
+export function duration(facts: OptionFacts) {
+  const schema = z
+    .string()
+    .regex(/^\d+(\.\d+)?\s*(ms|s|m|h|d|w)$/)
+    .transform((written) => parseDurationMs(written) ?? 0);
+  return option(schema, { allowed: 'a duration: a number and ms, s, m, h, d or w, such as 90s or 12h', ...facts });
+}
+
+/** Text that is shown nowhere. */
+export function secret(pattern: RegExp, facts: OptionFacts) {
+  const schema = z
+    .string()
+    .regex(pattern)
+    .transform((value) => new Secret(value));
+  return option(schema, { allowed: 'text that is not empty', ...facts, secret: true });
+}

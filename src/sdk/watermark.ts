@@ -1,0 +1,33 @@
+/**
+ * How far a stream has been delivered to a destination: everything up to and with `sequence` of the store `storeId`. Kept in
+ * the destination itself, in {@link watermarkTable}, one row for each (destination, stream).
+ */
+export interface Watermark {
+  /** The destination's name in the configuration. */
+  readonly destination: string;
+  readonly stream: string;
+  /** The table or place that the stream is delivered to. */
+  readonly table: string;
+  /** Tells the job's storage folder from any other. */
+  readonly storeId: string;
+  /** Number of the snapshot. */
+  readonly sequence: number;
+  /** Hash of what is delivered: the stream's definition, its columns' names, the mode. */
+  readonly definition: string;
+  /** When it was moved: ISO 8601, UTC. */
+  readonly deliveredAt: string;
+}
+
+/** Where watermarks are kept, under exactly this name, beside the tables that they are about. */
+export const watermarkTable = '_cdsync_watermarks';
+
+/** Columns of {@link watermarkTable} in order. `sequence` is an integer of 64 bits, the others are text. */
+export const watermarkColumns = [
+  'destination',
+  'stream',
+  'table_name',
+  'store_id',
+  'sequence',
+  'definition',
+  'delivered_at',
+] as const;
