@@ -17,6 +17,7 @@ import {
   Output,
   usageError,
 } from './output.js';
+import { planCommand } from './plan.js';
 import { queryCommand } from './query.js';
 import { runCommand } from './run.js';
 import { schemaCommand } from './schema.js';
@@ -47,6 +48,7 @@ const wordRules = { 'strip-dashed': true, 'greedy-arrays': false };
 function parser(words: readonly string[]) {
   return commonOptions(words)
     .command(runCommand)
+    .command(planCommand)
     .command(initCommand)
     .command(discoverCommand)
     .command(checkCommand)

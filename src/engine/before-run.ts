@@ -10,7 +10,13 @@ import type { RunContext } from './run-context.js';
 import { startWorkflow } from './start-workflow.js';
 
 /** Whether an earlier run of the job was cut short while reading, so that this one goes on where it stopped. */
-async function goesOn({ layout, job, clock, full, only }: RunContext): Promise<boolean> {
+export async function goesOn({
+  layout,
+  job,
+  clock,
+  full,
+  only,
+}: Pick<RunContext, 'layout' | 'job' | 'clock' | 'full' | 'only'>): Promise<boolean> {
   if (full) return false;
   for (const runId of await runFolders(layout)) {
     if ((await readRun(layout, runId)) === undefined) continue;

@@ -118,13 +118,15 @@ export interface ReadTask {
   readonly session: Session;
 }
 
-function partitionOf(config: StreamConfig, lastValues: readonly string[]): ExtractionOptions['partition'] {
+/** How a list is read in parts; undefined where it is not. */
+export function partitionOf(config: StreamConfig, lastValues: readonly string[]): ExtractionOptions['partition'] {
   if (config.source !== 'index_profiles' || config.partitionBy === undefined) return undefined;
   const values = config.partitionBy.values ?? lastValues;
   return values.length === 0 ? undefined : { attribute: config.partitionBy.attribute, values };
 }
 
-function pageSizeOf(config: StreamConfig): number | undefined {
+/** Records asked for in a page; undefined where the service's own setting holds. */
+export function pageSizeOf(config: StreamConfig): number | undefined {
   const { pageSize } = config as { pageSize?: number };
   return pageSize ?? (config.source === 'audit_events' ? auditPageSize : undefined);
 }

@@ -27,40 +27,44 @@ export interface Before extends StoreState {
 
 type RecoveryContext = Pick<RunContext, 'database' | 'layout' | 'job' | 'clock'>;
 
+/** A stream that a run has committed, whose folder is still there. */
+export interface CommittedStream {
+  readonly runId: string;
+  readonly stream: string;
+}
+
+/** What a store, or its published copy, says before a run. */
+export async function readBefore(
+  store: SnapshotStore,
+  { layout, job }: Pick<RunContext, 'layout' | 'job'>,
+): Promise<{ before: Before; committed: readonly CommittedStream[] }> {
+  const state = await store.state();
+  const values = new Map<string, string[]>();
+  const unfinished = new Map<string, string[]>();
+  for (const stream of job.streams) {
+    const known = state.streams.get(stream.name);
+    if (known === undefined) continue;
+    unfinished.set(stream.name, await unfinishedKeys(store, stream, known));
+    const attribute = stream.source === 'index_profiles' ? stream.partitionBy : undefined;
+    if (attribute === undefined || attribute.values !== undefined) continue;
+    values.set(stream.name, await distinctValues(store, known, 'attribute', attribute.attribute));
+  }
+  const folders = await runFolders(layout);
+  const runs = await store.session.rows(
+    `SELECT run_id, stream FROM ${storeTable('streams', 'cdsync')} WHERE list_contains(${sqlTexts(folders)}::VARCHAR[], run_id)`,
+  );
+  const committed = runs.map(({ run_id, stream }) => ({ runId: String(run_id), stream: String(stream) }));
+  const [version] = await store.session.rows('SELECT version() AS version');
+  const runIds = new Set(committed.map(({ runId }) => runId));
+  const before = { ...state, values, unfinished, committed: runIds, duckdbVersion: String(version?.version) };
+  return { before, committed };
+}
+
 /** What the store says before the run; publishing that a crash left undone is made good on the way. */
 export async function recover(context: RecoveryContext): Promise<Before> {
-  const { database, layout, job } = context;
+  const { database, layout } = context;
   const store = await SnapshotStore.open(database, layout);
-  let before: Before;
-  let committed: { runId: string; stream: string }[];
-  try {
-    const state = await store.state();
-    const values = new Map<string, string[]>();
-    const unfinished = new Map<string, string[]>();
-    for (const stream of job.streams) {
-      const known = state.streams.get(stream.name);
-      if (known === undefined) continue;
-      unfinished.set(stream.name, await unfinishedKeys(store, stream, known));
-      const attribute = stream.source === 'index_profiles' ? stream.partitionBy : undefined;
-      if (attribute === undefined || attribute.values !== undefined) continue;
-      values.set(stream.name, await distinctValues(store, known, 'attribute', attribute.attribute));
-    }
-    const folders = await runFolders(layout);
-    const runs = await store.session.rows(
-      `SELECT run_id, stream FROM ${storeTable('streams', 'cdsync')} WHERE list_contains(${sqlTexts(folders)}::VARCHAR[], run_id)`,
-    );
-    committed = runs.map(({ run_id, stream }) => ({ runId: String(run_id), stream: String(stream) }));
-    const [version] = await store.session.rows('SELECT version() AS version');
-    before = {
-      ...state,
-      values,
-      unfinished,
-      committed: new Set(committed.map(({ runId }) => runId)),
-      duckdbVersion: String(version?.version),
-    };
-  } finally {
-    await store.close();
-  }
+  const { before, committed } = await readBefore(store, context).finally(() => store.close());
   await publish(layout, before, publishOptions(context));
   // What has been committed is never gone on from: its records would be taken for newly read ones.
   for (const { runId, stream } of committed) await discardStream(layout, runId, stream);

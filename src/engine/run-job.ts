@@ -25,12 +25,13 @@ import { StreamRun } from './stream-run.js';
 import { hideStreams, showStored, showStream } from './stream-views.js';
 
 /** Streams read at once; each has its partitions beside. */
-const streamsAtOnce = 4;
+export const streamsAtOnce = 4;
 
 /** Failures by what was read: comparing it once more would only fail once more. */
 const startAnew = new Set(['unbalanced', 'key_missing', 'key_not_unique']);
 
-function chosenStreams(context: RunContext): readonly StreamConfig[] {
+/** The streams that a run is to read. @throws {CdsyncError} `stream_not_found`, `usage` */
+export function chosenStreams(context: RunContext): readonly StreamConfig[] {
   const named = namedStreams(context);
   if (context.range === undefined) return named;
   const byTime = named.filter((config) => windowedSource(config) !== undefined);
@@ -148,7 +149,7 @@ class Level {
   }
 }
 
-function missingDependency(name: string, needed: StreamRun | undefined): CdsyncError {
+export function missingDependency(name: string, needed: StreamRun | undefined): CdsyncError {
   if (needed === undefined) {
     return new CdsyncError(`it needs stream "${name}", which has no snapshot yet`, {
       code: 'dependency',

@@ -22,8 +22,8 @@ export interface ConversionTask {
   readonly compression: ParquetCompression;
 }
 
-/** The type by which a column is read from the spool: what the scanner has made text is text. */
-function spooledType({ type, declared }: Column): string {
+/** The type by which a column is read from what was spooled: what the scanner has made text is text. */
+export function spooledType({ type, declared }: Column): string {
   return declared !== undefined || type === 'JSON' ? 'VARCHAR' : type;
 }
 
@@ -99,16 +99,14 @@ export class Converter {
 }
 
 /** Takes the declared type from the columns with a value that does not fit it: what came is kept, as text. */
-async function undeclareMisfits(session: Session, set: ColumnSet, task: ConversionTask): Promise<void> {
+export async function undeclareMisfits(session: Session, set: ColumnSet, source: string): Promise<void> {
   const declared = set.list.filter((column) => column.type !== spooledType(column) && column.declared !== undefined);
   if (declared.length === 0) return;
   const counts = declared.map((column) => {
     const name = quoteIdentifier(column.name);
     return `count(*) FILTER (${name} IS NOT NULL AND TRY_CAST(${name} AS ${column.type}) IS NULL) AS ${name}`;
   });
-  const [misfits] = await session.rows(
-    `SELECT ${counts.join(', ')} FROM ${readSpool(set.list, task.spool, task.maxRecordBytes)}`,
-  );
+  const [misfits] = await session.rows(`SELECT ${counts.join(', ')} FROM ${source}`);
   for (const column of declared) {
     if (Number(misfits?.[column.name] ?? 0) === 0) continue;
     column.declared = undefined;
@@ -116,11 +114,16 @@ async function undeclareMisfits(session: Session, set: ColumnSet, task: Conversi
   }
 }
 
+/** SQL for the rows that records become, `source` giving them as they were spooled. */
+export function convertedRows(columns: readonly Column[], source: string): string {
+  return `SELECT ${columns.map(selected).join(', ')} FROM ${source}`;
+}
+
 async function convertOn(session: Session, task: ConversionTask): Promise<ConvertedPart> {
   const set = ColumnSet.restore(task.columns);
-  await undeclareMisfits(session, set, task);
-  const source = readSpool(set.list, task.spool, task.maxRecordBytes);
-  const query = `SELECT ${set.list.map(selected).join(', ')} FROM ${source}`;
+  const source = () => readSpool(set.list, task.spool, task.maxRecordBytes);
+  await undeclareMisfits(session, set, source());
+  const query = convertedRows(set.list, source());
   const file = await writeParquet(session, query, task.part, task.compression);
   await writeKeys(session, { ...task, columns: set.list });
   return { ...file, columns: set.store() };

@@ -30,7 +30,11 @@ export interface DiffTask {
 }
 
 /** Whether the stored hashes still say what the columns of now would say. */
-export function hashesStand({ previous, columns, hashVersion }: DiffTask): boolean {
+export function hashesStand({
+  previous,
+  columns,
+  hashVersion,
+}: Pick<DiffTask, 'previous' | 'columns' | 'hashVersion'>): boolean {
   if (previous === undefined || previous.hash_version !== hashVersion) return false;
   const before = new Set(previous.columns.map(({ place, field }) => `${place} ${field}`));
   const common = columns.filter(({ place, field }) => before.has(`${place} ${field}`));
@@ -45,12 +49,20 @@ export function hashesStand({ previous, columns, hashVersion }: DiffTask): boole
   );
 }
 
-/** SQL for (key, hash) of the snapshot before, cast and hashed anew where a type has widened since. */
-function storedKeys(task: DiffTask): string {
+/**
+ * SQL for (key, hash) of the snapshot before, cast and hashed anew where a type has widened since.
+ * @param among a table whose column `key` has the only keys that are wanted
+ */
+export function storedKeys(
+  task: Pick<DiffTask, 'previous' | 'stream' | 'columns' | 'key' | 'hashVersion'>,
+  among?: string,
+): string {
   const { previous, stream } = task;
   if (previous === undefined) return 'SELECT NULL::VARCHAR AS key, NULL::UBIGINT AS hash WHERE false';
-  if (hashesStand(task)) return `SELECT key, hash FROM ${keysTable(stream)}`;
-  const rows = `(SELECT ${widen(previous.columns, task.columns, 'table')} FROM ${storeTable(stream)})`;
+  const only = (key: string) => (among === undefined ? '' : ` WHERE ${key} IN (SELECT key FROM ${among})`);
+  if (hashesStand(task)) return `SELECT key, hash FROM ${keysTable(stream)}${only('key')}`;
+  const stored = `(SELECT * FROM ${storeTable(stream)}${only(rowKey(task.key))})`;
+  const rows = `(SELECT ${widen(previous.columns, task.columns, 'table')} FROM ${stored})`;
   return `SELECT ${rowKey(task.key)} AS key, ${rowHash(ColumnSet.restore(task.columns).list)} AS hash FROM ${rows}`;
 }
 

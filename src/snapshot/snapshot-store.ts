@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { realpath } from 'node:fs/promises';
 import { z } from 'zod';
 import { quoteIdentifier } from '../core/column-shape.js';
 import type { StoredColumn } from '../core/columns.js';
@@ -121,6 +122,32 @@ export class SnapshotStore {
       throw error;
     }
     return store;
+  }
+
+  /**
+   * A job's published copy of its store, for looking at; the store itself may be at work meanwhile.
+   * @returns undefined where nothing is published, or nothing of this version
+   * @throws {CdsyncError} `published_busy`
+   */
+  static async openPublished(database: Database, layout: JobLayout): Promise<SnapshotStore | undefined> {
+    const path = await realpath(layout.link).catch(() => undefined);
+    if (path === undefined) return undefined;
+    const session = await database.connect();
+    try {
+      await session.run(`ATTACH ${sqlText(path)} AS ${storeName} (READ_ONLY)`);
+    } catch (error) {
+      session.close();
+      throw new CdsyncError(`${path} cannot be opened: somebody has it open for writing, or it is damaged`, {
+        code: 'published_busy',
+        hint: 'open it with -readonly; the next run publishes a new version beside it',
+        cause: error,
+      });
+    }
+    const store = new SnapshotStore(session);
+    const version = await session.number(`SELECT version FROM ${storeTable('store', '_cdsync')}`).catch(() => 0);
+    if (version === schemaVersion) return store;
+    await store.close();
+    return undefined;
   }
 
   async #prepare(layout: JobLayout): Promise<void> {

@@ -1,0 +1,66 @@
+import type { CommandModule } from 'yargs';
+import { configPositional, jobOption } from './arguments.js';
+import type { JobArguments } from './load.js';
+import { type CommonArguments, Output } from './output.js';
+
+interface PlanArguments extends JobArguments {
+  stream?: string[] | undefined;
+}
+
+/** `cdsync plan`: what a run would request, cost and change. */
+export const planCommand: CommandModule<CommonArguments, PlanArguments> = {
+  command: 'plan [config]',
+  describe: 'show what a run would request, how long it would take, what disk it needs, and what would change',
+  builder: (parser) =>
+    jobOption(configPositional(parser))
+      .option('stream', {
+        type: 'string',
+        array: true,
+        requiresArg: true,
+        describe: 'only this stream; may be given again',
+      })
+      .epilogue(
+        'Asks the service for totals and a page or two of each list, and compares those with what is published. Writes\n' +
+          'nothing and needs no lock. Exit codes: 0 a run would work, 1 a stream could not be read or the disk is too small,\n' +
+          '2 wrong configuration, 4 refused by the service.',
+      ),
+  handler: async (args) => {
+    const { inJob, loadJob } = await import('./load.js');
+    const { withEngine } = await import('../engine/open-engine.js');
+    const { planJob } = await import('../engine/plan-job.js');
+    const { newProgress } = await import('../engine/progress.js');
+    const { planLines } = await import('../report/plan.js');
+    const { interruption } = await import('./interruption.js');
+    const { nextStep } = await import('./next-step.js');
+    const output = new Output(args);
+    const { config, job } = await loadJob(args, output);
+    const stop = interruption(output, 'stopping');
+    const options = { signal: stop.signal, notice: (line: string) => output.notice(line) };
+    const { storage } = config;
+    try {
+      const plan = await inJob(args, { storage, job: job.name }, () =>
+        withEngine(config, options, (engine) =>
+          planJob({
+            ...engine,
+            job,
+            layout: engine.layoutOf(job.name),
+            progress: newProgress(job.name, []),
+            only: args.stream,
+            full: false,
+            accept: false,
+            range: undefined,
+          }),
+        ),
+      );
+      output.document(plan);
+      for (const line of planLines(plan)) output.result(line);
+      if (plan.status === 'ok') return;
+      const failures = plan.streams.flatMap(({ error }) => error ?? []);
+      const code = !plan.disk.short && failures.every(({ auth }) => auth) ? 4 : 1;
+      process.exitCode = code;
+      output.last(await nextStep({ code, storage, job: job.name, config: args.config }));
+    } finally {
+      stop.release();
+    }
+  },
+};

@@ -1,0 +1,131 @@
+import { formatBytes, formatCount, formatDuration } from '../core/quantities.js';
+import type { JobPlan, PlannedStream } from '../engine/job-plan.js';
+import { table } from './table.js';
+
+const unknown = '?';
+
+function counted(count: number | null): string {
+  return count === null ? unknown : formatCount(count);
+}
+
+function how({ reads, chains, needs }: PlannedStream): string {
+  if (reads === 'query') return `query over ${needs.join(', ') || 'files'}`;
+  if (reads === 'list') return 'one list';
+  return `${counted(chains)} ${reads}`;
+}
+
+function cells(stream: PlannedStream): string[] {
+  const { name, error, records, snapshot_rows, pages, requests, seconds } = stream;
+  if (error !== null) return [name, 'cannot be read', ...Array(5).fill('-')];
+  const time = seconds === null ? unknown : formatDuration(seconds * 1000);
+  return [
+    name,
+    how(stream),
+    counted(records),
+    snapshot_rows === null ? '-' : formatCount(snapshot_rows),
+    stream.reads === 'query' ? '-' : counted(pages),
+    counted(requests),
+    stream.reads === 'query' ? '-' : time,
+  ];
+}
+
+function share(part: number, whole: number): string {
+  return whole === 0 ? '0%' : `${Number(((part / whole) * 100).toFixed(1))}%`;
+}
+
+function sampleTable(streams: readonly PlannedStream[]): string[] {
+  const rows = streams.flatMap(({ name, sample }) => {
+    if (sample === null || sample.records + sample.rejected === 0) return [];
+    const { records, unchanged } = sample;
+    const kinds = (['new', 'changed', 'unchanged'] as const).map((kind) => share(sample[kind] ?? 0, records));
+    return [[name, formatCount(records), ...(unchanged === null ? ['first snapshot', '', ''] : kinds)]];
+  });
+  if (rows.length === 0) return [];
+  const header = ['by sample', 'records', 'new', 'changed', 'unchanged'];
+  return ['', ...table(header, rows), 'a sample is a page or two from the beginning; deletes cannot be seen in it'];
+}
+
+function sampleLines({ name, sample }: PlannedStream): string[] {
+  if (sample === null) return [];
+  const { rejected, columns_added, columns_widened } = sample;
+  const lines: string[] = [];
+  if (rejected > 0) lines.push(`${name}: ${formatCount(rejected)} records of the sample could not be kept`);
+  for (const { column, type } of columns_added) lines.push(`${name}: new column ${column} ${type}`);
+  for (const { column, from, to } of columns_widened)
+    lines.push(`${name}: column ${column} widens from ${from} to ${to}`);
+  return lines;
+}
+
+function stateLines({ name, resumes, held, error }: PlannedStream): string[] {
+  const lines: string[] = [];
+  if (error !== null) {
+    lines.push(`${name}: ${error.message} [${error.code}]`);
+    if (error.hint !== null) lines.push(`  ${error.hint}`);
+  }
+  if (resumes !== null) {
+    const { run_id, records, pages } = resumes;
+    lines.push(
+      `${name}: goes on from run ${run_id}, which has read ${formatCount(records)} records in ${formatCount(pages)} pages`,
+    );
+  }
+  if (held !== null) {
+    const guards = held.findings.map(({ guard }) => guard).join(', ');
+    lines.push(`${name}: run ${held.run_id} is held (${guards}); the next run supersedes it`);
+  }
+  return lines;
+}
+
+function diskLines({ need, free, short }: JobPlan['disk']): string[] {
+  const parts = [
+    `spool ${formatBytes(need.spool)}`,
+    `new files ${formatBytes(need.parts)}`,
+    `growth of the store ${formatBytes(need.store)}`,
+    `published copy ${formatBytes(need.published)}`,
+  ];
+  const lines = [
+    `disk: about ${formatBytes(need.total)} at the peak (${parts.join(', ')}); ${formatBytes(free)} are free`,
+  ];
+  return short ? [...lines, '  too little: free some space, or point `storage` at another disk'] : lines;
+}
+
+function workflowLines({ workflows }: JobPlan): string[] {
+  return workflows.map(({ config_id, would_start, deadline_ms }) =>
+    would_start
+      ? `workflow ${config_id} would be started first, for ${formatDuration(deadline_ms)} at most`
+      : `workflow ${config_id} would not be started again: a run that was cut short is gone on from`,
+  );
+}
+
+const groupNames = { profile: 'Profile API', management: 'Management API', realtime: 'Real-time API' };
+
+/** A plan, for people. */
+export function planLines(plan: JobPlan): string[] {
+  const { job, sequence, running, streams, budgets, requests, seconds, disk, notes } = plan;
+  const header = ['stream', 'reads', 'records', 'last snapshot', 'pages', 'requests', 'time'];
+  const busy =
+    running === null
+      ? []
+      : [
+          `run ${running.run_id ?? '(starting)'} is under way, process ${running.pid} on ${running.host}: another would exit with 75`,
+        ];
+  const limits = budgets.map(
+    ({ group, limit, requests: asked, seconds: takes }) =>
+      `${groupNames[group]}: ${formatCount(asked)} requests at ${formatCount(limit)} a second take ${formatDuration(takes * 1000)} at least`,
+  );
+  return [
+    `job ${job}: ${sequence === null ? 'no snapshot yet' : `snapshot ${sequence}`}`,
+    ...busy.map((line) => `  ${line}`),
+    '',
+    ...table(header, streams.map(cells)).map((line) => `  ${line}`),
+    ...sampleTable(streams).map((line) => (line === '' ? '' : `  ${line}`)),
+    '',
+    ...streams.flatMap((stream) => [...stateLines(stream), ...sampleLines(stream)]).map((line) => `  ${line}`),
+    '',
+    ...workflowLines(plan).map((line) => `  ${line}`),
+    ...limits.map((line) => `  ${line}`),
+    `  about ${formatCount(requests)} requests, ${formatDuration(seconds * 1000)} of reading`,
+    ...diskLines(disk).map((line) => `  ${line}`),
+    ...notes.map((note) => `  ${note}`),
+    '  nothing was written',
+  ];
+}
