@@ -7,7 +7,7 @@ import type { ServiceState } from '../service-state.js';
 import type { Listing } from './listing.js';
 import type { Call } from './operation.js';
 import { closing, opening } from './page-envelope.js';
-import { type Paging, parsePaging } from './paging.js';
+import { type Paging, type PagingRules, parsePaging } from './paging.js';
 
 const openingBytes = Buffer.from(opening);
 const comma = 0x2c;
@@ -46,9 +46,9 @@ export function answerPage(
   call: Call,
   listing: Listing,
   state: ServiceState,
-  maxLimit: number = state.maxPageSize,
+  rules: Partial<PagingRules> = {},
 ): Answer {
-  const paging = parsePaging(call.query, maxLimit);
+  const paging = parsePaging(call.query, { maxLimit: state.maxPageSize, ...rules });
   const from = paging.token === undefined ? start : state.pageTokens.read(listing.id, paging.token);
   if (from === undefined) throw badRequest('next_token is not a token of this list');
   state.stats.pages += 1;

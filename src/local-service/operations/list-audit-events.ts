@@ -15,6 +15,6 @@ export const listAuditEvents: Operation = {
       const at = Date.parse(happened_at);
       return at >= from && at < to;
     });
-    return answerPage(call, listingOf(`audit-events ${from} ${to}`, events), state, 1000);
+    return answerPage(call, listingOf(`audit-events ${from} ${to}`, events), state, { maxLimit: 1000 });
   },
 };

@@ -3,7 +3,7 @@ import { listingOf } from './listing.js';
 import type { Operation } from './operation.js';
 import { namedCollection, namedProfile, realtimeApi, realtimeOf } from './realtime-api.js';
 
-/** GET /profiles/{collection-id}/{profile-id}/segments (specification, section 4.8). */
+/** GET /profiles/{collection-id}/{profile-id}/segments (specification, section 4.8), whose total is no matter of choice. */
 export const listProfileSegments: Operation = {
   method: 'GET',
   path: '/prof/profiles/{collection-id}/{profile-id}/segments',
@@ -16,6 +16,7 @@ export const listProfileSegments: Operation = {
     const memberships = realtime.segments
       .filter((segment) => segment.collection === collection && segment.has(position, version))
       .map(({ id, name }) => ({ segment_id: id, segment_name: name }));
-    return answerPage(call, listingOf(`segments of ${collection.id} ${position}`, memberships), state);
+    const listing = listingOf(`segments of ${collection.id} ${position}`, memberships);
+    return answerPage(call, listing, state, { alwaysTotal: true });
   },
 };

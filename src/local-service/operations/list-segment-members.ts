@@ -44,6 +44,6 @@ export const listSegmentMembers: Operation = {
     const listing = membersOf(namedSegment(realtimeOf(call, state), call));
     const ignored = faultOf(call.faults, 'ignored_token') !== undefined;
     const [asked, answered] = ignored ? withIgnoredToken(call, listing) : [call, listing];
-    return answerPage(asked, answered, state, maxMembers);
+    return answerPage(asked, answered, state, { maxLimit: maxMembers });
   },
 };

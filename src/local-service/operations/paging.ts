@@ -18,9 +18,17 @@ function parseLimit(text: string | undefined, max: number): number {
   return limit;
 }
 
+/** In what a list differs from the others. */
+export interface PagingRules {
+  /** A larger `limit` is refused. */
+  readonly maxLimit: number;
+  /** Tells the total whether or not it is asked for. */
+  readonly alwaysTotal?: boolean;
+}
+
 /** @throws {ServiceError} 400 */
-export function parsePaging(query: Query, maxLimit: number): Paging {
-  const withTotal = flag(query, 'with_total');
+export function parsePaging(query: Query, { maxLimit, alwaysTotal = false }: PagingRules): Paging {
+  const withTotal = flag(query, 'with_total') || alwaysTotal;
   const token = single(query, 'next_token');
   if (token === '') throw badRequest('next_token must not be empty: leave it out to get the first page');
   return { limit: parseLimit(single(query, 'limit'), maxLimit), token, withTotal };

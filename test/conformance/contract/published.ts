@@ -12,6 +12,8 @@ export interface Published {
   readonly body?: Shape;
   readonly form?: readonly string[];
   readonly status: number;
+  /** The total of the list is told without being asked for. */
+  readonly alwaysTotal?: true;
   /** Null where the answer has no body. */
   readonly answer: Shape | null;
   /** Permissions, where they are published. */
@@ -262,6 +264,7 @@ export const published: Readonly<Record<string, Published>> = {
     version: null,
     query: paging,
     status: 200,
+    alwaysTotal: true,
     answer: page({ fields: { segment_id: 'text', segment_name: 'text' } }),
     permissions: readsSegments,
   },
