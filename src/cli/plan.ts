@@ -56,7 +56,7 @@ export const planCommand: CommandModule<CommonArguments, PlanArguments> = {
       for (const line of planLines(plan)) output.result(line);
       if (plan.status === 'ok') return;
       const failures = plan.streams.flatMap(({ error }) => error ?? []);
-      const code = !plan.disk.short && failures.every(({ auth }) => auth) ? 4 : 1;
+      const code = plan.disk.short !== 'refused' && failures.every(({ auth }) => auth) ? 4 : 1;
       process.exitCode = code;
       output.last(await nextStep({ code, storage, job: job.name, config: args.config }));
     } finally {

@@ -37,7 +37,7 @@ export interface DiskNeed {
 /** A stream has so much spooled at most: batches that are written, wait, and are converted. */
 const mostSpooled = 48e6;
 /** A row in a part's keys file, compressed: its key, hash and place. */
-const keyBytes = 30;
+export const keyBytes = 30;
 /** Where nothing better is known: a row in DuckDB's tables, with its key and hash, takes so much of what is spooled of it. */
 const tableFactor = 0.4;
 /** Where more of the rows than this change, the table is made anew beside the old one (see snapshot/apply.ts). */

@@ -59,7 +59,12 @@ export interface JobPlan {
   readonly requests: number;
   /** Of reading, workflows left out. */
   readonly seconds: number;
-  readonly disk: { readonly need: DiskNeed; readonly free: number; readonly short: boolean };
+  readonly disk: {
+    readonly need: DiskNeed;
+    readonly free: number;
+    /** Whether that is too little: perhaps, by these figures, or surely, so that a run is refused. */
+    readonly short: 'no' | 'perhaps' | 'refused';
+  };
   /** What the figures leave out. */
   readonly notes: readonly string[];
 }

@@ -1,10 +1,12 @@
 import type { StreamState } from '../snapshot/snapshot-store.js';
-import { bytesOf, freeSpace } from '../store/free-space.js';
+import { bytesOf } from '../store/free-space.js';
 import { diskNeed, type StreamSize } from './disk-need.js';
 import type { JobPlan, PlannedStream } from './job-plan.js';
 import type { PlannedReading } from './plan-stream.js';
 import type { Before } from './recover.js';
+import { roomFor } from './require-space.js';
 import type { RunContext } from './run-context.js';
+import { chosenStreams } from './run-job.js';
 
 /** A stream on its way into the plan. */
 export interface Planned {
@@ -36,13 +38,15 @@ function sizeOf({ reading, shown }: Planned, previous: StreamState | undefined):
 
 /** What disk a run would need, by what the last snapshot takes and the sample shows, and what is free. */
 export async function planDisk(
-  { layout, job }: RunContext,
+  context: RunContext,
   before: Before | undefined,
   planned: readonly Planned[],
 ): Promise<JobPlan['disk']> {
+  const { layout, job } = context;
   const sizes = planned.map((each) => sizeOf(each, before?.streams.get(each.shown.name)));
   const rows = [...(before?.streams.values() ?? [])].reduce((sum, stream) => sum + stream.rows, 0);
   const store = { bytes: await bytesOf(layout.store), rows, publishes: job.publish.duckdb };
-  const [need, free] = [diskNeed(sizes, store), await freeSpace(layout.folder)];
-  return { need, free, short: free < need.total };
+  const need = diskNeed(sizes, store);
+  const { free, usable, isShort } = await roomFor(context, chosenStreams(context), before);
+  return { need, free, short: isShort ? 'refused' : usable < need.total ? 'perhaps' : 'no' };
 }

@@ -189,7 +189,7 @@ async function planWith(plan: PlanContext): Promise<JobPlan> {
   const owner = await lockOwner(context.layout);
   const running = owner !== undefined && (await ownerLives(owner)) ? owner : undefined;
   return {
-    status: disk.short || streams.some(({ error }) => error !== null) ? 'failed' : 'ok',
+    status: disk.short === 'refused' || streams.some(({ error }) => error !== null) ? 'failed' : 'ok',
     job: job.name,
     sequence: before === undefined || before.sequence === 0 ? null : before.sequence,
     running: running === undefined ? null : { run_id: running.run_id ?? null, pid: running.pid, host: running.host },

@@ -19,6 +19,7 @@ import { beforeRun } from './before-run.js';
 import type { OpenedStream } from './read-stream.js';
 import { type Before, publishOptions, recover } from './recover.js';
 import { reportJob } from './report-job.js';
+import { requireSpace } from './require-space.js';
 import type { RunContext } from './run-context.js';
 import { type OrderedStream, orderStreams } from './stream-order.js';
 import { StreamRun } from './stream-run.js';
@@ -244,6 +245,7 @@ async function runLocked(context: RunContext, lock: JobLock, session: Session): 
   const began = clock.monotonic();
   const ordered = await orderStreams(session, chosenStreams(context), context.job.streams);
   const before = await recover(context);
+  await requireSpace(context, chosenStreams(context), before);
   const levels = ordered.map((level) => new Level(context, level));
   const streams = levels.flatMap((level) => level.streams);
   try {

@@ -85,7 +85,9 @@ function diskLines({ need, free, short }: JobPlan['disk']): string[] {
   const lines = [
     `disk: about ${formatBytes(need.total)} at the peak (${parts.join(', ')}); ${formatBytes(free)} are free`,
   ];
-  return short ? [...lines, '  too little: free some space, or point `storage` at another disk'] : lines;
+  if (short === 'no') return lines;
+  const what = short === 'refused' ? 'too little: a run would be refused [disk_short]' : 'this may be too little';
+  return [...lines, `  ${what}; free some space, or keep less (\`keep\`)`];
 }
 
 function workflowLines({ workflows }: JobPlan): string[] {

@@ -1,0 +1,62 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { canMount, onSmallDisk } from '../fixtures/shell.js';
+import { Workspace } from '../fixtures/workspace.js';
+
+let space: Workspace;
+beforeAll(async () => {
+  space = await Workspace.open({ profiles: 20_000 });
+});
+afterAll(() => space.close());
+
+const members = { name: 'members', source: 'index_profiles', index: 'loyalty_members' };
+const diskBytes = 60e6;
+
+/** What a script has left in a file of the workspace. */
+const json = async (name: string) => JSON.parse(await readFile(join(space.folder, name), 'utf8'));
+
+/** Fills the disk of the storage folder but for so many bytes. */
+const fill = (left: number) => `head -c $(( $(stat -f -c '%a * %S' data) - ${left} )) /dev/zero > data/filler`;
+
+const onDisk = (script: string) => onSmallDisk(space, join(space.folder, 'data'), diskBytes, script);
+
+describe.skipIf(!canMount)('a disk that is too small', () => {
+  it('fails a run before anything is asked for, where the last snapshot would not find room', async () => {
+    const before = [{ start_workflow: { config_id: 'cg-1' } }];
+    await space.configure('short', [members]);
+    await space.configure('after', [members], { job: { before } });
+    const { stdout } = await onDisk(
+      `cdsync run short.json --quiet > /dev/null || exit 1
+       ${fill(300_000)}
+       mv data/short data/after; mv data/after/short.duckdb data/after/after.duckdb
+       curl -s ${space.service.url}/_control/stats > asked-before.json
+       cdsync run after.json --json 2> said > refused.json; echo "exit $?"
+       curl -s ${space.service.url}/_control/stats > asked-after.json
+       tail -n 1 said
+       cdsync plan after.json --json --quiet 2> /dev/null > planned.json; echo "plan $?"
+       rm data/filler; mv data/after data/short; mv data/short/after.duckdb data/short/short.duckdb
+       cdsync run short.json --json --quiet > enough.json; echo "exit $?"`,
+    );
+    expect(stdout).toMatch(/^exit 1\nnext: cdsync run .*last good snapshot is .* old\)\nplan 1\nexit 0\n$/);
+    const [short, enough] = [await json('refused.json'), await json('enough.json')];
+    expect(short).toMatchObject({ status: 'failed', jobs: [], error: { code: 'disk_short' } });
+    expect(short.error.message).toMatch(/the last snapshot of members takes \d.* MB, and \d.* kB are free in \//);
+    expect(await json('planned.json')).toMatchObject({ status: 'failed', disk: { short: 'refused' } });
+    expect(enough).toMatchObject({ status: 'ok', jobs: [{ streams: [{ unchanged: 20_000 }] }] });
+    expect(await json('asked-after.json')).toEqual(await json('asked-before.json'));
+    expect((await json('asked-before.json')).requests).toBeGreaterThan(0);
+  });
+
+  it('is only warned of where it may yet do, and on a first run', async () => {
+    await space.configure('tight', [members]);
+    const { stderr, stdout } = await onDisk(
+      `cdsync run tight.json > /dev/null || exit 1
+       ${fill(19_000_000)}
+       cdsync run tight.json > /dev/null; echo "exit $?"`,
+    );
+    expect(stdout).toBe('exit 0\n');
+    expect(stderr).toMatch(/warning: .* are free in .*, and streams are read for the first time; cdsync plan shows/);
+    expect(stderr).toMatch(/warning: a run like the last needs up to .* MB, and .* are free in/);
+  });
+});
