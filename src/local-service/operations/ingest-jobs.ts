@@ -1,5 +1,6 @@
 import { jsonAnswer } from '../http/answer.js';
 import { momentOf } from '../http/moment-parameter.js';
+import { flag } from '../http/query.js';
 import { badRequest, notFound } from '../http/service-error.js';
 import { managementApi, managementOf } from './management-api.js';
 import type { Operation } from './operation.js';
@@ -21,7 +22,8 @@ export const listIngestJobs: Operation = {
       .jobs(state.clock.now())
       .filter(({ createdAt }) => createdAt >= from && createdAt < to);
     state.stats.pages += 1;
-    return jsonAnswer({ data: jobs.map(({ shown }) => shown) });
+    const total = flag(call.query, 'with_total') ? { total: jobs.length } : {};
+    return jsonAnswer({ data: jobs.map(({ shown }) => shown), ...total });
   },
 };
 

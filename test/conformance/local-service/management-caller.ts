@@ -1,0 +1,87 @@
+import { onTestFinished } from 'vitest';
+import { startLocalService } from '../../../src/local-service/service.js';
+import { JumpingClock } from '../../unit/client/clocks.js';
+import { type Answered, answered, Caller } from './caller.js';
+
+// biome-ignore lint/suspicious/noExplicitAny: tests look into items of every shape
+export type Item = Record<string, any>;
+
+export const dayMs = 86_400_000;
+export const iso = (at: number) => new Date(at).toISOString();
+
+/** Each list of the Management API that has pages, the field that tells its items apart, and the permission for it. */
+export const lists = [
+  ['audit-events', 'event_id', 'audit-events:read'],
+  ['campaigns', 'id', 'campaigns:read'],
+  ['campaign-drafts', 'id', 'campaign-drafts:read'],
+  ['segments', 'id', 'segments:read'],
+  ['workflow/runs', 'id', 'workflow-runs:read'],
+] as const;
+
+/** Requests to the Management API of a service whose clock stands still until it is told to jump. */
+export class ManagementCaller extends Caller {
+  readonly clock: JumpingClock;
+
+  constructor(clock: JumpingClock, ...given: ConstructorParameters<typeof Caller>) {
+    super(...given);
+    this.clock = clock;
+    this.headers['api-version'] = '2024-04-01';
+  }
+
+  /** Starts a service that ends with the test. */
+  static async start(options: Parameters<typeof startLocalService>[0] = {}): Promise<ManagementCaller> {
+    const clock = new JumpingClock();
+    const rateLimits = { management: 0, ...options.rateLimits };
+    const service = await startLocalService({ profiles: 10, clock, ...options, rateLimits });
+    onTestFinished(() => service.close());
+    return new ManagementCaller(clock, service);
+  }
+
+  async post(path: string, body?: unknown, headers: Record<string, string | undefined> = {}): Promise<Answered> {
+    const type = body === undefined ? {} : { 'content-type': 'application/json' };
+    const all = Object.entries({ ...this.headers, ...type, ...headers }).filter(([, value]) => value !== undefined);
+    const text = body === undefined || typeof body === 'string' ? (body ?? null) : JSON.stringify(body);
+    const init = { method: 'POST', headers: all as [string, string][], body: text };
+    return answered(await fetch(this.service.url + path, init));
+  }
+
+  /** The same for another tenant, or with fewer permissions. */
+  async as(name: string, { tenant = 'acme', permissions }: { tenant?: string; permissions?: readonly string[] }) {
+    await this.control('keys', { action: 'create', name, tenant, permissions });
+    const { body } = await this.control('keys', { action: 'issue', key: name, tenant });
+    return new ManagementCaller(this.clock, this.service, body.token, tenant);
+  }
+
+  /** All items of a list. */
+  async items(list: string): Promise<Item[]> {
+    return this.records(`/api/${list}${list.includes('?') ? '&' : '?'}limit=1000`) as Promise<unknown> as Promise<
+      Item[]
+    >;
+  }
+
+  /** Ingest jobs of this many days up to now, window by window. */
+  async jobs(days = 70): Promise<Item[]> {
+    const found: Item[] = [];
+    // The present moment is not before itself.
+    const end = this.clock.now() + 1;
+    for (let from = end - days * dayMs; from < end; from += 7 * dayMs) {
+      const window = `created_from=${iso(from)}&created_to=${iso(Math.min(end, from + 7 * dayMs))}`;
+      found.push(...((await this.read(`/api/ingest/jobs?${window}`)).data as unknown as Item[]));
+    }
+    return found;
+  }
+
+  async start(config: string, more: object = {}): Promise<Item> {
+    const { status, body, text } = await this.post('/api/workflow/runs/', { config_id: config, ...more });
+    if (status !== 201) throw new Error(`start: ${status} ${text}`);
+    return body;
+  }
+
+  async run(id: string, view = 'overview'): Promise<Item> {
+    return this.read(`/api/workflow/runs/${id}?view=${view}`) as Promise<unknown> as Promise<Item>;
+  }
+
+  stop(id: string): Promise<Answered> {
+    return this.post(`/api/workflow/runs/${id}/stop`);
+  }
+}
