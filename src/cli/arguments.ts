@@ -1,4 +1,5 @@
 import type { Argv } from 'yargs';
+import { type LogFormat, logFormats, logFormatVariable } from './log-line.js';
 import { usageError } from './output.js';
 
 /** The configuration file as first word. */
@@ -31,6 +32,13 @@ export function oneOf<const V extends readonly string[]>(flag: string, words: V,
     throw usageError(`--${flag} is none of ${words.join(', ')}`, 'leave it out for the default');
   };
   return { ...option, coerce } as const;
+}
+
+/** How standard error is to be written. @throws {CdsyncError} `usage` */
+export function logFormat(written: string | string[]): LogFormat {
+  const format = logFormats.find((known) => known === (Array.isArray(written) ? undefined : written));
+  if (format !== undefined) return format;
+  throw usageError(`--log-format, or $${logFormatVariable}, is none of text, json`, 'leave it out for text');
 }
 
 /** The words of a command whose first may name the configuration file. */

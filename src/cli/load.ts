@@ -47,7 +47,9 @@ export async function loadJob(args: JobArguments, output: Output): Promise<{ con
     needs: { job: args.job },
   });
   announce(config, output);
-  return onlyJob(config, args.job);
+  const chosen = onlyJob(config, args.job);
+  output.about({ job: chosen.job.name });
+  return chosen;
 }
 
 /** Does a command's work on its job, so that an error ends with the age of the job's last good snapshot. */

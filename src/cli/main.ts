@@ -2,11 +2,13 @@
 import yargs, { type Argv } from 'yargs';
 import { asCdsyncError } from '../core/errors.js';
 import { packageVersion } from '../core/package-version.js';
+import { logFormat } from './arguments.js';
 import { checkCommand } from './check.js';
 import { approveCommand, discardCommand } from './decide.js';
 import { diffCommand } from './diff.js';
 import { discoverCommand } from './discover.js';
 import { initCommand } from './init.js';
+import { logFormatVariable, logStrayWarnings } from './log-line.js';
 import { lookupCommand } from './lookup.js';
 import {
   CommandFailure,
@@ -37,6 +39,14 @@ function commonOptions(words: readonly string[]): Argv<CommonArguments> {
       quiet: { type: 'boolean', default: false, describe: 'no progress, no notices' },
       verbose: { type: 'boolean', default: false, describe: 'causes of errors too' },
       'show-values': { type: 'boolean', default: false, describe: 'show values of records, which are personal data' },
+      'log-format': {
+        type: 'string',
+        requiresArg: true,
+        default: process.env[logFormatVariable] || 'text',
+        defaultDescription: `$${logFormatVariable}, or text`,
+        coerce: logFormat,
+        describe: 'standard error as lines of text, or of json, one object each [choices: text, json]',
+      },
     });
   // yargs gives options with dashes a second name in camel case, which its types do not tell.
   return parser as unknown as Argv<CommonArguments>;
@@ -86,7 +96,25 @@ const seeHelp = 'see: cdsync --help, or cdsync <command> --help';
 
 function commonArguments(words: readonly string[]): CommonArguments {
   const has = (flag: string) => words.includes(flag);
-  return { json: has('--json'), quiet: has('--quiet'), verbose: has('--verbose'), showValues: has('--show-values') };
+  const flags = {
+    json: has('--json'),
+    quiet: has('--quiet'),
+    verbose: has('--verbose'),
+    showValues: has('--show-values'),
+  };
+  const at = words.findIndex((word) => /^--log-format(=|$)/.test(word));
+  const format = at < 0 ? process.env[logFormatVariable] : (words[at]?.split('=')[1] ?? words[at + 1]);
+  return { ...flags, logFormat: format === 'json' ? 'json' : 'text' };
+}
+
+/** What nothing has caught ends the process like any other error, in the words of the log. */
+function catchStray(output: Output): void {
+  if (output.logsJson) logStrayWarnings((message) => output.notice(`warning: ${message}`));
+  process.on('uncaughtException', (thrown) => {
+    const error = asCdsyncError(thrown);
+    output.error(error);
+    process.exit(exitCodeOf(error));
+  });
 }
 
 /** What to do next with commands that concern no job's snapshot. */
@@ -109,13 +137,15 @@ async function lastLine(words: readonly string[], ending: Ending): Promise<strin
 }
 
 async function main(words: readonly string[]): Promise<void> {
+  const output = new Output(commonArguments(words));
+  catchStray(output);
   try {
     await parser(words).parseAsync();
   } catch (thrown) {
     const failure = thrown instanceof CommandFailure ? thrown : undefined;
     const error = asCdsyncError(failure?.cause ?? thrown);
-    const output = new Output(commonArguments(words));
     const code = exitCodeOf(error);
+    if (failure?.ending.job !== undefined) output.about({ job: failure.ending.job });
     output.document(failureDocument(error));
     output.error(error);
     output.last(await lastLine(words, { code, ...failure?.ending }));

@@ -1,5 +1,6 @@
 import { CdsyncError } from '../core/errors.js';
 import type { RunReport } from '../core/run.js';
+import { type LogFormat, type LogLevel, logLine } from './log-line.js';
 
 /** Options that every command takes. */
 export interface CommonArguments {
@@ -7,13 +8,21 @@ export interface CommonArguments {
   quiet: boolean;
   verbose: boolean;
   showValues: boolean;
+  logFormat: LogFormat;
   envFile?: string | undefined;
 }
 
-/** Where a command's words go: results to standard output, everything about the work to standard error. */
+/** What a log line is about, besides its message. */
+type Facts = Readonly<Record<string, unknown>>;
+
+/**
+ * Where a command's words go: results to standard output, everything about the work to standard error, there as text or as
+ * one JSON object a line. Secrets and the run are those of the process, since an error may be told by another instance.
+ */
 export class Output {
+  static #redact: (text: string) => string = (text) => text;
+  static #about: Facts = {};
   readonly #arguments: CommonArguments;
-  #redact: (text: string) => string = (text) => text;
 
   constructor(common: CommonArguments) {
     this.#arguments = common;
@@ -21,17 +30,27 @@ export class Output {
 
   /** Every line passes through this from now on. */
   redactWith(redact: (text: string) => string): void {
-    this.#redact = redact;
+    Output.#redact = redact;
+  }
+
+  /** The job, and later the run, that each log line names from now on. */
+  about(facts: { job?: string; run_id?: string }): void {
+    Output.#about = { ...Output.#about, ...facts };
   }
 
   /** For people; not shown with --json. */
   result(line: string): void {
-    if (!this.#arguments.json) process.stdout.write(`${this.#redact(line)}\n`);
+    if (!this.#arguments.json) process.stdout.write(`${Output.#redact(line)}\n`);
   }
 
   /** Whether the result is one document (--json). */
   get isDocument(): boolean {
     return this.#arguments.json;
+  }
+
+  /** Whether standard error is for machines (--log-format json). */
+  get logsJson(): boolean {
+    return this.#arguments.logFormat === 'json';
   }
 
   /** The one document of --json. */
@@ -41,28 +60,59 @@ export class Output {
 
   /** The same, of what is JSON already. */
   documentText(json: string): void {
-    if (this.#arguments.json) process.stdout.write(`${this.#redact(json)}\n`);
+    if (this.#arguments.json) process.stdout.write(`${Output.#redact(json)}\n`);
   }
 
   notice(line: string): void {
-    if (!this.#arguments.quiet) process.stderr.write(`${this.#redact(line)}\n`);
+    if (this.#arguments.quiet) return;
+    const [warning] = /^warning: /.exec(line) ?? [];
+    if (warning === undefined || !this.logsJson) this.#line(line, { level: 'info', event: 'notice' });
+    else this.#line(line.slice(warning.length), { level: 'warning', event: 'notice' });
+  }
+
+  /** What happened, for machines; people are told in other words. */
+  event(event: string, facts: Facts, level: LogLevel = 'info'): void {
+    if (this.logsJson && !this.#arguments.quiet) this.#log({ level, event, ...facts });
   }
 
   detail(line: string): void {
-    if (this.#arguments.verbose) process.stderr.write(`${this.#redact(line)}\n`);
+    if (this.#arguments.verbose) this.#line(line, { level: 'debug', event: 'detail' });
   }
 
   /** Shown even when quiet. */
   error(error: CdsyncError): void {
-    const place = error.stream === undefined ? '' : `stream ${error.stream}: `;
-    process.stderr.write(`${this.#redact(`error: ${place}${error.message} [${error.code}]`)}\n`);
-    if (error.hint !== undefined) process.stderr.write(`${this.#redact(`  ${error.hint}`)}\n`);
-    const mayShow = this.#arguments.showValues || !error.causeQuotesValues;
-    if (mayShow && error.cause instanceof Error) this.detail(`  cause: ${error.cause.stack ?? error.cause}`);
+    const { code, stream, message, hint, requestId, cause } = error;
+    const mayShow = this.#arguments.verbose && (this.#arguments.showValues || !error.causeQuotesValues);
+    const stack = mayShow && cause instanceof Error ? String(cause.stack ?? cause) : undefined;
+    if (this.logsJson) {
+      const facts = { code, message, hint, stream, request_id: requestId, cause: stack };
+      this.#log({ level: 'error', event: 'error', ...facts });
+      return;
+    }
+    const place = stream === undefined ? '' : `stream ${stream}: `;
+    this.#text(`error: ${place}${message} [${code}]`);
+    if (hint !== undefined) this.#text(`  ${hint}`);
+    if (stack !== undefined) this.#text(`  cause: ${stack}`);
   }
 
+  /** The last line of a command that failed. */
   last(line: string): void {
-    process.stderr.write(`${this.#redact(line)}\n`);
+    this.#line(line, { level: 'info', event: 'next_step' });
+  }
+
+  #line(message: string, about: { level: LogLevel; event: string }): void {
+    if (this.logsJson) this.#log({ ...about, message });
+    else this.#text(message);
+  }
+
+  #text(line: string): void {
+    process.stderr.write(`${Output.#redact(line)}\n`);
+  }
+
+  #log(entry: Facts & { level: LogLevel; event: string }): void {
+    const { level, event, ...facts } = entry;
+    const known = { time: new Date().toISOString(), level, event, ...Output.#about };
+    process.stderr.write(`${logLine({ ...known, ...facts }, Output.#redact)}\n`);
   }
 }
 

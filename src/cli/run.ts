@@ -122,6 +122,14 @@ async function tell(report: JobReport, args: RunArguments, output: Output, stora
   output.document(document);
   for (const line of summarize(report)) output.result(line);
   const code = exitCodeOfRun(report);
+  const { streams, destinations, job: _, ...facts } = report;
+  for (const { name, ...of } of streams) {
+    output.event('stream_finished', { stream: name, ...of }, of.error === null ? 'info' : 'error');
+  }
+  for (const { name, ...of } of destinations) {
+    output.event('destination_finished', { destination: name, ...of }, of.error === null ? 'info' : 'error');
+  }
+  output.event('run_finished', { ...facts, exit_code: code }, code === 0 ? 'info' : 'error');
   if (code !== 0)
     output.last(await nextStep({ code, storage, job: report.job, config: args.config, held: report.run_id }));
   return code;

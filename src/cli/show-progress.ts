@@ -1,36 +1,54 @@
 import type { RunProgress } from '../engine/progress.js';
-import { ProgressLines } from '../report/progress-lines.js';
+import { ProgressLines, type StreamView } from '../report/progress-lines.js';
 import type { CommonArguments, Output } from './output.js';
 
 const terminalMs = 500;
 /** Without a terminal a line now and then: often enough to see life, seldom enough for a log. */
 const logMs = 15_000;
+/** How often a log for machines is looked after: it tells of each step that a stream has come to. */
+const stepMs = 500;
 
-/** Shows what a run is doing on standard error, until stopped: a block that is written over on a terminal, lines without. */
-export function showProgress(
-  progress: RunProgress,
-  limitPerSecond: number,
-  output: Output,
-  { quiet }: CommonArguments,
-): { stop(): void } {
-  if (quiet) return { stop: () => undefined };
-  const terminal = process.stderr.isTTY === true;
-  const lines = new ProgressLines(limitPerSecond, performance.now());
+/** What is to be shown of each stream that has begun. */
+function viewsOf(progress: RunProgress): StreamView[] {
+  return progress.streams
+    .filter(({ phase }) => phase !== 'waiting')
+    .map(({ name, phase, live, expectedRows }) => {
+      const shownPhase = phase === 'comparing' && progress.phase !== 'reading' ? progress.phase : phase;
+      return { name, phase: shownPhase, rows: live?.kept ?? 0, requests: live?.requests ?? 0, expectedRows };
+    });
+}
+
+/** Tells a log for machines of the run's beginning, of each step of each stream, and now and then of its figures. */
+function logSteps(progress: RunProgress, lines: ProgressLines, output: Output): () => void {
+  const phases = new Map<string, string>();
+  let toldAt = performance.now();
+  let isKnown = false;
+  return () => {
+    if (progress.runId !== undefined && !isKnown) {
+      isKnown = true;
+      output.about({ run_id: progress.runId });
+      output.event('run_started', {});
+    }
+    const at = performance.now();
+    const isDue = at - toldAt >= logMs;
+    if (isDue) toldAt = at;
+    for (const view of viewsOf(progress)) {
+      const isNew = phases.get(view.name) !== view.phase;
+      phases.set(view.name, view.phase);
+      if (isNew || isDue) output.event(isNew ? 'step' : 'progress', lines.facts(view, at));
+    }
+  };
+}
+
+/** A block that is written over on a terminal, lines without. */
+function showLines(progress: RunProgress, lines: ProgressLines, output: Output, terminal: boolean) {
   let drawn = 0;
-  const views = () =>
-    progress.streams
-      .filter(({ phase }) => phase !== 'waiting')
-      .map(({ name, phase, live, expectedRows }) => {
-        const shownPhase = phase === 'comparing' && progress.phase !== 'reading' ? progress.phase : phase;
-        const view = { name, phase: shownPhase, rows: live?.kept ?? 0, requests: live?.requests ?? 0, expectedRows };
-        return lines.line(view, performance.now());
-      });
   const erase = () => {
     if (drawn > 0) process.stderr.write(`\x1b[${drawn}A\x1b[0J`);
     drawn = 0;
   };
   const show = () => {
-    const shown = views();
+    const shown = viewsOf(progress).map((view) => lines.line(view, performance.now()));
     if (!terminal) {
       for (const line of shown) output.notice(line);
       return;
@@ -39,6 +57,31 @@ export function showProgress(
     for (const line of shown) output.notice(line.slice(0, (process.stderr.columns ?? 80) - 1));
     drawn = shown.length;
   };
+  return { show, erase };
+}
+
+/** Shows what a run is doing on standard error, until stopped. */
+export function showProgress(
+  progress: RunProgress,
+  limitPerSecond: number,
+  output: Output,
+  { quiet }: CommonArguments,
+): { stop(): void } {
+  const lines = new ProgressLines(limitPerSecond, performance.now());
+  if (output.logsJson) {
+    const log = logSteps(progress, lines, output);
+    const timer = setInterval(log, stepMs);
+    timer.unref();
+    return {
+      stop: () => {
+        clearInterval(timer);
+        log();
+      },
+    };
+  }
+  if (quiet) return { stop: () => undefined };
+  const terminal = process.stderr.isTTY === true;
+  const { show, erase } = showLines(progress, lines, output, terminal);
   const timer = setInterval(show, terminal ? terminalMs : logMs);
   timer.unref();
   return {

@@ -67,6 +67,14 @@ export function asCdsyncError(thrown: unknown): CdsyncError {
   if (thrown instanceof Error && thrown.name === 'AbortError') {
     return new CdsyncError('interrupted', { code: 'interrupted', kind: 'interrupted', cause: thrown });
   }
+  if (thrown instanceof SyntaxError) {
+    // What a parser says of a text quotes it.
+    return new CdsyncError('a text could not be parsed', {
+      code: 'unexpected',
+      cause: thrown,
+      causeQuotesValues: true,
+    });
+  }
   const message = thrown instanceof Error ? thrown.message : String(thrown);
   return new CdsyncError(message, { code: 'unexpected', cause: thrown });
 }

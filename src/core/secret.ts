@@ -38,6 +38,8 @@ export function redactor(secrets: Iterable<Secret>): (text: string) => string {
     if (value.length < 4) continue;
     values.add(value);
     values.add(encodeURIComponent(value));
+    // As it stands in a JSON document.
+    values.add(JSON.stringify(value).slice(1, -1));
   }
   const longestFirst = [...values].sort((a, b) => b.length - a.length);
   return (text) => longestFirst.reduce((rest, value) => rest.replaceAll(value, shown), text);

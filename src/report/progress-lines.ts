@@ -31,21 +31,40 @@ export class ProgressLines {
 
   /** One line for a stream; `at` in milliseconds. */
   line(view: StreamView, at: number): string {
-    const { name, phase, rows, requests, expectedRows } = view;
-    const before = this.#seen.get(name) ?? { at: this.#startedAt, rows: 0, requests: 0 };
-    this.#seen.set(name, { at, rows, requests });
+    const { name, phase, rows } = view;
+    const { rate, share, leftMs } = this.#figures(view, at);
     if (phase !== 'reading') return `${name}: ${phase}, ${formatCount(rows)} rows read`;
-    const seconds = (at - before.at) / 1000;
-    const rate = seconds > 0 ? (rows - before.rows) / seconds : 0;
-    const share = seconds > 0 ? (requests - before.requests) / seconds / this.#limitPerSecond : 0;
     const parts = [
       `${formatCount(rows)} rows`,
       `${formatCount(Math.round(rate))}/s`,
       `${Math.round(share * 100)} % of the budget`,
     ];
-    if (expectedRows !== undefined && rate > 0 && expectedRows > rows) {
-      parts.push(`about ${formatDuration(((expectedRows - rows) / rate) * 1000)} left`);
-    }
+    if (leftMs !== undefined) parts.push(`about ${formatDuration(leftMs)} left`);
     return `${name}: ${parts.join(', ')}`;
+  }
+
+  /** The same for machines. */
+  facts(view: StreamView, at: number): Readonly<Record<string, unknown>> {
+    const { name, phase, rows, requests } = view;
+    const { rate, share, leftMs } = this.#figures(view, at);
+    const facts = { stream: name, phase, rows, requests };
+    if (phase !== 'reading') return facts;
+    const seconds = leftMs === undefined ? null : Math.round(leftMs / 1000);
+    return {
+      ...facts,
+      rows_per_second: Math.round(rate),
+      share_of_budget: Number(share.toFixed(3)),
+      seconds_left: seconds,
+    };
+  }
+
+  #figures({ name, rows, requests, expectedRows }: StreamView, at: number) {
+    const before = this.#seen.get(name) ?? { at: this.#startedAt, rows: 0, requests: 0 };
+    this.#seen.set(name, { at, rows, requests });
+    const seconds = (at - before.at) / 1000;
+    const rate = seconds > 0 ? (rows - before.rows) / seconds : 0;
+    const share = seconds > 0 ? (requests - before.requests) / seconds / this.#limitPerSecond : 0;
+    const isLeft = expectedRows !== undefined && rate > 0 && expectedRows > rows;
+    return { rate, share, leftMs: isLeft ? ((expectedRows - rows) / rate) * 1000 : undefined };
   }
 }
