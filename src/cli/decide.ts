@@ -68,6 +68,7 @@ async function decide(
           only: args.stream,
           full: false,
           accept: false,
+          rekey: false,
           range: undefined,
         };
         return work(context, run, jobArguments, output);

@@ -36,7 +36,9 @@ function secretsOf({ auth }: Config['service']): Secret[] {
 
 /** From now on no line of the output shows the configuration's secrets; what it warns of is shown. */
 export function announce(config: Config, output: Output): void {
-  output.redactWith(redactor(secretsOf(config.service)));
+  const salts = config.jobs.flatMap(({ streams }) => streams.flatMap(({ columns }) => Object.values(columns)));
+  const secrets = [...secretsOf(config.service), ...salts.flatMap(({ salt }) => (salt === undefined ? [] : [salt]))];
+  output.redactWith(redactor(secrets));
   for (const warning of config.warnings) output.notice(`warning: ${warning}`);
 }
 

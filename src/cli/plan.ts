@@ -48,6 +48,7 @@ export const planCommand: CommandModule<CommonArguments, PlanArguments> = {
             only: args.stream,
             full: false,
             accept: false,
+            rekey: false,
             range: undefined,
           }),
         ),

@@ -10,6 +10,7 @@ interface RunArguments extends JobArguments {
   stream?: string[] | undefined;
   full: boolean;
   accept: boolean;
+  rekey: boolean;
   from?: string | undefined;
   to?: string | undefined;
 }
@@ -35,6 +36,11 @@ export const runCommand: CommandModule<CommonArguments, RunArguments> = {
         type: 'boolean',
         default: false,
         describe: 'take a changed filter, key or query as the new baseline, and judge no changes',
+      })
+      .option('rekey', {
+        type: 'boolean',
+        default: false,
+        describe: 'hash columns anew whose salt has changed, and judge no changes',
       })
       .options({
         from: {
@@ -106,6 +112,7 @@ async function runShown(args: RunArguments, output: Output, config: Config, job:
         only: args.stream,
         full: args.full,
         accept: args.accept,
+        rekey: args.rekey,
         range,
       }),
     );

@@ -53,6 +53,7 @@ export function parseConfig(text: string, file: string, options: ParseOptions): 
   const chosen = chooseJobs(jobs, options.needs ?? {}, findings);
   const parts: PlainMap = { version: plain.version, storage: plain.storage, resources: plain.resources, jobs: chosen };
   if (options.needs?.service !== false) parts.service = plain.service;
+  else forgetUnsetSalts(chosen);
   refuseDeferred(parts, findings);
   refuseNameless(jobs, findings);
   if (findings.problems.length > 0) throw new ConfigError(findings.problems);
@@ -88,6 +89,17 @@ function chooseJobs(jobs: PlainMap, needs: Needs, findings: Findings): PlainMap 
   }
   const chosen = Object.entries(jobs).filter(([name]) => needs.job === undefined || name === needs.job);
   return Object.fromEntries(chosen);
+}
+
+/** Who only looks at what is kept hashes nothing. */
+function forgetUnsetSalts(jobs: PlainMap): void {
+  for (const job of Object.values(jobs)) {
+    for (const stream of isPlainMap(job) && Array.isArray(job.streams) ? job.streams : []) {
+      for (const rule of Object.values(isPlainMap(stream?.columns) ? stream.columns : {})) {
+        if (isPlainMap(rule) && rule.salt instanceof Deferred) delete rule.salt;
+      }
+    }
+  }
 }
 
 function refuseDeferred(value: unknown, findings: Findings): void {

@@ -3,14 +3,6 @@ import { parseMoment } from '../core/quantities.js';
 import { map, type OptionFacts, option } from '../sdk/option.js';
 import { text } from '../sdk/option-types.js';
 
-/** Words of which this version takes the first only; the others are known and refused as later work. */
-export function onlyNow<const V extends string>(value: V, later: readonly string[], what: string, facts: OptionFacts) {
-  return option(z.literal(value), {
-    ...facts,
-    notYet: (found) => (later.includes(found) ? `not yet: ${what} ${found}` : undefined),
-  });
-}
-
 /** A date or a time: ISO 8601, UTC where no offset is given, as milliseconds since 1970; not in the future. */
 export function moment(facts: OptionFacts) {
   const schema = z

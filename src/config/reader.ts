@@ -153,6 +153,7 @@ export class ConfigReader {
     if (chosen === undefined) return this.#common(objects, entries, site);
     const value = this.#object(chosen.object, undefined, entries, site);
     this.#check(chosen.about, value, site);
+    this.#check(facts, value, site);
     return value;
   }
 

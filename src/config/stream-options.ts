@@ -1,9 +1,10 @@
 import { z } from 'zod';
 import { type Finding, map, notYet, option } from '../sdk/option.js';
 import { choice, flag, text, verbatim, whole } from '../sdk/option-types.js';
+import { columns, contract, unsuitableRules } from './column-options.js';
 import { guards } from './guard-options.js';
 import { nameRule, streamNameSchema } from './names.js';
-import { keyList, moment, onlyNow } from './read-option-types.js';
+import { keyList, moment } from './read-option-types.js';
 
 const name = option(streamNameSchema, {
   description: 'Name of the stream: its tables and its folder of Parquet files are called so.',
@@ -16,19 +17,6 @@ const pageSize = whole(1, 10_000, {
   unit: 'records',
   example: 1000,
 }).optional();
-
-const laterContracts = ['freeze', 'discard_value', 'discard_row'];
-
-const contract = map({
-  columns: onlyNow('evolve', laterContracts, 'columns:', {
-    description: 'What happens when a new attribute appears: `evolve` adds a column.',
-    example: 'evolve',
-  }).prefault('evolve'),
-  types: onlyNow('evolve', laterContracts, 'types:', {
-    description: 'What happens when a value does not fit its column: `evolve` widens the type, and never narrows it.',
-    example: 'evolve',
-  }).prefault('evolve'),
-});
 
 const attribute = z.string().min(1);
 
@@ -64,6 +52,20 @@ const filterValue = option(z.string(), {
   allowed: 'text',
 });
 
+/** What every stream may say. */
+const common = { guards, columns, contract };
+
+/** Values of the last snapshot are no use where they are hashed, masked or not there. */
+function hiddenPartition(value: unknown): Finding[] {
+  const { columns: rules, partition_by: partition } = value as {
+    columns?: Record<string, Record<string, unknown> | undefined>;
+    partition_by?: { attribute?: unknown; values?: unknown };
+  };
+  const rule = rules?.[String(partition?.attribute)];
+  if (partition?.values !== undefined || !(rule?.hash || rule?.mask || rule?.drop)) return [];
+  return [{ path: ['partition_by'], message: 'the attribute is not kept as it is, so its values must be given here' }];
+}
+
 function filteredPartition(value: unknown): Finding[] {
   const { filter, partition_by: partition } = value as { filter?: object; partition_by?: { attribute?: unknown } };
   const attributeName = partition?.attribute;
@@ -98,20 +100,16 @@ const indexProfiles = option(
       unit: 'profiles',
       example: 10_000,
     }).prefault(10_000),
-    contract: option(contract, { description: 'What happens when columns or types change.' }).prefault({}),
-    guards,
-    columns: notYet('this version has no rules for columns'),
+    ...common,
   }),
-  { description: 'All profiles of an index, or those that a filter matches.', check: filteredPartition },
+  {
+    description: 'All profiles of an index, or those that a filter matches.',
+    check: (value) => [...filteredPartition(value), ...hiddenPartition(value)],
+  },
 );
 
-const laterForSource = {
-  contract: notYet('contracts of this source'),
-  columns: notYet('this version has no rules for columns'),
-};
-
 /** Keys that every list of the service takes. */
-const listKeys = { name, page_size: pageSize, guards, ...laterForSource };
+const listKeys = { name, page_size: pageSize, ...common };
 
 const indexes = option(
   map({ ...listKeys, source: z.literal('indexes'), confirm_deletes: notYet('confirmed deletes of this source') }),
@@ -178,8 +176,7 @@ const profiles = option(
     source: z.literal('profiles'),
     index: verbatim({ description: 'Id or name of the index.', example: 'loyalty_members' }),
     ids,
-    guards,
-    ...laterForSource,
+    ...common,
   }),
   {
     description: 'Single profiles of an index, by id. An id that is not there is no row; if it was one, it is deleted.',
@@ -193,8 +190,7 @@ const profileSegments = option(
     collection,
     ids,
     page_size: pageSize,
-    guards,
-    ...laterForSource,
+    ...common,
   }),
   { description: 'The real-time segments that each of some profiles is a member of.' },
 );
@@ -218,18 +214,14 @@ const realtimeProfiles = option(
         'How profiles are looked up by `keys`. `post` sends them in the body; with `get` they stand in the URL, where proxies log them.',
       example: 'get',
     }).prefault('post'),
-    guards,
-    ...laterForSource,
+    ...common,
   }),
   { description: 'Real-time profiles of a collection, by profile id or by identity keys.', check: idsOrKeys },
 );
 
-const collectionStats = option(
-  map({ name, source: z.literal('collection_stats'), collection, guards, ...laterForSource }),
-  {
-    description: 'One sample of the statistics of a collection in each run.',
-  },
-);
+const collectionStats = option(map({ name, source: z.literal('collection_stats'), collection, ...common }), {
+  description: 'One sample of the statistics of a collection in each run.',
+});
 
 const collectionHistory = option(
   map({
@@ -237,8 +229,7 @@ const collectionHistory = option(
     source: z.literal('collection_history'),
     collection,
     scale: choice(['minute', 'hour', 'day'], { description: 'Width of a bucket.', example: 'hour' }).prefault('day'),
-    guards,
-    ...laterForSource,
+    ...common,
   }),
   { description: 'Profile counts of a collection over time. Buckets that had not ended are read again.' },
 );
@@ -285,8 +276,7 @@ const sql = option(
       example: ['id'],
       allowed: 'a list of columns of the query',
     }),
-    guards,
-    ...laterForSource,
+    ...common,
   }),
   { description: 'The rows of a query, computed after the streams it names, compared and delivered like any other.' },
 );
@@ -310,5 +300,5 @@ export const streamSchema = option(
     workflowRuns,
     sql,
   ]),
-  { description: 'Where the records of a stream come from.' },
+  { description: 'Where the records of a stream come from.', check: unsuitableRules },
 );

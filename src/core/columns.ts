@@ -13,6 +13,19 @@ import {
 /** Where a field stands in a record: beside `id`, or inside `attributes`. */
 export type Place = 'envelope' | 'attribute';
 
+/** What was done to the values of a column before they were kept. */
+export interface ColumnTreatment {
+  /** HMAC-SHA-256 of the value's text, in hexadecimal digits. */
+  readonly hash?: {
+    /** Tells the salt from any other, without telling it. */
+    readonly salt: string;
+    readonly normalize?: 'email' | 'phone';
+  };
+  readonly mask?: 'last4' | 'email' | 'all';
+  /** The type that was asked for; it is the column's unless a value did not fit it. */
+  readonly cast?: string;
+}
+
 /** One column of a stream, and what was seen of it. */
 export interface Column {
   readonly place: Place;
@@ -21,12 +34,18 @@ export interface Column {
   /** Its name in tables and files: unique, whatever the case. */
   readonly name: string;
   readonly shape: Shape;
-  /** A type the service's specification gives, which values are cast to; gone for good once a value did not fit it. */
+  /**
+   * A type that the service's specification or the configuration gives, which values are cast to; VARCHAR for good once a
+   * value did not fit it.
+   */
   declared: string | undefined;
   /** DuckDB type in tables; follows the shape. */
   type: string;
   /** DuckDB type in Parquet files. */
   fileType: string;
+  treatment: ColumnTreatment | undefined;
+  /** Kept up to date, but no part of what makes a row differ, nor of its history. */
+  untracked: boolean;
 }
 
 export interface StoredColumn {
@@ -35,6 +54,8 @@ export interface StoredColumn {
   name: string;
   shape: StoredShape;
   declared?: string;
+  treatment?: ColumnTreatment;
+  untracked?: true;
 }
 
 /** A column that a stream has from the start, seen or not. */
@@ -52,6 +73,21 @@ export function columnPath(column: Pick<Column, 'place' | 'field'>): string {
   return column.place === 'attribute' ? `attributes.${column.field}` : column.field;
 }
 
+/** What is wanted of columns that are not there yet. */
+export interface ColumnWishes {
+  /** Names that no other column may take. */
+  readonly names: ReadonlySet<string>;
+  name(place: Place, field: string): string | undefined;
+  /** DuckDB type. */
+  type(place: Place, field: string): string | undefined;
+}
+
+/** The declared type of a column that has been declared in two ways: text holds every value. */
+function commonType(one: string | undefined, other: string | undefined): string | undefined {
+  if (one === other) return one;
+  return one === undefined || other === undefined ? undefined : 'VARCHAR';
+}
+
 /** The columns of one stream: grow and widen, never shrink; names once given are kept. */
 export class ColumnSet {
   readonly list: Column[] = [];
@@ -59,26 +95,33 @@ export class ColumnSet {
   version = 0;
   readonly #byField = { envelope: new Map<string, Column>(), attribute: new Map<string, Column>() };
   readonly #taken = new Set<string>(reservedColumns);
+  readonly #wishes: ColumnWishes | undefined;
 
-  constructor(declared: readonly DeclaredColumn[]) {
+  constructor(declared: readonly DeclaredColumn[], wishes?: ColumnWishes) {
+    this.#wishes = wishes;
+    for (const name of wishes?.names ?? []) this.#taken.add(name.toLowerCase());
     for (const { field, type } of declared) this.#push('envelope', field, field, emptyShape(), type);
   }
 
   static restore(stored: readonly StoredColumn[]): ColumnSet {
     const set = new ColumnSet([]);
-    for (const { place, field, name, shape, declared } of stored) {
-      set.#push(place, field, name, restoreShape(shape), declared);
+    for (const { place, field, name, shape, declared, treatment, untracked } of stored) {
+      const column = set.#push(place, field, name, restoreShape(shape), declared);
+      column.treatment = treatment;
+      column.untracked = untracked ?? false;
     }
     return set;
   }
 
   store(): StoredColumn[] {
-    return this.list.map(({ place, field, name, shape, declared }) => ({
+    return this.list.map(({ place, field, name, shape, declared, treatment, untracked }) => ({
       place,
       field,
       name,
       shape: storeShape(shape),
       ...(declared === undefined ? {} : { declared }),
+      ...(treatment === undefined ? {} : { treatment }),
+      ...(untracked ? { untracked } : {}),
     }));
   }
 
@@ -88,7 +131,17 @@ export class ColumnSet {
 
   /** The column of a field, made where it is not there yet. */
   obtain(place: Place, field: string): Column {
-    return this.get(place, field) ?? this.#push(place, field, this.#name(place, field), emptyShape(), undefined);
+    const known = this.get(place, field);
+    if (known !== undefined) return known;
+    return this.#push(place, field, this.#name(place, field), emptyShape(), this.#wishes?.type(place, field));
+  }
+
+  /** Adds a column as it is known from before, under its name of then where nothing else is wanted. */
+  remember({ place, field, name, shape, declared }: StoredColumn): void {
+    const wanted = this.#wishes?.name(place, field);
+    const isOwn = name === columnName(field, new Set()) || name === columnName(field, new Set([field.toLowerCase()]));
+    const kept = wanted ?? (isOwn ? this.#free(name, place, field) : this.#name(place, field));
+    this.#push(place, field, kept, restoreShape(shape), declared);
   }
 
   /** To be called after a column's shape has grown. */
@@ -100,16 +153,21 @@ export class ColumnSet {
 
   /** Adds what another set of the same stream has seen; names that this set has given stand. */
   merge(other: ColumnSet): void {
-    for (const { place, field, name, shape, declared } of other.list) {
+    for (const { place, field, name, shape, declared, treatment, untracked } of other.list) {
       const column =
         this.get(place, field) ?? this.#push(place, field, this.#free(name, place, field), emptyShape(), declared);
-      const misfit = declared === undefined && column.declared !== undefined;
-      if (misfit) column.declared = undefined;
+      column.treatment ??= treatment;
+      column.untracked ||= untracked;
+      const common = commonType(column.declared, declared);
+      const misfit = common !== column.declared;
+      column.declared = common;
       if (mergeShape(column.shape, shape) || misfit) this.reshaped(column);
     }
   }
 
   #name(place: Place, field: string): string {
+    const wanted = this.#wishes?.name(place, field);
+    if (wanted !== undefined) return wanted;
     const isContainer = place === 'envelope' && field === container;
     return columnName(field, isContainer || place === 'attribute' ? this.#taken : new Set([...this.#taken, container]));
   }
@@ -127,6 +185,8 @@ export class ColumnSet {
       declared,
       type: declared ?? sqlType(shape),
       fileType: declared ?? fileType(shape),
+      treatment: undefined,
+      untracked: false,
     };
     this.list.push(column);
     this.#byField[place].set(field, column);

@@ -2,20 +2,25 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ServiceClient } from '../client/client.js';
 import type { JobConfig, StreamConfig } from '../config/config.js';
+import { emptyShape } from '../core/column-shape.js';
+import type { StoredColumn } from '../core/columns.js';
 import { CdsyncError } from '../core/errors.js';
 import type { Extracted } from '../extract/extracted.js';
 import { StreamExtraction } from '../extract/stream-extraction.js';
 import { type ApplyTask, writeChanges } from '../snapshot/apply.js';
 import { type CommittedReject, isChanged, type StreamCommit } from '../snapshot/commit.js';
-import { absentKeys, type Difference, type DiffTask, diff } from '../snapshot/diff.js';
+import { absentKeys, countRefreshed, type Difference, type DiffTask, diff } from '../snapshot/diff.js';
 import { growSnapshot } from '../snapshot/grow.js';
 import type { SnapshotStore, StreamState } from '../snapshot/snapshot-store.js';
 import { type Unified, unifyParts, workTables } from '../snapshot/unify-parts.js';
 import { widen } from '../snapshot/widen.js';
+import { type Session, sqlTexts } from '../store/duckdb.js';
 import { type ParquetFile, writeParquet } from '../store/parquet.js';
+import { treated } from '../store/value-text.js';
 import type { Source } from '../streams/source.js';
 import { confirmDeletes } from './confirm-deletes.js';
 import type { Definition } from './definition.js';
+import { enforceContract } from './enforce-contract.js';
 import type { Reading } from './reading.js';
 
 /** Above this many absent keys a source that sets no limit of its own is read a second time. */
@@ -49,21 +54,33 @@ export interface ComparedStream {
 
 interface Compared {
   readonly read: Extracted;
+  /** Rows that the contract leaves out. */
+  readonly discarded: number;
   readonly unified: Unified;
   readonly difference: Difference;
   readonly diffed: DiffTask;
 }
 
 async function compare(task: CompareTask): Promise<Compared> {
-  const { store, reading, config, previous, job, hashVersion } = task;
-  const read = await reading.extracted();
+  const { store, reading, config, previous, job, hashVersion, folder } = task;
+  const { read, discarded } = await enforceContract(store.session, {
+    contract: config.contract,
+    stream: config.name,
+    before: previous?.columns,
+    read: await reading.extracted(),
+    key: reading.key,
+    folder,
+    compression: job.parquet.compression,
+  });
   const tables = workTables(config.name);
   const { key, brings } = reading;
   const unified = await unifyParts(store.session, { ...read, key, compression: job.parquet.compression }, tables);
   balance(config.name, read, unified);
   const { columns } = read;
   const diffed = { stream: config.name, previous, columns, key, hashVersion, rows: unified.rows, brings };
-  return { read, unified, diffed, difference: await diff(store.session, diffed, tables) };
+  const difference = await diff(store.session, diffed, tables);
+  const refreshed = await countRefreshed(store.session, diffed, unified.files);
+  return { read, discarded, unified, diffed, difference: { ...difference, refreshed } };
 }
 
 /** Read = kept + rejected + duplicates, or something was lost on the way. */
@@ -97,9 +114,11 @@ async function confirm(task: CompareTask, compared: Compared): Promise<Compared>
   const { deleted } = compared.difference;
   const isList = source?.kind === 'list' && reading instanceof StreamExtraction;
   if (deleted === 0 || !isList || source.distrustsTokens) return compared;
+  // A key that is hashed tells nobody which record to ask for.
+  const one = reading.key.some((name) => config.columns[name]?.hash) ? undefined : source.one;
   const most = config.source === 'index_profiles' ? config.confirmDeletes : defaultConfirmDeletes;
-  if (deleted > most || source.one === undefined) {
-    if (source.one === undefined && reading.live.pages === 1) return compared;
+  if (deleted > most || one === undefined) {
+    if (one === undefined && reading.live.pages === 1) return compared;
     await reading.readAgain();
     return compare(task);
   }
@@ -108,13 +127,42 @@ async function confirm(task: CompareTask, compared: Compared): Promise<Compared>
   return present === 0 ? compared : compare(task);
 }
 
-async function readRejects(files: readonly string[]): Promise<CommittedReject[]> {
-  const rejects: CommittedReject[] = [];
+/** A reject as the files of a run have it. */
+interface FoundReject extends CommittedReject {
+  /** Its key is that of a row, and not that of a record as it came. */
+  readonly isKept?: boolean;
+}
+
+/** Keys as they are kept: a key that is hashed is shown so in the rejects too. */
+async function shownKeys(
+  session: Session,
+  rejects: readonly FoundReject[],
+  { key, columns }: Pick<DiffTask, 'key' | 'columns'>,
+): Promise<CommittedReject[]> {
+  const hashed = columns.filter(({ name, treatment }) => key.includes(name) && treatment?.hash !== undefined);
+  if (hashed.length === 0 || rejects.length === 0) return [...rejects];
+  const [{ treatment }] = hashed as [StoredColumn];
+  // Of a key of several columns nothing is shown.
+  if (key.length > 1 || treatment === undefined) return rejects.map((reject) => ({ ...reject, key: null }));
+  const found = [...new Set(rejects.flatMap((reject) => reject.key ?? []))];
+  const text = { type: 'VARCHAR', shape: emptyShape() };
+  const rows = await session.rows(
+    `SELECT key, ${treated('key', text, treatment)} AS shown FROM (SELECT unnest(${sqlTexts(found)}::VARCHAR[]) AS key)`,
+  );
+  const shown = new Map(rows.map((row) => [String(row.key), String(row.shown)]));
+  return rejects.map(({ isKept, ...reject }) => {
+    const key = reject.key === null || isKept ? reject.key : (shown.get(reject.key) ?? null);
+    return { ...reject, key };
+  });
+}
+
+async function readRejects(files: readonly string[]): Promise<FoundReject[]> {
+  const rejects: FoundReject[] = [];
   for (const file of files) {
     for (const line of (await readFile(file, 'utf8')).split('\n')) {
       if (line === '') continue;
-      const { key, column, reason } = JSON.parse(line) as CommittedReject;
-      rejects.push({ key, column, reason });
+      const { key, column, reason, isKept = false } = JSON.parse(line) as FoundReject;
+      rejects.push({ key, column, reason, isKept });
     }
   }
   return rejects;
@@ -129,7 +177,7 @@ export async function compareStream(task: CompareTask): Promise<ComparedStream> 
   const { config, reading, previous, store, job, runId, startedAt, folder } = task;
   const first = await compare(task);
   const isEmpty = isSuspiciouslyEmpty(task, first);
-  const { read, unified, difference, diffed } = isEmpty ? first : await confirm(task, first);
+  const { read, discarded, unified, difference, diffed } = isEmpty ? first : await confirm(task, first);
   const tables = workTables(config.name);
   const { compression } = job.parquet;
   const grown =
@@ -153,7 +201,8 @@ export async function compareStream(task: CompareTask): Promise<ComparedStream> 
     tables,
     changes: undefined,
     duplicates: unified.duplicates + read.dropped.reduce((sum, { from, to }) => sum + to - from, 0),
-    rejects: await readRejects(read.rejects),
+    discarded,
+    rejects: await shownKeys(store.session, await readRejects(read.rejects), diffed),
     covered: reading.covered,
     definition: task.definition,
   };

@@ -1,10 +1,11 @@
+import { basename } from 'node:path';
 import type { StreamConfig } from '../config/config.js';
 import { CdsyncError } from '../core/errors.js';
 import { nearest } from '../core/nearest.js';
 import type { JobReport } from '../core/run.js';
 import type { Extracted } from '../extract/extracted.js';
-import { keysName, partName } from '../extract/part-writer.js';
 import { commitRun } from '../snapshot/commit.js';
+import { compact, compactionReason } from '../snapshot/compact.js';
 import { publish } from '../snapshot/publish.js';
 import { SnapshotStore } from '../snapshot/snapshot-store.js';
 import { writeFileAtomically } from '../store/durable.js';
@@ -59,8 +60,8 @@ function heldReading({ layout }: RunContext, held: HeldStream): Reading {
     ...read,
     parts: read.parts.map((part) => ({
       ...part,
-      path: inParts(partName(part.number)),
-      keysPath: inParts(keysName(part.number)),
+      path: inParts(basename(part.path)),
+      keysPath: inParts(basename(part.keysPath)),
     })),
   };
   return {
@@ -103,6 +104,7 @@ export async function approveRun(context: RunContext, choice: HeldChoice): Promi
 async function approveLocked(context: RunContext, choice: HeldChoice): Promise<JobReport> {
   const { layout, clock, job, database, config, client, signal } = context;
   const began = clock.monotonic();
+  await context.salts.define(database, job);
   const before = await recover(context);
   const held = await chooseHeld(context, choice);
   const [{ run_id: runId, started_at: startedAt }] = held as [HeldStream, ...HeldStream[]];
@@ -171,7 +173,9 @@ async function approveLocked(context: RunContext, choice: HeldChoice): Promise<J
 /** The store must be closed before its file is copied. */
 async function publishAfter(context: RunContext, store: SnapshotStore): Promise<void> {
   const state = await store.state();
+  const reason = await compactionReason(store, state);
   await store.close();
+  await compact(context.database, context.layout, { reason, sequence: state.sequence });
   await publish(context.layout, state, publishOptions(context));
 }
 

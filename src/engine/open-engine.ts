@@ -4,6 +4,7 @@ import { systemClock } from '../core/clock.js';
 import { Converter } from '../extract/converter.js';
 import { Database } from '../store/duckdb.js';
 import { JobLayout } from '../store/layout.js';
+import { Salts } from './column-rules.js';
 import type { RunContext } from './run-context.js';
 
 /** Batches converted at once; each keeps about one core busy. */
@@ -17,7 +18,7 @@ export interface EngineOptions {
 
 /** The parts of a run that outlive a job. */
 export interface Engine
-  extends Pick<RunContext, 'config' | 'client' | 'database' | 'converter' | 'clock' | 'signal' | 'notice'> {
+  extends Pick<RunContext, 'config' | 'client' | 'database' | 'converter' | 'clock' | 'signal' | 'notice' | 'salts'> {
   layoutOf(job: string): JobLayout;
 }
 
@@ -42,6 +43,7 @@ export async function withEngine<T>(
       clock: systemClock,
       signal: options.signal,
       notice: options.notice,
+      salts: new Salts(),
       layoutOf: (job) => new JobLayout(config.storage, job),
     });
   } finally {

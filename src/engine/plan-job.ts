@@ -211,6 +211,7 @@ async function planWith(plan: PlanContext): Promise<JobPlan> {
 export async function planJob(context: RunContext): Promise<JobPlan> {
   const { layout, database } = context;
   await checkStorage(layout);
+  await context.salts.define(database, context.job);
   const notes: string[] = [];
   const owner = await lockOwner(layout);
   const running = owner !== undefined && (await ownerLives(owner)) ? owner.run_id : undefined;

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { RequestMeter } from '../client/client.js';
 import type { StreamConfig } from '../config/config.js';
+import type { ColumnRules } from '../core/column-rules.js';
 import { type ExtractionOptions, StreamExtraction, windowsOf } from '../extract/stream-extraction.js';
 import type { StreamState } from '../snapshot/snapshot-store.js';
 import type { Session } from '../store/duckdb.js';
@@ -8,13 +9,14 @@ import { findUnfinished, type RunIdentity, takeOver, type UnfinishedStream } fro
 import { openSource } from '../streams/open-source.js';
 import type { Source, Window, WindowedSource } from '../streams/source.js';
 import { cut, planWindows } from '../streams/windows.js';
+import { refuseOtherSalts, rulesOf } from './column-rules.js';
 import { type Definition, definitionOf, refuseChanged } from './definition.js';
 import type { Reading } from './reading.js';
 import type { RunContext } from './run-context.js';
 import { SqlReading } from './sql-reading.js';
 
 /** Moves when parts written by an older cdsync can no longer stand beside new ones. */
-const converterVersion = 1;
+const converterVersion = 2;
 /** How far back the first run of a stream reads that says no `since`. */
 const defaultSinceMs = 30 * 86_400_000;
 /** The most that a page of audit events may hold, by what is published. */
@@ -24,7 +26,11 @@ const auditPageSize = 1000;
 const dateStepMs = 1000;
 
 /** Of everything that decides what a stream's parts hold: what was read under another one cannot be gone on from. */
-export function fingerprint(context: RunContext, config: StreamConfig, source: Source | undefined): string {
+export function fingerprint(
+  context: RunContext,
+  config: StreamConfig,
+  { source, rules }: { source: Source | undefined; rules: ColumnRules },
+): string {
   const { baseUrl, tenantId, apiVersions } = context.config.service;
   const shaped = {
     converterVersion,
@@ -36,6 +42,8 @@ export function fingerprint(context: RunContext, config: StreamConfig, source: S
     filter: config.source === 'index_profiles' ? Object.entries(config.filter).sort() : [],
     partition: config.source === 'index_profiles' ? (config.partitionBy ?? null) : null,
     compression: context.job.parquet.compression,
+    contract: config.contract,
+    rules: rules.identity,
   };
   return createHash('sha256').update(JSON.stringify(shaped)).digest('hex');
 }
@@ -45,6 +53,8 @@ export interface OpenedStream {
   readonly config: StreamConfig;
   /** Undefined where the stream is a query. */
   readonly source: Source | undefined;
+  /** What is done to its columns. */
+  readonly rules: ColumnRules;
   readonly fingerprint: string;
   readonly definition: Definition;
   /** What opening it has cost in requests. */
@@ -71,13 +81,15 @@ export async function openStream(context: RunContext, task: OpenTask): Promise<O
     config.source === 'sql'
       ? undefined
       : await openSource(config, { client, service, signal, meter, session, now: clock.now(), lastRunAt });
-  const print = fingerprint(context, config, source);
+  const rules = rulesOf(config, context.salts, previous?.columns);
+  if (!context.rekey) refuseOtherSalts(rules, previous?.columns);
+  const print = fingerprint(context, config, { source, rules });
   const definition = definitionOf(config, source, service.tenantId);
   if (!context.accept) refuseChanged(previous?.definition, definition);
-  const rules = { fingerprint: print, now: clock.now(), resumeWithinMs: context.job.resumeWithinMs };
+  const limits = { fingerprint: print, now: clock.now(), resumeWithinMs: context.job.resumeWithinMs };
   const mayResume = !context.full && context.range === undefined && source !== undefined;
-  const unfinished = mayResume ? await findUnfinished(context.layout, config.name, rules) : undefined;
-  const opened = { config, source, fingerprint: print, definition, meter, unfinished };
+  const unfinished = mayResume ? await findUnfinished(context.layout, config.name, limits) : undefined;
+  const opened = { config, source, rules, fingerprint: print, definition, meter, unfinished };
   if (source?.kind !== 'windowed') return { ...opened, windows: [] };
   if (unfinished !== undefined) return { ...opened, windows: windowsOf(unfinished.journal.start.partitions) };
   return { ...opened, windows: await windowsToRead(context, source, task) };
@@ -140,7 +152,8 @@ export async function beginReading(context: RunContext, task: ReadTask): Promise
   const { compression } = job.parquet;
   if (config.source === 'sql') {
     const monotonic = () => clock.monotonic();
-    return new SqlReading({ config, session, folder, compression, columns: previous?.columns, monotonic });
+    const columns = previous?.columns;
+    return new SqlReading({ config, session, folder, compression, columns, rules: opened.rules, monotonic });
   }
   if (source === undefined) throw new TypeError(`stream ${config.name} has no source`);
   if (unfinished !== undefined) await takeOver(layout, unfinished, run);
@@ -164,6 +177,7 @@ export async function beginReading(context: RunContext, task: ReadTask): Promise
     fingerprint: opened.fingerprint,
     startedAt: run.startedAt,
     columns: previous?.columns,
+    rules: opened.rules,
     resume: unfinished?.journal,
     checkTotal: config.source === 'index_profiles' && config.checkTotal,
   });

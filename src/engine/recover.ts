@@ -1,4 +1,5 @@
 import type { StreamConfig } from '../config/config.js';
+import { compact, compactionReason } from '../snapshot/compact.js';
 import { type PublishOptions, publish } from '../snapshot/publish.js';
 import {
   distinctValues,
@@ -64,7 +65,12 @@ export async function readBefore(
 export async function recover(context: RecoveryContext): Promise<Before> {
   const { database, layout } = context;
   const store = await SnapshotStore.open(database, layout);
-  const { before, committed } = await readBefore(store, context).finally(() => store.close());
+  const read = async () => {
+    const found = await readBefore(store, context);
+    return { ...found, reason: await compactionReason(store, found.before) };
+  };
+  const { before, committed, reason } = await read().finally(() => store.close());
+  await compact(database, layout, { reason, sequence: before.sequence });
   await publish(layout, before, publishOptions(context));
   // What has been committed is never gone on from: its records would be taken for newly read ones.
   for (const { runId, stream } of committed) await discardStream(layout, runId, stream);

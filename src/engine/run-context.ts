@@ -4,6 +4,7 @@ import type { Clock } from '../core/clock.js';
 import type { Converter } from '../extract/converter.js';
 import type { Database } from '../store/duckdb.js';
 import type { JobLayout } from '../store/layout.js';
+import type { Salts } from './column-rules.js';
 import type { RunProgress } from './progress.js';
 
 /** What everything in a run works with. */
@@ -28,4 +29,7 @@ export interface RunContext {
   readonly range: { readonly from: number; readonly to: number } | undefined;
   /** Streams that are about other records than before become the new baseline. */
   readonly accept: boolean;
+  /** Columns that were hashed with another salt are hashed anew. */
+  readonly rekey: boolean;
+  readonly salts: Salts;
 }

@@ -6,6 +6,7 @@ import { CdsyncError } from '../core/errors.js';
 import { nearest } from '../core/nearest.js';
 import type { JobReport, RunStatus } from '../core/run.js';
 import { commitRun } from '../snapshot/commit.js';
+import { type CompactionReason, compact, compactionReason } from '../snapshot/compact.js';
 import { publish } from '../snapshot/publish.js';
 import { SnapshotStore, type StoreState } from '../snapshot/snapshot-store.js';
 import { type Session, sqlText } from '../store/duckdb.js';
@@ -29,7 +30,7 @@ import { hideStreams, showStored, showStream } from './stream-views.js';
 export const streamsAtOnce = 4;
 
 /** Failures by what was read: comparing it once more would only fail once more. */
-const startAnew = new Set(['unbalanced', 'key_missing', 'key_not_unique']);
+const startAnew = new Set(['unbalanced', 'key_missing', 'key_not_unique', 'contract_violated']);
 
 /** The streams that a run is to read. @throws {CdsyncError} `stream_not_found`, `usage` */
 export function chosenStreams(context: RunContext): readonly StreamConfig[] {
@@ -215,6 +216,7 @@ async function readAndCommit(
   const done: StreamRun[] = [];
   let sequence = before.sequence;
   let state: StoreState;
+  let reason: CompactionReason | undefined;
   try {
     await store.session.run(`SET file_search_path = ${sqlText(dirname(config.file))}`);
     for (const [number, level] of levels.entries()) {
@@ -232,10 +234,12 @@ async function readAndCommit(
     for (const stream of done) await stream.keepHeld(run);
     sequence = await commit(context, store, done, run, before);
     state = await store.state();
+    if (sequence > before.sequence) reason = await compactionReason(store, state);
   } finally {
     await store.close();
   }
   progress.phase = 'publishing';
+  await compact(database, layout, { reason, sequence });
   await publish(layout, state, publishOptions(context));
   return sequence;
 }
@@ -243,6 +247,7 @@ async function readAndCommit(
 async function runLocked(context: RunContext, lock: JobLock, session: Session): Promise<JobReport> {
   const { clock, layout, progress, database } = context;
   const began = clock.monotonic();
+  await context.salts.define(database, context.job);
   const ordered = await orderStreams(session, chosenStreams(context), context.job.streams);
   const before = await recover(context);
   await requireSpace(context, chosenStreams(context), before);

@@ -1,13 +1,13 @@
 import { deflateRawSync } from 'node:zlib';
 import pLimit from 'p-limit';
 import type { RequestMeter } from '../client/client.js';
-import { type Column, ColumnSet } from '../core/columns.js';
+import { type Column, ColumnSet, type StoredColumn } from '../core/columns.js';
 import { CdsyncError } from '../core/errors.js';
 import { KeyedFetcher } from '../extract/keyed-fetcher.js';
 import { type FetchedPage, ListFetcher, type PageFetcher } from '../extract/page-fetcher.js';
 import { MalformedPageError } from '../extract/page-text.js';
 import { RecordScanner } from '../extract/record-scanner.js';
-import { sampledRows } from '../extract/sampled-records.js';
+import { type SampledRows, sampledRows } from '../extract/sampled-records.js';
 import type { ScannedPage } from '../extract/scanned-page.js';
 import { storedKeys } from '../snapshot/diff.js';
 import type { StreamState } from '../snapshot/snapshot-store.js';
@@ -38,6 +38,8 @@ export interface StreamSample {
   readonly compressedPerRecord: number;
   /** What the snapshot says of them; null where there is none. Deletes cannot be seen in a sample. */
   readonly compared: { readonly new: number; readonly changed: number; readonly unchanged: number } | null;
+  /** As they would be kept. */
+  readonly columns: readonly StoredColumn[];
   readonly columnsAdded: readonly { readonly column: string; readonly type: string }[];
   readonly columnsWidened: readonly { readonly column: string; readonly from: string; readonly to: string }[];
   /** Whether there are no more than these. */
@@ -177,15 +179,13 @@ function changedColumns(before: ColumnSet, { list }: ColumnSet): Pick<StreamSamp
 
 async function compare(
   { session, previous, source, hashVersion, opened }: SampleTask,
-  records: string,
-  columns: ColumnSet,
+  { query, columns }: SampledRows,
 ): Promise<StreamSample['compared']> {
-  const rows = await sampledRows(session, records, columns);
   if (previous === undefined) return null;
   const sample = '"planned_sample"';
   await session.run(
     `CREATE OR REPLACE TEMP TABLE ${sample} AS SELECT key, any_value(hash) AS hash FROM (
-       SELECT ${rowKey(source.key)} AS key, ${rowHash(columns.list)} AS hash FROM (${rows})) GROUP BY key`,
+       SELECT ${rowKey(source.key)} AS key, ${rowHash(columns.list)} AS hash FROM (${query})) GROUP BY key`,
   );
   const stored = storedKeys(
     { stream: opened.config.name, previous, columns: columns.store(), key: source.key, hashVersion },
@@ -210,11 +210,13 @@ export async function sampleStream(context: RunContext, task: SampleTask): Promi
   const fetcher = fetcherOf(context, task, pageSize);
   if (fetcher === undefined) return undefined;
   const { container, key } = source;
-  const before = previous === undefined ? new ColumnSet(source.declared) : ColumnSet.restore(previous.columns);
-  const columns = ColumnSet.restore(before.store());
-  const taken = await take(context, fetcher, task, new RecordScanner(columns, { container, key, filter }));
+  const { rules } = task.opened;
+  const read = rules.begin(source.declared, previous?.columns);
+  const taken = await take(context, fetcher, task, new RecordScanner(read, { container, key, filter }));
   const { text, records, rejected, isWhole, roundTripMs } = taken;
-  const compared = await compare(task, text.toString('utf8'), columns);
+  const rows = await sampledRows(task.session, text.toString('utf8'), { read, rules });
+  const compared = await compare(task, rows);
+  const columns = rows.columns.store();
   const per = (bytes: number) => (records === 0 ? 0 : bytes / records);
   const none = { columnsAdded: [], columnsWidened: [] };
   return {
@@ -223,7 +225,8 @@ export async function sampleStream(context: RunContext, task: SampleTask): Promi
     bytesPerRecord: per(text.length),
     compressedPerRecord: per(deflateRawSync(text, { level: 1 }).length),
     compared,
-    ...(previous === undefined ? none : changedColumns(before, columns)),
+    columns,
+    ...(previous === undefined ? none : changedColumns(ColumnSet.restore(previous.columns), rows.columns)),
     isWhole,
     roundTripMs,
     pageSize: pageSize.limit,

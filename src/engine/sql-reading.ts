@@ -1,7 +1,8 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { StreamConfigOf } from '../config/config.js';
-import { quoteIdentifier } from '../core/column-shape.js';
+import type { ColumnRules } from '../core/column-rules.js';
+import { emptyShape, quoteIdentifier } from '../core/column-shape.js';
 import { ColumnSet, type StoredColumn } from '../core/columns.js';
 import { CdsyncError } from '../core/errors.js';
 import { writeKeys } from '../extract/converter.js';
@@ -9,6 +10,7 @@ import type { Extracted } from '../extract/extracted.js';
 import { queryError, type Session, sqlText } from '../store/duckdb.js';
 import { type Counters, noCounters } from '../store/journal.js';
 import { type ParquetCompression, writeParquet } from '../store/parquet.js';
+import { treated } from '../store/value-text.js';
 import type { Reading } from './reading.js';
 
 export interface SqlReadingOptions {
@@ -20,6 +22,7 @@ export interface SqlReadingOptions {
   readonly compression: ParquetCompression;
   /** What is known of the columns from the last snapshot. */
   readonly columns: readonly StoredColumn[] | undefined;
+  readonly rules: ColumnRules;
   readonly monotonic: () => number;
 }
 
@@ -60,16 +63,23 @@ export class SqlReading implements Reading {
 
   /** @throws {CdsyncError} `sql_failed`, `key_missing`, `key_not_unique` */
   async read(): Promise<void> {
-    const { session, folder, compression, monotonic } = this.#options;
+    const { session, folder, compression, monotonic, rules } = this.#options;
     const began = monotonic();
-    const found = await this.#describe();
+    const all = await this.#describe();
+    const found = all.filter(({ name }) => rules.of('envelope', name)?.drop !== true);
     const columns = await this.#columns(found);
     await mkdir(join(folder, 'parts'), { recursive: true, mode: 0o700 });
     const part = join(folder, 'parts', '00001.parquet');
     const keys = join(folder, 'parts', '00001.keys');
-    const selected = found.map(({ name }) => {
+    const selected = found.map(({ name, type }) => {
       const column = columns.obtain('envelope', name);
-      return `${quoteIdentifier(name)}::${column.type} AS ${quoteIdentifier(column.name)}`;
+      const { hash, mask } = column.treatment ?? {};
+      const value = quoteIdentifier(name);
+      const isTreated = hash !== undefined || mask !== undefined;
+      const kept = isTreated
+        ? treated(value, { type, shape: emptyShape() }, { ...column.treatment })
+        : `${value}::${column.type}`;
+      return `${kept} AS ${quoteIdentifier(column.name)}`;
     });
     const file = await this.#ask(() =>
       writeParquet(session, `SELECT ${selected.join(', ')} FROM (${this.#query})`, part, compression),
@@ -135,11 +145,18 @@ export class SqlReading implements Reading {
 
   /** Columns with types that hold the values of now and of the last snapshot. */
   async #columns(found: readonly ResultColumn[]): Promise<ColumnSet> {
-    const columns = ColumnSet.restore(this.#options.columns ?? []);
+    const { rules, columns: before = [] } = this.#options;
+    const columns = ColumnSet.restore(before.filter(({ field }) => rules.of('envelope', field)?.drop !== true));
     for (const { name, type } of found) {
-      const known = columns.get('envelope', name)?.declared;
-      const column = columns.obtain('envelope', name);
-      column.declared = known === undefined || known === type ? type : await this.#commonType(known, type);
+      const { hash, mask, track } = rules.of('envelope', name) ?? {};
+      const known = columns.get('envelope', name);
+      const column = known ?? columns.obtain('envelope', name);
+      const wasTreated = known?.treatment !== undefined;
+      column.untracked = track === false;
+      column.treatment = hash !== undefined ? { hash } : mask !== undefined ? { mask } : undefined;
+      const given = column.treatment === undefined ? type : 'VARCHAR';
+      const declared = wasTreated || column.treatment !== undefined ? undefined : known?.declared;
+      column.declared = declared === undefined || declared === given ? given : await this.#commonType(declared, given);
       columns.reshaped(column);
     }
     return columns;

@@ -114,7 +114,7 @@ export class StreamRun {
         commit,
         counters: reading.counters(),
         store,
-        judgesChanges: !this.#context.accept,
+        judgesChanges: !this.#context.accept && !this.#context.rekey,
       });
     });
   }

@@ -1,10 +1,12 @@
 import pLimit from 'p-limit';
+import type { ColumnRules } from '../core/column-rules.js';
 import { quoteIdentifier } from '../core/column-shape.js';
-import { type Column, ColumnSet, type StoredColumn } from '../core/columns.js';
+import { type Column, ColumnSet, type ColumnTreatment, type StoredColumn } from '../core/columns.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import { type Database, type Session, sqlText } from '../store/duckdb.js';
 import { type ParquetCompression, type ParquetFile, writeParquet } from '../store/parquet.js';
 import { rowHash, rowKey, type TypedColumn } from '../store/row-hash.js';
+import { misfits, treated } from '../store/value-text.js';
 
 /** What a batch of spooled records is and becomes. */
 export interface ConversionTask {
@@ -13,6 +15,7 @@ export interface ConversionTask {
   readonly maxRecordBytes: number;
   /** As they stood when the batch was sealed: every value in it fits them. */
   readonly columns: readonly StoredColumn[];
+  readonly rules: ColumnRules;
   /** Columns that make the key. */
   readonly key: readonly string[];
   /** Number of the part, which orders copies of one key. */
@@ -39,9 +42,15 @@ function readSpool(columns: readonly Column[], spool: string, maxRecordBytes: nu
   return `read_json(${sqlText(spool)}, format = 'array', records = true, columns = {${envelope.join(', ')}}, maximum_object_size = ${largest})`;
 }
 
-function selected(column: Column): string {
+/** What of a spooled column is kept. */
+function selected(column: Column, treatment: ColumnTreatment | undefined): string {
   const name = quoteIdentifier(column.name);
   const value = column.place === 'attribute' ? `attributes.${name}` : name;
+  if (treatment?.hash !== undefined || treatment?.mask !== undefined) {
+    const type = spooledType(column);
+    const isText = column.type === 'JSON' && column.declared === undefined;
+    return `${treated(isText ? `${value}::JSON` : value, isText ? column : { ...column, type }, treatment)} AS ${name}`;
+  }
   const needsCast = column.fileType !== spooledType(column);
   return needsCast ? `${value}::${column.fileType} AS ${name}` : `${value} AS ${name}`;
 }
@@ -98,35 +107,39 @@ export class Converter {
   }
 }
 
-/** Takes the declared type from the columns with a value that does not fit it: what came is kept, as text. */
+/** Makes text of the columns with a value that does not fit their declared type: what came is kept. */
 export async function undeclareMisfits(session: Session, set: ColumnSet, source: string): Promise<void> {
   const declared = set.list.filter((column) => column.type !== spooledType(column) && column.declared !== undefined);
   if (declared.length === 0) return;
   const counts = declared.map((column) => {
     const name = quoteIdentifier(column.name);
-    return `count(*) FILTER (${name} IS NOT NULL AND TRY_CAST(${name} AS ${column.type}) IS NULL) AS ${name}`;
+    const value = column.place === 'attribute' ? `attributes.${name}` : name;
+    return `count(*) FILTER (${value} IS NOT NULL AND (${misfits(value, column.type)})) AS ${name}`;
   });
-  const [misfits] = await session.rows(`SELECT ${counts.join(', ')} FROM ${source}`);
+  const [found] = await session.rows(`SELECT ${counts.join(', ')} FROM ${source}`);
   for (const column of declared) {
-    if (Number(misfits?.[column.name] ?? 0) === 0) continue;
-    column.declared = undefined;
+    if (Number(found?.[column.name] ?? 0) === 0) continue;
+    column.declared = 'VARCHAR';
     set.reshaped(column);
   }
 }
 
-/** SQL for the rows that records become, `source` giving them as they were spooled. */
-export function convertedRows(columns: readonly Column[], source: string): string {
-  return `SELECT ${columns.map(selected).join(', ')} FROM ${source}`;
+/** SQL for the rows that are `kept` of records, `source` giving them as they were `read` and spooled. */
+export function convertedRows(read: ColumnSet, kept: ColumnSet, source: string): string {
+  const values = kept.list.map(({ place, field, treatment }) => selected(read.get(place, field) as Column, treatment));
+  return `SELECT ${values.join(', ')} FROM ${source}`;
 }
 
 async function convertOn(session: Session, task: ConversionTask): Promise<ConvertedPart> {
   const set = ColumnSet.restore(task.columns);
-  const source = () => readSpool(set.list, task.spool, task.maxRecordBytes);
-  await undeclareMisfits(session, set, source());
-  const query = convertedRows(set.list, source());
+  const all = readSpool(set.list, task.spool, task.maxRecordBytes);
+  await undeclareMisfits(session, set, all);
+  const kept = ColumnSet.restore(task.rules.keep(set.store()));
+  const read = kept.list.map(({ place, field }) => set.get(place, field) as Column);
+  const query = convertedRows(set, kept, readSpool(read, task.spool, task.maxRecordBytes));
   const file = await writeParquet(session, query, task.part, task.compression);
-  await writeKeys(session, { ...task, columns: set.list });
-  return { ...file, columns: set.store() };
+  await writeKeys(session, { ...task, columns: kept.list });
+  return { ...file, columns: kept.store() };
 }
 
 function conversionError(error: unknown): CdsyncError {

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import type { ColumnRules } from '../core/column-rules.js';
 import type { ColumnSet, StoredColumn } from '../core/columns.js';
 import { CdsyncError } from '../core/errors.js';
 import { writeFileAtomically } from '../store/durable.js';
@@ -46,6 +47,7 @@ export interface PartWriterOptions {
   readonly key: readonly string[];
   readonly compression: ParquetCompression;
   readonly columns: ColumnSet;
+  readonly rules: ColumnRules;
   readonly converter: Converter;
   readonly journal: Journal;
   /** Parts that are there already. */
@@ -222,17 +224,20 @@ export class PartWriter {
   }
 
   async #makePart(batch: Batch, number: number, stored: readonly StoredColumn[]): Promise<Part> {
-    const { folder, converter, key, compression } = this.#options;
+    const { folder, converter, key, compression, rules } = this.#options;
     if (batch.rejects.length > 0) {
       const lines = batch.rejects.map(({ raw, ...reject }) => JSON.stringify({ ...reject, raw: raw.toString('utf8') }));
       await writeFileAtomically(join(folder, rejectsName(number)), `${lines.join('\n')}\n`);
     }
     const common = { number, segments: batch.segments, rejects: batch.rejects.length };
-    if (batch.spool.records === 0) return { ...common, rows: 0, bytes: 0, sha256: '', columns: [...stored] };
+    if (batch.spool.records === 0) {
+      return { ...common, rows: 0, bytes: 0, sha256: '', columns: rules.keep(stored) };
+    }
     const made = await converter.convert({
       spool: batch.spool.path,
       maxRecordBytes: batch.maxRecordBytes,
       columns: stored,
+      rules,
       key,
       number,
       part: join(folder, partName(number)),

@@ -1,4 +1,5 @@
-import type { Column, ColumnSet } from '../core/columns.js';
+import type { ColumnRules } from '../core/column-rules.js';
+import { type Column, ColumnSet } from '../core/columns.js';
 import { type Session, sqlText } from '../store/duckdb.js';
 import { convertedRows, spooledType, undeclareMisfits } from './converter.js';
 
@@ -13,14 +14,26 @@ function structure(columns: readonly Column[]): string {
   ]);
 }
 
+/** Rows as a run would keep them. */
+export interface SampledRows {
+  /** SQL that gives them. */
+  readonly query: string;
+  readonly columns: ColumnSet;
+}
+
 /**
- * SQL for the rows that some scanned records become: those of a run, without a file in between.
+ * The rows that some scanned records become: those of a run, without a file in between.
  * @param records as a scanner has written them, separated by commas
- * @param columns that the scanner has told; a declared type that a value does not fit is taken from them
+ * @param read columns that the scanner has told; one with a value that its declared type does not fit becomes text
  */
-export async function sampledRows(session: Session, records: string, columns: ColumnSet): Promise<string> {
+export async function sampledRows(
+  session: Session,
+  records: string,
+  { read, rules }: { readonly read: ColumnSet; readonly rules: ColumnRules },
+): Promise<SampledRows> {
   const source = () =>
-    `(SELECT r.* FROM (SELECT unnest(from_json(${sqlText(`[${records}]`)}, ${sqlText(structure(columns.list))})) AS r))`;
-  await undeclareMisfits(session, columns, source());
-  return convertedRows(columns.list, source());
+    `(SELECT r.* FROM (SELECT unnest(from_json(${sqlText(`[${records}]`)}, ${sqlText(structure(read.list))})) AS r))`;
+  await undeclareMisfits(session, read, source());
+  const columns = ColumnSet.restore(rules.keep(read.store()));
+  return { query: convertedRows(read, columns, source()), columns };
 }

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import pLimit from 'p-limit';
 import type { RequestMeter, ServiceClient } from '../client/client.js';
 import type { Clock } from '../core/clock.js';
+import type { ColumnRules } from '../core/column-rules.js';
 import { ColumnSet, type StoredColumn } from '../core/columns.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import { type Database, sqlTexts } from '../store/duckdb.js';
@@ -73,6 +74,7 @@ export interface ExtractionOptions {
   readonly startedAt: string;
   /** What is known of the columns from the last snapshot. */
   readonly columns: readonly StoredColumn[] | undefined;
+  readonly rules: ColumnRules;
   /** What an earlier process has read, to be gone on from. */
   readonly resume: JournalState | undefined;
   /** Whether the total is asked for even where nothing is partitioned. */
@@ -131,6 +133,7 @@ export class StreamExtraction {
       key: options.source.key,
       compression: options.compression,
       columns: this.#columns,
+      rules: options.rules,
       converter: options.converter,
       journal,
       parts: resume?.parts.at(-1)?.number ?? 0,
@@ -265,7 +268,8 @@ export class StreamExtraction {
     await this.#writer.flush();
     const state = await Journal.read(this.#options.folder);
     if (state === undefined) throw new Error('the journal of a running extraction is gone');
-    return extracted(this.#options.folder, state, this.#columns, this.counters());
+    const kept = ColumnSet.restore(this.#options.rules.keep(this.#columns.store()));
+    return extracted(this.#options.folder, state, kept, this.counters());
   }
 
   async close(): Promise<void> {
@@ -489,9 +493,9 @@ export function windowsOf(partitions: readonly string[]): Window[] {
   });
 }
 
-function startingColumns({ source, columns, resume }: ExtractionOptions): ColumnSet {
-  const set = columns === undefined ? new ColumnSet(source.declared) : ColumnSet.restore(columns);
+function startingColumns({ source, columns, resume, rules }: ExtractionOptions): ColumnSet {
+  const set = rules.begin(source.declared, columns);
   const last = resume?.parts.at(-1);
-  if (last !== undefined) set.merge(ColumnSet.restore(last.columns));
+  if (last !== undefined) set.merge(rules.begin([], last.columns));
   return set;
 }

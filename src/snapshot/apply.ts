@@ -189,10 +189,10 @@ async function applyKeys(
  * to change a column's type after rows were deleted in the same transaction.
  */
 export async function applyStream(store: SnapshotStore, task: ApplyTask, tables: WorkTables): Promise<void> {
-  const { inserted, updated, deleted } = task.difference;
+  const { inserted, updated, deleted, refreshed } = task.difference;
   const share = (inserted + updated + deleted) / Math.max(1, task.previous?.rows ?? 0);
   const isWhole = task.addition === undefined;
-  const rebuild = isWhole && (task.previous === undefined || share > rebuildShare || !onlyAdds(task));
+  const rebuild = isWhole && (task.previous === undefined || share > rebuildShare || refreshed > 0 || !onlyAdds(task));
   await prepareTables(store, task, rebuild);
   const columns = names(task.columns);
   const changes = storeTable(`${task.stream}__changes`);

@@ -4,6 +4,7 @@ import { sqlText } from '../store/duckdb.js';
 import type { JobLayout } from '../store/layout.js';
 import type { ParquetFile } from '../store/parquet.js';
 import { type ApplyTask, applyStream } from './apply.js';
+import { restates, takesAway } from './diff.js';
 import { beginHistories, defineFreshness, defineHistory, pruneHistory, recordMoment } from './history.js';
 import {
   type CommittedFile,
@@ -27,6 +28,8 @@ export interface StreamCommit {
   readonly tables: WorkTables;
   readonly changes: ParquetFile | undefined;
   readonly duplicates: number;
+  /** Rows that the stream's contract has left out. */
+  readonly discarded: number;
   readonly rejects: readonly CommittedReject[];
   /** What of time has been read for good, where a stream is read in windows. */
   readonly covered: readonly Covered[] | undefined;
@@ -50,8 +53,9 @@ export interface RunCommit {
 }
 
 /** Whether the stream differs at all from the snapshot before; the first snapshot always does. */
-export function isChanged({ task: { previous, difference } }: StreamCommit): boolean {
-  return previous === undefined || difference.inserted + difference.updated + difference.deleted > 0;
+export function isChanged({ task }: StreamCommit): boolean {
+  const { inserted, updated, deleted, refreshed } = task.difference;
+  return task.previous === undefined || inserted + updated + deleted + refreshed > 0 || restates(task);
 }
 
 function committedFiles(layout: JobLayout, folder: string, files: readonly ParquetFile[]): CommittedFile[] {
@@ -85,6 +89,7 @@ function newState(run: RunCommit, commit: StreamCommit, sequence: number): Strea
     snapshot: parquet ? snapshotFiles(run, commit) : [],
     changes: parquet && changes !== undefined ? committedFiles(layout, `changes/${runId}`, [changes]) : [],
     definition: { ...definition },
+    ...(takesAway(task) ? { rewritten: true as const } : {}),
     ...(covered === undefined ? {} : { covered: [...covered] }),
   };
 }

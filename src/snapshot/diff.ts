@@ -1,10 +1,11 @@
+import { quoteIdentifier } from '../core/column-shape.js';
 import type { StoredColumn } from '../core/columns.js';
 import { ColumnSet } from '../core/columns.js';
-import type { Session } from '../store/duckdb.js';
+import { type Session, sqlTexts } from '../store/duckdb.js';
 import { rowHash, rowKey } from '../store/row-hash.js';
 import { keysTable, type StreamState, storeTable } from './snapshot-store.js';
-import type { WorkTables } from './unify-parts.js';
-import { sameColumns, widen } from './widen.js';
+import { type WorkTables, workTables } from './unify-parts.js';
+import { isNewlyTreated, sameColumns, widen } from './widen.js';
 
 /** How a reading differs from the snapshot before. */
 export interface Difference {
@@ -12,6 +13,8 @@ export interface Difference {
   readonly updated: number;
   readonly deleted: number;
   readonly unchanged: number;
+  /** Of the unchanged rows: those whose untracked columns have other values than before. */
+  readonly refreshed: number;
   /** Rows of the snapshot that comes of it. */
   readonly rows: number;
 }
@@ -42,6 +45,8 @@ export function hashesStand({
   const filled = (column: StoredColumn) => column.shape.k !== 0 || column.declared !== undefined;
   const kept = previous.columns.filter(filled);
   const names = new Set(kept.map(({ place, field }) => `${place} ${field}`));
+  const untracked = new Set(kept.filter((column) => column.untracked === true).map(({ name }) => name));
+  if (common.some(({ name, untracked: now }) => untracked.has(name) !== (now === true))) return false;
   return sameColumns(
     kept,
     common.filter(({ place, field }) => names.has(`${place} ${field}`)),
@@ -85,7 +90,50 @@ export async function diff(session: Session, task: DiffTask, { keys, changed }: 
   const inserted = counts.get('insert') ?? 0;
   const updated = counts.get('update') ?? 0;
   const rows = task.brings === 'everything' ? task.rows : (task.previous?.rows ?? 0) + inserted;
-  return { inserted, updated, deleted: counts.get('delete') ?? 0, unchanged: rows - inserted - updated, rows };
+  const deleted = counts.get('delete') ?? 0;
+  return { inserted, updated, deleted, unchanged: rows - inserted - updated, refreshed: 0, rows };
+}
+
+/** How many of the rows that have not changed have other values in the columns that are not tracked. */
+export async function countRefreshed(
+  session: Session,
+  { previous, stream, columns, key }: DiffTask,
+  files: readonly { path: string }[],
+): Promise<number> {
+  const untracked = columns.filter((column) => column.untracked === true).map(({ name }) => quoteIdentifier(name));
+  if (previous === undefined || untracked.length === 0 || files.length === 0) return 0;
+  const chosen = `${rowKey(key)} AS "_key", ${untracked.join(', ')}`;
+  const now = `SELECT ${chosen} FROM (SELECT ${widen(columns, columns, 'table')} FROM read_parquet(${sqlTexts(files.map(({ path }) => path))}))`;
+  const before = `SELECT ${chosen} FROM (SELECT ${widen(previous.columns, columns, 'table')} FROM ${storeTable(stream)})`;
+  const differs = untracked.map((name) => `n.${name} IS DISTINCT FROM o.${name}`).join(' OR ');
+  const { changed } = workTables(stream);
+  return session.number(
+    `SELECT count(*) FROM (${now}) AS n JOIN (${before}) AS o USING ("_key")
+     WHERE (${differs}) AND "_key" NOT IN (SELECT key FROM ${changed})`,
+  );
+}
+
+function pathOf({ place, field }: Pick<StoredColumn, 'place' | 'field'>): string {
+  return `${place} ${field}`;
+}
+
+/** Whether the snapshot before has columns that are now left out, or are named, treated or tracked in another way. */
+export function restates({ previous, columns }: Pick<DiffTask, 'previous' | 'columns'>): boolean {
+  const now = new Map(columns.map((column) => [pathOf(column), column]));
+  return (previous?.columns ?? []).some((column) => {
+    const told = ({ name, treatment, untracked }: StoredColumn) => JSON.stringify([name, treatment, untracked]);
+    const found = now.get(pathOf(column));
+    return found === undefined || told(found) !== told(column);
+  });
+}
+
+/** Whether it has values that are not to be kept any more: of columns that are now left out, hashed or masked. */
+export function takesAway({ previous, columns }: Pick<DiffTask, 'previous' | 'columns'>): boolean {
+  const now = new Map(ColumnSet.restore(columns).list.map((column) => [pathOf(column), column]));
+  return ColumnSet.restore(previous?.columns ?? []).list.some((column) => {
+    const found = now.get(pathOf(column));
+    return found === undefined || isNewlyTreated(column, found);
+  });
 }
 
 /** Adds the stored keys that a reading of additions did not bring. */

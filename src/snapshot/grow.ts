@@ -3,7 +3,7 @@ import { quoteIdentifier } from '../core/column-shape.js';
 import { sqlTexts } from '../store/duckdb.js';
 import { type ParquetCompression, type ParquetFile, writeParquet } from '../store/parquet.js';
 import { rowKey } from '../store/row-hash.js';
-import { completeKeys, type Difference, type DiffTask } from './diff.js';
+import { completeKeys, type Difference, type DiffTask, restates } from './diff.js';
 import { type SnapshotStore, storeTable } from './snapshot-store.js';
 import type { WorkTables } from './unify-parts.js';
 import { sameColumns, widen } from './widen.js';
@@ -31,7 +31,8 @@ export interface Grown {
  */
 export async function growSnapshot(store: SnapshotStore, task: GrowTask, tables: WorkTables): Promise<Grown> {
   const { previous, columns, difference, read, stream, folder, compression } = task;
-  if (previous === undefined || difference.inserted + difference.updated === 0) return { files: read, addition: [] };
+  const isSame = difference.inserted + difference.updated === 0 && !restates(task);
+  if (previous === undefined || isSame) return { files: read, addition: [] };
   const names = columns.map(({ name }) => quoteIdentifier(name)).join(', ');
   const files = `read_parquet(${sqlTexts(read.map(({ path }) => path))})`;
   const key = rowKey(task.key);
@@ -43,7 +44,7 @@ export async function growSnapshot(store: SnapshotStore, task: GrowTask, tables:
     return { files: read, addition: [await writeParquet(store.session, came, path, compression)] };
   }
   const stored = `(SELECT ${widen(previous.columns, columns, 'file')} FROM ${storeTable(stream)})`;
-  const whole = `SELECT ${names} FROM ${files} UNION ALL
+  const whole = `${read.length === 0 ? '' : `SELECT ${names} FROM ${files} UNION ALL`}
      SELECT ${names} FROM ${stored} WHERE ${key} NOT IN (SELECT key FROM ${tables.keys})`;
   const file = await writeParquet(store.session, whole, join(folder, 'parts', 'whole.parquet'), compression);
   await completeKeys(store.session, task, tables);

@@ -20,7 +20,7 @@ import {
 export async function defineHistory(store: SnapshotStore, state: StreamState): Promise<void> {
   const { session } = store;
   const { stream } = state;
-  const columns = ColumnSet.restore(state.columns).list;
+  const columns = ColumnSet.restore(state.columns).list.filter(({ untracked }) => !untracked);
   const names = columns.map(({ name }) => quoteIdentifier(name)).join(', ');
   const key = rowKey(state.key);
   const [rows, changes, history] = [stream, `${stream}__changes`, `${stream}__history`].map(quoteIdentifier);

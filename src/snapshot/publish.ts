@@ -73,7 +73,7 @@ async function pruneSnapshots(layout: JobLayout, state: StreamState, keep: numbe
   const runs = (await readdir(folder)).filter((name) => runIdPattern.test(name)).sort();
   const inUse = new Set(state.snapshot.map(({ path }) => path.split('/')[1]));
   const unused = runs.filter((run) => !inUse.has(run));
-  const old = unused.slice(0, Math.max(0, unused.length + 1 - keep));
+  const old = state.rewritten ? unused : unused.slice(0, Math.max(0, unused.length + 1 - keep));
   for (const run of old) await rm(join(folder, run), { recursive: true, force: true });
 }
 
@@ -81,7 +81,7 @@ async function pruneChanges(layout: JobLayout, state: StreamState, before: strin
   const folder = dirname(layout.changes(state.stream, state.run_id));
   const oldest = runIdStamp(Date.parse(before));
   for (const name of await readdir(folder)) {
-    if (!runIdPattern.test(name) || name === state.run_id || name >= oldest) continue;
+    if (!runIdPattern.test(name) || name === state.run_id || (name >= oldest && !state.rewritten)) continue;
     await rm(join(folder, name), { recursive: true, force: true });
   }
 }
@@ -90,7 +90,8 @@ async function pruneChanges(layout: JobLayout, state: StreamState, before: strin
 async function publishStream(layout: JobLayout, state: StreamState, options: PublishOptions): Promise<void> {
   if (state.snapshot.length === 0) return;
   const current = await readManifest(layout.manifest(state.stream)).catch(() => undefined);
-  if (current?.run_id === state.run_id && current.sequence === state.sequence) return;
+  const isCurrent = current?.run_id === state.run_id && current.sequence === state.sequence;
+  if (isCurrent && state.rewritten !== true) return;
   await promote(layout, state, options);
   await writeFileAtomically(
     layout.manifest(state.stream),
@@ -112,9 +113,13 @@ async function linkedSequence(layout: JobLayout): Promise<number | undefined> {
  * Makes a copy of the store the file that people open. The link is swapped by rename, so each opening of it finds one whole
  * version; the version before stays for those who have it open. The store must not be attached anywhere.
  */
-async function publishDatabase(layout: JobLayout, sequence: number, { mode }: PublishOptions): Promise<void> {
+async function publishDatabase(
+  layout: JobLayout,
+  sequence: number,
+  { mode, keepsEarlier }: PublishOptions & { readonly keepsEarlier: boolean },
+): Promise<void> {
   const before = await linkedSequence(layout);
-  if (before === sequence) return;
+  if (before === sequence) return keepsEarlier ? undefined : prunePublished(layout, [sequence]);
   const target = layout.published(sequence);
   const copy = temporaryName(target);
   try {
@@ -130,7 +135,7 @@ async function publishDatabase(layout: JobLayout, sequence: number, { mode }: Pu
   const link = temporaryName(layout.link);
   await symlink(relative(layout.folder, target), link);
   await renameDurably(link, layout.link);
-  await prunePublished(layout, [sequence, before ?? sequence]);
+  await prunePublished(layout, keepsEarlier ? [sequence, before ?? sequence] : [sequence]);
 }
 
 async function prunePublished(layout: JobLayout, keep: readonly number[]): Promise<void> {
@@ -144,5 +149,9 @@ async function prunePublished(layout: JobLayout, keep: readonly number[]): Promi
 /** Brings everything that people read to what the store says. Repeating it does no harm, so it is also the repair. */
 export async function publish(layout: JobLayout, state: StoreState, options: PublishOptions): Promise<void> {
   for (const stream of state.streams.values()) await publishStream(layout, stream, options);
-  if (options.duckdb && state.sequence > 0) await publishDatabase(layout, state.sequence, options);
+  if (!options.duckdb || state.sequence === 0) return;
+  const isRewritten = [...state.streams.values()].some(
+    ({ rewritten, sequence }) => rewritten === true && sequence === state.sequence,
+  );
+  await publishDatabase(layout, state.sequence, { ...options, keepsEarlier: !isRewritten });
 }

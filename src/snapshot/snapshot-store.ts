@@ -46,6 +46,8 @@ const stateSchema = z.object({
   covered: z.array(coveredSchema).optional(),
   /** What the stream is about, by digests; undefined where an older version has committed it. */
   definition: z.record(z.string(), z.string()).optional(),
+  /** This commit took values away that files of earlier ones still have. */
+  rewritten: z.literal(true).optional(),
 });
 
 /** What the store holds of a stream: enough to finish publishing it, and to compare the next reading with it. */

@@ -1,32 +1,7 @@
 import { emptyShape, fileType, Kind, quoteIdentifier, type Shape, sqlType } from '../core/column-shape.js';
-import { type Column, ColumnSet, type StoredColumn } from '../core/columns.js';
+import { type Column, ColumnSet, type ColumnTreatment, type StoredColumn } from '../core/columns.js';
 import { sqlText } from '../store/duckdb.js';
-
-/** SQL for the canonical JSON text of a typed value that is not NULL: members that are NULL left out, names sorted. */
-function canonicalText(value: string, shape: Shape, depth: number): string {
-  if (shape.kinds === Kind.list) {
-    const element = `e${depth}`;
-    const text = canonicalText(element, shape.element ?? emptyShape(), depth + 1);
-    const texts = `list_transform(${value}, lambda ${element}: CASE WHEN ${element} IS NULL THEN 'null' ELSE ${text} END)`;
-    return `'[' || coalesce(array_to_string(${texts}, ','), '') || ']'`;
-  }
-  if (shape.kinds === Kind.struct) {
-    const members = [...(shape.fields ?? [])]
-      .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(([name, field]) => {
-        const member = `${value}.${quoteIdentifier(name)}`;
-        const label = `to_json(${sqlText(name)})::VARCHAR || ':'`;
-        return `CASE WHEN ${member} IS NULL THEN NULL ELSE ${label} || ${canonicalText(member, field, depth)} END`;
-      });
-    return `'{' || concat_ws(',', ${members.join(', ')}) || '}'`;
-  }
-  if ((shape.kinds & Kind.double) !== 0) {
-    // As 5 and 5.0 are one value in a DOUBLE column, they have one text: a whole number is written like an integer.
-    const whole = `${value} = trunc(${value}) AND abs(${value}) <= 9007199254740992 AND NOT (${value} = 0 AND signbit(${value}))`;
-    return `CASE WHEN ${whole} THEN ${value}::BIGINT::VARCHAR ELSE to_json(${value})::VARCHAR END`;
-  }
-  return `to_json(${value})::VARCHAR`;
-}
+import { canonicalText, treated } from '../store/value-text.js';
 
 /** The structure that `json_transform` is to give, as JSON: where a member is absent it gives NULL, which a cast refuses. */
 function jsonStructure(shape: Shape, leaf: (shape: Shape) => string): unknown {
@@ -35,21 +10,41 @@ function jsonStructure(shape: Shape, leaf: (shape: Shape) => string): unknown {
   return Object.fromEntries([...(shape.fields ?? [])].map(([name, field]) => [name, jsonStructure(field, leaf)]));
 }
 
+type Treated = Column & { readonly treatment: ColumnTreatment };
+
+/** Whether values that were kept as they came are now hashed or masked. */
+export function isNewlyTreated(from: Pick<Column, 'treatment'>, to: Column): to is Treated {
+  const hides = (treatment: ColumnTreatment | undefined) =>
+    treatment?.hash !== undefined || treatment?.mask !== undefined;
+  return hides(to.treatment) && !hides(from.treatment);
+}
+
 function widened(from: Column, to: Column, form: 'table' | 'file'): string {
   const value = quoteIdentifier(from.name);
   const type = form === 'table' ? to.type : to.fileType;
+  if (isNewlyTreated(from, to)) return `${treated(value, from, to.treatment)}::${type}`;
   // Nothing but NULL stands in it, whatever type it was given meanwhile.
   if (from.shape.kinds === 0 && from.declared === undefined) return `NULL::${type}`;
   if (to.type === 'JSON' && from.type !== 'JSON') {
-    return `CASE WHEN ${value} IS NULL THEN NULL ELSE ${canonicalText(value, from.shape, 0)} END::JSON`;
+    return `CASE WHEN ${value} IS NULL THEN NULL ELSE ${canonicalText(value, from.shape)} END::JSON`;
   }
   // A shape whose only objects were empty has become one with members.
   if (from.type === 'JSON' && type !== 'JSON') {
     const structure = JSON.stringify(jsonStructure(to.shape, form === 'table' ? sqlType : fileType));
     return `json_transform(${value}, ${sqlText(structure)})::${type}`;
   }
+  // A type that was asked for later: what does not fit it is of the past, and is not known any more.
+  if (to.treatment?.cast !== undefined && from.treatment?.cast !== to.treatment.cast)
+    return `TRY_CAST(${value} AS ${type})`;
   if (from.type.startsWith('TIMESTAMP') && type === 'VARCHAR') return `strftime(${value}, '%Y-%m-%dT%H:%M:%S.%gZ')`;
   return `${value}::${type}`;
+}
+
+/** SQL for one column of rows that have the columns of `source`; NULL where they lack it. */
+export function widenedColumn(source: ColumnSet, column: Column, form: 'table' | 'file'): string {
+  const found = source.get(column.place, column.field);
+  if (found !== undefined) return widened(found, column, form);
+  return `NULL::${form === 'table' ? column.type : column.fileType}`;
 }
 
 /**
@@ -59,12 +54,7 @@ function widened(from: Column, to: Column, form: 'table' | 'file'): string {
 export function widen(from: readonly StoredColumn[], to: readonly StoredColumn[], form: 'table' | 'file'): string {
   const source = ColumnSet.restore(from);
   return ColumnSet.restore(to)
-    .list.map((column) => {
-      const type = form === 'table' ? column.type : column.fileType;
-      const found = source.get(column.place, column.field);
-      const value = found === undefined ? `NULL::${type}` : widened(found, column, form);
-      return `${value} AS ${quoteIdentifier(column.name)}`;
-    })
+    .list.map((column) => `${widenedColumn(source, column, form)} AS ${quoteIdentifier(column.name)}`)
     .join(', ');
 }
 
@@ -79,6 +69,9 @@ export function sameColumns(
   return ColumnSet.restore(from).list.every((column, index) => {
     const other = target[index] as Column;
     const same = form === 'table' ? column.type === other.type : column.fileType === other.fileType;
-    return same && column.name === other.name && column.place === other.place && column.field === other.field;
+    const treatedAlike = JSON.stringify(column.treatment) === JSON.stringify(other.treatment);
+    return (
+      same && treatedAlike && column.name === other.name && column.place === other.place && column.field === other.field
+    );
   });
 }

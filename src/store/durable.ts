@@ -34,7 +34,7 @@ export function temporaryName(path: string): string {
   return join(dirname(path), `.${basename(path)}.${randomBytes(4).toString('hex')}.tmp`);
 }
 
-export const temporaryPattern = /^\..*\.[0-9a-f]{8}\.tmp$/;
+export const temporaryPattern = /^\..*\.[0-9a-f]{8}\.tmp(\.wal)?$/;
 
 /** Readers see the old content or the new one, never a mixture, whatever crashes when. */
 export async function writeFileAtomically(path: string, content: string, mode = 0o600): Promise<void> {

@@ -22,7 +22,7 @@ const heldSchema = z.object({
   brings: z.enum(['everything', 'additions']),
   covered: z.array(span).optional(),
   read: z.object({
-    parts: z.array(partSchema.extend({ columns: columnsSchema })),
+    parts: z.array(partSchema.extend({ columns: columnsSchema, path: z.string(), keysPath: z.string() })),
     columns: columnsSchema,
     counters: countersSchema,
     dropped: z.array(z.object({ part: z.number(), from: z.number(), to: z.number() })),

@@ -17,6 +17,14 @@ export const columnsSchema = z.array(
     name: z.string(),
     shape: shapeSchema,
     declared: z.string().optional(),
+    treatment: z
+      .object({
+        hash: z.object({ salt: z.string(), normalize: z.enum(['email', 'phone']).optional() }).optional(),
+        mask: z.enum(['last4', 'email', 'all']).optional(),
+        cast: z.string().optional(),
+      })
+      .optional(),
+    untracked: z.literal(true).optional(),
   }),
 ) as unknown as z.ZodType<StoredColumn[]>;
 

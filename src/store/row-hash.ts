@@ -9,6 +9,8 @@ export function hashVersion(duckdbVersion: string): string {
 export interface TypedColumn {
   readonly name: string;
   readonly type: string;
+  /** No part of what makes a row differ. */
+  readonly untracked?: boolean;
 }
 
 /**
@@ -41,7 +43,8 @@ function xorOf(terms: readonly string[]): string {
  * column nor another order of columns changes the hash of a row that has not changed. That NULL gives nothing is reached by
  * one more XOR with what the row of NULLs would give, a constant, which is cheaper than to ask each value.
  */
-export function rowHash(columns: readonly TypedColumn[]): string {
+export function rowHash(all: readonly TypedColumn[]): string {
+  const columns = all.filter(({ untracked }) => untracked !== true);
   const values = columns.map((column) => hashed(column, quoteIdentifier(column.name)));
   const nulls = columns.map((column) => hashed(column, `NULL::${column.type}`));
   return columns.length === 0 ? '0::UBIGINT' : `xor(${xorOf(values)}, ${xorOf(nulls)})`;

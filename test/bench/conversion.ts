@@ -1,5 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { ColumnRules } from '../../src/core/column-rules.js';
 import { ColumnSet } from '../../src/core/columns.js';
 import { Converter } from '../../src/extract/converter.js';
 import { cutPage } from '../../src/extract/page-cutter.js';
@@ -69,6 +70,7 @@ async function convert(bodies: readonly Buffer[], folder: string): Promise<numbe
     spoolFolder: join(folder, 'spool'),
     key: ['id'],
     compression: 'zstd' as const,
+    rules: new ColumnRules(new Map()),
   };
   const writer = new PartWriter({ ...options, columns, converter, journal, parts: 0, counters: () => noCounters });
   const scanner = new RecordScanner(columns, { container: 'attributes', key: ['id'], filter: new Map() });

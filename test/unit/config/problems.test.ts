@@ -84,7 +84,7 @@ const streams: [name: string, lines: string[], line: string][] = [
   [
     'a misspelt key',
     [...members, 'page_szie: 5'],
-    'cdsync.yaml:13:9  jobs.a.streams[0].page_szie: unknown key; did you mean "page_size"?  allowed: name, source, index, filter, partition_by, page_size, check_total, confirm_deletes, contract, guards',
+    'cdsync.yaml:13:9  jobs.a.streams[0].page_szie: unknown key; did you mean "page_size"?  allowed: name, source, index, filter, partition_by, page_size, check_total, confirm_deletes, guards, columns, contract',
   ],
   [
     'an unknown source',
@@ -133,9 +133,39 @@ const streams: [name: string, lines: string[], line: string][] = [
     'cdsync.yaml:14:36  jobs.a.streams[0].partition_by.attribute: the filter fixes this attribute; partition by another',
   ],
   [
-    'a contract of later work',
-    [...members, 'contract: { types: freeze }'],
-    'cdsync.yaml:13:28  jobs.a.streams[0].contract.types: not yet: types: freeze',
+    'a contract that is none',
+    [...members, 'contract: { types: frozen }'],
+    'cdsync.yaml:13:28  jobs.a.streams[0].contract.types: unknown value, found "frozen"; allowed: evolve, freeze, discard_value, discard_row',
+  ],
+  [
+    'a hash without its salt',
+    [...members, 'columns: { email: { hash: true } }'],
+    'cdsync.yaml:13:35  jobs.a.streams[0].columns.email.hash: a hash needs a salt: salt: ${NAME}',
+  ],
+  [
+    'a rule that is none',
+    [...members, 'columns: { email: { hsah: true } }'],
+    'cdsync.yaml:13:29  jobs.a.streams[0].columns.email.hsah: unknown key; did you mean "hash"?  allowed: drop, hash, normalize, salt, mask, type, rename, track',
+  ],
+  [
+    'a dropped column that is to be hashed',
+    [...members, 'columns: { email: { drop: true, mask: last4 } }'],
+    'cdsync.yaml:13:47  jobs.a.streams[0].columns.email.mask: the column is dropped',
+  ],
+  [
+    'a key that is to be dropped',
+    [...members, 'columns: { id: { drop: true } }'],
+    'cdsync.yaml:13:32  jobs.a.streams[0].columns.id.drop: the column is the key, which tells rows apart',
+  ],
+  [
+    'a partition by a column that is not kept',
+    [...members, 'columns: { country: { drop: true } }', 'partition_by: { attribute: country }'],
+    'cdsync.yaml:14:23  jobs.a.streams[0].partition_by: the attribute is not kept as it is, so its values must be given here',
+  ],
+  [
+    'a type that is none',
+    [...members, 'columns: { birthday: { type: day } }'],
+    'cdsync.yaml:13:38  jobs.a.streams[0].columns.birthday.type: must be text, integer, number, boolean, date, timestamp or decimal(precision, scale), found "day"',
   ],
   [
     'a guard that is none',

@@ -108,6 +108,7 @@ test('a small configuration gets every default', () => {
             index: 'loyalty_members',
             filter: {},
             checkTotal: false,
+            columns: {},
             confirmDeletes: 10_000,
             contract: { columns: 'evolve', types: 'evolve' },
             guards,
@@ -181,7 +182,13 @@ describe('defaults', () => {
 
   test('a stream may be empty where it, its job or the defaults say so', () => {
     const streams = 'streams: [{ name: s, source: indexes }]';
-    expect(job('{}', `{ ${streams} }`)?.streams[0]).toEqual({ name: 's', source: 'indexes', guards });
+    expect(job('{}', `{ ${streams} }`)?.streams[0]).toEqual({
+      name: 's',
+      source: 'indexes',
+      guards,
+      columns: {},
+      contract: { columns: 'evolve', types: 'evolve' },
+    });
     expect(job('{}', `{ ${streams}, guards: { min_rows: 0 } }`)?.streams[0]?.guards.minRows).toBe(0);
     expect(job('{ guards: { min_rows: 0 } }', `{ ${streams} }`)?.streams[0]?.guards.minRows).toBe(0);
     const own = 'streams: [{ name: s, source: indexes, guards: { min_rows: 0 } }, { name: t, source: indexes }]';

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ColumnRules } from '../../../src/core/column-rules.js';
 import { quoteIdentifier } from '../../../src/core/column-shape.js';
 import { type Column, ColumnSet } from '../../../src/core/columns.js';
 import { Converter } from '../../../src/extract/converter.js';
@@ -40,6 +41,7 @@ async function load(spool: SpoolFile, columns: ColumnSet, maxRecordBytes: number
     spool: spool.path,
     maxRecordBytes,
     columns: columns.store(),
+    rules: new ColumnRules(new Map()),
     key: ['id'],
     number: 1,
     part,

@@ -1,0 +1,70 @@
+import { scryptSync } from 'node:crypto';
+import type { JobConfig, StreamConfig } from '../config/config.js';
+import { type ColumnRule, ColumnRules } from '../core/column-rules.js';
+import { columnPath, type StoredColumn } from '../core/columns.js';
+import { CdsyncError } from '../core/errors.js';
+import type { Secret } from '../core/secret.js';
+import type { Database } from '../store/duckdb.js';
+import { defineSalts, type KnownSalt } from '../store/value-text.js';
+
+/** Slow to compute, for the fingerprint is published with the snapshot: nobody shall find a salt by trying words. */
+function fingerprintOf(salt: string): string {
+  return scryptSync(salt, 'cdsync column salt', 8).toString('hex');
+}
+
+/** The salts that columns are hashed with. */
+export class Salts {
+  readonly #known = new Map<string, KnownSalt>();
+
+  /** The text that tells a salt from any other, and does not tell the salt. */
+  fingerprint(salt: Secret): string {
+    const text = salt.reveal();
+    let known = this.#known.get(text);
+    if (known === undefined) {
+      known = { fingerprint: fingerprintOf(text), bytes: Buffer.from(text) };
+      this.#known.set(text, known);
+    }
+    return known.fingerprint;
+  }
+
+  /** Makes a job's salts known to the database. */
+  async define(database: Database, { streams }: JobConfig): Promise<void> {
+    for (const { columns } of streams) {
+      for (const { salt } of Object.values(columns)) if (salt !== undefined) this.fingerprint(salt);
+    }
+    const session = await database.connect();
+    try {
+      await defineSalts(session, this.#known.values());
+    } finally {
+      session.close();
+    }
+  }
+}
+
+/** What a stream's configuration says of its columns. @param before columns of the last snapshot */
+export function rulesOf(
+  { columns, contract }: StreamConfig,
+  salts: Salts,
+  before: readonly StoredColumn[] | undefined,
+): ColumnRules {
+  const rules = Object.entries(columns).map(([column, written]): [string, ColumnRule] => {
+    const { hash: isHashed, normalize, salt, ...rest } = written;
+    const hash = isHashed && salt !== undefined ? { salt: salts.fingerprint(salt), normalize } : undefined;
+    const given = Object.entries({ ...rest, hash }).filter(([, value]) => value !== undefined);
+    return [column, JSON.parse(JSON.stringify(Object.fromEntries(given))) as ColumnRule];
+  });
+  return new ColumnRules(new Map(rules), contract.columns === 'discard_value' ? before : undefined);
+}
+
+/** @throws {CdsyncError} `salt_changed` where columns of the last snapshot were hashed with another salt */
+export function refuseOtherSalts(rules: ColumnRules, before: readonly StoredColumn[] | undefined): void {
+  const changed = (before ?? []).filter(({ place, field, treatment }) => {
+    const now = rules.of(place, field)?.hash;
+    return treatment?.hash !== undefined && now !== undefined && treatment.hash.salt !== now.salt;
+  });
+  if (changed.length === 0) return;
+  throw new CdsyncError(`the salt of ${changed.map(columnPath).join(', ')} is not the one of the last snapshot`, {
+    code: 'salt_changed',
+    hint: 'set the salt of before; or run with --rekey, which makes every hash anew, so that they match none of before',
+  });
+}
