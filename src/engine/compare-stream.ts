@@ -56,6 +56,7 @@ interface Compared {
   readonly read: Extracted;
   /** Rows that the contract leaves out. */
   readonly discarded: number;
+  readonly discardedKeys: ReadonlySet<string>;
   readonly unified: Unified;
   readonly difference: Difference;
   readonly diffed: DiffTask;
@@ -63,7 +64,11 @@ interface Compared {
 
 async function compare(task: CompareTask): Promise<Compared> {
   const { store, reading, config, previous, job, hashVersion, folder } = task;
-  const { read, discarded } = await enforceContract(store.session, {
+  const {
+    read,
+    discarded,
+    keys: discardedKeys,
+  } = await enforceContract(store.session, {
     contract: config.contract,
     stream: config.name,
     before: previous?.columns,
@@ -80,7 +85,7 @@ async function compare(task: CompareTask): Promise<Compared> {
   const diffed = { stream: config.name, previous, columns, key, hashVersion, rows: unified.rows, brings };
   const difference = await diff(store.session, diffed, tables);
   const refreshed = await countRefreshed(store.session, diffed, unified.files);
-  return { read, discarded, unified, diffed, difference: { ...difference, refreshed } };
+  return { read, discarded, discardedKeys, unified, diffed, difference: { ...difference, refreshed } };
 }
 
 /** Read = kept + rejected + duplicates, or something was lost on the way. */
@@ -111,18 +116,21 @@ async function emptySnapshot({ store, folder, job }: CompareTask, { columns }: E
  */
 async function confirm(task: CompareTask, compared: Compared): Promise<Compared> {
   const { config, reading, source, store } = task;
-  const { deleted } = compared.difference;
+  const { difference, discardedKeys } = compared;
   const isList = source?.kind === 'list' && reading instanceof StreamExtraction;
-  if (deleted === 0 || !isList || source.distrustsTokens) return compared;
+  if (difference.deleted === 0 || !isList || source.distrustsTokens) return compared;
   // A key that is hashed tells nobody which record to ask for.
   const one = reading.key.some((name) => config.columns[name]?.hash) ? undefined : source.one;
   const most = config.source === 'index_profiles' ? config.confirmDeletes : defaultConfirmDeletes;
-  if (deleted > most || one === undefined) {
+  // What the contract leaves out is there, and is not wanted.
+  const absent = await absentKeys(store.session, workTables(config.name), most + discardedKeys.size + 1);
+  const keys = absent.filter((key) => !discardedKeys.has(key));
+  if (keys.length === 0) return compared;
+  if (keys.length > most || one === undefined) {
     if (one === undefined && reading.live.pages === 1) return compared;
     await reading.readAgain();
     return compare(task);
   }
-  const keys = await absentKeys(store.session, workTables(config.name), most);
   const present = await confirmDeletes({ ...task, source, extraction: reading, stream: config.name, keys });
   return present === 0 ? compared : compare(task);
 }

@@ -157,6 +157,8 @@ export interface Enforced {
   readonly read: Extracted;
   /** Rows that are not kept. */
   readonly discarded: number;
+  /** Their keys. */
+  readonly keys: ReadonlySet<string>;
 }
 
 class Enforcement {
@@ -165,6 +167,7 @@ class Enforcement {
   readonly #found: Violations;
   readonly #columns: StoredColumn[];
   readonly #rejects: string[] = [];
+  readonly #keys = new Set<string>();
   #dropped: DroppedRows[];
   #discarded = 0;
 
@@ -185,7 +188,7 @@ class Enforcement {
     const rejects = this.#rejects.length > 0 ? [...read.rejects, file] : read.rejects;
     const counters = { ...read.counters, rejected: read.counters.rejected + this.#discarded };
     const result = { ...read, parts, columns: this.#columns, counters, rejects, dropped: this.#dropped };
-    return { read: result, discarded: this.#discarded };
+    return { read: result, discarded: this.#discarded, keys: this.#keys };
   }
 
   /** The part without what is not let in; the same part where there is nothing of it. */
@@ -194,9 +197,10 @@ class Enforcement {
     const faults = faultsOf(part, contract, this.#found);
     if (faults.length === 0) return part;
     const source = `read_parquet(${sqlText(part.path)}, file_row_number = true)`;
-    for (const { column, reason, isFaulty } of faults) {
+    for (const { column, reason, isFaulty, takesRow } of faults) {
       const keys = `SELECT ${rowKey(key)} AS key FROM ${source} WHERE ${isFaulty}`;
       for await (const row of this.#session.stream(keys)) {
+        if (takesRow) this.#keys.add(String(row.key));
         this.#rejects.push(JSON.stringify({ key: String(row.key), column: column.name, reason, isKept: true }));
       }
     }
@@ -225,15 +229,17 @@ class Enforcement {
   }
 }
 
+const none: ReadonlySet<string> = new Set();
+
 /**
  * Holds what was read against the stream's contract, before anything of it is compared.
  * @throws {CdsyncError} `contract_violated`, with everything that is wrong at once
  */
 export async function enforceContract(session: Session, task: ContractTask): Promise<Enforced> {
   const { contract, read, before } = task;
-  if (contract.columns === 'evolve' && contract.types === 'evolve') return { read, discarded: 0 };
+  if (contract.columns === 'evolve' && contract.types === 'evolve') return { read, discarded: 0, keys: none };
   const found = violations(read.columns, before);
   refuseFrozen(task, found);
   const discards = (contract.types !== 'evolve' && found.widened.length > 0) || found.added.length > 0;
-  return discards ? new Enforcement(session, task, found).enforce() : { read, discarded: 0 };
+  return discards ? new Enforcement(session, task, found).enforce() : { read, discarded: 0, keys: none };
 }
