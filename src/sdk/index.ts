@@ -1,5 +1,6 @@
 /** What the author of a connector needs: `import { tableConnector, text } from 'cdsync/sdk'`. */
-export { Secret } from '../core/secret.js';
+export { printable } from '../core/printable.js';
+export { redactor, Secret } from '../core/secret.js';
 export type {
   CsvDialect,
   FileFormat,

@@ -1,0 +1,142 @@
+import { Pool } from 'undici';
+import { CdsyncError } from '../../src/sdk/index.js';
+
+/** An answer, whatever its status. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly body: string;
+}
+
+/** No answer came, or only a part of one. */
+export class NoAnswer extends Error {}
+
+/** Answers are results of records, or a page that a proxy shows. */
+const maxAnswerBytes = 4 * 1024 * 1024;
+
+const untrusted = /CERT|SELF_SIGNED|UNABLE_TO_VERIFY|UNABLE_TO_GET_ISSUER|ERR_TLS|ERR_SSL|EPROTO|WRONG_VERSION_NUMBER/;
+
+export interface EndpointOptions {
+  readonly url: string;
+  readonly timeoutMs: number;
+  /** Certificates in PEM. */
+  readonly ca: string | undefined;
+  /** Requests under way at once. */
+  readonly connections: number;
+}
+
+/** Node's timers end there. */
+const longestMs = 2 ** 31 - 1;
+
+function targetOf(url: string): { target: URL; login: string | undefined } {
+  try {
+    const target = new URL(url);
+    if (target.username === '') return { target, login: undefined };
+    return { target, login: `${decodeURIComponent(target.username)}:${decodeURIComponent(target.password)}` };
+  } catch {
+    // The cause would quote the URL.
+    throw new CdsyncError('`url` is no URL', {
+      code: 'destination_url',
+      kind: 'configuration',
+      hint: 'write it as https://host/path; other characters than letters and digits in a password as %xx',
+    });
+  }
+}
+
+function systemCode(error: unknown): string {
+  const { code, cause } = error as { code?: unknown; cause?: unknown };
+  return typeof code === 'string' ? code : cause === undefined ? '' : systemCode(cause);
+}
+
+/** The connections to one receiver. Sends a request once; retries nothing, judges no status, follows no redirect. */
+export class Endpoint {
+  /** For messages: the only part of the URL that is surely no secret. */
+  readonly host: string;
+  readonly #pool: Pool;
+  readonly #path: string;
+  readonly #authorization: Record<string, string>;
+  readonly #timeoutMs: number;
+
+  /** @throws {CdsyncError} `destination_url` */
+  constructor({ url, timeoutMs, ca, connections }: EndpointOptions) {
+    const { target, login } = targetOf(url);
+    const basic = login === undefined ? undefined : `Basic ${Buffer.from(login, 'utf8').toString('base64')}`;
+    this.host = target.host;
+    this.#path = target.pathname + target.search;
+    this.#authorization = basic === undefined ? {} : { authorization: basic };
+    this.#timeoutMs = Math.min(timeoutMs, longestMs);
+    this.#pool = new Pool(target.origin, {
+      connections,
+      connect: { timeout: this.#timeoutMs, ...(ca === undefined ? {} : { ca }) },
+      // One timer, of ours, covers all of a request.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    });
+  }
+
+  /**
+   * @throws {NoAnswer} what may be otherwise the next time
+   * @throws {CdsyncError} `destination_tls`, `destination_refused`
+   */
+  async post(headers: Readonly<Record<string, string>>, body: string, signal: AbortSignal): Promise<Answer> {
+    const stop = new AbortController();
+    const abort = () => stop.abort(signal.reason);
+    signal.addEventListener('abort', abort, { once: true });
+    if (signal.aborted) abort();
+    let late = false;
+    const timer = setTimeout(() => {
+      late = true;
+      stop.abort();
+    }, this.#timeoutMs);
+    try {
+      return await this.#exchange(headers, body, stop.signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (late) throw new NoAnswer(`no answer from ${this.host} within ${this.#timeoutMs / 1000} s`);
+      throw this.#failure(error);
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', abort);
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#pool.destroy();
+  }
+
+  async #exchange(headers: Readonly<Record<string, string>>, body: string, signal: AbortSignal): Promise<Answer> {
+    const answer = await this.#pool.request({
+      method: 'POST',
+      path: this.#path,
+      headers: { ...this.#authorization, ...headers },
+      body,
+      signal,
+    });
+    const chunks: Buffer[] = [];
+    let length = 0;
+    for await (const chunk of answer.body) {
+      length += (chunk as Buffer).length;
+      if (length > maxAnswerBytes) throw this.#tooLong();
+      chunks.push(chunk as Buffer);
+    }
+    return { status: answer.statusCode, headers: answer.headers, body: Buffer.concat(chunks).toString('utf8') };
+  }
+
+  #failure(error: unknown): Error {
+    if (error instanceof CdsyncError) return error;
+    const code = systemCode(error);
+    if (!untrusted.test(code)) return new NoAnswer(`no answer from ${this.host}${code === '' ? '' : ` (${code})`}`);
+    return new CdsyncError(`there is no trusted connection to ${this.host} (${code})`, {
+      code: 'destination_tls',
+      hint: 'name the authority of its certificate with `ca_file`; otherwise check host, port and scheme of `url`',
+      cause: error,
+    });
+  }
+
+  #tooLong(): CdsyncError {
+    return new CdsyncError(`${this.host} has answered with more than ${maxAnswerBytes} bytes`, {
+      code: 'destination_refused',
+      hint: 'is `url` right? A receiver answers with little: see the page of the connector',
+    });
+  }
+}

@@ -1,0 +1,37 @@
+import { readFile } from 'node:fs/promises';
+import { CdsyncError, recordConnector } from '../../src/sdk/index.js';
+import { webhookOptions } from './options.js';
+
+/** `send` calls under way at once, each over a connection of its own. */
+const batchesAtOnce = 4;
+
+async function authorities(path: string): Promise<string> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    throw new CdsyncError(`the file of \`ca_file\` cannot be read: ${path}`, {
+      code: 'destination_ca_file',
+      kind: 'configuration',
+      hint: 'it holds the certificates of the authorities to trust, in PEM',
+      cause: error,
+    });
+  }
+}
+
+export default recordConnector({
+  name: 'webhook',
+  summary: 'Posts changes as JSON to a URL, signed, in batches.',
+  options: webhookOptions,
+  capabilities: { batchRecords: 500, batchBytes: 16_000_000, batchesAtOnce },
+
+  async open({ options, job, destination }) {
+    const [{ Endpoint }, { WebhookDestination }] = await Promise.all([import('./exchange.js'), import('./send.js')]);
+    const endpoint = new Endpoint({
+      url: options.url.reveal(),
+      timeoutMs: options.timeout,
+      ca: options.caFile === undefined ? undefined : await authorities(options.caFile),
+      connections: batchesAtOnce,
+    });
+    return new WebhookDestination({ endpoint, options, sender: { job, destination } });
+  },
+});

@@ -1,0 +1,106 @@
+import type { OptionValues, OutgoingRecord, RecordDestination, RecordResult } from '../../src/sdk/index.js';
+import { type Endpoint, NoAnswer } from './exchange.js';
+import { judge, type Verdict } from './judge.js';
+import type { WebhookShape } from './options.js';
+import { signatureHeaders } from './signature.js';
+import { batchOf, envelopeBytes, recordText, type Sender } from './types.js';
+
+export interface WebhookTask {
+  readonly endpoint: Endpoint;
+  readonly options: OptionValues<WebhookShape>;
+  readonly sender: Sender;
+}
+
+/** A record with its text, which is made once. */
+interface Item {
+  readonly record: OutgoingRecord;
+  readonly text: string;
+}
+
+/** Posts records in requests of a bounded length. */
+export class WebhookDestination implements RecordDestination {
+  readonly #endpoint: Endpoint;
+  readonly #options: OptionValues<WebhookShape>;
+  readonly #sender: Sender;
+
+  constructor({ endpoint, options, sender }: WebhookTask) {
+    this.#endpoint = endpoint;
+    this.#options = options;
+    this.#sender = sender;
+  }
+
+  async send(batch: readonly OutgoingRecord[], signal: AbortSignal): Promise<readonly RecordResult[]> {
+    const items = batch.map((record): Item => ({ record, text: recordText(record) }));
+    const results: RecordResult[] = [];
+    for (const request of this.#requests(items)) {
+      const last = results.at(-1);
+      // A receiver that asks for patience is left alone, and what comes later stays later.
+      if (last?.type === 'again') results.push(...request.map(() => last));
+      else results.push(...(await this.#deliver(request, signal)));
+    }
+    return results;
+  }
+
+  async close(): Promise<void> {
+    await this.#endpoint.close();
+  }
+
+  /** In order; one that is too long stands alone. */
+  #requests(items: readonly Item[]): Item[][] {
+    const { maxRecords, maxBytes } = this.#options;
+    const requests: Item[][] = [];
+    let [current, bytes] = [[] as Item[], envelopeBytes];
+    for (const item of items) {
+      const length = Buffer.byteLength(item.text) + 1;
+      if (current.length === maxRecords || (bytes + length > maxBytes && current.length > 0)) {
+        requests.push(current);
+        [current, bytes] = [[], envelopeBytes];
+      }
+      current.push(item);
+      bytes += length;
+    }
+    return current.length === 0 ? requests : [...requests, current];
+  }
+
+  /** Sends records together; where the receiver refuses them so, in halves, until it is known which ones it does not want. */
+  async #deliver(items: readonly Item[], signal: AbortSignal): Promise<RecordResult[]> {
+    const { maxBytes } = this.#options;
+    const bytes = items.reduce((total, { text }) => total + Buffer.byteLength(text) + 1, envelopeBytes);
+    if (bytes > maxBytes) return [{ type: 'refused', reason: `longer than ${maxBytes} bytes (max_bytes)` }];
+    const verdict = await this.#post(items, signal);
+    if (verdict.type === 'results') return [...verdict.results];
+    if (verdict.type === 'again' || items.length === 1) return items.map(() => verdict);
+    const middle = Math.ceil(items.length / 2);
+    const first = await this.#deliver(items.slice(0, middle), signal);
+    const last = first.at(-1);
+    const rest = items.slice(middle);
+    return [...first, ...(last?.type === 'again' ? rest.map(() => last) : await this.#deliver(rest, signal))];
+  }
+
+  async #post(items: readonly Item[], signal: AbortSignal): Promise<Verdict> {
+    const { signingSecret, headers } = this.#options;
+    const batch = batchOf(
+      items.map(({ text }) => text),
+      this.#sender,
+    );
+    const own = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value.reveal()]);
+    const all = {
+      'content-type': 'application/json',
+      'user-agent': 'cdsync',
+      'idempotency-key': batch.id,
+      ...Object.fromEntries(own),
+      ...(signingSecret === undefined ? {} : signatureHeaders(batch, signingSecret, Date.now())),
+    };
+    try {
+      const answer = await this.#endpoint.post(all, batch.body, signal);
+      return judge(
+        answer,
+        items.map(({ record }) => record),
+        this.#endpoint.host,
+      );
+    } catch (error) {
+      if (error instanceof NoAnswer) return { type: 'again', reason: error.message };
+      throw error;
+    }
+  }
+}
