@@ -3,15 +3,25 @@ import { configPositional, jobOption } from './arguments.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output } from './output.js';
 
+interface CheckArguments extends JobArguments {
+  contract: boolean;
+}
+
 /** `cdsync check`: whether a run would work, without running it. */
-export const checkCommand: CommandModule<CommonArguments, JobArguments> = {
+export const checkCommand: CommandModule<CommonArguments, CheckArguments> = {
   command: 'check [config]',
   describe: 'check the configuration, the token, and that every stream can be read',
   builder: (parser) =>
-    jobOption(configPositional(parser)).epilogue(
-      'Asks the service for one record of each stream and writes nothing.\n' +
-        'Exit codes: 0 all is well, 2 wrong configuration, 4 refused by the service, 1 or 5 a stream cannot be read.',
-    ),
+    jobOption(configPositional(parser))
+      .option('contract', {
+        type: 'boolean',
+        default: false,
+        describe: 'compare columns and types with the last snapshot, by a page or two of each stream',
+      })
+      .epilogue(
+        'Asks the service for one record of each stream and writes nothing.\n' +
+          'Exit codes: 0 all is well, 2 wrong configuration, 4 refused by the service, 1 a stream cannot be read or breaks its contract.',
+      ),
   handler: async (args) => {
     const { loadJob } = await import('./load.js');
     const { withEngine } = await import('../engine/open-engine.js');
@@ -24,12 +34,12 @@ export const checkCommand: CommandModule<CommonArguments, JobArguments> = {
     const stop = interruption(output);
     try {
       const options = { signal: stop.signal, notice: (line: string) => output.notice(line) };
-      const result = await withEngine(config, options, (engine) => checkJob(engine, job));
+      const result = await withEngine(config, options, (engine) => checkJob(engine, job, args));
       output.document(result);
       for (const line of checkLines(result)) output.result(line);
       const failed = result.streams.filter(({ error }) => error !== null);
       const auth = failed.every(({ error }) => error?.auth === true);
-      const code = failed.length === 0 ? 0 : auth ? 4 : 1;
+      const code = result.status === 'ok' ? 0 : failed.length > 0 && auth ? 4 : 1;
       process.exitCode = code;
       if (code !== 0)
         output.last(await nextStep({ code, storage: config.storage, job: job.name, config: args.config }));

@@ -46,8 +46,7 @@ async function decide(
     throw usageError('name one run', `for example: cdsync ${command} 20261103T021500Z-9f3a1c`);
   }
   const { inJob, loadJob } = await import('./load.js');
-  const { withEngine } = await import('../engine/open-engine.js');
-  const { newProgress } = await import('../engine/progress.js');
+  const { jobContext, withEngine } = await import('../engine/open-engine.js');
   const { interruption } = await import('./interruption.js');
   const output = new Output(args);
   const jobArguments = { ...args, config };
@@ -57,22 +56,9 @@ async function decide(
   const options = { signal: stop.signal, notice: (line: string) => output.notice(line) };
   try {
     await inJob(jobArguments, { storage: loaded.config.storage, job: job.name }, () =>
-      withEngine(loaded.config, options, (engine) => {
-        const progress = newProgress(job.name, []);
-        const layout = engine.layoutOf(job.name);
-        const context = {
-          ...engine,
-          job,
-          layout,
-          progress,
-          only: args.stream,
-          full: false,
-          accept: false,
-          rekey: false,
-          range: undefined,
-        };
-        return work(context, run, jobArguments, output);
-      }),
+      withEngine(loaded.config, options, (engine) =>
+        work(jobContext(engine, job, { only: args.stream }), run, jobArguments, output),
+      ),
     );
   } finally {
     stop.release();

@@ -7,6 +7,7 @@ import { checkCommand } from './check.js';
 import { approveCommand, discardCommand } from './decide.js';
 import { diffCommand } from './diff.js';
 import { discoverCommand } from './discover.js';
+import { forgetCommand } from './forget.js';
 import { initCommand } from './init.js';
 import { logFormatVariable, logStrayWarnings } from './log-line.js';
 import { lookupCommand } from './lookup.js';
@@ -64,6 +65,7 @@ function parser(words: readonly string[]) {
     .command(checkCommand)
     .command(statusCommand)
     .command(diffCommand)
+    .command(forgetCommand)
     .command(stateCommand)
     .command(verifyCommand)
     .command(approveCommand)

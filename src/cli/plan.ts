@@ -26,9 +26,8 @@ export const planCommand: CommandModule<CommonArguments, PlanArguments> = {
       ),
   handler: async (args) => {
     const { inJob, loadJob } = await import('./load.js');
-    const { withEngine } = await import('../engine/open-engine.js');
+    const { jobContext, withEngine } = await import('../engine/open-engine.js');
     const { planJob } = await import('../engine/plan-job.js');
-    const { newProgress } = await import('../engine/progress.js');
     const { planLines } = await import('../report/plan.js');
     const { interruption } = await import('./interruption.js');
     const { nextStep } = await import('./next-step.js');
@@ -39,19 +38,7 @@ export const planCommand: CommandModule<CommonArguments, PlanArguments> = {
     const { storage } = config;
     try {
       const plan = await inJob(args, { storage, job: job.name }, () =>
-        withEngine(config, options, (engine) =>
-          planJob({
-            ...engine,
-            job,
-            layout: engine.layoutOf(job.name),
-            progress: newProgress(job.name, []),
-            only: args.stream,
-            full: false,
-            accept: false,
-            rekey: false,
-            range: undefined,
-          }),
-        ),
+        withEngine(config, options, (engine) => planJob(jobContext(engine, job, { only: args.stream }))),
       );
       output.document(plan);
       for (const line of planLines(plan)) output.result(line);

@@ -93,28 +93,19 @@ function rangeOf({ from, to }: RunArguments): { from: number; to: number } | und
 
 /** Runs the job with its progress on standard error, until it ends or is told to stop. */
 async function runShown(args: RunArguments, output: Output, config: Config, job: JobConfig): Promise<JobReport> {
-  const { withEngine } = await import('../engine/open-engine.js');
+  const { jobContext, withEngine } = await import('../engine/open-engine.js');
   const { runJob } = await import('../engine/run-job.js');
   const { newProgress } = await import('../engine/progress.js');
   const { showProgress } = await import('./show-progress.js');
   const { interruption } = await import('./interruption.js');
   const stop = interruption(output);
   const range = rangeOf(args);
+  const { stream: only, full, accept, rekey } = args;
   const progress = newProgress(job.name, args.stream ?? job.streams.map(({ name }) => name));
   const shown = showProgress(progress, config.service.rateLimits.profile, output, args);
   try {
     return await withEngine(config, { signal: stop.signal, notice: (line) => output.notice(line) }, (engine) =>
-      runJob({
-        ...engine,
-        job,
-        layout: engine.layoutOf(job.name),
-        progress,
-        only: args.stream,
-        full: args.full,
-        accept: args.accept,
-        rekey: args.rekey,
-        range,
-      }),
+      runJob({ ...jobContext(engine, job, { only, full, accept, rekey, range }), progress }),
     );
   } finally {
     shown.stop();

@@ -9,7 +9,8 @@ import { readTotal } from '../extract/page-fetcher.js';
 import type { Session } from '../store/duckdb.js';
 import { checkStorage } from '../store/storage.js';
 import { openSource } from '../streams/open-source.js';
-import type { Engine } from './open-engine.js';
+import { type ContractCheck, checkContracts } from './check-contract.js';
+import { type Engine, jobContext } from './open-engine.js';
 import { reportError } from './report-job.js';
 import { queryOf, referencedTables } from './stream-order.js';
 
@@ -32,6 +33,8 @@ export interface CheckResult {
   /** Of the token given; null where it is renewed by OAuth or never ends. */
   token_expires_at: string | null;
   streams: CheckedStream[];
+  /** What the service has now against the last snapshot; null where it was not asked for. */
+  contracts: ContractCheck[] | null;
 }
 
 async function givenToken({ auth }: ServiceOptions): Promise<string | undefined> {
@@ -95,8 +98,15 @@ async function checkStream(engine: Engine, config: StreamConfig, session: Sessio
   }
 }
 
-/** Tries everything a run would need, about one request a stream, and writes nothing. */
-export async function checkJob(engine: Engine, job: JobConfig): Promise<CheckResult> {
+/**
+ * Tries everything a run would need, about one request a stream, and writes nothing.
+ * @param contract whether columns and types are held against the last snapshot too, which takes a page or two of each stream
+ */
+export async function checkJob(
+  engine: Engine,
+  job: JobConfig,
+  { contract }: { contract: boolean },
+): Promise<CheckResult> {
   await checkStorage(engine.layoutOf(job.name));
   const token = await givenToken(engine.config.service);
   const expires = token === undefined ? undefined : tokenExpiry(token);
@@ -107,11 +117,14 @@ export async function checkJob(engine: Engine, job: JobConfig): Promise<CheckRes
   } finally {
     session.close();
   }
+  const contracts = contract ? await checkContracts(jobContext(engine, job)) : null;
+  const isBroken = contracts?.some(({ breaks }) => breaks) ?? false;
   return {
-    status: streams.every(({ error }) => error === null) ? 'ok' : 'failed',
+    status: !isBroken && streams.every(({ error }) => error === null) ? 'ok' : 'failed',
     job: job.name,
     warnings: tokenWarnings(expires, engine.clock.now()),
     token_expires_at: expires?.toISOString() ?? null,
     streams,
+    contracts,
   };
 }

@@ -1,11 +1,12 @@
 import { ServiceClient } from '../client/client.js';
-import type { Config, LocalConfig } from '../config/config.js';
+import type { Config, JobConfig, LocalConfig } from '../config/config.js';
 import { systemClock } from '../core/clock.js';
 import { Converter } from '../extract/converter.js';
 import { Database } from '../store/duckdb.js';
 import { JobLayout } from '../store/layout.js';
 import { Salts } from './column-rules.js';
-import type { RunContext } from './run-context.js';
+import { newProgress } from './progress.js';
+import type { RunChoices, RunContext } from './run-context.js';
 
 /** Batches converted at once; each keeps about one core busy. */
 const lanes = 2;
@@ -51,6 +52,14 @@ export async function withEngine<T>(
     await client.close();
     database.close();
   }
+}
+
+const asUsual: RunChoices = { only: undefined, full: false, range: undefined, accept: false, rekey: false };
+
+/** What work on one job needs, with what is chosen to be other than usual. */
+export function jobContext(engine: Engine, job: JobConfig, choices: Partial<RunChoices> = {}): RunContext {
+  const progress = newProgress(job.name, []);
+  return { ...engine, job, layout: engine.layoutOf(job.name), progress, ...asUsual, ...choices };
 }
 
 /** What works on the storage folder alone needs. */

@@ -9,14 +9,34 @@ interface Checked {
     readonly total: number | null;
     readonly error: ReportedError | null;
   }[];
+  readonly contracts:
+    | readonly {
+        readonly name: string;
+        readonly records: number;
+        readonly differences: readonly string[];
+        readonly breaks: boolean;
+      }[]
+    | null;
+}
+
+function contractLines(contracts: NonNullable<Checked['contracts']>): string[] {
+  if (contracts.length === 0) return ['columns: there is no snapshot yet to compare with'];
+  return contracts.flatMap(({ name, records, differences, breaks }) => {
+    const sample = `${formatCount(records)} records of now`;
+    if (differences.length === 0)
+      return [`  ok      ${name}: columns and types of ${sample} are those of the last snapshot`];
+    const verdict = breaks ? '  breaks ' : '  changes';
+    return [`${verdict} ${name}: ${sample}`, ...differences.map((difference) => `          ${difference}`)];
+  });
 }
 
 /** What a check has found, for people. */
-export function checkLines({ job, warnings, streams }: Checked): string[] {
+export function checkLines({ job, warnings, streams, contracts }: Checked): string[] {
   const lines = streams.flatMap(({ name, total, error }) => {
     if (error === null) return [`  ok      ${name}${total === null ? '' : `: ${formatCount(total)} records`}`];
     const failed = `  failed  ${name}: ${error.message} [${error.code}]`;
     return error.hint === null ? [failed] : [failed, `          ${error.hint}`];
   });
-  return [`job ${job}`, ...lines, ...warnings.map((warning) => `warning: ${warning}`)];
+  const compared = contracts === null ? [] : contractLines(contracts);
+  return [`job ${job}`, ...lines, ...compared, ...warnings.map((warning) => `warning: ${warning}`)];
 }

@@ -1,8 +1,8 @@
 import { createHmac } from 'node:crypto';
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { filesHolding } from '../fixtures/files-holding.js';
 import { streamOf, Workspace } from '../fixtures/workspace.js';
 
 const salt = 'a salt that nobody guesses';
@@ -39,27 +39,6 @@ async function rowsOf(job: string, columns = '*'): Promise<Record<string, unknow
 async function column(job: string, name: string): Promise<Record<string, unknown>> {
   const rows = await rowsOf(job, `id, "${name}" as value`);
   return Object.fromEntries(rows.map(({ id, value }) => [String(id), value]));
-}
-
-/** Files of the job that hold a text, as bytes or as a value that DuckDB reads in them. */
-async function filesWith(job: string, text: string): Promise<string[]> {
-  const found: string[] = [];
-  const instance = await DuckDBInstance.create(':memory:');
-  const connection = await instance.connect();
-  for (const file of await space.files(job)) {
-    const path = join(space.jobFolder(job), file);
-    const bytes = await readFile(path).catch(() => Buffer.alloc(0));
-    if (bytes.includes(text)) found.push(file);
-    else if (file.endsWith('.parquet')) {
-      const rows = await connection.runAndReadAll(
-        `select count(*) from (select to_json(f)::varchar as row from read_parquet('${path}') as f) where contains(row, '${text}')`,
-      );
-      if (Number(rows.getRows()[0]?.[0]) > 0) found.push(file);
-    }
-  }
-  connection.closeSync();
-  instance.closeSync();
-  return found;
 }
 
 const env = { SALT: salt };
@@ -107,7 +86,7 @@ describe('a column', () => {
       e: hmac('2'),
     });
     expect(await runWell(job)).toMatchObject({ inserted: 0, updated: 0, unchanged: 5 });
-    expect(await filesWith(job, 'xample.com')).toEqual([]);
+    expect(await filesHolding(space, job, ['xample.com'])).toEqual([]);
   });
 
   it('is masked, dropped, renamed', async () => {
@@ -127,7 +106,7 @@ describe('a column', () => {
       { id: 'a', phone: '*************9999', email: 'a***@example.com', postcode: '02134', has_notes: false },
       { id: 'b', phone: '***', email: '***', postcode: '9', has_notes: false },
     ]);
-    expect(await filesWith(job, 'canary-notes')).toEqual([]);
+    expect(await filesHolding(space, job, ['canary-notes'])).toEqual([]);
     expect(await runWell(job)).toMatchObject({ unchanged: 2, updated: 0 });
     expect(await space.query(job, "select path from cdsync.columns where column_name = 'postcode'")).toEqual([
       { path: 'attributes.zip' },
@@ -187,7 +166,7 @@ describe('a new rule', () => {
       b: { email: 'canary-two@example.com' },
     });
     await runWell(job);
-    expect((await filesWith(job, 'canary')).length).toBeGreaterThan(3);
+    expect((await filesHolding(space, job, ['canary'])).length).toBeGreaterThan(3);
     await configure({ email: hashed, notes: { drop: true } }, { name: job });
     expect(await runWell(job)).toMatchObject({ inserted: 0, updated: 0, deleted: 0, unchanged: 2 });
     expect(await column(job, 'email')).toEqual({
@@ -196,7 +175,7 @@ describe('a new rule', () => {
     });
     const before = await space.query(job, "select email from made__changes where id = 'a' order by _synced_at");
     expect(before.map(({ email }) => email)).toEqual([hmac('canary-one@example.com'), hmac('canary-six@example.com')]);
-    expect(await filesWith(job, 'canary')).toEqual([]);
+    expect(await filesHolding(space, job, ['canary'])).toEqual([]);
     expect((await space.cdsync(['verify', `${job}.json`])).code).toBe(0);
     expect(await readdir(join(space.jobFolder(job), 'published'))).toHaveLength(1);
     expect(await runWell(job)).toMatchObject({ unchanged: 2, updated: 0 });
@@ -236,7 +215,7 @@ describe('a salt', () => {
     await runWell(job);
     expect((await space.cdsync(['query', `${job}.json`, 'from made'])).code).toBe(0);
     expect((await space.cdsync(['status', `${job}.json`])).code).toBe(0);
-    expect(await filesWith(job, salt)).toEqual([]);
+    expect(await filesHolding(space, job, [salt])).toEqual([]);
     await serve({ a: { v: 1 } });
     expect(await runWell(job)).toMatchObject({ deleted: 1, unchanged: 1 });
     expect(await rowsOf(job, 'id')).toEqual([{ id: hmac('a') }]);
@@ -254,6 +233,20 @@ describe('a contract', () => {
     await serve(second);
     return { job, result: await run(job) };
   }
+
+  it('is checked against what the service has now', async () => {
+    const { job } = await bothRuns({ columns: 'freeze', types: 'freeze' });
+    const { code, stdout } = await space.cdsync(['check', `${job}.json`, '--contract', '--json'], env);
+    const [found] = (JSON.parse(stdout) as { contracts: { breaks: boolean; differences: string[] }[] }).contracts;
+    expect([code, found?.breaks]).toEqual([1, true]);
+    expect(found?.differences).toEqual([
+      'attributes.extra is new (BOOLEAN)',
+      'attributes.n has values that BIGINT does not hold (JSON)',
+    ]);
+    await serve(first);
+    const now = await space.cdsync(['check', `${job}.json`, '--contract'], env);
+    expect([now.code, now.stdout]).toEqual([0, expect.stringContaining('are those of the last snapshot')]);
+  });
 
   it('that freezes fails with everything at once, and touches nothing', async () => {
     const { job, result } = await bothRuns({ columns: 'freeze', types: 'freeze' });

@@ -1,0 +1,31 @@
+import { formatCount } from '../core/quantities.js';
+
+interface Forgotten {
+  readonly stream: string;
+  readonly keys: number;
+  readonly rows: number;
+  readonly history: number;
+  readonly searched: number;
+  readonly remains: readonly string[];
+  readonly also_in: readonly string[];
+}
+
+function proof({ searched, remains, also_in: others }: Forgotten): string[] {
+  if (others.length > 0) {
+    return [
+      `not searched: rows of ${others.join(', ')} have the key as well; forget them there too, and the files are searched`,
+    ];
+  }
+  if (remains.length === 0) return [`searched every file for ${formatCount(searched)} texts: none has one`];
+  return ['these files still have something of it:', ...remains.map((file) => `  ${file}`)];
+}
+
+/** What was erased, for people. */
+export function forgetLines(result: Forgotten): string[] {
+  const { stream, keys, rows, history } = result;
+  return [
+    `${stream}: ${formatCount(rows)} rows and ${formatCount(history)} of history erased, for ${formatCount(keys)} ${keys === 1 ? 'key' : 'keys'}`,
+    ...proof(result),
+    'the next run brings back what the service still has: delete it there first',
+  ];
+}

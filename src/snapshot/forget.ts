@@ -1,0 +1,137 @@
+import { copyFile, link, mkdir } from 'node:fs/promises';
+import { join, relative } from 'node:path';
+import { quoteIdentifier } from '../core/column-shape.js';
+import { ColumnSet } from '../core/columns.js';
+import { sqlText, sqlTexts } from '../store/duckdb.js';
+import type { JobLayout } from '../store/layout.js';
+import { type ParquetCompression, writeParquet } from '../store/parquet.js';
+import { rowKey } from '../store/row-hash.js';
+import { recordMoment } from './history.js';
+import {
+  type CommittedFile,
+  earlierTable,
+  keysTable,
+  type SnapshotStore,
+  type StreamState,
+  storeTable,
+} from './snapshot-store.js';
+
+export interface ForgetTask {
+  readonly layout: JobLayout;
+  readonly state: StreamState;
+  /** As the stream's rows have them. */
+  readonly keys: readonly string[];
+  readonly runId: string;
+  /** ISO 8601; after the snapshot before. */
+  readonly at: string;
+  /** Of the snapshot that comes of it. */
+  readonly sequence: number;
+  /** The private folder that files are made in. */
+  readonly folder: string;
+  readonly compression: ParquetCompression;
+}
+
+/** What was erased. */
+export interface Forgotten {
+  /** Rows of the snapshot. */
+  readonly rows: number;
+  /** Rows of changes and of what they were made of. */
+  readonly history: number;
+}
+
+/** Texts of the rows that no other row of the stream has, long enough to be looked for: what may still tell the person. */
+export async function tellingValues(
+  { session }: SnapshotStore,
+  { stream, key, columns }: StreamState,
+  keys: readonly string[],
+): Promise<string[]> {
+  const table = storeTable(stream);
+  const own = `${rowKey(key)} IN (SELECT unnest(${sqlTexts(keys)}))`;
+  const found = new Set<string>();
+  for (const { name, type } of ColumnSet.restore(columns).list) {
+    if (type !== 'VARCHAR') continue;
+    const value = quoteIdentifier(name);
+    const rows = await session.rows(
+      `SELECT DISTINCT ${value} AS value FROM ${table} WHERE ${own} AND length(${value}) >= 6
+         AND ${value} NOT IN (SELECT ${value} FROM ${table} WHERE NOT (${own}) AND ${value} IS NOT NULL)`,
+    );
+    for (const row of rows) found.add(String(row.value));
+  }
+  return [...found];
+}
+
+/** The snapshot's files without the rows: those that have none of them are taken as they are. */
+async function filesWithout(store: SnapshotStore, task: ForgetTask): Promise<CommittedFile[]> {
+  const { layout, state, keys, runId, folder, compression } = task;
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const files: CommittedFile[] = [];
+  for (const [index, file] of state.snapshot.entries()) {
+    const name = `${String(index + 1).padStart(5, '0')}.parquet`;
+    const [source, target] = [join(layout.stream(state.stream), file.path), join(folder, name)];
+    const common = { path: `snapshot/${runId}/${name}`, from: relative(layout.folder, target) };
+    const rows = `FROM read_parquet(${sqlText(source)})`;
+    const own = `${rowKey(state.key)} IN (SELECT unnest(${sqlTexts(keys)}))`;
+    const has = await store.session.number(`SELECT count(*) ${rows} WHERE ${own}`);
+    if (has === 0) {
+      await link(source, target).catch(() => copyFile(source, target));
+      files.push({ ...file, ...common });
+      continue;
+    }
+    const query = `SELECT * ${rows} WHERE NOT (${own})`;
+    const { rows: left, bytes, sha256 } = await writeParquet(store.session, query, target, compression);
+    if (left > 0 || state.snapshot.length === 1) files.push({ ...common, rows: left, bytes, sha256 });
+  }
+  return files;
+}
+
+async function erase({ session }: SnapshotStore, { state, keys }: ForgetTask): Promise<Forgotten> {
+  const { stream, key } = state;
+  const list = `(SELECT unnest(${sqlTexts(keys)}))`;
+  const changes = storeTable(`${stream}__changes`);
+  const count = (table: string) => session.number(`SELECT count(*) FROM ${table} WHERE ${rowKey(key)} IN ${list}`);
+  const rows = await count(storeTable(stream));
+  const history = (await count(changes)) + (await count(earlierTable(stream)));
+  for (const table of [storeTable(stream), changes, earlierTable(stream)]) {
+    await session.run(`DELETE FROM ${table} WHERE ${rowKey(key)} IN ${list}`);
+  }
+  await session.run(`DELETE FROM ${keysTable(stream)} WHERE key IN ${list}`);
+  await session.run(
+    `DELETE FROM ${storeTable('rejects', 'cdsync')} WHERE stream = ${sqlText(stream)} AND key IN ${list}`,
+  );
+  return { rows, history };
+}
+
+/**
+ * Erases rows from a stream's snapshot, changes and history, as a commit of its own. Files of before still have them until the
+ * store is written anew and the commit is published, which removes them.
+ */
+export async function forgetRows(store: SnapshotStore, task: ForgetTask): Promise<Forgotten> {
+  const { state, runId, at, sequence } = task;
+  const snapshot = await filesWithout(store, task);
+  const { session } = store;
+  return session.transaction(async () => {
+    const forgotten = await erase(store, task);
+    const rows = state.rows - forgotten.rows;
+    const next: StreamState = {
+      ...state,
+      run_id: runId,
+      sequence,
+      synced_at: at,
+      rows,
+      snapshot,
+      changes: [],
+      rewritten: true,
+    };
+    await store.rememberStream(next);
+    await recordMoment(store, next, at);
+    const time = `${sqlText(at)}::TIMESTAMPTZ`;
+    await session.run(
+      `INSERT INTO ${storeTable('streams', 'cdsync')} VALUES (${sqlText(runId)}, ${sqlText(state.stream)}, ${sequence}, true,
+         ${[rows, 0, 0, forgotten.rows, rows, 0, 0].join(', ')})`,
+    );
+    await session.run(
+      `INSERT INTO ${storeTable('runs', 'cdsync')} VALUES (${sqlText(runId)}, ${sequence}, 'ok', ${time}, ${time})`,
+    );
+    return forgotten;
+  });
+}

@@ -1,0 +1,71 @@
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { filesHolding } from '../fixtures/files-holding.js';
+import { Workspace } from '../fixtures/workspace.js';
+
+let space: Workspace;
+beforeAll(async () => {
+  space = await Workspace.open({ profiles: 10 });
+});
+afterAll(() => space.close());
+
+async function serve(records: Record<string, object>): Promise<void> {
+  const texts = Object.entries(records).map(([id, attributes]) => JSON.stringify({ id, index_id: 'made', attributes }));
+  await space.control('profiles', { index: 'made', records: texts });
+}
+
+const made = { name: 'made', source: 'index_profiles', index: 'made', page_size: 2 };
+const many = Object.fromEntries(
+  Array.from({ length: 40 }, (_, n) => [`person-${n}`, { email: `someone-${n}@x.org`, n }]),
+);
+const canary = { email: 'canary-old@example.com', street: 'Canary Row 1' };
+
+/** Two nights with the person, and a third that a guard holds. */
+async function nights(name: string, job: object = {}, streams: readonly object[] = [made]): Promise<void> {
+  await space.configure(name, streams as never, { job: job as never });
+  await serve({ ...many, 'canary-id': canary });
+  await space.runWell(name);
+  await serve({ ...many, 'canary-id': { ...canary, email: 'canary-new@example.com' } });
+  await space.runWell(name);
+}
+
+describe('forget', () => {
+  it('leaves nothing of a person in any file, and everybody else', async () => {
+    await nights('forget1');
+    await serve({ 'person-1': {} });
+    expect((await space.run('forget1')).code).toBe(3);
+    expect((await filesHolding(space, 'forget1', ['canary'])).length).toBeGreaterThan(4);
+    const { code, stdout } = await space.cdsync(['forget', 'forget1.json', 'made', 'canary-id', '--json']);
+    expect([code, JSON.parse(stdout)]).toMatchObject([
+      0,
+      { status: 'ok', rows: 1, history: 2, remains: [], searched: 3 },
+    ]);
+    expect(await filesHolding(space, 'forget1', ['canary', 'Canary'])).toEqual([]);
+    expect(await space.query('forget1', 'select count(*)::int as n from made')).toEqual([{ n: 40 }]);
+    expect((await space.cdsync(['verify', 'forget1.json'])).code).toBe(0);
+    expect(await readdir(join(space.jobFolder('forget1'), 'published'))).toHaveLength(1);
+    await serve(many);
+    expect((await space.runWell('forget1')).streams[0]).toMatchObject({ unchanged: 40, deleted: 0 });
+  });
+
+  it('says which streams have the person too, and then searches all files', async () => {
+    const copy = { name: 'copy', source: 'sql', key: ['id'], query: 'select id, email from made' };
+    await nights('forget2', {}, [made, copy]);
+    const first = await space.cdsync(['forget', 'forget2.json', 'made', 'canary-id', '--json']);
+    expect(JSON.parse(first.stdout)).toMatchObject({ rows: 1, also_in: ['copy'] });
+    const second = await space.cdsync(['forget', 'forget2.json', 'copy', 'canary-id', '--json']);
+    expect([second.code, JSON.parse(second.stdout)]).toMatchObject([0, { rows: 1, also_in: [], remains: [] }]);
+    expect(await filesHolding(space, 'forget2', ['canary-id', 'canary-old'])).toEqual([]);
+  });
+
+  it('says what is left, and refuses what it does not know', async () => {
+    await nights('forget3');
+    const { writeFile } = await import('node:fs/promises');
+    await writeFile(join(space.jobFolder('forget3'), 'export.csv'), 'canary-id,1\n');
+    const { code, stdout } = await space.cdsync(['forget', 'forget3.json', 'made', 'canary-id', '--json']);
+    expect([code, JSON.parse(stdout)]).toMatchObject([1, { remains: ['export.csv'] }]);
+    expect((await space.cdsync(['forget', 'forget3.json', 'mde', 'canary-id'])).stderr).toContain('its streams: made');
+    expect((await space.cdsync(['forget', 'forget3.json', 'made'])).code).toBe(2);
+  });
+});
