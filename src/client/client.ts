@@ -107,7 +107,7 @@ export class ServiceClient {
       signal,
       meter,
       target: requestTarget(operation),
-      body: operation.body === undefined ? null : JSON.stringify(operation.body),
+      body: operation.json ?? (operation.body === undefined ? null : JSON.stringify(operation.body)),
       version: this.#headers.versionOf(operation),
       budget: this.#budget(operation.group),
       renewed: false,

@@ -11,6 +11,8 @@ export interface Operation {
   readonly query?: readonly (readonly [string, string])[];
   /** Sent as JSON. */
   readonly body?: unknown;
+  /** In its place: JSON that is sent as it stands, for numbers that JavaScript would change. */
+  readonly json?: string;
   /** What messages call it; must hold no personal values: `GET /indexes/{id}/profiles`. */
   readonly label: string;
   /** Another version than that of the group; null sends none (specification, section 9). */

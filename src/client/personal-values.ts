@@ -1,14 +1,14 @@
 import type { Operation } from './operation.js';
 
 /** What a request carries that may be about a person, and that a service may repeat in its messages. */
-export function* personalValues({ group, path, query, body }: Operation): Generator<string> {
+export function* personalValues({ group, path, query, body, json }: Operation): Generator<string> {
   // Keys of a lookup may have any name, those of other operations' parameters included.
   const isLookup = group === 'realtime' && path.startsWith('/lookup/');
   for (const [name, value] of query ?? []) {
     const isKey = isLookup ? name !== '_enrich' : group === 'realtime' && !technical.has(name);
     if (name.startsWith('filter[') || isKey) yield value;
   }
-  if (group === 'realtime') yield* texts(body);
+  if (group === 'realtime') yield* texts(json === undefined ? body : JSON.parse(json));
 }
 
 const technical = new Set(['limit', 'next_token', 'with_total', 'enrich', 'scale', 'after', 'before']);

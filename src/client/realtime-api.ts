@@ -58,15 +58,15 @@ function read(
 /**
  * Sends one event to a stream (specification, sections 4.10 and 6): 202 and 204 are answers without a body. Sent twice it
  * may count twice.
- * @param event a JSON object of at most 64 KB
+ * @param event a JSON object of at most 64 KB, or its text
  * @throws {CdsyncError} `invalid_id`
  */
-export function sendEventOperation(streamId: string, event: Readonly<Record<string, unknown>>): Operation {
+export function sendEventOperation(streamId: string, event: Readonly<Record<string, unknown>> | string): Operation {
   return {
     group: 'realtime',
     method: 'POST',
     path: `/events/${pathSegment(streamId)}`,
-    body: event,
+    ...(typeof event === 'string' ? { json: event } : { body: event }),
     label: 'POST /events/{stream-id}',
     permissions: ['profile-events:write'],
   };

@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import type { RecordCapabilities, TableCapabilities } from './capabilities.js';
 import type { ColumnType, StreamColumn } from './column-type.js';
 import type { ColumnMapping, Load, SchemaChange, TableColumn, TableDescription, TargetTable } from './load.js';
-import type { Camel, OptionFacts } from './option.js';
+import type { Camel, Finding, OptionFacts } from './option.js';
 import type { Watermark } from './watermark.js';
 
 /** Options of a connector by their YAML keys: snake_case, each declared with `option` or one of its kind. */
@@ -37,6 +37,14 @@ export interface DestinationContext<S extends OptionShape = OptionShape> {
   readonly notice: (line: string) => void;
 }
 
+/** What a connector may know of a stream of its job before anything is read. */
+export interface JobStream {
+  readonly name: string;
+  readonly source: string;
+  /** The profile collection that it reads, where it reads one. */
+  readonly collection?: string | undefined;
+}
+
 interface ConnectorBase<S extends OptionShape> {
   /** As `connector:` names it. */
   readonly name: string;
@@ -45,6 +53,8 @@ interface ConnectorBase<S extends OptionShape> {
   readonly options: S;
   /** Rules between the options; `forms` and `check` as in {@link OptionFacts}. */
   readonly optionRules?: Pick<OptionFacts, 'forms' | 'check'>;
+  /** Rules between the options and all streams of the job, whether they go to the destination or not. */
+  checkStreams?(options: OptionValues<S>, streams: readonly JobStream[]): readonly Finding[];
   /**
    * Where tables go, without any secret, such that two destinations with the same text would write the same tables. Two
    * destinations of a file that do are refused. Left out: nothing is refused.

@@ -14,6 +14,7 @@ export {
   type ColumnSum,
   type Connector,
   type DestinationContext,
+  type JobStream,
   type OptionShape,
   type OptionValues,
   type OutgoingRecord,
@@ -51,6 +52,6 @@ export type {
   TargetTable,
   ValueLimits,
 } from './load.js';
-export { map, type OptionFacts, option } from './option.js';
+export { type Finding, map, type OptionFacts, option } from './option.js';
 export { choice, duration, flag, secret, text, verbatim, whole } from './option-types.js';
 export { type Watermark, watermarkColumns, watermarkTable } from './watermark.js';

@@ -11,6 +11,7 @@ import {
   readIndexes,
   readProfiles,
 } from '../../../src/client/profile-api.js';
+import { sendEventOperation } from '../../../src/client/realtime-api.js';
 import { packageVersion } from '../../../src/core/package-version.js';
 import { emptyPage, givenToken, scriptedService, serviceOptions, testClient } from './scripted-service.js';
 
@@ -77,6 +78,14 @@ describe('What is sent', () => {
       'content-type': 'application/json',
       'content-length': String(Buffer.byteLength(JSON.stringify(body))),
     });
+  });
+
+  it('sends the text of an event as it stands, numbers that JavaScript cannot hold included', async () => {
+    const service = await scriptedService({ status: 202 });
+    const event = '{"spent": 12345678901234567890.10, "city": "Köln"}';
+    await testClient(serviceOptions(service.baseUrl)).send(sendEventOperation('s-1', event));
+    expect(service.received[0]?.body).toBe(event);
+    expect(service.received[0]?.headers).toMatchObject({ 'content-length': String(Buffer.byteLength(event)) });
   });
 
   it('uses as many connections as the concurrency allows, and uses them again', async () => {

@@ -1,0 +1,76 @@
+import { CdsyncError, type OutgoingRecord } from '../../src/sdk/index.js';
+import { membersOf } from './members.js';
+
+const placeholder = /\{\{\s*([^{}]*?)\s*\}\}/g;
+const whole = /^\{\{\s*([^{}]+?)\s*\}\}$/;
+
+/** Values of a record, by the names that placeholders have for them, as JSON text. */
+type Values = (name: string) => string;
+
+/** What is known of a change besides its columns. */
+const own: Readonly<Record<string, (record: OutgoingRecord) => string>> = {
+  _op: ({ op }) => op,
+  _key: ({ key }) => key,
+  _id: ({ id }) => id,
+  _stream: ({ stream }) => stream,
+  _synced_at: ({ syncedAt }) => syncedAt,
+};
+
+function valuesOf(record: OutgoingRecord): Values {
+  const members = membersOf(record.json);
+  return (name) => {
+    const known = Object.hasOwn(own, name) ? own[name] : undefined;
+    if (known !== undefined) return JSON.stringify(known(record));
+    const value = members.get(name);
+    if (value !== undefined) return value;
+    throw new CdsyncError(`\`body\` names "${name}", and stream "${record.stream}" has no such column`, {
+      code: 'event_body',
+      stream: record.stream,
+      hint: 'columns that `columns` drops for this destination are not there either; renamed ones have their new name',
+    });
+  };
+}
+
+/** A value inside a text: strings without quotes, nothing for null, the rest as JSON. */
+function inText(json: string): string {
+  if (json === 'null') return '';
+  return json.startsWith('"') ? (JSON.parse(json) as string) : json;
+}
+
+function filled(template: unknown, values: Values): string {
+  if (typeof template === 'string') {
+    const [, name] = whole.exec(template) ?? [];
+    if (name !== undefined) return values(name);
+    return JSON.stringify(template.replace(placeholder, (_, each: string) => inText(values(each))));
+  }
+  if (Array.isArray(template)) return `[${template.map((item) => filled(item, values)).join(',')}]`;
+  if (typeof template !== 'object' || template === null) return JSON.stringify(template);
+  const members = Object.entries(template).map(([name, value]) => `${JSON.stringify(name)}:${filled(value, values)}`);
+  return `{${members.join(',')}}`;
+}
+
+/**
+ * The event that a record becomes, as JSON text.
+ * @throws {CdsyncError} `event_body`
+ */
+export function eventOf(record: OutgoingRecord, template: Readonly<Record<string, unknown>> | undefined): string {
+  return template === undefined ? record.json : filled(template, valuesOf(record));
+}
+
+/** What is wrong with a template, wherever in it. */
+export function templateFaults(
+  template: unknown,
+  path: readonly (string | number)[] = [],
+): { path: readonly (string | number)[]; message: string }[] {
+  if (typeof template === 'string') {
+    const isEmpty = [...template.matchAll(placeholder)].some(([, name]) => name === '');
+    return isEmpty ? [{ path, message: 'a placeholder names a column: {{column}}' }] : [];
+  }
+  if (typeof template !== 'object' || template === null) return [];
+  return Object.entries(template).flatMap(([name, value]) => {
+    const here = [...path, Array.isArray(template) ? Number(name) : name];
+    const inKey = !Array.isArray(template) && /\{\{.*\}\}/.test(name);
+    const fault = inKey ? [{ path: here, message: 'placeholders are not replaced in keys' }] : [];
+    return [...fault, ...templateFaults(value, here)];
+  });
+}

@@ -1,0 +1,270 @@
+import fc from 'fast-check';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import eventStream from '../../../connectors/event_stream/index.js';
+import { membersOf } from '../../../connectors/event_stream/members.js';
+import { ServiceClient } from '../../../src/client/client.js';
+import * as realtime from '../../../src/client/realtime-api.js';
+import { systemClock } from '../../../src/core/clock.js';
+import { Secret } from '../../../src/core/secret.js';
+import { serviceAccess } from '../../../src/engine/service-access.js';
+import { type LocalService, startLocalService } from '../../../src/local-service/service.js';
+import type { OutgoingRecord, RecordResult, ServiceAccess } from '../../../src/sdk/index.js';
+import { streams, write } from '../../fixtures/json-model.js';
+import { type Driven, deliver, openRecords, someRecords } from '../../fixtures/record-driver.js';
+import { serviceOptions } from '../../unit/client/scripted-service.js';
+
+let service: LocalService;
+const clients: ServiceClient[] = [];
+const notices: string[] = [];
+let driven: Driven | undefined;
+beforeAll(async () => {
+  service = await startLocalService({ port: 0, profiles: 1000 });
+});
+afterAll(async () => {
+  for (const client of clients) await client.close();
+  await service.close();
+});
+afterEach(async () => {
+  await driven?.close();
+  driven = undefined;
+  notices.length = 0;
+  await fetch(`${service.url}/_control/faults`, { method: 'DELETE' });
+});
+
+async function control<T>(path: string, body: object): Promise<T> {
+  const answer = await fetch(`${service.url}/_control/${path}`, { method: 'POST', body: JSON.stringify(body) });
+  return (await answer.json()) as T;
+}
+
+function clientWith(token: string): ServiceClient {
+  const retry = { maxAttempts: 4, maxDelayMs: 20 };
+  const auth = { type: 'token', token: new Secret(token) } as const;
+  const client = new ServiceClient({ service: serviceOptions(service.url, { auth, retry }), clock: systemClock });
+  clients.push(client);
+  return client;
+}
+
+/** What the engine gives to connectors. */
+function access(token = service.token): ServiceAccess {
+  return serviceAccess(clientWith(token), (line) => notices.push(line));
+}
+
+async function open(options: Record<string, unknown>, service = access()): Promise<Driven> {
+  driven = await openRecords(eventStream, { stream_id: 'evs-1', ...options }, service);
+  return driven;
+}
+
+async function profileWith(email: string): Promise<realtime.RealtimeProfile | undefined> {
+  const operation = realtime.lookupProfileOperation('col-1', { keys: { email } });
+  const options = { signal: new AbortController().signal, meter: { requests: 0, retries: 0, throttled: 0, bytes: 0 } };
+  return clientWith(service.token)
+    .send(operation, realtime.readRealtimeProfile, options)
+    .catch(() => undefined);
+}
+
+const emails = (name: string, count: number) => Array.from({ length: count }, (_, i) => `${name}-${i}@example.org`);
+const types = (results: ReadonlyMap<string, RecordResult>) => [...results.values()].map(({ type }) => type);
+
+const body = {
+  event_id: '{{_id}}',
+  event_type: 'loyalty',
+  keys: { email: '{{ email }}' },
+  points: '{{points}}',
+  attributes: {
+    city: '{{city}}',
+    greeting: 'Dear {{first_name}} of {{city}}, {{_op}} {{_key}}: {{points}}',
+    tags: ['{{tags}}', 'fixed'],
+    fixed: 7,
+  },
+};
+
+describe('events', () => {
+  it('change the profiles of the collection, each as the template says', async () => {
+    const addresses = emails('template', 30);
+    const records = someRecords(30, (index) => ({
+      email: addresses[index],
+      points: index,
+      city: index === 0 ? null : 'Ulm',
+      first_name: 'Ada "the" Great',
+      tags: { deep: [1, 'x'] },
+    }));
+    const { destination } = await open({ body });
+    expect(new Set(types(await deliver(destination, records, 50)))).toEqual(new Set(['acknowledged']));
+    const found = await Promise.all(addresses.map(profileWith));
+    expect(found.map((profile) => profile?.attributes?.points)).toEqual(addresses.map((_, index) => index));
+    expect(found[0]?.attributes?.city).toBeNull();
+    expect(found[7]?.attributes).toMatchObject({
+      city: 'Ulm',
+      greeting: 'Dear Ada "the" Great of Ulm, insert k-7: 7',
+      tags: [{ deep: [1, 'x'] }, 'fixed'],
+      fixed: 7,
+    });
+  });
+
+  it('are the rows themselves without a template', async () => {
+    const [email] = emails('whole', 1);
+    const { destination } = await open({});
+    await deliver(
+      destination,
+      someRecords(1, () => ({ keys: { email }, attributes: { city: 'Bonn' } })),
+      50,
+    );
+    expect((await profileWith(email as string))?.attributes?.city).toBe('Bonn');
+  });
+
+  it('keep every digit of a number, and every value what it is', async () => {
+    const property = fc.asyncProperty(streams, async (records) => {
+      const sent: string[] = [];
+      const catching: ServiceAccess = {
+        sendEvent: async (_, event) => {
+          sent.push(event);
+        },
+      };
+      for (const [index, members] of records.entries()) {
+        const json = write({ kind: 'object', members: [...members] });
+        expect([...membersOf(json)]).toEqual([...members].map(([name, value]) => [name, write(value)]));
+        const placeholders = [...members.keys()].filter((name) => /^[^{}\s]+$/.test(name));
+        const template = { n: index, row: placeholders.map((name) => `{{${name}}}`) };
+        const { destination } = await openRecords(eventStream, { stream_id: 's', body: template }, catching);
+        const [result] = await destination.send(
+          [{ ...(someRecords(1)[0] as OutgoingRecord), json }],
+          new AbortController().signal,
+        );
+        if (result?.type === 'refused') continue;
+        const values = placeholders.map((name) =>
+          ['_op'].includes(name) ? '"insert"' : write(members.get(name) ?? { kind: 'null' }),
+        );
+        expect(sent.at(-1)).toBe(`{"n":${index},"row":[${values.join(',')}]}`);
+      }
+    });
+    await fc.assert(property, { numRuns: 60 });
+  });
+
+  it('of one key arrive in their order, whatever is retried in between', async () => {
+    await control('faults', { kind: 'status', status: 503, match: 'POST /prof/events', share: 0.4 });
+    const [email] = emails('order', 1);
+    const records = someRecords(40).map(
+      (record, index): OutgoingRecord => ({
+        ...record,
+        key: 'the same',
+        json: JSON.stringify({ keys: { email }, attributes: { last: index } }),
+      }),
+    );
+    const { destination } = await open({});
+    expect(new Set(types(await deliver(destination, records, 50)))).toEqual(new Set(['acknowledged']));
+    expect((await profileWith(email as string))?.attributes?.last).toBe(39);
+  });
+
+  it('arrive also where the service resets connections and is away for a while', async () => {
+    await control('faults', { kind: 'reset', match: 'POST /prof/events', share: 0.3 });
+    await control('faults', { kind: 'throttle', retry_after: 0, match: 'POST /prof/events', count: 3 });
+    await control('faults', { kind: 'status', status: 503, match: 'POST /prof/events', after: 5, count: 30 });
+    const addresses = emails('trouble', 40);
+    // Ids of their own, which the stream has not taken before.
+    const records = someRecords(40, (index) => ({ email: addresses[index], points: 10 })).map((record) => ({
+      ...record,
+      id: `f${record.id.slice(1)}`,
+    }));
+    const template = { event_id: '{{_id}}', event_type: 'loyalty', keys: body.keys, points: '{{points}}' };
+    const { destination } = await open({ body: template });
+    expect(new Set(types(await deliver(destination, records, 50)))).toEqual(new Set(['acknowledged']));
+    const found = await Promise.all(addresses.map(profileWith));
+    // Sent again, an event with an id counts once.
+    expect(found.map((profile) => profile?.attributes?.points)).toEqual(addresses.map(() => 10));
+  });
+
+  it('that are too long are refused alone, the longest that is allowed is not', async () => {
+    const overhead = Buffer.byteLength(someRecords(1, () => ({ text: '' }))[0]?.json ?? '');
+    const lengths = [10, 65_536 - overhead, 65_537 - overhead, 10];
+    const records = someRecords(4, (index) => ({ text: 'x'.repeat(lengths[index] as number) }));
+    const { destination } = await open({});
+    const results = await deliver(destination, records, 50);
+    expect(types(results)).toEqual(['acknowledged', 'acknowledged', 'refused', 'acknowledged']);
+    expect(results.get(records[2]?.id as string)).toMatchObject({
+      reason: 'an event of 65537 bytes; the service takes 65536',
+    });
+  });
+
+  it('that the service refuses are refused with its reason, the others arrive', async () => {
+    const message = 'attribute not-a-date is no date';
+    await control('faults', { kind: 'status', status: 400, message, match: 'POST /prof/events', after: 1, count: 1 });
+    const records = someRecords(3, () => ({ text: 'not-a-date' }));
+    const { destination } = await open({});
+    const results = [...(await deliver(destination, records, 50)).values()];
+    const refused = results.filter(({ type }) => type === 'refused') as { reason: string }[];
+    expect([results.length, refused.length]).toEqual([3, 1]);
+    expect(refused[0]?.reason).toMatch(/refused with 400: attribute .* is no date/);
+    expect(refused[0]?.reason).not.toContain('not-a-date');
+  });
+});
+
+describe('a stream', () => {
+  it('that accepts no events now is asked again later', async () => {
+    const { destination } = await open({ stream_id: 'evs-paused' });
+    const results = await destination.send(someRecords(2), new AbortController().signal);
+    expect(results.map(({ type }) => type)).toEqual(['again', 'again']);
+    expect((results[0] as { reason: string }).reason).toContain('does not accept events now');
+  });
+
+  it('that drops events is told of once', async () => {
+    const { destination } = await open({ stream_id: 'evs-drop' });
+    expect(new Set(types(await deliver(destination, someRecords(5), 50)))).toEqual(new Set(['acknowledged']));
+    expect(notices).toEqual([expect.stringContaining('"evs-drop" takes events and drops them')]);
+  });
+
+  it.each([
+    ['that is not there', { stream_id: 'nowhere' }, 'not_found', 'fatal'],
+    ['of an id that no URL can carry', { stream_id: '..' }, 'invalid_id', 'fatal'],
+  ])('%s ends the delivery', async (_, options, code, kind) => {
+    const { destination } = await open(options);
+    await expect(destination.send(someRecords(3), new AbortController().signal)).rejects.toMatchObject({ code, kind });
+  });
+
+  it('for which the key has no permission ends the delivery, and says which one is missing', async () => {
+    const permissions = ['profile-collections:read'];
+    await control('keys', { action: 'create', name: 'reader', tenant: service.tenantId, permissions });
+    const { token } = await control<{ token: string }>('keys', { action: 'issue', key: 'reader', days: 1 });
+    const { destination } = await open({}, access(token));
+    await expect(destination.send(someRecords(3), new AbortController().signal)).rejects.toMatchObject({
+      code: 'forbidden',
+      kind: 'auth',
+      hint: expect.stringContaining('profile-events:write'),
+    });
+  });
+});
+
+describe('a template', () => {
+  it('that names a column which the stream does not have ends the delivery, and nothing is sent', async () => {
+    const before = (await fetch(`${service.url}/_control/stats`).then((answer) => answer.json())) as {
+      operations: Record<string, number>;
+    };
+    const { destination } = await open({ body: { keys: { email: '{{emial}}' } } });
+    await expect(destination.send(someRecords(3), new AbortController().signal)).rejects.toMatchObject({
+      code: 'event_body',
+      message: '`body` names "emial", and stream "members" has no such column',
+    });
+    const after = (await fetch(`${service.url}/_control/stats`).then((answer) => answer.json())) as typeof before;
+    expect(after.operations).toEqual(before.operations);
+  });
+});
+
+describe('a job that reads the collection which its events feed', () => {
+  const reads = { name: 'vips', source: 'realtime_profiles', collection: 'col-1' };
+  const members = { name: 'members', source: 'index_profiles' };
+  const findings = (options: Record<string, unknown>, list: (typeof reads | typeof members)[]) =>
+    eventStream.checkStreams?.(
+      { streamId: 'evs-1', body: undefined, collection: undefined, allowLoop: false, ...options },
+      list,
+    ) ?? [];
+
+  it('is refused, also where nobody says which one they feed', () => {
+    expect(findings({ collection: 'col-1' }, [members, reads])[0]?.message).toContain('stream "vips"');
+    expect(findings({}, [members, reads])[0]?.message).toContain('name it with `collection`');
+  });
+
+  it('is let be where it reads another, or none, or is permitted', () => {
+    expect(findings({ collection: 'col-2' }, [members, reads])).toEqual([]);
+    expect(findings({}, [members])).toEqual([]);
+    expect(findings({ collection: 'col-1', allowLoop: true }, [members, reads])).toEqual([]);
+  });
+});
