@@ -125,6 +125,7 @@ describe('a column', () => {
     await serve({ a: { d: '2024-02-30', n: '7.5', p: '1.505' }, b: { d: '2024-03-01', n: '-3', p: 2 } });
     await runWell(job);
     expect(await types()).toEqual(['VARCHAR', 'VARCHAR', 'VARCHAR']);
+    expect((await space.cdsync(['verify', `${job}.json`])).code).toBe(0);
     expect(await column(job, 'd')).toEqual({ a: '2024-02-30', b: '2024-03-01' });
     expect(await column(job, 'n')).toEqual({ a: '7.5', b: '-3' });
     await serve({ a: { d: '2024-02-28', n: '7', p: '1' }, b: { d: '2024-03-01', n: '-3', p: 2 } });
@@ -191,6 +192,49 @@ describe('a new rule', () => {
     await configure({}, { name: job });
     expect(await runWell(job)).toMatchObject({ unchanged: 2, updated: 0 });
     expect(await column(job, 'zip')).toEqual({ a: '1', b: '2' });
+  });
+});
+
+describe('rules of other sources', () => {
+  const audit = { name: 'audit', source: 'audit_events', page_size: 20 };
+  const service = { rate_limits: { management: 1000 } };
+
+  it('hold for lists that only grow, also when they come later and nothing new was read', async () => {
+    const name = `audit${++jobs}`;
+    await space.configure(name, [audit], { service });
+    await space.runWell(name);
+    const [{ actor, n } = {}] = await space.query(
+      name,
+      'select any_value(origin_ip) as actor, count(*)::int as n from audit where origin_ip is not null',
+    );
+    expect((await filesHolding(space, name, [String(actor)])).length).toBeGreaterThan(1);
+    const columns = { origin_ip: hashed, session_id: { drop: true } };
+    await space.configure(name, [{ ...audit, columns }], { service });
+    const { code, report } = await run(name);
+    expect([code, streamOf(report.jobs[0] as never, 'audit').deleted]).toEqual([0, 0]);
+    expect(await filesHolding(space, name, [String(actor)])).toEqual([]);
+    expect(await space.query(name, `select count(*)::int as n from audit where length(origin_ip) = 64`)).toEqual([
+      { n },
+    ]);
+    expect((await space.cdsync(['verify', `${name}.json`])).code).toBe(0);
+    await space.control('audit', {}).catch(() => undefined);
+    expect((await run(name)).code).toBe(0);
+  });
+
+  it('hold for the rows of a query', async () => {
+    const name = `sql${++jobs}`;
+    const query =
+      "select * from (values ('a', 'canary@x.org', 1.0, 'gone'), ('b', null, 2.5, 'gone')) as t(id, email, n, secret)";
+    const columns = { email: hashed, n: { mask: 'all' }, secret: { drop: true } };
+    await space.configure(name, [{ name: 'q', source: 'sql', key: ['id'], query, columns }]);
+    for (const inserted of [2, 0]) {
+      const { report } = await run(name);
+      expect(streamOf(report.jobs[0] as never, 'q')).toMatchObject({ inserted, rows: 2, updated: 0 });
+    }
+    expect(await space.query(name, 'select id, email, n from q order by id')).toEqual([
+      { id: 'a', email: hmac('canary@x.org'), n: '***' },
+      { id: 'b', email: null, n: '***' },
+    ]);
   });
 });
 

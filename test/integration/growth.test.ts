@@ -1,0 +1,57 @@
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { Workspace } from '../fixtures/workspace.js';
+
+const rows = 20_000;
+let space: Workspace;
+beforeAll(async () => {
+  space = await Workspace.open({ profiles: 10 });
+});
+afterAll(() => space.close());
+
+/** Text that does not compress to nothing, another one each night. */
+async function serve(night: number): Promise<void> {
+  const records = Array.from({ length: rows }, (_, n) => {
+    const text = [1, 2, 3, 4].map((part) => Math.sin(n * part + night).toString(36)).join('');
+    return `{"id":"p-${n}","index_id":"made","attributes":{"night":${night},"text":"${text}"}}`;
+  });
+  await space.control('profiles', { index: 'made', records });
+}
+
+async function bytesOf(job: string): Promise<{ all: number; store: number }> {
+  const sizes = new Map<string, number>();
+  for (const file of await space.files(job)) {
+    const path = join(space.jobFolder(job), file);
+    sizes.set(file, (await stat(path).catch(() => ({ size: 0 }))).size);
+  }
+  const all = [...sizes.values()].reduce((sum, size) => sum + size, 0);
+  return { all, store: sizes.get('.cdsync/store.duckdb') ?? 0 };
+}
+
+it('nights in which everything changes do not grow the files beyond what is kept', async () => {
+  const made = { name: 'made', source: 'index_profiles', index: 'made', page_size: 5000 };
+  await space.configure('nights', [made], {
+    job: {
+      guards: { max_changed: '1000%' },
+      publish: { history: '1ms' },
+      keep: { snapshots: 1, changes: '1ms' },
+    },
+  });
+  const sizes: { all: number; store: number }[] = [];
+  for (let night = 0; night < 7; night += 1) {
+    await serve(night);
+    expect((await space.runWell('nights')).streams[0]).toMatchObject({
+      rows,
+      [night === 0 ? 'inserted' : 'updated']: rows,
+    });
+    sizes.push(await bytesOf('nights'));
+  }
+  // The first night has no earlier row; from the second on, each is the same work on the same amount of data.
+  const [, second, ...later] = sizes;
+  for (const { all, store } of later) {
+    expect(store).toBeLessThan(1.6 * (second?.store ?? 0));
+    expect(all).toBeLessThan(1.6 * (second?.all ?? 0));
+  }
+  expect((await space.cdsync(['verify', 'nights.json'])).code).toBe(0);
+});
