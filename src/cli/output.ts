@@ -134,6 +134,8 @@ export interface Ending {
   readonly config?: string | undefined;
   /** The run that a guard holds. */
   readonly held?: string | undefined;
+  /** Only a full run mends it. */
+  readonly full?: boolean;
 }
 
 /** An error of a command that knew its job by then. */

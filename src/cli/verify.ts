@@ -27,6 +27,6 @@ export const verifyCommand: CommandModule<CommonArguments, JobArguments> = {
     for (const line of verificationLines(result)) output.result(line);
     if (result.status === 'ok') return;
     process.exitCode = 1;
-    output.last(await nextStep({ code: 1, storage, job: job.name, config: args.config }));
+    output.last(await nextStep({ code: 1, full: true, storage, job: job.name, config: args.config }));
   },
 };

@@ -1,6 +1,7 @@
 import type { StreamConfig } from '../config/config.js';
 import { compact, compactionReason } from '../snapshot/compact.js';
 import { type PublishOptions, publish } from '../snapshot/publish.js';
+import { restoreFiles } from '../snapshot/restore-files.js';
 import {
   distinctValues,
   SnapshotStore,
@@ -26,7 +27,7 @@ export interface Before extends StoreState {
   readonly duckdbVersion: string;
 }
 
-type RecoveryContext = Pick<RunContext, 'database' | 'layout' | 'job' | 'clock'>;
+type RecoveryContext = Pick<RunContext, 'database' | 'layout' | 'job' | 'clock' | 'notice' | 'full'>;
 
 /** A stream that a run has committed, whose folder is still there. */
 export interface CommittedStream {
@@ -61,13 +62,28 @@ export async function readBefore(
   return { before, committed };
 }
 
-/** What the store says before the run; publishing that a crash left undone is made good on the way. */
+/** Files that are gone are written anew; with --full, also those that are damaged. */
+async function restore(context: RecoveryContext, store: SnapshotStore, before: Before): Promise<Before> {
+  const { layout, job, full, notice } = context;
+  const options = { thorough: full, compression: job.parquet.compression };
+  const restored = await restoreFiles(store, layout, before.streams.values(), options);
+  for (const { stream } of restored) {
+    notice(`stream ${stream}: its Parquet files were missing or damaged, and were written anew from the store`);
+  }
+  return {
+    ...before,
+    streams: new Map([...before.streams, ...restored.map((state) => [state.stream, state] as const)]),
+  };
+}
+
+/** What the store says before the run; publishing that a crash or somebody has undone is made good on the way. */
 export async function recover(context: RecoveryContext): Promise<Before> {
   const { database, layout } = context;
   const store = await SnapshotStore.open(database, layout);
   const read = async () => {
     const found = await readBefore(store, context);
-    return { ...found, reason: await compactionReason(store, found.before) };
+    const before = await restore(context, store, found.before);
+    return { before, committed: found.committed, reason: await compactionReason(store, before) };
   };
   const { before, committed, reason } = await read().finally(() => store.close());
   await compact(database, layout, { reason, sequence: before.sequence });

@@ -80,7 +80,7 @@ async function pruneSnapshots(layout: JobLayout, state: StreamState, keep: numbe
 async function pruneChanges(layout: JobLayout, state: StreamState, before: string): Promise<void> {
   const folder = dirname(layout.changes(state.stream, state.run_id));
   const oldest = runIdStamp(Date.parse(before));
-  for (const name of await readdir(folder)) {
+  for (const name of await readdir(folder).catch(() => [])) {
     if (!runIdPattern.test(name) || name === state.run_id || (name >= oldest && !state.rewritten)) continue;
     await rm(join(folder, name), { recursive: true, force: true });
   }
@@ -90,14 +90,10 @@ async function pruneChanges(layout: JobLayout, state: StreamState, before: strin
 async function publishStream(layout: JobLayout, state: StreamState, options: PublishOptions): Promise<void> {
   if (state.snapshot.length === 0) return;
   const current = await readManifest(layout.manifest(state.stream)).catch(() => undefined);
-  const isCurrent = current?.run_id === state.run_id && current.sequence === state.sequence;
-  if (isCurrent && state.rewritten !== true) return;
+  const manifest = manifestOf(state);
+  if (JSON.stringify(current) === JSON.stringify(manifest) && state.rewritten !== true) return;
   await promote(layout, state, options);
-  await writeFileAtomically(
-    layout.manifest(state.stream),
-    `${JSON.stringify(manifestOf(state), null, 1)}\n`,
-    options.mode,
-  );
+  await writeFileAtomically(layout.manifest(state.stream), `${JSON.stringify(manifest, null, 1)}\n`, options.mode);
   await pruneSnapshots(layout, state, options.keepSnapshots);
   await pruneChanges(layout, state, options.changesBefore);
 }

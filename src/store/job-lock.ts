@@ -34,10 +34,27 @@ export async function ownerLives(owner: LockOwner): Promise<boolean> {
   if (owner.host !== hostname() || owner.boot_id !== (await bootId())) return false;
   try {
     process.kill(owner.pid, 0);
-    return true;
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
+    if ((error as NodeJS.ErrnoException).code !== 'EPERM') return false;
   }
+  // Its number may have gone to another process since: in containers they are small, and come again soon.
+  const began = await processStart(owner.pid);
+  return began === undefined || began <= Date.parse(owner.started_at) + startToleranceMs;
+}
+
+/** Times that Linux tells of processes are given in these parts of a second, counted from a start that it rounds to seconds. */
+const ticksPerSecond = 100;
+const startToleranceMs = 2_000;
+
+/** When a process began, in milliseconds since 1970; undefined where the system does not tell. */
+async function processStart(pid: number): Promise<number | undefined> {
+  const read = (path: string) => readFile(path, 'utf8').catch(() => '');
+  const [about, system] = await Promise.all([read(`/proc/${pid}/stat`), read('/proc/stat')]);
+  // The second field is the name of the program, in brackets, with whatever it has in it.
+  const ticks = Number(about.slice(about.lastIndexOf(')') + 2).split(' ')[19]);
+  const booted = Number(/^btime (\d+)$/m.exec(system)?.[1]);
+  const began = (booted + ticks / ticksPerSecond) * 1000;
+  return Number.isNaN(began) ? undefined : began;
 }
 
 /**

@@ -65,6 +65,10 @@ export class JobLayout {
   get lockOwner(): string {
     return join(this.locks, 'job.json');
   }
+  /** Files that are written anew from the store, on their way to being published. */
+  get restored(): string {
+    return join(this.private, 'restored');
+  }
   get runs(): string {
     return join(this.private, 'runs');
   }

@@ -41,6 +41,7 @@ export async function checkStorage(layout: JobLayout): Promise<boolean> {
     const format = await readFormat(layout);
     if (format === undefined) {
       await refuseStoreWithoutFormat(layout);
+      await refusePublishedWithoutStore(layout);
       return false;
     }
     if (format > storageFormat) {
@@ -52,18 +53,34 @@ export async function checkStorage(layout: JobLayout): Promise<boolean> {
         },
       );
     }
+    await refusePublishedWithoutStore(layout);
     return true;
   } catch (error) {
     throw asCdsyncError(error);
   }
 }
 
-async function refuseStoreWithoutFormat(layout: JobLayout): Promise<void> {
-  const found = await access(layout.store).then(
+function isThere(path: string): Promise<boolean> {
+  return access(path).then(
     () => true,
     () => false,
   );
-  if (!found) return;
+}
+
+/** A store that is gone would be begun anew, and with it the history of what is published. */
+async function refusePublishedWithoutStore(layout: JobLayout): Promise<void> {
+  if (!(await isThere(layout.link)) || (await isThere(layout.store))) return;
+  const hasPrivate = await isThere(layout.format);
+  throw new CdsyncError(`${layout.link} is published, but ${layout.store} is missing`, {
+    code: 'state_unreadable',
+    hint: hasPrivate
+      ? `what is published is a copy of it: cp ${layout.link} ${layout.store}; or, to begin anew, move ${layout.folder} away`
+      : `the folder was copied in part: restore ${layout.private} too; or, to begin anew, move ${layout.folder} away`,
+  });
+}
+
+async function refuseStoreWithoutFormat(layout: JobLayout): Promise<void> {
+  if (!(await isThere(layout.store))) return;
   throw new CdsyncError(`${layout.private} holds a store, but ${layout.format} is missing`, {
     code: 'state_unreadable',
     hint: 'the folder was copied in part; restore it whole, or point `storage` at another folder',

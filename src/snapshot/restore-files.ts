@@ -1,0 +1,106 @@
+import { mkdir, rm, stat } from 'node:fs/promises';
+import { join, relative } from 'node:path';
+import { sqlText } from '../store/duckdb.js';
+import { sha256OfFile } from '../store/durable.js';
+import type { JobLayout } from '../store/layout.js';
+import { type ParquetCompression, writeParquet } from '../store/parquet.js';
+import { type CommittedFile, type SnapshotStore, type StreamState, storeTable } from './snapshot-store.js';
+import { widen } from './widen.js';
+
+export interface RestoreOptions {
+  /** Whether what is there is read, and compared with its checksum. */
+  readonly thorough: boolean;
+  readonly compression: ParquetCompression;
+}
+
+/** Whether a file is what was committed, published already or not yet. */
+async function isThere(layout: JobLayout, stream: string, file: CommittedFile, thorough: boolean): Promise<boolean> {
+  for (const path of [join(layout.folder, file.from), join(layout.stream(stream), file.path)]) {
+    const size = await stat(path).then(
+      (found) => found.size,
+      () => undefined,
+    );
+    if (size !== undefined) return !thorough || (size === file.bytes && (await sha256OfFile(path)) === file.sha256);
+  }
+  return false;
+}
+
+async function someLack(
+  layout: JobLayout,
+  stream: string,
+  files: readonly CommittedFile[],
+  thorough: boolean,
+): Promise<boolean> {
+  for (const file of files) if (!(await isThere(layout, stream, file, thorough))) return true;
+  return false;
+}
+
+/** Writes rows of the store into one file, to be moved to `path` by publishing. */
+async function rewrite(
+  store: SnapshotStore,
+  layout: JobLayout,
+  query: string,
+  { name, path, compression }: { name: string; path: string; compression: ParquetCompression },
+): Promise<CommittedFile> {
+  await mkdir(layout.restored, { recursive: true, mode: 0o700 });
+  const {
+    path: from,
+    rows,
+    bytes,
+    sha256,
+  } = await writeParquet(store.session, query, join(layout.restored, name), compression);
+  return { path, from: relative(layout.folder, from), rows, bytes, sha256 };
+}
+
+async function restoreStream(
+  store: SnapshotStore,
+  layout: JobLayout,
+  state: StreamState,
+  { thorough, compression }: RestoreOptions,
+): Promise<StreamState | undefined> {
+  const { stream, columns, run_id: runId } = state;
+  const lacksRows = await someLack(layout, stream, state.snapshot, thorough);
+  const lacksChanges = await someLack(layout, stream, state.changes, thorough);
+  if (!lacksRows && !lacksChanges) return undefined;
+  const selected = widen(columns, columns, 'file');
+  let { snapshot, changes } = state;
+  if (lacksRows) {
+    const path = `snapshot/${runId}/00001.parquet`;
+    const query = `SELECT ${selected} FROM ${storeTable(stream)}`;
+    snapshot = [await rewrite(store, layout, query, { name: `${stream}.parquet`, path, compression })];
+  }
+  if (lacksChanges) {
+    const path = `changes/${runId}/00001.parquet`;
+    const query = `SELECT _op, _run_id, _synced_at, ${selected} FROM ${storeTable(`${stream}__changes`)}
+       WHERE _run_id = ${sqlText(runId)}`;
+    const file = await rewrite(store, layout, query, { name: `${stream}.changes.parquet`, path, compression });
+    // Where `publish.history` has taken them out of the store, they are lost.
+    changes = file.rows === 0 ? [] : [file];
+  }
+  // A plain glob must not find some of the old files beside the new one; until the manifest is back, nobody is led to them.
+  await rm(layout.manifest(stream), { force: true });
+  const old = [...(lacksRows ? state.snapshot : []), ...(lacksChanges ? state.changes : [])];
+  for (const { path } of old) await rm(join(layout.stream(stream), path), { force: true });
+  const restored = { ...state, snapshot, changes };
+  await store.rememberStream(restored);
+  return restored;
+}
+
+/**
+ * Writes the Parquet files of the last snapshots anew from the store, where some of them are gone or, thoroughly, are not
+ * what was committed. Publishing then brings them to their place; if it does not come to that, it may be done again.
+ * @returns the streams whose files were written anew, as the store now has them
+ */
+export async function restoreFiles(
+  store: SnapshotStore,
+  layout: JobLayout,
+  states: Iterable<StreamState>,
+  options: RestoreOptions,
+): Promise<StreamState[]> {
+  const restored: StreamState[] = [];
+  for (const state of states) {
+    const anew = await restoreStream(store, layout, state, options);
+    if (anew !== undefined) restored.push(anew);
+  }
+  return restored;
+}

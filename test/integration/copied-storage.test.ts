@@ -1,0 +1,183 @@
+import { copyFile, cp, readdir, readFile, rename, rm, unlink, writeFile } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { JobStatus } from '../../src/report/status.js';
+import type { LockOwner } from '../../src/store/job-lock.js';
+import { shell } from '../fixtures/shell.js';
+import { streamOf, Workspace } from '../fixtures/workspace.js';
+
+let space: Workspace;
+beforeAll(async () => {
+  space = await Workspace.open({ profiles: 1000 });
+});
+afterAll(() => space.close());
+
+const members = { name: 'members', source: 'index_profiles', index: 'loyalty_members' };
+const segments = { name: 'segments', source: 'segments' };
+const audit = { name: 'audit', source: 'audit_events' };
+
+/** A job with two snapshots, and a day of changes after them. */
+async function twoDays(job: string, more: readonly Record<string, unknown>[] = []): Promise<string> {
+  await space.configure(job, [members, segments, ...more]);
+  await space.runWell(job);
+  await space.control('change', { days: 1 });
+  await space.runWell(job);
+  return space.jobFolder(job);
+}
+
+async function verified(job: string): Promise<void> {
+  const { code, stdout } = await space.cdsync(['verify', `${job}.json`]);
+  expect([code, stdout]).toEqual([0, stdout]);
+}
+
+/** Nothing may be taken for new: it is the snapshot of before that is gone on from. */
+async function goesOn(job: string): Promise<void> {
+  const report = await space.runWell(job);
+  const { inserted, updated, deleted } = streamOf(report, 'members');
+  expect([report.sequence, inserted, updated, deleted]).toEqual([2, 0, 0, 0]);
+  await verified(job);
+}
+
+const parquetFiles = async (job: string) => (await space.files(job)).filter((file) => file.endsWith('.parquet'));
+
+describe('a storage folder from elsewhere', () => {
+  it('goes on from an archive that tar has made and unpacked in another place', async () => {
+    await twoDays('archived', [audit]);
+    const { code, stderr } = await shell(
+      space,
+      `tar -czf storage.tar.gz data/archived && rm -r data/archived && mkdir -p other && tar -xzf storage.tar.gz -C other`,
+    );
+    expect([code, stderr]).toEqual([0, '']);
+    await space.configure('archived', [members, segments, audit], { storage: './other/data' });
+    const report = await space.runWell('archived');
+    expect([report.sequence, streamOf(report, 'members').unchanged]).toEqual([2, streamOf(report, 'members').rows]);
+    await verified('archived');
+  });
+
+  it('goes on where an archiver has put a copy in the place of the link, or lost what it led to', async () => {
+    const folder = await twoDays('linkless');
+    const link = join(folder, 'linkless.duckdb');
+    await unlink(link);
+    await copyFile(join(folder, 'published', '2.duckdb'), link);
+    await goesOn('linkless');
+    await rm(join(folder, 'published'), { recursive: true });
+    await goesOn('linkless');
+    expect(await space.query('linkless', 'select count(*)::int as n from members')).toHaveLength(1);
+  });
+
+  it('goes on after the folders of Parquet files were lost, and writes them anew', async () => {
+    const folder = await twoDays('bare');
+    const before = await space.query('bare', 'select * exclude (_run_id) from members order by id');
+    await rm(join(folder, 'parquet'), { recursive: true });
+    await goesOn('bare');
+    const { files, rows } = await space.manifest('bare', 'members');
+    expect([files.map((file) => file.rows), rows]).toEqual([[before.length], before.length]);
+    const glob = join(folder, 'parquet', 'members', 'snapshot', '*', '*.parquet');
+    const [read] = await space.query('bare', `select count(*)::int as n from read_parquet('${glob}')`);
+    expect(read?.n).toBe(before.length);
+  });
+
+  it('writes damaged files anew when it is to read everything, and only those', async () => {
+    await twoDays('damaged');
+    const [good = '', bad = ''] = await Promise.all(
+      ['segments', 'members'].map(async (stream) => {
+        const [file] = (await space.manifest('damaged', stream)).files;
+        return join(space.jobFolder('damaged'), 'parquet', stream, String(file?.path));
+      }),
+    );
+    const intact = await readFile(good);
+    await writeFile(bad, 'no Parquet');
+    const { code, stderr } = await space.cdsync(['verify', 'damaged.json']);
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringContaining('next: cdsync run damaged.json --job damaged --full ('),
+    ]);
+    const run = await space.cdsync(['run', 'damaged.json', '--full']);
+    expect([run.code, run.stderr]).toMatchObject([
+      0,
+      expect.stringContaining('stream members: its Parquet files were missing or damaged, and were written anew'),
+    ]);
+    expect(run.stderr).not.toContain('stream segments');
+    expect((await readFile(good)).equals(intact)).toBe(true);
+    await verified('damaged');
+  });
+
+  it('mends a manifest that somebody has changed', async () => {
+    const folder = await twoDays('told');
+    const path = join(folder, 'parquet', 'members', 'manifest.json');
+    const manifest = await readFile(path, 'utf8');
+    await writeFile(path, manifest.replace(/"rows": \d+/, '"rows": 1'));
+    await goesOn('told');
+    expect(await readFile(path, 'utf8')).toBe(manifest);
+  });
+
+  it('is refused where the store is lost and something is published, and says how to get it back', async () => {
+    const folder = await twoDays('storeless');
+    await rm(join(folder, '.cdsync', 'store.duckdb'));
+    const files = await parquetFiles('storeless');
+    const { code, report } = await space.run('storeless');
+    expect([code, report.error?.code]).toEqual([1, 'state_unreadable']);
+    expect(await parquetFiles('storeless')).toEqual(files);
+    const command = /: (cp [^;]+);/.exec(report.error?.hint ?? '')?.[1];
+    expect((await shell(space, String(command))).code).toBe(0);
+    await goesOn('storeless');
+  });
+
+  it('is refused where all that is private was left behind, and begins anew once it was moved away', async () => {
+    const folder = await twoDays('half');
+    await rename(join(folder, '.cdsync'), join(space.folder, 'kept-aside'));
+    const { code, report } = await space.run('half');
+    expect([code, report.error?.code]).toEqual([1, 'state_unreadable']);
+    expect(report.error?.hint).toContain('restore');
+    await rename(folder, join(space.folder, 'moved-away'));
+    expect((await space.runWell('half')).sequence).toBe(1);
+  });
+});
+
+describe('the lock of a run elsewhere', () => {
+  const owner = async (job: string, changes: Partial<LockOwner>) => {
+    const boot = (await readFile('/proc/sys/kernel/random/boot_id', 'utf8').catch(() => '')).trim();
+    const own = { host: hostname(), boot_id: boot, pid: process.pid, started_at: new Date().toISOString() };
+    const path = join(space.jobFolder(job), '.cdsync', 'locks', 'job.json');
+    await writeFile(path, JSON.stringify({ ...own, run_id: '20260101T000000Z-abcdef', ...changes }));
+  };
+  const running = async (job: string) => {
+    const { stdout } = await space.cdsync(['status', `${job}.json`, '--json']);
+    return (JSON.parse(stdout) as JobStatus).running;
+  };
+
+  it.each([
+    ['another machine', { host: 'elsewhere' }],
+    ['another start of this one', { boot_id: 'another' }],
+    ['a process that is no more', { pid: 2 ** 22 - 1 }],
+    ['a process whose number another one has got', { started_at: '2020-01-01T00:00:00.000Z' }],
+  ])('is no lock where it is that of %s', async (_, changes) => {
+    const job = `owned_${Object.keys(changes).join('_')}`;
+    await space.configure(job, [segments]);
+    await space.runWell(job);
+    await owner(job, {});
+    expect(await running(job)).toMatchObject({ pid: process.pid });
+    await owner(job, changes);
+    expect(await running(job)).toBeNull();
+    expect((await space.runWell(job)).sequence).toBe(1);
+  });
+
+  it('is not copied with what it locks: a checkpoint from elsewhere is gone on from', async () => {
+    await space.configure('moved', [{ ...members, page_size: 10 }]);
+    await space.control('faults', { kind: 'slow', match: '/profiles', delay_ms: 30, share: 1 });
+    const run = space.spawn(['run', 'moved.json', '--quiet']);
+    const journal = async () =>
+      (await space.files('moved').catch(() => [])).some((file) => file.endsWith('parts/00001.parquet'));
+    while (!(await journal())) await new Promise((resolve) => setTimeout(resolve, 20));
+    const gone = new Promise((resolve) => run.once('close', resolve));
+    run.kill('SIGKILL');
+    await gone;
+    await space.clearFaults();
+    await cp(space.jobFolder('moved'), join(space.folder, 'elsewhere', 'moved'), { recursive: true });
+    await space.configure('moved', [{ ...members, page_size: 10 }], { storage: './elsewhere' });
+    const report = await space.runWell('moved');
+    expect([report.resumed, report.sequence]).toEqual([true, 1]);
+    expect(await readdir(join(space.folder, 'elsewhere', 'moved', '.cdsync', 'runs'))).toEqual([]);
+  });
+});
