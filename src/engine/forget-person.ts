@@ -169,7 +169,7 @@ export async function forget(
   const salts = new Salts();
   try {
     await salts.define(database, job);
-    const before = await recover({ database, layout, job, clock });
+    const before = await recover({ database, layout, job, clock, full: false, notice: () => undefined });
     const state = before.streams.get(stream);
     if (state === undefined) {
       throw new CdsyncError(`stream "${stream}" has no snapshot yet`, {
