@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { publishedLimits } from '../../../src/local-service/limits/family-limits.js';
 import { errorBody, published } from '../contract/published.js';
 import { violations } from '../contract/shape.js';
 import { dayMs, type Item, iso, lists, ManagementCaller } from './management-caller.js';
@@ -251,7 +252,7 @@ describe('every request of the Management API', () => {
   });
 
   it('counts in a budget of 10 a second, for a tenant and its sandboxes: 429 with Retry-After', async () => {
-    const caller = await ManagementCaller.start({ rateLimits: { management: 10 } });
+    const caller = await ManagementCaller.start({ rateLimits: publishedLimits });
     const sandbox = await caller.as('nightly', { tenant: 'acme-sb-1' });
     const statuses = async (by: ManagementCaller, count: number) => {
       const answers = await Promise.all(Array.from({ length: count }, () => by.get('/api/segments')));
