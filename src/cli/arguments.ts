@@ -11,13 +11,9 @@ export function jobOption<T>(parser: Argv<T>) {
   return parser.option('job', { type: 'string', requiresArg: true, describe: 'the job, where the file has several' });
 }
 
-/** A text that may be given once; yargs makes a list of more. */
-export function single(flag: string, describe: string) {
-  const coerce = (value: string | string[]) => {
-    if (!Array.isArray(value)) return value;
-    throw usageError(`--${flag} was given more than once`, 'leave one of them');
-  };
-  return { type: 'string', requiresArg: true, describe, coerce } as const;
+/** An option that takes a text. */
+export function textOption(describe: string) {
+  return { type: 'string', requiresArg: true, describe } as const;
 }
 
 /**
@@ -25,18 +21,17 @@ export function single(flag: string, describe: string) {
  * with the dash away by then.
  */
 export function oneOf<const V extends readonly string[]>(flag: string, words: V, describe: string) {
-  const { coerce: once, ...option } = single(flag, `${describe} [choices: ${words.join(', ')}]`);
-  const coerce = (value: string | string[]): V[number] => {
-    const word = once(value);
-    if (words.includes(word)) return word;
+  const coerce = (word: string): V[number] => {
+    // What was given twice is refused for that.
+    if (words.includes(word) || Array.isArray(word)) return word;
     throw usageError(`--${flag} is none of ${words.join(', ')}`, 'leave it out for the default');
   };
-  return { ...option, coerce } as const;
+  return { ...textOption(`${describe} [choices: ${words.join(', ')}]`), coerce } as const;
 }
 
 /** How standard error is to be written. @throws {CdsyncError} `usage` */
 export function logFormat(written: string | string[]): LogFormat {
-  const format = logFormats.find((known) => known === (Array.isArray(written) ? undefined : written));
+  const format = logFormats.find((known) => known === written);
   if (format !== undefined) return format;
   throw usageError(`--log-format, or $${logFormatVariable}, is none of text, json`, 'leave it out for text');
 }

@@ -1,5 +1,5 @@
 import type { CommandModule } from 'yargs';
-import { single } from './arguments.js';
+import { textOption } from './arguments.js';
 import { Output, usageError } from './output.js';
 import { type ServiceArguments, serviceOptions } from './service-flags.js';
 
@@ -33,11 +33,8 @@ export const initCommand: CommandModule<ServiceArguments, InitArguments> = {
           requiresArg: true,
           describe: 'segment whose members to read, by id or name; may be repeated',
         },
-        storage: single(
-          'storage',
-          'folder for everything that is kept and published [default: ./data beside the file]',
-        ),
-        job: single('job', 'name of the job [default: nightly]'),
+        storage: textOption('folder for everything that is kept and published [default: ./data beside the file]'),
+        job: textOption('name of the job [default: nightly]'),
         force: { type: 'boolean', default: false, describe: 'write over a file that is there' },
         yes: { type: 'boolean', default: false, describe: 'ask nothing: all indexes, and defaults for the rest' },
       })

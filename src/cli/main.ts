@@ -77,6 +77,7 @@ function parser(words: readonly string[]) {
     .command(schemaCommand)
     .demandCommand(1, 'name a command')
     .strict()
+    .check((given, options) => refuseRepeated(given, options as unknown as { array: readonly string[] }))
     .recommendCommands()
     .version(packageVersion())
     .help()
@@ -92,6 +93,16 @@ function parser(words: readonly string[]) {
         ? error
         : usageError(message ?? error?.message ?? 'wrong usage', seeHelp);
     });
+}
+
+/** yargs makes a list of an option that is given twice, whatever its type. @throws {CdsyncError} `usage` */
+function refuseRepeated(given: Readonly<Record<string, unknown>>, { array }: { array: readonly string[] }): true {
+  const repeated = Object.keys(given).find(
+    (name) => Array.isArray(given[name]) && name !== '_' && !array.includes(name),
+  );
+  if (repeated === undefined) return true;
+  const flag = repeated.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+  throw usageError(`--${flag} was given more than once`, 'leave one of them');
 }
 
 const seeHelp = 'see: cdsync --help, or cdsync <command> --help';

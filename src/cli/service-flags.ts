@@ -1,5 +1,5 @@
 import type { Argv } from 'yargs';
-import { single } from './arguments.js';
+import { textOption } from './arguments.js';
 import type { CommonArguments } from './output.js';
 
 /** Where the service is, given as words instead of a configuration file. Secrets come from the environment alone. */
@@ -14,16 +14,16 @@ export interface ServiceArguments extends CommonArguments {
 
 export function serviceOptions<T>(parser: Argv<T>) {
   return parser.options({
-    'base-url': single('base-url', 'address of the service, without /api [default: $CDS_BASE_URL]'),
-    'tenant-id': single('tenant-id', 'the tenant or sandbox [default: $CDS_TENANT_ID]'),
-    'tenant-header': single('tenant-header', 'real name of the tenant header'),
-    'oauth-tenant-header': single('oauth-tenant-header', 'the same at the token endpoint'),
+    'base-url': textOption('address of the service, without /api [default: $CDS_BASE_URL]'),
+    'tenant-id': textOption('the tenant or sandbox [default: $CDS_TENANT_ID]'),
+    'tenant-header': textOption('real name of the tenant header'),
+    'oauth-tenant-header': textOption('the same at the token endpoint'),
     auth: {
       choices: ['token', 'oauth', 'token_file'] as const,
       requiresArg: true,
       describe: 'log in with $CDS_TOKEN, with $CDS_CLIENT_ID and $CDS_CLIENT_SECRET, or with a file',
       defaultDescription: 'what is set',
     },
-    'token-file': single('token-file', 'file that holds a token'),
+    'token-file': textOption('file that holds a token'),
   });
 }

@@ -2,7 +2,7 @@ import type { CommandModule } from 'yargs';
 import type { WorkflowRun } from '../client/management-api.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import type { WorkflowContext } from '../engine/start-workflow.js';
-import { configAndWords, oneOf, single } from './arguments.js';
+import { configAndWords, oneOf, textOption } from './arguments.js';
 import { exitCodeOf, failureDocument, Output, usageError } from './output.js';
 import { type ServiceArguments, serviceOptions } from './service-flags.js';
 
@@ -103,10 +103,10 @@ const startCommand: CommandModule<ServiceArguments, StartArguments> = {
       })
       .options({
         'run-mode': oneOf('run-mode', ['source', 'refresh', 'full'], 'how much of it is run [default: full]'),
-        'range-from': single('range-from', 'beginning of the range that it is run for, ISO 8601'),
-        'range-to': single('range-to', 'end of that range'),
+        'range-from': textOption('beginning of the range that it is run for, ISO 8601'),
+        'range-to': textOption('end of that range'),
         wait: { type: 'boolean', default: false, describe: 'until it has ended; Ctrl-C stops it in the service too' },
-        deadline: single('deadline', 'with --wait: stop it after this time, such as 90m [default: 2h]'),
+        deadline: textOption('with --wait: stop it after this time, such as 90m [default: 2h]'),
       })
       .epilogue(
         'Exit codes: 0 started (with --wait: succeeded), 1 it failed, was stopped or met its deadline, 130 interrupted.',
