@@ -23,6 +23,7 @@ function contractLines(contracts: NonNullable<Checked['contracts']>): string[] {
   if (contracts.length === 0) return ['columns: there is no snapshot yet to compare with'];
   return contracts.flatMap(({ name, records, differences, breaks }) => {
     const sample = `${formatCount(records)} records of now`;
+    if (records === 0) return [`  ok      ${name}: no records of now to compare with the last snapshot`];
     if (differences.length === 0)
       return [`  ok      ${name}: columns and types of ${sample} are those of the last snapshot`];
     const verdict = breaks ? '  breaks ' : '  changes';

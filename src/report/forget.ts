@@ -23,8 +23,10 @@ function proof({ searched, remains, also_in: others }: Forgotten): string[] {
 /** What was erased, for people. */
 export function forgetLines(result: Forgotten): string[] {
   const { stream, keys, rows, history } = result;
+  const nobody = rows + history === 0 ? [`${stream} had no row with such a key`] : [];
   return [
     `${stream}: ${formatCount(rows)} rows and ${formatCount(history)} of history erased, for ${formatCount(keys)} ${keys === 1 ? 'key' : 'keys'}`,
+    ...nobody,
     ...proof(result),
     'the next run brings back what the service still has: delete it there first',
   ];
