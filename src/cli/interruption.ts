@@ -6,14 +6,21 @@ export interface Interruption {
   release(): void;
 }
 
+/** One press of Ctrl-C comes twice where a launcher such as npx passes on what the terminal has given to both. */
+const samePressMs = 500;
+
 /** The first SIGINT or SIGTERM asks to stop with a checkpoint; the second ends the process at once. */
 export function interruption(
   output: Output,
   says = 'stopping: what was read is being kept (once more to stop at once)',
 ): Interruption {
   const controller = new AbortController();
+  let askedAt = Number.NEGATIVE_INFINITY;
   const stop = () => {
+    const at = performance.now();
+    if (at - askedAt < samePressMs) return;
     if (controller.signal.aborted) process.exit(130);
+    askedAt = at;
     output.notice(says);
     controller.abort();
   };

@@ -1,10 +1,11 @@
 import type { Argv, CommandModule } from 'yargs';
-import { configPositional, jobOption } from './arguments.js';
+import { configPositional, jobOption, single } from './arguments.js';
 import type { JobArguments } from './load.js';
-import { type CommonArguments, Output } from './output.js';
+import { type CommonArguments, Output, usageError } from './output.js';
 
 interface StateArguments extends JobArguments {
   stream?: string[] | undefined;
+  partition?: string | undefined;
 }
 
 const showCommand: CommandModule<CommonArguments, JobArguments> = {
@@ -18,7 +19,7 @@ const showCommand: CommandModule<CommonArguments, JobArguments> = {
     const { stateLines } = await import('../report/state.js');
     const { config, job } = await loadLocalJob(args);
     const state = await inJob(args, { storage: config.storage, job: job.name }, () =>
-      withStorage(config, (engine) => jobState(engine, job)),
+      withStorage(config, (engine) => jobState(engine, job, { showValues: args.showValues })),
     );
     const output = new Output(args);
     output.document(state);
@@ -30,20 +31,29 @@ const resetCommand: CommandModule<CommonArguments, StateArguments> = {
   command: 'reset [config]',
   describe: 'forget how far streams were read; the snapshot stays',
   builder: (parser) =>
-    jobOption(configPositional(parser)).option('stream', {
-      type: 'string',
-      array: true,
-      requiresArg: true,
-      describe: 'only this stream; may be given again',
+    jobOption(configPositional(parser)).options({
+      stream: {
+        type: 'string',
+        array: true,
+        requiresArg: true,
+        describe: 'only this stream; may be given again',
+      },
+      partition: single(
+        'partition',
+        'only this part of the stream, as `state show` names it; a window of time as from/to',
+      ),
     }),
   handler: async (args) => {
     const { inJob, loadLocalJob } = await import('./load.js');
     const { withStorage } = await import('../engine/open-engine.js');
     const { resetState } = await import('../engine/job-state.js');
     const { resetLines } = await import('../report/state.js');
+    if (args.partition !== undefined && args.stream?.length !== 1) {
+      throw usageError('--partition is a part of one stream', 'say which: --stream NAME');
+    }
     const { config, job } = await loadLocalJob(args);
     const reset = await inJob(args, { storage: config.storage, job: job.name }, () =>
-      withStorage(config, (engine) => resetState(engine, job, args.stream)),
+      withStorage(config, (engine) => resetState(engine, job, { streams: args.stream, partition: args.partition })),
     );
     const output = new Output(args);
     output.document({ job: job.name, streams: reset });

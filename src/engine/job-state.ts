@@ -1,5 +1,5 @@
 import { stat } from 'node:fs/promises';
-import type { JobConfig } from '../config/config.js';
+import type { JobConfig, StreamConfig } from '../config/config.js';
 import { CdsyncError } from '../core/errors.js';
 import { nearest } from '../core/nearest.js';
 import { type Covered, SnapshotStore, type StreamState } from '../snapshot/snapshot-store.js';
@@ -9,6 +9,7 @@ import type { JobLayout } from '../store/layout.js';
 import { discardRun, discardStream, hasStreams } from '../store/run-state.js';
 import { runFolders } from '../store/storage.js';
 import type { StorageEngine } from './open-engine.js';
+import { type PartitionState, partitionStates, resetPartition } from './partition-state.js';
 
 /** What the store remembers of a stream. */
 export interface StoredStream {
@@ -29,6 +30,8 @@ export interface JobState {
   store: string;
   sequence: number;
   streams: StoredStream[];
+  /** What runs that were cut short have read, part by part. */
+  partitions: PartitionState[];
 }
 
 async function withStore<T>(
@@ -59,12 +62,30 @@ function shown({ stream, run_id, sequence, rows, key, synced_at, covered }: Stre
   return { name: stream, run_id, sequence, rows, key, synced_at, covered: covered ?? [] };
 }
 
+/** Values that partitions are made of may be those of records, unless the configuration lists them. */
+function listsValues(config: StreamConfig): boolean {
+  return config.source === 'index_profiles' && config.partitionBy?.values !== undefined;
+}
+
 /** @throws {CdsyncError} `not_published`, `locked` */
-export async function jobState(engine: StorageEngine, job: JobConfig): Promise<JobState> {
-  return withStore(engine, engine.layoutOf(job.name), async (store) => {
+export async function jobState(
+  engine: StorageEngine,
+  job: JobConfig,
+  { showValues }: { showValues: boolean },
+): Promise<JobState> {
+  const layout = engine.layoutOf(job.name);
+  return withStore(engine, layout, async (store) => {
     const { id, sequence, streams } = await store.state();
-    const known = job.streams.map(({ name }) => name);
-    return { job: job.name, store: id, sequence, streams: known.flatMap((name) => streams.get(name) ?? []).map(shown) };
+    const partitions = job.streams.map((config) =>
+      partitionStates(layout, config.name, { showValues: showValues || listsValues(config) }),
+    );
+    return {
+      job: job.name,
+      store: id,
+      sequence,
+      streams: job.streams.flatMap(({ name }) => streams.get(name) ?? []).map(shown),
+      partitions: (await Promise.all(partitions)).flat(),
+    };
   });
 }
 
@@ -95,12 +116,13 @@ async function dropCheckpoints(layout: JobLayout, stream: string): Promise<strin
 /**
  * Forgets how far streams were read: their checkpoints and spans of time, so that the next run begins anew. The snapshot
  * and its history stay.
- * @throws {CdsyncError} `stream_not_found`, `not_published`, `locked`
+ * @param choice the streams, all where left out; of them only one partition where that is given
+ * @throws {CdsyncError} `stream_not_found`, `partition_not_found`, `not_published`, `locked`
  */
 export async function resetState(
   engine: StorageEngine,
   job: JobConfig,
-  only: readonly string[] | undefined,
+  { streams: only, partition }: { streams: readonly string[] | undefined; partition: string | undefined },
 ): Promise<ResetStream[]> {
   const known = job.streams.map(({ name }) => name);
   for (const name of only ?? []) {
@@ -117,6 +139,14 @@ export async function resetState(
     const reset: ResetStream[] = [];
     for (const name of only ?? known) {
       const state = streams.get(name);
+      if (partition !== undefined) {
+        const spans = state?.covered ?? [];
+        const part = await resetPartition(layout, { stream: name, partition, covered: spans });
+        if (state !== undefined && part.covered !== undefined)
+          await store.rememberStream({ ...state, covered: part.covered });
+        reset.push({ name, covered: part.covered !== undefined, checkpoints: part.checkpoints });
+        continue;
+      }
       const covered = (state?.covered ?? []).length > 0;
       if (state !== undefined && covered) await store.rememberStream({ ...state, covered: [] });
       reset.push({ name, covered, checkpoints: await dropCheckpoints(layout, name) });

@@ -13,10 +13,11 @@ interface Stored {
     key: string[];
     covered: { from: string; to: string }[];
   }[];
+  readonly partitions: readonly { stream: string; name: string; run_id: string; pages: number; done: boolean }[];
 }
 
 /** What a job remembers, for people. */
-export function stateLines({ job, store, sequence, streams }: Stored): string[] {
+export function stateLines({ job, store, sequence, streams, partitions }: Stored): string[] {
   const rows = streams.map((stream) => [
     stream.name,
     formatCount(stream.rows),
@@ -26,7 +27,22 @@ export function stateLines({ job, store, sequence, streams }: Stored): string[] 
     stream.covered.map(({ from, to }) => (from === to ? `until ${to}` : `${from} to ${to}`)).join('; ') || '-',
   ]);
   const header = ['stream', 'rows', 'snapshot', 'changed by', 'key', 'read for good'];
-  return [`job ${job}: snapshot ${sequence}, store ${store}`, '', ...table(header, rows).map((line) => `  ${line}`)];
+  const lines = table(header, rows).map((line) => `  ${line}`);
+  return [`job ${job}: snapshot ${sequence}, store ${store}`, '', ...lines, ...partitionLines(partitions)];
+}
+
+/** What a run that was cut short has read, part by part. */
+function partitionLines(partitions: Stored['partitions']): string[] {
+  const rows = partitions.map(({ stream, name, run_id, pages, done }) => [
+    stream,
+    name,
+    formatCount(pages),
+    done ? 'to its end' : 'in part',
+    run_id,
+  ]);
+  if (rows.length === 0) return [];
+  const header = ['stream', 'partition', 'pages', 'read', 'by run'];
+  return ['', '  cut short:', ...table(header, rows).map((line) => `  ${line}`)];
 }
 
 /** What was forgotten, for people. */
