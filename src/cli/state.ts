@@ -1,5 +1,5 @@
 import type { Argv, CommandModule } from 'yargs';
-import { configPositional, jobOption, single } from './arguments.js';
+import { configPositional, jobOption, textOption } from './arguments.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 
@@ -38,10 +38,7 @@ const resetCommand: CommandModule<CommonArguments, StateArguments> = {
         requiresArg: true,
         describe: 'only this stream; may be given again',
       },
-      partition: single(
-        'partition',
-        'only this part of the stream, as `state show` names it; a window of time as from/to',
-      ),
+      partition: textOption('only this part of the stream, as `state show` names it; a window of time as from/to'),
     }),
   handler: async (args) => {
     const { inJob, loadLocalJob } = await import('./load.js');
