@@ -1,0 +1,154 @@
+import { cp, mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { startLocalService } from '../../src/local-service/service.js';
+import type { CalmSteps } from './fault.js';
+import { Lane, profiles } from './lane.js';
+import { type ParquetPrint, type Published, readParquet, readPublished } from './published.js';
+import { kinds, listed } from './residue.js';
+import { type Situation, situations } from './situations.js';
+import type { Strike } from './strike.js';
+
+/** What undisturbed runs leave behind. */
+export interface Undisturbed {
+  readonly published: Published;
+  readonly parquet: ReadonlyMap<string, ParquetPrint>;
+  /** Names of all files and folders, as {@link kinds} makes them. */
+  readonly kinds: ReadonlySet<string>;
+}
+
+export interface Expected {
+  /** What was published before the run; undefined where nothing was. */
+  readonly before: Undisturbed | undefined;
+  readonly after: Undisturbed;
+}
+
+/** Makes the page requests of the large list wait, so that a checkpoint is written while it is read. */
+export const slowReading = { kind: 'slow', match: '/profiles', delay_ms: 90 };
+
+const day = 86_400_000;
+
+/** How a storage folder comes to its situation, for those that need a killed run. */
+const killedAt: Partial<Record<Situation, Strike>> = {
+  reading: {
+    at: 'datasync daily/.cdsync/runs/RUN/streams/members/journal.jsonl #2',
+    when: 'after',
+    action: 'kill',
+  },
+  repair: { at: 'mkdir daily/parquet/members/snapshot/RUN #1', when: 'before', action: 'kill' },
+};
+
+export async function calmRun(lane: Lane): Promise<void> {
+  const { code, stdout, stderr } = await lane.run();
+  if (code !== 0) throw new Error(`an undisturbed run ended with ${code}: ${stderr}${stdout}`);
+}
+
+async function undisturbed(lane: Lane): Promise<Undisturbed> {
+  const published = await readPublished(lane.jobFolder);
+  if (published === undefined) throw new Error('an undisturbed run has published nothing');
+  return {
+    published,
+    parquet: await readParquet(lane.jobFolder),
+    kinds: kinds(await listed(lane.storage)),
+  };
+}
+
+/** What undisturbed runs do and leave, and the storage folders and services that faults begin with. */
+export class Baseline {
+  readonly #folder: string;
+  readonly #since = new Date(Date.now() - 20 * day).toISOString();
+  readonly #expected = new Map<Situation, Expected>();
+  readonly #steps = new Map<Situation, string[]>();
+  /** Lanes with their storage folders for the situations that hang on the address of a service. */
+  readonly #made = new Map<Lane, Set<Situation>>();
+  #lanes = 0;
+
+  private constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  get steps(): CalmSteps {
+    return this.#steps;
+  }
+  get #service(): { before: string; after: string } {
+    return { before: join(this.#folder, 'before.json'), after: join(this.#folder, 'after.json') };
+  }
+  get #daily(): string {
+    return join(this.#folder, 'daily');
+  }
+
+  static async prepare(folder: string): Promise<Baseline> {
+    const baseline = new Baseline(folder);
+    const { before, after } = baseline.#service;
+    await (await startLocalService({ profiles, stateFile: after })).close();
+    await cp(after, before);
+    const lane = await baseline.openLane();
+    try {
+      await baseline.#record(lane);
+    } finally {
+      await lane.close();
+    }
+    return baseline;
+  }
+
+  async #record(lane: Lane): Promise<void> {
+    await calmRun(lane);
+    await lane.control('change', { days: 1 });
+    await calmRun(lane);
+    await cp(lane.storage, this.#daily, { recursive: true, verbatimSymlinks: true });
+    const before = await undisturbed(lane);
+    await cp(lane.stateFile, this.#service.before);
+    await lane.control('change', { days: 1 });
+    await cp(lane.stateFile, this.#service.after);
+    for (const situation of situations) {
+      await this.arrange(lane, situation);
+      const { code, stderr } = await lane.run({ strike: 'record' });
+      if (code !== 0) throw new Error(`the run that is recorded ended with ${code}: ${stderr}`);
+      this.#steps.set(situation, await lane.told());
+      const after = await undisturbed(lane);
+      this.#expected.set(situation, { before: situation === 'first' ? undefined : before, after });
+    }
+  }
+
+  async openLane(): Promise<Lane> {
+    this.#lanes += 1;
+    const folder = join(this.#folder, `lane-${this.#lanes}`);
+    const lane = await Lane.open({ folder, service: this.#service, since: this.#since });
+    this.#made.set(lane, new Set());
+    return lane;
+  }
+
+  expected(situation: Situation): Expected {
+    const expected = this.#expected.get(situation);
+    if (expected === undefined) throw new Error(`nothing is known of the situation ${situation}`);
+    return expected;
+  }
+
+  /** Puts a lane's storage folder and service into a situation. */
+  async arrange(lane: Lane, situation: Situation): Promise<void> {
+    await lane.calm();
+    await rm(lane.storage, { recursive: true, force: true });
+    const strike = killedAt[situation];
+    if (situation === 'first') await mkdir(lane.storage);
+    else if (strike === undefined) await this.#restore(this.#daily, lane);
+    else {
+      const made = join(lane.folder, 'templates', situation);
+      if (this.#made.get(lane)?.has(situation) !== true) {
+        await this.#make(lane, situation, strike);
+        await cp(lane.storage, made, { recursive: true, verbatimSymlinks: true });
+        this.#made.get(lane)?.add(situation);
+      } else await this.#restore(made, lane);
+    }
+  }
+
+  async #make(lane: Lane, situation: Situation, strike: Strike): Promise<void> {
+    await this.#restore(this.#daily, lane);
+    if (situation === 'reading') await lane.control('faults', slowReading);
+    const { code, stderr } = await lane.run({ strike });
+    await lane.calm();
+    if (code !== null) throw new Error(`the run that was to be killed at ${strike.at} ended with ${code}: ${stderr}`);
+  }
+
+  async #restore(template: string, lane: Lane): Promise<void> {
+    await cp(template, lane.storage, { recursive: true, verbatimSymlinks: true });
+  }
+}

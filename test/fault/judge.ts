@@ -1,0 +1,147 @@
+import { readdir, readlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Ended } from '../fixtures/workspace.js';
+import type { Baseline, Expected } from './baseline.js';
+import type { Ending, Fault } from './fault.js';
+import type { Lane } from './lane.js';
+import { type Published, readParquet, readPublished } from './published.js';
+import type { Random } from './random.js';
+import { kinds, listed, runsOf } from './residue.js';
+import { job, streamNames } from './situations.js';
+
+/** Something that a fault must not do. */
+export class Broken extends Error {}
+
+function require(holds: boolean, says: string): asserts holds {
+  if (!holds) throw new Broken(says);
+}
+
+async function readable<T>(what: string, read: Promise<T>): Promise<T> {
+  return read.catch((error) => {
+    throw new Broken(`${what} cannot be read: ${error.message}`);
+  });
+}
+
+/** Which of both a print is; a mixture is none. */
+function versionOf<T>(found: T, before: T | undefined, after: T | undefined): 'before' | 'after' | 'none' {
+  const text = JSON.stringify(found);
+  if (text === JSON.stringify(after)) return 'after';
+  return text === JSON.stringify(before) ? 'before' : 'none';
+}
+
+/** After a fault, what people read is the snapshot before or the one after, each stream whole. */
+export async function expectWhole(lane: Lane, fault: Fault, { before, after }: Expected): Promise<void> {
+  if (fault.harms !== 'published') {
+    const published = await readable('what is published', readPublished(lane.jobFolder));
+    require(published !== undefined || before === undefined, 'what was published is gone');
+    if (published !== undefined && fault.moves !== true) expectVersions(published, before?.published, after.published);
+    if (published !== undefined) expectFolded(published);
+  }
+  if (fault.harms === 'parquet') return;
+  const parquet = await readable('a Parquet snapshot', readParquet(lane.jobFolder));
+  for (const [stream, { rows }] of parquet) {
+    const known = [before?.parquet.get(stream)?.rows, after.parquet.get(stream)?.rows];
+    require(fault.moves === true || known.includes(rows), `Parquet of ${stream} is neither snapshot: ${rows}`);
+  }
+}
+
+function expectVersions(published: Published, before: Published | undefined, after: Published): void {
+  const versions = new Map<string, string>();
+  for (const stream of streamNames) {
+    const found = published.streams.get(stream);
+    const version = versionOf(found, before?.streams.get(stream), after.streams.get(stream));
+    require(version !== 'none', `${stream} is neither snapshot: ${JSON.stringify(found)}`);
+    versions.set(stream, version);
+  }
+  const isSame = versionOf(before?.streams.get('tiers'), undefined, after.streams.get('tiers')) === 'after';
+  require(isSame || versions.get('tiers') === versions.get('members'), 'tiers were computed of other members');
+}
+
+/** The changes, one after the other, make the rows. */
+function expectFolded({ streams }: Published): void {
+  for (const [stream, { rows, folded }] of streams)
+    require(rows === folded, `the changes of ${stream} make ${folded}, but there are ${rows}`);
+}
+
+/**
+ * Holds a run that met a fault to how a run ends, unless it was killed: what its exit code means, one document, no error
+ * without a code of its own, and a word of what to do next.
+ */
+export function expectEnding(ended: Ended): Ending {
+  const { code, stdout, stderr } = ended;
+  if (code === null) return { ...ended, errors: [] };
+  let document: { status?: string };
+  try {
+    document = JSON.parse(stdout);
+  } catch {
+    throw new Broken(`exit ${code} without a document: ${stdout}${stderr}`);
+  }
+  const errors = [...stdout.matchAll(/"code": ?"([a-z_]+)"/g)].map(([, found]) => found as string);
+  const vague = errors.filter((error) => error === 'unexpected' || error === 'database_failed');
+  require(vague.length === 0, `an error without a code of its own: ${stdout}${stderr}`);
+  require(code !== 0 || document.status === 'ok', `exit 0, but ${document.status}`);
+  require(code === 0 || stderr.trim() !== '', `exit ${code}, and nothing is said of it`);
+  return { ...ended, errors };
+}
+
+/** After the next run, rows, changes, history and files are those of a storage folder that was never disturbed. */
+export async function expectDone(lane: Lane, fault: Fault, { after }: Expected): Promise<void> {
+  const published = await readable('what is published', readPublished(lane.jobFolder));
+  require(published !== undefined, 'nothing is published');
+  const parquet = await readable('a Parquet snapshot', readParquet(lane.jobFolder));
+  for (const stream of streamNames) {
+    const [found, wanted] = [published.streams.get(stream), after.published.streams.get(stream)];
+    if (fault.moves === true) expectSame(`rows of ${stream}`, found?.rows, wanted?.rows);
+    else expectSame(stream, found, wanted);
+    const files = parquet.get(stream);
+    expectSame(`Parquet rows of ${stream}`, files?.rows, after.parquet.get(stream)?.rows);
+    if (fault.moves !== true) expectSame(`Parquet of ${stream}`, files, after.parquet.get(stream));
+  }
+  expectFolded(published);
+  await expectNoResidue(lane, published, after.kinds);
+}
+
+function expectSame(what: string, found: unknown, wanted: unknown): void {
+  const [is, should] = [JSON.stringify(found), JSON.stringify(wanted)];
+  require(is === should, `${what}: ${is}, where an undisturbed run has ${should}`);
+}
+
+async function expectNoResidue(lane: Lane, published: Published, wanted: ReadonlySet<string>): Promise<void> {
+  const files = await listed(lane.storage);
+  const found = kinds(files);
+  const surplus = [...found].filter((name) => !wanted.has(name));
+  const missing = [...wanted].filter((name) => !found.has(name));
+  require(surplus.length === 0, `left behind: ${surplus.join(', ')}`);
+  require(missing.length === 0, `missing: ${missing.join(', ')}`);
+  const strangers = [...runsOf(files)].filter((run) => !published.runs.has(run));
+  require(strangers.length === 0, `Parquet files of runs that never committed: ${strangers.join(', ')}`);
+  const versions = await readdir(join(lane.jobFolder, 'published'));
+  const link = await readlink(join(lane.jobFolder, `${job}.duckdb`));
+  require(versions.length <= 2, `${versions.length} versions are kept: ${versions.join(', ')}`);
+  require(versions.includes(link.replace('published/', '')), `the link leads to ${link}`);
+  const elsewhere = [...(await listed(join(lane.folder, 'tmp'))), ...(await listed(join(lane.folder, 'home')))];
+  require(elsewhere.length === 0, `left outside of the storage folder: ${elsewhere.join(', ')}`);
+}
+
+/**
+ * Tries one fault: it strikes, what is published stays whole, the next undisturbed run brings all to where a storage
+ * folder is that was never disturbed.
+ * @returns whether it struck
+ * @throws {Broken} with what it broke
+ */
+export async function tryFault(baseline: Baseline, lane: Lane, fault: Fault, random: Random): Promise<boolean> {
+  const expected = baseline.expected(fault.situation);
+  await baseline.arrange(lane, fault.situation);
+  try {
+    const struck = await fault.strike(lane, random);
+    await expectWhole(lane, fault, expected);
+    await fault.mend?.(lane);
+    await lane.calm();
+    const { code, stdout, stderr } = await lane.run(fault.next);
+    require(code === 0, `the next run ended with ${code}: ${stderr}${stdout}`);
+    await expectDone(lane, fault, expected);
+    return struck;
+  } finally {
+    await fault.leave?.(lane);
+  }
+}

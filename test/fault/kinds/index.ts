@@ -1,0 +1,30 @@
+import type { FaultKind } from '../fault.js';
+import { clock } from './clock.js';
+import { diskFull } from './disk-full.js';
+import { failingSteps } from './failing-steps.js';
+import { fileSize } from './file-size.js';
+import { killAgain, killInstants } from './kill-instants.js';
+import { killSteps } from './kill-steps.js';
+import { permissions } from './permissions.js';
+import { movingService, serviceDeath } from './service-death.js';
+import { serviceFaults } from './service-faults.js';
+import { signals } from './signals.js';
+import { systemCalls } from './system-calls.js';
+import { twoRuns } from './two-runs.js';
+
+export const faultKinds: readonly FaultKind[] = [
+  killSteps,
+  killInstants,
+  killAgain,
+  systemCalls,
+  signals,
+  failingSteps,
+  diskFull,
+  fileSize,
+  permissions,
+  clock,
+  serviceFaults,
+  serviceDeath,
+  movingService,
+  twoRuns,
+];

@@ -1,0 +1,182 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type LocalService, startLocalService } from '../../src/local-service/service.js';
+import { type Ended, ended } from '../fixtures/workspace.js';
+import { job, streams } from './situations.js';
+import { type Strike, strikePreload, strikeVariables } from './strike.js';
+
+const cdsync = join(import.meta.dirname, '..', '..', 'dist', 'src', 'cli', 'main.js');
+
+/** The service's people; enough for several pages and one part of each stream. */
+export const profiles = 2500;
+
+export interface RunOptions {
+  readonly strike?: Strike | 'record' | undefined;
+  /** Makes another command of the one that runs the program: a limit, another user. */
+  readonly wrap?: (command: readonly string[]) => readonly string[];
+}
+
+export interface LaneOptions {
+  readonly folder: string;
+  /** The state files that its service starts from: before the day of changes that runs are to bring, and after it. */
+  readonly service: { readonly before: string; readonly after: string };
+  /** Of all lanes: audit events before it are not read. */
+  readonly since: string;
+}
+
+/** A storage folder and a service of its own, in which faults are tried one after the other. */
+export class Lane {
+  readonly folder: string;
+  readonly #since: string;
+  #service: LocalService | undefined;
+  readonly #states: LaneOptions['service'];
+  #port = 0;
+  #moved = false;
+
+  private constructor({ folder, since, service }: LaneOptions) {
+    this.folder = folder;
+    this.#since = since;
+    this.#states = service;
+  }
+
+  static async open(options: LaneOptions): Promise<Lane> {
+    const lane = new Lane(options);
+    for (const folder of ['', 'home', 'tmp', 'templates']) await mkdir(join(lane.folder, folder), { recursive: true });
+    await lane.startService();
+    await lane.#configure();
+    return lane;
+  }
+
+  async close(): Promise<void> {
+    await this.stopService();
+    await rm(this.folder, { recursive: true, force: true });
+  }
+
+  get storage(): string {
+    return join(this.folder, 'data');
+  }
+  get jobFolder(): string {
+    return join(this.storage, job);
+  }
+  get url(): string {
+    return `http://127.0.0.1:${this.#port}`;
+  }
+  get port(): number {
+    return this.#port;
+  }
+  get stateFile(): string {
+    return join(this.folder, 'service.json');
+  }
+  /** Where the steps are told that a run has recorded, or been struck at. */
+  get #report(): string {
+    return join(this.folder, 'steps.txt');
+  }
+
+  async stopService(): Promise<void> {
+    await this.#service?.close();
+    this.#service = undefined;
+  }
+
+  /** Starts the service, always with the same data at the same address. */
+  async startService(state: 'before' | 'after' = 'after'): Promise<void> {
+    await this.stopService();
+    this.#moved = state === 'before';
+    await rm(`${this.stateFile}.events`, { force: true });
+    await cp(this.#states[state], this.stateFile);
+    this.#service = await startLocalService({
+      port: this.#port,
+      profiles,
+      stateFile: this.stateFile,
+      rateLimits: { management: 0 },
+    });
+    this.#port = Number(new URL(this.#service.url).port);
+  }
+
+  async #configure(): Promise<void> {
+    const { tenantId, token } = this.#service as LocalService;
+    const config = {
+      version: 1,
+      service: {
+        base_url: this.url,
+        tenant_id: tenantId,
+        auth: { token },
+        retry: { max_attempts: 3, max_delay_ms: 100 },
+        timeouts_ms: { connect: 1000, first_byte: 1500, body: 1500 },
+        rate_limits: { management: 1000 },
+        concurrency: 4,
+      },
+      storage: './data',
+      jobs: {
+        [job]: {
+          streams: streams.map((stream) => (stream.name === 'audit' ? { ...stream, since: this.#since } : stream)),
+          guards: { max_deleted: '100%', max_changed: '1000%' },
+          keep: { snapshots: 1 },
+        },
+      },
+    };
+    await writeFile(join(this.folder, 'cdsync.json'), JSON.stringify(config, null, 1));
+  }
+
+  /** `POST /_control/<path>`: faults last until {@link calm}, what else is moved as well. */
+  async control(path: string, body: unknown = {}): Promise<void> {
+    if (path !== 'faults') this.#moved = true;
+    const answer = await fetch(`${this.url}/_control/${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+    if (!answer.ok) throw new Error(`/_control/${path}: ${answer.status} ${await answer.text()}`);
+    await answer.body?.cancel();
+  }
+
+  /** The service is again what its state file says, and does what it should. */
+  async calm(): Promise<void> {
+    if (this.#moved || this.#service === undefined) await this.startService();
+    else await fetch(`${this.url}/_control/faults`, { method: 'DELETE' });
+  }
+
+  /** Begins a run; what it is struck by, and where, is told by {@link struck}. */
+  async start(options: RunOptions = {}): Promise<ChildProcess> {
+    const { strike, wrap } = options;
+    await rm(this.#report, { force: true });
+    const preload = strike === undefined ? [] : strikePreload;
+    const command = [process.execPath, ...preload, cdsync, 'run', 'cdsync.json', '--json', '--quiet'];
+    const [program = '', ...words] = wrap === undefined ? command : wrap(command);
+    return spawn(program, words, {
+      cwd: this.folder,
+      env: {
+        PATH: process.env.PATH ?? '',
+        HOME: join(this.folder, 'home'),
+        TMPDIR: join(this.folder, 'tmp'),
+        ...(strike === undefined ? {} : strikeVariables(this.storage, this.#report, strike)),
+      },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+  }
+
+  async run(options: RunOptions = {}): Promise<Ended> {
+    return ended(await this.start(options));
+  }
+
+  async command(words: readonly string[]): Promise<Ended> {
+    return ended(
+      spawn(process.execPath, [cdsync, ...words], {
+        cwd: this.folder,
+        env: { PATH: process.env.PATH ?? '', HOME: join(this.folder, 'home'), TMPDIR: join(this.folder, 'tmp') },
+        stdio: ['ignore', 'pipe', 'pipe'],
+      }),
+    );
+  }
+
+  /** The steps that the last run has told. */
+  async told(): Promise<string[]> {
+    const text = await readFile(this.#report, 'utf8').catch(() => '');
+    return text.split('\n').slice(0, -1);
+  }
+
+  /** Whether the strike of the last run has struck. */
+  async struck(): Promise<boolean> {
+    return (await this.told()).length > 0;
+  }
+}

@@ -1,0 +1,124 @@
+import { createHash } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import type { Manifest } from '../../src/store/manifest.js';
+import { job, keys, streamNames } from './situations.js';
+
+type Row = Record<string, unknown>;
+
+/** All that is to be seen of one stream, whatever the order of rows and columns, and whichever run brought them. */
+export interface StreamPrint {
+  /** Number and hashes of the rows. */
+  readonly rows: string;
+  /** The same of the changes, each with its operation. */
+  readonly changes: string;
+  /** The same of the last change of each key, deletes left out: what the changes make of nothing. */
+  readonly folded: string;
+  /** Rows of the history, and those of them that still stand. */
+  readonly history: string;
+}
+
+export interface Published {
+  readonly streams: ReadonlyMap<string, StreamPrint>;
+  /** Runs that have committed. */
+  readonly runs: ReadonlySet<string>;
+}
+
+/** Columns that tell of runs. */
+const ofRuns = ['_run_id', '_synced_at', '_first_seen_at', '_valid_from', '_valid_to'];
+
+async function rowsOf(connection: DuckDBConnection, sql: string): Promise<Row[]> {
+  return (await connection.runAndReadAll(sql)).getRowObjectsJson() as Row[];
+}
+
+async function printOf(connection: DuckDBConnection, source: string): Promise<string> {
+  const described = await rowsOf(connection, `SELECT column_name FROM (DESCRIBE FROM ${source}) ORDER BY 1`);
+  const names = described.map(({ column_name }) => String(column_name)).filter((name) => !ofRuns.includes(name));
+  const columns = names.map((name) => `"${name}"`).join(', ');
+  const [print] = await rowsOf(
+    connection,
+    `SELECT count(*)::VARCHAR AS n, sum(hash(${columns}))::VARCHAR AS h FROM ${source}`,
+  );
+  return `${print?.n} rows ${print?.h} of ${names.length} columns`;
+}
+
+async function streamPrint(connection: DuckDBConnection, stream: string): Promise<StreamPrint> {
+  const key = (keys[stream] ?? []).map((name) => `c."${name}"`).join(', ');
+  const folded = `(SELECT c.* EXCLUDE (_op), c._op AS op FROM ${stream}__changes AS c JOIN cdsync.runs AS r ON c._run_id = r.run_id
+    QUALIFY row_number() OVER (PARTITION BY ${key} ORDER BY r.sequence DESC) = 1)`;
+  const [history] = await rowsOf(
+    connection,
+    `SELECT count(*)::VARCHAR AS n, (count(*) FILTER (_valid_to IS NULL))::VARCHAR AS standing FROM ${stream}__history`,
+  );
+  return {
+    rows: await printOf(connection, stream),
+    changes: await printOf(connection, `${stream}__changes`),
+    folded: await printOf(connection, `(SELECT * EXCLUDE (op) FROM ${folded} WHERE op <> 'delete')`),
+    history: `${history?.n}, ${history?.standing} standing`,
+  };
+}
+
+/** Opens a file of DuckDB for reading, and lets go of it whatever happens. */
+async function reading<T>(path: string, work: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
+  const instance = await DuckDBInstance.create(path, path === ':memory:' ? {} : { access_mode: 'READ_ONLY' });
+  const connection = await instance.connect();
+  try {
+    return await work(connection);
+  } finally {
+    connection.closeSync();
+    instance.closeSync();
+  }
+}
+
+/** What is published of a job, read by a DuckDB of the test's own; undefined where nothing is. */
+export async function readPublished(jobFolder: string): Promise<Published | undefined> {
+  const names: string[] = await readdir(jobFolder).catch(() => []);
+  if (!names.includes(`${job}.duckdb`)) return undefined;
+  return reading(join(jobFolder, `${job}.duckdb`), async (connection) => {
+    const streams = new Map<string, StreamPrint>();
+    const tables = await rowsOf(connection, "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main'");
+    const there = new Set(tables.map(({ table_name }) => table_name));
+    for (const stream of streamNames) {
+      if (there.has(stream)) streams.set(stream, await streamPrint(connection, stream));
+    }
+    const runs = await rowsOf(connection, 'SELECT run_id FROM cdsync.runs');
+    return { streams, runs: new Set(runs.map(({ run_id }) => String(run_id))) };
+  });
+}
+
+/** The rows of a stream's Parquet snapshot, its files held to their checksums; undefined where there is none. */
+async function snapshotPrint(connection: DuckDBConnection, folder: string): Promise<string | undefined> {
+  const text = await readFile(join(folder, 'manifest.json'), 'utf8').catch(() => undefined);
+  if (text === undefined) return undefined;
+  const { files } = JSON.parse(text) as Manifest;
+  for (const { path, bytes, sha256 } of files) {
+    const content = await readFile(join(folder, path));
+    if (content.length !== bytes || createHash('sha256').update(content).digest('hex') !== sha256)
+      throw new Error(`${path} is not what the manifest says of it`);
+  }
+  const paths = files.map(({ path }) => `'${join(folder, path)}'`).join(', ');
+  return printOf(connection, `read_parquet([${paths}])`);
+}
+
+export interface ParquetPrint {
+  /** As {@link StreamPrint.rows}. */
+  readonly rows: string;
+  /** As {@link StreamPrint.changes}. */
+  readonly changes: string;
+}
+
+/** What is to be read of a job's Parquet files. */
+export async function readParquet(jobFolder: string): Promise<ReadonlyMap<string, ParquetPrint>> {
+  return reading(':memory:', async (connection) => {
+    const found = new Map<string, ParquetPrint>();
+    for (const stream of streamNames) {
+      const folder = join(jobFolder, 'parquet', stream);
+      const rows = await snapshotPrint(connection, folder);
+      if (rows === undefined) continue;
+      const changes = `read_parquet('${folder}/changes/*/*.parquet', union_by_name = true)`;
+      found.set(stream, { rows, changes: await printOf(connection, changes) });
+    }
+    return found;
+  });
+}

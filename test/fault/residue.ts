@@ -1,0 +1,21 @@
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+
+const runId = /\d{8}T\d{6}Z-[0-9a-f]{6}/g;
+
+/** Every file and folder below, relative to it, sorted. */
+export async function listed(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  return entries.map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1)).sort();
+}
+
+/** Names without what differs between two runs that do the same. */
+export function kinds(files: readonly string[]): Set<string> {
+  return new Set(files.map((file) => file.replace(runId, 'RUN').replace(/(?<=published\/)\d+/, 'N')));
+}
+
+/** The runs that folders of Parquet files are named for. */
+export function runsOf(files: readonly string[]): Set<string> {
+  const inParquet = files.filter((file) => file.includes('/parquet/'));
+  return new Set(inParquet.flatMap((file) => file.match(runId) ?? []));
+}

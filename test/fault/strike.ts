@@ -1,0 +1,27 @@
+import { join } from 'node:path';
+
+/** Where in a run something happens to it. */
+export interface Strike {
+  /** A step as {@link recordSteps} has told it. */
+  readonly at: string;
+  /** `in` lets the step begin, and strikes after `delayMs`. */
+  readonly when: 'before' | 'in' | 'after';
+  /**
+   * What happens: `kill` (-9), `pause` (SIGSTOP), `terminate` (SIGTERM), `terminate twice`, `clock <ms>` (the clock jumps),
+   * `error <code>` (the step fails), `error <code> lasting` (so do all that follow).
+   */
+  readonly action: string;
+  readonly delayMs?: number;
+}
+
+/** Words before the program's own by which a strike comes into its process. */
+export const strikePreload = ['--import', join(import.meta.dirname, 'preload', 'strike.mjs')];
+
+export function strikeVariables(
+  storage: string,
+  report: string,
+  strike: Strike | 'record',
+): Readonly<Record<string, string>> {
+  const task = strike === 'record' ? { record: true } : strike;
+  return { CDSYNC_TEST_STRIKE: JSON.stringify({ storage, report, ...task }) };
+}

@@ -1,0 +1,29 @@
+/** What became of the faults of one kind. */
+export interface Tally {
+  readonly kind: string;
+  /** Struck, and nothing was broken by it. */
+  survived: number;
+  /** Did not strike: the run was over before, or had no such step this time. */
+  missed: number;
+  /** What each of the others has broken. */
+  readonly broken: string[];
+  /** What the machine lacks to try the kind at all. */
+  lacks: string | undefined;
+  seconds: number;
+}
+
+export function emptyTally(kind: string): Tally {
+  return { kind, survived: 0, missed: 0, broken: [], lacks: undefined, seconds: 0 };
+}
+
+/** One line for each kind, and one for all. */
+export function tallyLines(tallies: readonly Tally[], seed: number): string[] {
+  const lines = tallies.map(({ kind, survived, missed, broken, lacks, seconds }) => {
+    if (lacks !== undefined) return `${kind.padEnd(36)} NOT TRIED: ${lacks}`;
+    const figures = `${survived + broken.length} tried, ${broken.length} broke something`;
+    return `${kind.padEnd(36)} ${figures}${missed > 0 ? `, ${missed} passed by (not counted)` : ''}, ${Math.round(seconds)} s`;
+  });
+  const all = tallies.reduce((sum, { survived, broken }) => sum + survived + broken.length, 0);
+  const broken = tallies.reduce((sum, tally) => sum + tally.broken.length, 0);
+  return [...lines, `${'all'.padEnd(36)} ${all} faults tried, ${broken} broke something, seed ${seed}`];
+}
