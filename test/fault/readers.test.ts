@@ -1,0 +1,134 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readdir, realpath, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Workspace } from '../fixtures/workspace.js';
+import { randomFrom } from './random.js';
+
+const seed = Number(process.env.CDSYNC_TEST_SEED ?? Date.now() % 1_000_000);
+/** `npm run test:fault` makes more. */
+const rounds = process.env.CDSYNC_TEST_FAULTS === undefined ? 4 : 20;
+
+interface Seen {
+  readonly sequence: number;
+  readonly rows: number;
+  readonly hashes: string;
+  readonly changes: number;
+}
+
+const streams = [
+  { name: 'members', source: 'index_profiles', index: 'loyalty_members', page_size: 1000 },
+  { name: 'tiers', source: 'sql', key: ['tier'], query: 'select tier, count(*) as n from members group by 1' },
+];
+
+let space: Workspace;
+beforeAll(async () => {
+  space = await Workspace.open({ profiles: 3000 });
+  const job = { guards: { max_deleted: '100%', max_changed: '1000%' } };
+  await space.configure('read', streams, { job });
+  await space.configure('calm', streams, { job });
+});
+afterAll(() => space.close());
+
+function begin(program: string, job: string): ChildProcess {
+  const path = join(space.jobFolder(job), `${job}.duckdb`);
+  return spawn(process.execPath, [join(import.meta.dirname, 'preload', program), path], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+}
+
+/** What the reader's query gives of a version that nobody changes any more. */
+async function committed(job: string): Promise<Seen> {
+  const [found] = await space.query(
+    job,
+    `SELECT (SELECT max(sequence) FROM cdsync.runs)::INTEGER AS sequence, (SELECT count(*) FROM members)::INTEGER AS rows,
+     (SELECT bit_xor(hash(m)) FROM (SELECT COLUMNS(*) FROM members) AS m)::VARCHAR AS hashes,
+     (SELECT count(*) FROM members__changes)::INTEGER AS changes`,
+  );
+  return found as unknown as Seen;
+}
+
+/** Rows without what tells of runs: two jobs that read the same have the same. */
+async function rowsOf(job: string): Promise<unknown> {
+  return space.query(
+    job,
+    `SELECT count(*)::INTEGER AS n, sum(hash(m))::VARCHAR AS h
+     FROM (SELECT * EXCLUDE (_run_id, _synced_at, _first_seen_at) FROM members) AS m`,
+  );
+}
+
+describe('people who read what is published', () => {
+  it(`see one whole snapshot each time, through ${rounds} runs`, async () => {
+    await space.runWell('read');
+    const versions = [await committed('read')];
+    const reader = begin('reader.mjs', 'read');
+    const seen: (Seen | { error: string })[] = [];
+    const lines = createInterface({ input: reader.stdout as NodeJS.ReadableStream });
+    lines.on('line', (line) => seen.push(JSON.parse(line)));
+    await once(lines, 'line');
+    for (let round = 0; round < rounds; round += 1) {
+      await space.control('change', { days: 1 });
+      await space.runWell('read');
+      versions.push(await committed('read'));
+    }
+    reader.kill('SIGTERM');
+    await once(reader, 'close');
+    const known = new Set(versions.map((version) => JSON.stringify(version)));
+    expect(known.size).toBe(rounds + 1);
+    expect(seen.filter((each) => !known.has(JSON.stringify(each)))).toEqual([]);
+    const sequences = seen.map((each) => (each as Seen).sequence);
+    expect(sequences).toEqual([...sequences].sort((a, b) => a - b));
+    expect(new Set(sequences).size).toBeGreaterThan(rounds / 2);
+    console.info(`${seen.length} readings of ${known.size} snapshots`);
+  }, 600_000);
+});
+
+/** Opens what is published for writing and changes it. @returns when that is done, and the process holds it open */
+async function analyst(): Promise<ChildProcess> {
+  const child = begin('analyst.mjs', 'read');
+  await Promise.race([once(child.stdout as NodeJS.ReadableStream, 'data'), once(child, 'exit')]);
+  if (child.exitCode !== null) throw new Error(`the analyst could not open what is published (${child.exitCode})`);
+  return child;
+}
+
+describe('an analyst who writes into what is published', () => {
+  it(`breaks no run and no later version, killed or not (seed ${seed})`, async () => {
+    const random = randomFrom(seed);
+    await space.runWell('read');
+    let wals = 0;
+    for (let round = 0; round < rounds; round += 1) {
+      const child = await analyst();
+      const version = await realpath(join(space.jobFolder('read'), 'read.duckdb'));
+      const killsFirst = random() < 0.4;
+      if (killsFirst) child.kill('SIGKILL');
+      for (let run = 0; run < 1 + random() * 2; run += 1) {
+        await space.control('change', { days: 1 });
+        await space.runWell('read');
+        await space.runWell('calm');
+        expect(await rowsOf('read')).toEqual(await rowsOf('calm'));
+        expect(await realpath(join(space.jobFolder('read'), 'read.duckdb'))).not.toBe(version);
+      }
+      child.kill('SIGKILL');
+      if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
+      const names = await readdir(join(space.jobFolder('read'), 'published'));
+      wals += names.filter((name) => name.endsWith('.wal')).length;
+      expect(names.length).toBeLessThanOrEqual(4);
+      expect(await rowsOf('read')).toEqual(await rowsOf('calm'));
+    }
+    expect(wals).toBeGreaterThan(0);
+  }, 600_000);
+
+  it('leaves a file behind that no version of the same number takes for its own', async () => {
+    const child = await analyst();
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    const link = join(space.jobFolder('read'), 'read.duckdb');
+    const version = await realpath(link);
+    await rm(link);
+    await space.runWell('read');
+    expect(await realpath(link)).toBe(version);
+    expect(await rowsOf('read')).toEqual(await rowsOf('calm'));
+  }, 120_000);
+});
