@@ -46,24 +46,73 @@ export class CdsyncError extends Error {
   }
 }
 
+interface StorageProblem {
+  readonly code: string;
+  readonly says: string;
+  readonly hint: string;
+}
+
+const goesOn = 'the run goes on from its checkpoint';
+const full: StorageProblem = {
+  code: 'disk_full',
+  says: 'the disk is full',
+  hint: `free some space, then run again: ${goesOn}`,
+};
+const noPermission: StorageProblem = {
+  code: 'storage_permission',
+  says: 'no permission',
+  hint: 'check who owns the storage folder, and run as that user',
+};
+const tooManyFiles: StorageProblem = {
+  code: 'too_many_files',
+  says: 'too many files are open',
+  hint: `raise the limit (ulimit -n), then run again: ${goesOn}`,
+};
+
+/** What the operating system answers to work on files, and what that means to whoever runs cdsync. */
+const storageProblems: Readonly<Record<string, StorageProblem>> = {
+  ENOSPC: full,
+  EDQUOT: full,
+  EFBIG: {
+    code: 'disk_full',
+    says: 'a file may not grow as far as it must',
+    hint: `raise the limit of file sizes (ulimit -f), or use a file system without one, then run again: ${goesOn}`,
+  },
+  EACCES: noPermission,
+  EPERM: noPermission,
+  EROFS: { ...noPermission, says: 'the file system is read-only' },
+  EMFILE: tooManyFiles,
+  ENFILE: tooManyFiles,
+};
+const brokenStorage: StorageProblem = {
+  code: 'storage_failed',
+  says: 'the storage folder could not be worked on',
+  hint: `check the disk and what else works on the folder, then run again: ${goesOn}`,
+};
+
+/**
+ * An error of work on files, told by the operating system's code for it.
+ * @param code such as `ENOSPC`; one that is not known is some other failure of the storage
+ */
+export function storageError(code: string, message: string, cause: unknown): CdsyncError {
+  const { says, hint, ...problem } = storageProblems[code] ?? brokenStorage;
+  return new CdsyncError(`${says}: ${message}`, { code: problem.code, hint, cause });
+}
+
+/** What work on a file or a handle of one has thrown: only that has a system call, and an address never. */
+function storageFailure(thrown: unknown): CdsyncError | undefined {
+  const { code, syscall, address } = (thrown ?? {}) as NodeJS.ErrnoException & { readonly address?: string };
+  if (typeof code !== 'string' || !/^E[A-Z0-9]+$/.test(code)) return undefined;
+  const isKnown = storageProblems[code] !== undefined;
+  if (!isKnown && (syscall === undefined || address !== undefined)) return undefined;
+  return storageError(code, (thrown as Error).message, thrown);
+}
+
 /** Any thrown value as a {@link CdsyncError}; what was not thrown on purpose becomes `unexpected`. */
 export function asCdsyncError(thrown: unknown): CdsyncError {
   if (thrown instanceof CdsyncError) return thrown;
-  const system = thrown as NodeJS.ErrnoException | undefined;
-  if (system?.code === 'ENOSPC' || system?.code === 'EDQUOT') {
-    return new CdsyncError(`the disk is full: ${system.message}`, {
-      code: 'disk_full',
-      hint: 'free some space, then run again: the run goes on from its checkpoint',
-      cause: thrown,
-    });
-  }
-  if (system?.code === 'EACCES' || system?.code === 'EPERM') {
-    return new CdsyncError(`no permission: ${system.message}`, {
-      code: 'storage_permission',
-      hint: 'check who owns the storage folder, and run as that user',
-      cause: thrown,
-    });
-  }
+  const failure = storageFailure(thrown);
+  if (failure !== undefined) return failure;
   if (thrown instanceof Error && thrown.name === 'AbortError') {
     return new CdsyncError('interrupted', { code: 'interrupted', kind: 'interrupted', cause: thrown });
   }

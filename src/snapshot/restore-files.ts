@@ -13,14 +13,14 @@ export interface RestoreOptions {
   readonly compression: ParquetCompression;
 }
 
-/** Whether a file is what was committed, published already or not yet. */
+/** Whether a file is what was committed, published already or not yet: its length, and thoroughly its checksum. */
 async function isThere(layout: JobLayout, stream: string, file: CommittedFile, thorough: boolean): Promise<boolean> {
   for (const path of [join(layout.folder, file.from), join(layout.stream(stream), file.path)]) {
     const size = await stat(path).then(
       (found) => found.size,
       () => undefined,
     );
-    if (size !== undefined) return !thorough || (size === file.bytes && (await sha256OfFile(path)) === file.sha256);
+    if (size !== undefined) return size === file.bytes && (!thorough || (await sha256OfFile(path)) === file.sha256);
   }
   return false;
 }

@@ -1,5 +1,5 @@
 import { type DuckDBConnection, DuckDBInstance, type DuckDBValue } from '@duckdb/node-api';
-import { CdsyncError, type ErrorKind } from '../core/errors.js';
+import { CdsyncError, type ErrorKind, storageError } from '../core/errors.js';
 
 export type Row = Record<string, DuckDBValue>;
 
@@ -13,17 +13,21 @@ export function sqlTexts(texts: Iterable<string>): string {
   return `[${[...texts].map(sqlText).join(', ')}]`;
 }
 
+/** What DuckDB says where the operating system has refused something, as that one's codes. */
+const systemCodes: readonly (readonly [RegExp, string])[] = [
+  [/no space left|could not write all bytes|ENOSPC|disk quota/i, 'ENOSPC'],
+  [/file too large/i, 'EFBIG'],
+  [/permission denied|operation not permitted/i, 'EACCES'],
+  [/read-only file system/i, 'EROFS'],
+  [/too many open files/i, 'EMFILE'],
+  [/^IO Error: (could not|cannot|failed to)|input\/output error/i, 'EIO'],
+];
+
 /** An error of DuckDB without its message, which may quote records; that is kept as the cause. */
 function databaseError(cause: unknown): CdsyncError {
   const message = cause instanceof Error ? cause.message : String(cause);
-  if (/no space left|could not write|ENOSPC|disk quota/i.test(message)) {
-    return new CdsyncError('the disk is full: DuckDB could not write', {
-      code: 'disk_full',
-      hint: 'free some space, then run again: the run goes on from its checkpoint',
-      cause,
-      causeQuotesValues: true,
-    });
-  }
+  const [, code] = systemCodes.find(([pattern]) => pattern.test(message)) ?? [];
+  if (code !== undefined) return storageError(code, 'DuckDB could not do its work', cause);
   const kind = /^[A-Z][A-Za-z ]{2,40}(?=:)/.exec(message)?.[0] ?? 'error';
   return new CdsyncError(`DuckDB refused a statement (${kind})`, {
     code: 'database_failed',

@@ -5,6 +5,7 @@ import { CdsyncError } from '../core/errors.js';
 import { type Database, sqlText } from './duckdb.js';
 import { writeFileAtomically } from './durable.js';
 import type { JobLayout } from './layout.js';
+import { sweepStorage } from './storage.js';
 
 const ownerSchema = z.object({
   host: z.string(),
@@ -86,8 +87,14 @@ export class JobLock {
       session.close();
     }
     const lock = new JobLock(database, layout, name);
-    await lock.describe({ started_at: startedAt });
-    return lock;
+    try {
+      await sweepStorage(layout);
+      await lock.describe({ started_at: startedAt });
+      return lock;
+    } catch (error) {
+      await lock.release().catch(() => undefined);
+      throw error;
+    }
   }
 
   /** Says which run holds the lock, for whoever meets it. */

@@ -107,26 +107,34 @@ export async function prepareStorage(layout: JobLayout, publishMode: number): Pr
     }
     if ((await stat(layout.folder)).uid === process.getuid?.()) await chmod(layout.folder, open);
     if (!existed) await writeFileAtomically(layout.format, `${JSON.stringify({ format: storageFormat })}\n`);
-    await sweep([layout.folder, layout.publishedFolder, layout.reports, layout.private, layout.locks]);
   } catch (error) {
     throw asCdsyncError(error);
   }
 }
 
-/** Removes what writers that crashed have left under their temporary names. */
-async function sweep(folders: readonly string[]): Promise<void> {
-  for (const folder of folders) {
-    for (const name of await readdir(folder)) {
+/**
+ * Removes what writers that crashed have left under their temporary names. Only who holds the job's lock may do so: those
+ * of a run that lives are still being written.
+ */
+export async function sweepStorage(layout: JobLayout): Promise<void> {
+  const streams = (await namesIn(layout.parquet)).map((stream) => layout.stream(stream));
+  const others = [layout.folder, layout.publishedFolder, layout.reports, layout.private, layout.locks];
+  for (const folder of [...others, ...streams]) {
+    for (const name of await namesIn(folder)) {
       if (temporaryPattern.test(name)) await rm(join(folder, name), { force: true });
     }
   }
 }
 
-/** Ids of the runs that have left a private folder, oldest first. */
-export async function runFolders(layout: JobLayout): Promise<string[]> {
-  const names = await readdir(layout.runs).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return [];
+/** What is in a folder; nothing where there is none. */
+async function namesIn(folder: string): Promise<string[]> {
+  return readdir(folder).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return [];
     throw error;
   });
-  return names.filter((name) => runIdPattern.test(name)).sort();
+}
+
+/** Ids of the runs that have left a private folder, oldest first. */
+export async function runFolders(layout: JobLayout): Promise<string[]> {
+  return (await namesIn(layout.runs)).filter((name) => runIdPattern.test(name)).sort();
 }

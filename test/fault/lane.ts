@@ -42,7 +42,8 @@ export class Lane {
 
   static async open(options: LaneOptions): Promise<Lane> {
     const lane = new Lane(options);
-    for (const folder of ['', 'home', 'tmp', 'templates']) await mkdir(join(lane.folder, folder), { recursive: true });
+    for (const folder of ['', 'home', 'tmp', 'told', 'templates'])
+      await mkdir(join(lane.folder, folder), { recursive: true });
     await lane.startService();
     await lane.#configure();
     return lane;
@@ -70,7 +71,7 @@ export class Lane {
   }
   /** Where the steps are told that a run has recorded, or been struck at. */
   get #report(): string {
-    return join(this.folder, 'steps.txt');
+    return join(this.folder, 'told', 'steps.txt');
   }
 
   async stopService(): Promise<void> {

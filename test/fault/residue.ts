@@ -9,9 +9,16 @@ export async function listed(folder: string): Promise<string[]> {
   return entries.map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1)).sort();
 }
 
-/** Names without what differs between two runs that do the same. */
+/** Names without what differs between two runs that do the same: how much fits into a part hangs on the time. */
 export function kinds(files: readonly string[]): Set<string> {
-  return new Set(files.map((file) => file.replace(runId, 'RUN').replace(/(?<=published\/)\d+/, 'N')));
+  return new Set(
+    files.map((file) =>
+      file
+        .replace(runId, 'RUN')
+        .replace(/(?<=published\/)\d+/, 'N')
+        .replace(/\d{5}(?=\.parquet)/, 'N'),
+    ),
+  );
 }
 
 /** The runs that folders of Parquet files are named for. */

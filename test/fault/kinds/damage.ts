@@ -134,18 +134,21 @@ function stranger(situation: Situation, name: string, place: string): Fault {
 
 /** A last line that a crash tore, in each of the places where a line can be torn. */
 function tornLines(): Fault[] {
-  return Array.from({ length: 12 }, (_, number): Fault => ({
-    name: `reading: the journal torn (${number})`,
-    situation: 'reading',
-    strike: async (lane, random) => {
-      const path = await find(lane, /streams\/members\/journal\.jsonl$/);
-      const { length } = await readFile(path);
-      await truncate(path, Math.floor(length * random()));
-      const { code, errors } = expectEnding(await lane.run());
-      if (code !== 0) throw new Broken(`the run failed with ${errors.join(', ')}`);
-      return true;
-    },
-  }));
+  return Array.from(
+    { length: 12 },
+    (_, number): Fault => ({
+      name: `reading: the journal torn (${number})`,
+      situation: 'reading',
+      strike: async (lane, random) => {
+        const path = await find(lane, /streams\/members\/journal\.jsonl$/);
+        const { length } = await readFile(path);
+        await truncate(path, Math.floor(length * random()));
+        const { code, errors } = expectEnding(await lane.run());
+        if (code !== 0) throw new Broken(`the run failed with ${errors.join(', ')}`);
+        return true;
+      },
+    }),
+  );
 }
 
 function damagesOf(): Fault[] {
