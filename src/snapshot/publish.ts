@@ -123,6 +123,8 @@ async function publishDatabase(
     await copyFile(layout.store, copy, constants.COPYFILE_FICLONE);
     await chmod(copy, mode);
     await syncFile(copy);
+    // What somebody has written into an earlier file of this name must not be taken for part of this one.
+    await rm(`${target}.wal`, { force: true });
     await renameDurably(copy, target);
   } catch (error) {
     await rm(copy, { force: true });
