@@ -108,7 +108,10 @@ async function windowsToRead(context: RunContext, source: WindowedSource, task: 
   const untilMs = Number.isNaN(date) ? now : date + dateStepMs;
   const longestMs = source.longestWindowMs;
   const { range, full } = context;
-  if (range !== undefined) return cut([range.from, Math.min(range.to, untilMs)], longestMs);
+  if (range !== undefined) {
+    const to = Math.min(range.to, untilMs);
+    return range.from < to ? cut([range.from, to], longestMs) : [];
+  }
   return planWindows({
     sinceMs: since ?? first,
     untilMs,

@@ -104,6 +104,8 @@ describe('a log for machines', () => {
       const locked = await logged(['run', 'slow.json']);
       expect([locked.code, locked.log[0]]).toMatchObject([75, { event: 'error', code: 'locked', job: 'slow' }]);
     } finally {
+      // As npx does: it passes on what the terminal has sent to both.
+      child.kill('SIGINT');
       child.kill('SIGINT');
       await space.clearFaults();
     }

@@ -1,0 +1,308 @@
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { cp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import type { RunReport } from '../../src/core/run.js';
+import { type Block, blocksOf, type Substitutes, substituted, writeFiles } from '../fixtures/recipes.js';
+import { shell } from '../fixtures/shell.js';
+import { type Ended, Workspace } from '../fixtures/workspace.js';
+
+/** Documents are long: each takes as long as it takes. */
+const timeout = 600_000;
+const exampleRun = '20261103T021500Z-9f3a1c';
+const configs = join(import.meta.dirname, '..', '..', 'configs');
+
+let space: Workspace;
+let env: Record<string, string>;
+beforeAll(async () => {
+  space = await Workspace.open({ profiles: 1000 });
+  const { url, tenantId, clientId, clientSecret } = space.service;
+  env = { CDS_BASE_URL: url, CDS_TENANT_ID: tenantId, CDS_CLIENT_ID: clientId, CDS_CLIENT_SECRET: clientSecret };
+  env.PII_SALT = 'salt of the recipes';
+  await cp(configs, join(space.folder, 'configs'), { recursive: true });
+});
+afterAll(() => space.close());
+
+const aDay = () => space.control('change', { days: 1 });
+
+/** What a reader has instead of what the documents have: a folder, and dates of the last days. */
+function own(more: readonly (readonly [string, string])[] = []): Substitutes {
+  const ago = (days: number) => new Date(Date.now() - days * 86_400_000).toISOString().slice(0, 10);
+  return new Map([['/srv/jobs', space.folder], ['2026-11-01', ago(10)], ['2026-11-08', ago(3)], ...more]);
+}
+
+/** Pastes a block; it must end with this code. */
+async function paste({ heading, text }: Block, code = 0, substitutes = own()): Promise<Ended> {
+  const ended = await shell(space, `set -e\n${substituted(text, substitutes)}`, env);
+  expect([heading, ended.code, ended.code === code ? '' : ended.stdout + ended.stderr]).toEqual([heading, code, '']);
+  return ended;
+}
+
+async function lastReport(job: string): Promise<RunReport> {
+  const folder = join(space.jobFolder(job), 'reports');
+  const [name = ''] = (await readdir(folder)).sort().reverse();
+  return JSON.parse(await readFile(join(folder, name), 'utf8')) as RunReport;
+}
+
+const scripts = (blocks: readonly Block[]) =>
+  blocks.filter(({ language, file }) => language === 'sh' && file === undefined);
+
+describe('docs/snapshots.md', () => {
+  it(
+    'shows what its commands then show',
+    async () => {
+      const blocks = scripts(await blocksOf('snapshots.md'));
+      expect(blocks.length).toBe(5);
+      for (const block of blocks) {
+        if (block.heading === 'What has changed') await aDay();
+        const { stdout } = await paste(block);
+        if (block.heading === 'What was') expect(stdout).toMatch(/_valid_from/);
+        if (block.heading === 'What has changed') expect(stdout).toMatch(/insert {2}/);
+      }
+    },
+    timeout,
+  );
+});
+
+describe('docs/recovery.md', () => {
+  it(
+    'mends what it says that it mends',
+    async () => {
+      const blocks = scripts(await blocksOf('recovery.md'));
+      expect(blocks.length).toBeGreaterThan(10);
+      for (const block of blocks) {
+        const { stdout } = await paste(block);
+        if (block.heading === 'Backup, another machine, another disk') expect(stdout).toMatch(/nothing changed/);
+      }
+      const audit = (await lastReport('every_source')).jobs[0]?.streams;
+      expect(audit).toMatchObject([{ name: 'audit', inserted: 0, deleted: 0 }]);
+    },
+    timeout,
+  );
+});
+
+describe('docs/guards.md', () => {
+  it(
+    'leads from what is held to what is approved, discarded and accepted',
+    async () => {
+      const all = await blocksOf('guards.md');
+      await writeFiles(space, all, own());
+      const blocks = scripts(all);
+      const holding = new Map([
+        ['The next one is held', 3],
+        ['It is wrong: discard', 3],
+      ]);
+      for (const block of blocks) {
+        const isRun = block.text.includes('run guarded.yaml');
+        const code = isRun ? (holding.get(block.heading) ?? 0) : 0;
+        if (code === 3) await aDay();
+        const held = existsSync(join(space.jobFolder('guarded'), 'reports')) ? await lastReport('guarded') : undefined;
+        const ended = await paste(block, code, own([[exampleRun, held?.jobs[0]?.run_id ?? '']]));
+        if (code === 3) expect(ended.stderr).toMatch(/cdsync approve \S+, or: cdsync discard/);
+        if (block.heading.startsWith('Look at it')) expect(ended.stdout).toContain('members is held');
+        if (block.heading.startsWith('It is right')) expect(ended.stdout).toContain('update');
+      }
+      expect(await lastReport('guarded')).toMatchObject({ status: 'ok', jobs: [{ streams: [{ status: 'ok' }, {}] }] });
+      expect((await shell(space, 'cdsync verify guarded.yaml', env)).code).toBe(0);
+    },
+    timeout,
+  );
+});
+
+describe('docs/cron.md', () => {
+  let blocks: Block[];
+  const commands = () =>
+    blocks
+      .filter(({ language }) => language === 'crontab')
+      .flatMap(({ text }) => text.split('\n'))
+      .flatMap((line) => /^(?:\S+ +){4}\S+ +(.*)$/.exec(line)?.[1] ?? []);
+  const sh = (command: string, more: Record<string, string> = {}) =>
+    shell(space, `exec /bin/sh -c '${substituted(command, own()).replaceAll("'", `'\\''`)}'`, { ...bare, ...more });
+  /** What cron gives a job: next to nothing. The login comes from the file. */
+  const bare = { CDS_TOKEN: '' };
+
+  beforeAll(async () => {
+    blocks = await blocksOf('cron.md');
+    await writeFiles(space, blocks, own());
+    const login = Object.entries(env).map(([name, value]) => `${name}=${value}\n`);
+    await writeFile(join(space.folder, '.env'), login.join(''), { mode: 0o600 });
+  });
+
+  it('begins with commands that can be tried by hand', async () => {
+    for (const block of scripts(blocks).filter(({ heading }) => heading === 'Try it by hand')) await paste(block);
+  });
+
+  it(
+    'has lines of crontab that log what is well and mail what is not',
+    async () => {
+      const [line = '', , watch = ''] = commands();
+      expect(await sh(line)).toEqual({ code: 0, stdout: '', stderr: '' });
+      expect(await readFile(join(space.folder, 'nightly.log'), 'utf8')).toContain('job nightly: done');
+      expect(await sh(watch)).toEqual({ code: 0, stdout: '', stderr: '' });
+      const refused = await sh(line.replace('nightly.yaml', 'absent.yaml'));
+      expect([refused.code, refused.stdout, refused.stderr]).toMatchObject([2, '', expect.stringMatching(/^error: /)]);
+    },
+    timeout,
+  );
+
+  it(
+    'has a script that mails what needs a person, and nothing else',
+    async () => {
+      const [, script = ''] = commands();
+      expect(await sh(script)).toEqual({ code: 0, stdout: '', stderr: '' });
+      await space.control('faults', { kind: 'empty', match: '/profiles' });
+      const held = await sh(script);
+      await space.clearFaults();
+      expect([held.code, held.stdout]).toMatchObject([3, expect.stringMatching(/^A guard holds[\s\S]*cdsync approve/)]);
+      await space.control('faults', { kind: 'status', match: '/api/', status: 401 });
+      const refused = await sh(script);
+      await space.clearFaults();
+      expect([refused.code, refused.stdout]).toMatchObject([4, expect.stringMatching(/^It will fail every night/)]);
+      await space.control('faults', { kind: 'status', match: '/segments', status: 400 });
+      const partly = await sh(script);
+      await space.clearFaults();
+      expect([partly.code, partly.stdout]).toMatchObject([5, expect.stringMatching(/^It failed; the next run/)]);
+      const both = await shell(
+        space,
+        `/bin/sh nightly.sh & while [ ! -f data/nightly/.cdsync/locks/job.json ]; do sleep 0.02; done; /bin/sh nightly.sh; echo $?; wait $!; echo $?`,
+        bare,
+      );
+      expect(both.stdout).toMatch(/^(75|0)\n0\n$/);
+      expect(
+        (await readFile(join(space.folder, 'nightly.log'), 'utf8')).match(/job nightly: done/g)?.length,
+      ).toBeGreaterThan(2);
+    },
+    timeout,
+  );
+
+  it(
+    'has a service whose command runs, and a timer that systemd takes',
+    async () => {
+      const service = await readFile(join(space.folder, 'cdsync-nightly.service'), 'utf8');
+      const command = /^ExecStart=(.*)$/m.exec(service)?.[1] ?? '';
+      expect(/^WorkingDirectory=(.*)$/m.exec(service)?.[1]).toBe(space.folder);
+      const { code, stderr } = await shell(space, command, bare);
+      expect([code, stderr]).toEqual([0, '']);
+      const verify = ['verify', '--man=no', './cdsync-nightly.service', './cdsync-nightly.timer'];
+      const said = await promisify(execFile)('systemd-analyze', verify, { cwd: space.folder }).then(
+        ({ stderr: complaints }) => complaints,
+        (error: { code?: string; stderr?: string }) => (error.code === 'ENOENT' ? '' : String(error.stderr)),
+      );
+      expect(said.split('\n').filter((line) => line.includes('cdsync-nightly'))).toEqual([]);
+    },
+    timeout,
+  );
+
+  it('has a way to remove old reports that leaves those of now', async () => {
+    const before = await readdir(join(space.jobFolder('nightly'), 'reports'));
+    for (const block of scripts(blocks).filter(({ text }) => text.startsWith('find'))) await paste(block);
+    expect(await readdir(join(space.jobFolder('nightly'), 'reports'))).toEqual(before);
+  });
+});
+
+describe('docs/ci.md', () => {
+  let blocks: Block[];
+  const section = (heading: string) => scripts(blocks).filter((block) => block.heading === heading);
+  const inserted = async (job: string) => (await lastReport(job)).jobs[0]?.streams[0]?.inserted;
+  const artifact = async () => (await shell(space, 'tar -tzf snapshot.tar.gz')).stdout.split('\n');
+  const emptyWorkspace = () => rm(join(space.folder, 'data'), { recursive: true, force: true });
+
+  beforeAll(async () => {
+    blocks = await blocksOf('ci.md');
+    await writeFiles(space, blocks, own());
+  });
+
+  it(
+    'makes a snapshot out of an empty workspace',
+    async () => {
+      await emptyWorkspace();
+      for (const block of section('An empty workspace')) await paste(block);
+      expect(await artifact()).toEqual(expect.arrayContaining(['pipeline.duckdb', 'parquet/members/manifest.json']));
+      expect(await inserted('pipeline')).toBeGreaterThan(900);
+    },
+    timeout,
+  );
+
+  it(
+    'goes on from the archive of the last run, also of one that failed',
+    async () => {
+      await emptyWorkspace();
+      await rm(join(space.folder, 'snapshot.tar.gz'), { force: true });
+      const [block] = section('The storage of the last run') as [Block];
+      await paste(block);
+      expect(await inserted('pipeline')).toBeGreaterThan(900);
+      await emptyWorkspace();
+      await space.control('faults', { kind: 'status', match: '/profiles', status: 400 });
+      await paste(block, 1);
+      await space.clearFaults();
+      await emptyWorkspace();
+      await aDay();
+      await paste(block);
+      expect(await inserted('pipeline')).toBeLessThan(100);
+      expect((await lastReport('pipeline')).jobs[0]?.sequence).toBe(2);
+      for (const line of (await readFile(join(space.folder, 'run.log'), 'utf8')).split('\n').slice(0, -1))
+        JSON.parse(line);
+    },
+    timeout,
+  );
+
+  it(
+    'has a workflow whose steps do the same, with a cache between them',
+    async () => {
+      interface Step {
+        readonly name?: string;
+        readonly run?: string;
+        readonly uses?: string;
+        readonly if?: string;
+        readonly with?: { readonly path?: string };
+      }
+      const workflow = parse(await readFile(join(space.folder, '.github', 'workflows', 'sync.yml'), 'utf8'));
+      const { steps, env: names } = workflow.jobs.sync as { steps: Step[]; env: Record<string, string> };
+      const given = Object.keys(names).map((name) => [name, env[name] ?? String(names[name])]);
+      const used: string[] = [];
+      /** One build: a workspace without storage, each step as CI would take it. */
+      const build = async () => {
+        await emptyWorkspace();
+        await rm(join(space.folder, 'snapshot.tar.gz'), { force: true });
+        let failed = 0;
+        for (const { run, uses = '', if: condition, with: options } of steps) {
+          if (failed !== 0 && condition !== 'always()') continue;
+          const [action = ''] = uses.split('@');
+          used.push(run === 'npm ci' ? run : action);
+          // What cannot be had here: the checkout, Node and the packages are there already.
+          if (run === 'npm ci' || ['actions/checkout', 'actions/setup-node'].includes(action)) continue;
+          const script =
+            run ??
+            {
+              'actions/cache/restore': `if [ -f ../cache.tar ]; then tar -xf ../cache.tar; fi`,
+              'actions/cache/save': `tar -cf ../cache.tar ${options?.path}`,
+              'actions/upload-artifact': `test -s ${options?.path}`,
+            }[action];
+          if (script === undefined) throw new Error(`the workflow uses ${uses}, which this test does not know`);
+          const { code } = await shell(
+            space,
+            script.replaceAll('../cache.tar', 'ci-cache.tar'),
+            Object.fromEntries(given),
+          );
+          failed ||= code ?? 1;
+        }
+        return failed;
+      };
+      expect(await build()).toBe(0);
+      const first = await inserted('pipeline');
+      await space.control('faults', { kind: 'status', match: '/profiles', status: 400 });
+      expect(await build()).toBe(1);
+      await space.clearFaults();
+      await aDay();
+      expect(await build()).toBe(0);
+      expect(first).toBeGreaterThan(900);
+      expect(await inserted('pipeline')).toBeLessThan(100);
+      expect(used).toContain('actions/cache/save');
+      expect(await artifact()).toContain('pipeline.duckdb');
+    },
+    timeout,
+  );
+});
