@@ -24,6 +24,7 @@ export default recordConnector({
   name: 'event_stream',
   summary: "Sends rows as events to one of the service's event streams, which move the profiles of a collection.",
   options: eventStreamOptions,
+  usesService: true,
   capabilities: { batchRecords, batchesAtOnce: eventsAtOnce / batchRecords },
   checkStreams: loops,
 

@@ -1,8 +1,9 @@
 import { z } from 'zod';
-import { duration, option, secret, text, whole } from '../../src/sdk/index.js';
+import { duration, option, path, secret, whole } from '../../src/sdk/index.js';
 
 const header = secret(/^[\t\x20-\x7e\x80-\xff]+$/, {
   description: 'What the header holds.',
+  example: '${WEBHOOK_AUTHORIZATION}',
   allowed: 'text that HTTP allows in a header',
 });
 
@@ -34,7 +35,7 @@ export const webhookOptions = {
     description: 'How long one request may take, from the first byte sent to the last one read.',
     example: '10s',
   }).prefault('30s'),
-  ca_file: text({
+  ca_file: path({
     description: 'PEM file of the authorities that are trusted in the place of the usual ones.',
     example: './internal-ca.pem',
   }).optional(),

@@ -1,7 +1,7 @@
 import type { Config, JobConfig, LocalConfig } from '../config/config.js';
 import { readEnvFile } from '../config/env-file.js';
 import { loadConfig } from '../config/load.js';
-import { redactor, type Secret } from '../core/secret.js';
+import { redactor, Secret } from '../core/secret.js';
 import type { CommonArguments, Output } from './output.js';
 import { CommandFailure, usageError } from './output.js';
 
@@ -34,19 +34,32 @@ function secretsOf({ auth }: Config['service']): Secret[] {
   return auth.type === 'client_credentials' ? [auth.clientSecret] : [];
 }
 
+/** Secrets in a connector's options, however deep. */
+function secretsIn(value: unknown): Secret[] {
+  if (value instanceof Secret) return [value];
+  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(secretsIn) : [];
+}
+
 /** From now on no line of the output shows the configuration's secrets; what it warns of is shown. */
-export function announce(config: Config, output: Output): void {
-  const salts = config.jobs.flatMap(({ streams }) => streams.flatMap(({ columns }) => Object.values(columns)));
-  const secrets = [...secretsOf(config.service), ...salts.flatMap(({ salt }) => (salt === undefined ? [] : [salt]))];
-  output.redactWith(redactor(secrets));
+export function announce(config: LocalConfig & Partial<Config>, output: Output): void {
+  const used = config.jobs.flatMap(({ streams, destinations }) => [
+    ...streams.flatMap(({ columns }) => Object.values(columns)),
+    ...destinations.map(({ options }) => options),
+  ]);
+  const own = config.service === undefined ? [] : secretsOf(config.service);
+  output.redactWith(redactor([...own, ...secretsIn(used)]));
   for (const warning of config.warnings) output.notice(`warning: ${warning}`);
 }
 
 /** The configuration and its one job, for a command that talks to the service. */
-export async function loadJob(args: JobArguments, output: Output): Promise<{ config: Config; job: JobConfig }> {
+export async function loadJob(
+  args: JobArguments,
+  output: Output,
+  { destinations = false }: { destinations?: boolean } = {},
+): Promise<{ config: Config; job: JobConfig }> {
   const config = await loadConfig(args.config ?? defaultFile, {
     env: await environment(args),
-    needs: { job: args.job },
+    needs: { job: args.job, destinations },
   });
   announce(config, output);
   const chosen = onlyJob(config, args.job);
@@ -71,4 +84,19 @@ export async function inJob<T>(
 export async function loadLocalJob(args: JobArguments): Promise<{ config: LocalConfig; job: JobConfig }> {
   const needs = { service: false, job: args.job } as const;
   return onlyJob(await loadConfig(args.config ?? defaultFile, { env: await environment(args), needs }), args.job);
+}
+
+/** The same with its destinations, for a command that delivers; of the service only where one of them asks for it. */
+export async function loadDestinations(
+  args: JobArguments,
+  output: Output,
+): Promise<{ config: LocalConfig & Partial<Config>; job: JobConfig }> {
+  const needs = { service: false, job: args.job, destinations: true } as const;
+  const config = await loadConfig(args.config ?? defaultFile, { env: await environment(args), needs });
+  const chosen = onlyJob(config, args.job);
+  if (chosen.job.destinations.some(({ connector }) => connector.usesService === true))
+    return loadJob(args, output, { destinations: true });
+  announce(config, output);
+  output.about({ job: chosen.job.name });
+  return chosen;
 }

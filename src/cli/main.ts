@@ -21,6 +21,7 @@ import {
   usageError,
 } from './output.js';
 import { planCommand } from './plan.js';
+import { pushCommand } from './push.js';
 import { queryCommand } from './query.js';
 import { runCommand } from './run.js';
 import { schemaCommand } from './schema.js';
@@ -54,11 +55,12 @@ function commonOptions(words: readonly string[]): Argv<CommonArguments> {
 }
 
 /** A list takes one word for each flag: the word behind it may be the configuration. */
-const wordRules = { 'strip-dashed': true, 'greedy-arrays': false };
+const wordRules = { 'strip-dashed': true, 'greedy-arrays': false, 'boolean-negation': false };
 
 function parser(words: readonly string[]) {
   return commonOptions(words)
     .command(runCommand)
+    .command(pushCommand)
     .command(planCommand)
     .command(initCommand)
     .command(discoverCommand)

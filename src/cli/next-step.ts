@@ -3,13 +3,14 @@ import { lastGoodRun } from '../report/last-good.js';
 import { JobLayout } from '../store/layout.js';
 import type { Ending } from './output.js';
 
-function nextCommand({ code, config, job, held, full }: Ending): string {
+function nextCommand({ code, config, job, held, full, undelivered }: Ending): string {
   const file = config === undefined ? '' : ` ${config}`;
   if (code === 2) return `correct it, then: cdsync check${file}`;
   if (code === 4) return `see what the key may do: cdsync check${file}`;
   if (code === 3) return `look at it, then: cdsync approve ${held ?? 'RUN'}, or: cdsync discard ${held ?? 'RUN'}`;
   if (code === 75) return `see who has it: cdsync status${file}`;
-  return `next: cdsync run${file}${job === undefined ? '' : ` --job ${job}`}${full ? ' --full' : ''}`;
+  const where = `${file}${job === undefined ? '' : ` --job ${job}`}`;
+  return undelivered ? `next: cdsync push${where}` : `next: cdsync run${where}${full ? ' --full' : ''}`;
 }
 
 /** The one line that ends every command that did not succeed: what to do next, and how old the last good snapshot is. */

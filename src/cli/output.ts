@@ -136,6 +136,8 @@ export interface Ending {
   readonly held?: string | undefined;
   /** Only a full run mends it. */
   readonly full?: boolean;
+  /** A destination lacks something. */
+  readonly undelivered?: boolean | undefined;
 }
 
 /** An error of a command that knew its job by then. */

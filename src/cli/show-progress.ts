@@ -1,5 +1,5 @@
 import type { RunProgress } from '../engine/progress.js';
-import { ProgressLines, type StreamView } from '../report/progress-lines.js';
+import { deliveryLine, ProgressLines, type StreamView } from '../report/progress-lines.js';
 import type { CommonArguments, Output } from './output.js';
 
 const terminalMs = 500;
@@ -37,6 +37,13 @@ function logSteps(progress: RunProgress, lines: ProgressLines, output: Output): 
       phases.set(view.name, view.phase);
       if (isNew || isDue) output.event(isNew ? 'step' : 'progress', lines.facts(view, at));
     }
+    for (const { destination, stream, phase, rows, total } of progress.destinations) {
+      const name = `${destination} ${stream}`;
+      const isNew = phase !== 'waiting' && phases.get(name) !== phase;
+      phases.set(name, phase);
+      const facts = { destination, stream, phase, rows, expected_rows: total ?? null };
+      if (isNew || (isDue && phase === 'loading')) output.event(isNew ? 'step' : 'progress', facts);
+    }
   };
 }
 
@@ -48,7 +55,11 @@ function showLines(progress: RunProgress, lines: ProgressLines, output: Output, 
     drawn = 0;
   };
   const show = () => {
-    const shown = viewsOf(progress).map((view) => lines.line(view, performance.now()));
+    const read = progress.phase === 'delivering' ? [] : viewsOf(progress);
+    const shown = [
+      ...read.map((view) => lines.line(view, performance.now())),
+      ...progress.destinations.filter(({ phase }) => phase !== 'waiting').map(deliveryLine),
+    ];
     if (!terminal) {
       for (const line of shown) output.notice(line);
       return;

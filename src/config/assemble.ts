@@ -36,7 +36,7 @@ function withFolder(stream: StreamConfig, folder: string): StreamConfig {
  * A job with its streams; what the job says of guards holds for each stream that says nothing. Relative paths are taken
  * from `folder`.
  */
-export function jobConfig(name: string, part: JobPart, folder: string): JobConfig {
+export function jobConfig(name: string, part: JobPart, folder: string): Omit<JobConfig, 'destinations'> {
   const { streams = [], before = [], guards, resumeWithin, parquet, publish, keep } = part;
   const configured = streams.map(({ guards: own, ...stream }): StreamConfig => {
     return withFolder({ ...stream, guards: guardOptions({ ...guards, ...own }) } as StreamConfig, folder);

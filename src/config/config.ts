@@ -1,5 +1,6 @@
 import type { z } from 'zod';
 import type { ServiceOptions } from '../core/service-options.js';
+import type { DestinationConfig } from './destination-config.js';
 import type { Limit } from './guard-options.js';
 import type { fileSchema, jobSchema } from './job-options.js';
 import type { streamSchema } from './stream-options.js';
@@ -45,6 +46,8 @@ export type KeepOptions = JobOptions['keep'];
 export type PublishOptions = JobOptions['publish'];
 export type ResourceOptions = FileOptions['resources'];
 
+export type { ColumnRule, DestinationConfig } from './destination-config.js';
+
 /** Something done before the streams of a job are read. */
 export type BeforeStep = NonNullable<JobOptions['before']>[number];
 
@@ -61,12 +64,15 @@ export interface JobConfig {
   readonly keep: KeepOptions;
   /** What a guard that fails holds. */
   readonly guardScope: 'stream' | 'job';
+  /** Empty for commands that do not talk to them. */
+  readonly destinations: readonly DestinationConfig[];
 }
 
 /** What is known of a job without any variable. */
 export interface JobOutline {
   readonly name: string;
   readonly streams: readonly { readonly name: string; readonly source: string }[];
+  readonly destinations: readonly { readonly name: string; readonly streams: readonly string[] }[];
 }
 
 /** A configuration for commands that do not talk to the service. */

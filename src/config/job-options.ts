@@ -1,6 +1,8 @@
 import { z } from 'zod';
-import { type Finding, map, notYet, option } from '../sdk/option.js';
+import { connectors as builtIn } from '../../connectors/index.js';
+import { type Finding, map, option } from '../sdk/option.js';
 import { choice, duration, flag, text, verbatim, whole } from '../sdk/option-types.js';
+import { destinationsSchema, type NamedConnector } from './destination-options.js';
 import { jobGuards } from './guard-options.js';
 import { nameRule, nameSchema } from './names.js';
 import { serviceSchema } from './service-options.js';
@@ -93,8 +95,8 @@ const beforeStep = option(
   { description: 'One step.' },
 );
 
-/** One job, and what every job inherits from `defaults:`. */
-export const jobSchema = map({
+/** The keys of a job but for its destinations. */
+const jobKeys = {
   streams: option(z.array(streamSchema).min(1), {
     description: 'What the job reads. A job has at least one stream, of its own or from `defaults`.',
     allowed: 'a list of at least one stream',
@@ -113,8 +115,12 @@ export const jobSchema = map({
     description: 'What is done before the streams are read, one after the other. If it fails, nothing is read.',
     allowed: 'a list of at least one step, such as { start_workflow: { config_id: cg-1 } }',
   }).optional(),
-  destinations: notYet('this version publishes files and loads no warehouse'),
-});
+};
+
+/** One job, and what every job inherits from `defaults:`, with destinations of these connectors. */
+export function jobSchemaWith(connectors: readonly NamedConnector[]) {
+  return map({ ...jobKeys, destinations: destinationsSchema(connectors) });
+}
 
 /** The `resources:` part: what one process may use of the machine. */
 export const resourcesSchema = map({
@@ -126,22 +132,32 @@ export const resourcesSchema = map({
   threads: whole(1, 256, { description: 'Threads that DuckDB may use.', example: 2 }).prefault(2),
 });
 
+/** The schema of a job. */
+export type JobSchema = ReturnType<typeof jobSchemaWith>;
+
 /** The whole file. Every option of it is declared once, here and in the parts that this imports. */
-export const fileSchema = map({
-  version: option(z.literal(1), { description: 'Version of this file format.', example: 1 }).prefault(1),
-  service: option(serviceSchema, { description: 'Where the service is, and how it is to be treated.' }),
-  storage: text({
-    description:
-      'Folder that holds everything cdsync keeps and publishes, one folder for each job. Relative paths are relative to the YAML file.',
-    example: './data',
-  }).prefault('./data'),
-  resources: option(resourcesSchema, { description: 'What one process may use of the machine.' }).prefault({}),
-  jobs: option(z.record(nameSchema, option(jobSchema, { description: 'One job.' })), {
-    description: 'The jobs, by name. Each is a folder in `storage`, with its own lock, snapshots and files.',
-    allowed: nameRule,
-  }).prefault({}),
-  defaults: option(jobSchema, {
-    description:
-      'What every job inherits. Maps are merged, key by key; where both have a value or a list, the job wins.',
-  }).prefault({}),
-});
+export function fileSchemaWith(jobSchema: JobSchema) {
+  return map({
+    version: option(z.literal(1), { description: 'Version of this file format.', example: 1 }).prefault(1),
+    service: option(serviceSchema, { description: 'Where the service is, and how it is to be treated.' }),
+    storage: text({
+      description:
+        'Folder that holds everything cdsync keeps and publishes, one folder for each job. Relative paths are relative to the YAML file.',
+      example: './data',
+    }).prefault('./data'),
+    resources: option(resourcesSchema, { description: 'What one process may use of the machine.' }).prefault({}),
+    jobs: option(z.record(nameSchema, option(jobSchema, { description: 'One job.' })), {
+      description: 'The jobs, by name. Each is a folder in `storage`, with its own lock, snapshots and files.',
+      allowed: nameRule,
+    }).prefault({}),
+    defaults: option(jobSchema, {
+      description:
+        'What every job inherits. Maps are merged, key by key; where both have a value or a list, the job wins.',
+    }).prefault({}),
+  });
+}
+
+/** With the connectors that come with cdsync. */
+export const jobSchema = jobSchemaWith(builtIn.map((connector) => [connector.name, connector]));
+/** With the connectors that come with cdsync. */
+export const fileSchema = fileSchemaWith(jobSchema);

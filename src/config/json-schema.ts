@@ -44,7 +44,7 @@ function about({ facts, fallback }: Unwrapped): JsonSchema {
 function shape(option: Unwrapped): JsonSchema {
   const { core, facts } = option;
   if (core instanceof z.ZodObject) return object(core, facts?.forms);
-  if (core instanceof z.ZodDiscriminatedUnion) return { oneOf: core.options.map((branch) => part(branch)) };
+  if (core instanceof z.ZodDiscriminatedUnion) return { oneOf: kinds(core, facts?.otherKinds) };
   if (core instanceof z.ZodUnion) return { anyOf: core.options.map((form) => part(form)) };
   if (core instanceof z.ZodRecord) {
     const propertyNames = leaf(core.keyType);
@@ -55,6 +55,15 @@ function shape(option: Unwrapped): JsonSchema {
     return { type: 'array', items: part(core.element), ...(emptyAllowed ? {} : { minItems: 1 }) };
   }
   return scalar(core, option);
+}
+
+function kinds(core: z.ZodDiscriminatedUnion, others: string | undefined): JsonSchema[] {
+  const known = core.options.map((branch) => part(branch));
+  if (others === undefined) return known;
+  const key = core.def.discriminator;
+  const tags = core.options.map((branch) => ((unwrap(branch).core as z.ZodObject).shape[key] as z.ZodLiteral).value);
+  const other = { type: 'string', description: others, not: { enum: tags } };
+  return [...known, { type: 'object', properties: { [key]: other }, required: [key], additionalProperties: true }];
 }
 
 function object(core: z.ZodObject, forms: readonly (readonly string[])[] | undefined): JsonSchema {

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { CdsyncError } from '../core/errors.js';
 import type { Config, LocalConfig } from './config.js';
+import { loadConnectors } from './load-connectors.js';
 import { type Needs, type ParseOptions, parseConfig } from './parse.js';
 import { ConfigError, shownPath } from './problem.js';
 
@@ -21,7 +22,14 @@ export async function loadConfig(path: string, options: ParseOptions): Promise<L
   const file = resolve(path);
   const bytes = await readBytes(file, path);
   const shown = shownPath(file, options.cwd ?? process.cwd());
-  return parseConfig(decode(bytes, shown), file, options);
+  const text = decode(bytes, shown);
+  const unknown = new Set<string>();
+  try {
+    return parseConfig(text, file, { ...options, unknownConnectors: unknown });
+  } catch (error) {
+    if (unknown.size === 0) throw error;
+    return parseConfig(text, file, { ...options, connectors: await loadConnectors(unknown, file) });
+  }
 }
 
 async function readBytes(file: string, path: string): Promise<Buffer> {

@@ -1,12 +1,16 @@
 import { dirname, resolve } from 'node:path';
 import type { Node } from 'yaml';
 import { z } from 'zod';
+import { connectors as builtIn } from '../../connectors/index.js';
 import { CdsyncError } from '../core/errors.js';
 import { nearest } from '../core/nearest.js';
+import type { Connector } from '../sdk/destination.js';
 import { deepMerge, isPlainMap, jobConfig, serviceOptions } from './assemble.js';
 import type { Config, JobConfig, JobOutline, LocalConfig } from './config.js';
+import { destinationConfigs } from './destination-config.js';
 import { Findings, type Path } from './findings.js';
-import { fileSchema, jobSchema, resourcesSchema } from './job-options.js';
+import { fileSchema, fileSchemaWith, jobSchema, jobSchemaWith, resourcesSchema } from './job-options.js';
+import type { LoadedConnector } from './load-connectors.js';
 import { ConfigError, shownPath } from './problem.js';
 import { ConfigReader, Deferred } from './reader.js';
 import { serviceSchema } from './service-options.js';
@@ -21,6 +25,8 @@ export interface Needs {
   readonly jobs?: boolean;
   /** This job only. */
   readonly job?: string | undefined;
+  /** Its destinations. Default false: {@link JobConfig.destinations} is then empty, and the outline tells their names. */
+  readonly destinations?: boolean;
 }
 
 export interface ParseOptions {
@@ -28,6 +34,25 @@ export interface ParseOptions {
   readonly needs?: Needs;
   /** Messages name the file relative to this folder where that is shorter. Default: the working directory. */
   readonly cwd?: string;
+  /** Connectors that do not come with cdsync, by the word that `connector:` has for them. */
+  readonly connectors?: ReadonlyMap<string, LoadedConnector>;
+  /** Gets the words of connectors that are not known. */
+  readonly unknownConnectors?: Set<string>;
+}
+
+/** Schemas of a file, with the connectors that may stand in it. */
+interface Schemas {
+  readonly connectors: ReadonlyMap<string, Connector>;
+  readonly file: typeof fileSchema;
+  readonly job: typeof jobSchema;
+}
+
+function schemasFor(more: ReadonlyMap<string, LoadedConnector> = new Map()): Schemas {
+  const connectors = new Map<string, Connector>(builtIn.map((connector) => [connector.name, connector]));
+  for (const [word, loaded] of more) if (!('failure' in loaded)) connectors.set(word, loaded);
+  if (connectors.size === builtIn.length) return { connectors, file: fileSchema, job: jobSchema };
+  const job = jobSchemaWith([...connectors]);
+  return { connectors, job, file: fileSchemaWith(job) };
 }
 
 type PlainMap = Record<string, unknown>;
@@ -48,7 +73,8 @@ export function parseConfig(text: string, file: string, options: ParseOptions): 
   // Editors on Windows begin a file with a byte order mark; it would move the columns of the first line.
   const parsed = parseYaml(text.replace(/^\uFEFF/, ''));
   const findings = new Findings(shownPath(absolute, options.cwd ?? process.cwd()), parsed.position);
-  const plain = readPlain(parsed, findings, options.env);
+  const schemas = schemasFor(options.connectors);
+  const plain = readPlain(parsed, findings, schemas, options);
   const jobs = inheritingJobs(plain);
   const chosen = chooseJobs(jobs, options.needs ?? {}, findings);
   const parts: PlainMap = { version: plain.version, storage: plain.storage, resources: plain.resources, jobs: chosen };
@@ -58,17 +84,27 @@ export function parseConfig(text: string, file: string, options: ParseOptions): 
   refuseNameless(jobs, findings);
   if (findings.problems.length > 0) throw new ConfigError(findings.problems);
   refuseUnknownJob(jobs, options.needs?.job);
-  return build(parts, { file: absolute, outline: outline(jobs) }, findings);
+  return build(parts, { file: absolute, outline: outline(jobs) }, schemas, findings);
 }
 
-function readPlain(parsed: YamlDocument, findings: Findings, env: Variables): PlainMap {
+function readPlain(
+  parsed: YamlDocument,
+  findings: Findings,
+  schemas: Schemas,
+  { env, connectors, unknownConnectors }: ParseOptions,
+): PlainMap {
   const root = parsed.document?.contents as Node | null | undefined;
   if (parsed.faults.length > 0 || root === undefined) {
     const problems = parsed.faults.map(({ offset, message }) => findings.problem({ path: [], offset }, { message }));
     throw new ConfigError(problems);
   }
   const reader = new ConfigReader(parsed, findings, env);
-  const plain = reader.read(fileSchema, root, { path: [], offset: root?.range?.[0] ?? 0 });
+  const plain = reader.read(schemas.file, root, { path: [], offset: root?.range?.[0] ?? 0 });
+  for (const { word, site } of reader.otherKinds) {
+    const loaded = connectors?.get(word);
+    if (loaded !== undefined && 'failure' in loaded) findings.refuse(site, { message: loaded.failure });
+    unknownConnectors?.add(word);
+  }
   if (!isPlainMap(plain)) throw new ConfigError(findings.problems);
   return plain;
 }
@@ -88,7 +124,10 @@ function chooseJobs(jobs: PlainMap, needs: Needs, findings: Findings): PlainMap 
     findings.refuseAt(['jobs', name, 'streams'], { message: 'missing', allowed: 'a list of at least one stream' });
   }
   const chosen = Object.entries(jobs).filter(([name]) => needs.job === undefined || name === needs.job);
-  return Object.fromEntries(chosen);
+  if (needs.destinations === true) return Object.fromEntries(chosen);
+  return Object.fromEntries(
+    chosen.map(([name, job]) => [name, isPlainMap(job) ? { ...job, destinations: undefined } : job]),
+  );
 }
 
 /** Who only looks at what is kept hashes nothing. */
@@ -108,11 +147,16 @@ function refuseDeferred(value: unknown, findings: Findings): void {
   else if (isPlainMap(value)) for (const item of Object.values(value)) refuseDeferred(item, findings);
 }
 
-/** What a stream is called is asked for by every command. */
+function destinationsOf(job: unknown): PlainMap[] {
+  return isPlainMap(job) && Array.isArray(job.destinations) ? job.destinations.filter(isPlainMap) : [];
+}
+
+/** What a stream or a destination is called is asked for by every command. */
 function refuseNameless(jobs: PlainMap, findings: Findings): void {
   for (const job of Object.values(jobs)) {
     const streams = isPlainMap(job) && Array.isArray(job.streams) ? job.streams : [];
     for (const stream of streams) refuseDeferred(isPlainMap(stream) ? stream.name : stream, findings);
+    for (const destination of destinationsOf(job)) refuseDeferred(destination.name, findings);
   }
 }
 
@@ -130,14 +174,19 @@ function refuseUnknownJob(jobs: PlainMap, wanted: string | undefined): void {
 
 function outline(jobs: PlainMap): JobOutline[] {
   return Object.entries(jobs).map(([name, job]) => {
-    const streams = isPlainMap(job) && Array.isArray(job.streams) ? job.streams : [];
-    return {
-      name,
-      streams: streams.flatMap(({ name, source }) =>
-        typeof name === 'string' ? [{ name, source: String(source) }] : [],
-      ),
-    };
+    const given = isPlainMap(job) && Array.isArray(job.streams) ? job.streams : [];
+    const streams = given.flatMap(({ name, source }) =>
+      typeof name === 'string' ? [{ name, source: String(source) }] : [],
+    );
+    const destinations = destinationsOf(job).flatMap(({ name, streams: own }) =>
+      typeof name === 'string' ? [{ name, streams: textsOf(own) ?? streams.map((stream) => stream.name) }] : [],
+    );
+    return { name, streams, destinations };
   });
+}
+
+function textsOf(value: unknown): string[] | undefined {
+  return Array.isArray(value) ? value.filter((each) => typeof each === 'string') : undefined;
 }
 
 /** Fills in the defaults. The reader has judged every value, so that what the schema still refuses is a gap in the reader. */
@@ -153,12 +202,24 @@ function typed<S extends z.ZodType>(schema: S, value: unknown, path: Path, findi
 function build(
   parts: PlainMap,
   about: Pick<LocalConfig, 'file' | 'outline'>,
+  schemas: Schemas,
   findings: Findings,
 ): LocalConfig | Config {
   const folder = dirname(about.file);
-  const jobs = Object.entries(parts.jobs as PlainMap).map(([name, job]): JobConfig => {
-    return jobConfig(name, typed(jobSchema, job, ['jobs', name], findings), folder);
+  const taken = new Map<string, string>();
+  const jobs = Object.entries(parts.jobs as PlainMap).map(([name, plain]): JobConfig => {
+    const part = typed(schemas.job, plain, ['jobs', name], findings);
+    const job = jobConfig(name, part, folder);
+    const streams = job.streams.map((stream) => ({
+      name: stream.name,
+      source: stream.source,
+      collection: 'collection' in stream ? stream.collection : undefined,
+    }));
+    const publishes = job.parquet.enabled || job.publish.duckdb;
+    const facts = { name, streams, publishes, folder, connectors: schemas.connectors };
+    return { ...job, destinations: destinationConfigs(part.destinations ?? [], facts, taken, findings) };
   });
+  if (findings.problems.length > 0) throw new ConfigError(findings.problems);
   const local: Omit<LocalConfig, 'warnings'> = {
     ...about,
     version: typed(fileSchema.in.shape.version, parts.version, ['version'], findings),

@@ -5,9 +5,9 @@ import { allowedWords, type OptionFacts, type Unwrapped, unwrap } from '../sdk/o
 import type { Findings, Site } from './findings.js';
 import type { ConfigProblem } from './problem.js';
 import { readScalar } from './scalar.js';
-import type { Variables } from './variables.js';
+import { expand, type Variables } from './variables.js';
 import type { YamlDocument } from './yaml-document.js';
-import { type Entry, kindOf, offsetOf, YamlEntries } from './yaml-entries.js';
+import { type Entry, isNothing, kindOf, offsetOf, YamlEntries } from './yaml-entries.js';
 
 /** A value that a variable spoils; a problem only for those who use it. */
 export class Deferred {
@@ -29,6 +29,8 @@ export class ConfigReader {
   readonly #findings: Findings;
   readonly #env: Variables;
   readonly #entries: YamlEntries;
+  /** Kinds of maps that no schema was known for, where others may exist. */
+  readonly otherKinds: { readonly word: string; readonly site: Site }[] = [];
 
   constructor(parsed: YamlDocument, findings: Findings, env: Variables) {
     this.#findings = findings;
@@ -58,6 +60,7 @@ export class ConfigReader {
     if (core instanceof z.ZodDiscriminatedUnion) {
       return this.#map(node, site, (map) => this.#union(core, facts, map, site));
     }
+    if (core instanceof z.ZodUnknown) return this.#anything(schema, option, node, site);
     if (core instanceof z.ZodUnion) return this.#listOrMap(core, option, node, site);
     return this.#scalar(schema, option, node, site);
   }
@@ -87,6 +90,16 @@ export class ConfigReader {
       if (followed === undefined) return undefined;
       return this.read(core.element, followed, { path, offset: offsetOf(item, site.offset) });
     });
+  }
+
+  /** A value of any depth, with its variables replaced. */
+  #anything(schema: z.core.$ZodType, option: Unwrapped, node: Node | null, site: Site): unknown {
+    const each = z.unknown();
+    if (isMap(node))
+      return this.#map(node, site, (map) => this.#record(z.record(z.string(), each), undefined, map, site));
+    if (isSeq(node)) return this.#list(z.array(each), option, node, site);
+    if (node === null || (isScalar(node) && isNothing(node))) return null;
+    return this.#scalar(schema, option, node, site);
   }
 
   /** A value that may be written as a list or as a map: what stands there says which is meant. */
@@ -147,14 +160,22 @@ export class ConfigReader {
     const here = { path: [...site.path, key], offset: entry?.valueOffset ?? site.offset };
     if (entry === undefined) this.#missing(here, option);
     const tag = entry === undefined ? undefined : this.#scalar(tags, option, entry.value, here);
+    if (tag === undefined && entry !== undefined && facts?.otherKinds !== undefined) this.#note(entry.value, here);
     if (tag instanceof Deferred) return tag;
     const chosen = branches.find((branch) => branch.tag === tag);
     const objects = branches.map(({ object }) => object);
     if (chosen === undefined) return this.#common(objects, entries, site);
-    const value = this.#object(chosen.object, undefined, entries, site);
+    const value = this.#object(chosen.object, chosen.about, entries, site);
     this.#check(chosen.about, value, site);
     this.#check(facts, value, site);
     return value;
+  }
+
+  /** Notes a kind that is none of those known, for whoever can find out what it is. */
+  #note(node: Node | null, site: Site): void {
+    if (!isScalar(node)) return;
+    const { text, missing, faults } = expand(node.source ?? String(node.value), this.#env);
+    if (missing.length === 0 && faults.length === 0) this.otherKinds.push({ word: text, site });
   }
 
   /** Judges the keys that every branch has, where it is not known which branch is meant. */

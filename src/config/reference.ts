@@ -37,7 +37,7 @@ function allSections(): Section[] {
     } else if (core instanceof z.ZodDiscriminatedUnion) {
       for (const branch of core.options) {
         const inner = unwrap(branch);
-        visit(`source: ${tagOf(core, inner)}`, path, inner);
+        visit(kindTitle(core, inner), path, inner);
       }
     } else if (core instanceof z.ZodUnion) {
       for (const form of core.options) visit(title, path, unwrap(form));
@@ -45,6 +45,11 @@ function allSections(): Section[] {
   };
   visit('The file', '', unwrap(fileSchema));
   return found;
+}
+
+/** Of one kind of maps: `source: segments`. */
+function kindTitle(union: z.ZodDiscriminatedUnion, branch: Unwrapped): string {
+  return `${union.def.discriminator}: ${tagOf(union, branch)}`;
 }
 
 function tagOf(union: z.ZodDiscriminatedUnion, branch: Unwrapped): string {
@@ -83,7 +88,7 @@ function row(key: string, option: Unwrapped, sections: readonly Section[]): stri
   const example =
     facts?.example === undefined || facts.example === option.fallback ? '' : ` Example: ${code(facts.example)}.`;
   const secret = facts?.secret ? ' Secret: name a variable.' : '';
-  const meaning = `${facts?.description ?? 'Selects this kind of stream.'}${secret}${example}`;
+  const meaning = `${facts?.description ?? 'Selects this kind.'}${secret}${example}`;
   return [
     `\`${key}\``,
     `${valueText(option, sections)}${unit}`,
@@ -110,12 +115,13 @@ function valueText(option: Unwrapped, sections: readonly Section[]): string {
   if (core instanceof z.ZodArray) {
     const inner = unwrap(core.element);
     return inner.core instanceof z.ZodDiscriminatedUnion
-      ? `a list of streams: ${valueText(inner, sections)}`
+      ? `a list of maps: ${valueText(inner, sections)}`
       : 'a list of texts';
   }
   if (core instanceof z.ZodDiscriminatedUnion) {
-    const tags = core.options.map((branch) => tagOf(core, unwrap(branch)));
-    return tags.map((tag) => `[${tag}](#${anchor(`source: ${tag}`)})`).join(', ');
+    const kinds = core.options.map((branch) => unwrap(branch));
+    const links = kinds.map((kind) => `[${tagOf(core, kind)}](#${anchor(kindTitle(core, kind))})`);
+    return [...links, ...(option.facts?.otherKinds ? [option.facts.otherKinds] : [])].join(', ');
   }
   if (core instanceof z.ZodUnion) return core.options.map((form) => valueText(unwrap(form), sections)).join(' or ');
   return allowedWords(option);

@@ -27,6 +27,7 @@ function isTextual(core: z.core.$ZodType): boolean {
   return !(
     core instanceof z.ZodNumber ||
     core instanceof z.ZodBoolean ||
+    core instanceof z.ZodUnknown ||
     (core instanceof z.ZodLiteral && typeof core.value !== 'string')
   );
 }
@@ -48,7 +49,8 @@ export function valueFault(
   const { core, facts } = option;
   const words = core instanceof z.ZodEnum ? (core.options as string[]) : [];
   const [near] = facts?.secret || typeof value !== 'string' ? [] : nearest(value, words, 1);
-  if (core instanceof z.ZodEnum) return { message: 'unknown value', found, nearest: near, allowed: words.join(', ') };
+  if (core instanceof z.ZodEnum)
+    return { message: 'unknown value', found, nearest: near, allowed: allowedWords(option) };
   return { message: `must be ${allowedWords(option)}`, found };
 }
 

@@ -27,6 +27,17 @@ export class Secret {
   }
 }
 
+/** The password in a URL, as it stands there and as it is. */
+function passwordOf(value: string): string[] {
+  if (!/^\w+:\/\//.test(value) || !URL.canParse(value)) return [];
+  const { password } = new URL(value);
+  try {
+    return [password, decodeURIComponent(password)];
+  } catch {
+    return [password];
+  }
+}
+
 /**
  * A function that takes the given secrets out of any text: the last line of defence for messages that come from
  * elsewhere (a server, a library). Values shorter than 4 characters are left alone: they would match by chance.
@@ -35,11 +46,13 @@ export function redactor(secrets: Iterable<Secret>): (text: string) => string {
   const values = new Set<string>();
   for (const secret of secrets) {
     const value = secret.reveal();
-    if (value.length < 4) continue;
-    values.add(value);
-    values.add(encodeURIComponent(value));
-    // As it stands in a JSON document.
-    values.add(JSON.stringify(value).slice(1, -1));
+    for (const part of [value, ...passwordOf(value)]) {
+      if (part.length < 4) continue;
+      values.add(part);
+      values.add(encodeURIComponent(part));
+      // As it stands in a JSON document.
+      values.add(JSON.stringify(part).slice(1, -1));
+    }
   }
   const longestFirst = [...values].sort((a, b) => b.length - a.length);
   return (text) => longestFirst.reduce((rest, value) => rest.replaceAll(value, shown), text);

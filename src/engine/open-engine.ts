@@ -1,12 +1,14 @@
 import { ServiceClient } from '../client/client.js';
 import type { Config, JobConfig, LocalConfig } from '../config/config.js';
 import { systemClock } from '../core/clock.js';
+import type { DeliveryContext } from '../deliver/delivery.js';
 import { Converter } from '../extract/converter.js';
 import { Database } from '../store/duckdb.js';
 import { JobLayout } from '../store/layout.js';
 import { Salts } from './column-rules.js';
 import { newProgress } from './progress.js';
 import type { RunChoices, RunContext } from './run-context.js';
+import { noService, serviceAccess } from './service-access.js';
 
 /** Batches converted at once; each keeps about one core busy. */
 const lanes = 2;
@@ -74,5 +76,31 @@ export async function withStorage<T>(config: LocalConfig, work: (engine: Storage
     return await work({ database, clock: systemClock, layoutOf: (job) => new JobLayout(config.storage, job) });
   } finally {
     database.close();
+  }
+}
+
+/** What a delivery without a run works with. */
+export type DeliveryEngine = Omit<DeliveryContext, 'layout'> & Pick<Engine, 'layoutOf'>;
+
+/** Opens what a delivery needs, and closes it again whatever happens; the service only where the configuration has it. */
+export async function withDelivery<T>(
+  config: LocalConfig & Partial<Config>,
+  { signal, notice }: EngineOptions,
+  work: (engine: DeliveryEngine) => Promise<T>,
+): Promise<T> {
+  process.umask(0o077);
+  const { service, resources } = config;
+  const client = service && new ServiceClient({ service, clock: systemClock, onNotice: notice });
+  try {
+    return await work({
+      clock: systemClock,
+      resources,
+      signal,
+      notice,
+      service: client === undefined ? noService : serviceAccess(client, notice),
+      layoutOf: (job) => new JobLayout(config.storage, job),
+    });
+  } finally {
+    await client?.close();
   }
 }

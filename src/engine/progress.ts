@@ -1,3 +1,4 @@
+import type { DeliveryProgress } from '../deliver/delivery.js';
 import type { LiveCounters } from '../extract/stream-extraction.js';
 
 export type StreamPhase = 'waiting' | 'reading' | 'comparing' | 'done' | 'failed';
@@ -16,8 +17,10 @@ export interface StreamProgress {
 export interface RunProgress {
   readonly job: string;
   runId: string | undefined;
-  phase: 'starting' | 'preparing' | 'reading' | 'committing' | 'publishing' | 'done';
+  phase: 'starting' | 'preparing' | 'reading' | 'committing' | 'publishing' | 'delivering' | 'done';
   readonly streams: StreamProgress[];
+  /** What is delivered, one entry a stream of a destination; filled when that begins. */
+  readonly destinations: DeliveryProgress[];
 }
 
 export function newProgress(job: string, streams: readonly string[]): RunProgress {
@@ -25,6 +28,7 @@ export function newProgress(job: string, streams: readonly string[]): RunProgres
     job,
     runId: undefined,
     phase: 'starting',
+    destinations: [],
     streams: streams.map((name) => ({
       name,
       phase: 'waiting',

@@ -40,3 +40,8 @@ export function serviceAccess(client: ServiceClient, notice: (line: string) => v
     },
   };
 }
+
+/** For commands that know no service: its variables need not be set where no destination asks for it. */
+export const noService: ServiceAccess = {
+  sendEvent: () => Promise.reject(new Error('this connector does not declare that it uses the service')),
+};

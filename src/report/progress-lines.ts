@@ -10,6 +10,19 @@ export interface StreamView {
   readonly expectedRows: number | undefined;
 }
 
+/** One line for a stream on its way to a destination. */
+export function deliveryLine(view: {
+  readonly destination: string;
+  readonly stream: string;
+  readonly phase: string;
+  readonly rows: number;
+  readonly total: number | undefined;
+}): string {
+  const { destination, stream, phase, rows, total } = view;
+  const of = total === undefined ? '' : ` of ${formatCount(total)}`;
+  return `${stream} to ${destination}: ${phase}${rows === 0 && total === undefined ? '' : `, ${formatCount(rows)}${of} rows`}`;
+}
+
 interface Seen {
   readonly at: number;
   readonly rows: number;

@@ -18,6 +18,25 @@ function streamCells(stream: StreamReport): string[] {
   return [stream.name, stream.status, ...counts.map(formatCount)];
 }
 
+/** What became of each destination, and why it was not more. */
+function destinationLines({ destinations }: JobReport): string[] {
+  if (destinations.length === 0) return [];
+  const cells = destinations.map(({ name, stream, status, rows, seconds }) => [
+    name,
+    stream,
+    status,
+    formatCount(rows),
+    formatDuration(seconds * 1000),
+  ]);
+  const told = new Set<string>();
+  const notes = destinations.flatMap(({ name, error }) => {
+    if (error === null || told.has(`${name} ${error.message}`)) return [];
+    told.add(`${name} ${error.message}`);
+    return [`${name}: ${error.message} [${error.code}]`, ...(error.hint === null ? [] : [`  ${error.hint}`])];
+  });
+  return [...table(['destination', 'stream', 'status', 'rows', 'time'], cells), '', ...notes];
+}
+
 function footnotes({ streams }: JobReport): string[] {
   const notes: string[] = [];
   const told = new Set<string>();
@@ -46,20 +65,27 @@ export function summarize(report: JobReport): string[] {
   const bytes = streams.reduce((sum, stream) => sum + stream.bytes, 0);
   const requests = streams.reduce((sum, stream) => sum + stream.requests, 0);
   const snapshot = sequence === null ? 'no snapshot yet' : `snapshot ${sequence}`;
-  const unchanged = streams.every(
-    ({ status: each, inserted, updated, deleted }) => each === 'ok' && inserted + updated + deleted === 0,
-  );
+  const unchanged =
+    streams.length > 0 &&
+    streams.every(
+      ({ status: each, inserted, updated, deleted }) => each === 'ok' && inserted + updated + deleted === 0,
+    );
+  const streamLines =
+    streams.length === 0
+      ? []
+      : [
+          ...table(
+            ['stream', 'status', 'rows', 'inserted', 'updated', 'deleted', 'unchanged', 'pages'],
+            streams.map(streamCells),
+          ),
+          '',
+        ];
   return [
     `job ${job}: ${verdicts[status]} in ${formatDuration(seconds * 1000)}${resumed ? ', resumed' : ''} (run ${run_id}, ${snapshot}${
       status === 'ok' && unchanged ? ', nothing changed' : ''
     })`,
     '',
-    ...table(
-      ['stream', 'status', 'rows', 'inserted', 'updated', 'deleted', 'unchanged', 'pages'],
-      streams.map(streamCells),
-    ).map((line) => `  ${line}`),
-    '',
-    ...footnotes(report).map((note) => `  ${note}`),
-    `  ${formatCount(requests)} requests, ${formatBytes(bytes)} received`,
+    ...[...streamLines, ...footnotes(report), ...destinationLines(report)].map((line) => `  ${line}`.trimEnd()),
+    ...(streams.length === 0 ? [] : [`  ${formatCount(requests)} requests, ${formatBytes(bytes)} received`]),
   ];
 }

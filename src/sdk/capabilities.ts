@@ -50,8 +50,8 @@ export interface TableCapabilities {
   /** Files that {@link LoadData.files} is asked for; none: the connector reads {@link LoadData.batches}. Default: none. */
   readonly format?: FileFormat;
   readonly csv?: CsvDialect;
-  /** About so many rows in one file or batch. Default: 122,880 in a file, 8,192 in a batch. */
-  readonly chunkRows?: number;
+  /** Bytes of UTF-8 that a text in a key may have: rows beyond are refused before they are sent. Default: no limit. */
+  readonly keyBytes?: number;
   readonly identifiers?: IdentifierRules;
   /** Streams that one destination loads at once, each on an open destination of its own. Default: 1. */
   readonly streamsAtOnce?: number;

@@ -55,6 +55,8 @@ interface ConnectorBase<S extends OptionShape> {
   readonly optionRules?: Pick<OptionFacts, 'forms' | 'check'>;
   /** Rules between the options and all streams of the job, whether they go to the destination or not. */
   checkStreams?(options: OptionValues<S>, streams: readonly JobStream[]): readonly Finding[];
+  /** Whether it asks {@link DestinationContext.service} for anything. Default: false. */
+  readonly usesService?: boolean;
   /**
    * Where tables go, without any secret, such that two destinations with the same text would write the same tables. Two
    * destinations of a file that do are refused. Left out: nothing is refused.
@@ -120,8 +122,13 @@ export interface TableDestination {
    * themselves; of columns of other types the sum is undefined. With `live`, of rows only whose `_deleted_at` is NULL.
    * Left out where the destination cannot: `verify: checksum` is then refused.
    */
-  checksum?(table: string, columns: readonly TableColumn[], live: boolean): Promise<ReadonlyMap<string, ColumnSum>>;
+  checksum?(table: string, columns: readonly ChecksumColumn[], live: boolean): Promise<ReadonlyMap<string, ColumnSum>>;
   close(): Promise<void>;
+}
+
+/** A column of the destination, and what it was made of. */
+export interface ChecksumColumn extends TableColumn {
+  readonly of: ColumnType;
 }
 
 /** Of one column: how many values, and their sum; as text, for it may exceed 2^53. */

@@ -6,6 +6,8 @@ interface Told {
   /** What the reader can do next: one sentence. */
   readonly hint?: string | undefined;
   readonly cause?: unknown;
+  /** The cause's message may hold values of records: it is shown only to who asks for values. */
+  readonly causeQuotesValues?: boolean;
 }
 
 /** The destination does not know the caller, or its password. The message is the server's, without any secret. Not retried. */

@@ -11,6 +11,7 @@ export type {
 } from './capabilities.js';
 export { type ColumnType, isNested, parseColumnType, type StreamColumn, type StructField } from './column-type.js';
 export {
+  type ChecksumColumn,
   type ColumnSum,
   type Connector,
   type DestinationContext,
@@ -53,5 +54,5 @@ export type {
   ValueLimits,
 } from './load.js';
 export { type Finding, map, type OptionFacts, option } from './option.js';
-export { choice, duration, flag, secret, text, verbatim, whole } from './option-types.js';
+export { choice, duration, flag, path, secret, text, verbatim, whole } from './option-types.js';
 export { type Watermark, watermarkColumns, watermarkTable } from './watermark.js';

@@ -13,6 +13,11 @@ export function verbatim(facts: OptionFacts) {
   return text({ ...facts, verbatim: true });
 }
 
+/** A path of a file or a folder, relative to the YAML file; absolute for those who read it. */
+export function path(facts: OptionFacts) {
+  return text({ allowed: 'a path', ...facts, path: true, verbatim: true });
+}
+
 /** A whole number within bounds, both included. */
 export function whole(from: number, to: number, facts: OptionFacts) {
   return option(z.int().min(from).max(to), facts);

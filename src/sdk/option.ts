@@ -11,10 +11,14 @@ export interface OptionFacts {
   readonly secret?: boolean;
   /** The text is taken as it stands, even where a variable holds a quoted YAML scalar. */
   readonly verbatim?: boolean;
+  /** A path of a file or a folder: taken from the folder of the YAML file, and absolute for those who read the option. */
+  readonly path?: boolean;
   /** What is allowed, in words, where the type does not tell it well. */
   readonly allowed?: string;
   /** Of a key or a value that is known but does nothing in this version: why it is refused. */
   readonly notYet?: string | ((text: string) => string | undefined);
+  /** Of maps of several kinds: which others there may be, in words. */
+  readonly otherKinds?: string;
   /** Of a map: the sets of keys of which exactly one must be given. */
   readonly forms?: readonly (readonly string[])[];
   /** Rules between the parts of a map or a list. Sees what was readable of it, before defaults. */
@@ -44,7 +48,8 @@ export type Camel<T> = {
   readonly [K in keyof T as [T[K]] extends [undefined] ? never : CamelKey<K>]: T[K];
 };
 
-function camelKey(key: string): string {
+/** A YAML key as code sees it. */
+export function camelKey(key: string): string {
   return key.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
 }
 
@@ -95,7 +100,7 @@ export function unwrap(schema: z.core.$ZodType): Unwrapped {
 /** What an option allows, in words. */
 export function allowedWords({ core, facts }: Unwrapped): string {
   if (facts?.allowed !== undefined) return facts.allowed;
-  if (core instanceof z.ZodEnum) return core.options.join(', ');
+  if (core instanceof z.ZodEnum) return [...core.options, ...(facts?.otherKinds ? [facts.otherKinds] : [])].join(', ');
   if (core instanceof z.ZodLiteral) return [...core.values].join(', ');
   if (core instanceof z.ZodBoolean) return 'true or false';
   if (core instanceof z.ZodNumber) return `a whole number from ${core.minValue} to ${core.maxValue}`;

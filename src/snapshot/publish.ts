@@ -8,6 +8,7 @@ import { renameDurably, syncFile, syncFolder, temporaryName, writeFileAtomically
 import type { JobLayout } from '../store/layout.js';
 import { type Manifest, readManifest } from '../store/manifest.js';
 import { folderMode } from '../store/storage.js';
+import { publishFeed } from './publish-feed.js';
 import type { CommittedFile, StoreState, StreamState } from './snapshot-store.js';
 
 export interface PublishOptions {
@@ -87,13 +88,26 @@ async function pruneChanges(layout: JobLayout, state: StreamState, before: strin
 }
 
 /** Promotes one stream's last commit and points its manifest to it, unless that is done already. */
-async function publishStream(layout: JobLayout, state: StreamState, options: PublishOptions): Promise<void> {
-  if (state.snapshot.length === 0) return;
+async function publishStream(
+  layout: JobLayout,
+  store: StoreState,
+  state: StreamState,
+  options: PublishOptions,
+): Promise<void> {
+  const feed = () => publishFeed(layout, store, state, runIdStamp(Date.parse(options.changesBefore)));
+  if (state.snapshot.length === 0) return feed();
   const current = await readManifest(layout.manifest(state.stream)).catch(() => undefined);
   const manifest = manifestOf(state);
-  if (JSON.stringify(current) === JSON.stringify(manifest) && state.rewritten !== true) return;
+  if (JSON.stringify(current) === JSON.stringify(manifest) && state.rewritten !== true) return feed();
   await promote(layout, state, options);
-  await writeFileAtomically(layout.manifest(state.stream), `${JSON.stringify(manifest, null, 1)}\n`, options.mode);
+  await writeFileAtomically(
+    layout.manifest(state.stream),
+    `${JSON.stringify(manifest, null, 1)}
+`,
+    options.mode,
+  );
+  // Before what it no longer names goes.
+  await feed();
   await pruneSnapshots(layout, state, options.keepSnapshots);
   await pruneChanges(layout, state, options.changesBefore);
 }
@@ -146,7 +160,7 @@ async function prunePublished(layout: JobLayout, keep: readonly number[]): Promi
 
 /** Brings everything that people read to what the store says. Repeating it does no harm, so it is also the repair. */
 export async function publish(layout: JobLayout, state: StoreState, options: PublishOptions): Promise<void> {
-  for (const stream of state.streams.values()) await publishStream(layout, stream, options);
+  for (const stream of state.streams.values()) await publishStream(layout, state, stream, options);
   if (!options.duckdb || state.sequence === 0) return;
   const isRewritten = [...state.streams.values()].some(
     ({ rewritten, sequence }) => rewritten === true && sequence === state.sequence,

@@ -1,4 +1,4 @@
-import { type DuckDBConnection, DuckDBInstance, type DuckDBValue } from '@duckdb/node-api';
+import { type DuckDBConnection, type DuckDBDataChunk, DuckDBInstance, type DuckDBValue } from '@duckdb/node-api';
 import { CdsyncError, type ErrorKind, storageError } from '../core/errors.js';
 
 export type Row = Record<string, DuckDBValue>;
@@ -88,6 +88,20 @@ export class Session {
     try {
       const result = await this.#connection.stream(sql);
       for await (const rows of result.yieldRowObjects()) yield* rows as Row[];
+    } catch (error) {
+      throw databaseError(error);
+    }
+  }
+
+  /** Chunk after chunk of at most 2048 rows, as DuckDB has them. */
+  async *chunks(sql: string): AsyncGenerator<DuckDBDataChunk> {
+    try {
+      const result = await this.#connection.stream(sql);
+      for (;;) {
+        const chunk = await result.fetchChunk();
+        if (chunk === null || chunk.rowCount === 0) return;
+        yield chunk;
+      }
     } catch (error) {
       throw databaseError(error);
     }

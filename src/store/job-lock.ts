@@ -1,6 +1,7 @@
 import { readFile, rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { z } from 'zod';
+import { quoteIdentifier } from '../core/column-shape.js';
 import { CdsyncError } from '../core/errors.js';
 import { type Database, sqlText } from './duckdb.js';
 import { writeFileAtomically } from './durable.js';
@@ -18,9 +19,13 @@ const ownerSchema = z.object({
 export type LockOwner = z.infer<typeof ownerSchema>;
 
 /** Who says to hold the job's lock; only a lock that is really held makes it true. */
-export async function lockOwner(layout: JobLayout): Promise<LockOwner | undefined> {
+export function lockOwner(layout: JobLayout): Promise<LockOwner | undefined> {
+  return readOwner(layout.lockOwner);
+}
+
+async function readOwner(path: string): Promise<LockOwner | undefined> {
   try {
-    return ownerSchema.parse(JSON.parse(await readFile(layout.lockOwner, 'utf8')));
+    return ownerSchema.parse(JSON.parse(await readFile(path, 'utf8')));
   } catch {
     return undefined;
   }
@@ -58,37 +63,74 @@ async function processStart(pid: number): Promise<number | undefined> {
   return Number.isNaN(began) ? undefined : began;
 }
 
+/** What is locked: a small database file, who says to have it, and what it is called. */
+interface LockPlace {
+  readonly file: string;
+  readonly owner: string;
+  /** Of the attached database; unique in the process. */
+  readonly name: string;
+  /** For messages: `job "nightly" is being run`. */
+  readonly what: string;
+  /** Done by whoever has got the lock, first of all. */
+  readonly sweep?: () => Promise<void>;
+}
+
 /**
- * The right to work on a job. It is the lock that DuckDB takes on a small database file, which the operating system
- * gives back when the process ends, however it ends; nothing else may open that file in this process, for closing it
- * anywhere would drop the lock.
+ * The right to work on a job, or on one of its destinations. It is the lock that DuckDB takes on a small database file, which
+ * the operating system gives back when the process ends, however it ends; nothing else may open that file in this process,
+ * for closing it anywhere would drop the lock.
  */
 export class JobLock {
   readonly #database: Database;
-  readonly #layout: JobLayout;
-  readonly #name: string;
+  readonly #place: LockPlace;
 
-  private constructor(database: Database, layout: JobLayout, name: string) {
+  private constructor(database: Database, place: LockPlace) {
     this.#database = database;
-    this.#layout = layout;
-    this.#name = name;
+    this.#place = place;
   }
 
   /** @throws {CdsyncError} `locked` where another process holds it. */
-  static async acquire(database: Database, layout: JobLayout, startedAt: string): Promise<JobLock> {
-    const name = `lock_${layout.job}`;
+  static acquire(database: Database, layout: JobLayout, startedAt: string): Promise<JobLock> {
+    const { lock: file, lockOwner: owner, job } = layout;
+    const place = {
+      file,
+      owner,
+      name: `lock_${job}`,
+      what: `job "${job}" is being run`,
+      sweep: () => sweepStorage(layout),
+    };
+    return JobLock.#acquire(database, place, startedAt);
+  }
+
+  /** The right to deliver to a destination. @throws {CdsyncError} `locked` where another process delivers to it. */
+  static acquireDestination(
+    database: Database,
+    layout: JobLayout,
+    destination: string,
+    startedAt: string,
+  ): Promise<JobLock> {
+    const { file, owner } = layout.destinationLock(destination);
+    const name = `lock_${layout.job}__${destination}`;
+    return JobLock.#acquire(
+      database,
+      { file, owner, name, what: `destination "${destination}" is being loaded` },
+      startedAt,
+    );
+  }
+
+  static async #acquire(database: Database, place: LockPlace, startedAt: string): Promise<JobLock> {
     const session = await database.connect();
     try {
-      await session.run(`ATTACH ${sqlText(layout.lock)} AS ${name}`);
+      await session.run(`ATTACH ${sqlText(place.file)} AS ${quoteIdentifier(place.name)}`);
     } catch (error) {
       if (!/lock/i.test(String((error as Error).cause))) throw error;
-      throw await lockedError(layout, error);
+      throw await lockedError(place, error);
     } finally {
       session.close();
     }
-    const lock = new JobLock(database, layout, name);
+    const lock = new JobLock(database, place);
     try {
-      await sweepStorage(layout);
+      await place.sweep?.();
       await lock.describe({ started_at: startedAt });
       return lock;
     } catch (error) {
@@ -100,24 +142,24 @@ export class JobLock {
   /** Says which run holds the lock, for whoever meets it. */
   async describe(run: { started_at: string; run_id?: string }): Promise<void> {
     const owner: LockOwner = { host: hostname(), boot_id: await bootId(), pid: process.pid, ...run };
-    await writeFileAtomically(this.#layout.lockOwner, `${JSON.stringify(owner)}\n`);
+    await writeFileAtomically(this.#place.owner, `${JSON.stringify(owner)}\n`);
   }
 
   async release(): Promise<void> {
-    await rm(this.#layout.lockOwner, { force: true });
+    await rm(this.#place.owner, { force: true });
     const session = await this.#database.connect();
-    await session.run(`DETACH ${this.#name}`);
+    await session.run(`DETACH ${quoteIdentifier(this.#place.name)}`);
     session.close();
   }
 }
 
-async function lockedError(layout: JobLayout, cause: unknown): Promise<CdsyncError> {
-  const owner = await lockOwner(layout);
+async function lockedError({ owner: path, what }: LockPlace, cause: unknown): Promise<CdsyncError> {
+  const owner = await readOwner(path);
   const who =
     owner === undefined
       ? 'another process'
       : `run ${owner.run_id ?? '(starting)'}, process ${owner.pid} on ${owner.host}, since ${owner.started_at}`;
-  return new CdsyncError(`job "${layout.job}" is being run by ${who}`, {
+  return new CdsyncError(`${what} by ${who}`, {
     code: 'locked',
     kind: 'locked',
     hint: 'wait until it ends, or stop it; its lock goes with its process',

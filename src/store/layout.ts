@@ -85,4 +85,21 @@ export class JobLayout {
   streamRun(runId: string, stream: string): string {
     return join(this.run(runId), 'streams', stream);
   }
+
+  /** What a stream has for destinations. */
+  feed(stream: string): string {
+    return join(this.private, 'feeds', `${stream}.json`);
+  }
+  get deliveries(): string {
+    return join(this.private, 'deliveries');
+  }
+  /** What is known here of a destination, and what a delivery to it works with. */
+  delivery(destination: string): string {
+    return join(this.deliveries, destination);
+  }
+  /** Held open by whoever delivers to the destination, and by nothing else; beside it who that is. */
+  destinationLock(destination: string): { file: string; owner: string } {
+    const folder = this.delivery(destination);
+    return { file: join(folder, 'lock.duckdb'), owner: join(folder, 'lock.json') };
+  }
 }

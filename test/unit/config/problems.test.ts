@@ -49,9 +49,9 @@ const appended: [name: string, yaml: string, line: string][] = [
     'cdsync.yaml:11:3  resources.threads: must be a whole number from 1 to 256, found nothing; leave the key out instead',
   ],
   [
-    'a key of later work, inherited by every job',
+    'no destination in a list of them, inherited by every job',
     'defaults:\n  destinations: []',
-    'cdsync.yaml:11:3  defaults.destinations: not yet: this version publishes files and loads no warehouse',
+    'cdsync.yaml:11:17  defaults.destinations: must be a list of at least one destination, found an empty list',
   ],
   [
     'a wrong value that every job inherits is shown once, where it stands',

@@ -120,9 +120,10 @@ test('a small configuration gets every default', () => {
         keep: { snapshots: 3, changes: 90 * 86_400_000 },
         before: [],
         guardScope: 'stream',
+        destinations: [],
       },
     ],
-    outline: [{ name: 'a', streams: [{ name: 'members', source: 'index_profiles' }] }],
+    outline: [{ name: 'a', streams: [{ name: 'members', source: 'index_profiles' }], destinations: [] }],
     warnings: [],
   });
 });

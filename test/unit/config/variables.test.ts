@@ -147,8 +147,8 @@ jobs:
     const config = parse(text, { INDEX_A: 'x', TENANT: 't' }, { job: 'a' });
     expect(config.jobs.map(({ name }) => name)).toEqual(['a']);
     expect(config.outline).toEqual([
-      { name: 'a', streams: [{ name: 's', source: 'index_profiles' }] },
-      { name: 'b', streams: [{ name: 's', source: 'index_profiles' }] },
+      { name: 'a', streams: [{ name: 's', source: 'index_profiles' }], destinations: [] },
+      { name: 'b', streams: [{ name: 's', source: 'index_profiles' }], destinations: [] },
     ]);
   });
 

@@ -1,0 +1,15 @@
+import { tableConnector } from '../../src/sdk/index.js';
+import { duckdbOptions } from './options.js';
+import { mapColumn, widens } from './types.js';
+
+/** Loads another DuckDB file. */
+export default tableConnector({
+  name: 'duckdb',
+  summary: 'Loads tables of another DuckDB file.',
+  options: duckdbOptions,
+  capabilities: { format: 'parquet', identifiers: { maxBytes: 1000 } },
+  place: ({ path, schema }) => `${path} ${schema}`,
+  mapColumn,
+  widens,
+  open: async (context) => (await import('./load.js')).openDuckdb(context),
+});

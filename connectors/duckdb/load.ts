@@ -1,0 +1,272 @@
+import { mkdir } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { type DuckDBConnection, DuckDBInstance, type DuckDBValue } from '@duckdb/node-api';
+import {
+  type CdsyncError,
+  type ChecksumColumn,
+  type ColumnSum,
+  countDiffers,
+  type DestinationContext,
+  type Load,
+  type LoadData,
+  loadRefused,
+  permissionMissing,
+  type SchemaChange,
+  type TableDescription,
+  type TableDestination,
+  type TargetTable,
+  unavailable,
+  type Watermark,
+  watermarkMoved,
+  watermarkTable,
+} from '../../src/sdk/index.js';
+import type { duckdbOptions } from './options.js';
+import { spelledLikeOurs } from './types.js';
+
+type Row = Record<string, DuckDBValue>;
+
+function identifier(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+function literal(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
+}
+
+function names(columns: readonly { readonly name: string }[]): string {
+  return columns.map(({ name }) => identifier(name)).join(', ');
+}
+
+function sameKey(key: readonly string[]): string {
+  return key.map((name) => `t.${identifier(name)} = s.${identifier(name)}`).join(' AND ');
+}
+
+/** What DuckDB says, without what it may quote of rows. */
+function refusal(cause: unknown): CdsyncError {
+  const message = cause instanceof Error ? cause.message : String(cause);
+  if (/permission denied|read-only/i.test(message)) {
+    return permissionMissing('the DuckDB file may not be written', {
+      hint: 'check who owns the file and its folder',
+      cause,
+    });
+  }
+  if (/lock|being used by|write-write conflict|Conflict on/i.test(message))
+    return unavailable('the DuckDB file is in use by another process', { hint: 'close it there', cause });
+  const kind = /^[A-Z][A-Za-z ]{2,40}(?=:)/.exec(message)?.[0] ?? 'error';
+  return loadRefused(`DuckDB refused a statement (${kind})`, { cause, causeQuotesValues: true });
+}
+
+/** Tables of a DuckDB file, over one connection. */
+class DuckdbDestination implements TableDestination {
+  readonly #connection: DuckDBConnection;
+  readonly #schema: string;
+
+  constructor(connection: DuckDBConnection, schema: string) {
+    this.#connection = connection;
+    this.#schema = schema;
+  }
+
+  #table(name: string): string {
+    return `${identifier(this.#schema)}.${identifier(name)}`;
+  }
+
+  async #run(sql: string): Promise<void> {
+    try {
+      await this.#connection.run(sql);
+    } catch (error) {
+      throw refusal(error);
+    }
+  }
+
+  async #rows(sql: string): Promise<Row[]> {
+    try {
+      return (await this.#connection.runAndReadAll(sql)).getRowObjects() as Row[];
+    } catch (error) {
+      throw refusal(error);
+    }
+  }
+
+  async #number(sql: string): Promise<number> {
+    const [row] = await this.#rows(sql);
+    return Number(Object.values(row ?? {})[0] ?? 0);
+  }
+
+  async watermarks(): Promise<Watermark[]> {
+    await this.#run(`CREATE SCHEMA IF NOT EXISTS ${identifier(this.#schema)}`);
+    await this.#run(`CREATE TABLE IF NOT EXISTS ${this.#table(watermarkTable)} (destination VARCHAR, stream VARCHAR,
+      table_name VARCHAR, store_id VARCHAR, sequence BIGINT, definition VARCHAR, delivered_at VARCHAR)`);
+    const rows = await this.#rows(`FROM ${this.#table(watermarkTable)}`);
+    return rows.map((row) => ({
+      destination: String(row.destination),
+      stream: String(row.stream),
+      table: String(row.table_name),
+      storeId: String(row.store_id),
+      sequence: Number(row.sequence),
+      definition: String(row.definition),
+      deliveredAt: String(row.delivered_at),
+    }));
+  }
+
+  async describe(table: string): Promise<TableDescription | undefined> {
+    const rows = await this.#rows(`SELECT column_name, data_type FROM duckdb_columns()
+      WHERE database_name = current_database() AND schema_name = ${literal(this.#schema)} AND table_name = ${literal(table)}
+      ORDER BY column_index`);
+    if (rows.length === 0) return undefined;
+    const isEmpty = (await this.#number(`SELECT count(*) FROM (FROM ${this.#table(table)} LIMIT 1)`)) === 0;
+    const columns = rows.map((row) => ({
+      name: String(row.column_name),
+      type: spelledLikeOurs(String(row.data_type)),
+    }));
+    return { columns, isEmpty };
+  }
+
+  async prepare(table: TargetTable, change: SchemaChange): Promise<void> {
+    const target = this.#table(table.name);
+    if (change.type === 'create') {
+      const columns = table.columns.map(({ name, type }) => `${identifier(name)} ${type}`);
+      return this.#run(`CREATE TABLE IF NOT EXISTS ${target} (${columns.join(', ')})`);
+    }
+    if (change.type === 'change_type') {
+      const { name, type } = change.column;
+      return this.#run(`ALTER TABLE ${target} ALTER COLUMN ${identifier(name)} SET DATA TYPE ${type}`);
+    }
+    for (const { name, type } of change.columns)
+      await this.#run(`ALTER TABLE ${target} ADD COLUMN IF NOT EXISTS ${identifier(name)} ${type}`);
+  }
+
+  async isColumnEmpty(table: string, column: string): Promise<boolean> {
+    const query = `FROM ${this.#table(table)} WHERE ${identifier(column)} IS NOT NULL LIMIT 1`;
+    return (await this.#number(`SELECT count(*) FROM (${query})`)) === 0;
+  }
+
+  async load(load: Load): Promise<void> {
+    const interrupt = () => this.#connection.interrupt();
+    load.signal.addEventListener('abort', interrupt);
+    try {
+      load.signal.throwIfAborted();
+      await this.#run('BEGIN TRANSACTION');
+      try {
+        await this.#change(load);
+        await this.#moveWatermark(load);
+        await this.#run('COMMIT');
+      } catch (error) {
+        await this.#connection.run('ROLLBACK').catch(() => undefined);
+        throw error;
+      }
+    } finally {
+      load.signal.removeEventListener('abort', interrupt);
+    }
+  }
+
+  #change(load: Load): Promise<void> {
+    const { action, table, data } = load;
+    if (action.type === 'merge') return this.#merge(load, action.absent);
+    return this.#exchange(this.#table(table.name), data, action.type === 'replace');
+  }
+
+  async #exchange(target: string, data: LoadData, replaces: boolean): Promise<void> {
+    if (replaces) await this.#run(`DELETE FROM ${target}`);
+    await this.#insert(target, data);
+  }
+
+  async #insert(target: string, data: LoadData): Promise<void> {
+    const columns = names(data.columns);
+    let arrived = 0;
+    for await (const { path } of data.files()) {
+      arrived += await this.#number(
+        `INSERT INTO ${target} (${columns}) SELECT ${columns} FROM read_parquet(${literal(path)})`,
+      );
+    }
+    if (arrived !== data.handedOver) throw countDiffers('the table', data.handedOver, arrived);
+  }
+
+  async #merge({ table, data, deliveredAt }: Load, absent: 'keep' | 'delete' | 'mark'): Promise<void> {
+    const target = this.#table(table.name);
+    const typed = data.columns.map(({ name, targetType }) => `${identifier(name)} ${targetType}`);
+    await this.#run(`CREATE OR REPLACE TEMP TABLE _cdsync_stage (${typed.join(', ')})`);
+    await this.#insert('temp._cdsync_stage', data);
+    const same = sameKey(table.key);
+    const stage = 'temp._cdsync_stage AS s';
+    await this.#run(`DELETE FROM ${target} AS t USING ${stage} WHERE s._op = 'delete' AND ${same}`);
+    const values = table.columns.filter(({ name }) => !table.key.includes(name));
+    const assigned = values.map(({ name }) => `${identifier(name)} = s.${identifier(name)}`);
+    await this.#run(
+      `UPDATE ${target} AS t SET ${assigned.join(', ')} FROM ${stage} WHERE s._op = 'upsert' AND ${same}`,
+    );
+    await this.#run(`INSERT INTO ${target} (${names(table.columns)}) SELECT ${names(table.columns)} FROM ${stage}
+      WHERE s._op = 'upsert' AND NOT EXISTS (SELECT 1 FROM ${target} AS t WHERE ${same})`);
+    const isAbsent = `NOT EXISTS (SELECT 1 FROM ${stage} WHERE ${same})`;
+    if (absent === 'delete') await this.#run(`DELETE FROM ${target} AS t WHERE ${isAbsent}`);
+    if (absent === 'mark') {
+      const now = `${literal(deliveredAt)}::TIMESTAMPTZ`;
+      await this.#run(`UPDATE ${target} AS t SET _deleted_at = ${now} WHERE _deleted_at IS NULL AND ${isAbsent}`);
+    }
+    await this.#run('DROP TABLE temp._cdsync_stage');
+  }
+
+  async #moveWatermark({ before, after, stream }: Load): Promise<void> {
+    const table = this.#table(watermarkTable);
+    const own = `destination = ${literal(after.destination)} AND stream = ${literal(after.stream)}`;
+    const [found] = await this.#rows(`SELECT store_id, sequence, delivered_at FROM ${table} WHERE ${own}`);
+    const stands =
+      before === undefined
+        ? found === undefined
+        : found?.store_id === before.storeId &&
+          Number(found?.sequence) === before.sequence &&
+          found?.delivered_at === before.deliveredAt;
+    if (!stands) throw watermarkMoved(stream);
+    await this.#run(`DELETE FROM ${table} WHERE ${own}`);
+    const { destination, table: name, storeId, sequence, definition, deliveredAt } = after;
+    const values = [destination, stream, name, storeId].map(literal);
+    await this.#run(
+      `INSERT INTO ${table} VALUES (${values.join(', ')}, ${sequence}, ${literal(definition)}, ${literal(deliveredAt)})`,
+    );
+  }
+
+  count(table: string, live: boolean): Promise<number> {
+    return this.#number(`SELECT count(*) FROM ${this.#table(table)}${live ? ' WHERE _deleted_at IS NULL' : ''}`);
+  }
+
+  async checksum(
+    table: string,
+    columns: readonly ChecksumColumn[],
+    live: boolean,
+  ): Promise<ReadonlyMap<string, ColumnSum>> {
+    const sums = new Map<string, ColumnSum>();
+    const where = live ? ' WHERE _deleted_at IS NULL' : '';
+    for (const { name, of } of columns) {
+      const column = identifier(name);
+      const text = checkedText(column, of.kind);
+      const sum = text === undefined ? 'NULL' : `sum(('0x' || substr(md5(${text}), 1, 8))::UBIGINT)::VARCHAR`;
+      const [row] = await this.#rows(
+        `SELECT count(${column}) AS values, ${sum} AS sum FROM ${this.#table(table)}${where}`,
+      );
+      sums.set(name, { values: Number(row?.values), sum: text === undefined ? undefined : String(row?.sum ?? 0) });
+    }
+    return sums;
+  }
+
+  async close(): Promise<void> {
+    this.#connection.closeSync();
+  }
+}
+
+function checkedText(column: string, kind: ChecksumColumn['of']['kind']): string | undefined {
+  if (kind === 'boolean' || kind === 'int64' || kind === 'int128' || kind === 'text') return `${column}::VARCHAR`;
+  if (kind === 'date') return `strftime(${column}, '%Y-%m-%d')`;
+  return kind === 'timestamp' ? `epoch_us(${column})::VARCHAR` : undefined;
+}
+
+/** Opens the file; in one process it is opened once, whatever asks for it. */
+export async function openDuckdb({ options }: DestinationContext<typeof duckdbOptions>): Promise<TableDestination> {
+  const { path, schema, memoryMb } = options;
+  try {
+    await mkdir(dirname(path), { recursive: true });
+    const instance = await DuckDBInstance.fromCache(path, { memory_limit: `${memoryMb}MB` });
+    const connection = await instance.connect();
+    await connection.run("SET TimeZone = 'UTC'");
+    return new DuckdbDestination(connection, schema);
+  } catch (error) {
+    throw refusal(error);
+  }
+}

@@ -1,0 +1,96 @@
+import { CdsyncError, loadRefused, loginRefused, permissionMissing, unavailable } from '../../src/sdk/index.js';
+
+/** What the server says with an error, as pg hands it on. */
+export interface ServerError {
+  readonly code?: string;
+  readonly message: string;
+  /** For COPY: `COPY members, line 3, column email: "…"`. */
+  readonly where?: string;
+  readonly table?: string;
+  readonly column?: string;
+  readonly constraint?: string;
+}
+
+/** Where grants are missing, in SQL's names. */
+export interface Rights {
+  readonly user: string;
+  readonly database: string;
+  readonly schema: string;
+}
+
+export function identifier(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+function grant(message: string, { user, database, schema }: Rights): string {
+  const to = `TO ${identifier(user)}`;
+  if (/temporary tables/.test(message)) return `GRANT TEMPORARY ON DATABASE ${identifier(database)} ${to}`;
+  if (/for database/.test(message)) return `GRANT CREATE ON DATABASE ${identifier(database)} ${to}`;
+  if (/for schema/.test(message)) return `GRANT USAGE, CREATE ON SCHEMA ${identifier(schema)} ${to}`;
+  const owned = /must be owner of (?:table|relation) (.*)$/.exec(message)?.[1];
+  const qualified = (table: string) => `${identifier(schema)}.${identifier(table)}`;
+  if (owned !== undefined) return `ALTER TABLE ${qualified(owned)} OWNER ${to}`;
+  const table = /for (?:table|relation|view) (.*)$/.exec(message)?.[1];
+  const on = table === undefined ? `ALL TABLES IN SCHEMA ${identifier(schema)}` : qualified(table);
+  return `GRANT SELECT, INSERT, UPDATE, DELETE ON ${on} ${to}`;
+}
+
+const goneCodes = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'ETIMEDOUT',
+  'EPIPE',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ERR_STREAM_PREMATURE_CLOSE',
+]);
+
+/** Classes and codes of SQLSTATE after which the same may succeed: connection, resources, deadlock, shutdown, lock timeout. */
+const passing = /^(08|40|53|55P03|57P|58)/;
+
+const dataWords: Record<string, string> = {
+  '22003': 'a number is out of range',
+  '22021': 'a character cannot be stored',
+  '22P05': 'a character cannot be stored in JSON',
+  '22001': 'a text is too long',
+  '23502': 'a column that must have a value has none',
+  '23503': 'a foreign key refers to nothing',
+  '23505': 'a unique constraint has the value already',
+  '23514': 'a check constraint is not met',
+  '54000': 'a row is too large',
+};
+
+/** The reason for which a row was refused, without any of its values. */
+export function dataReason({ code = '', constraint }: ServerError): string {
+  const words = dataWords[code] ?? `a value was refused (SQLSTATE ${code})`;
+  return constraint === undefined ? words : `${words} (${constraint})`;
+}
+
+/** Any failure of PostgreSQL as an error of cdsync: with the server's message where that holds no values of rows. */
+export function postgresError(thrown: unknown, rights: Rights): CdsyncError {
+  if (thrown instanceof CdsyncError) return thrown;
+  const { code = '', message, column, table } = thrown as ServerError;
+  if (/^28|^3D000/.test(code)) {
+    const hint = code === '3D000' ? 'create the database, or correct the URL' : 'check user and password of the URL';
+    return loginRefused(`PostgreSQL refuses the login: ${message}`, { hint, cause: thrown });
+  }
+  if (code === '42501') {
+    const hint = `an owner can grant it: ${grant(message, rights)};`;
+    return permissionMissing(`PostgreSQL: ${message}`, { hint, cause: thrown });
+  }
+  if (/^(22|23|54)/.test(code)) {
+    const where = [table && `table "${table}"`, column && `column "${column}"`].filter(Boolean).join(', ');
+    return loadRefused(`PostgreSQL refuses a row: ${dataReason(thrown as ServerError)}${where && ` (${where})`}`, {
+      hint: 'its message quotes values, and is shown with --verbose --show-values',
+      cause: thrown,
+      causeQuotesValues: true,
+    });
+  }
+  const isGone =
+    goneCodes.has(code) || /terminated unexpectedly|not queryable|timeout expired|Connection ended/i.test(message);
+  if (isGone || passing.test(code))
+    return unavailable(`PostgreSQL cannot be reached, or has gone away: ${message}`, { cause: thrown });
+  return loadRefused(`PostgreSQL refuses a statement: ${message}`, { cause: thrown });
+}

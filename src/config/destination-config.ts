@@ -1,0 +1,147 @@
+import { resolve } from 'node:path';
+import { nearest } from '../core/nearest.js';
+import type { Mode } from '../sdk/capabilities.js';
+import type { Connector, JobStream } from '../sdk/destination.js';
+import { camelKey, unwrap } from '../sdk/option.js';
+import type { DestinationPart } from './destination-options.js';
+import type { Findings, Path } from './findings.js';
+
+/** What becomes of one column of the streams on its way to a destination. */
+export interface ColumnRule {
+  readonly drop: boolean;
+  readonly rename?: string | undefined;
+}
+
+/** One destination of a job. What makes no sense for records has its default there. */
+export interface DestinationConfig {
+  readonly name: string;
+  readonly connector: Connector;
+  readonly streams: readonly string[];
+  readonly mode: Mode;
+  /** By the column's name in the stream; `*` stands for all others. */
+  readonly columns: ReadonlyMap<string, ColumnRule>;
+  /** `{stream}` and `{job}` are not replaced yet. */
+  readonly table: string;
+  readonly deletes: 'hard' | 'soft';
+  readonly verify: 'count' | 'checksum' | 'none';
+  readonly onReject: 'continue' | 'fail';
+  readonly onTypeChange: 'variant_column' | 'fail';
+  /** The connector's own, by their names in camelCase; paths are absolute. */
+  readonly options: Readonly<Record<string, unknown>>;
+}
+
+/** What is known of a job that its destinations are held against. */
+export interface DestinationJob {
+  readonly name: string;
+  readonly streams: readonly JobStream[];
+  /** Whether the job publishes anything that a destination could be loaded from. */
+  readonly publishes: boolean;
+  /** Folder of the YAML file. */
+  readonly folder: string;
+  readonly connectors: ReadonlyMap<string, Connector>;
+}
+
+/** The table that a stream goes to. */
+export function tableName(template: string, job: string, stream: string): string {
+  return template.replaceAll('{stream}', stream).replaceAll('{job}', job);
+}
+
+function ownOptions(connector: Connector, part: Readonly<Record<string, unknown>>, folder: string) {
+  const options: Record<string, unknown> = {};
+  for (const [key, schema] of Object.entries(connector.options)) {
+    const name = camelKey(key);
+    const value = part[name];
+    const isPath = unwrap(schema as never).facts?.path === true && typeof value === 'string';
+    options[name] = isPath ? resolve(folder, value) : value;
+  }
+  return options;
+}
+
+function destination(part: DestinationPart, job: DestinationJob): DestinationConfig {
+  const connector = job.connectors.get(part.connector) as Connector;
+  return {
+    name: part.name,
+    connector,
+    streams: part.streams ?? job.streams.map((stream) => stream.name),
+    mode: part.mode,
+    columns: new Map(Object.entries(part.columns)),
+    table: part.table ?? '{stream}',
+    deletes: part.deletes ?? 'hard',
+    verify: part.verify ?? 'none',
+    onReject: part.onReject,
+    onTypeChange: part.onTypeChange ?? 'fail',
+    options: ownOptions(connector, part as unknown as Record<string, unknown>, job.folder),
+  };
+}
+
+function checkStreams(config: DestinationConfig, job: DestinationJob, path: Path, findings: Findings): void {
+  const { name, streams, connector, options } = config;
+  const known = job.streams.map((stream) => stream.name);
+  for (const finding of connector.checkStreams?.(options as never, job.streams) ?? [])
+    findings.refuseAt([...path, ...finding.path], { message: finding.message });
+  for (const [index, stream] of streams.entries()) {
+    const here = [...path, 'streams', index];
+    if (!known.includes(stream)) {
+      const [near] = nearest(stream, known, 1);
+      findings.refuseAt(here, {
+        message: `job "${job.name}" has no stream "${stream}"`,
+        nearest: near,
+        allowed: known.join(', '),
+      });
+    } else if (streams.indexOf(stream) < index) {
+      findings.refuseAt(here, { message: `stream "${stream}" is named twice by destination "${name}"` });
+    }
+  }
+}
+
+/** Two streams of one destination must not go to one table. */
+function checkTemplate({ table, streams }: DestinationConfig, path: Path, findings: Findings): void {
+  if (streams.length < 2 || table.includes('{stream}')) return;
+  findings.refuseAt([...path, 'table'], {
+    message: `${streams.length} streams would go to one table`,
+    allowed: 'a name that holds {stream}',
+  });
+}
+
+/**
+ * The destinations of a job, once the reader has judged each of them. Problems that only show in the whole go to `findings`.
+ * @param taken who has which table, over all jobs of the file
+ */
+export function destinationConfigs(
+  parts: readonly DestinationPart[],
+  job: DestinationJob,
+  taken: Map<string, string>,
+  findings: Findings,
+): DestinationConfig[] {
+  const above = ['jobs', job.name, 'destinations'];
+  if (parts.length > 0 && !job.publishes) {
+    findings.refuseAt(above, { message: 'a destination needs what is published: parquet.enabled or publish.duckdb' });
+  }
+  return parts.map((part, index) => {
+    const config = destination(part, job);
+    const path = [...above, index];
+    checkStreams(config, job, path, findings);
+    checkTemplate(config, path, findings);
+    if (config.connector.kind === 'tables') checkPlace(config, job.name, path, taken, findings);
+    return config;
+  });
+}
+
+function checkPlace(
+  { name, connector, options, streams, table }: DestinationConfig,
+  job: string,
+  path: Path,
+  taken: Map<string, string>,
+  findings: Findings,
+): void {
+  const place = connector.place?.(options as never);
+  if (place === undefined) return;
+  for (const stream of streams) {
+    const target = tableName(table, job, stream);
+    const key = JSON.stringify([connector.name, place, target.toLowerCase()]);
+    const other = taken.get(key);
+    taken.set(key, other ?? `jobs.${job}.destinations, "${name}"`);
+    if (other === undefined) continue;
+    findings.refuseAt(path, { message: `${other} writes table "${target}" of the same place already` });
+  }
+}

@@ -1,0 +1,153 @@
+import { z } from 'zod';
+import type { Mode } from '../sdk/capabilities.js';
+import type { Connector } from '../sdk/destination.js';
+import { type Finding, map, type OptionFacts, option } from '../sdk/option.js';
+import { choice, flag, text } from '../sdk/option-types.js';
+import { nameRule, nameSchema, streamNameSchema } from './names.js';
+
+/** A connector by the word that `connector:` has for it: its name, a file, or a package. */
+export type NamedConnector = readonly [word: string, connector: Connector];
+
+const name = option(nameSchema, {
+  description: 'Name of the destination: reports and watermarks call it so.',
+  example: 'warehouse',
+  allowed: nameRule,
+});
+
+const streams = option(
+  z.array(option(streamNameSchema, { description: 'A stream of the job.', example: 'members' })).min(1),
+  {
+    description: 'The streams that go there; left out: all of the job.',
+    example: ['members', 'vip'],
+    allowed: 'a list of at least one stream of the job',
+  },
+).optional();
+
+const columnRule = map({
+  drop: flag({ description: 'The column does not go there.', example: true }).prefault(false),
+  rename: text({ description: 'What it is called there.', example: 'postcode' }).optional(),
+});
+
+function contradicting(value: unknown): Finding[] {
+  return Object.entries(value as Record<string, { drop?: unknown; rename?: unknown } | undefined>).flatMap(
+    ([column, rule]) =>
+      rule?.drop === true && rule.rename !== undefined
+        ? [{ path: [column], message: 'a column that is dropped has no other name' }]
+        : [],
+  );
+}
+
+const columns = option(
+  z.record(z.string().min(1), option(columnRule, { description: 'What becomes of one column.' })),
+  {
+    description:
+      'Columns of the streams that do not go there, or have another name there. `"*": { drop: true }` drops all that are not named; the key goes always.',
+    example: { email: { drop: true }, zip: { rename: 'postcode' } },
+    check: contradicting,
+  },
+).prefault({});
+
+const onReject = choice(['continue', 'fail'], {
+  description:
+    'What happens when the destination cannot hold a row: `continue` keeps it aside, delivers the others, and tries it again with each delivery; `fail` delivers nothing of the stream.',
+  example: 'fail',
+}).prefault('continue');
+
+const tableKeys = {
+  table: option(z.string().regex(/\S/), {
+    description:
+      'Name of the table; `{stream}` stands for the name of the stream, `{job}` for that of the job. With several streams it must hold `{stream}`.',
+    example: 'crm_{stream}',
+    allowed: 'the name of a table',
+  }).prefault('{stream}'),
+  verify: choice(['count', 'checksum', 'none'], {
+    description:
+      'What is compared after a load: how many rows there are, a checksum of every column as well (which reads the whole table), or nothing.',
+    example: 'checksum',
+  }).prefault('count'),
+  on_type_change: choice(['variant_column', 'fail'], {
+    description:
+      'What happens when a column has a type that its column there cannot hold or be changed to: `variant_column` adds a column such as `score__text` with all values, and leaves in the old one what still fits; `fail` delivers nothing of the stream.',
+    example: 'fail',
+  }).prefault('variant_column'),
+};
+
+const modeWords: Record<Mode, string> = {
+  append: '`append` writes every change as one more row',
+  upsert: '`upsert` keeps one row a key and deletes nothing',
+  mirror: '`mirror` keeps one row a key, deletes included',
+  replace: '`replace` exchanges all rows at once',
+};
+
+function chosen<V extends string>(values: readonly V[], preferred: V, facts: OptionFacts) {
+  const words = values as readonly [V, ...V[]];
+  const fallback = values.includes(preferred) ? preferred : (values[0] as V);
+  const example = values.find((value) => value !== fallback) ?? fallback;
+  return choice(words, { ...facts, example }).prefault(fallback as never);
+}
+
+/** All keys of a destination of one connector: those of every destination, then the connector's own. */
+function destinationShape(word: string, connector: Connector): Record<string, z.ZodType> {
+  const modes: readonly Mode[] =
+    connector.capabilities.modes ??
+    (connector.kind === 'tables' ? ['append', 'upsert', 'mirror', 'replace'] : ['append', 'upsert', 'mirror']);
+  const common = {
+    name,
+    connector: z.literal(word),
+    streams,
+    mode: chosen(modes, 'mirror', {
+      description: `What becomes of a stream there: ${modes.map((mode) => modeWords[mode]).join(', ')}.`,
+    }),
+    columns,
+    on_reject: onReject,
+  };
+  if (connector.kind === 'records') return { ...common, ...connector.options };
+  const deletes = chosen(connector.capabilities.deletes ?? ['hard', 'soft'], 'hard', {
+    description:
+      'What `mirror` makes of a deleted row: `hard` deletes it, `soft` keeps it and sets `_deleted_at`, which every row then has.',
+  });
+  return { ...common, ...tableKeys, deletes, ...connector.options };
+}
+
+function branch([word, connector]: NamedConnector) {
+  const facts: OptionFacts = { description: connector.summary, ...connector.optionRules };
+  return option(map(destinationShape(word, connector)) as z.ZodType, facts);
+}
+
+/** What the reader makes of a destination: the keys of all kinds, camelCase, and those of its connector. */
+export interface DestinationPart {
+  readonly name: string;
+  readonly connector: string;
+  readonly streams?: readonly string[] | undefined;
+  readonly mode: Mode;
+  readonly columns: Readonly<Record<string, { readonly drop: boolean; readonly rename?: string | undefined }>>;
+  readonly onReject: 'continue' | 'fail';
+  readonly table?: string;
+  readonly deletes?: 'hard' | 'soft';
+  readonly verify?: 'count' | 'checksum' | 'none';
+  readonly onTypeChange?: 'variant_column' | 'fail';
+}
+
+function repeatedNames(value: unknown): Finding[] {
+  if (!Array.isArray(value)) return [];
+  const names = value.map((entry) => (entry as { name?: unknown } | undefined)?.name);
+  return names.flatMap((each, index) => {
+    const first = names.indexOf(each);
+    if (typeof each !== 'string' || first === index) return [];
+    return [{ path: [index, 'name'], message: `destinations[${first}] has this name already` }];
+  });
+}
+
+/** The `destinations:` of a job, each of one of these connectors. */
+export function destinationsSchema(connectors: readonly NamedConnector[]) {
+  const kinds = z.discriminatedUnion('connector', connectors.map(branch) as never);
+  const one = option(kinds as unknown as z.ZodType<DestinationPart>, {
+    description: 'A destination; `connector` says which keys it takes.',
+    otherKinds: './file.js or a package that exports a connector',
+  });
+  return option(z.array(one).min(1), {
+    description: 'Where the changes go after each run. Each is loaded on its own: one that is down delays no other.',
+    allowed: 'a list of at least one destination',
+    check: repeatedNames,
+  }).optional();
+}

@@ -1,0 +1,58 @@
+import { createRequire } from 'node:module';
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { Connector } from '../sdk/destination.js';
+
+/** A connector that a configuration names by a file or a package, or why it is none. */
+export type LoadedConnector = Connector | { readonly failure: string };
+
+function isConnector(value: unknown): value is Connector {
+  const candidate = value as Partial<Connector> | undefined;
+  return (
+    typeof candidate?.name === 'string' &&
+    (candidate.kind === 'tables' || candidate.kind === 'records') &&
+    typeof candidate.open === 'function' &&
+    typeof candidate.options === 'object' &&
+    typeof candidate.capabilities === 'object'
+  );
+}
+
+function isPath(word: string): boolean {
+  return /^(\.{1,2}[\\/]|[\\/])/.test(word);
+}
+
+async function importConnector(word: string, configFile: string): Promise<unknown> {
+  if (isPath(word)) return import(pathToFileURL(resolve(configFile, '..', word)).href);
+  try {
+    // As it is installed beside the configuration; where it is not, beside cdsync.
+    return await import(pathToFileURL(createRequire(configFile).resolve(word)).href);
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code;
+    if (code !== 'MODULE_NOT_FOUND' && code !== 'ERR_PACKAGE_PATH_NOT_EXPORTED') throw error;
+    return import(word);
+  }
+}
+
+function failureOf(word: string, error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  const itself = code === 'ERR_MODULE_NOT_FOUND' && (isPath(word) || message.includes(`'${word}'`));
+  if (!itself) return `cannot be loaded: ${String(message).split('\n')[0]}`;
+  return isPath(word) ? 'there is no such file' : `no such package is installed; npm install ${word}, if it is one`;
+}
+
+/** Loads connectors that do not come with cdsync. Runs their code: a configuration is trusted like a program. */
+export async function loadConnectors(
+  words: Iterable<string>,
+  configFile: string,
+): Promise<ReadonlyMap<string, LoadedConnector>> {
+  const loaded = new Map<string, LoadedConnector>();
+  for (const word of words) {
+    try {
+      const found = (await importConnector(word, configFile)) as { default?: unknown };
+      loaded.set(word, isConnector(found.default) ? found.default : { failure: 'its default export is no connector' });
+    } catch (error) {
+      loaded.set(word, { failure: failureOf(word, error) });
+    }
+  }
+  return loaded;
+}

@@ -1,0 +1,242 @@
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import pLimit from 'p-limit';
+import { asCdsyncError, CdsyncError } from '../core/errors.js';
+import type { DestinationContext } from '../sdk/destination.js';
+import { Database, type Session } from '../store/duckdb.js';
+import { type Feed, readFeed } from '../store/feed.js';
+import { JobLock } from '../store/job-lock.js';
+import type { Delivered, DeliveryContext, DeliveryProgress, DeliveryRequest } from './delivery.js';
+import { rememberDelivery } from './delivery-state.js';
+import { RecordDelivery } from './record-delivery.js';
+import { deliveryDefinition, TableDelivery } from './table-delivery.js';
+
+/** What became of one stream of a destination. */
+export interface StreamDelivery {
+  readonly destination: string;
+  readonly stream: string;
+  /** `skipped`: nothing of the stream has been published yet, or somebody else delivers to the destination. */
+  readonly status: 'ok' | 'partial' | 'failed' | 'skipped';
+  readonly rows: number;
+  readonly seconds: number;
+  readonly error: CdsyncError | undefined;
+}
+
+const attempts = 5;
+const firstDelayMs = 1_000;
+const longestDelayMs = 30_000;
+
+/** What a delivery of one stream does again and again until it succeeds. */
+interface Attempts {
+  attempt(options: DestinationContext): Promise<Delivered>;
+  readonly table: string | undefined;
+}
+
+/** The delivery to one destination, under its lock. */
+class Delivering {
+  readonly #context: DeliveryContext;
+  readonly #request: DeliveryRequest;
+  readonly #progress: readonly DeliveryProgress[];
+  readonly #database: Database;
+  readonly #folder: string;
+  /** Files that tell of the whole destination are written one at a time. */
+  readonly #remembering = pLimit(1);
+
+  constructor(
+    context: DeliveryContext,
+    request: DeliveryRequest,
+    database: Database,
+    progress: readonly DeliveryProgress[],
+  ) {
+    this.#database = database;
+    this.#context = context;
+    this.#request = request;
+    this.#progress = progress;
+    this.#folder = join(context.layout.delivery(request.destination.name), 'work');
+  }
+
+  async all(): Promise<StreamDelivery[]> {
+    const { connector } = this.#request.destination;
+    const atOnce = connector.kind === 'tables' ? (connector.capabilities.streamsAtOnce ?? 1) : 1;
+    // What a delivery that was cut short has left.
+    await rm(this.#folder, { recursive: true, force: true });
+    const spill = join(this.#folder, 'spill');
+    await mkdir(spill, { recursive: true, mode: 0o700 });
+    await this.#database.spillTo(spill);
+    const limit = pLimit(atOnce);
+    try {
+      return await Promise.all(this.#request.streams.map((stream) => limit(() => this.#stream(stream))));
+    } finally {
+      await rm(this.#folder, { recursive: true, force: true });
+    }
+  }
+
+  async #stream(stream: string): Promise<StreamDelivery> {
+    const { clock } = this.#context;
+    const began = clock.monotonic();
+    const progress = this.#progressOf(stream);
+    const ended = (rest: Pick<StreamDelivery, 'status' | 'rows' | 'error'>): StreamDelivery => {
+      progress.phase = rest.error === undefined ? 'done' : 'failed';
+      const seconds = (clock.monotonic() - began) / 1000;
+      return { destination: this.#request.destination.name, stream, seconds, ...rest };
+    };
+    try {
+      const delivered = await this.#newest(stream, progress);
+      if (delivered === undefined) return ended({ status: 'skipped', rows: 0, error: nothingPublished(stream) });
+      const { rows, rejected } = delivered;
+      if (rejected === 0) return ended({ status: 'ok', rows, error: undefined });
+      return ended({ status: 'partial', rows, error: this.#rejectsRemain(stream, rejected) });
+    } catch (thrown) {
+      const error = asCdsyncError(thrown);
+      error.stream ??= stream;
+      return ended({ status: error.kind === 'interrupted' ? 'skipped' : 'failed', rows: 0, error });
+    }
+  }
+
+  /** Delivers what is published; once more where a run has published, and removed, in between. */
+  async #newest(stream: string, progress: DeliveryProgress): Promise<Delivered | undefined> {
+    const { layout } = this.#context;
+    for (;;) {
+      const feed = await readFeed(layout, stream);
+      if (feed === undefined) return undefined;
+      try {
+        return await this.#withSession(stream, feed, progress);
+      } catch (error) {
+        const isStale = (error as Partial<CdsyncError>).code === 'snapshot_incomplete';
+        if (!isStale || (await readFeed(layout, stream))?.sequence === feed.sequence) throw error;
+      }
+    }
+  }
+
+  async #withSession(stream: string, feed: Feed, progress: DeliveryProgress): Promise<Delivered> {
+    const { signal } = this.#context;
+    signal.throwIfAborted();
+    const session = await this.#database.connect();
+    const interrupt = () => session.interrupt();
+    signal.addEventListener('abort', interrupt);
+    const folder = join(this.#folder, stream);
+    try {
+      const delivery = this.#delivery(feed, session, folder, progress);
+      const delivered = await this.#retried(delivery, folder, progress);
+      await this.#remember(feed, delivery, delivered);
+      return delivered;
+    } catch (error) {
+      // What DuckDB says of a statement that was stopped is not the reason.
+      if (signal.aborted)
+        throw new CdsyncError('interrupted', { code: 'interrupted', kind: 'interrupted', cause: error });
+      throw error;
+    } finally {
+      signal.removeEventListener('abort', interrupt);
+      session.close();
+      await rm(folder, { recursive: true, force: true });
+    }
+  }
+
+  #delivery(feed: Feed, session: Session, folder: string, progress: DeliveryProgress): Attempts {
+    const task = { context: this.#context, request: this.#request, feed, session, folder, progress };
+    const { connector } = this.#request.destination;
+    return connector.kind === 'tables'
+      ? new TableDelivery({ ...task, connector })
+      : new RecordDelivery({ ...task, connector });
+  }
+
+  async #retried(delivery: Attempts, folder: string, progress: DeliveryProgress): Promise<Delivered> {
+    const { clock, signal, notice } = this.#context;
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await delivery.attempt(this.#options(folder));
+      } catch (thrown) {
+        const error = asCdsyncError(thrown);
+        if (signal.aborted || error.kind !== 'retryable' || attempt === attempts) throw error;
+        progress.phase = 'retrying';
+        const delay = Math.min(firstDelayMs * 2 ** (attempt - 1), longestDelayMs);
+        notice(
+          `destination ${this.#request.destination.name}: ${error.message}; tried again in ${Math.round(delay / 1000)} s`,
+        );
+        await clock.sleep(delay * (0.75 + Math.random() / 2), signal);
+      }
+    }
+  }
+
+  #options(folder: string): DestinationContext {
+    const { layout, service, signal, notice } = this.#context;
+    const { name, options } = this.#request.destination;
+    return {
+      destination: name,
+      job: layout.job,
+      options: options as DestinationContext['options'],
+      folder,
+      service,
+      signal,
+      notice: (line) => notice(`destination ${name}: ${line}`),
+    };
+  }
+
+  async #remember(feed: Feed, { table }: Attempts, { rejected }: Delivered): Promise<void> {
+    const { layout, clock } = this.#context;
+    const definition = deliveryDefinition({ request: this.#request, feed });
+    await this.#remembering(() =>
+      rememberDelivery(layout, this.#request.destination.name, feed.stream, {
+        table: table ?? null,
+        store_id: feed.store_id,
+        sequence: feed.sequence,
+        definition,
+        delivered_at: new Date(clock.now()).toISOString(),
+        rejected,
+      }),
+    );
+  }
+
+  #rejectsRemain(stream: string, rejected: number): CdsyncError {
+    const { name } = this.#request.destination;
+    return new CdsyncError(`${rejected} rows of stream "${stream}" could not be stored there`, {
+      code: 'rows_rejected',
+      stream,
+      hint: `which and why: .cdsync/deliveries/${name}/rejects/${stream}.jsonl; they are tried again with each delivery`,
+    });
+  }
+
+  #progressOf(stream: string): DeliveryProgress {
+    const found = this.#progress.find((each) => each.stream === stream);
+    return (
+      found ?? { destination: this.#request.destination.name, stream, phase: 'waiting', rows: 0, total: undefined }
+    );
+  }
+}
+
+function nothingPublished(stream: string): CdsyncError {
+  return new CdsyncError(`stream "${stream}" has no snapshot yet`, {
+    code: 'not_published',
+    stream,
+    hint: 'run it first: cdsync run',
+  });
+}
+
+/**
+ * Brings one destination up to date with what is published. Never throws for what goes wrong with it: that is in the result,
+ * stream by stream. Streams that fail do not hinder the others.
+ */
+export async function deliverTo(
+  context: DeliveryContext,
+  request: DeliveryRequest,
+  progress: readonly DeliveryProgress[],
+): Promise<StreamDelivery[]> {
+  const { resources, layout, clock } = context;
+  const { name } = request.destination;
+  const all = (status: 'failed' | 'skipped', error: CdsyncError): StreamDelivery[] =>
+    request.streams.map((stream) => ({ destination: name, stream, status, rows: 0, seconds: 0, error }));
+  // One of its own: what does not fit in memory lies in the delivery's folder, and goes with it.
+  const database = await Database.open(resources);
+  let lock: JobLock | undefined;
+  try {
+    await mkdir(layout.delivery(name), { recursive: true, mode: 0o700 });
+    lock = await JobLock.acquireDestination(database, layout, name, new Date(clock.now()).toISOString());
+    return await new Delivering(context, request, database, progress).all();
+  } catch (thrown) {
+    const error = asCdsyncError(thrown);
+    return all(error.kind === 'locked' ? 'skipped' : 'failed', error);
+  } finally {
+    await lock?.release();
+    database.close();
+  }
+}

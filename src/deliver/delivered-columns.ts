@@ -1,0 +1,98 @@
+import type { ColumnRule, DestinationConfig } from '../config/config.js';
+import { quoteIdentifier } from '../core/column-shape.js';
+import { ColumnSet } from '../core/columns.js';
+import { CdsyncError } from '../core/errors.js';
+import { type ColumnType, parseColumnType, type StreamColumn } from '../sdk/column-type.js';
+import type { TableConnector } from '../sdk/destination.js';
+import type { ColumnMapping } from '../sdk/load.js';
+import type { Feed } from '../store/feed.js';
+import { TargetNames } from './target-names.js';
+
+/** A column of a stream, or one of cdsync's own, as it goes to a table. */
+export interface DeliveredColumn extends StreamColumn {
+  readonly mapping: ColumnMapping;
+  /** SQL for its values, over the rows of an input. */
+  readonly value: string;
+}
+
+const textType: ColumnType = { kind: 'text' };
+const momentType: ColumnType = { kind: 'timestamp' };
+
+/** What becomes of a stream's columns, by the destination's rules: their new names in the streams' order. */
+export function keptColumns(
+  feed: Feed,
+  rules: ReadonlyMap<string, ColumnRule>,
+): { name: string; as: string; duckdbType: string }[] {
+  const others = rules.get('*');
+  return ColumnSet.restore(feed.columns).list.flatMap(({ name, type }) => {
+    const rule = rules.get(name) ?? others;
+    const isKey = feed.key.includes(name);
+    if (rule?.drop === true && !isKey) return [];
+    if (rule?.drop === true && rules.has(name)) {
+      throw new CdsyncError(`column "${name}" of stream "${feed.stream}" is its key, and must go with it`, {
+        code: 'destination_columns',
+        kind: 'configuration',
+        stream: feed.stream,
+        hint: 'take its `drop` out of the destination',
+      });
+    }
+    return [{ name, as: rules.get(name)?.rename ?? name, duckdbType: type }];
+  });
+}
+
+function refuseClashes(names: readonly string[], stream: string): void {
+  const seen = new Set<string>();
+  for (const name of names) {
+    const folded = name.toLowerCase();
+    if (seen.has(folded)) {
+      throw new CdsyncError(`two columns of stream "${stream}" would be called "${name}" in the destination`, {
+        code: 'destination_columns',
+        kind: 'configuration',
+        stream,
+        hint: 'give one of them another name with `rename`',
+      });
+    }
+    seen.add(folded);
+  }
+}
+
+interface ColumnsTask {
+  readonly connector: TableConnector;
+  readonly config: Pick<DestinationConfig, 'mode' | 'columns' | 'deletes'>;
+  readonly feed: Feed;
+}
+
+/** All columns of a stream's table that cdsync fills, and the names that the key's columns have there. */
+export function deliveredColumns({ connector, config, feed }: ColumnsTask): {
+  columns: DeliveredColumn[];
+  key: string[];
+} {
+  const names = new TargetNames(connector.capabilities.identifiers);
+  const own = (name: string, type: ColumnType, value: string): DeliveredColumn => {
+    const column: StreamColumn = {
+      name: names.give(name),
+      type,
+      duckdbType: type.kind === 'text' ? 'VARCHAR' : 'TIMESTAMP WITH TIME ZONE',
+    };
+    return { ...column, value, mapping: connector.mapColumn(type, column) };
+  };
+  const isAppend = config.mode === 'append';
+  const first = isAppend ? [own('_op', textType, '_op'), own('_run_id', textType, '_run_id')] : [];
+  const last = [own('_synced_at', momentType, '_synced_at')];
+  if (config.mode === 'mirror' && config.deletes === 'soft')
+    last.push(own('_deleted_at', momentType, "CASE WHEN _op = 'delete' THEN _synced_at END"));
+  const kept = keptColumns(feed, config.columns);
+  refuseClashes(
+    [...first, ...last, ...kept.map(({ as }) => ({ name: as }))].map(({ name }) => name),
+    feed.stream,
+  );
+  const key = new Map<string, string>();
+  const data = kept.map(({ name, as, duckdbType }): DeliveredColumn => {
+    const type = parseColumnType(duckdbType);
+    const column = { name: names.give(as), type, duckdbType };
+    if (feed.key.includes(name)) key.set(name, column.name);
+    return { ...column, value: quoteIdentifier(name), mapping: connector.mapColumn(type, column) };
+  });
+  const columns = isAppend ? [...first, ...last, ...data] : [...data, ...last];
+  return { columns, key: isAppend ? [] : feed.key.map((name) => key.get(name) as string) };
+}

@@ -1,0 +1,99 @@
+import { CdsyncError } from '../core/errors.js';
+import type { Mode } from '../sdk/capabilities.js';
+import type { Watermark } from '../sdk/watermark.js';
+import type { Feed } from '../store/feed.js';
+
+/**
+ * What a delivery of a stream is to do:
+ * - `nothing`: the destination has everything.
+ * - `changes`: those of the runs after `since`.
+ * - `everything`: the whole snapshot; `reason` says why.
+ * - `adopt`: the watermark alone is moved, and nothing is sent.
+ */
+export type DeliveryPlan =
+  | { readonly type: 'nothing' }
+  | { readonly type: 'changes'; readonly since: number }
+  | { readonly type: 'everything'; readonly reason: FullReason }
+  | { readonly type: 'adopt' };
+
+export type FullReason =
+  | 'first'
+  | 'asked'
+  | 'replace'
+  | 'other_store'
+  | 'went_back'
+  | 'definition'
+  | 'too_far_behind'
+  | 'table_missing'
+  | 'variant';
+
+export interface PlanTask {
+  readonly mode: Mode;
+  readonly feed: Pick<Feed, 'stream' | 'store_id' | 'sequence' | 'complete_since'>;
+  readonly definition: string;
+  readonly watermark: Watermark | undefined;
+  /** What is under the table's name; records have none. */
+  readonly table: { readonly name: string; readonly isEmpty: boolean } | undefined;
+  readonly full: boolean;
+  readonly adopt: boolean;
+  /** Whether rows that the destination refused earlier wait for another try. */
+  readonly hasRejects: boolean;
+}
+
+const words: Partial<Record<FullReason, string>> = {
+  other_store: 'was loaded from another storage folder',
+  went_back: 'has a later snapshot than this storage folder, which may have been restored',
+  too_far_behind: 'is further behind than the changes that are kept',
+};
+
+function refuseAppend({ feed }: PlanTask, reason: FullReason): CdsyncError {
+  const code = reason === 'too_far_behind' ? 'changes_gone' : 'store_unknown';
+  return new CdsyncError(
+    `the destination ${words[reason]}: with mode append, all rows would come once more, or some never`,
+    {
+      code,
+      stream: feed.stream,
+      hint: 'cdsync push --adopt goes on from here, and sends nothing of before; --full appends all rows once more',
+    },
+  );
+}
+
+/** The table has rows, and nothing tells that they are from here. */
+function notOurs({ feed, table }: PlanTask): CdsyncError {
+  return new CdsyncError(`table "${table?.name}" has rows that cdsync has not loaded`, {
+    code: 'table_not_ours',
+    stream: feed.stream,
+    hint: 'give the stream another table with `table:`, or have it taken over: cdsync push --adopt',
+  });
+}
+
+/** Why the whole snapshot must come, whatever has changed; undefined where changes will do. */
+function reasonForAll({ feed, watermark, table, definition, mode }: PlanTask): FullReason | undefined {
+  if (watermark === undefined) return 'first';
+  if (table === undefined) return 'table_missing';
+  if (watermark.storeId !== feed.store_id) return 'other_store';
+  if (watermark.sequence > feed.sequence) return 'went_back';
+  // What append has written stays as it is; only what comes next has another definition.
+  if (watermark.definition !== definition && mode !== 'append') return 'definition';
+  return watermark.sequence < feed.complete_since ? 'too_far_behind' : undefined;
+}
+
+/**
+ * Decides what a delivery does.
+ * @throws {CdsyncError} `store_unknown`, `changes_gone`, `table_not_ours`
+ */
+export function planDelivery(task: PlanTask): DeliveryPlan {
+  const { mode, feed, watermark, table, full, adopt, hasRejects } = task;
+  const reason = reasonForAll(task);
+  if (reason === 'first' && table?.isEmpty === false && !adopt) throw notOurs(task);
+  if (mode === 'append' && reason !== undefined && (reason in words || (reason === 'first' && adopt))) {
+    if (full) return { type: 'everything', reason: 'asked' };
+    if (adopt) return { type: 'adopt' };
+    throw refuseAppend(task, reason);
+  }
+  if (full) return { type: 'everything', reason: reason ?? 'asked' };
+  if (reason !== undefined) return { type: 'everything', reason };
+  const since = watermark?.sequence ?? 0;
+  if (since === feed.sequence && !hasRejects) return { type: 'nothing' };
+  return mode === 'replace' ? { type: 'everything', reason: 'replace' } : { type: 'changes', since };
+}

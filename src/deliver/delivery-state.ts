@@ -1,0 +1,50 @@
+import { mkdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { writeFileAtomically } from '../store/durable.js';
+import type { JobLayout } from '../store/layout.js';
+
+const streamSchema = z.object({
+  table: z.string().nullable(),
+  store_id: z.string(),
+  sequence: z.number(),
+  definition: z.string(),
+  delivered_at: z.string(),
+  rejected: z.number(),
+});
+
+const stateSchema = z.object({
+  version: z.literal(1),
+  destination: z.string(),
+  streams: z.record(z.string(), streamSchema),
+});
+
+/** What a destination was seen to have of a stream, when it was last delivered to. */
+export type DeliveredStream = z.infer<typeof streamSchema>;
+export type DeliveryState = z.infer<typeof stateSchema>;
+
+function statePath(layout: JobLayout, destination: string): string {
+  return join(layout.delivery(destination), 'state.json');
+}
+
+/** What is known here of a destination without asking it; nothing where it cannot be read: only what is shown depends on it. */
+export async function readDeliveryState(layout: JobLayout, destination: string): Promise<DeliveryState> {
+  try {
+    return stateSchema.parse(JSON.parse(await readFile(statePath(layout, destination), 'utf8')));
+  } catch {
+    return { version: 1, destination, streams: {} };
+  }
+}
+
+/** Remembers what a destination has of a stream now. Under the destination's lock; one stream at a time. */
+export async function rememberDelivery(
+  layout: JobLayout,
+  destination: string,
+  stream: string,
+  delivered: DeliveredStream,
+): Promise<void> {
+  const { streams } = await readDeliveryState(layout, destination);
+  const state: DeliveryState = { version: 1, destination, streams: { ...streams, [stream]: delivered } };
+  await mkdir(layout.delivery(destination), { recursive: true, mode: 0o700 });
+  await writeFileAtomically(statePath(layout, destination), `${JSON.stringify(state, null, 1)}\n`);
+}

@@ -1,0 +1,102 @@
+import { quoteIdentifier } from '../core/column-shape.js';
+import { isNested, parseColumnType } from '../sdk/column-type.js';
+import type { LoadColumn } from '../sdk/load.js';
+import { sqlText } from '../store/duckdb.js';
+import { rowKey } from '../store/row-hash.js';
+import type { DeliveredColumn } from './delivered-columns.js';
+
+/** How the rows of an input are turned into those that a destination is handed. */
+export interface Handover {
+  readonly columns: readonly DeliveredColumn[];
+  /** The rows begin with `_op`, upsert or delete, in a column of this type. */
+  readonly opType: string | undefined;
+  /** Columns of the stream that tell rows apart. */
+  readonly key: readonly string[];
+  /** Deleted rows come as rows that are marked, not as deletes. */
+  readonly marksDeletes: boolean;
+  /** Rows with a NULL in their key are refused. */
+  readonly needsKey: boolean;
+  /** Rows with longer texts in their key, too. */
+  readonly keyBytes: number | undefined;
+}
+
+/** SQL for a column's value as it is handed over. */
+function handedOver({ value, duckdbType, mapping: { as } }: DeliveredColumn): string {
+  if (as === undefined || as === duckdbType) return value;
+  if (as !== 'JSON') return `(${value})::${as}`;
+  return duckdbType === 'JSON' ? `(${value})::VARCHAR` : `to_json(${value})::VARCHAR`;
+}
+
+/** The columns of the rows, in order. */
+export function loadColumns({ columns, opType }: Handover): LoadColumn[] {
+  const listed = columns.map(({ name, type, duckdbType, mapping }): LoadColumn => {
+    const handedOverAs = mapping.as === undefined ? type : parseColumnType(mapping.as);
+    return { name, type, duckdbType, targetType: mapping.type, handedOverAs };
+  });
+  if (opType === undefined) return listed;
+  const text = { kind: 'text' } as const;
+  return [{ name: '_op', type: text, duckdbType: 'VARCHAR', targetType: opType, handedOverAs: text }, ...listed];
+}
+
+/** SQL for the rows of a piece. */
+export function handoverSql(handover: Handover, query: string, where = ''): string {
+  const op = handover.marksDeletes ? "'upsert'" : "CASE WHEN _op = 'delete' THEN 'delete' ELSE 'upsert' END";
+  const values = handover.columns.map((column) => `${handedOver(column)} AS ${quoteIdentifier(column.name)}`);
+  const selected = handover.opType === undefined ? values : [`${op} AS "_op"`, ...values];
+  return `SELECT ${selected.join(', ')} FROM (${query})${where}`;
+}
+
+/** A reason for which a row is refused before it is sent. */
+interface Refusal {
+  readonly column: string;
+  readonly reason: string;
+  /** SQL, true of a row that is refused. */
+  readonly when: string;
+}
+
+/** What of the rows the destination cannot hold. */
+export function refusals(handover: Handover): Refusal[] {
+  const found: Refusal[] = [];
+  if (handover.needsKey) {
+    for (const name of handover.key) {
+      const value = quoteIdentifier(name);
+      found.push({ column: name, reason: 'the key has no value', when: `${value} IS NULL` });
+      if (handover.keyBytes === undefined) continue;
+      const reason = `a key longer than ${handover.keyBytes} bytes`;
+      found.push({ column: name, reason, when: `strlen(${value}::VARCHAR) > ${handover.keyBytes}` });
+    }
+  }
+  for (const column of handover.columns) {
+    const { limits } = column.mapping;
+    const type = column.mapping.as === undefined ? column.type : parseColumnType(column.mapping.as);
+    if (limits === undefined || (type.kind !== 'text' && type.kind !== 'json')) continue;
+    const value = handedOver(column);
+    if (limits.nul === 'refused') {
+      const isJson = type.kind === 'json' && (isNested(column.type) || column.type.kind === 'json');
+      const when = isJson
+        ? `(contains(${value}, '\\u0000') AND regexp_matches(${value}, '(^|[^\\\\])(\\\\\\\\)*\\\\u0000'))`
+        : `contains(${value}, chr(0))`;
+      found.push({ column: column.name, reason: 'the character U+0000 cannot be stored', when });
+    }
+    if (limits.maxBytes !== undefined) {
+      const reason = `longer than ${limits.maxBytes} bytes`;
+      found.push({ column: column.name, reason, when: `strlen(${value}) > ${limits.maxBytes}` });
+    }
+  }
+  return found;
+}
+
+/** SQL that is true of rows that are refused; undefined where none can be. */
+export function refusedSql(handover: Handover): string | undefined {
+  const all = refusals(handover).map(({ when }) => when);
+  return all.length === 0 ? undefined : `coalesce(${all.join(' OR ')}, false)`;
+}
+
+/** SQL for the refused rows of a piece: key, column, reason and run. */
+export function refusedRowsSql(handover: Handover, query: string): string {
+  const all = refusals(handover);
+  const pick = (text: (refusal: Refusal) => string) =>
+    `CASE ${all.map((refusal) => `WHEN ${refusal.when} THEN ${sqlText(text(refusal))}`).join(' ')} END`;
+  return `SELECT ${rowKey(handover.key)} AS key, ${pick(({ column }) => column)} AS "column",
+    ${pick(({ reason }) => reason)} AS reason, _run_id AS run_id FROM (${query}) WHERE ${refusedSql(handover)}`;
+}

@@ -1,0 +1,234 @@
+import { copyFile, link, mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { quoteIdentifier } from '../core/column-shape.js';
+import { ColumnSet, type StoredColumn } from '../core/columns.js';
+import { CdsyncError } from '../core/errors.js';
+import { widen } from '../snapshot/widen.js';
+import { type Session, sqlText, sqlTexts } from '../store/duckdb.js';
+import { syncFolder } from '../store/durable.js';
+import type { Feed, FeedChanges } from '../store/feed.js';
+import type { JobLayout } from '../store/layout.js';
+import { rowKey } from '../store/row-hash.js';
+
+/** About so many rows are handed over together. */
+export const pieceRows = 122_880;
+
+/**
+ * Some of the rows of an input: a query that gives the columns of the stream's table, and before them `_op` (insert, update or
+ * delete), `_run_id`, `_synced_at` and `_sequence` of the commit.
+ */
+export interface Piece {
+  readonly query: string;
+  readonly rows: number;
+}
+
+export interface InputTask {
+  readonly layout: JobLayout;
+  readonly feed: Feed;
+  readonly session: Session;
+  /** A folder of the delivery's own, made and emptied here. */
+  readonly folder: string;
+  /** Rows of keys that the destination refused earlier, as a query that gives `key`; their present images come as well. */
+  readonly retried: string | undefined;
+}
+
+/** What is gone, although the feed names it. */
+function inputMissing(feed: Feed, path: string, cause: unknown): CdsyncError {
+  return new CdsyncError(`a file of stream "${feed.stream}" cannot be had: ${path}`, {
+    code: 'snapshot_incomplete',
+    stream: feed.stream,
+    hint: 'cdsync verify says what is missing; cdsync run --full writes the stream anew',
+    cause,
+  });
+}
+
+/**
+ * The rows of a delivery, taken from the published files by hard links, so that a load may take its time while later runs
+ * remove what they no longer need.
+ */
+export class DeliveryInput {
+  readonly #task: InputTask;
+  #linked = 0;
+  #everything: Promise<Piece[]> | undefined;
+
+  private constructor(task: InputTask) {
+    this.#task = task;
+  }
+
+  static async open(task: InputTask): Promise<DeliveryInput> {
+    await rm(task.folder, { recursive: true, force: true });
+    await mkdir(task.folder, { recursive: true, mode: 0o700 });
+    return new DeliveryInput(task);
+  }
+
+  async #take(path: string): Promise<string> {
+    const { layout, feed, folder } = this.#task;
+    const source = join(layout.stream(feed.stream), path);
+    this.#linked += 1;
+    const target = join(folder, `${String(this.#linked).padStart(5, '0')}.parquet`);
+    try {
+      await link(source, target).catch((error: NodeJS.ErrnoException) => {
+        if (error.code === 'ENOENT') throw error;
+        return copyFile(source, target);
+      });
+    } catch (error) {
+      throw inputMissing(feed, path, error);
+    }
+    return target;
+  }
+
+  /** All rows of the snapshot, as inserts. */
+  everything(): Promise<Piece[]> {
+    this.#everything ??= this.#takeEverything();
+    return this.#everything;
+  }
+
+  async #takeEverything(): Promise<Piece[]> {
+    const { feed } = this.#task;
+    const stamp = stampSql("'insert'", feed);
+    const columns = widen(feed.columns, feed.columns, 'table');
+    const pieces: Piece[] = [];
+    let group: { path: string; rows: number }[] = [];
+    const seal = () => {
+      if (group.length === 0) return;
+      const from = `read_parquet(${sqlTexts(group.map(({ path }) => path))})`;
+      pieces.push({ query: `SELECT ${stamp}, ${columns} FROM ${from}`, rows: sum(group) });
+      group = [];
+    };
+    for (const file of feed.snapshot) {
+      const path = await this.#take(file.path);
+      if (file.rows > 2 * pieceRows) {
+        seal();
+        pieces.push(...ranges(path, file.rows, `SELECT ${stamp}, ${columns}`));
+        continue;
+      }
+      if (sum(group) + file.rows > pieceRows) seal();
+      group.push({ path, rows: file.rows });
+    }
+    seal();
+    return pieces;
+  }
+
+  /** Every change after a sequence, in order, not folded. */
+  async allChanges(since: number): Promise<Piece[]> {
+    const pending = this.#pending(since);
+    const pieces: Piece[] = [];
+    for (const changes of pending) pieces.push(...(await this.#changes(changes)));
+    return this.#task.retried === undefined ? pieces : this.#materialize(pieces, true, true);
+  }
+
+  /** The last image of each key that has changed after a sequence; where deletes are not wanted, of those that are still there. */
+  async foldedChanges(since: number, deletes: boolean): Promise<Piece[]> {
+    const pending = this.#pending(since);
+    const pieces: Piece[] = [];
+    for (const changes of pending) pieces.push(...(await this.#changes(changes)));
+    // In one run each key changes once.
+    if (pending.length < 2 && this.#task.retried === undefined && deletes) return pieces;
+    return this.#materialize(pieces, false, deletes);
+  }
+
+  #pending(since: number): (FeedChanges & { columns: StoredColumn[] })[] {
+    let following = this.#task.feed.columns;
+    const filled = [...this.#task.feed.changes].reverse().map((changes) => {
+      following = changes.columns ?? following;
+      return { ...changes, columns: following };
+    });
+    return filled.reverse().filter(({ sequence }) => sequence > since);
+  }
+
+  async #changes(changes: FeedChanges & { columns: StoredColumn[] }): Promise<Piece[]> {
+    const columns = widen(changes.columns, this.#task.feed.columns, 'table');
+    const select = `SELECT _op, _run_id, _synced_at, ${changes.sequence}::BIGINT AS _sequence, ${columns}`;
+    const pieces: Piece[] = [];
+    for (const path of changes.files) {
+      const taken = await this.#take(path);
+      // One file holds all changes of a run.
+      pieces.push(...ranges(taken, changes.rows, select));
+    }
+    return pieces;
+  }
+
+  /** Writes what has to be computed into files of its own: the last image of each key, or all, and those that wait for another try. */
+  async #materialize(pieces: readonly Piece[], keepsAll: boolean, deletes: boolean): Promise<Piece[]> {
+    const { session, feed, folder, retried } = this.#task;
+    const key = rowKey(feed.key);
+    const names = ColumnSet.restore(feed.columns).list.map(({ name }) => quoteIdentifier(name));
+    const all = ['_op', '_run_id', '_synced_at', '_sequence', ...names].join(', ');
+    const empty = `SELECT NULL::VARCHAR AS _key, ${stampSql("''", feed)}, ${nullColumns(feed)} WHERE false`;
+    const changed = [empty, ...pieces.map(({ query }) => `SELECT ${key} AS _key, * FROM (${query})`)].join(
+      ' UNION ALL BY NAME ',
+    );
+    const last = keepsAll
+      ? ''
+      : 'WHERE (_key, _sequence) IN (SELECT (_key, max(_sequence)) FROM changed GROUP BY _key)';
+    const present = deletes ? '' : " AND _op <> 'delete'";
+    const again = retried === undefined ? '' : ` UNION ALL BY NAME ${await this.#presentImages(retried)}`;
+    const select = `SELECT ${all}`;
+    const query = `WITH changed AS (${changed}) SELECT ${all} FROM changed ${last}${present}${again}`;
+    if (keepsAll) return this.#ordered(query, select);
+    const target = join(folder, 'folded');
+    await mkdir(target, { mode: 0o700 });
+    const options = `FORMAT parquet, COMPRESSION snappy, ROW_GROUP_SIZE ${pieceRows}, ROW_GROUPS_PER_FILE 1`;
+    const [written] = await session.rows(`COPY (${query}) TO ${sqlText(target)} (${options}, RETURN_FILES true)`);
+    const files = ((written?.Files as { items?: readonly unknown[] } | undefined)?.items ?? []).map(String);
+    if (Number(written?.Count ?? 0) === 0) return [];
+    const counts = await session.rows(
+      `SELECT file_name, num_rows FROM parquet_file_metadata(${sqlTexts(files)}) ORDER BY file_name`,
+    );
+    await syncFolder(target);
+    return counts.flatMap(({ file_name, num_rows }) => ranges(String(file_name), Number(num_rows), select));
+  }
+
+  /** All changes into one file, those of earlier commits first. */
+  async #ordered(query: string, select: string): Promise<Piece[]> {
+    const { session, folder } = this.#task;
+    const path = join(folder, 'changes.parquet');
+    const rows = await session.number(
+      `COPY (${query} ORDER BY _sequence) TO ${sqlText(path)} (FORMAT parquet, COMPRESSION snappy)`,
+    );
+    return ranges(path, rows, select);
+  }
+
+  /** What keys that were refused look like now; of those that are gone nothing. */
+  async #presentImages(retried: string): Promise<string> {
+    const { feed } = this.#task;
+    const key = rowKey(feed.key);
+    const now = (await this.everything()).map(({ query }) => query).join(' UNION ALL BY NAME ');
+    if (now === '') return `SELECT * EXCLUDE (_key) FROM changed WHERE false`;
+    return `SELECT * REPLACE ('update' AS _op) FROM (${now}) WHERE ${key} IN (SELECT key FROM (${retried}))
+      AND ${key} NOT IN (SELECT _key FROM changed)`;
+  }
+
+  async close(): Promise<void> {
+    await rm(this.#task.folder, { recursive: true, force: true });
+  }
+}
+
+function sum(files: readonly { rows: number }[]): number {
+  return files.reduce((total, { rows }) => total + rows, 0);
+}
+
+function stampSql(op: string, { run_id, synced_at, sequence }: Feed): string {
+  const moment = `${sqlText(synced_at)}::TIMESTAMPTZ`;
+  return `${op} AS _op, ${sqlText(run_id)} AS _run_id, ${moment} AS _synced_at, ${sequence}::BIGINT AS _sequence`;
+}
+
+function nullColumns({ columns }: Feed): string {
+  return ColumnSet.restore(columns)
+    .list.map(({ name, type }) => `NULL::${type} AS ${quoteIdentifier(name)}`)
+    .join(', ');
+}
+
+/** A file in pieces of whole rows. */
+function ranges(path: string, rows: number, select: string): Piece[] {
+  if (rows === 0) return [];
+  if (rows <= 2 * pieceRows) return [{ query: `${select} FROM read_parquet(${sqlText(path)})`, rows }];
+  const pieces: Piece[] = [];
+  for (let from = 0; from < rows; from += pieceRows) {
+    const to = Math.min(from + pieceRows, rows);
+    const rowsOf = `read_parquet(${sqlText(path)}, file_row_number = true)`;
+    const query = `${select} FROM ${rowsOf} WHERE file_row_number >= ${from} AND file_row_number < ${to}`;
+    pieces.push({ query, rows: to - from });
+  }
+  return pieces;
+}

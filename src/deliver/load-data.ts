@@ -1,0 +1,161 @@
+import { rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { RecordBatch } from 'apache-arrow';
+import { CdsyncError } from '../core/errors.js';
+import type { CsvDialect, TableCapabilities } from '../sdk/capabilities.js';
+import type { DataFile, LoadColumn, LoadData } from '../sdk/load.js';
+import { type Session, sqlText } from '../store/duckdb.js';
+import { rowKey } from '../store/row-hash.js';
+import { arrowBatches } from './arrow-batches.js';
+import { type Handover, handoverSql, loadColumns, refusedRowsSql, refusedSql } from './handover.js';
+import type { Piece } from './input.js';
+import type { Reject } from './rejects.js';
+
+export interface LoadDataTask {
+  /** Its statements run one after the other; nothing else may use it during the load. */
+  readonly session: Session;
+  readonly pieces: readonly Piece[];
+  readonly handover: Handover;
+  readonly capabilities: Pick<TableCapabilities, 'format' | 'csv'>;
+  /** For the files. */
+  readonly folder: string;
+  readonly onReject: 'continue' | 'fail';
+  /** Told of rows as they are handed over. */
+  readonly progress: (rows: number) => void;
+  /** Called when all rows have been handed over, before the load is committed. */
+  readonly handedOver: (rejects: readonly Reject[]) => Promise<void>;
+}
+
+function copyOptions({ format = 'parquet', csv = {} }: LoadDataTask['capabilities']): string {
+  if (format === 'parquet') return 'FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1';
+  if (format === 'jsonl') return 'FORMAT json, ARRAY false';
+  return csvOptions(csv);
+}
+
+function csvOptions({ null: nothing = '', delimiter = ',', quote = '"', header = false, ...dialect }: CsvDialect) {
+  const texts = { NULLSTR: nothing, DELIMITER: delimiter, QUOTE: quote, ESCAPE: dialect.escape ?? quote };
+  const given = Object.entries(texts).map(([name, text]) => `${name} ${sqlText(text)}`);
+  return `FORMAT csv, HEADER ${header}, ${given.join(', ')}`;
+}
+
+/** A row that the job says must not be left out. */
+function rejectError({ column, reason }: Reject): CdsyncError {
+  const where = column === null ? '' : ` in column "${column}"`;
+  return new CdsyncError(`the destination cannot hold a row: ${reason}${where}`, {
+    code: 'row_rejected',
+    hint: 'correct it at the source, or let the others go: on_reject: continue',
+  });
+}
+
+/** The rows of one load, written by DuckDB one file ahead of the one that is being loaded. */
+export class PieceData implements LoadData {
+  readonly columns: readonly LoadColumn[];
+  readonly rows: number;
+  handedOver = 0;
+  readonly rejects: Reject[] = [];
+  readonly #task: LoadDataTask;
+  #files = 0;
+
+  constructor(task: LoadDataTask) {
+    this.#task = task;
+    this.columns = loadColumns(task.handover);
+    this.rows = task.pieces.reduce((total, { rows }) => total + rows, 0);
+  }
+
+  async *files(): AsyncGenerator<DataFile> {
+    const { pieces, progress } = this.#task;
+    let ahead = this.#write(pieces[0]);
+    for (let index = 0; index < pieces.length; index += 1) {
+      const file = await ahead;
+      ahead = this.#write(pieces[index + 1]);
+      // Whoever stops in the middle never looks at it.
+      ahead.catch(() => undefined);
+      if (file === undefined) continue;
+      this.handedOver += file.rows;
+      yield file;
+      progress(this.handedOver + this.rejects.length);
+      await rm(file.path, { force: true });
+    }
+    await this.#task.handedOver(this.rejects);
+  }
+
+  async *batches(): AsyncGenerator<RecordBatch> {
+    const { session, pieces, handover, progress } = this.#task;
+    const refused = refusedSql(handover);
+    for (const { query, rows } of pieces) {
+      const where = refused === undefined ? '' : ` WHERE NOT ${refused}`;
+      let given = 0;
+      for await (const batch of arrowBatches(session, handoverSql(handover, query, where), this.columns)) {
+        given += batch.numRows;
+        this.handedOver += batch.numRows;
+        yield batch;
+        progress(this.handedOver + this.rejects.length);
+      }
+      if (given < rows) await this.#findRefused(query, rows - given);
+    }
+    await this.#task.handedOver(this.rejects);
+  }
+
+  async #write(piece: Piece | undefined): Promise<DataFile | undefined> {
+    if (piece === undefined) return undefined;
+    const { session, handover, capabilities } = this.#task;
+    const refused = refusedSql(handover);
+    const where = refused === undefined ? '' : ` WHERE NOT ${refused}`;
+    const path = this.#name();
+    const sql = handoverSql(handover, piece.query, where);
+    const rows = await session.number(`COPY (${sql}) TO ${sqlText(path)} (${copyOptions(capabilities)})`);
+    if (rows < piece.rows) await this.#findRefused(piece.query, piece.rows - rows);
+    if (rows === 0) {
+      await rm(path, { force: true });
+      return undefined;
+    }
+    const kept = refused === undefined ? piece.query : `SELECT * FROM (${piece.query}) WHERE NOT ${refused}`;
+    return this.#file(path, rows, kept);
+  }
+
+  #name(): string {
+    this.#files += 1;
+    return join(this.#task.folder, `${this.#files}.${this.#task.capabilities.format ?? 'parquet'}`);
+  }
+
+  async #file(path: string, rows: number, query: string): Promise<DataFile> {
+    const { size: bytes } = await stat(path);
+    return { path, rows, bytes, refuse: (row, why) => this.#refuse({ path, rows, query }, row, why) };
+  }
+
+  /** Writes a file once more without one of its rows. */
+  async #refuse(
+    file: { path: string; rows: number; query: string },
+    row: number,
+    { column, reason }: { readonly column?: string | undefined; readonly reason: string },
+  ): Promise<DataFile> {
+    const { session, handover, capabilities } = this.#task;
+    const numbered = `SELECT *, row_number() OVER () AS _row FROM (${file.query})`;
+    const [refused] = await session.rows(
+      `SELECT ${rowKey(handover.key)} AS key, _run_id FROM (${numbered}) WHERE _row = ${row}`,
+    );
+    if (refused === undefined) throw new Error(`the file has ${file.rows} rows; row ${row} was refused`);
+    const key = refused.key === null ? null : String(refused.key);
+    this.#reject({ key, column: column ?? null, reason, run_id: String(refused._run_id) });
+    const query = `SELECT * EXCLUDE (_row) FROM (${numbered}) WHERE _row <> ${row}`;
+    const path = this.#name();
+    await session.run(`COPY (${handoverSql(handover, query)}) TO ${sqlText(path)} (${copyOptions(capabilities)})`);
+    await rm(file.path, { force: true });
+    this.handedOver -= 1;
+    return this.#file(path, file.rows - 1, query);
+  }
+
+  async #findRefused(query: string, count: number): Promise<void> {
+    const rows = await this.#task.session.rows(refusedRowsSql(this.#task.handover, query));
+    if (rows.length !== count) throw new Error(`${rows.length} rows are refused where ${count} are missing`);
+    for (const { key, column, reason, run_id } of rows) {
+      const text = (value: unknown) => (value === null ? null : String(value));
+      this.#reject({ key: text(key), column: text(column), reason: String(reason), run_id: String(run_id) });
+    }
+  }
+
+  #reject(reject: Reject): void {
+    if (this.#task.onReject === 'fail') throw rejectError(reject);
+    this.rejects.push(reject);
+  }
+}

@@ -1,0 +1,163 @@
+import { createHash } from 'node:crypto';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { quoteIdentifier } from '../core/column-shape.js';
+import type { DestinationContext, RecordConnector, RecordDestination } from '../sdk/destination.js';
+import type { Session } from '../store/duckdb.js';
+import type { Feed } from '../store/feed.js';
+import { keptColumns } from './delivered-columns.js';
+import type { Delivered, DeliveryContext, DeliveryProgress, DeliveryRequest } from './delivery.js';
+import { planDelivery } from './delivery-plan.js';
+import { DeliveryInput, type Piece } from './input.js';
+import { type LocalWatermark, moveLocalWatermark, Outbox, readLocalWatermark } from './outbox.js';
+import { sendRecords } from './record-sender.js';
+import { countRejects, rejectedKeys, rejectsPath, writeRejects } from './rejects.js';
+
+/** One stream on its way to a destination that can store nothing. */
+export interface RecordTask {
+  readonly context: DeliveryContext;
+  readonly request: DeliveryRequest;
+  readonly connector: RecordConnector;
+  readonly feed: Feed;
+  readonly session: Session;
+  /** Of this stream's delivery alone; goes with it. */
+  readonly folder: string;
+  readonly progress: DeliveryProgress;
+}
+
+/**
+ * Sends one stream's changes as records. What is to be sent is written into an outbox first, and how far that has been
+ * acknowledged is kept beside it: after a crash, or an attempt that failed, the rest of it is sent.
+ */
+export class RecordDelivery {
+  readonly table = undefined;
+  readonly #task: RecordTask;
+  readonly #kept: string;
+  readonly #rejects: string;
+  #sent = 0;
+
+  constructor(task: RecordTask) {
+    this.#task = task;
+    const { layout } = task.context;
+    this.#kept = join(layout.delivery(task.request.destination.name), 'streams', task.feed.stream);
+    this.#rejects = rejectsPath(layout, task.request.destination.name, task.feed.stream);
+  }
+
+  get definition(): string {
+    const { feed, request } = this.#task;
+    const { columns, mode } = request.destination;
+    const parts = [feed.definition, feed.key, [...columns].sort(), mode];
+    return createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 32);
+  }
+
+  get #outbox(): string {
+    return join(this.#kept, 'outbox');
+  }
+
+  /** One attempt: what is left of the delivery before, then what has come since. */
+  async attempt(options: DestinationContext): Promise<Delivered> {
+    const left = await Outbox.left(this.#task.session, this.#outbox);
+    if (left !== undefined) await this.#empty(left, options);
+    const outbox = await this.#fill();
+    if (outbox !== undefined) await this.#empty(outbox, options);
+    const { layout } = this.#task.context;
+    const rejected = await countRejects(layout, this.#task.request.destination.name, this.#task.feed.stream);
+    return { rows: this.#sent, rejected };
+  }
+
+  /** Writes what is to be sent next; undefined where there is nothing. */
+  async #fill(): Promise<Outbox | undefined> {
+    const { request, feed, session, context, folder } = this.#task;
+    const watermark = await readLocalWatermark(this.#kept);
+    const hasRejects = (await countRejects(context.layout, request.destination.name, feed.stream)) > 0;
+    const plan = planDelivery({
+      // What was sent cannot be taken back, whatever the mode: nothing is sent twice without being asked for.
+      mode: 'append',
+      feed,
+      definition: this.definition,
+      watermark: watermark && { ...this.#base, ...asWatermark(watermark) },
+      table: { name: feed.stream, isEmpty: true },
+      full: request.full && this.#sent === 0,
+      adopt: request.adopt,
+      hasRejects: hasRejects && this.#sent === 0,
+    });
+    if (plan.type === 'nothing') return undefined;
+    const retried = hasRejects && plan.type === 'changes' ? rejectedKeys(this.#rejects) : undefined;
+    const input = await DeliveryInput.open({
+      layout: context.layout,
+      feed,
+      session,
+      folder: join(folder, 'input'),
+      retried,
+    });
+    try {
+      const pieces = await this.#pieces(input, plan);
+      const columns = keptColumns(feed, request.destination.columns).map(({ name, as, duckdbType }) => ({
+        as,
+        value: recordValue(quoteIdentifier(name), duckdbType),
+      }));
+      return await Outbox.fill(session, this.#outbox, { feed, pieces, columns, definition: this.definition });
+    } finally {
+      await input.close();
+    }
+  }
+
+  get #base() {
+    const { request, feed } = this.#task;
+    return { destination: request.destination.name, stream: feed.stream, table: feed.stream };
+  }
+
+  #pieces(input: DeliveryInput, plan: ReturnType<typeof planDelivery>): Promise<Piece[]> {
+    const { mode } = this.#task.request.destination;
+    if (plan.type === 'everything') return input.everything();
+    if (plan.type !== 'changes') return Promise.resolve([]);
+    return mode === 'append' ? input.allChanges(plan.since) : input.foldedChanges(plan.since, mode !== 'upsert');
+  }
+
+  /** Sends what an outbox holds, then moves the watermark, then removes it. */
+  async #empty(outbox: Outbox, options: DestinationContext): Promise<void> {
+    const { connector, request, feed, context, progress } = this.#task;
+    progress.phase = 'loading';
+    progress.total = outbox.mark.records;
+    const before = outbox.acknowledged.count;
+    const count = () => {
+      progress.rows = outbox.acknowledged.count;
+    };
+    count();
+    let destination: RecordDestination | undefined;
+    try {
+      if (outbox.acknowledged.count < outbox.mark.records) {
+        destination = await connector.open(options);
+        await sendRecords({
+          destination,
+          capabilities: connector.capabilities,
+          outbox,
+          stream: feed.stream,
+          onReject: request.destination.onReject,
+          clock: context.clock,
+          signal: context.signal,
+          progress: count,
+        });
+      }
+      await writeRejects(this.#rejects, outbox.acknowledged.rejects);
+    } finally {
+      this.#sent += outbox.acknowledged.count - before;
+      await destination?.close();
+      await outbox.close();
+    }
+    this.#sent -= outbox.acknowledged.rejects.length;
+    const { store_id, sequence, definition } = outbox.mark;
+    const delivered_at = new Date(context.clock.now()).toISOString();
+    await moveLocalWatermark(this.#kept, { version: 1, store_id, sequence, definition, delivered_at });
+    await rm(this.#outbox, { recursive: true, force: true });
+  }
+}
+
+function asWatermark({ store_id, sequence, definition, delivered_at }: LocalWatermark) {
+  return { storeId: store_id, sequence, definition, deliveredAt: delivered_at };
+}
+
+/** Moments as ISO 8601 has them; everything else as DuckDB writes it. */
+function recordValue(value: string, duckdbType: string): string {
+  return duckdbType.startsWith('TIMESTAMP') ? `strftime(${value}, '%Y-%m-%dT%H:%M:%S.%fZ')` : value;
+}

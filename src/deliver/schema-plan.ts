@@ -1,0 +1,162 @@
+import { CdsyncError } from '../core/errors.js';
+import { type ColumnType, parseColumnType } from '../sdk/column-type.js';
+import type { TableConnector } from '../sdk/destination.js';
+import type { SchemaChange, TableColumn, TableDescription } from '../sdk/load.js';
+import type { DeliveredColumn } from './delivered-columns.js';
+
+/** What has to be done to a table, and what then goes into which of its columns. */
+export interface SchemaPlan {
+  readonly changes: readonly SchemaChange[];
+  readonly columns: readonly DeliveredColumn[];
+  /** Columns that got a second one, which no row has yet. */
+  readonly newVariants: readonly string[];
+}
+
+export interface SchemaTask {
+  readonly connector: TableConnector;
+  readonly stream: string;
+  readonly table: string;
+  readonly found: TableDescription | undefined;
+  readonly wanted: readonly DeliveredColumn[];
+  /** Whether cdsync has made the table, or was told to take it. */
+  readonly isOurs: boolean;
+  readonly onTypeChange: 'variant_column' | 'fail';
+  /** Asks the destination whether no row has a value in a column. */
+  readonly isEmptyColumn: (column: string) => Promise<boolean>;
+}
+
+const scalarTypes = ['BOOLEAN', 'BIGINT', 'HUGEINT', 'DOUBLE', 'VARCHAR', 'DATE', 'TIMESTAMP WITH TIME ZONE'];
+
+/** The same name for a column whatever rules the destination has for cases. */
+function finder(found: TableDescription, connector: TableConnector): (name: string) => TableColumn | undefined {
+  const folds = connector.capabilities.identifiers?.ignoresCase !== false;
+  const exact = new Map(found.columns.map((column) => [column.name, column]));
+  const folded = new Map(found.columns.map((column) => [column.name.toLowerCase(), column]));
+  return (name) => exact.get(name) ?? (folds ? folded.get(name.toLowerCase()) : undefined);
+}
+
+function tableDiffers({ table, stream }: SchemaTask, differences: readonly string[]): CdsyncError {
+  return new CdsyncError(`table "${table}" is there already, and of another shape: ${differences.join('; ')}`, {
+    code: 'table_differs',
+    stream,
+    hint: 'give the stream another table with `table:`, or have it adapted: cdsync push --adopt',
+  });
+}
+
+function typeChanged({ table, stream }: SchemaTask, column: DeliveredColumn, found: TableColumn): CdsyncError {
+  return new CdsyncError(
+    `column "${column.name}" of table "${table}" is ${found.type}, and its values are ${column.mapping.type} now`,
+    {
+      code: 'type_changed',
+      stream,
+      hint: 'change the column there, or let cdsync add another: on_type_change: variant_column',
+    },
+  );
+}
+
+/** SQL that gives a value in a column's earlier type where that holds it, and NULL where it does not. */
+function fitting(value: string, from: ColumnType, connector: TableConnector, type: string): string {
+  const earlier = scalarTypes.find((name) => {
+    const kind = parseColumnType(name);
+    return connector.mapColumn(kind, { name: 'column', type: kind, duckdbType: name }).type === type;
+  });
+  if (earlier === undefined) return 'NULL';
+  const scalar = `CASE WHEN json_type(${value}) NOT IN ('OBJECT', 'ARRAY') THEN ${value} ->> '$' END`;
+  const text = from.kind === 'json' ? scalar : `${value}::VARCHAR`;
+  const back = `TRY_CAST(${text} AS ${earlier})`;
+  return /INT$/.test(earlier) ? `CASE WHEN ${back}::VARCHAR = ${text} THEN ${back} END` : back;
+}
+
+/** The column beside `column` that takes values of its new type: `score__text`. */
+function variantOf(column: DeliveredColumn): DeliveredColumn {
+  const suffix = `__${column.mapping.type
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, '_')
+    .replace(/_+$/, '')}`;
+  let name = column.name;
+  while (Buffer.byteLength(name + suffix) > 63) name = name.slice(0, -1);
+  return { ...column, name: name + suffix };
+}
+
+class Planner {
+  readonly changes: SchemaChange[] = [];
+  readonly added: TableColumn[] = [];
+  readonly columns: DeliveredColumn[] = [];
+  readonly newVariants: string[] = [];
+  readonly #task: SchemaTask;
+  readonly #find: (name: string) => TableColumn | undefined;
+
+  constructor(task: SchemaTask, found: TableDescription) {
+    this.#task = task;
+    this.#find = finder(found, task.connector);
+  }
+
+  async take(column: DeliveredColumn): Promise<void> {
+    const { connector, onTypeChange } = this.#task;
+    const found = this.#find(column.name);
+    const wanted = column.mapping.type;
+    if (found === undefined) return this.#add(column);
+    if (found.type === wanted) return this.#keep(column);
+    // What is wider already holds what comes.
+    if (connector.widens?.(wanted, found.type)) return this.#keep(retyped(column, found.type));
+    if (connector.widens?.(found.type, wanted) || (await this.#task.isEmptyColumn(found.name))) {
+      this.changes.push({ type: 'change_type', column: { name: found.name, type: wanted }, from: found.type });
+      return this.#keep(column);
+    }
+    if (onTypeChange === 'fail') throw typeChanged(this.#task, column, found);
+    const value = fitting(column.value, column.type, connector, found.type);
+    this.columns.push({ ...retyped(column, found.type, plainMapping), value });
+    await this.#variant(variantOf(column));
+  }
+
+  #keep(column: DeliveredColumn): void {
+    this.columns.push(column);
+  }
+
+  #add(column: DeliveredColumn): void {
+    this.added.push({ name: column.name, type: column.mapping.type });
+    this.columns.push(column);
+  }
+
+  async #variant(column: DeliveredColumn): Promise<void> {
+    if (this.#find(column.name)?.type === column.mapping.type) return this.#keep(column);
+    this.newVariants.push(column.name);
+    this.#add(column);
+  }
+}
+
+const plainMapping = true;
+
+/** The column in a type that the destination has for it; `plain` without what its mapping would make of its values. */
+function retyped(column: DeliveredColumn, type: string, plain = false): DeliveredColumn {
+  const { limits, as } = column.mapping;
+  const kept = plain || as === undefined ? {} : { as };
+  return { ...column, mapping: { type, ...kept, ...(limits === undefined ? {} : { limits }) } };
+}
+
+/** What a table that cdsync did not make lacks, in words. */
+function differences({ found, wanted, connector }: SchemaTask): string[] {
+  if (found === undefined) return [];
+  const find = finder(found, connector);
+  return wanted.flatMap(({ name, mapping }) => {
+    const there = find(name);
+    if (there === undefined) return [`it has no column "${name}" (${mapping.type})`];
+    const fits = there.type === mapping.type || connector.widens?.(mapping.type, there.type);
+    return fits ? [] : [`its column "${name}" is ${there.type}, not ${mapping.type}`];
+  });
+}
+
+/**
+ * Finds out what a table needs before a stream's rows can be loaded into it.
+ * @throws {CdsyncError} `table_differs`, `type_changed`
+ */
+export async function planSchema(task: SchemaTask): Promise<SchemaPlan> {
+  const { found, wanted, isOurs } = task;
+  if (found === undefined) return { changes: [{ type: 'create' }], columns: wanted, newVariants: [] };
+  const different = isOurs ? [] : differences(task);
+  if (different.length > 0) throw tableDiffers(task, different);
+  const planner = new Planner(task, found);
+  for (const column of wanted) await planner.take(column);
+  const added: SchemaChange[] = planner.added.length === 0 ? [] : [{ type: 'add_columns', columns: planner.added }];
+  return { changes: [...added, ...planner.changes], columns: planner.columns, newVariants: planner.newVariants };
+}

@@ -1,0 +1,105 @@
+import { quoteIdentifier } from '../core/column-shape.js';
+import { CdsyncError } from '../core/errors.js';
+import type { Mode } from '../sdk/capabilities.js';
+import type { ColumnType } from '../sdk/column-type.js';
+import type { ColumnSum, TableDestination } from '../sdk/destination.js';
+import type { Session } from '../store/duckdb.js';
+import type { DeliveredColumn } from './delivered-columns.js';
+import type { Piece } from './input.js';
+
+export interface VerifyTask {
+  readonly destination: TableDestination;
+  readonly stream: string;
+  readonly table: string;
+  readonly mode: Mode;
+  readonly verify: 'count' | 'checksum' | 'none';
+  /** Deleted rows stay, marked. */
+  readonly isSoft: boolean;
+  /** Rows of the snapshot. */
+  readonly rows: number;
+  /** Rows that the destination refused: each may be there in an older image, or not at all. */
+  readonly rejected: number;
+  /** The first load of an empty table. */
+  readonly isFirst: boolean;
+  readonly columns: readonly DeliveredColumn[];
+  readonly session: Session;
+  /** All rows of the snapshot. */
+  readonly everything: () => Promise<readonly Piece[]>;
+}
+
+function differs({ stream, table }: VerifyTask, what: string): CdsyncError {
+  return new CdsyncError(`table "${table}" differs from stream "${stream}": ${what}`, {
+    code: 'delivery_differs',
+    stream,
+    hint: `does anything else write there? Send everything once more: cdsync push --full --stream ${stream}`,
+  });
+}
+
+async function verifyCount(task: VerifyTask): Promise<void> {
+  const { mode, rows, rejected } = task;
+  if (mode === 'append' && !task.isFirst) return;
+  const found = await task.destination.count(task.table, task.isSoft);
+  const enough = found >= rows - rejected;
+  if (enough && (found <= rows || mode === 'upsert')) return;
+  throw differs(task, `it has ${found} rows, the snapshot ${rows}`);
+}
+
+/** SQL for the text of a value whose MD5 is summed up; undefined for types that are only counted. */
+function checkedText(value: string, { kind }: ColumnType): string | undefined {
+  if (kind === 'boolean' || kind === 'int64' || kind === 'int128' || kind === 'text') return `(${value})::VARCHAR`;
+  if (kind === 'date') return `strftime(${value}, '%Y-%m-%d')`;
+  return kind === 'timestamp' ? `epoch_us(${value})::VARCHAR` : undefined;
+}
+
+/** What {@link TableDestination.checksum} should find. */
+async function expectedSums({ session, columns, everything }: VerifyTask): Promise<Map<string, ColumnSum>> {
+  const rows = (await everything()).map(({ query }) => query).join(' UNION ALL BY NAME ');
+  const selected = columns.flatMap(({ value, type }, index) => {
+    const text = checkedText(value, type);
+    const sum = text === undefined ? 'NULL' : `sum(('0x' || substr(md5(${text}), 1, 8))::UBIGINT)::VARCHAR`;
+    return [`count(${value}) AS ${quoteIdentifier(`n${index}`)}`, `${sum} AS ${quoteIdentifier(`s${index}`)}`];
+  });
+  const [found] = rows === '' ? [] : await session.rows(`SELECT ${selected.join(', ')} FROM (${rows})`);
+  return new Map(
+    columns.map(({ name, type }, index) => {
+      const values = Number(found?.[`n${index}`] ?? 0);
+      const sum = checkedText('', type) === undefined ? undefined : String(found?.[`s${index}`] ?? 0);
+      return [name, { values, sum }];
+    }),
+  );
+}
+
+async function verifyChecksum(task: VerifyTask): Promise<void> {
+  const { destination, stream, rejected, mode, table, isSoft } = task;
+  if (destination.checksum === undefined) {
+    throw new CdsyncError('this destination has no checksums', {
+      code: 'checksum_unsupported',
+      kind: 'configuration',
+      stream,
+      hint: 'verify: count',
+    });
+  }
+  // What is not the whole snapshot has other sums.
+  if (rejected > 0 || mode === 'append' || mode === 'upsert') return;
+  // Of rows that have not changed the time may be another one; of types that were changed there, the text.
+  const checked = task.columns.filter(({ value }) => /^"/.test(value));
+  const expected = await expectedSums({ ...task, columns: checked });
+  const columns = checked.map(({ name, type, mapping }) => ({ name, type: mapping.type, of: type }));
+  const found = await destination.checksum(table, columns, isSoft);
+  const different = checked.flatMap(({ name }) => {
+    const [wanted, there] = [expected.get(name), found.get(name)];
+    const same = there !== undefined && wanted?.values === there.values && (wanted.sum ?? '') === (there.sum ?? '');
+    return same ? [] : [`"${name}"`];
+  });
+  if (different.length > 0) throw differs(task, `the checksums of ${different.join(', ')}`);
+}
+
+/**
+ * Compares what a destination has after a load with the snapshot.
+ * @throws {CdsyncError} `delivery_differs`, `checksum_unsupported`
+ */
+export async function verifyLoad(task: VerifyTask): Promise<void> {
+  if (task.verify === 'none') return;
+  await verifyCount(task);
+  if (task.verify === 'checksum') await verifyChecksum(task);
+}

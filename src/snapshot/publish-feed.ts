@@ -1,0 +1,71 @@
+import { type Feed, type FeedChanges, readFeed, writeFeed } from '../store/feed.js';
+import type { JobLayout } from '../store/layout.js';
+import type { StoreState, StreamState } from './snapshot-store.js';
+
+/** The changes of a stream's last commit. */
+function lastChanges({ run_id, sequence, synced_at, changes, columns }: StreamState): FeedChanges {
+  const rows = changes.reduce((sum, file) => sum + file.rows, 0);
+  return { run_id, sequence, synced_at, rows, files: changes.map(({ path }) => path), columns };
+}
+
+/** The changes before, with their columns, where the commit that is published now follows upon them. */
+function earlierChanges(feed: Feed | undefined, storeId: string, state: StreamState): FeedChanges[] {
+  // What was taken away must be taken away there too: nobody gets by with changes.
+  if (feed?.store_id !== storeId || feed.sequence >= state.sequence || state.rewritten === true) return [];
+  let following = feed.columns;
+  const filled: FeedChanges[] = [];
+  for (const entry of [...feed.changes].reverse()) {
+    following = entry.columns ?? following;
+    filled.unshift({ ...entry, columns: following });
+  }
+  return filled;
+}
+
+/** Leaves out columns that are those of the next entry, or of the feed. */
+function withoutRepeats(changes: readonly FeedChanges[], columns: Feed['columns']): FeedChanges[] {
+  let following = JSON.stringify(columns);
+  return [...changes]
+    .reverse()
+    .map(({ columns: own, ...entry }) => {
+      const text = JSON.stringify(own);
+      if (text === following) return entry;
+      following = text;
+      return { ...entry, columns: own };
+    })
+    .reverse();
+}
+
+/**
+ * Brings a stream's feed to its last commit. May be repeated.
+ * @param changesBefore changes of runs that began before this time are gone: a run id's beginning
+ */
+export async function publishFeed(
+  layout: JobLayout,
+  { id }: StoreState,
+  state: StreamState,
+  changesBefore: string,
+): Promise<void> {
+  const feed = await readFeed(layout, state.stream).catch(() => undefined);
+  if (feed?.store_id === id && feed.run_id === state.run_id && feed.sequence === state.sequence) return;
+  const earlier = earlierChanges(feed, id, state);
+  const lastGone = earlier.findLastIndex(({ run_id }) => run_id < changesBefore);
+  const kept = earlier.slice(lastGone + 1);
+  // Where it is not known what came before, whoever is not just one commit behind gets everything.
+  const unknownBefore = earlier.length === 0 || feed === undefined ? state.sequence - 1 : feed.complete_since;
+  const since = state.rewritten === true ? state.sequence : (earlier[lastGone]?.sequence ?? unknownBefore);
+  await writeFeed(layout, {
+    version: 1,
+    stream: state.stream,
+    store_id: id,
+    run_id: state.run_id,
+    sequence: state.sequence,
+    synced_at: state.synced_at,
+    rows: state.rows,
+    key: state.key,
+    columns: state.columns,
+    definition: state.definition ?? {},
+    snapshot: state.snapshot.map(({ path, rows }) => ({ path, rows })),
+    changes: withoutRepeats([...kept, lastChanges(state)], state.columns),
+    complete_since: since,
+  });
+}

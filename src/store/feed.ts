@@ -1,0 +1,76 @@
+import { mkdir, readFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { z } from 'zod';
+import { CdsyncError } from '../core/errors.js';
+import { writeFileAtomically } from './durable.js';
+import { columnsSchema } from './journal.js';
+import type { JobLayout } from './layout.js';
+
+const fileSchema = z.object({ path: z.string(), rows: z.number() });
+
+const changesSchema = z.object({
+  run_id: z.string(),
+  sequence: z.number(),
+  synced_at: z.string(),
+  rows: z.number(),
+  /** Relative to `parquet/<stream>/`; empty where the job keeps no Parquet files. */
+  files: z.array(z.string()),
+  /** Columns of the files; left out where they are those of the next run's. */
+  columns: columnsSchema.optional(),
+});
+
+const feedSchema = z.object({
+  version: z.literal(1),
+  stream: z.string(),
+  store_id: z.string(),
+  run_id: z.string(),
+  sequence: z.number(),
+  synced_at: z.string(),
+  rows: z.number(),
+  key: z.array(z.string()),
+  columns: columnsSchema,
+  definition: z.record(z.string(), z.string()),
+  /** Paths are relative to `parquet/<stream>/`; empty where the job keeps no Parquet files. */
+  snapshot: z.array(fileSchema),
+  /** Of every run later than `complete_since`, the oldest first. */
+  changes: z.array(changesSchema),
+  /** A destination that has this sequence, or a later one, needs nothing but `changes`. */
+  complete_since: z.number(),
+});
+
+/**
+ * What a stream's last commits have for destinations: the snapshot that stands and the changes that led to it. Written when
+ * the commit is published, so that a delivery needs neither the store nor the job's lock.
+ */
+export type Feed = z.infer<typeof feedSchema>;
+export type FeedChanges = z.infer<typeof changesSchema>;
+
+/**
+ * @returns undefined where nothing of the stream has been published yet
+ * @throws {CdsyncError} `state_unreadable`
+ */
+export async function readFeed(layout: JobLayout, stream: string): Promise<Feed | undefined> {
+  const path = layout.feed(stream);
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+  try {
+    return feedSchema.parse(JSON.parse(text));
+  } catch (error) {
+    throw new CdsyncError(`${path} is no state file of cdsync`, {
+      code: 'state_unreadable',
+      hint: 'remove it; the next run writes it anew, and destinations are then compared in full',
+      cause: error,
+    });
+  }
+}
+
+export async function writeFeed(layout: JobLayout, feed: Feed): Promise<void> {
+  const path = layout.feed(feed.stream);
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  await writeFileAtomically(path, `${JSON.stringify(feed)}\n`);
+}
