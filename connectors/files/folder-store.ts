@@ -1,0 +1,216 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { constants } from 'node:fs';
+import { chmod, copyFile, link, mkdir, open, readdir, readFile, rename, rm, rmdir, stat } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { CdsyncError, loadRefused, permissionMissing } from '../../src/sdk/index.js';
+import type { FileStore, Tagged } from './store.js';
+
+type SystemError = NodeJS.ErrnoException;
+
+async function sync(path: string): Promise<void> {
+  const handle = await open(path, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+function tagOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}
+
+/** Files in a folder of this machine. Everything is synced before it counts, and gets its name by a rename or a link. */
+export class FolderStore implements FileStore {
+  readonly place: string;
+  readonly #mode: number;
+  readonly #folderMode: number;
+
+  private constructor(root: string, mode: number) {
+    this.place = root;
+    this.#mode = mode;
+    // Who may read a file may look into its folder.
+    this.#folderMode = 0o700 | ((mode & 0o444) | ((mode & 0o444) >> 2));
+  }
+
+  /** @param mode permissions of files */
+  static async open(root: string, mode: number): Promise<FolderStore> {
+    const store = new FolderStore(root, mode);
+    await store.#told(() => store.#folder(root));
+    return store;
+  }
+
+  folders(): Promise<string[]> {
+    return this.#told(async () => {
+      const entries = await readdir(this.place, { withFileTypes: true });
+      return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
+    });
+  }
+
+  files(folder: string): Promise<string[]> {
+    return this.#told(async () => {
+      try {
+        const entries = await readdir(this.#path(folder), { recursive: true, withFileTypes: true });
+        return entries
+          .filter((entry) => entry.isFile())
+          .map(({ parentPath, name }) => join(parentPath, name).slice(this.place.length + 1));
+      } catch (error) {
+        if ((error as SystemError).code === 'ENOENT') return [];
+        throw error;
+      }
+    });
+  }
+
+  read(path: string): Promise<Tagged | undefined> {
+    return this.#told(async () => {
+      try {
+        const text = await readFile(this.#path(path), 'utf8');
+        return { text, tag: tagOf(text) };
+      } catch (error) {
+        if ((error as SystemError).code === 'ENOENT') return undefined;
+        throw error;
+      }
+    });
+  }
+
+  create(path: string, text: string): Promise<boolean> {
+    return this.#told(async () => {
+      const temporary = await this.#written(path, text);
+      try {
+        await linkOrCopy(temporary, this.#path(path));
+        await sync(dirname(this.#path(path)));
+        return true;
+      } catch (error) {
+        if ((error as SystemError).code === 'EEXIST') return false;
+        throw error;
+      } finally {
+        await rm(temporary, { force: true });
+      }
+    });
+  }
+
+  async replace(path: string, text: string, tag: string | undefined): Promise<boolean> {
+    if ((await this.read(path))?.tag !== tag) return false;
+    await this.#told(async () => this.#name(await this.#written(path, text), path));
+    return true;
+  }
+
+  put(local: string, path: string): Promise<void> {
+    return this.#told(async () => {
+      const temporary = await this.#temporary(path);
+      await copyFile(local, temporary, constants.COPYFILE_FICLONE);
+      await chmod(temporary, this.#mode);
+      await sync(temporary);
+      await this.#name(temporary, path);
+    });
+  }
+
+  size(path: string): Promise<number | undefined> {
+    return this.#told(async () => {
+      try {
+        return (await stat(this.#path(path))).size;
+      } catch (error) {
+        if ((error as SystemError).code === 'ENOENT') return undefined;
+        throw error;
+      }
+    });
+  }
+
+  async fetch(path: string): Promise<string> {
+    return this.#path(path);
+  }
+
+  remove(paths: readonly string[]): Promise<void> {
+    return this.#told(async () => {
+      for (const path of paths) await rm(this.#path(path), { force: true });
+      for (const folder of new Set(paths.map((path) => dirname(this.#path(path))))) await this.#removeEmpty(folder);
+    });
+  }
+
+  close(): void {}
+
+  #path(path: string): string {
+    return join(this.place, path);
+  }
+
+  async #removeEmpty(folder: string): Promise<void> {
+    for (let at = folder; at.length > this.place.length; at = dirname(at)) {
+      const gone = await rmdir(at).then(
+        () => true,
+        () => false,
+      );
+      if (!gone) return;
+    }
+  }
+
+  /** Makes a folder, and those above it that are not there. */
+  async #folder(path: string): Promise<void> {
+    const first = await mkdir(path, { recursive: true, mode: this.#folderMode });
+    if (first === undefined) return;
+    // The umask may have taken from what was asked for.
+    for (let at = path; at.length >= first.length; at = dirname(at)) {
+      await chmod(at, this.#folderMode);
+      await sync(dirname(at));
+    }
+  }
+
+  async #temporary(path: string): Promise<string> {
+    const folder = dirname(this.#path(path));
+    await this.#folder(folder);
+    return join(folder, `.${basename(path)}.${randomBytes(4).toString('hex')}.tmp`);
+  }
+
+  async #written(path: string, text: string): Promise<string> {
+    const temporary = await this.#temporary(path);
+    const handle = await open(temporary, 'wx', this.#mode);
+    try {
+      await handle.writeFile(text);
+      await handle.chmod(this.#mode);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    return temporary;
+  }
+
+  async #name(temporary: string, path: string): Promise<void> {
+    await rename(temporary, this.#path(path));
+    await sync(dirname(this.#path(path)));
+  }
+
+  async #told<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw this.#error(error);
+    }
+  }
+
+  #error(error: unknown): unknown {
+    const { code, message } = error as SystemError;
+    if (error instanceof CdsyncError) return error;
+    if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') {
+      return permissionMissing(`the folder ${this.place} may not be written (${code})`, {
+        hint: 'check who owns it, and run as that user',
+        cause: error,
+      });
+    }
+    if (code === 'ENOTDIR' || code === 'EEXIST')
+      return loadRefused(`${this.place} is no folder`, { hint: 'give `path` a folder', cause: error });
+    if (code === 'ENOSPC' || code === 'EDQUOT')
+      return loadRefused(`there is no space left for ${this.place}`, { hint: 'free some space', cause: error });
+    return code === undefined ? error : loadRefused(`${this.place}: ${message}`, { cause: error });
+  }
+}
+
+/** Where the file system knows no links, the name is taken before the content is there. */
+async function linkOrCopy(from: string, to: string): Promise<void> {
+  try {
+    await link(from, to);
+  } catch (error) {
+    const { code = '' } = error as SystemError;
+    if (!['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'].includes(code)) throw error;
+    await copyFile(from, to, constants.COPYFILE_EXCL);
+    await sync(to);
+  }
+}

@@ -1,0 +1,16 @@
+import { tableConnector } from '../../src/sdk/index.js';
+import { checkFiles, filesOptions } from './options.js';
+import { mapColumn, widens } from './types.js';
+
+export default tableConnector({
+  name: 'files',
+  summary:
+    'Writes Parquet, CSV or JSON lines into a folder or an S3 store, with a manifest that names a whole set at any time.',
+  options: filesOptions,
+  optionRules: { check: checkFiles },
+  capabilities: { transactions: false, format: 'parquet' },
+  place: ({ path, url, endpoint }) => path ?? `${endpoint ?? ''} ${url?.replace(/\/+$/, '')}`,
+  mapColumn,
+  widens,
+  open: async (context) => (await import('./open.js')).openFiles(context),
+});

@@ -1,0 +1,160 @@
+import { mkdir, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { countDiffers, type Load, loadRefused, type TableColumn } from '../../src/sdk/index.js';
+import { literal, nothingSql } from './formats.js';
+import type { Format, Manifest } from './manifest.js';
+import { orderSql, type SetWriter } from './set-writer.js';
+import type { TableReader } from './table-reader.js';
+import { identifier } from './types.js';
+import type { Workbench } from './workbench.js';
+
+/** Set where a row was deleted and stays. */
+const deletedAt = '_deleted_at';
+const isLive = `${identifier(deletedAt)} IS NULL`;
+
+export interface NewSetTask {
+  readonly load: Load;
+  /** The set before. */
+  readonly found: Manifest;
+  readonly bench: Workbench;
+  readonly reader: TableReader;
+  readonly writer: SetWriter;
+  readonly format: Format;
+  readonly partitionBy: readonly string[];
+  /** For rows that wait. */
+  readonly folder: string;
+}
+
+/** What a load makes of the set before. */
+export type NewSet = Pick<Manifest, 'format' | 'partition_by' | 'schema' | 'files' | 'rows' | 'live_rows'>;
+
+interface Written {
+  readonly schema: Manifest['schema'];
+  readonly rows: number;
+  readonly live: number;
+}
+
+/** Whether files are added to those that are there. */
+function adds({ load, found }: NewSetTask): boolean {
+  return load.action.type === 'append' && found.rows > 0;
+}
+
+/** Files of one table are of one kind, so that one pattern reads them all. */
+function checkLayout({ found, format, partitionBy }: NewSetTask): void {
+  if (found.format === format && JSON.stringify(found.partition_by) === JSON.stringify(partitionBy)) return;
+  const by = found.partition_by.length === 0 ? '' : ` by ${found.partition_by.join(', ')}`;
+  throw loadRefused(`table "${found.table}" has ${found.format} files${by}, and others would be added`, {
+    hint: 'set `format` and `partition_by` back, or give the stream another table with `table:`',
+  });
+}
+
+/** The columns of the set: a replaced one has those of the load, others what there ever was. */
+function schemaOf({ load, found }: NewSetTask): Manifest['schema'] {
+  if (load.action.type !== 'replace') return found.schema;
+  return load.table.columns.map(({ name, type }) => ({ name, type }));
+}
+
+function handedColumns({ data }: Load): TableColumn[] {
+  return data.columns.map(({ name, targetType }) => ({ name, type: targetType }));
+}
+
+/** Files as they are handed over become files of the set, one after the other. */
+async function streamed(task: NewSetTask): Promise<Written> {
+  const { load, bench, writer, format } = task;
+  const schema = schemaOf(task);
+  const columns = handedColumns(load);
+  const hasMark = columns.some(({ name }) => name === deletedAt);
+  let [rows, live] = [0, 0];
+  for await (const file of load.data.files()) {
+    load.signal.throwIfAborted();
+    const source = `read_parquet(${literal(file.path)})`;
+    if (format === 'parquet')
+      await writer.take(
+        file.path,
+        await bench.number(`SELECT num_rows FROM parquet_file_metadata(${literal(file.path)})`),
+      );
+    else await writer.write(source, columns);
+    rows += writer.files.at(-1)?.rows ?? 0;
+    live += hasMark ? await bench.number(`SELECT count(*) FROM ${source} WHERE ${isLive}`) : file.rows;
+  }
+  if (rows !== load.data.handedOver) throw countDiffers('the set of files', load.data.handedOver, rows);
+  // So that a reader finds the columns, also of a table without rows.
+  if (writer.files.length === 0 && !adds(task)) await writer.write(`(${nothingSql(schema)})`, schema);
+  return { schema, rows, live };
+}
+
+/** SQL for the rows that are handed over, once all of them have arrived. */
+async function staged({ load, bench, folder }: NewSetTask): Promise<string> {
+  await rm(folder, { recursive: true, force: true });
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const paths: string[] = [];
+  for await (const file of load.data.files()) {
+    load.signal.throwIfAborted();
+    const path = join(folder, `${paths.length}.parquet`);
+    // It would be removed once the next is asked for.
+    await rename(file.path, path);
+    paths.push(path);
+  }
+  const rows =
+    paths.length === 0 ? `(${nothingSql(handedColumns(load))})` : `read_parquet([${paths.map(literal).join(', ')}])`;
+  const arrived = await bench.number(`SELECT count(*) FROM ${rows}`);
+  if (arrived !== load.data.handedOver) throw countDiffers('what has arrived', load.data.handedOver, arrived);
+  return rows;
+}
+
+/** A query of the rows of the new set: what has arrived, and what stays of the set before. */
+async function mergedSql(task: NewSetTask, arrived: string, stage: string): Promise<string> {
+  const { load, found, reader } = task;
+  if (load.action.type !== 'merge') return arrived;
+  const { absent } = load.action;
+  const upserts = `${arrived} WHERE "_op" = 'upsert'`;
+  if (absent === 'delete') return upserts;
+  const same = load.table.key.map((name) => `o.${identifier(name)} = s.${identifier(name)}`).join(' AND ');
+  const kept = found.schema.map(({ name }) => {
+    const column = identifier(name);
+    if (name !== deletedAt || absent === 'keep') return `o.${column}`;
+    return `coalesce(o.${column}, ${literal(load.deliveredAt)}::TIMESTAMPTZ) AS ${column}`;
+  });
+  const old = await reader.query(found, found.schema);
+  return `${upserts} UNION ALL
+    SELECT ${kept.join(', ')} FROM (${old}) AS o WHERE NOT EXISTS (SELECT 1 FROM ${stage} AS s WHERE ${same})`;
+}
+
+/** All rows are brought together first, and the set is then written in one go. */
+async function joined(task: NewSetTask): Promise<Written> {
+  const { load, bench, writer, partitionBy, folder } = task;
+  const schema = schemaOf(task);
+  const stage = await staged(task);
+  const handed = new Set(load.data.columns.map(({ name }) => name));
+  const values = schema.map(({ name, type }) => {
+    const column = identifier(name);
+    return `${handed.has(name) ? column : 'NULL'}::${type} AS ${column}`;
+  });
+  const rows = await mergedSql(task, `SELECT ${values.join(', ')} FROM ${stage}`, stage);
+  await bench.run(`CREATE OR REPLACE TABLE result AS SELECT * FROM (${rows}) ${orderSql(partitionBy)}`);
+  await writer.writeTable('result', schema);
+  const count = await bench.number('SELECT count(*) FROM result');
+  const written = writer.files.reduce((total, each) => total + each.rows, 0);
+  if (written !== count) throw countDiffers('the set of files', count, written);
+  const hasMark = schema.some(({ name }) => name === deletedAt);
+  const live = hasMark ? await bench.number(`SELECT count(*) FROM result WHERE ${isLive}`) : count;
+  await bench.run('DROP TABLE result');
+  await rm(folder, { recursive: true, force: true });
+  return { schema, rows: count, live };
+}
+
+/** Writes the files of the set that a load makes. Nothing refers to them yet. */
+export async function makeSet(task: NewSetTask): Promise<NewSet> {
+  const { load, found, writer, format, partitionBy } = task;
+  if (adds(task)) checkLayout(task);
+  const isWhole = load.action.type !== 'merge' && partitionBy.length === 0;
+  const { schema, rows, live } = await (isWhole ? streamed(task) : joined(task));
+  const layout = { format, partition_by: [...partitionBy], schema };
+  if (!adds(task)) return { ...layout, files: writer.files, rows, live_rows: live };
+  return {
+    ...layout,
+    files: [...found.files, ...writer.files],
+    rows: found.rows + rows,
+    live_rows: found.live_rows + live,
+  };
+}

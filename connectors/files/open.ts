@@ -1,0 +1,17 @@
+import type { DestinationContext, TableDestination } from '../../src/sdk/index.js';
+import { FolderStore } from './folder-store.js';
+import { FilesDestination } from './load.js';
+import type { FilesShape } from './options.js';
+import type { FileStore } from './store.js';
+
+async function openStore({ options, notice, signal }: DestinationContext<FilesShape>): Promise<FileStore> {
+  const { path, url } = options;
+  if (url === undefined) return FolderStore.open(path ?? '.', Number.parseInt(options.fileMode, 8));
+  const { S3Store } = await import('./s3-store.js');
+  return S3Store.open({ ...options, url, notice, signal });
+}
+
+/** Opens the place where the files are. */
+export async function openFiles(context: DestinationContext<FilesShape>): Promise<TableDestination> {
+  return new FilesDestination(await openStore(context), context);
+}

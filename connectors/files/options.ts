@@ -1,0 +1,88 @@
+import { z } from 'zod';
+import { choice, type Finding, flag, option, secret, text, verbatim, whole } from '../../src/sdk/index.js';
+
+export const filesOptions = {
+  path: verbatim({
+    description: 'Folder of the files; made where it is not there. Each table is a folder in it.',
+    example: './exports',
+    allowed: 'a path',
+  }).optional(),
+  url: option(z.string().regex(/^s3:\/\/[a-z0-9][a-z0-9.-]+(\/[^\s?#]*)?$/), {
+    description:
+      'Bucket and prefix of the files, in the place of `path`. Needs the packages @aws-sdk/client-s3 and @aws-sdk/lib-storage.',
+    example: 's3://crm-exports/cdsync',
+    allowed: 's3://bucket or s3://bucket/prefix',
+  }).optional(),
+  format: choice(['parquet', 'csv', 'jsonl'], {
+    description: 'Parquet (zstd), CSV with a header, or one JSON object a line.',
+    example: 'csv',
+  }).prefault('parquet'),
+  partition_by: option(z.array(text({ description: 'A column, under its name there.' })), {
+    description:
+      'Columns by whose values the files are spread over folders such as `country=DE/`, as Hive and most readers have it. The files then lack these columns.',
+    example: ['country'],
+    allowed: 'a list of columns',
+  }).prefault([]),
+  keep: whole(0, 1000, {
+    description: 'Sets of files that are kept besides the present one, for readers who still have their manifest.',
+    example: 3,
+  }).prefault(1),
+  file_mode: option(z.string().regex(/^0?[4-7][0-7]{2}$/), {
+    description:
+      'Permissions of the files in a folder, as octal digits; folders can be looked into by those who may read.',
+    example: '0640',
+    allowed: 'octal permissions that let the owner read, such as "0600" or "0640"',
+    verbatim: true,
+  }).prefault('0600'),
+  memory_mb: whole(64, 1_048_576, {
+    description: 'Memory that DuckDB may take for joining and writing files.',
+    unit: 'MB',
+    example: 1024,
+  }).prefault(512),
+  endpoint: option(z.string().regex(/^https?:\/\/[^\s/@?#]+\/?$/), {
+    description: 'Where the store is, if not at AWS.',
+    example: 'https://minio.example.com:9000',
+    allowed: 'a URL of a host, without path and without login',
+  }).optional(),
+  region: text({
+    description: "The bucket's region. Left out, the environment tells it, as for every AWS tool.",
+    example: 'eu-central-1',
+  }).optional(),
+  access_key_id: verbatim({
+    description:
+      'Who logs in. Left out, credentials come from where every AWS tool takes them: the environment, a profile, or the role of the machine.',
+    example: '${AWS_ACCESS_KEY_ID}',
+  }).optional(),
+  secret_access_key: secret(/^\S+$/, {
+    description: 'The secret of that key.',
+    example: '${AWS_SECRET_ACCESS_KEY}',
+  }).optional(),
+  session_token: secret(/^\S+$/, {
+    description: 'The token of a temporary login.',
+    example: '${AWS_SESSION_TOKEN}',
+  }).optional(),
+  path_style: flag({
+    description:
+      'Whether the bucket stands in the path of a request and not in the name of the host. Left out: with `endpoint`.',
+    example: false,
+  }).optional(),
+};
+
+export type FilesShape = typeof filesOptions;
+
+const ofStores = ['endpoint', 'region', 'access_key_id', 'secret_access_key', 'session_token', 'path_style'];
+
+/** Rules between the options. */
+export function checkFiles(value: unknown): Finding[] {
+  const given = value as Readonly<Record<string, unknown>>;
+  const has = (key: string) => given[key] !== undefined;
+  const findings: Finding[] = [];
+  const refuse = (path: string[], message: string) => findings.push({ path, message });
+  if (has('path') === has('url')) refuse([], 'exactly one of `path` and `url` says where the files go');
+  if (!has('url')) for (const key of ofStores.filter(has)) refuse([key], 'belongs to `url`, and there is none');
+  if (has('url') && has('file_mode')) refuse(['file_mode'], 'an object store has no permissions of files');
+  if (has('access_key_id') !== has('secret_access_key'))
+    refuse([], '`access_key_id` and `secret_access_key` go together');
+  if (has('session_token') && !has('access_key_id')) refuse(['session_token'], 'goes with `access_key_id`');
+  return findings;
+}

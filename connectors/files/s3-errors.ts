@@ -1,0 +1,76 @@
+import { CdsyncError, loadRefused, loginRefused, permissionMissing, unavailable } from '../../src/sdk/index.js';
+
+interface S3Failure {
+  readonly name?: string;
+  readonly message?: string;
+  readonly code?: string;
+  readonly $metadata?: { readonly httpStatusCode?: number };
+}
+
+const logins = new Set(['InvalidAccessKeyId', 'SignatureDoesNotMatch', 'ExpiredToken', 'InvalidToken', 'AuthFailure']);
+const regions = new Set(['PermanentRedirect', 'AuthorizationHeaderMalformed', 'IllegalLocationConstraintException']);
+const untrusted = /CERT|SELF_SIGNED|UNABLE_TO_VERIFY|UNABLE_TO_GET_ISSUER|ERR_TLS|ERR_SSL|EPROTO/;
+
+const credentialsHint = 'check `access_key_id` and `secret_access_key`, or what the environment gives in their place';
+
+/** Whether a store says that there is no such object. */
+export function isMissing(error: unknown): boolean {
+  const { name, $metadata } = error as S3Failure;
+  return name === 'NoSuchKey' || (name !== 'NoSuchBucket' && $metadata?.httpStatusCode === 404);
+}
+
+/** Whether a store says that a condition of the request does not hold. */
+export function isPreconditionFailure(error: unknown): boolean {
+  const { name, $metadata } = error as S3Failure;
+  return name === 'PreconditionFailed' || $metadata?.httpStatusCode === 412 || $metadata?.httpStatusCode === 409;
+}
+
+/** What a store's answer means. Its own words are left out: they may repeat what was sent. */
+export function s3Error(
+  error: unknown,
+  { place, bucket }: { readonly place: string; readonly bucket: string },
+): unknown {
+  if (error instanceof CdsyncError) return error;
+  const { name = '', message = '', code = '', $metadata } = error as S3Failure;
+  const status = $metadata?.httpStatusCode;
+  const told = { cause: error, causeQuotesValues: true };
+  if (name === 'AbortError') return error;
+  if (name === 'CredentialsProviderError')
+    return loginRefused(`no credentials were found for ${place}`, { ...told, hint: credentialsHint });
+  if (name === 'RequestTimeTooSkewed')
+    return loginRefused(`${place} refuses the login: the clocks differ`, {
+      ...told,
+      hint: 'set the clock of this machine',
+    });
+  if (logins.has(name) || status === 401)
+    return loginRefused(`${place} refuses the login (${name || status})`, { ...told, hint: credentialsHint });
+  if (name === 'NoSuchBucket')
+    return loadRefused(`there is no bucket "${bucket}"`, {
+      ...told,
+      hint: 'make it, or check `url`, `endpoint` and `region`',
+    });
+  if (regions.has(name) || status === 301)
+    return loadRefused(`bucket "${bucket}" is in another region`, {
+      ...told,
+      hint: 'give `region` the one of the bucket',
+    });
+  if (/region is missing/i.test(message))
+    return loadRefused(`it is not known in which region bucket "${bucket}" is`, {
+      ...told,
+      hint: 'give it in `region`',
+    });
+  if (status === 403) {
+    return permissionMissing(`${place} refuses access (${name || status})`, {
+      ...told,
+      hint: 'these credentials need s3:ListBucket on the bucket, and s3:GetObject, s3:PutObject and s3:DeleteObject below the prefix',
+    });
+  }
+  if (untrusted.test(code) || untrusted.test(message))
+    return loadRefused(`there is no trusted connection to ${place}`, {
+      ...told,
+      hint: 'name the authority of its certificate in NODE_EXTRA_CA_CERTS',
+    });
+  if (status !== undefined && status >= 400 && status < 500 && status !== 408 && status !== 429)
+    return loadRefused(`${place} refuses a request (${name || status})`, told);
+  return unavailable(`${place} is not to be had (${code || name || status})`, told);
+}

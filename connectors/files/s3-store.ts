@@ -1,0 +1,250 @@
+import { createReadStream, createWriteStream } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import type * as S3 from '@aws-sdk/client-s3';
+import type { Upload } from '@aws-sdk/lib-storage';
+import { type Secret, vendorLibrary } from '../../src/sdk/index.js';
+import { isMissing, isPreconditionFailure, s3Error } from './s3-errors.js';
+import type { FileStore, Tagged } from './store.js';
+
+export interface S3Options {
+  /** `s3://bucket/prefix` */
+  readonly url: string;
+  readonly endpoint?: string | undefined;
+  readonly region?: string | undefined;
+  readonly accessKeyId?: string | undefined;
+  readonly secretAccessKey?: Secret | undefined;
+  readonly sessionToken?: Secret | undefined;
+  readonly pathStyle?: boolean | undefined;
+  readonly notice: (line: string) => void;
+  /** Ends whatever is under way. */
+  readonly signal: AbortSignal;
+}
+
+interface Library {
+  readonly s3: typeof S3;
+  readonly Upload: typeof Upload;
+}
+
+/** Tells whether the store keeps to conditions; it stays there, so that every opening but the first asks once. */
+const probe = '_cdsync_conditional_writes';
+const connectMs = 10_000;
+/** A connection on which nothing moves for so long is given up, and the request tried again. */
+const silenceMs = 60_000;
+/** Objects that one request removes. */
+const removedAtOnce = 1000;
+
+async function library(): Promise<Library> {
+  // It warns of every version of Node that it will not support one day.
+  process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED = 'true';
+  return vendorLibrary('@aws-sdk/client-s3 @aws-sdk/lib-storage', async () => {
+    const [s3, { Upload }] = await Promise.all([import('@aws-sdk/client-s3'), import('@aws-sdk/lib-storage')]);
+    return { s3, Upload };
+  });
+}
+
+function clientOf({ s3 }: Library, options: S3Options): S3.S3Client {
+  const { endpoint, region, accessKeyId, secretAccessKey, sessionToken, pathStyle } = options;
+  // Other stores take any region, and not all of them know checksums that nobody asked for.
+  const elsewhere = {
+    endpoint: endpoint ?? '',
+    region: region ?? process.env.AWS_REGION ?? 'us-east-1',
+    requestChecksumCalculation: 'WHEN_REQUIRED',
+    responseChecksumValidation: 'WHEN_REQUIRED',
+  } as const;
+  const login = {
+    accessKeyId: accessKeyId ?? '',
+    secretAccessKey: secretAccessKey?.reveal() ?? '',
+    ...(sessionToken === undefined ? {} : { sessionToken: sessionToken.reveal() }),
+  };
+  return new s3.S3Client({
+    maxAttempts: 4,
+    requestHandler: { connectionTimeout: connectMs, socketTimeout: silenceMs },
+    forcePathStyle: pathStyle ?? endpoint !== undefined,
+    ...(endpoint === undefined ? {} : elsewhere),
+    ...(region === undefined ? {} : { region }),
+    ...(secretAccessKey === undefined ? {} : { credentials: login }),
+  });
+}
+
+/** Objects of a bucket below a prefix. */
+export class S3Store implements FileStore {
+  readonly place: string;
+  readonly #library: Library;
+  readonly #client: S3.S3Client;
+  readonly #bucket: string;
+  readonly #prefix: string;
+  readonly #abort: { readonly abortSignal: AbortSignal };
+  #keepsConditions = true;
+
+  private constructor(parts: Library, options: S3Options) {
+    const { hostname, pathname } = new URL(options.url);
+    const prefix = decodeURIComponent(pathname).replace(/^\/+|\/+$/g, '');
+    this.place = options.url.replace(/\/+$/, '');
+    this.#library = parts;
+    this.#client = clientOf(parts, options);
+    this.#bucket = hostname;
+    this.#abort = { abortSignal: options.signal };
+    this.#prefix = prefix === '' ? '' : `${prefix}/`;
+  }
+
+  /** Connects, and finds out whether the store keeps to `If-None-Match`. */
+  static async open(options: S3Options): Promise<S3Store> {
+    const store = new S3Store(await library(), options);
+    try {
+      await store.#findOutConditions();
+    } catch (error) {
+      store.close();
+      throw error;
+    }
+    if (!store.#keepsConditions)
+      options.notice(`${store.place} has no conditional writes: see that nothing else loads it at the same time`);
+    return store;
+  }
+
+  async folders(): Promise<string[]> {
+    const names: string[] = [];
+    for await (const { CommonPrefixes = [] } of this.#pages({ Prefix: this.#prefix, Delimiter: '/' }))
+      for (const { Prefix = '' } of CommonPrefixes) names.push(Prefix.slice(this.#prefix.length, -1));
+    return names;
+  }
+
+  async files(folder: string): Promise<string[]> {
+    const paths: string[] = [];
+    for await (const { Contents = [] } of this.#pages({ Prefix: `${this.#prefix}${folder}/` }))
+      for (const { Key = '' } of Contents) paths.push(Key.slice(this.#prefix.length));
+    return paths;
+  }
+
+  async read(path: string): Promise<Tagged | undefined> {
+    try {
+      const { Body, ETag = '' } = await this.#get(path);
+      return { text: (await Body?.transformToString('utf8')) ?? '', tag: ETag };
+    } catch (error) {
+      if (isMissing(error)) return undefined;
+      throw this.#error(error);
+    }
+  }
+
+  create(path: string, text: string): Promise<boolean> {
+    return this.replace(path, text, undefined);
+  }
+
+  async replace(path: string, text: string, tag: string | undefined): Promise<boolean> {
+    // Without conditions, this is as near as one comes.
+    if (!this.#keepsConditions && (await this.read(path))?.tag !== tag) return false;
+    const condition = tag === undefined ? { IfNoneMatch: '*' } : { IfMatch: tag };
+    if (await this.#write(path, text, this.#keepsConditions ? condition : {})) return true;
+    // Refused may be the second try of a request whose first answer was lost.
+    return (await this.read(path))?.text === text;
+  }
+
+  async put(local: string, path: string): Promise<void> {
+    const { Upload } = this.#library;
+    const params = { ...this.#object(path), Body: createReadStream(local) };
+    const upload = new Upload({ client: this.#client, params, partSize: 8 * 1024 * 1024, queueSize: 4 });
+    const { abortSignal } = this.#abort;
+    const abort = () => void upload.abort();
+    abortSignal.addEventListener('abort', abort);
+    try {
+      abortSignal.throwIfAborted();
+      await upload.done();
+    } catch (error) {
+      throw this.#error(error);
+    } finally {
+      abortSignal.removeEventListener('abort', abort);
+    }
+  }
+
+  async size(path: string): Promise<number | undefined> {
+    try {
+      const { ContentLength } = await this.#client.send(
+        new this.#library.s3.HeadObjectCommand(this.#object(path)),
+        this.#abort,
+      );
+      return ContentLength;
+    } catch (error) {
+      if (isMissing(error)) return undefined;
+      throw this.#error(error);
+    }
+  }
+
+  async fetch(path: string, folder: string): Promise<string> {
+    const local = join(folder, encodeURIComponent(path).replaceAll('%', '_'));
+    try {
+      await mkdir(dirname(local), { recursive: true, mode: 0o700 });
+      const { Body } = await this.#get(path);
+      await pipeline(Body as Readable, createWriteStream(local, { mode: 0o600 }));
+      return local;
+    } catch (error) {
+      throw this.#error(error);
+    }
+  }
+
+  async remove(paths: readonly string[]): Promise<void> {
+    for (let from = 0; from < paths.length; from += removedAtOnce) {
+      const Objects = paths.slice(from, from + removedAtOnce).map((path) => ({ Key: `${this.#prefix}${path}` }));
+      const command = new this.#library.s3.DeleteObjectsCommand({
+        Bucket: this.#bucket,
+        Delete: { Objects, Quiet: true },
+      });
+      const { Errors = [] } = await this.#client.send(command, this.#abort).catch((error: unknown) => {
+        throw this.#error(error);
+      });
+      const [first] = Errors;
+      if (first !== undefined) throw this.#error({ name: first.Code, $metadata: { httpStatusCode: 403 } });
+    }
+  }
+
+  close(): void {
+    this.#client.destroy();
+  }
+
+  async #findOutConditions(): Promise<void> {
+    const text = 'cdsync finds out by this object whether the store has conditional writes.\n';
+    try {
+      // The first writes it where it is not there; the second must be refused.
+      const refused = !(await this.#write(probe, text, { IfNoneMatch: '*' }));
+      this.#keepsConditions = refused || !(await this.#write(probe, text, { IfNoneMatch: '*' }));
+    } catch (error) {
+      if (!/NotImplemented|InvalidArgument/.test(String((error as { cause?: { name?: unknown } }).cause?.name)))
+        throw error;
+      this.#keepsConditions = false;
+    }
+  }
+
+  /** @returns false where the condition does not hold */
+  async #write(path: string, text: string, condition: { IfMatch?: string; IfNoneMatch?: string }): Promise<boolean> {
+    const input = { ...this.#object(path), ...condition, Body: text };
+    try {
+      await this.#client.send(new this.#library.s3.PutObjectCommand(input), this.#abort);
+      return true;
+    } catch (error) {
+      if (isPreconditionFailure(error)) return false;
+      throw this.#error(error);
+    }
+  }
+
+  async *#pages(what: { Prefix: string; Delimiter?: string }): AsyncGenerator<S3.ListObjectsV2CommandOutput> {
+    const { paginateListObjectsV2 } = this.#library.s3;
+    try {
+      yield* paginateListObjectsV2({ client: this.#client }, { Bucket: this.#bucket, ...what }, this.#abort);
+    } catch (error) {
+      throw this.#error(error);
+    }
+  }
+
+  #get(path: string): Promise<S3.GetObjectCommandOutput> {
+    return this.#client.send(new this.#library.s3.GetObjectCommand(this.#object(path)), this.#abort);
+  }
+
+  #object(path: string): { Bucket: string; Key: string } {
+    return { Bucket: this.#bucket, Key: `${this.#prefix}${path}` };
+  }
+
+  #error(error: unknown): unknown {
+    return s3Error(error, { place: this.place, bucket: this.#bucket });
+  }
+}

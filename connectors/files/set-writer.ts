@@ -1,0 +1,123 @@
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { loadRefused, type TableColumn } from '../../src/sdk/index.js';
+import { partitionPath, writeSql } from './formats.js';
+import type { Format, SetFile } from './manifest.js';
+import type { FileStore } from './store.js';
+import { identifier } from './types.js';
+import type { Workbench } from './workbench.js';
+
+/** Rows in one file at most, where it is written from a table. */
+const rowsInFile = 1_000_000;
+const mostPartitions = 10_000;
+
+async function sha256(path: string): Promise<string> {
+  const hash = createHash('sha256');
+  for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer);
+  return hash.digest('hex');
+}
+
+export interface SetTask {
+  readonly store: FileStore;
+  readonly bench: Workbench;
+  /** Of this machine, for files on their way. */
+  readonly folder: string;
+  /** Of the table, in the store. */
+  readonly table: string;
+  /** Below that, where the set's new files go. */
+  readonly data: string;
+  readonly format: Format;
+  readonly partitionBy: readonly string[];
+}
+
+type Partition = Readonly<Record<string, string | null>>;
+
+/** Some rows of a table on the workbench, by their numbers, the last one included. */
+interface Range {
+  readonly from: number;
+  readonly to: number;
+  readonly partition?: Partition;
+}
+
+/** Writes the files of a set, and knows what the manifest says of them. */
+export class SetWriter {
+  readonly files: SetFile[] = [];
+  readonly #task: SetTask;
+
+  constructor(task: SetTask) {
+    this.#task = task;
+  }
+
+  /** Takes a file that is there already as it is. */
+  async take(local: string, rows: number, partition?: Partition): Promise<void> {
+    const { store, table, data, format } = this.#task;
+    const name = `part-${String(this.files.length).padStart(5, '0')}.${format}`;
+    const path = `${data}/${partition === undefined ? '' : partitionPath(partition)}${name}`;
+    const [{ size: bytes }, sum] = await Promise.all([stat(local), sha256(local)]);
+    await store.put(local, `${table}/${path}`);
+    this.files.push({ path, rows, bytes, sha256: sum, ...(partition === undefined ? {} : { partition }) });
+  }
+
+  /** Writes rows that a query gives. */
+  async write(rows: string, columns: readonly TableColumn[], partition?: Partition): Promise<void> {
+    const { bench, folder, format } = this.#task;
+    const local = join(folder, `next.${format}`);
+    const count = await bench.number(writeSql(rows, columns, format, local));
+    await this.take(local, count, partition);
+    await rm(local, { force: true });
+  }
+
+  /** Writes a table of the workbench, whose rows stand in the order of the partitions. */
+  async writeTable(name: string, columns: readonly TableColumn[]): Promise<void> {
+    const { partitionBy } = this.#task;
+    const own = columns.filter((column) => !partitionBy.includes(column.name));
+    for (const { from, to, partition } of await this.#ranges(name))
+      await this.write(`(FROM ${name} WHERE rowid BETWEEN ${from} AND ${to})`, own, partition);
+    // So that a reader finds the columns, also of a table without rows.
+    if (this.files.length === 0) await this.write(`(FROM ${name} WHERE false)`, columns);
+  }
+
+  async #ranges(name: string): Promise<Range[]> {
+    const { bench, partitionBy } = this.#task;
+    const values = partitionBy.map((column) => `${identifier(column)}::VARCHAR AS ${identifier(column)}`);
+    const groups = await bench.rows(
+      `SELECT ${[...values, 'min(rowid) AS "_from"', 'max(rowid) AS "_to"', 'count(*) AS "_count"'].join(', ')}
+       FROM ${name} GROUP BY ${values.length === 0 ? '()' : 'ALL'} ORDER BY "_from"`,
+    );
+    if (groups.length > mostPartitions) throw tooManyPartitions(partitionBy);
+    return groups.flatMap(({ _from, _to, _count, ...partition }) => {
+      if (Number(_count) === 0) return [];
+      const [first, last] = [Number(_from), Number(_to)];
+      if (last - first + 1 !== Number(_count)) throw new Error('the rows of a partition do not stand together');
+      return cut(first, last).map((range) => ({
+        ...range,
+        ...(partitionBy.length === 0 ? {} : { partition: partition as Partition }),
+      }));
+    });
+  }
+}
+
+function cut(first: number, last: number): Range[] {
+  const ranges: Range[] = [];
+  for (let from = first; from <= last; from += rowsInFile)
+    ranges.push({ from, to: Math.min(last, from + rowsInFile - 1) });
+  return ranges;
+}
+
+function tooManyPartitions(columns: readonly string[]): Error {
+  return loadRefused(
+    `${columns.map((name) => `"${name}"`).join(', ')} would make more than ${mostPartitions} folders`,
+    {
+      hint: 'give `partition_by` columns of fewer values',
+    },
+  );
+}
+
+/** How rows must be ordered for {@link SetWriter.writeTable}. */
+export function orderSql(partitionBy: readonly string[]): string {
+  return partitionBy.length === 0
+    ? ''
+    : `ORDER BY ${partitionBy.map((name) => `${identifier(name)}::VARCHAR`).join(', ')}`;
+}

@@ -1,0 +1,77 @@
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import { loadRefused } from '../../src/sdk/index.js';
+
+type Row = Record<string, unknown>;
+
+/** What DuckDB says, without what it may quote of rows. */
+function refusal(cause: unknown): Error {
+  const message = cause instanceof Error ? cause.message : String(cause);
+  if (/no space left|disk quota|max_temp_directory_size/i.test(message)) {
+    return loadRefused('there is no space left for the work of a load', {
+      hint: 'the storage folder of the job needs room for about the whole table, twice',
+      cause,
+    });
+  }
+  const kind = /^[A-Z][A-Za-z ]{2,40}(?=:)/.exec(message)?.[0] ?? 'error';
+  return loadRefused(`DuckDB could not prepare the files (${kind})`, { cause, causeQuotesValues: true });
+}
+
+/** A DuckDB of the load's own, in a folder that goes with it, where files are read, joined and written. */
+export class Workbench {
+  readonly #connection: DuckDBConnection;
+  readonly #instance: DuckDBInstance;
+  readonly #file: string;
+
+  private constructor(instance: DuckDBInstance, connection: DuckDBConnection, file: string) {
+    this.#instance = instance;
+    this.#connection = connection;
+    this.#file = file;
+  }
+
+  static async open(folder: string, memoryMb: number): Promise<Workbench> {
+    const file = join(folder, 'workbench.duckdb');
+    await rm(file, { force: true });
+    const instance = await DuckDBInstance.create(file, {
+      memory_limit: `${memoryMb}MB`,
+      temp_directory: join(folder, 'spill'),
+    });
+    const connection = await instance.connect();
+    await connection.run("SET TimeZone = 'UTC'");
+    return new Workbench(instance, connection, file);
+  }
+
+  async run(sql: string): Promise<void> {
+    try {
+      await this.#connection.run(sql);
+    } catch (error) {
+      throw refusal(error);
+    }
+  }
+
+  /** Values are numbers, texts, booleans or null. */
+  async rows(sql: string): Promise<Row[]> {
+    try {
+      return (await this.#connection.runAndReadAll(sql)).getRowObjectsJson() as Row[];
+    } catch (error) {
+      throw refusal(error);
+    }
+  }
+
+  /** The first value of the first row. */
+  async number(sql: string): Promise<number> {
+    const [row] = await this.rows(sql);
+    return Number(Object.values(row ?? {})[0] ?? 0);
+  }
+
+  interrupt(): void {
+    this.#connection.interrupt();
+  }
+
+  async close(): Promise<void> {
+    this.#connection.closeSync();
+    this.#instance.closeSync();
+    await rm(this.#file, { force: true });
+  }
+}
