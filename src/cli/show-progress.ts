@@ -24,7 +24,9 @@ function logSteps(progress: RunProgress, lines: ProgressLines, output: Output): 
   let toldAt = performance.now();
   let isKnown = false;
   return () => {
-    if (progress.runId !== undefined && !isKnown) {
+    // Before the run has its name there is nothing to tell: lists are only looked up.
+    if (progress.runId === undefined) return;
+    if (!isKnown) {
       isKnown = true;
       output.about({ run_id: progress.runId });
       output.event('run_started', {});
