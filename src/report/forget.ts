@@ -17,7 +17,9 @@ function proof({ searched, remains, also_in: others }: Forgotten): string[] {
     ];
   }
   if (remains.length === 0) return [`searched every file for ${formatCount(searched)} texts: none has one`];
-  return ['these files still have something of it:', ...remains.map((file) => `  ${file}`)];
+  const waits = remains.some((file) => file.startsWith('.cdsync/deliveries/'));
+  const advice = waits ? ['what waits for a destination goes with its delivery: cdsync push, then forget again'] : [];
+  return ['these files still have something of it:', ...remains.map((file) => `  ${file}`), ...advice];
 }
 
 /** What was erased, for people. */

@@ -1,5 +1,6 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { filesHolding } from '../fixtures/files-holding.js';
 import { Workspace } from '../fixtures/workspace.js';
@@ -30,6 +31,17 @@ async function nights(name: string, job: object = {}, streams: readonly object[]
   await space.runWell(name);
 }
 
+async function rowsAt(path: string, sql: string): Promise<Record<string, unknown>[]> {
+  const instance = await DuckDBInstance.create(path, { access_mode: 'READ_ONLY' });
+  const connection = await instance.connect();
+  try {
+    return (await connection.runAndReadAll(sql)).getRowObjectsJson();
+  } finally {
+    connection.closeSync();
+    instance.closeSync();
+  }
+}
+
 describe('forget', () => {
   it('leaves nothing of a person in any file, and everybody else', async () => {
     await nights('forget1');
@@ -57,6 +69,18 @@ describe('forget', () => {
     const second = await space.cdsync(['forget', 'forget2.json', 'copy', 'canary-id', '--json']);
     expect([second.code, JSON.parse(second.stdout)]).toMatchObject([0, { rows: 1, also_in: [], remains: [] }]);
     expect(await filesHolding(space, 'forget2', ['canary-id', 'canary-old'])).toEqual([]);
+  });
+
+  it('reaches destinations with the next push', async () => {
+    const warehouse = { name: 'copy', connector: 'duckdb', path: './warehouse.duckdb', streams: ['made'] };
+    await nights('forget4', { destinations: [warehouse] });
+    const path = join(space.folder, 'warehouse.duckdb');
+    expect(await rowsAt(path, "select count(*)::int as n from made where id = 'canary-id'")).toEqual([{ n: 1 }]);
+    expect((await space.cdsync(['forget', 'forget4.json', 'made', 'canary-id'])).code).toBe(0);
+    expect((await space.cdsync(['push', 'forget4.json'])).code).toBe(0);
+    expect(
+      await rowsAt(path, "select count(*)::int as n, count(*) filter (id = 'canary-id')::int as c from made"),
+    ).toEqual([{ n: 40, c: 0 }]);
   });
 
   it('says what is left, and refuses what it does not know', async () => {
