@@ -9,7 +9,7 @@ export default tableConnector({
   options: filesOptions,
   optionRules: { check: checkFiles },
   capabilities: { transactions: false, format: 'parquet' },
-  place: ({ path, url, endpoint }) => path ?? `${endpoint ?? ''} ${url?.replace(/\/+$/, '')}`,
+  place: ({ path: folder, url, endpoint }) => folder ?? `${endpoint ?? ''} ${url?.replace(/\/+$/, '')}`,
   mapColumn,
   widens,
   open: async (context) => (await import('./open.js')).openFiles(context),

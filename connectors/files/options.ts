@@ -1,11 +1,10 @@
 import { z } from 'zod';
-import { choice, type Finding, flag, option, secret, text, verbatim, whole } from '../../src/sdk/index.js';
+import { choice, type Finding, flag, option, path, secret, text, verbatim, whole } from '../../src/sdk/index.js';
 
 export const filesOptions = {
-  path: verbatim({
+  path: path({
     description: 'Folder of the files; made where it is not there. Each table is a folder in it.',
     example: './exports',
-    allowed: 'a path',
   }).optional(),
   url: option(z.string().regex(/^s3:\/\/[a-z0-9][a-z0-9.-]+(\/[^\s?#]*)?$/), {
     description:
@@ -77,7 +76,7 @@ export function checkFiles(value: unknown): Finding[] {
   const given = value as Readonly<Record<string, unknown>>;
   const has = (key: string) => given[key] !== undefined;
   const findings: Finding[] = [];
-  const refuse = (path: string[], message: string) => findings.push({ path, message });
+  const refuse = (where: string[], message: string) => findings.push({ path: where, message });
   if (has('path') === has('url')) refuse([], 'exactly one of `path` and `url` says where the files go');
   if (!has('url')) for (const key of ofStores.filter(has)) refuse([key], 'belongs to `url`, and there is none');
   if (has('url') && has('file_mode')) refuse(['file_mode'], 'an object store has no permissions of files');
