@@ -67,7 +67,7 @@ function kinds(core: z.ZodDiscriminatedUnion, others: string | undefined): JsonS
 }
 
 function object(core: z.ZodObject, forms: readonly (readonly string[])[] | undefined): JsonSchema {
-  const usable = Object.entries(core.shape).filter(([, schema]) => !(unwrap(schema).core instanceof z.ZodNever));
+  const usable = Object.entries(core.shape);
   const required = usable.filter(([, schema]) => unwrap(schema).required).map(([key]) => key);
   return {
     type: 'object',

@@ -20,10 +20,6 @@ function below({ path, offset }: Site, key: string | number): Site {
   return { path: [...path, key], offset };
 }
 
-function isRefused(schema: z.core.$ZodType): boolean {
-  return unwrap(schema).core instanceof z.ZodNever;
-}
-
 /** Reads a YAML document as a schema wants it, and tells {@link Findings} everything that is wrong with it. */
 export class ConfigReader {
   readonly #findings: Findings;
@@ -115,7 +111,6 @@ export class ConfigReader {
       const schema = Object.hasOwn(core.shape, entry.key) ? core.shape[entry.key] : undefined;
       const here = { path: [...site.path, entry.shown], offset: entry.offset };
       if (schema === undefined) this.#unknownKey(core, entry, here);
-      else if (isRefused(schema)) this.#findings.refuse(here, { message: String(unwrap(schema).facts?.notYet) });
       else value[entry.key] = this.read(schema, entry.value, { path: here.path, offset: entry.valueOffset });
     }
     for (const [key, schema] of Object.entries(core.shape)) {
@@ -131,7 +126,7 @@ export class ConfigReader {
   }
 
   #unknownKey(core: z.ZodObject, { key }: Entry, site: Site): void {
-    const usable = Object.keys(core.shape).filter((candidate) => !isRefused(core.shape[candidate] as z.ZodType));
+    const usable = Object.keys(core.shape);
     const [near] = nearest(/^[\w.-]*/.exec(key)?.[0] || key, usable, 1);
     this.#findings.refuse(site, { message: 'unknown key', nearest: near, allowed: usable.join(', ') });
   }
@@ -182,7 +177,7 @@ export class ConfigReader {
   #common(branches: readonly z.ZodObject[], entries: Entries, site: Site): undefined {
     for (const [key, schema] of Object.entries(branches[0]?.shape ?? {})) {
       const entry = entries.get(key);
-      if (entry === undefined || isRefused(schema) || !branches.every(({ shape }) => shape[key] === schema)) continue;
+      if (entry === undefined || !branches.every(({ shape }) => shape[key] === schema)) continue;
       this.read(schema, entry.value, { path: [...site.path, key], offset: entry.valueOffset });
     }
     return undefined;

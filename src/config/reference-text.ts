@@ -16,8 +16,7 @@ A configuration is one YAML 1.2 file (or JSON, which is YAML); commands take it 
 ## What holds everywhere
 
 - **Nothing is ignored.** Unknown keys, wrong types, values out of bounds and missing variables are all reported together,
-  each with file, line, column, what was found and what is allowed. Keys and sources of later versions are refused with
-  "not yet".
+  each with file, line, column, what was found and what is allowed.
 - **A key with nothing behind it is refused**: leave the key out, and its default holds.
 - **Relative paths** are relative to the YAML file.
 - **Names** of jobs and streams are ${nameRule}. A stream may not be called \`cdsync\`, and no two streams of a job share a name.

@@ -61,25 +61,12 @@ function sectionText({ title, path, option }: Section, sections: readonly Sectio
     key,
     option: unwrap(schema),
   }));
-  const usable = entries.filter((entry) => !(entry.option.core instanceof z.ZodNever));
-  const refused = entries.filter((entry) => entry.option.core instanceof z.ZodNever);
   const heading = path === '' ? `## ${title}` : `## \`${title}\``;
   const parts = [heading];
   if (option.facts !== undefined) parts.push(option.facts.description);
-  const rows = usable.map((entry) => `| ${row(entry.key, entry.option, sections).join(' | ')} |`);
+  const rows = entries.map((entry) => `| ${row(entry.key, entry.option, sections).join(' | ')} |`);
   parts.push(['| key | value | default | meaning |', '|---|---|---|---|', ...rows].join('\n'));
-  if (refused.length > 0) parts.push(refusedText(refused.map((entry) => [entry.key, entry.option])));
   return parts.join('\n\n');
-}
-
-function refusedText(entries: readonly (readonly [string, Unwrapped])[]): string {
-  const byReason = new Map<string, string[]>();
-  for (const [key, { facts }] of entries) {
-    const reason = facts?.description ?? '';
-    byReason.set(reason, [...(byReason.get(reason) ?? []), `\`${key}\``]);
-  }
-  const list = [...byReason].map(([reason, keys]) => `${keys.join(', ')} (${reason})`);
-  return `Known, and refused until it does something: ${list.join('; ')}.`;
 }
 
 function row(key: string, option: Unwrapped, sections: readonly Section[]): string[] {

@@ -42,9 +42,6 @@ export function valueFault(
   const result = z.safeParse(schema, value);
   if (result.success) return undefined;
   const [issue] = result.error.issues;
-  const later = option.facts?.notYet;
-  const planned = typeof later === 'function' ? later(String(value)) : undefined;
-  if (planned !== undefined) return { message: planned };
   if (issue?.code === 'custom') return { message: issue.message, found };
   const { core, facts } = option;
   const words = core instanceof z.ZodEnum ? (core.options as string[]) : [];

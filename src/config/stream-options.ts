@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Finding, map, notYet, option } from '../sdk/option.js';
+import { type Finding, map, option } from '../sdk/option.js';
 import { choice, flag, text, verbatim, whole } from '../sdk/option-types.js';
 import { columns, contract, unsuitableRules } from './column-options.js';
 import { guards } from './guard-options.js';
@@ -111,10 +111,9 @@ const indexProfiles = option(
 /** Keys that every list of the service takes. */
 const listKeys = { name, page_size: pageSize, ...common };
 
-const indexes = option(
-  map({ ...listKeys, source: z.literal('indexes'), confirm_deletes: notYet('confirmed deletes of this source') }),
-  { description: 'The indexes of the tenant.' },
-);
+const indexes = option(map({ ...listKeys, source: z.literal('indexes') }), {
+  description: 'The indexes of the tenant.',
+});
 
 const segments = option(map({ ...listKeys, source: z.literal('segments') }), {
   description: 'The segments of the tenant.',

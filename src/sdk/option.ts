@@ -15,8 +15,6 @@ export interface OptionFacts {
   readonly path?: boolean;
   /** What is allowed, in words, where the type does not tell it well. */
   readonly allowed?: string;
-  /** Of a key or a value that is known but does nothing in this version: why it is refused. */
-  readonly notYet?: string | ((text: string) => string | undefined);
   /** Of maps of several kinds: which others there may be, in words. */
   readonly otherKinds?: string;
   /** Of a map: the sets of keys of which exactly one must be given. */
@@ -59,11 +57,6 @@ export function map<S extends z.core.$ZodLooseShape>(shape: S) {
     const entries = Object.entries(value).map(([key, part]) => [camelKey(key), part]);
     return Object.fromEntries(entries) as Camel<typeof value>;
   });
-}
-
-/** A key of later work: refused with its own message until a session replaces it by what it does. */
-export function notYet(what: string) {
-  return option(z.never(), { description: what, notYet: `not yet: ${what}` }).optional();
 }
 
 /** What an option's schema comes down to once defaults, optionality and transformations are taken off. */
