@@ -1,0 +1,89 @@
+import { createReadStream } from 'node:fs';
+import type { ResultSetHeader, RowDataPacket } from 'mysql2/promise';
+import { countDiffers, type DataFile, type LoadData, loadRefused } from '../../src/sdk/index.js';
+import { dataReason } from './errors.js';
+import type { Session } from './session.js';
+import { identifier } from './types.js';
+
+/** More rows than this refused one by one in a load are no accident. */
+const mostRefused = 100;
+const chunkBytes = 1 << 20;
+
+interface Warning {
+  readonly errno: number;
+  readonly row: number | undefined;
+  readonly column: string | undefined;
+}
+
+function asWarning({ Level, Code, Message }: RowDataPacket): Warning | undefined {
+  // Notes that name no row say more about a warning beside them.
+  const row = / at row (\d+)$/.exec(String(Message))?.[1];
+  if (Level === 'Note' && row === undefined) return undefined;
+  const column = / column [`'](?:.*`\.`)?([^`']+)[`'] at row/.exec(String(Message))?.[1];
+  return { errno: Number(Code), row: row === undefined ? undefined : Number(row), column };
+}
+
+/** Rows on their way into a table by LOAD DATA LOCAL, inside of the caller's transaction. */
+export class BulkLoad {
+  readonly #session: Session;
+  readonly #statement: string;
+  #refused = 0;
+
+  /** @param target SQL of the table's name */
+  constructor(session: Session, target: string, data: LoadData) {
+    this.#session = session;
+    const columns = data.columns.map(({ name }) => identifier(name)).join(', ');
+    this.#statement = `LOAD DATA LOCAL INFILE 'rows' INTO TABLE ${target} CHARACTER SET utf8mb4
+      FIELDS TERMINATED BY ',' ENCLOSED BY '"' ESCAPED BY '' LINES TERMINATED BY '\\n' (${columns})`;
+  }
+
+  /** Loads every file; rows that the server refuses are refused to the data, and the file goes without them. */
+  async all(data: LoadData): Promise<void> {
+    let arrived = 0;
+    for await (const file of data.files()) arrived += await this.#file(file);
+    if (arrived !== data.handedOver) throw countDiffers('the table', data.handedOver, arrived);
+  }
+
+  async #file(first: DataFile): Promise<number> {
+    for (let file = first; ; ) {
+      await this.#session.run('SAVEPOINT cdsync_file');
+      const { affectedRows, warningStatus } = await this.#send(file);
+      // LOCAL makes warnings of all errors, and changes or leaves out the rows that they are about.
+      const warnings = warningStatus === 0 ? [] : await this.#warnings();
+      if (warnings.length === 0) {
+        await this.#session.run('RELEASE SAVEPOINT cdsync_file');
+        return affectedRows;
+      }
+      await this.#session.run('ROLLBACK TO SAVEPOINT cdsync_file');
+      file = await this.#refuse(file, warnings);
+    }
+  }
+
+  #send({ path }: DataFile): Promise<ResultSetHeader> {
+    // Whatever file the server asks for, it gets this one.
+    return this.#session.run(this.#statement, [], createReadStream(path, { highWaterMark: chunkBytes }));
+  }
+
+  async #warnings(): Promise<Warning[]> {
+    const rows = await this.#session.rows('SHOW WARNINGS');
+    return rows.map(asWarning).filter((warning) => warning !== undefined);
+  }
+
+  async #refuse(file: DataFile, warnings: readonly Warning[]): Promise<DataFile> {
+    const rows = new Map<number, Warning>();
+    for (const warning of warnings) {
+      const { row, errno } = warning;
+      if (row === undefined) throw loadRefused(`the server refuses rows: ${dataReason(errno)}`);
+      if (!rows.has(row)) rows.set(row, warning);
+    }
+    let left = file;
+    // From the last to the first, so that the numbers of those before stay right.
+    for (const [row, { column, errno }] of [...rows].sort(([a], [b]) => b - a)) {
+      this.#refused += 1;
+      if (this.#refused > mostRefused)
+        throw loadRefused(`the server refuses more than ${mostRefused} rows: ${dataReason(errno)}`);
+      left = await left.refuse(row, { column, reason: dataReason(errno) });
+    }
+    return left;
+  }
+}

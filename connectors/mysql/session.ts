@@ -1,0 +1,143 @@
+import { connect, type Socket } from 'node:net';
+import type { Readable } from 'node:stream';
+import mysql, {
+  type Connection,
+  type ConnectionOptions,
+  type QueryOptions,
+  type ResultSetHeader,
+  type RowDataPacket,
+} from 'mysql2/promise';
+import { loadRefused, type Secret } from '../../src/sdk/index.js';
+import { mysqlError, type Rights } from './errors.js';
+
+const connectMs = 15_000;
+/** Somebody who holds a table or a row for longer makes the load try again. */
+const lockSeconds = 60;
+
+/** Collations of MySQL and of MariaDB under which texts are equal only if they are the same, trailing spaces included. */
+const exactCollations = ['utf8mb4_0900_bin', 'utf8mb4_nopad_bin'];
+
+export type Tls = 'verify' | 'required' | 'off';
+
+export interface Login {
+  readonly url: Secret;
+  readonly password: Secret | undefined;
+  readonly tls: Tls | undefined;
+}
+
+function connectionOptions({ url, password, tls }: Login): ConnectionOptions {
+  const { hostname, port, username, password: inUrl, pathname } = new URL(url.reveal());
+  const host = hostname.replace(/^\[(.*)\]$/, '$1');
+  const isLoopback = host === 'localhost' || host === '::1' || /^127\./.test(host);
+  const encryption = tls ?? (isLoopback ? 'off' : 'verify');
+  return {
+    host,
+    port: port === '' ? 3306 : Number(port),
+    user: decodeURIComponent(username),
+    password: password?.reveal() ?? decodeURIComponent(inUrl),
+    database: decodeURIComponent(pathname.slice(1)),
+    charset: 'utf8mb4_bin',
+    connectTimeout: connectMs,
+    // Numbers and times as the server writes them.
+    dateStrings: true,
+    supportBigNumbers: true,
+    bigNumberStrings: true,
+    ...(encryption === 'off' ? {} : { ssl: { rejectUnauthorized: encryption === 'verify', verifyIdentity: true } }),
+  };
+}
+
+/** One connection, with the settings that the loads count on; what goes wrong comes as an error of cdsync. */
+export class Session {
+  readonly #connection: Connection;
+  readonly #socket: Socket;
+  #rights: Rights;
+  #collation = '';
+
+  private constructor(connection: Connection, socket: Socket, rights: Rights) {
+    this.#connection = connection;
+    this.#socket = socket;
+    this.#rights = rights;
+    // A connection that breaks while nothing is asked says so here; what is asked next fails anyhow.
+    connection.on('error', () => undefined);
+  }
+
+  static async open(login: Login): Promise<Session> {
+    const options = connectionOptions(login);
+    const rights: Rights = { user: options.user ?? '', database: options.database ?? '' };
+    const socket = connect({ host: options.host ?? '', port: options.port ?? 0, keepAlive: true, noDelay: true });
+    let session: Session | undefined;
+    try {
+      session = new Session(await mysql.createConnection({ ...options, stream: socket }), socket, rights);
+      await session.#begin();
+      return session;
+    } catch (error) {
+      socket.destroy();
+      throw mysqlError(error, rights);
+    }
+  }
+
+  /** Texts are compared by it. */
+  get collation(): string {
+    return this.#collation;
+  }
+
+  get database(): string {
+    return this.#rights.database;
+  }
+
+  async #begin(): Promise<void> {
+    await this.run('SET NAMES utf8mb4');
+    await this.run(`SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00',
+      autocommit = 1, lock_wait_timeout = ${lockSeconds}, innodb_lock_wait_timeout = ${lockSeconds}`);
+    const [facts] = await this.rows('SELECT current_user() AS user');
+    this.#rights = { ...this.#rights, user: String(facts?.user) };
+    const found = await this.rows(
+      'SELECT COLLATION_NAME AS name FROM information_schema.COLLATIONS WHERE COLLATION_NAME IN (?, ?)',
+      exactCollations,
+    );
+    const names = found.map(({ name }) => String(name));
+    const collation = exactCollations.find((name) => names.includes(name));
+    if (collation === undefined)
+      throw loadRefused('the server is too old', { hint: 'MySQL 8.0.17, MariaDB 10.2, or later' });
+    this.#collation = collation;
+  }
+
+  async rows(sql: string, values: readonly unknown[] = []): Promise<RowDataPacket[]> {
+    return this.#query<RowDataPacket[]>({ sql, values: [...values] });
+  }
+
+  /** The value of a query that gives one number. */
+  async number(sql: string, values: readonly unknown[] = []): Promise<number> {
+    const [row] = await this.rows(sql, values);
+    return Number(Object.values(row ?? {})[0] ?? 0);
+  }
+
+  /** @param infile what the server reads, where the statement is a LOAD DATA LOCAL */
+  async run(sql: string, values: readonly unknown[] = [], infile?: Readable): Promise<ResultSetHeader> {
+    const stream = infile === undefined ? {} : { infileStreamFactory: () => infile };
+    try {
+      return await this.#query<ResultSetHeader>({ sql, values: [...values], ...stream });
+    } finally {
+      infile?.destroy();
+    }
+  }
+
+  async #query<T extends RowDataPacket[] | ResultSetHeader>(query: QueryOptions): Promise<T> {
+    try {
+      const [result] = await this.#connection.query<T>(query);
+      return result;
+    } catch (error) {
+      throw mysqlError(error, this.#rights);
+    }
+  }
+
+  /** Cuts the connection: what is under way fails at once, and the server rolls back. */
+  cut(): void {
+    this.#socket.destroy(new Error('the load was stopped'));
+  }
+
+  async close(): Promise<void> {
+    await this.#connection.end().catch(() => undefined);
+    this.#socket.destroy();
+  }
+}
