@@ -38,19 +38,28 @@ export async function defineHistory(store: SnapshotStore, state: StreamState): P
          UNION ALL SELECT 'insert', ${stamp}, ${names} FROM ${rows} WHERE ${key} NOT IN (SELECT ${key} FROM ${changes}))
        QUALIFY _op <> 'delete'`,
     );
+    const ts = parameterName(state);
     const moments = `FROM _cdsync.moments WHERE stream = ${sqlText(stream)}`;
     const tooEarly = sqlText(`${stream}_as_of: nothing is kept of that time; the first that is kept is `);
     await session.run(
-      `CREATE OR REPLACE MACRO ${quoteIdentifier(`${stream}_as_of`)}(ts) AS TABLE
+      `CREATE OR REPLACE MACRO ${quoteIdentifier(`${stream}_as_of`)}(${ts}) AS TABLE
        SELECT ${columns.map(({ name }) => `h.${quoteIdentifier(name)}`).join(', ')}, h._run_id, h._valid_from AS _synced_at
-       FROM ${history} AS h, (SELECT CASE WHEN ts::TIMESTAMPTZ < (SELECT min(committed_at) ${moments})
+       FROM ${history} AS h, (SELECT CASE WHEN ${ts}::TIMESTAMPTZ < (SELECT min(committed_at) ${moments})
            THEN error(${tooEarly} || (SELECT min(committed_at)::VARCHAR ${moments}))::TIMESTAMPTZ
-           ELSE (SELECT max(synced_at) ${moments} AND committed_at <= ts::TIMESTAMPTZ) END AS at) AS moment
+           ELSE (SELECT max(synced_at) ${moments} AND committed_at <= ${ts}::TIMESTAMPTZ) END AS at) AS moment
        WHERE h._valid_from <= moment.at AND (h._valid_to IS NULL OR moment.at < h._valid_to)`,
     );
   } finally {
     await session.run('USE memory');
   }
+}
+
+/** A name that no column has: DuckDB would take one for the other. */
+function parameterName({ columns }: StreamState): string {
+  const taken = new Set(ColumnSet.restore(columns).list.map(({ name }) => name.toLowerCase()));
+  let name = 'ts';
+  while (taken.has(name)) name = `${name}_`;
+  return name;
 }
 
 /** Notes that a stream has a new snapshot. */

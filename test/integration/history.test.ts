@@ -90,6 +90,21 @@ describe('the history', () => {
   });
 });
 
+describe('the history of columns that are called like what it is made of', () => {
+  it('is as any other', async () => {
+    const attributes = { ts: 'a', at: 'b', moment: { at: 'c' }, h: 'd', stream: 'e', committed_at: 'f' };
+    const record = JSON.stringify({ id: '1', index_id: 'made', attributes });
+    await space.control('profiles', { index: 'made', records: [record] });
+    await space.configure('named', [{ name: 'made', source: 'index_profiles', index: 'made' }]);
+    await space.runWell('named');
+    const [row] = await space.query(
+      'named',
+      'select ts, "at", moment."at" as inner, h, stream, committed_at from made_as_of(now())',
+    );
+    expect(row).toEqual({ ts: 'a', at: 'b', inner: 'c', h: 'd', stream: 'e', committed_at: 'f' });
+  });
+});
+
 describe('cdsync diff', () => {
   it('tells what differs between any two snapshots, by column', async () => {
     await space.configure('differing', [{ name: 'made', source: 'index_profiles', index: 'made' }]);
