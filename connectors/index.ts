@@ -2,8 +2,9 @@ import type { Connector } from '../src/sdk/index.js';
 import duckdb from './duckdb/index.js';
 import eventStream from './event_stream/index.js';
 import files from './files/index.js';
+import mysql from './mysql/index.js';
 import postgres from './postgres/index.js';
 import webhook from './webhook/index.js';
 
 /** The connectors that come with cdsync. Each loads its vendor's library only when it is opened. */
-export const connectors: readonly Connector[] = [duckdb, eventStream, files, postgres, webhook];
+export const connectors: readonly Connector[] = [duckdb, eventStream, files, mysql, postgres, webhook];

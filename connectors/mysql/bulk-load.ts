@@ -73,7 +73,7 @@ export class BulkLoad {
     const rows = new Map<number, Warning>();
     for (const warning of warnings) {
       const { row, errno } = warning;
-      if (row === undefined) throw loadRefused(`the server refuses rows: ${dataReason(errno)}`);
+      if (row === undefined) throw loadRefused(`MySQL refuses rows: ${dataReason(errno)}`);
       if (!rows.has(row)) rows.set(row, warning);
     }
     let left = file;
@@ -81,7 +81,7 @@ export class BulkLoad {
     for (const [row, { column, errno }] of [...rows].sort(([a], [b]) => b - a)) {
       this.#refused += 1;
       if (this.#refused > mostRefused)
-        throw loadRefused(`the server refuses more than ${mostRefused} rows: ${dataReason(errno)}`);
+        throw loadRefused(`MySQL refuses more than ${mostRefused} rows: ${dataReason(errno)}`);
       left = await left.refuse(row, { column, reason: dataReason(errno) });
     }
     return left;

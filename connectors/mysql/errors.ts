@@ -89,24 +89,28 @@ export function mysqlError(thrown: unknown, rights: Rights): CdsyncError {
       errno === 1049
         ? 'create the database, or correct the URL'
         : 'check user and password of the URL, and from which hosts the user may log in';
-    return loginRefused(`the server refuses the login: ${message}`, { hint, cause: thrown });
+    return loginRefused(`MySQL refuses the login: ${message}`, { hint, cause: thrown });
   }
   if (permissionErrors.has(errno))
-    return permissionMissing(`the server: ${message}`, {
+    return permissionMissing(`MySQL: ${message}`, {
       hint: `an administrator can grant it: ${grant(rights)}`,
       cause: thrown,
     });
-  if (localInfileErrors.has(errno))
-    return permissionMissing(`the server: ${message}`, { ...localInfile, cause: thrown });
-  if (quotesValues(thrown as ServerError)) return loadRefused(`the server refuses a row: ${dataReason(errno)}`);
-  if (fullErrors.has(errno)) return unavailable(`the server has no room left: ${message}`, { cause: thrown });
+  if (localInfileErrors.has(errno)) return permissionMissing(`MySQL: ${message}`, { ...localInfile, cause: thrown });
+  if (quotesValues(thrown as ServerError))
+    return loadRefused(`MySQL refuses a row: ${dataReason(errno)}`, {
+      hint: 'its message quotes values, and is shown with --verbose --show-values',
+      cause: thrown,
+      causeQuotesValues: true,
+    });
+  if (fullErrors.has(errno)) return unavailable(`MySQL has no room left: ${message}`, { cause: thrown });
   if (/^(HANDSHAKE_SSL_ERROR|HANDSHAKE_NO_SSL_SUPPORT|ERR_TLS_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|CERT_)/.test(code)) {
-    return loginRefused(`no encrypted connection to the server: ${message}`, {
+    return loginRefused(`no encrypted connection to MySQL: ${message}`, {
       hint: 'NODE_EXTRA_CA_CERTS names an authority that is not known; `tls: required` checks no certificate',
       cause: thrown,
     });
   }
   if (fatal || goneCodes.has(code) || passingErrors.has(errno) || /closed state/.test(message))
-    return unavailable(`the server cannot be reached, or has gone away: ${message}`, { cause: thrown });
-  return loadRefused(`the server refuses a statement: ${message}`, { cause: thrown });
+    return unavailable(`MySQL cannot be reached, or has gone away: ${message}`, { cause: thrown });
+  return loadRefused(`MySQL refuses a statement: ${message}`, { cause: thrown });
 }

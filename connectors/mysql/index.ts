@@ -11,6 +11,8 @@ export default tableConnector({
     format: 'csv',
     // With no escapes, the word NULL without quotes is NULL.
     csv: { null: 'NULL' },
+    // A single text that is the key; of several each takes a part of it, and the server refuses what is longer.
+    keyBytes: 768,
     identifiers: {
       maxBytes: 64,
       ignoresCase: true,

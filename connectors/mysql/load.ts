@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import {
+  type ChecksumColumn,
   type ColumnSum,
   type ColumnType,
   type DestinationContext,
@@ -287,7 +288,7 @@ class MysqlDestination implements TableDestination {
 
   async checksum(
     table: string,
-    columns: readonly (TableColumn & { readonly of: ColumnType })[],
+    columns: readonly ChecksumColumn[],
     live: boolean,
   ): Promise<ReadonlyMap<string, ColumnSum>> {
     const selected = columns.flatMap(({ name, of }, index) => {
@@ -311,7 +312,7 @@ class MysqlDestination implements TableDestination {
 }
 
 function checkedText(column: string, kind: ColumnType['kind']): string | undefined {
-  if (kind === 'boolean') return `if(${column}, 'true', 'false')`;
+  if (kind === 'boolean') return `CASE ${column} WHEN 0 THEN 'false' WHEN 1 THEN 'true' END`;
   if (kind === 'int64' || kind === 'int128') return `cast(${column} AS char)`;
   if (kind === 'text') return column;
   if (kind === 'date') return `date_format(${column}, '%Y-%m-%d')`;
