@@ -128,7 +128,11 @@ class DuckdbDestination implements TableDestination {
     }
     if (change.type === 'change_type') {
       const { name, type } = change.column;
-      return this.#run(`ALTER TABLE ${target} ALTER COLUMN ${identifier(name)} SET DATA TYPE ${type}`);
+      return this.#run(
+        `ALTER TABLE ${target} ALTER COLUMN ${identifier(name)} SET DATA TYPE ${type} USING ${
+          change.isEmpty ? `NULL::${type}` : `${identifier(name)}::${type}`
+        }`,
+      );
     }
     for (const { name, type } of change.columns)
       await this.#run(`ALTER TABLE ${target} ADD COLUMN IF NOT EXISTS ${identifier(name)} ${type}`);

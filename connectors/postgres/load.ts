@@ -113,8 +113,7 @@ class PostgresDestination implements TableDestination {
       await this.#query(`ALTER TABLE ${target} ${added.join(', ')}`);
     } else {
       const { name, type } = change.column;
-      // A column without any value may become anything.
-      const using = change.from === 'bigint' ? `${identifier(name)}::${type}` : `NULL::${type}`;
+      const using = change.isEmpty ? `NULL::${type}` : `${identifier(name)}::${type}`;
       await this.#query(`ALTER TABLE ${target} ALTER COLUMN ${identifier(name)} TYPE ${type} USING ${using}`);
     }
   }

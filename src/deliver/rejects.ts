@@ -43,6 +43,6 @@ export async function writeRejects(path: string, rejects: readonly Reject[]): Pr
 
 /** A query of the keys in a file of rejects. */
 export function rejectedKeys(path: string): string {
-  const columns = "{key: 'VARCHAR', column: 'VARCHAR', reason: 'VARCHAR', run_id: 'VARCHAR'}";
+  const columns = "{'key': 'VARCHAR', 'column': 'VARCHAR', 'reason': 'VARCHAR', 'run_id': 'VARCHAR'}";
   return `SELECT DISTINCT key FROM read_json(${sqlText(path)}, format = 'newline_delimited', columns = ${columns}) WHERE key IS NOT NULL`;
 }

@@ -99,13 +99,15 @@ class Planner {
     if (found.type === wanted) return this.#keep(column);
     // What is wider already holds what comes.
     if (connector.widens?.(wanted, found.type)) return this.#keep(retyped(column, found.type));
-    if (connector.widens?.(found.type, wanted) || (await this.#task.isEmptyColumn(found.name))) {
-      this.changes.push({ type: 'change_type', column: { name: found.name, type: wanted }, from: found.type });
+    const isEmpty = await this.#task.isEmptyColumn(found.name);
+    if (isEmpty || connector.widens?.(found.type, wanted)) {
+      const changed = { name: found.name, type: wanted };
+      this.changes.push({ type: 'change_type', column: changed, from: found.type, isEmpty });
       return this.#keep(column);
     }
     if (onTypeChange === 'fail') throw typeChanged(this.#task, column, found);
     const value = fitting(column.value, column.type, connector, found.type);
-    this.columns.push({ ...retyped(column, found.type, plainMapping), value });
+    this.columns.push({ ...column, value, mapping: { type: found.type } });
     await this.#variant(variantOf(column));
   }
 
@@ -125,13 +127,9 @@ class Planner {
   }
 }
 
-const plainMapping = true;
-
-/** The column in a type that the destination has for it; `plain` without what its mapping would make of its values. */
-function retyped(column: DeliveredColumn, type: string, plain = false): DeliveredColumn {
-  const { limits, as } = column.mapping;
-  const kept = plain || as === undefined ? {} : { as };
-  return { ...column, mapping: { type, ...kept, ...(limits === undefined ? {} : { limits }) } };
+/** The column in a type that the destination has for it. */
+function retyped(column: DeliveredColumn, type: string): DeliveredColumn {
+  return { ...column, mapping: { ...column.mapping, type } };
 }
 
 /** What a table that cdsync did not make lacks, in words. */

@@ -301,6 +301,8 @@ export async function runJob(context: RunContext): Promise<JobReport> {
   const lock = await JobLock.acquire(database, layout, new Date(clock.now()).toISOString());
   const session = await database.connect();
   try {
+    // Files that queries name; those of the first streams need no store.
+    await session.run(`SET file_search_path = ${sqlText(dirname(context.config.file))}`);
     const report = await runLocked(context, lock, session);
     const document = { status: report.status, jobs: [report], error: null };
     await writeFileAtomically(layout.report(report.run_id), `${JSON.stringify(document, null, 1)}\n`).catch((error) => {

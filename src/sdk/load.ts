@@ -50,8 +50,13 @@ export type SchemaChange =
   | { readonly type: 'create' }
   /** Columns of the table that are not there yet, all to be nullable. */
   | { readonly type: 'add_columns'; readonly columns: readonly TableColumn[] }
-  /** Only where {@link TableConnector.widens} says so, or where the column holds no value. */
-  | { readonly type: 'change_type'; readonly column: TableColumn; readonly from: string };
+  /** Only where {@link TableConnector.widens} says so, or where no row has a value in the column (`isEmpty`). */
+  | {
+      readonly type: 'change_type';
+      readonly column: TableColumn;
+      readonly from: string;
+      readonly isEmpty: boolean;
+    };
 
 /**
  * What a load makes of its rows:

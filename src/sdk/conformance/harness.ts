@@ -23,6 +23,8 @@ export interface TablePlace {
 /** What the suite needs to try a connector on the real thing. */
 export interface TableHarness {
   readonly connector: TableConnector;
+  /** False where 0.0 and -0.0 are stored as one. Default true. */
+  readonly keepsNegativeZero?: boolean;
   /** Host and port of the real server, for the proxy. */
   readonly server?: { readonly host: string; readonly port: number };
   place(): Promise<TablePlace>;

@@ -1,0 +1,25 @@
+import { describe } from 'vitest';
+import { failures } from './failures.js';
+import type { TableHarness } from './harness.js';
+import { loads } from './loads.js';
+import { schema } from './schema.js';
+import { Workbench } from './suite.js';
+import { values } from './values.js';
+
+export { CuttingProxy } from './cutting-proxy.js';
+export type { ComparedRow, TableHarness, TablePlace } from './harness.js';
+
+/**
+ * Declares the tests that every connector of tables has to pass, for Vitest: against the real thing, by way of the same
+ * configuration, diff and delivery that users have. What a connector does not declare to be able to is left out.
+ * `CDSYNC_TEST_MILLION=1` adds a million rows.
+ */
+export function tableConformance(harness: TableHarness): void {
+  describe(`connector ${harness.connector.name}`, () => {
+    const bench = new Workbench(harness);
+    describe('loads', () => loads(bench));
+    describe('values', () => values(bench));
+    describe('schema', () => schema(bench));
+    describe('failures', () => failures(bench));
+  });
+}

@@ -1,0 +1,96 @@
+import { describe, expect, it } from 'vitest';
+import { differences } from './compare.js';
+import { column, delivered, ownless, people, undelivered } from './rows.js';
+import type { Workbench } from './suite.js';
+
+/** Columns that come, and columns that become something else. */
+export function schema(bench: Workbench): void {
+  const typed = (value: string, to = 5) => `SELECT 'p' || i AS id, ${value} AS value FROM range(${to}) t(i)`;
+
+  it('adds a column that is new', async () => {
+    const subject = await bench.subject();
+    delivered(await subject.run(people(0, 10)));
+    delivered(await subject.run(`SELECT *, 'x' || id AS note FROM (${people(0, 10)})`));
+    expect(differences(await subject.published(), ownless(await subject.place.rows('people')))).toEqual([]);
+  });
+
+  it('keeps a column that comes no more, empty where a row has changed', async () => {
+    const subject = await bench.subject();
+    delivered(await subject.run(people(0, 10)));
+    delivered(await subject.run(`SELECT * EXCLUDE (score) FROM (${people(0, 10, "'changed'")})`));
+    const rows = await subject.place.rows('people');
+    if (bench.hasMode('mirror')) expect(column(rows, 'score')).toEqual(Array(10).fill(null));
+    expect(differences(await subject.published(), ownless(rows))).toEqual([]);
+  });
+
+  it('takes a wider number', async () => {
+    const subject = await bench.subject();
+    delivered(await subject.run(typed('i')));
+    delivered(await subject.run(typed('i + 0.5::DOUBLE')));
+    expect(differences(await subject.published(), widest(await subject.place.rows('people')))).toEqual([]);
+  });
+
+  it('gives a column that had no value any type', async () => {
+    const subject = await bench.subject();
+    delivered(await subject.run(typed('NULL')));
+    delivered(await subject.run(typed('[i]')));
+    expect(differences(await subject.published(), widest(await subject.place.rows('people')))).toEqual([]);
+  });
+
+  describe('a type that the column cannot become', () => {
+    // Not every connector has such: this one widens nothing.
+    const rigid = () => ({ ...bench.connector, widens: () => false });
+
+    it('goes into a column beside it, with all values, and the old one keeps those that fit', async () => {
+      const subject = await bench.subject({ connector: rigid() });
+      delivered(await subject.run(typed('i')));
+      const mixed = "CASE WHEN i = 2 THEN 'two' ELSE i::VARCHAR END";
+      const report = delivered(await subject.run(typed(mixed)));
+      expect(report.error).toBeNull();
+      const rows = await subject.place.rows('people');
+      const variant = [...(rows[0]?.keys() ?? [])].find((name) => name.startsWith('value__')) ?? '';
+      expect(column(rows, variant)).toEqual(['0', '1', '3', '4', 'two']);
+      expect(column(rows, 'value')).toEqual(['0', '1', '3', '4', null]);
+      delivered(await subject.run(typed(mixed, 7)));
+      expect(column(await subject.place.rows('people'), variant)).toEqual(['0', '1', '3', '4', '5', '6', 'two']);
+    });
+
+    it('fails the stream where the job says so, and leaves the table as it was', async () => {
+      const subject = await bench.subject({ connector: rigid(), destination: { on_type_change: 'fail' } });
+      delivered(await subject.run(typed('i')));
+      const { status, code, message } = undelivered(await subject.run(typed("'text'")));
+      expect([status, code]).toEqual(['failed', 'type_changed']);
+      expect(message).toContain('"value"');
+      expect(column(await subject.place.rows('people'), 'value')).toEqual(['0', '1', '2', '3', '4']);
+    });
+  });
+
+  it('refuses a table of another shape, and names the difference; told to, it takes it', async () => {
+    const subject = await bench.subject();
+    const destination = await subject.openDestination();
+    const type = { kind: 'boolean' } as const;
+    const { type: boolean } = bench.connector.mapColumn(type, { name: 'id', type, duckdbType: 'BOOLEAN' });
+    const table = { name: 'people', columns: [{ name: 'id', type: boolean }], key: [] };
+    try {
+      await destination.watermarks();
+      await destination.prepare(table, { type: 'create' });
+    } finally {
+      await destination.close();
+    }
+    const { status, code, message } = undelivered(await subject.run(people(0, 3)));
+    expect([status, code]).toEqual(['failed', 'table_differs']);
+    expect(message).toContain(`its column "id" is ${boolean}`);
+    expect(message).toContain('it has no column "name"');
+    delivered(await subject.push({ adopt: true }));
+    expect(column(await subject.place.rows('people'), 'id')).toEqual(['p0', 'p1', 'p2']);
+  });
+}
+
+/** Rows whose column has got one beside it, with the values of that one. */
+function widest(rows: readonly ReadonlyMap<string, string | null>[]): ReadonlyMap<string, string | null>[] {
+  return ownless(rows).map((row) => {
+    const variant = [...row.keys()].find((name) => name.startsWith('value__'));
+    if (variant === undefined) return row;
+    return new Map([...row].filter(([name]) => name !== variant).concat([['value', row.get(variant) ?? null]]));
+  });
+}

@@ -1,0 +1,172 @@
+import { describe, expect, it } from 'vitest';
+import { differences } from './compare.js';
+import { column, delivered, ownless, undelivered } from './rows.js';
+import type { Workbench } from './suite.js';
+
+const oddNames = [
+  'with space',
+  `quote " and ' both`,
+  'select',
+  'Order',
+  'user',
+  '__proto__',
+  'constructor',
+  '😀 smile',
+  'ÄÖÜ',
+  'semi;colon',
+  'comma,and\ttab',
+  'back\\slash',
+  '100%',
+  'a.b.c',
+  'x'.repeat(200),
+  '-- comment',
+  '日本語の列',
+  'ctid',
+  '$1',
+  '{brace}',
+];
+
+function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+const emptyList = '[]::BIGINT[]';
+
+/** SQL texts of values, by the type of their column. */
+const oddValues: Record<string, readonly string[]> = {
+  BIGINT: ['0', '-1', '9007199254740993', '-9007199254740993', '9223372036854775807', '-9223372036854775808'],
+  'DECIMAL(38,0)': [
+    '99999999999999999999999999999999999999',
+    '-99999999999999999999999999999999999999',
+    '18446744073709551616',
+  ],
+  DOUBLE: ['0.0', '-0.0', '1e300', '-1e300', '5e-324', '1.7976931348623157e308', '0.1', '123456789.123456789'],
+  BOOLEAN: ['true', 'false'],
+  VARCHAR: [
+    "''",
+    "' '",
+    "'NULL'",
+    "'null'",
+    "'\\N'",
+    "'\\\\.'",
+    "'\\.'",
+    "'\"'",
+    '\'""\'',
+    "'a,b;c|d'",
+    "'line' || chr(10) || 'feed'",
+    "'carriage' || chr(13) || chr(10) || 'return'",
+    "'tab' || chr(9)",
+    "'emoji 😀 👩‍👩‍👧'",
+    "'02134'",
+    "'2024-02-30'",
+    '\'{"not": "json"\'',
+    "repeat('é', 600000)",
+    "'trailing space '",
+    'chr(1) || chr(127)',
+  ],
+  DATE: ["'1970-01-01'", "'2024-02-29'", "'1900-01-01'"],
+  TIMESTAMPTZ: ["'1970-01-01 00:00:00+00'", "'2026-12-31 23:59:59.999999+00'", "'1900-01-01 00:00:00+00'"],
+  'BIGINT[]': [emptyList, '[1, NULL, 3]', '[9223372036854775807]'],
+  'STRUCT(a BIGINT, b VARCHAR[])': [
+    "{'a': 1, 'b': []}",
+    "{'a': NULL, 'b': ['x', NULL, '\"']}",
+    "{'a': 9007199254740993, 'b': NULL}",
+  ],
+  JSON: [`'{"a":[1,{"b":null}],"c":"\\u00e9"}'`, `'[]'`, `'"text"'`, `'12345678901234567890123'`, `'true'`, `'{}'`],
+};
+
+/** Names, values and keys that nobody expects, and everybody has. */
+export function values(bench: Workbench): void {
+  it('takes any name of a column', async () => {
+    const subject = await bench.subject();
+    const selected = oddNames.map((name, index) => `'value ${index}' AS ${quoted(name)}`);
+    delivered(await subject.run(`SELECT 'p1' AS id, ${selected.join(', ')}`));
+    const [row] = ownless(await subject.place.rows('people'));
+    // Names that the destination does not take have others there; the values are all there, each once.
+    const expected = ['p1', ...oddNames.map((_, index) => `value ${index}`)];
+    expect([...(row?.values() ?? [])].sort()).toEqual(expected.sort());
+    delivered(await subject.run(`SELECT 'p1' AS id, ${selected.join(', ').replaceAll('value', 'other')}`));
+    const [changed] = ownless(await subject.place.rows('people'));
+    expect([...(changed?.keys() ?? [])].sort()).toEqual([...(row?.keys() ?? [])].sort());
+    expect([...(changed?.values() ?? [])].sort()).toEqual(
+      expected.map((text) => text.replace('value', 'other')).sort(),
+    );
+  });
+
+  const zero = bench.harness.keepsNegativeZero ?? true;
+  const kept = (text: string) => zero || text !== '-0.0';
+  const typed = Object.entries(oddValues).map(([type, texts]) => [type, texts.filter(kept)] as const);
+
+  it.each(typed)('keeps every value of %s', async (type, texts) => {
+    const subject = await bench.subject();
+    const rows = [...texts, 'NULL'].map((text, index) => `SELECT 'p${index}' AS id, (${text})::${type} AS value`);
+    delivered(await subject.run(rows.join(' UNION ALL ')));
+    expect(differences(await subject.published(), ownless(await subject.place.rows('people')))).toEqual([]);
+  });
+
+  it.runIf(bench.keyed)('keeps every value of a row that changes', async () => {
+    const subject = await bench.subject({ destination: { mode: bench.keyed } });
+    const row = (pick: number) =>
+      typed.map(([type, texts], index) => `(${texts[pick % texts.length]})::${type} AS "c${index}"`).join(', ');
+    delivered(await subject.run(`SELECT 'p1' AS id, ${row(0)} UNION ALL SELECT 'p2', ${row(1)}`));
+    delivered(await subject.run(`SELECT 'p1' AS id, ${row(2)} UNION ALL SELECT 'p2', ${row(3)}`));
+    expect(differences(await subject.published(), ownless(await subject.place.rows('people')))).toEqual([]);
+    const nulls = typed.map(([type], index) => `NULL::${type} AS "c${index}"`).join(', ');
+    delivered(await subject.run(`SELECT 'p1' AS id, ${nulls} UNION ALL SELECT 'p2', ${row(4)}`));
+    expect(differences(await subject.published(), ownless(await subject.place.rows('people')))).toEqual([]);
+  });
+
+  it.runIf(bench.keyed)('sets rows aside that have no key', async () => {
+    const subject = await bench.subject({ key: ['id', 'part'], destination: { mode: bench.keyed } });
+    const rows = "SELECT 'p' || i AS id, CASE WHEN i <> 3 THEN 'a' END AS part, i AS visits FROM range(5) t(i)";
+    const { status, code } = undelivered(await subject.run(rows));
+    expect([status, code]).toEqual(['partial', 'rows_rejected']);
+    expect(column(await subject.place.rows('people'), 'id')).toEqual(['p0', 'p1', 'p2', 'p4']);
+  });
+
+  describe('rows that the destination cannot hold', () => {
+    // Every connector refuses something when its columns are narrow enough.
+    const narrow = () => ({
+      ...bench.connector,
+      mapColumn: (...[type, of]: Parameters<typeof bench.connector.mapColumn>) => {
+        const mapping = bench.connector.mapColumn(type, of);
+        return type.kind === 'text' ? { ...mapping, limits: { ...mapping.limits, maxBytes: 20 } } : mapping;
+      },
+    });
+    const long = "'much longer than twenty bytes'";
+    const rows = (name: string) =>
+      `SELECT 'p' || i AS id, CASE WHEN i = 3 THEN ${name} ELSE 'short' END AS name FROM range(5) t(i)`;
+
+    it.runIf(bench.keyed)(
+      'are kept aside, named with column and reason, and tried again with what they are by then',
+      async () => {
+        const subject = await bench.subject({ connector: narrow(), destination: { mode: bench.keyed } });
+        const { status, message } = undelivered(await subject.run(rows(long)));
+        expect([status, message]).toEqual(['partial', '1 rows of stream "people" could not be stored there']);
+        expect(column(await subject.place.rows('people'), 'id')).toEqual(['p0', 'p1', 'p2', 'p4']);
+        expect(undelivered(await subject.push()).status).toBe('partial');
+        // Newer data of another row comes first, then of the row itself.
+        undelivered(await subject.run(`${rows(long)} UNION ALL SELECT 'p9', 'new'`));
+        delivered(await subject.run(`${rows("'short again'")} UNION ALL SELECT 'p9', 'new'`));
+        expect(differences(await subject.published(), ownless(await subject.place.rows('people')))).toEqual([]);
+      },
+    );
+
+    it.runIf(bench.keyed)('are tried again with what they are by then, though that has not changed since', async () => {
+      const subject = await bench.subject({ connector: narrow(), destination: { mode: bench.keyed } });
+      undelivered(await subject.run(rows(long)));
+      subject.connector = bench.connector;
+      expect(delivered(await subject.push()).rows).toBe(1);
+      expect(differences(await subject.published(), ownless(await subject.place.rows('people')))).toEqual([]);
+      expect(delivered(await subject.push()).rows).toBe(0);
+    });
+
+    it('let nothing of the stream go where the job says so', async () => {
+      const subject = await bench.subject({ connector: narrow(), destination: { on_reject: 'fail' } });
+      const { status, code, message } = undelivered(await subject.run(rows(long)));
+      expect([status, code]).toEqual(['failed', 'row_rejected']);
+      expect(message).not.toContain('much longer');
+      if (bench.isTransactional) expect(await subject.place.rows('people')).toEqual([]);
+    });
+  });
+}

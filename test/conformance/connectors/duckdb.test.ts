@@ -1,0 +1,21 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import duckdb from '../../../connectors/duckdb/index.js';
+import { tableConformance } from '../../../src/sdk/conformance/index.js';
+import { duckdbRows } from '../../fixtures/duckdb-rows.js';
+
+tableConformance({
+  connector: duckdb,
+  // DuckDB itself: its compression of doubles stores both as 0.0.
+  keepsNegativeZero: false,
+  place: async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'cdsync-duckdb-'));
+    const path = join(folder, 'warehouse.duckdb');
+    return {
+      options: { path, schema: 'cdp' },
+      rows: (table) => duckdbRows(path, `"cdp"."${table}"`),
+      close: () => rm(folder, { recursive: true, force: true }),
+    };
+  },
+});

@@ -1,0 +1,27 @@
+import { afterAll } from 'vitest';
+import postgres from '../../../connectors/postgres/index.js';
+import { tableConformance } from '../../../src/sdk/conformance/index.js';
+import { PostgresServer } from '../../fixtures/postgres-server.js';
+
+const server = await PostgresServer.start();
+afterAll(() => server.stop());
+
+tableConformance({
+  connector: postgres,
+  server: { host: '127.0.0.1', port: server.port },
+  place: async () => {
+    const schema = server.name();
+    return {
+      options: { url: server.url(), schema },
+      rows: (table) => server.rows(schema, table),
+      through: (port) => ({ url: server.url(port) }),
+      withoutPermission: async () => {
+        await server.query(`CREATE SCHEMA ${schema}; CREATE ROLE ${schema}_reader LOGIN PASSWORD 'reader-secret'`);
+        return { url: server.url().replace('owner:owner-secret', `${schema}_reader:reader-secret`) };
+      },
+      close: async () => {
+        await server.query(`DROP SCHEMA IF EXISTS ${schema} CASCADE`);
+      },
+    };
+  },
+});
