@@ -23,7 +23,7 @@ export async function goesOn({
     for (const { name, source } of job.streams) {
       if (only?.includes(name) === false) continue;
       if (source === 'sql' || (await readHeld(layout, runId, name)) !== undefined) continue;
-      const journal = await Journal.read(layout.streamRun(runId, name));
+      const journal = await Journal.read(layout.streamRun(runId, name)).catch(() => undefined);
       if (journal === undefined || journal.failed !== undefined) continue;
       if (clock.now() - Date.parse(journal.start.started_at) <= job.resumeWithinMs) return true;
     }

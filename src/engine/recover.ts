@@ -10,7 +10,7 @@ import {
   storedRows,
   storeTable,
 } from '../snapshot/snapshot-store.js';
-import { sqlTexts } from '../store/duckdb.js';
+import { isDamaged, sqlTexts } from '../store/duckdb.js';
 import { discardStream } from '../store/run-state.js';
 import { runFolders } from '../store/storage.js';
 import { windowedSource } from '../streams/open-source.js';
@@ -87,7 +87,8 @@ export async function recover(context: RecoveryContext): Promise<Before> {
   };
   const { before, committed, reason } = await read().finally(() => store.close());
   await compact(database, layout, { reason, sequence: before.sequence });
-  await publish(layout, before, publishOptions(context));
+  const again = await isDamaged(database, layout.link);
+  await publish(layout, before, { ...publishOptions(context), again });
   // What has been committed is never gone on from: its records would be taken for newly read ones.
   for (const { runId, stream } of committed) await discardStream(layout, runId, stream);
   return before;

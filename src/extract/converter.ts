@@ -59,8 +59,8 @@ function selected(column: Column, treatment: ColumnTreatment | undefined): strin
 export async function writeKeys(
   session: Session,
   task: { part: string; keys: string; number: number; columns: readonly TypedColumn[]; key: readonly string[] },
-): Promise<void> {
-  await writeParquet(
+): Promise<ParquetFile> {
+  return writeParquet(
     session,
     `SELECT ${rowKey(task.key)} AS key, ${rowHash(task.columns)} AS hash, ${task.number}::INTEGER AS part,
        file_row_number::BIGINT AS row FROM read_parquet(${sqlText(task.part)}, file_row_number = true)`,
@@ -71,6 +71,8 @@ export async function writeKeys(
 
 /** A part, and the columns it really has. */
 export interface ConvertedPart extends ParquetFile {
+  /** Checksum of its keys file. */
+  readonly keysSha256: string;
   readonly columns: readonly StoredColumn[];
 }
 
@@ -138,8 +140,8 @@ async function convertOn(session: Session, task: ConversionTask): Promise<Conver
   const read = kept.list.map(({ place, field }) => set.get(place, field) as Column);
   const query = convertedRows(set, kept, readSpool(read, task.spool, task.maxRecordBytes));
   const file = await writeParquet(session, query, task.part, task.compression);
-  await writeKeys(session, { ...task, columns: kept.list });
-  return { ...file, columns: kept.store() };
+  const { sha256: keysSha256 } = await writeKeys(session, { ...task, columns: kept.list });
+  return { ...file, keysSha256, columns: kept.store() };
 }
 
 function conversionError(error: unknown): CdsyncError {

@@ -113,8 +113,12 @@ async function restoreKeys(
   key: readonly string[],
   database: Database,
 ): Promise<void> {
-  const present = new Set(await readdir(parts));
-  const missing = named.filter(({ number, rows }) => rows > 0 && !present.has(keysName(number)));
+  const missing: typeof named = [];
+  for (const part of named) {
+    if (part.rows === 0) continue;
+    const found = await sha256OfFile(join(parts, keysName(part.number))).catch(() => undefined);
+    if (found === undefined || found !== part.keys_sha256) missing.push(part);
+  }
   if (missing.length === 0) return;
   const session = await database.connect();
   try {

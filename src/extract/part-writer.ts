@@ -250,7 +250,8 @@ export class PartWriter {
         hint: 'run again; if it stays, report it with the version of cdsync',
       });
     }
-    return { ...common, rows: made.rows, bytes: made.bytes, sha256: made.sha256, columns: [...made.columns] };
+    const { rows, bytes, sha256, keysSha256, columns } = made;
+    return { ...common, rows, bytes, sha256, keys_sha256: keysSha256, columns: [...columns] };
   }
 
   #track(work: Promise<unknown>): void {

@@ -20,6 +20,8 @@ export interface PublishOptions {
   readonly keepSnapshots: number;
   /** Changes of runs that began before this time are not kept as Parquet files: ISO 8601. */
   readonly changesBefore: string;
+  /** Whether the DuckDB file is written anew though it is there. */
+  readonly again?: boolean;
 }
 
 async function exists(path: string): Promise<boolean> {
@@ -87,7 +89,7 @@ async function pruneChanges(layout: JobLayout, state: StreamState, before: strin
   }
 }
 
-/** Promotes one stream's last commit and points its manifest to it, unless that is done already. */
+/** Promotes one stream's last commit and points its manifest to it, unless that is done already; what is too old goes. */
 async function publishStream(
   layout: JobLayout,
   store: StoreState,
@@ -98,18 +100,16 @@ async function publishStream(
   if (state.snapshot.length === 0) return feed();
   const current = await readManifest(layout.manifest(state.stream)).catch(() => undefined);
   const manifest = manifestOf(state);
-  if (JSON.stringify(current) === JSON.stringify(manifest) && state.rewritten !== true) return feed();
-  await promote(layout, state, options);
-  await writeFileAtomically(
-    layout.manifest(state.stream),
-    `${JSON.stringify(manifest, null, 1)}
-`,
-    options.mode,
-  );
+  const isNew = JSON.stringify(current) !== JSON.stringify(manifest) || state.rewritten === true;
+  if (isNew) {
+    await promote(layout, state, options);
+    await writeFileAtomically(layout.manifest(state.stream), `${JSON.stringify(manifest, null, 1)}\n`, options.mode);
+  }
   // Before what it no longer names goes.
   await feed();
   await pruneSnapshots(layout, state, options.keepSnapshots);
-  await pruneChanges(layout, state, options.changesBefore);
+  // The feed names them until the next commit.
+  if (isNew) await pruneChanges(layout, state, options.changesBefore);
 }
 
 async function linkedSequence(layout: JobLayout): Promise<number | undefined> {
@@ -126,10 +126,10 @@ async function linkedSequence(layout: JobLayout): Promise<number | undefined> {
 async function publishDatabase(
   layout: JobLayout,
   sequence: number,
-  { mode, keepsEarlier }: PublishOptions & { readonly keepsEarlier: boolean },
+  { mode, keepsEarlier, again }: PublishOptions & { readonly keepsEarlier: boolean },
 ): Promise<void> {
   const before = await linkedSequence(layout);
-  if (before === sequence) return keepsEarlier ? undefined : prunePublished(layout, [sequence]);
+  if (before === sequence && again !== true) return prunePublished(layout, sequence, keepsEarlier);
   const target = layout.published(sequence);
   const copy = temporaryName(target);
   try {
@@ -147,14 +147,18 @@ async function publishDatabase(
   const link = temporaryName(layout.link);
   await symlink(relative(layout.folder, target), link);
   await renameDurably(link, layout.link);
-  await prunePublished(layout, keepsEarlier ? [sequence, before ?? sequence] : [sequence]);
+  await prunePublished(layout, sequence, keepsEarlier);
 }
 
-async function prunePublished(layout: JobLayout, keep: readonly number[]): Promise<void> {
-  for (const name of await readdir(layout.publishedFolder)) {
-    const match = /^(\d+)\.duckdb(\.wal)?$/.exec(name);
-    if (match !== null && !keep.includes(Number(match[1])))
-      await rm(join(layout.publishedFolder, name), { force: true });
+/** Leaves the version that the link leads to, and the one before it for those who have that open. */
+async function prunePublished(layout: JobLayout, sequence: number, keepsEarlier: boolean): Promise<void> {
+  const names = await readdir(layout.publishedFolder);
+  const versionOf = (name: string) => Number(/^(\d+)\.duckdb(\.wal)?$/.exec(name)?.[1] ?? Number.NaN);
+  const earlier = Math.max(...names.map(versionOf).filter((version) => version < sequence));
+  for (const name of names) {
+    const version = versionOf(name);
+    if (Number.isNaN(version) || version === sequence || (keepsEarlier && version === earlier)) continue;
+    await rm(join(layout.publishedFolder, name), { force: true });
   }
 }
 

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { realpath } from 'node:fs/promises';
+import { lstat, readdir, realpath, rm, stat } from 'node:fs/promises';
 import { z } from 'zod';
 import { quoteIdentifier } from '../core/column-shape.js';
 import type { StoredColumn } from '../core/columns.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
-import { type Database, type Session, sqlText } from '../store/duckdb.js';
+import { type Database, type Session, sqlText, tellsOfDamage } from '../store/duckdb.js';
 import { columnsSchema } from '../store/journal.js';
 import type { JobLayout } from '../store/layout.js';
 
@@ -110,8 +110,13 @@ export class SnapshotStore {
   /** @throws {CdsyncError} `state_unreadable` where the file is no store, `storage_newer`, `disk_full` */
   static async open(database: Database, layout: JobLayout): Promise<SnapshotStore> {
     const session = await database.connect();
+    const attach = () => session.run(`ATTACH ${sqlText(layout.store)} AS ${storeName}`);
     try {
-      await session.run(`ATTACH ${sqlText(layout.store)} AS ${storeName}`);
+      await attach().catch(async (error) => {
+        if (!tellsOfDamage(error) || !(await isStillborn(layout))) throw error;
+        await rm(layout.store);
+        await attach();
+      });
     } catch (error) {
       session.close();
       throw openError(layout, error);
@@ -249,19 +254,19 @@ export async function* storedRows(
   for await (const { row } of rows) yield JSON.parse(String(row)) as Record<string, unknown>;
 }
 
+/** More than a new store has in it, and less than one that has taken a commit. */
+const newbornBytes = 1 << 20;
+
+/** Whether a store that cannot be opened was cut short as it was made: it is tiny, and nobody has ever been given anything of it. */
+async function isStillborn(layout: JobLayout): Promise<boolean> {
+  if ((await stat(layout.store)).size > newbornBytes) return false;
+  const manifests = (await readdir(layout.parquet)).map((stream) => layout.manifest(stream));
+  const found = await Promise.all([layout.link, ...manifests].map((path) => lstat(path).catch(() => undefined)));
+  return found.every((published) => published === undefined);
+}
+
 function openError(layout: JobLayout, error: unknown): CdsyncError {
-  const message = String((error as Error).cause ?? error);
-  if (/no space left/i.test(message)) {
-    return new CdsyncError('the disk is full: the store could not be opened', { code: 'disk_full', cause: error });
-  }
-  if (/permission denied/i.test(message)) {
-    return new CdsyncError(`no permission to open ${layout.store}`, {
-      code: 'storage_permission',
-      hint: 'check who owns the storage folder, and run as that user',
-      cause: error,
-    });
-  }
-  if (/not a valid DuckDB|corrupt|checksum|serialization|magic/i.test(message)) {
+  if (tellsOfDamage(error)) {
     return new CdsyncError(`${layout.store} is damaged or no store of cdsync`, {
       code: 'state_unreadable',
       hint: 'what was published stays readable; restore the storage folder, or point `storage` at another one',

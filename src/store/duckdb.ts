@@ -1,3 +1,4 @@
+import { stat } from 'node:fs/promises';
 import { type DuckDBConnection, type DuckDBDataChunk, DuckDBInstance, type DuckDBValue } from '@duckdb/node-api';
 import { CdsyncError, type ErrorKind, storageError } from '../core/errors.js';
 
@@ -26,6 +27,14 @@ const systemCodes: readonly (readonly [RegExp, string])[] = [
 /** An error of DuckDB without its message, which may quote records; that is kept as the cause. */
 function databaseError(cause: unknown): CdsyncError {
   const message = cause instanceof Error ? cause.message : String(cause);
+  if (tellsOfDamage(cause)) {
+    return new CdsyncError('DuckDB met a file that is torn or damaged', {
+      code: 'state_unreadable',
+      hint: 'cdsync verify tells which; what was published stays as it was. Restore the storage folder from a backup',
+      cause,
+      causeQuotesValues: true,
+    });
+  }
   const [, code] = systemCodes.find(([pattern]) => pattern.test(message)) ?? [];
   if (code !== undefined) return storageError(code, 'DuckDB could not do its work', cause);
   const kind = /^[A-Z][A-Za-z ]{2,40}(?=:)/.exec(message)?.[0] ?? 'error';
@@ -37,13 +46,40 @@ function databaseError(cause: unknown): CdsyncError {
   });
 }
 
+/** Whether DuckDB says that a file is none of its own, or is torn. */
+export function tellsOfDamage(error: unknown): boolean {
+  const said = error instanceof CdsyncError ? error.cause : error;
+  const message = said instanceof Error ? said.message : String(said);
+  return /not a valid DuckDB|corrupt|checksum|serialization|magic|could not read enough bytes/i.test(message);
+}
+
+/** Whether a file is a database of DuckDB that can be opened no more; a missing one, or one that is held, is not. */
+export async function isDamaged(database: Database, path: string): Promise<boolean> {
+  const session = await database.connect();
+  try {
+    await session.run(`ATTACH ${sqlText(path)} AS looked_at (READ_ONLY)`);
+    const bytes = await session.number(
+      "SELECT block_size * total_blocks FROM pragma_database_size() WHERE database_name = 'looked_at'",
+    );
+    await session.run('DETACH looked_at');
+    return (await stat(path)).size < bytes;
+  } catch (error) {
+    return tellsOfDamage(error);
+  } finally {
+    session.close();
+  }
+}
+
+/** Codes by which DuckDB's refusal of a query is told: a file that cannot be read is one that the query names. */
+const isOfQuery = new Set(['database_failed', 'state_unreadable', 'storage_failed', 'storage_permission']);
+
 /**
  * What the author of a query is told of DuckDB's refusal. What it says of names and grammar quotes the query; what it says
  * of values quotes records, and is left out.
  */
 export function queryError(thrown: unknown, hint: string, kind: ErrorKind = 'fatal'): CdsyncError {
   const cause = thrown instanceof CdsyncError ? thrown.cause : thrown;
-  if (thrown instanceof CdsyncError && thrown.code !== 'database_failed') return thrown;
+  if (thrown instanceof CdsyncError && !isOfQuery.has(thrown.code)) return thrown;
   const said = cause instanceof Error ? cause.message : String(cause);
   const ofNames = /^(Parser|Binder|Catalog|IO|Permission|Not implemented) Error/.test(said);
   const harmless = ofNames || /_as_of: nothing is kept of that time/.test(said);

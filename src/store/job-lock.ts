@@ -1,9 +1,9 @@
-import { readFile, rm } from 'node:fs/promises';
+import { readFile, rm, truncate } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { z } from 'zod';
 import { quoteIdentifier } from '../core/column-shape.js';
 import { CdsyncError } from '../core/errors.js';
-import { type Database, sqlText } from './duckdb.js';
+import { type Database, type Session, sqlText, tellsOfDamage } from './duckdb.js';
 import { writeFileAtomically } from './durable.js';
 import type { JobLayout } from './layout.js';
 import { sweepStorage } from './storage.js';
@@ -121,10 +121,7 @@ export class JobLock {
   static async #acquire(database: Database, place: LockPlace, startedAt: string): Promise<JobLock> {
     const session = await database.connect();
     try {
-      await session.run(`ATTACH ${sqlText(place.file)} AS ${quoteIdentifier(place.name)}`);
-    } catch (error) {
-      if (!/lock/i.test(String((error as Error).cause))) throw error;
-      throw await lockedError(place, error);
+      await attachLock(session, place);
     } finally {
       session.close();
     }
@@ -150,6 +147,21 @@ export class JobLock {
     const session = await this.#database.connect();
     await session.run(`DETACH ${quoteIdentifier(this.#place.name)}`);
     session.close();
+  }
+}
+
+async function attachLock(session: Session, place: LockPlace): Promise<void> {
+  const attach = () => session.run(`ATTACH ${sqlText(place.file)} AS ${quoteIdentifier(place.name)}`);
+  try {
+    await attach();
+  } catch (error) {
+    const { message } = ((error as Error).cause ?? error) as Error;
+    if (/could not set lock|conflicting lock/i.test(message)) throw await lockedError(place, error);
+    if (!tellsOfDamage(error)) throw error;
+    // DuckDB locks a file before it reads it: nobody holds this one, and nothing in it is of any worth. It is emptied and
+    // not replaced, so that whoever comes at the same moment locks the same file.
+    await truncate(place.file);
+    await attach();
   }
 }
 

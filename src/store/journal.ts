@@ -68,6 +68,8 @@ export const partSchema = z.object({
   rows: z.number(),
   bytes: z.number(),
   sha256: z.string(),
+  /** Of the keys file beside it, SHA-256; what is left out cannot be checked, and is computed again. */
+  keys_sha256: z.string().optional(),
   /** The columns of the file; left out where they are those of the part before. */
   columns: columnsSchema.optional(),
   /** Whose rows stand in the file, in order: partition, attempt, rows. */

@@ -1,6 +1,7 @@
 import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { z } from 'zod';
+import { CdsyncError } from '../core/errors.js';
 import { newRunId } from '../core/run.js';
 import { syncFolder, writeFileAtomically } from './durable.js';
 import { readHeld } from './held.js';
@@ -68,6 +69,10 @@ export async function takeOver(layout: JobLayout, { stream, run }: UnfinishedStr
   await syncFolder(dirname(target));
 }
 
+function unlessUnreadable(error: unknown): undefined {
+  if (!(error instanceof CdsyncError) || error.code !== 'state_unreadable') throw error;
+}
+
 export interface ResumeRules {
   readonly fingerprint: string;
   readonly now: number;
@@ -86,7 +91,8 @@ export async function findUnfinished(
   for (const runId of (await runFolders(layout)).reverse()) {
     const run = await readRun(layout, runId);
     if (run === undefined) continue;
-    const journal = await Journal.read(layout.streamRun(runId, stream));
+    // One that is damaged is of no more use than none: what it is about is read again.
+    const journal = await Journal.read(layout.streamRun(runId, stream)).catch(unlessUnreadable);
     if (journal === undefined) continue;
     // What a guard has held is judged by a person; the next run reads anew.
     if ((await readHeld(layout, runId, stream)) !== undefined) return undefined;

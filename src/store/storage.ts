@@ -1,6 +1,6 @@
 import { constants } from 'node:fs';
 import { access, chmod, mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { z } from 'zod';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import { runIdPattern } from '../core/run.js';
@@ -67,11 +67,13 @@ function isThere(path: string): Promise<boolean> {
   );
 }
 
-/** A store that is gone would be begun anew, and with it the history of what is published. */
+/** A store that is gone or empty would be begun anew, and with it the history of what is published. */
 async function refusePublishedWithoutStore(layout: JobLayout): Promise<void> {
-  if (!(await isThere(layout.link)) || (await isThere(layout.store))) return;
+  const store = await stat(layout.store).catch(() => undefined);
+  if (!(await isThere(layout.link)) || (store !== undefined && store.size > 0)) return;
   const hasPrivate = await isThere(layout.format);
-  throw new CdsyncError(`${layout.link} is published, but ${layout.store} is missing`, {
+  const lacks = store === undefined ? 'missing' : 'empty';
+  throw new CdsyncError(`${layout.link} is published, but ${layout.store} is ${lacks}`, {
     code: 'state_unreadable',
     hint: hasPrivate
       ? `what is published is a copy of it: cp ${layout.link} ${layout.store}; or, to begin anew, move ${layout.folder} away`
@@ -118,12 +120,15 @@ export async function prepareStorage(layout: JobLayout, publishMode: number): Pr
  */
 export async function sweepStorage(layout: JobLayout): Promise<void> {
   const streams = (await namesIn(layout.parquet)).map((stream) => layout.stream(stream));
-  const others = [layout.folder, layout.publishedFolder, layout.reports, layout.private, layout.locks];
-  for (const folder of [...others, ...streams]) {
-    for (const name of await namesIn(folder)) {
-      if (temporaryPattern.test(name)) await rm(join(folder, name), { force: true });
-    }
-  }
+  for (const folder of [layout.folder, layout.publishedFolder, layout.reports, layout.private, ...streams])
+    await sweep(folder, () => true);
+  // The others there are of destinations, which have locks of their own.
+  await sweep(layout.locks, (name) => name.startsWith(`.${basename(layout.lockOwner)}.`));
+}
+
+async function sweep(folder: string, isOurs: (name: string) => boolean): Promise<void> {
+  for (const name of await namesIn(folder))
+    if (temporaryPattern.test(name) && isOurs(name)) await rm(join(folder, name), { force: true });
 }
 
 /** What is in a folder; nothing where there is none. */

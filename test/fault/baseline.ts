@@ -61,6 +61,7 @@ export class Baseline {
   /** Lanes with their storage folders for the situations that hang on the address of a service. */
   readonly #made = new Map<Lane, Set<Situation>>();
   #lanes = 0;
+  #spare: Lane | undefined;
 
   private constructor(folder: string) {
     this.#folder = folder;
@@ -81,12 +82,9 @@ export class Baseline {
     const { before, after } = baseline.#service;
     await (await startLocalService({ profiles, stateFile: after })).close();
     await cp(after, before);
-    const lane = await baseline.openLane();
-    try {
-      await baseline.#record(lane);
-    } finally {
-      await lane.close();
-    }
+    const lane = await baseline.#newLane();
+    await baseline.#record(lane);
+    baseline.#spare = lane;
     return baseline;
   }
 
@@ -109,7 +107,14 @@ export class Baseline {
     }
   }
 
+  /** A lane of its own; the first one is that of the undisturbed runs. */
   async openLane(): Promise<Lane> {
+    const lane = this.#spare ?? (await this.#newLane());
+    this.#spare = undefined;
+    return lane;
+  }
+
+  async #newLane(): Promise<Lane> {
     this.#lanes += 1;
     const folder = join(this.#folder, `lane-${this.#lanes}`);
     const lane = await Lane.open({ folder, service: this.#service, since: this.#since });
@@ -126,6 +131,7 @@ export class Baseline {
   /** Puts a lane's storage folder and service into a situation. */
   async arrange(lane: Lane, situation: Situation): Promise<void> {
     await lane.calm();
+    await lane.configure({ hasRules: situation === 'rules' });
     await rm(lane.storage, { recursive: true, force: true });
     const strike = killedAt[situation];
     if (situation === 'first') await mkdir(lane.storage);

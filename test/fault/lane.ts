@@ -3,10 +3,13 @@ import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type LocalService, startLocalService } from '../../src/local-service/service.js';
 import { type Ended, ended } from '../fixtures/workspace.js';
-import { job, streams } from './situations.js';
+import { job, newRules, streams } from './situations.js';
 import { type Strike, strikePreload, strikeVariables } from './strike.js';
 
 const cdsync = join(import.meta.dirname, '..', '..', 'dist', 'src', 'cli', 'main.js');
+
+/** One document, and on standard error the causes of errors: the people are made up. */
+const shown = ['--json', '--quiet', '--verbose', '--show-values'];
 
 /** The service's people; enough for several pages and one part of each stream. */
 export const profiles = 2500;
@@ -45,7 +48,7 @@ export class Lane {
     for (const folder of ['', 'home', 'tmp', 'told', 'templates'])
       await mkdir(join(lane.folder, folder), { recursive: true });
     await lane.startService();
-    await lane.#configure();
+    await lane.configure({ hasRules: false });
     return lane;
   }
 
@@ -94,7 +97,15 @@ export class Lane {
     this.#port = Number(new URL(this.#service.url).port);
   }
 
-  async #configure(): Promise<void> {
+  #streams(hasRules: boolean): object[] {
+    return streams.map((stream) => {
+      if (stream.name === 'audit') return { ...stream, since: this.#since };
+      return stream.name === 'members' && hasRules ? { ...stream, columns: newRules } : stream;
+    });
+  }
+
+  /** Writes the configuration, with the new rules for columns or without. */
+  async configure({ hasRules }: { hasRules: boolean }): Promise<void> {
     const { tenantId, token } = this.#service as LocalService;
     const config = {
       version: 1,
@@ -110,7 +121,7 @@ export class Lane {
       storage: './data',
       jobs: {
         [job]: {
-          streams: streams.map((stream) => (stream.name === 'audit' ? { ...stream, since: this.#since } : stream)),
+          streams: this.#streams(hasRules),
           guards: { max_deleted: '100%', max_changed: '1000%' },
           keep: { snapshots: 1 },
         },
@@ -142,7 +153,7 @@ export class Lane {
     const { strike, wrap } = options;
     await rm(this.#report, { force: true });
     const preload = strike === undefined ? [] : strikePreload;
-    const command = [process.execPath, ...preload, cdsync, 'run', 'cdsync.json', '--json', '--quiet'];
+    const command = [process.execPath, ...preload, cdsync, 'run', 'cdsync.json', ...shown];
     const [program = '', ...words] = wrap === undefined ? command : wrap(command);
     return spawn(program, words, {
       cwd: this.folder,

@@ -4,10 +4,11 @@
  * - `daily`: two snapshots, and a day of changes at the service.
  * - `reading`: the same, with a run that was killed while it read, after its first checkpoint.
  * - `repair`: the same, with a run that was killed after its commit, before anything of it was published.
+ * - `rules`: as `daily`, and new rules for columns, by which all that is stored is to be written anew.
  */
-export type Situation = 'first' | 'daily' | 'reading' | 'repair';
+export type Situation = 'first' | 'daily' | 'reading' | 'repair' | 'rules';
 
-export const situations: readonly Situation[] = ['first', 'daily', 'reading', 'repair'];
+export const situations: readonly Situation[] = ['first', 'daily', 'reading', 'repair', 'rules'];
 
 export const job = 'daily';
 
@@ -35,6 +36,9 @@ export const streams = [
     query: "select coalesce(tier, '-') as tier, count(*) as n, sum(points) as p from members group by 1",
   },
 ] as const;
+
+/** Of `members`, in the situation `rules`. */
+export const newRules = { phone: { drop: true }, email: { mask: 'last4' } } as const;
 
 export const keys: Readonly<Record<string, readonly string[]>> = {
   members: ['id'],

@@ -1,5 +1,6 @@
 import type { FaultKind } from '../fault.js';
 import { clock } from './clock.js';
+import { damage } from './damage.js';
 import { diskFull } from './disk-full.js';
 import { failingSteps } from './failing-steps.js';
 import { fileSize } from './file-size.js';
@@ -23,6 +24,7 @@ export const faultKinds: readonly FaultKind[] = [
   fileSize,
   permissions,
   clock,
+  damage,
   serviceFaults,
   serviceDeath,
   movingService,
