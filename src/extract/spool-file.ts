@@ -3,6 +3,12 @@ import type { ScannedPage } from './scanned-page.js';
 
 const chunkBytes = 1 << 20;
 
+/** A disk that is almost full takes a part of what it is given, and says so without an error. */
+async function writeWhole(handle: FileHandle, chunk: Buffer, length: number, position: number): Promise<void> {
+  let done = 0;
+  while (done < length) done += (await handle.write(chunk, done, length - done, position + done)).bytesWritten;
+}
+
 /**
  * A JSON array of records on its way to DuckDB. Pages are copied into one of two chunks while the other is being written,
  * so what it holds in memory does not grow with the file; the file itself is used again for the next batch, which spares
@@ -40,7 +46,7 @@ export class SpoolFile {
     [this.#chunk, this.#spare] = [this.#spare, full];
     this.#position += used;
     this.#used = 0;
-    this.#writing = handle.write(full, 0, used, position);
+    this.#writing = writeWhole(handle, full, used, position);
     // The failure is met at the next await of #writing; until then it must not count as unhandled.
     this.#writing.catch(() => undefined);
   }

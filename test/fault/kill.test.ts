@@ -2,21 +2,11 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ended, streamOf, Workspace } from '../fixtures/workspace.js';
+import { type Random, randomFrom } from './random.js';
 
-/** `npm run test:fault` kills 200 times; `npm test` a short form of the same loop. */
-const kills = Number(process.env.CDSYNC_TEST_KILLS ?? 12);
+/** `npm run test:fault` kills more often; `npm test` has a short form of the same loop. */
+const kills = Number(process.env.CDSYNC_TEST_KILLS ?? 5);
 const seed = Number(process.env.CDSYNC_TEST_SEED ?? Date.now() % 1_000_000);
-
-/** Numbers from 0 to 1 that the seed decides (mulberry32). */
-function randomFrom(start: number): () => number {
-  let state = start;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
-  };
-}
 
 const streams = [
   {
@@ -81,7 +71,7 @@ async function fingerprint(job: string): Promise<unknown> {
 }
 
 /** Starts runs and kills each at a random instant, until one of them gets through. */
-async function killUntilDone(random: () => number, most: number): Promise<number> {
+async function killUntilDone(random: Random, most: number): Promise<number> {
   let longest = 3000;
   for (let count = 0; ; count += 1) {
     const began = performance.now();

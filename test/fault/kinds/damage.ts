@@ -27,10 +27,6 @@ const damages: Readonly<Record<string, Damage>> = {
   gone: (path) => rm(path),
   foreign: (path) => writeFile(path, 'this was written by somebody else\n'),
   longer: async (path) => writeFile(path, 'and something more', { flag: 'a' }),
-  'a folder': async (path) => {
-    await rm(path);
-    await mkdir(path);
-  },
 };
 
 interface Target {
