@@ -6,7 +6,7 @@ import { CdsyncError } from '../core/errors.js';
 import { type Database, type Session, sqlText, tellsOfDamage } from './duckdb.js';
 import { writeFileAtomically } from './durable.js';
 import type { JobLayout } from './layout.js';
-import { sweepStorage } from './storage.js';
+import { sweepDelivery, sweepStorage } from './storage.js';
 
 const ownerSchema = z.object({
   host: z.string(),
@@ -111,11 +111,9 @@ export class JobLock {
   ): Promise<JobLock> {
     const { file, owner } = layout.destinationLock(destination);
     const name = `lock_${layout.job}__${destination}`;
-    return JobLock.#acquire(
-      database,
-      { file, owner, name, what: `destination "${destination}" is being loaded` },
-      startedAt,
-    );
+    const what = `destination "${destination}" is being loaded`;
+    const sweep = () => sweepDelivery(layout, destination);
+    return JobLock.#acquire(database, { file, owner, name, what, sweep }, startedAt);
   }
 
   static async #acquire(database: Database, place: LockPlace, startedAt: string): Promise<JobLock> {

@@ -1,6 +1,6 @@
 import { constants } from 'node:fs';
 import { access, chmod, mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import { runIdPattern } from '../core/run.js';
@@ -120,15 +120,20 @@ export async function prepareStorage(layout: JobLayout, publishMode: number): Pr
  */
 export async function sweepStorage(layout: JobLayout): Promise<void> {
   const streams = (await namesIn(layout.parquet)).map((stream) => layout.stream(stream));
-  for (const folder of [layout.folder, layout.publishedFolder, layout.reports, layout.private, ...streams])
-    await sweep(folder, () => true);
-  // The others there are of destinations, which have locks of their own.
-  await sweep(layout.locks, (name) => name.startsWith(`.${basename(layout.lockOwner)}.`));
+  const feeds = dirname(layout.feed('any'));
+  const others = [layout.folder, layout.publishedFolder, layout.reports, layout.private, layout.locks, feeds];
+  for (const folder of [...others, ...streams]) await sweep(folder);
 }
 
-async function sweep(folder: string, isOurs: (name: string) => boolean): Promise<void> {
-  for (const name of await namesIn(folder))
-    if (temporaryPattern.test(name) && isOurs(name)) await rm(join(folder, name), { force: true });
+/** The same of a destination, for who holds its lock. */
+export async function sweepDelivery(layout: JobLayout, destination: string): Promise<void> {
+  await sweep(layout.delivery(destination));
+}
+
+async function sweep(folder: string): Promise<void> {
+  for (const name of await namesIn(folder)) {
+    if (temporaryPattern.test(name)) await rm(join(folder, name), { force: true });
+  }
 }
 
 /** What is in a folder; nothing where there is none. */
