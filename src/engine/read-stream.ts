@@ -86,7 +86,8 @@ export async function openStream(context: RunContext, task: OpenTask): Promise<O
   const print = fingerprint(context, config, { source, rules });
   const definition = definitionOf(config, source, service.tenantId);
   if (!context.accept) refuseChanged(previous?.definition, definition);
-  const limits = { fingerprint: print, now: clock.now(), resumeWithinMs: context.job.resumeWithinMs };
+  const { resumeWithinMs } = context.job;
+  const limits = { fingerprint: print, now: clock.now(), resumeWithinMs, notice: context.notice };
   const mayResume = !context.full && context.range === undefined && source !== undefined;
   const unfinished = mayResume ? await findUnfinished(context.layout, config.name, limits) : undefined;
   const opened = { config, source, rules, fingerprint: print, definition, meter, unfinished };

@@ -69,14 +69,12 @@ export async function takeOver(layout: JobLayout, { stream, run }: UnfinishedStr
   await syncFolder(dirname(target));
 }
 
-function unlessUnreadable(error: unknown): undefined {
-  if (!(error instanceof CdsyncError) || error.code !== 'state_unreadable') throw error;
-}
-
 export interface ResumeRules {
   readonly fingerprint: string;
   readonly now: number;
   readonly resumeWithinMs: number;
+  /** Told of a checkpoint that is damaged: it is of no more use than none. */
+  readonly notice: (line: string) => void;
 }
 
 /**
@@ -91,8 +89,10 @@ export async function findUnfinished(
   for (const runId of (await runFolders(layout)).reverse()) {
     const run = await readRun(layout, runId);
     if (run === undefined) continue;
-    // One that is damaged is of no more use than none: what it is about is read again.
-    const journal = await Journal.read(layout.streamRun(runId, stream)).catch(unlessUnreadable);
+    const journal = await Journal.read(layout.streamRun(runId, stream)).catch((error) => {
+      if (!(error instanceof CdsyncError) || error.code !== 'state_unreadable') throw error;
+      rules.notice(`stream ${stream} is read anew: ${error.message}`);
+    });
     if (journal === undefined) continue;
     // What a guard has held is judged by a person; the next run reads anew.
     if ((await readHeld(layout, runId, stream)) !== undefined) return undefined;

@@ -26,7 +26,7 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'cdsync-faults-'));
   baseline = await Baseline.prepare(folder);
   for (let count = 0; count < lanes; count += 1) open.push(await baseline.openLane());
-}, 120_000);
+}, 900_000);
 
 afterAll(async () => {
   console.info(`\n${tallyLines(tallies, seed).join('\n')}\n`);

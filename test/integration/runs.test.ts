@@ -233,10 +233,10 @@ describe('what was good stays', () => {
     const [run = ''] = await readdir(runs);
     const journal = join(runs, run, 'streams', 'members', 'journal.jsonl');
     await writeFile(journal, `${(await readFile(journal, 'utf8')).split('\n')[0]}\n{"type":"checkpoint"}\n`);
-    const { code, report } = await space.run('garbage');
-    expect(code).toBe(1);
-    expect(report.jobs[0]?.streams[0]?.error?.message).toContain('journal.jsonl:2');
-    expect((await space.run('garbage', ['--full'])).code).toBe(0);
+    const { code, stderr } = await space.cdsync(['run', 'garbage.json']);
+    expect(stderr).toMatch(/stream members is read anew: .*journal\.jsonl:2/);
+    expect(code).toBe(0);
+    expect((await space.runWell('garbage')).streams[0]).toMatchObject({ inserted: 0, updated: 0, deleted: 0 });
   });
 
   it('when somebody has the published file open for writing', async () => {
