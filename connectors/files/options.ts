@@ -16,7 +16,7 @@ export const filesOptions = {
     description: 'Parquet (zstd), CSV with a header, or one JSON object a line.',
     example: 'csv',
   }).prefault('parquet'),
-  partition_by: option(z.array(text({ description: 'A column, under its name there.' })), {
+  partition_by: option(z.array(text({ description: 'A column, under its name there.', example: 'country' })), {
     description:
       'Columns by whose values the files are spread over folders such as `country=DE/`, as Hive and most readers have it. The files then lack these columns.',
     example: ['country'],

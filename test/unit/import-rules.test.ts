@@ -12,7 +12,8 @@ const lines = [
   ['streams'],
   ['extract', 'snapshot'],
   ['deliver'],
-  ['engine', 'sdk/conformance'],
+  ['engine'],
+  ['sdk/conformance'],
   ['report'],
   ['cli'],
 ];
