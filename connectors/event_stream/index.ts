@@ -3,8 +3,6 @@ import { type EventStreamShape, eventStreamOptions } from './options.js';
 import { EventStreamDestination } from './send.js';
 import { eventsAtOnce } from './types.js';
 
-const batchRecords = 50;
-
 /** Events move the profiles of a collection (specification, section 6): a job that reads it would react to its own events. */
 function loops({ collection, allowLoop }: OptionValues<EventStreamShape>, streams: readonly JobStream[]) {
   if (allowLoop) return [];
@@ -25,7 +23,8 @@ export default recordConnector({
   summary: "Sends rows as events to one of the service's event streams, which move the profiles of a collection.",
   options: eventStreamOptions,
   usesService: true,
-  capabilities: { batchRecords, batchesAtOnce: eventsAtOnce / batchRecords },
+  // One by one, so that after a crash only those are sent again that were under way.
+  capabilities: { batchRecords: 1, batchesAtOnce: eventsAtOnce },
   checkStreams: loops,
 
   async open({ options, service }) {

@@ -20,26 +20,10 @@ export class EventStreamDestination implements RecordDestination {
     this.#options = options;
   }
 
-  /** What ends the delivery is thrown where it is all that came of the batch; otherwise the next batch will meet it. */
   async send(batch: readonly OutgoingRecord[], signal: AbortSignal): Promise<readonly RecordResult[]> {
-    const results = new Map<OutgoingRecord, RecordResult>();
-    let failure: unknown;
-    const inOrder = async (records: readonly OutgoingRecord[]) => {
-      for (const record of records) {
-        const result = await this.#send(record, signal);
-        results.set(record, result);
-        // What comes later for the same key stays later.
-        if (result.type === 'again') return;
-      }
-    };
-    const caught = (error: unknown) => {
-      failure ??= error;
-    };
-    await Promise.all([...byKey(batch).values()].map((records) => inOrder(records).catch(caught)));
-    signal.throwIfAborted();
-    if (failure !== undefined && results.size === 0) throw failure;
-    const reason = failure instanceof Error ? failure.message : 'an earlier change of the key comes first';
-    return batch.map((record) => results.get(record) ?? { type: 'again', reason });
+    const results: RecordResult[] = [];
+    for (const record of batch) results.push(await this.#send(record, signal));
+    return results;
   }
 
   async close(): Promise<void> {}
@@ -59,14 +43,4 @@ export class EventStreamDestination implements RecordDestination {
       throw error;
     }
   }
-}
-
-/** Changes of one key are sent one after the other, in their order. */
-function byKey(batch: readonly OutgoingRecord[]): Map<string, OutgoingRecord[]> {
-  const keys = new Map<string, OutgoingRecord[]>();
-  for (const record of batch) {
-    const id = JSON.stringify([record.stream, record.key]);
-    keys.set(id, [...(keys.get(id) ?? []), record]);
-  }
-  return keys;
 }

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -76,6 +77,7 @@ export class S3Store implements FileStore {
   readonly #client: S3.S3Client;
   readonly #bucket: string;
   readonly #prefix: string;
+  readonly #stop: AbortController;
   readonly #abort: { readonly abortSignal: AbortSignal };
   #keepsConditions = true;
 
@@ -86,7 +88,12 @@ export class S3Store implements FileStore {
     this.#library = parts;
     this.#client = clientOf(parts, options);
     this.#bucket = hostname;
-    this.#abort = { abortSignal: options.signal };
+    // Each request listens to it.
+    const stop = new AbortController();
+    setMaxListeners(0, stop.signal);
+    options.signal.addEventListener('abort', () => stop.abort(options.signal.reason), { signal: stop.signal });
+    this.#stop = stop;
+    this.#abort = { abortSignal: stop.signal };
     this.#prefix = prefix === '' ? '' : `${prefix}/`;
   }
 
@@ -199,6 +206,7 @@ export class S3Store implements FileStore {
   }
 
   close(): void {
+    this.#stop.abort();
     this.#client.destroy();
   }
 

@@ -12,6 +12,8 @@ import type { Workbench } from './workbench.js';
 /** Rows in one file at most, where it is written from a table. */
 const rowsInFile = 1_000_000;
 const mostPartitions = 10_000;
+/** Files that are on their way to the store at once. */
+const filesAtOnce = 8;
 
 async function sha256(path: string): Promise<string> {
   const hash = createHash('sha256');
@@ -45,38 +47,70 @@ interface Range {
 export class SetWriter {
   readonly files: SetFile[] = [];
   readonly #task: SetTask;
+  readonly #underWay = new Set<Promise<void>>();
+  #failure: { readonly cause: unknown } | undefined;
 
   constructor(task: SetTask) {
     this.#task = task;
   }
 
+  /** Of all files so far. */
+  get rows(): number {
+    return this.files.reduce((total, { rows }) => total + rows, 0);
+  }
+
   /** Takes a file that is there already as it is. */
   async take(local: string, rows: number, partition?: Partition): Promise<void> {
     const { store, table, data, format } = this.#task;
-    const name = `part-${String(this.files.length).padStart(5, '0')}.${format}`;
+    const index = this.files.length;
+    const name = `part-${String(index).padStart(5, '0')}.${format}`;
     const path = `${data}/${partition === undefined ? '' : partitionPath(partition)}${name}`;
+    const file = { path, rows, bytes: 0, sha256: '', ...(partition === undefined ? {} : { partition }) };
+    this.files.push(file);
     const [{ size: bytes }, sum] = await Promise.all([stat(local), sha256(local)]);
+    this.files[index] = { ...file, bytes, sha256: sum };
     await store.put(local, `${table}/${path}`);
-    this.files.push({ path, rows, bytes, sha256: sum, ...(partition === undefined ? {} : { partition }) });
   }
 
   /** Writes rows that a query gives. */
-  async write(rows: string, columns: readonly TableColumn[], partition?: Partition): Promise<void> {
-    const { bench, folder, format } = this.#task;
-    const local = join(folder, `next.${format}`);
-    const count = await bench.number(writeSql(rows, columns, format, local));
-    await this.take(local, count, partition);
-    await rm(local, { force: true });
+  async write(rows: string, columns: readonly TableColumn[]): Promise<void> {
+    await this.#begin(rows, columns);
+    await this.#settle();
   }
 
   /** Writes a table of the workbench, whose rows stand in the order of the partitions. */
   async writeTable(name: string, columns: readonly TableColumn[]): Promise<void> {
     const { partitionBy } = this.#task;
     const own = columns.filter((column) => !partitionBy.includes(column.name));
-    for (const { from, to, partition } of await this.#ranges(name))
-      await this.write(`(FROM ${name} WHERE rowid BETWEEN ${from} AND ${to})`, own, partition);
+    for (const { from, to, partition } of await this.#ranges(name)) {
+      await this.#begin(`(FROM ${name} WHERE rowid BETWEEN ${from} AND ${to})`, own, partition);
+      if (this.#failure !== undefined) break;
+    }
+    await this.#settle();
     // So that a reader finds the columns, also of a table without rows.
     if (this.files.length === 0) await this.write(`(FROM ${name} WHERE false)`, columns);
+  }
+
+  /** Writes a file, and lets it go its way beside those that are under way. */
+  async #begin(rows: string, columns: readonly TableColumn[], partition?: Partition): Promise<void> {
+    const { bench, folder, format } = this.#task;
+    const local = join(folder, `part-${this.files.length}.${format}`);
+    const count = await bench.number(writeSql(rows, columns, format, local));
+    while (this.#underWay.size >= filesAtOnce) await Promise.race(this.#underWay);
+    const going = this.take(local, count, partition)
+      .catch((cause: unknown) => {
+        this.#failure ??= { cause };
+      })
+      .finally(async () => {
+        await rm(local, { force: true });
+        this.#underWay.delete(going);
+      });
+    this.#underWay.add(going);
+  }
+
+  async #settle(): Promise<void> {
+    await Promise.all(this.#underWay);
+    if (this.#failure !== undefined) throw this.#failure.cause;
   }
 
   async #ranges(name: string): Promise<Range[]> {

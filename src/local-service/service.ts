@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -96,6 +97,8 @@ export async function startLocalService(options: LocalServiceOptions = {}): Prom
   // Renders the records, which would otherwise delay the first answer.
   state.data(tenant);
   const closing = new AbortController();
+  // Each answer that is delayed listens to it.
+  setMaxListeners(0, closing.signal);
   const { latencyMs = 0, gzip = false } = options;
   const saver = await keepState(state, stateFile);
   const dispatcher = new Dispatcher(state, { latencyMs, gzip, signal: closing.signal, saver });

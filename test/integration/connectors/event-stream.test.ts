@@ -140,21 +140,6 @@ describe('events', () => {
     await fc.assert(property, { numRuns: 60 });
   });
 
-  it('of one key arrive in their order, whatever is retried in between', async () => {
-    await control('faults', { kind: 'status', status: 503, match: 'POST /prof/events', share: 0.4 });
-    const [email] = emails('order', 1);
-    const records = someRecords(40).map(
-      (record, index): OutgoingRecord => ({
-        ...record,
-        key: 'the same',
-        json: JSON.stringify({ keys: { email }, attributes: { last: index } }),
-      }),
-    );
-    const { destination } = await open({});
-    expect(new Set(types(await deliver(destination, records, 50)))).toEqual(new Set(['acknowledged']));
-    expect((await profileWith(email as string))?.attributes?.last).toBe(39);
-  });
-
   it('arrive also where the service resets connections and is away for a while', async () => {
     await control('faults', { kind: 'reset', match: 'POST /prof/events', share: 0.3 });
     await control('faults', { kind: 'throttle', retry_after: 0, match: 'POST /prof/events', count: 3 });
