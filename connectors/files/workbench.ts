@@ -39,6 +39,8 @@ export class Workbench {
     });
     const connection = await instance.connect();
     await connection.run("SET TimeZone = 'UTC'");
+    // These make 0.0 of -0.0.
+    await connection.run("SET disabled_compression_methods = 'alp,alprd'");
     return new Workbench(instance, connection, file);
   }
 

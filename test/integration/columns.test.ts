@@ -205,7 +205,7 @@ describe('rules of other sources', () => {
     await space.runWell(name);
     const [{ actor, n } = {}] = await space.query(
       name,
-      'select any_value(origin_ip) as actor, count(*)::int as n from audit where origin_ip is not null',
+      "select any_value(origin_ip) filter (starts_with(origin_ip, '192.')) as actor, count(origin_ip)::int as n from audit",
     );
     expect((await filesHolding(space, name, [String(actor)])).length).toBeGreaterThan(1);
     const columns = { origin_ip: hashed, session_id: { drop: true } };

@@ -85,7 +85,15 @@ describe('a log for machines', () => {
 
   it('takes in what Node itself warns of', async () => {
     const warner = join(space.folder, 'warner.mjs');
-    await writeFile(warner, "setTimeout(() => process.emitWarning('this is old'), 200).unref();\n");
+    // With the first line of the log: before it, nothing has been said yet that could be a log.
+    const script = `const write = process.stderr.write;
+process.stderr.write = function (...given) {
+  process.stderr.write = write;
+  process.emitWarning('this is old');
+  return write.apply(this, given);
+};
+`;
+    await writeFile(warner, script);
     const { log } = await logged(['run', 'job.json'], { NODE_OPTIONS: `--import ${warner}` });
     expect(log.find(({ level }) => level === 'warning')).toMatchObject({ message: 'Warning: this is old' });
   });

@@ -105,7 +105,7 @@ describe('values survive', () => {
         const again = streamOf(await space.runWell(job), 'made');
         expect(again).toMatchObject({ inserted: 0, updated: 0, deleted: 0, unchanged: records.length });
       }),
-      { numRuns: Number(process.env.CDSYNC_TEST_RUNS ?? 12), endOnFailure: true },
+      { numRuns: Number(process.env.CDSYNC_TEST_RUNS ?? 6), endOnFailure: true },
     );
   }, 300_000);
 
@@ -131,7 +131,7 @@ describe('values survive', () => {
         expect(second.deleted).toBe(Math.max(0, before.length - after.length));
         await checkSnapshot(job, after, before);
       }),
-      { numRuns: Number(process.env.CDSYNC_TEST_RUNS ?? 12), endOnFailure: true },
+      { numRuns: Number(process.env.CDSYNC_TEST_RUNS ?? 6), endOnFailure: true },
     );
   }, 300_000);
 
