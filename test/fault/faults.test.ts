@@ -11,7 +11,7 @@ import { type Random, randomFrom, sample } from './random.js';
 import { emptyTally, type Tally, tallyLine, tallyLines } from './tally.js';
 
 /** Faults of each kind: a short form without it, `npm run test:fault` tries as many as each kind says. */
-const most = Number(process.env.CDSYNC_TEST_FAULTS ?? 2);
+const most = Number(process.env.CDSYNC_TEST_FAULTS ?? 1);
 const seed = Number(process.env.CDSYNC_TEST_SEED ?? Date.now() % 1_000_000);
 const lanes = Number(process.env.CDSYNC_TEST_LANES ?? 2);
 /** Only kinds and faults whose names hold these words: to try one of them again. */

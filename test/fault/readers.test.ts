@@ -9,7 +9,7 @@ import { randomFrom } from './random.js';
 
 const seed = Number(process.env.CDSYNC_TEST_SEED ?? Date.now() % 1_000_000);
 /** `npm run test:fault` makes more. */
-const rounds = process.env.CDSYNC_TEST_FAULTS === undefined ? 3 : 20;
+const rounds = process.env.CDSYNC_TEST_FAULTS === undefined ? 2 : 20;
 
 interface Seen {
   readonly sequence: number;

@@ -71,7 +71,7 @@ describe('the history', () => {
         await expect(inStore(job, `from made_as_of('${before}')`)).rejects.toThrow();
         expect(await inStore(job, `from made__changes where _synced_at < '${horizon}'`)).toEqual([]);
       }),
-      { numRuns: Number(process.env.CDSYNC_TEST_RUNS ?? 5), endOnFailure: true },
+      { numRuns: Number(process.env.CDSYNC_TEST_RUNS ?? 3), endOnFailure: true },
     );
   }, 300_000);
 
