@@ -9,7 +9,7 @@ const salt = 'a salt that nobody guesses';
 let space: Workspace;
 let jobs = 0;
 beforeAll(async () => {
-  space = await Workspace.open({ profiles: 10 });
+  space = await Workspace.open({ profiles: 10, rateLimits: { management: 0 } });
 });
 afterAll(() => space.close());
 
