@@ -95,6 +95,11 @@ export function nothingSql(columns: readonly TableColumn[]): string {
   return `SELECT ${columns.map(({ name, type }) => `NULL::${type} AS ${identifier(name)}`).join(', ')} WHERE false`;
 }
 
+/** All but the partition's columns, which a file of no rows has too. */
+function ownColumns(partitionBy: readonly string[]): string {
+  return `COLUMNS(lambda c: NOT list_contains([${partitionBy.map(literal).join(', ')}], c))`;
+}
+
 /** A query of the rows of files, which may lack columns that are all NULL. */
 export function readSql(task: ReadTask): string {
   const { files, format, columns, partitionBy } = task;
@@ -103,7 +108,7 @@ export function readSql(task: ReadTask): string {
   const joined =
     partitionBy.length === 0
       ? `SELECT * EXCLUDE (${fileColumn}) FROM ${sourceOf(task)}`
-      : `SELECT f.* EXCLUDE (${fileColumn}), parts.* EXCLUDE (${fileColumn}) FROM ${sourceOf(task)} AS f
+      : `SELECT f.* EXCLUDE (${fileColumn}), parts.* EXCLUDE (${fileColumn}) FROM (SELECT ${ownColumns(partitionBy)} FROM ${sourceOf(task)}) AS f
          JOIN ${partitionsOf(task)} USING (${fileColumn})`;
   return `SELECT ${columns.map((column) => typed(column, format)).join(', ')} FROM (${none} UNION ALL BY NAME ${joined})`;
 }
