@@ -1,4 +1,5 @@
 import type { Argv, CommandModule } from 'yargs';
+import type { JobConfig, JobOutline, LocalConfig } from '../config/config.js';
 import { configPositional, jobOption, textOption } from './arguments.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output, usageError } from './output.js';
@@ -6,6 +7,7 @@ import { type CommonArguments, Output, usageError } from './output.js';
 interface StateArguments extends JobArguments {
   stream?: string[] | undefined;
   partition?: string | undefined;
+  destination?: string | undefined;
 }
 
 const showCommand: CommandModule<CommonArguments, JobArguments> = {
@@ -19,7 +21,9 @@ const showCommand: CommandModule<CommonArguments, JobArguments> = {
     const { stateLines } = await import('../report/state.js');
     const { config, job } = await loadLocalJob(args);
     const state = await inJob(args, { storage: config.storage, job: job.name }, () =>
-      withStorage(config, (engine) => jobState(engine, job, { showValues: args.showValues })),
+      withStorage(config, (engine) =>
+        jobState(engine, job, { showValues: args.showValues, destinations: destinationsOf(config, job.name) }),
+      ),
     );
     const output = new Output(args);
     output.document(state);
@@ -27,9 +31,31 @@ const showCommand: CommandModule<CommonArguments, JobArguments> = {
   },
 };
 
+function destinationsOf({ outline }: LocalConfig, job: string): JobOutline['destinations'] {
+  return outline.find(({ name }) => name === job)?.destinations ?? [];
+}
+
+async function resetDestinationShown(
+  args: StateArguments,
+  destination: string,
+  { config, job }: { config: LocalConfig; job: JobConfig },
+): Promise<void> {
+  const { inJob } = await import('./load.js');
+  const { withStorage } = await import('../engine/open-engine.js');
+  const { resetDestination } = await import('../engine/job-state.js');
+  const known = destinationsOf(config, job.name);
+  const streams = await inJob(args, { storage: config.storage, job: job.name }, () =>
+    withStorage(config, (engine) => resetDestination(engine, job.name, known, { destination, streams: args.stream })),
+  );
+  const output = new Output(args);
+  output.document({ job: job.name, destination, streams });
+  output.result(`forgot what was kept here of destination ${destination}: ${streams.join(', ')}`);
+  output.result('what stands in it stays; cdsync push --full sends everything once more');
+}
+
 const resetCommand: CommandModule<CommonArguments, StateArguments> = {
   command: 'reset [config]',
-  describe: 'forget how far streams were read; the snapshot stays',
+  describe: 'forget how far streams were read, or what is kept of a destination; the snapshot stays',
   builder: (parser) =>
     jobOption(configPositional(parser)).options({
       stream: {
@@ -38,6 +64,9 @@ const resetCommand: CommandModule<CommonArguments, StateArguments> = {
         requiresArg: true,
         describe: 'only this stream; may be given again',
       },
+      destination: textOption(
+        'forget what is kept here of this destination instead: rows that it refused, and how far an event stream or a webhook has come',
+      ),
       partition: textOption('only this part of the stream, as `state show` names it; a window of time as from/to'),
     }),
   handler: async (args) => {
@@ -49,6 +78,12 @@ const resetCommand: CommandModule<CommonArguments, StateArguments> = {
       throw usageError('--partition is a part of one stream', 'say which: --stream NAME');
     }
     const { config, job } = await loadLocalJob(args);
+    const { destination } = args;
+    if (destination !== undefined) {
+      if (args.partition !== undefined)
+        throw usageError('--partition is a part of a stream, and a destination has none', 'leave one of them');
+      return resetDestinationShown(args, destination, { config, job });
+    }
     const reset = await inJob(args, { storage: config.storage, job: job.name }, () =>
       withStorage(config, (engine) => resetState(engine, job, { streams: args.stream, partition: args.partition })),
     );

@@ -6,7 +6,7 @@ import { type CommonArguments, Output } from './output.js';
 /** `cdsync status`: the last runs, the snapshot that stands, and what a run is doing or has left behind. */
 export const statusCommand: CommandModule<CommonArguments, JobArguments> = {
   command: 'status [config]',
-  describe: 'show the last runs of a job, its snapshot, and what can be gone on from',
+  describe: 'show the last runs of a job, its snapshot, what its destinations have, and what can be gone on from',
   builder: (parser) => jobOption(configPositional(parser)),
   handler: async (args) => {
     const { loadLocalJob } = await import('./load.js');
@@ -20,6 +20,7 @@ export const statusCommand: CommandModule<CommonArguments, JobArguments> = {
     const status = await jobStatus(
       layout,
       job.streams.map(({ name }) => name),
+      config.outline.find(({ name }) => name === job.name)?.destinations,
     );
     output.document(status);
     for (const line of statusLines(status, Date.now())) output.result(line);

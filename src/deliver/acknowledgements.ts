@@ -65,6 +65,14 @@ export function asRanges(offsets: readonly number[]): [number, number][] {
   return ranges;
 }
 
+/** The whole lines of a file, and their length in bytes: a last line that a crash tore is none. */
+async function readLines(path: string): Promise<{ lines: Line[]; length: number }> {
+  const bytes = await readFile(path).catch(() => Buffer.alloc(0));
+  const length = bytes.lastIndexOf(0x0a) + 1;
+  const texts = bytes.subarray(0, length).toString('utf8').split('\n').slice(0, -1);
+  return { lines: texts.map((text) => lineSchema.parse(JSON.parse(text))), length };
+}
+
 /**
  * Which records of an outbox have been acknowledged, in a file that is only appended to. A record is in it only after its
  * acknowledgement, so that a process that ends at any moment sends again at most what it had not yet written down.
@@ -82,16 +90,19 @@ export class Acknowledgements implements Acknowledged {
 
   /** Opens the file, made where it is not there; a last line that a crash tore is cut off. */
   static async open(path: string): Promise<Acknowledgements> {
-    const bytes = await readFile(path).catch(() => Buffer.alloc(0));
-    const length = bytes.lastIndexOf(0x0a) + 1;
+    const { lines, length } = await readLines(path);
     const handle = await open(path, 'a', 0o600);
     await handle.truncate(length);
     await syncFolder(dirname(path));
     const journal = new Acknowledgements(handle);
-    for (const line of bytes.subarray(0, length).toString('utf8').split('\n')) {
-      if (line !== '') journal.#take(lineSchema.parse(JSON.parse(line)));
-    }
+    for (const line of lines) journal.#take(line);
     return journal;
+  }
+
+  /** How many records a file says are dealt with, for whoever only looks. */
+  static async count(path: string): Promise<number> {
+    const { lines } = await readLines(path);
+    return lines.reduce((sum, line) => sum + ('done' in line ? line.done[1] - line.done[0] : 1), 0);
   }
 
   #take(line: Line): void {

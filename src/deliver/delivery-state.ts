@@ -44,7 +44,11 @@ export async function rememberDelivery(
   delivered: DeliveredStream,
 ): Promise<void> {
   const { streams } = await readDeliveryState(layout, destination);
-  const state: DeliveryState = { version: 1, destination, streams: { ...streams, [stream]: delivered } };
-  await mkdir(layout.delivery(destination), { recursive: true, mode: 0o700 });
-  await writeFileAtomically(statePath(layout, destination), `${JSON.stringify(state, null, 1)}\n`);
+  await writeDeliveryState(layout, { version: 1, destination, streams: { ...streams, [stream]: delivered } });
+}
+
+/** Under the destination's lock. */
+export async function writeDeliveryState(layout: JobLayout, state: DeliveryState): Promise<void> {
+  await mkdir(layout.delivery(state.destination), { recursive: true, mode: 0o700 });
+  await writeFileAtomically(statePath(layout, state.destination), `${JSON.stringify(state, null, 1)}\n`);
 }

@@ -171,6 +171,13 @@ function outgoing(row: Row, stream: string): StoredRecord {
   };
 }
 
+/** How much of an outbox is dealt with, for whoever only looks; undefined where there is none. */
+export async function outboxProgress(folder: string): Promise<{ records: number; acknowledged: number } | undefined> {
+  const mark = await readState(join(folder, 'outbox.json'), markSchema);
+  if (mark === undefined) return undefined;
+  return { records: mark.records, acknowledged: await Acknowledgements.count(join(folder, 'acknowledged.jsonl')) };
+}
+
 /** What was delivered of a stream, as this folder remembers it. */
 export function readLocalWatermark(folder: string): Promise<LocalWatermark | undefined> {
   return readState(join(folder, 'watermark.json'), watermarkSchema);

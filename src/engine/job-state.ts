@@ -1,7 +1,8 @@
-import { stat } from 'node:fs/promises';
-import type { JobConfig, StreamConfig } from '../config/config.js';
+import { mkdir, stat } from 'node:fs/promises';
+import type { JobConfig, JobOutline, StreamConfig } from '../config/config.js';
 import { CdsyncError } from '../core/errors.js';
 import { nearest } from '../core/nearest.js';
+import { type DestinationStatus, destinationStatuses, forgetDestination } from '../deliver/destination-status.js';
 import { type Covered, SnapshotStore, type StreamState } from '../snapshot/snapshot-store.js';
 import { JobLock } from '../store/job-lock.js';
 import { Journal } from '../store/journal.js';
@@ -10,6 +11,8 @@ import { discardRun, discardStream, hasStreams } from '../store/run-state.js';
 import { runFolders } from '../store/storage.js';
 import type { StorageEngine } from './open-engine.js';
 import { type PartitionState, partitionStates, resetPartition } from './partition-state.js';
+
+type DestinationOutline = JobOutline['destinations'][number];
 
 /** What the store remembers of a stream. */
 export interface StoredStream {
@@ -32,6 +35,8 @@ export interface JobState {
   streams: StoredStream[];
   /** What runs that were cut short have read, part by part. */
   partitions: PartitionState[];
+  /** What destinations were seen to have. */
+  destinations: DestinationStatus[];
 }
 
 async function withStore<T>(
@@ -71,7 +76,7 @@ function listsValues(config: StreamConfig): boolean {
 export async function jobState(
   engine: StorageEngine,
   job: JobConfig,
-  { showValues }: { showValues: boolean },
+  { showValues, destinations }: { showValues: boolean; destinations: readonly DestinationOutline[] },
 ): Promise<JobState> {
   const layout = engine.layoutOf(job.name);
   return withStore(engine, layout, async (store) => {
@@ -85,6 +90,7 @@ export async function jobState(
       sequence,
       streams: job.streams.flatMap(({ name }) => streams.get(name) ?? []).map(shown),
       partitions: (await Promise.all(partitions)).flat(),
+      destinations: await destinationStatuses(layout, destinations),
     };
   });
 }
@@ -126,12 +132,7 @@ export async function resetState(
 ): Promise<ResetStream[]> {
   const known = job.streams.map(({ name }) => name);
   for (const name of only ?? []) {
-    if (known.includes(name)) continue;
-    throw new CdsyncError(`job "${job.name}" has no stream "${name}"`, {
-      code: 'stream_not_found',
-      kind: 'configuration',
-      hint: `its streams: ${nearest(name, known).join(', ') || known.join(', ')}`,
-    });
+    if (!known.includes(name)) throw notFound('stream', job.name, name, known);
   }
   const layout = engine.layoutOf(job.name);
   return withStore(engine, layout, async (store) => {
@@ -152,5 +153,42 @@ export async function resetState(
       reset.push({ name, covered, checkpoints: await dropCheckpoints(layout, name) });
     }
     return reset;
+  });
+}
+
+/**
+ * Forgets what is kept here of a destination ({@link forgetDestination}); what stands in it stays, its watermark too.
+ * @returns the streams that were forgotten
+ * @throws {CdsyncError} `destination_not_found`, `stream_not_found`, `locked`
+ */
+export async function resetDestination(
+  { database, clock, layoutOf }: StorageEngine,
+  job: string,
+  destinations: readonly DestinationOutline[],
+  { destination, streams }: { destination: string; streams: readonly string[] | undefined },
+): Promise<string[]> {
+  const names = destinations.map(({ name }) => name);
+  const found = destinations.find(({ name }) => name === destination);
+  if (found === undefined) throw notFound('destination', job, destination, names);
+  for (const name of streams ?? [])
+    if (!found.streams.includes(name)) throw notFound('stream', job, name, found.streams);
+  const layout = layoutOf(job);
+  const reset = streams ?? found.streams;
+  await mkdir(layout.delivery(destination), { recursive: true, mode: 0o700 });
+  const startedAt = new Date(clock.now()).toISOString();
+  const lock = await JobLock.acquireDestination(database, layout, destination, startedAt);
+  try {
+    await forgetDestination(layout, destination, reset);
+  } finally {
+    await lock.release();
+  }
+  return [...reset];
+}
+
+function notFound(what: 'stream' | 'destination', job: string, name: string, known: readonly string[]): CdsyncError {
+  return new CdsyncError(`job "${job}" has no ${what} "${name}"`, {
+    code: `${what}_not_found`,
+    kind: 'configuration',
+    hint: `its ${what}s: ${nearest(name, known).join(', ') || known.join(', ') || 'none'}`,
   });
 }

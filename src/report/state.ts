@@ -13,11 +13,19 @@ interface Stored {
     key: string[];
     covered: { from: string; to: string }[];
   }[];
+  readonly destinations: readonly {
+    name: string;
+    stream: string;
+    table: string | null;
+    sequence: number | null;
+    delivered_at: string | null;
+    rejected: number;
+  }[];
   readonly partitions: readonly { stream: string; name: string; run_id: string; pages: number; done: boolean }[];
 }
 
 /** What a job remembers, for people. */
-export function stateLines({ job, store, sequence, streams, partitions }: Stored): string[] {
+export function stateLines({ job, store, sequence, streams, partitions, destinations }: Stored): string[] {
   const rows = streams.map((stream) => [
     stream.name,
     formatCount(stream.rows),
@@ -28,7 +36,28 @@ export function stateLines({ job, store, sequence, streams, partitions }: Stored
   ]);
   const header = ['stream', 'rows', 'snapshot', 'changed by', 'key', 'read for good'];
   const lines = table(header, rows).map((line) => `  ${line}`);
-  return [`job ${job}: snapshot ${sequence}, store ${store}`, '', ...lines, ...partitionLines(partitions)];
+  return [
+    `job ${job}: snapshot ${sequence}, store ${store}`,
+    '',
+    ...lines,
+    ...partitionLines(partitions),
+    ...destinationLines(destinations),
+  ];
+}
+
+/** What destinations were seen to have when they were last delivered to. */
+function destinationLines(destinations: Stored['destinations']): string[] {
+  if (destinations.length === 0) return [];
+  const rows = destinations.map(({ name, stream, table: target, sequence, delivered_at, rejected }) => [
+    name,
+    stream,
+    target ?? '-',
+    sequence === null ? '-' : String(sequence),
+    delivered_at ?? '-',
+    formatCount(rejected),
+  ]);
+  const header = ['destination', 'stream', 'table', 'snapshot', 'delivered', 'set aside'];
+  return ['', ...table(header, rows).map((line) => `  ${line}`)];
 }
 
 /** What a run that was cut short has read, part by part. */

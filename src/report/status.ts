@@ -1,4 +1,5 @@
 import { formatCount, formatDuration } from '../core/quantities.js';
+import { type DestinationStatus, destinationStatuses } from '../deliver/destination-status.js';
 import { heldStreams, readHeld } from '../store/held.js';
 import { lockOwner, ownerLives } from '../store/job-lock.js';
 import { Journal } from '../store/journal.js';
@@ -30,6 +31,7 @@ export interface JobStatus {
   running: { run_id: string | null; pid: number; host: string; started_at: string } | null;
   runs: { run_id: string; status: string; sequence: number | null; seconds: number }[];
   streams: StreamStatus[];
+  destinations: DestinationStatus[];
 }
 
 async function checkpoint(layout: JobLayout, stream: string): Promise<StreamStatus['checkpoint']> {
@@ -50,7 +52,11 @@ async function checkpoint(layout: JobLayout, stream: string): Promise<StreamStat
 }
 
 /** Reads reports, journals and manifests, never the store, so that it can be asked in mid-run. */
-export async function jobStatus(layout: JobLayout, streams: readonly string[]): Promise<JobStatus> {
+export async function jobStatus(
+  layout: JobLayout,
+  streams: readonly string[],
+  destinations: readonly { readonly name: string; readonly streams: readonly string[] }[] = [],
+): Promise<JobStatus> {
   const owner = await lockOwner(layout);
   const alive = owner !== undefined && (await ownerLives(owner));
   const reports = await recentReports(layout, 5);
@@ -71,6 +77,7 @@ export async function jobStatus(layout: JobLayout, streams: readonly string[]): 
       jobs.map(({ run_id, status, sequence, seconds }) => ({ run_id, status, sequence, seconds })),
     ),
     streams: await Promise.all(statuses),
+    destinations: await destinationStatuses(layout, destinations),
   };
 }
 
@@ -87,6 +94,34 @@ function streamCells({ name, snapshot, checkpoint: left }: StreamStatus): string
   ];
 }
 
+/** What a destination lacks, in words. */
+function lag({ behind, pending, rejected, outbox, sequence }: DestinationStatus): string {
+  const words: string[] = [];
+  if (outbox !== null) words.push(`${formatCount(outbox.acknowledged)} of ${formatCount(outbox.records)} records sent`);
+  if (behind > 0) {
+    const what = pending === null ? 'needs the whole snapshot' : `lacks ${formatCount(pending)} changes`;
+    words.push(
+      sequence === null
+        ? 'nothing delivered yet'
+        : `${behind === 1 ? '1 commit' : `${behind} commits`} behind, ${what}`,
+    );
+  }
+  if (rejected > 0) words.push(`${formatCount(rejected)} rows set aside`);
+  return words.length === 0 ? 'up to date' : words.join('; ');
+}
+
+function destinationLines(destinations: readonly DestinationStatus[], now: number): string[] {
+  if (destinations.length === 0) return [];
+  const cells = destinations.map((each) => [
+    each.name,
+    each.stream,
+    each.sequence === null ? '-' : String(each.sequence),
+    each.delivered_at === null ? '-' : `${formatDuration(now - Date.parse(each.delivered_at))} ago`,
+    lag(each),
+  ]);
+  return [...table(['destination', 'stream', 'snapshot', 'delivered', ''], cells).map((line) => `  ${line}`), ''];
+}
+
 function heldLines({ name, held }: StreamStatus): string[] {
   if (held === null) return [];
   const why = held.findings.map(({ guard, message }) => `    ${guard}: ${message}`);
@@ -95,7 +130,7 @@ function heldLines({ name, held }: StreamStatus): string[] {
 }
 
 /** The status for people; `now` in milliseconds since the Unix epoch. */
-export function statusLines({ job, running, runs, streams }: JobStatus, now: number): string[] {
+export function statusLines({ job, running, runs, streams, destinations }: JobStatus, now: number): string[] {
   const age = (runId: string) => `${formatDuration(now - runStartedAt(runId))} ago`;
   return [
     running === null
@@ -105,6 +140,7 @@ export function statusLines({ job, running, runs, streams }: JobStatus, now: num
     ...table(['stream', 'rows', 'snapshot', 'checkpoint'], streams.map(streamCells)).map((line) => `  ${line}`),
     '',
     ...streams.flatMap(heldLines),
+    ...destinationLines(destinations, now),
     ...(runs.length === 0 ? ['  no run has ended yet'] : []),
     ...runs.map(
       ({ run_id, status, seconds }) =>

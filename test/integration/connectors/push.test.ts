@@ -1,4 +1,4 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
@@ -277,5 +277,93 @@ describe('files', () => {
     expect(await readdir(join(space.folder, 'exports', 'wrong'))).toEqual([]);
     const left = await readdir(join(space.jobFolder('wrong'), '.cdsync', 'deliveries', 'lake'), { recursive: true });
     expect(left.filter((name) => /parquet|workbench/.test(name))).toEqual([]);
+  });
+});
+
+describe('what destinations have', () => {
+  interface Shown {
+    destinations: {
+      name: string;
+      sequence: number | null;
+      behind: number;
+      pending: number | null;
+      rejected: number;
+      outbox: { records: number; acknowledged: number } | null;
+    }[];
+  }
+
+  async function shown(words: readonly string[]): Promise<Shown['destinations']> {
+    const { code, stdout, stderr } = await space.cdsync([...words, '--json']);
+    expect([code, stderr]).toEqual([0, '']);
+    return (JSON.parse(stdout) as Shown).destinations;
+  }
+
+  const seen = async (job: string) => (await shown(['status', `${job}.json`])).map(figures);
+  const figures = ({ name, sequence, behind, pending, rejected }: Shown['destinations'][number]) => ({
+    name,
+    sequence,
+    behind,
+    pending,
+    rejected,
+  });
+
+  it('is told with how far they are behind, and forgotten when that is wanted', async () => {
+    const receiver = await Receiver.open();
+    let isDown = false;
+    receiver.behaviour = (_, response) => void response.writeHead(isDown ? 401 : 204).end();
+    try {
+      const hook = { name: 'hook', connector: 'webhook', url: `http://127.0.0.1:${receiver.port}/`, max_records: 50 };
+      const lake = { name: 'lake', connector: 'files', path: './exports/lagging' };
+      await configure('lagging', [hook, lake]);
+      expect(await seen('lagging')).toEqual(
+        ['hook', 'lake'].map((name) => ({ name, sequence: null, behind: 0, pending: 0, rejected: 0 })),
+      );
+      await told(['run', 'lagging.json', '--no-push']);
+      expect(await seen('lagging')).toMatchObject(['hook', 'lake'].map(() => ({ behind: 1, pending: null })));
+      expect((await told(['push', 'lagging.json'])).code).toBe(0);
+      expect(await seen('lagging')).toMatchObject(['hook', 'lake'].map(() => ({ sequence: 1, behind: 0, pending: 0 })));
+      isDown = true;
+      await space.control('change', { days: 1, updated: 0.2 });
+      const { report } = await told(['run', 'lagging.json']);
+      const changed = report.jobs[0]?.streams[0];
+      const pending = Number(changed?.inserted) + Number(changed?.updated) + Number(changed?.deleted);
+      expect(pending).toBeGreaterThan(0);
+      expect(await seen('lagging')).toMatchObject([
+        { name: 'hook', sequence: 1, behind: 1, pending },
+        { name: 'lake', sequence: 2, behind: 0, pending: 0 },
+      ]);
+      const [{ outbox } = { outbox: null }] = await shown(['status', 'lagging.json']);
+      expect(outbox).toEqual({ records: pending, acknowledged: 0 });
+      expect((await shown(['state', 'show', 'lagging.json'])).map(figures)).toEqual(await seen('lagging'));
+      const text = (await space.cdsync(['status', 'lagging.json'])).stdout;
+      expect(text).toMatch(new RegExp(`hook +members +1 .*0 of ${pending} records sent; 1 commit behind`));
+      expect(text).toMatch(/lake +members +2 .* up to date/);
+
+      isDown = false;
+      const wrong = await space.cdsync(['state', 'reset', 'lagging.json', '--destination', 'hok', '--json']);
+      expect([wrong.code, wrong.stdout]).toEqual([2, expect.stringContaining('its destinations: hook')]);
+      const reset = await space.cdsync(['state', 'reset', 'lagging.json', '--destination', 'hook', '--json']);
+      expect(JSON.parse(reset.stdout)).toEqual({ job: 'lagging', destination: 'hook', streams: ['members'] });
+      expect(await seen('lagging')).toMatchObject([
+        { name: 'hook', sequence: null, pending: null },
+        { name: 'lake', sequence: 2 },
+      ]);
+      const again = await told(['push', 'lagging.json']);
+      expect(again.destinations.map(({ name, rows }) => [name, rows])).toEqual([
+        ['hook', Number(changed?.rows)],
+        ['lake', 0],
+      ]);
+    } finally {
+      await receiver.close();
+    }
+  });
+
+  it('is not told where what is kept of it cannot be read', async () => {
+    await configure('torn', [{ name: 'lake', connector: 'files', path: './exports/torn' }]);
+    await told(['run', 'torn.json']);
+    const feed = (await space.files('torn')).find((path) => /feeds?\b/.test(path));
+    await writeFile(join(space.jobFolder('torn'), String(feed)), '{');
+    const { code, stderr } = await space.cdsync(['status', 'torn.json']);
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/is no state file of cdsync/)]);
   });
 });

@@ -1,0 +1,77 @@
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { readFeed } from '../store/feed.js';
+import type { JobLayout } from '../store/layout.js';
+import { readDeliveryState, writeDeliveryState } from './delivery-state.js';
+import { outboxProgress } from './outbox.js';
+import { countRejects, rejectsPath } from './rejects.js';
+
+/** What a destination has of a stream, as far as it is known here. */
+export interface DestinationStatus {
+  name: string;
+  stream: string;
+  table: string | null;
+  /** Number of the snapshot that it has; null where nothing was delivered yet. */
+  sequence: number | null;
+  /** ISO 8601, UTC. */
+  delivered_at: string | null;
+  /** Commits of the stream that it lacks. */
+  behind: number;
+  /** Changes that it lacks; null where it needs the whole snapshot. */
+  pending: number | null;
+  /** Rows that it could not store, and that are tried again. */
+  rejected: number;
+  /** A delivery of records that is not done: how many of them are dealt with. */
+  outbox: { records: number; acknowledged: number } | null;
+}
+
+/** Where what is kept of a stream's records lies. */
+export function keptFolder(layout: JobLayout, destination: string, stream: string): string {
+  return join(layout.delivery(destination), 'streams', stream);
+}
+
+async function streamStatus(layout: JobLayout, name: string, stream: string): Promise<DestinationStatus> {
+  const delivered = (await readDeliveryState(layout, name)).streams[stream];
+  const feed = await readFeed(layout, stream);
+  const has = delivered !== undefined && delivered.store_id === feed?.store_id ? delivered.sequence : undefined;
+  const lacking = (feed?.changes ?? []).filter(({ sequence }) => sequence > (has ?? 0));
+  const reaches = has !== undefined && has >= (feed?.complete_since ?? 0);
+  const isBehind = feed !== undefined && (has === undefined || has < feed.sequence);
+  return {
+    name,
+    stream,
+    table: delivered?.table ?? null,
+    sequence: delivered?.sequence ?? null,
+    delivered_at: delivered?.delivered_at ?? null,
+    behind: isBehind ? Math.max(1, lacking.length) : 0,
+    pending: isBehind && !reaches ? null : lacking.reduce((sum, { rows }) => sum + rows, 0),
+    rejected: await countRejects(layout, name, stream),
+    outbox: (await outboxProgress(join(keptFolder(layout, name, stream), 'outbox'))) ?? null,
+  };
+}
+
+/**
+ * What the destinations of a job have, without asking them.
+ * @throws {CdsyncError} `state_unreadable`
+ */
+export async function destinationStatuses(
+  layout: JobLayout,
+  destinations: readonly { readonly name: string; readonly streams: readonly string[] }[],
+): Promise<DestinationStatus[]> {
+  const all = destinations.flatMap(({ name, streams }) => streams.map((stream) => streamStatus(layout, name, stream)));
+  return Promise.all(all);
+}
+
+/**
+ * Forgets what is kept here of a destination: what it has refused, what was to be sent to it, and, where it can store nothing,
+ * how far it has come. Under the destination's lock.
+ */
+export async function forgetDestination(layout: JobLayout, name: string, streams: readonly string[]): Promise<void> {
+  for (const stream of streams) {
+    await rm(rejectsPath(layout, name, stream), { force: true });
+    await rm(keptFolder(layout, name, stream), { recursive: true, force: true });
+  }
+  const state = await readDeliveryState(layout, name);
+  const kept = Object.entries(state.streams).filter(([stream]) => !streams.includes(stream));
+  await writeDeliveryState(layout, { ...state, streams: Object.fromEntries(kept) });
+}
