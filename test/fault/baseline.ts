@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { startLocalService } from '../../src/local-service/service.js';
 import type { CalmSteps } from './fault.js';
 import { Lane, profiles } from './lane.js';
-import { type ParquetPrint, type Published, readParquet, readPublished } from './published.js';
+import { type ParquetPrint, type Published, readDestination, readParquet, readPublished } from './published.js';
 import { kinds, listed } from './residue.js';
 import { type Situation, situations } from './situations.js';
 import type { Strike } from './strike.js';
@@ -12,6 +12,8 @@ import type { Strike } from './strike.js';
 export interface Undisturbed {
   readonly published: Published;
   readonly parquet: ReadonlyMap<string, ParquetPrint>;
+  /** Rows of the streams that are delivered. */
+  readonly destination: ReadonlyMap<string, string>;
   /** Names of all files and folders, as {@link kinds} makes them. */
   readonly kinds: ReadonlySet<string>;
 }
@@ -48,6 +50,7 @@ async function undisturbed(lane: Lane): Promise<Undisturbed> {
   return {
     published,
     parquet: await readParquet(lane.jobFolder),
+    destination: await readDestination(lane.destination),
     kinds: kinds(await listed(lane.storage)),
   };
 }
@@ -77,18 +80,19 @@ export class Baseline {
     return join(this.#folder, 'daily');
   }
 
-  static async prepare(folder: string): Promise<Baseline> {
+  /** @param known the situations that are to be tried */
+  static async prepare(folder: string, known: readonly Situation[] = situations): Promise<Baseline> {
     const baseline = new Baseline(folder);
     const { before, after } = baseline.#service;
     await (await startLocalService({ profiles, stateFile: after })).close();
     await cp(after, before);
     const lane = await baseline.#newLane();
-    await baseline.#record(lane);
+    await baseline.#record(lane, known);
     baseline.#spare = lane;
     return baseline;
   }
 
-  async #record(lane: Lane): Promise<void> {
+  async #record(lane: Lane, known: readonly Situation[]): Promise<void> {
     await calmRun(lane);
     await lane.control('change', { days: 1 });
     await calmRun(lane);
@@ -97,7 +101,7 @@ export class Baseline {
     await cp(lane.stateFile, this.#service.before);
     await lane.control('change', { days: 1 });
     await cp(lane.stateFile, this.#service.after);
-    for (const situation of situations) {
+    for (const situation of known) {
       await this.arrange(lane, situation);
       const { code, stderr } = await lane.run({ strike: 'record' });
       if (code !== 0) throw new Error(`the run that is recorded ended with ${code}: ${stderr}`);
@@ -105,6 +109,10 @@ export class Baseline {
       const after = await undisturbed(lane);
       this.#expected.set(situation, { before: situation === 'first' ? undefined : before, after });
     }
+  }
+
+  knows(situation: Situation): boolean {
+    return this.#expected.has(situation);
   }
 
   /** A lane of its own; the first one is that of the undisturbed runs. */

@@ -4,7 +4,7 @@ import type { Ended } from '../fixtures/workspace.js';
 import type { Baseline, Expected } from './baseline.js';
 import type { Ending, Fault } from './fault.js';
 import type { Lane } from './lane.js';
-import { type Published, readParquet, readPublished } from './published.js';
+import { type Published, readDestination, readParquet, readPublished } from './published.js';
 import type { Random } from './random.js';
 import { kinds, listed, runsOf } from './residue.js';
 import { job, streamNames } from './situations.js';
@@ -29,6 +29,9 @@ function versionOf<T>(found: T, before: T | undefined, after: T | undefined): 'b
   return text === JSON.stringify(before) ? 'before' : 'none';
 }
 
+/** A table that was made, and not filled yet. */
+const noRows = '0 rows';
+
 /** After a fault, what people read is the snapshot before or the one after, each stream whole. */
 export async function expectWhole(lane: Lane, fault: Fault, { before, after }: Expected): Promise<void> {
   if (fault.harms !== 'published') {
@@ -36,6 +39,11 @@ export async function expectWhole(lane: Lane, fault: Fault, { before, after }: E
     require(published !== undefined || before === undefined, 'what was published is gone');
     if (published !== undefined && fault.moves !== true) expectVersions(published, before?.published, after.published);
     if (published !== undefined) expectFolded(published);
+  }
+  const there = await readable('the destination', readDestination(lane.destination));
+  for (const [stream, rows] of there) {
+    const known = [before?.destination.get(stream), after.destination.get(stream), noRows];
+    require(fault.moves === true || known.some((each) => each !== undefined && rows.startsWith(each)), `${stream} at the destination is neither snapshot: ${rows}`);
   }
   if (fault.harms === 'parquet') return;
   const parquet = await readable('a Parquet snapshot', readParquet(lane.jobFolder));
@@ -84,6 +92,11 @@ export function expectEnding(ended: Ended): Ending {
   return { ...ended, errors };
 }
 
+/** What a run has told that does not follow from the fault: it is neither of these codes, nor does it speak of a destination. */
+export function otherErrors({ errors }: Ending, codes: readonly string[]): string[] {
+  return errors.filter((error) => ![...codes, 'dependency'].includes(error) && !error.startsWith('destination_'));
+}
+
 /** After the next run, rows, changes, history and files are those of a storage folder that was never disturbed. */
 export async function expectDone(lane: Lane, fault: Fault, { after }: Expected): Promise<void> {
   const published = await readable('what is published', readPublished(lane.jobFolder));
@@ -98,6 +111,8 @@ export async function expectDone(lane: Lane, fault: Fault, { after }: Expected):
     if (fault.moves !== true) expectSame(`Parquet of ${stream}`, files, after.parquet.get(stream));
   }
   expectFolded(published);
+  const there = await readable('the destination', readDestination(lane.destination));
+  expectSame('the destination', [...there], [...after.destination]);
   await expectNoResidue(lane, published, after.kinds);
 }
 

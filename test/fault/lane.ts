@@ -3,7 +3,7 @@ import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type LocalService, startLocalService } from '../../src/local-service/service.js';
 import { type Ended, ended } from '../fixtures/workspace.js';
-import { job, newRules, streams } from './situations.js';
+import { delivered, destination, job, newRules, streams } from './situations.js';
 import { type Strike, strikePreload, strikeVariables } from './strike.js';
 
 const cdsync = join(import.meta.dirname, '..', '..', 'dist', 'src', 'cli', 'main.js');
@@ -62,6 +62,9 @@ export class Lane {
   }
   get jobFolder(): string {
     return join(this.storage, job);
+  }
+  get destination(): string {
+    return join(this.storage, `${destination}.duckdb`);
   }
   get url(): string {
     return `http://127.0.0.1:${this.#port}`;
@@ -124,6 +127,9 @@ export class Lane {
           streams: this.#streams(hasRules),
           guards: { max_deleted: '100%', max_changed: '1000%' },
           keep: { snapshots: 1 },
+          destinations: [
+            { name: destination, connector: 'duckdb', path: `./data/${destination}.duckdb`, mode: 'mirror', streams: delivered },
+          ],
         },
       },
     };

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import type { Manifest } from '../../src/store/manifest.js';
-import { job, keys, streamNames } from './situations.js';
+import { delivered, job, keys, streamNames } from './situations.js';
 
 type Row = Record<string, unknown>;
 
@@ -118,6 +118,23 @@ export async function readParquet(jobFolder: string): Promise<ReadonlyMap<string
       if (rows === undefined) continue;
       const changes = `read_parquet('${folder}/changes/*/*.parquet', union_by_name = true)`;
       found.set(stream, { rows, changes: await printOf(connection, changes) });
+    }
+    return found;
+  });
+}
+
+/** The rows of each stream at the destination; of those only that have been delivered. */
+export async function readDestination(path: string): Promise<ReadonlyMap<string, string>> {
+  const isThere = await stat(path).then(
+    ({ size }) => size > 0,
+    () => false,
+  );
+  if (!isThere) return new Map();
+  return reading(path, async (connection) => {
+    const found = new Map<string, string>();
+    const tables = await rowsOf(connection, 'SELECT table_name FROM duckdb_tables()');
+    for (const stream of delivered) {
+      if (tables.some(({ table_name }) => table_name === stream)) found.set(stream, await printOf(connection, stream));
     }
     return found;
   });

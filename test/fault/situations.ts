@@ -37,6 +37,11 @@ export const streams = [
   },
 ] as const;
 
+/** Streams that are delivered to the destination, a DuckDB file below the storage folder. */
+export const delivered = ['members', 'vip'] as const;
+
+export const destination = 'warehouse';
+
 /** Of `members`, in the situation `rules`. */
 export const newRules = { phone: { drop: true }, email: { mask: 'last4' } } as const;
 

@@ -3,7 +3,7 @@ import { cp, mkdir, rename, rm, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Fault, FaultKind } from '../fault.js';
-import { Broken, expectEnding } from '../judge.js';
+import { Broken, expectEnding, otherErrors } from '../judge.js';
 import type { Lane } from '../lane.js';
 import type { Situation } from '../situations.js';
 
@@ -32,10 +32,10 @@ function full(situation: Situation, freeBytes: number): Fault {
     situation,
     strike: async (lane) => {
       await fill(lane, freeBytes);
-      const { code, errors } = expectEnding(await lane.run());
-      if (code === 0) return false;
-      const told = new Set(['disk_full', 'disk_short', 'dependency']);
-      if (errors.some((error) => !told.has(error))) throw new Broken(`a full disk was told as ${errors.join(', ')}`);
+      const ending = expectEnding(await lane.run());
+      if (ending.code === 0) return false;
+      const others = otherErrors(ending, ['disk_full', 'disk_short']);
+      if (others.length > 0) throw new Broken(`a full disk was told as ${others.join(', ')}`);
       return true;
     },
     mend: (lane) => mount(lane.storage, 'remount,size=256m'),

@@ -1,5 +1,5 @@
 import type { Fault, FaultKind } from '../fault.js';
-import { Broken, expectEnding } from '../judge.js';
+import { Broken, expectEnding, otherErrors } from '../judge.js';
 import type { Situation } from '../situations.js';
 
 function limited(situation: Situation, kib: number): Fault {
@@ -8,10 +8,10 @@ function limited(situation: Situation, kib: number): Fault {
     situation,
     strike: async (lane) => {
       const wrap = (command: readonly string[]) => ['bash', '-c', `ulimit -f ${kib}; exec "$@"`, 'bash', ...command];
-      const { code, errors } = expectEnding(await lane.run({ wrap }));
-      if (code === 0) return false;
-      const others = errors.filter((error) => error !== 'disk_full' && error !== 'dependency');
-      if (code !== null && others.length > 0) throw new Broken(`a file size limit was told as ${errors.join(', ')}`);
+      const ending = expectEnding(await lane.run({ wrap }));
+      if (ending.code === 0) return false;
+      const others = otherErrors(ending, ['disk_full']);
+      if (others.length > 0) throw new Broken(`a file size limit was told as ${others.join(', ')}`);
       return true;
     },
   };

@@ -37,7 +37,8 @@ function randomKills(): Fault[] {
 export const killInstants: FaultKind = { name: 'kill -9 at a random instant', faults: randomKills, most: 80 };
 
 function repeatedKills(steps: CalmSteps): Fault[] {
-  const [daily, reading, repair] = [steps.get('daily') ?? [], steps.get('reading') ?? [], steps.get('repair') ?? []];
+  const daily = steps.get('daily') ?? [];
+  const [reading, repair] = [steps.get('reading') ?? daily, steps.get('repair') ?? daily];
   return daily.map((first, number) => {
     const [second, third] = [reading[(number * 7) % reading.length] ?? '', repair[(number * 13) % repair.length] ?? ''];
     return {

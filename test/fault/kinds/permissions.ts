@@ -5,7 +5,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { ended } from '../../fixtures/workspace.js';
 import type { CalmSteps, Ending, Fault, FaultKind } from '../fault.js';
-import { Broken, expectEnding } from '../judge.js';
+import { Broken, expectEnding, otherErrors } from '../judge.js';
 import type { Lane } from '../lane.js';
 import { listed } from '../residue.js';
 
@@ -32,10 +32,10 @@ async function matching(lane: Lane, pattern: RegExp): Promise<string[]> {
   return names.map((name) => join(lane.storage, name));
 }
 
-function expectTold({ code, errors }: Ending): boolean {
-  if (code === 0) return false;
-  const others = errors.filter((error) => !['storage_permission', 'dependency'].includes(error));
-  if (others.length > 0) throw new Broken(`a lack of permission was told as ${errors.join(', ')}`);
+function expectTold(ending: Ending): boolean {
+  if (ending.code === 0) return false;
+  const others = otherErrors(ending, ['storage_permission']);
+  if (others.length > 0) throw new Broken(`a lack of permission was told as ${others.join(', ')}`);
   return true;
 }
 
