@@ -55,7 +55,9 @@ async function tryOn(lane: Lane, fault: Fault, random: Random, tally: Tally): Pr
 /** Tries faults of a kind until as many as wanted have struck. */
 async function tryAll(kind: FaultKind, tally: Tally): Promise<void> {
   const random = randomFrom(seed);
-  const all = kind.faults(baseline.steps).filter(({ name, situation }) => name.includes(only.fault) && baseline.knows(situation));
+  const all = kind
+    .faults(baseline.steps)
+    .filter(({ name, situation }) => name.includes(only.fault) && baseline.knows(situation));
   const left = sample(all, all.length, random).map((fault) => ({ fault, seed: random() * 2 ** 31 }));
   const isEnough = () => tally.survived + tally.broken.length >= Math.min(most, kind.most);
   const tryNext = async () => {

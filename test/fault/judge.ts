@@ -43,7 +43,10 @@ export async function expectWhole(lane: Lane, fault: Fault, { before, after }: E
   const there = await readable('the destination', readDestination(lane.destination));
   for (const [stream, rows] of there) {
     const known = [before?.destination.get(stream), after.destination.get(stream), noRows];
-    require(fault.moves === true || known.some((each) => each !== undefined && rows.startsWith(each)), `${stream} at the destination is neither snapshot: ${rows}`);
+    require(fault.moves === true ||
+      known.some(
+        (each) => each !== undefined && rows.startsWith(each),
+      ), `${stream} at the destination is neither snapshot: ${rows}`);
   }
   if (fault.harms === 'parquet') return;
   const parquet = await readable('a Parquet snapshot', readParquet(lane.jobFolder));

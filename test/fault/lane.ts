@@ -128,7 +128,13 @@ export class Lane {
           guards: { max_deleted: '100%', max_changed: '1000%' },
           keep: { snapshots: 1 },
           destinations: [
-            { name: destination, connector: 'duckdb', path: `./data/${destination}.duckdb`, mode: 'mirror', streams: delivered },
+            {
+              name: destination,
+              connector: 'duckdb',
+              path: `./data/${destination}.duckdb`,
+              mode: 'mirror',
+              streams: delivered,
+            },
           ],
         },
       },
