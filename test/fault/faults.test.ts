@@ -62,8 +62,9 @@ async function tryAll(kind: FaultKind, tally: Tally): Promise<void> {
   const isEnough = () => tally.survived + tally.broken.length >= Math.min(most, kind.most);
   const tryNext = async () => {
     const next = isEnough() ? undefined : left.pop();
+    if (next === undefined) return false;
     const lane = lanes.pop();
-    if (next === undefined || lane === undefined) return false;
+    if (lane === undefined) throw new Error('more faults side by side than lanes');
     await tryOn(lane, next.fault, randomFrom(next.seed), tally);
     lanes.push(lane);
     return true;
