@@ -3,18 +3,20 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import type { JobReport, RunReport } from '../../src/core/run.js';
+import { PostgresServer } from '../fixtures/postgres-server.js';
 import { streamOf, Workspace } from '../fixtures/workspace.js';
 
 const configs = join(import.meta.dirname, '..', '..', 'configs');
 
 let space: Workspace;
 let names: string[];
+let warehouse: PostgresServer;
 beforeAll(async () => {
-  space = await Workspace.open({ profiles: 3000 });
+  [space, warehouse] = await Promise.all([Workspace.open({ profiles: 3000 }), PostgresServer.start()]);
   await cp(configs, join(space.folder, 'configs'), { recursive: true });
   names = (await readdir(configs)).filter((name) => name.endsWith('.yaml'));
 });
-afterAll(() => space.close());
+afterAll(() => Promise.all([space.close(), warehouse.stop()]));
 
 async function run(name: string, job: string): Promise<JobReport> {
   const { url, tenantId, clientId, clientSecret, token } = space.service;
@@ -24,6 +26,7 @@ async function run(name: string, job: string): Promise<JobReport> {
     CDS_CLIENT_ID: clientId,
     CDS_CLIENT_SECRET: clientSecret,
     CDS_TOKEN: token,
+    WAREHOUSE_URL: warehouse.url(),
   };
   const { code, stdout, stderr } = await space.cdsync(
     ['run', `configs/${name}`, '--job', job, '--json', '--quiet'],
@@ -84,6 +87,8 @@ describe('the configurations in configs/', () => {
           job,
           first.streams.map(() => 'ok'),
         ]);
+        const { destinations } = first;
+        expect(destinations.map(({ status }) => status)).toEqual(destinations.map(() => 'ok'));
         expect((await run(name, job)).status).toBe('ok');
       }
     }
