@@ -18,6 +18,8 @@ import type { postgresOptions } from './options.js';
 const connectMs = 15_000;
 /** Somebody who holds a table for longer makes the load try again. */
 const lockMs = 60_000;
+/** Two who make the same at once get an error from PostgreSQL, IF NOT EXISTS or not. Until the end of the statements sent with it. */
+const oneAtATime = "SELECT pg_advisory_xact_lock(hashtext('cdsync'))";
 
 type Row = Record<string, unknown>;
 
@@ -65,10 +67,10 @@ class PostgresDestination implements TableDestination {
     // Whoever may not create what is there already is not asked to.
     const { schema } = this.#rights;
     if ((await this.#number('SELECT count(*) FROM pg_namespace WHERE nspname = $1', [schema])) === 0)
-      await this.#query(`CREATE SCHEMA IF NOT EXISTS ${identifier(schema)}`);
+      await this.#query(`${oneAtATime}; CREATE SCHEMA IF NOT EXISTS ${identifier(schema)}`);
     const table = this.#table(watermarkTable);
     if (!(await this.#exists(watermarkTable))) {
-      await this.#query(`CREATE TABLE IF NOT EXISTS ${table} (destination text, stream text, table_name text, store_id text,
+      await this.#query(`${oneAtATime}; CREATE TABLE IF NOT EXISTS ${table} (destination text, stream text, table_name text, store_id text,
         sequence bigint, definition text, delivered_at text, PRIMARY KEY (destination, stream))`);
     }
     const { rows } = await this.#query(`SELECT * FROM ${table}`);

@@ -1,0 +1,226 @@
+import type { ChildProcess } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { ComparedRow } from '../../../src/sdk/conformance/index.js';
+import { type Random, randomFrom } from '../../fault/random.js';
+import { MariadbServer, mariadbIsInstalled } from '../../fixtures/mariadb.js';
+import { PostgresServer } from '../../fixtures/postgres-server.js';
+import { ended, Workspace } from '../../fixtures/workspace.js';
+
+const kills = Number(process.env.CDSYNC_TEST_DELIVERY_KILLS ?? 100);
+const seed = Number(process.env.CDSYNC_TEST_SEED ?? Date.now() % 1_000_000);
+const columns = ['id', 'tier', 'country', 'email', 'points', 'ltv'];
+
+/** A server that the deliveries go to, seen past the connector. */
+interface Target {
+  readonly options: Record<string, unknown>;
+  tables(): Promise<string[]>;
+  rows(table: string): Promise<readonly ComparedRow[]>;
+  /** How many connections of deliveries the server still has, those of killed ones included. */
+  connections(): Promise<number>;
+  /** Whether the exchange of a table and the move of its watermark are one commit. */
+  readonly exchangesAtOnce: boolean;
+  stop(): Promise<void>;
+}
+
+async function postgres(): Promise<Target> {
+  const server = await PostgresServer.start();
+  const number = async (sql: string) => Number(Object.values((await server.query(sql))[0] ?? {})[0]);
+  return {
+    options: { connector: 'postgres', url: server.url(), schema: 'cdp' },
+    tables: async () =>
+      (await server.query("SELECT tablename FROM pg_tables WHERE schemaname = 'cdp'")).map(({ tablename }) =>
+        String(tablename),
+      ),
+    rows: (table) => server.rows('cdp', table),
+    connections: () => number("SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'cdsync%'"),
+    exchangesAtOnce: true,
+    stop: () => server.stop(),
+  };
+}
+
+async function mariadb(): Promise<Target> {
+  const server = await MariadbServer.start();
+  const { options, rows } = await server.place();
+  const database = new URL(String(options.url)).pathname.slice(1);
+  const texts = async (sql: string) => (await server.rows(sql)).map((row) => String([...row.values()][0]));
+  return {
+    options: { connector: 'mysql', ...options },
+    tables: () => texts(`SELECT table_name FROM information_schema.tables WHERE table_schema = '${database}'`),
+    rows,
+    connections: async () =>
+      Number((await texts("SELECT count(*) FROM information_schema.processlist WHERE user LIKE 'loader%'"))[0]),
+    exchangesAtOnce: false,
+    stop: () => server.stop(),
+  };
+}
+
+/** Rows by key, each as one text; numbers as JavaScript writes them, whatever the server does. */
+type Image = ReadonlyMap<string, string>;
+
+function image(rows: readonly { get(column: string): unknown }[]): Map<string, string> {
+  const shown = (value: unknown) => (value === null || value === undefined ? '-' : String(value));
+  const numbers = new Set(['points', 'ltv']);
+  const text = (row: { get(column: string): unknown }) =>
+    columns
+      .map((name) => (numbers.has(name) && row.get(name) !== null ? Number(row.get(name)) : row.get(name)))
+      .map(shown);
+  return new Map(rows.map((row) => [shown(row.get('id')), text(row).join(' | ')]));
+}
+
+/** What the changes in a table of `append` come to; each may be there once. */
+function replayed(rows: readonly ComparedRow[]): Image {
+  const changes = rows.map((row) => `${row.get('_run_id')} ${row.get('_op')} ${row.get('id')}`);
+  expect(new Set(changes).size).toBe(changes.length);
+  const inOrder = [...rows].sort((a, b) => String(a.get('_run_id')).localeCompare(String(b.get('_run_id'))));
+  const live = new Map<string, string>();
+  for (const row of inOrder) {
+    const id = String(row.get('id'));
+    if (row.get('_op') === 'delete') live.delete(id);
+    else live.set(id, image([row]).get(id) as string);
+  }
+  return live;
+}
+
+function differences(found: Image, wanted: Image): string[] {
+  const all = new Set([...found.keys(), ...wanted.keys()]);
+  return [...all]
+    .filter((id) => found.get(id) !== wanted.get(id))
+    .map((id) => `${id}: ${found.get(id)} where ${wanted.get(id)} is right`)
+    .slice(0, 5);
+}
+
+class Killing {
+  readonly #space: Workspace;
+  readonly #target: Target;
+  readonly #random: Random;
+  /** What each committed run had, by its sequence; nothing before the first. */
+  readonly #committed: Image[] = [new Map()];
+  /** How long a delivery that was let be has taken, in milliseconds. */
+  #longest = 2000;
+  connected = 0;
+
+  constructor(space: Workspace, target: Target, random: Random) {
+    this.#space = space;
+    this.#target = target;
+    this.#random = random;
+  }
+
+  async commit(): Promise<void> {
+    await this.#space.control('change', { days: 1, updated: 0.3, inserted: 0.05, deleted: 0.05 });
+    await this.#space.runWell('killed', ['--no-push']);
+    const rows = await this.#space.query('killed', `SELECT ${columns.join(', ')} FROM members`);
+    this.#committed.push(image(rows.map((row) => new Map(Object.entries(row)))));
+  }
+
+  /** Starts a delivery; resolves once it delivers. */
+  async #begun(): Promise<{ child: ChildProcess; end: ReturnType<typeof ended> }> {
+    const child = this.#space.spawn(['push', 'killed.json', '--quiet']);
+    const end = ended(child);
+    const folder = join(this.#space.jobFolder('killed'), '.cdsync', 'deliveries');
+    const owners = ['mirror', 'replace', 'append'].map((name) => join(folder, name, 'lock.json'));
+    for (;;) {
+      if (child.exitCode !== null) return { child, end };
+      const texts = await Promise.all(owners.map((path) => readFile(path, 'utf8').catch(() => '')));
+      if (texts.some((text) => text.includes(`"pid":${child.pid},`))) return { child, end };
+      await wait(2);
+    }
+  }
+
+  /** Kills a delivery somewhere between its beginning and its end; false where it was over before. */
+  async kill(): Promise<boolean> {
+    const { child, end } = await this.#begun();
+    const began = performance.now();
+    await Promise.race([wait(this.#random() * this.#longest), end]);
+    const connections = child.exitCode === null ? await this.#target.connections() : 0;
+    child.kill('SIGKILL');
+    const { code, stderr } = await end;
+    if (code === 0) this.#longest = Math.max(300, performance.now() - began);
+    else if (code !== null) throw new Error(`the delivery ended with ${code}: ${stderr}`);
+    if (code === null && connections > 0) this.connected += 1;
+    return code === null;
+  }
+
+  /** Once the server has noticed that nobody is there any more. */
+  async #settled(): Promise<void> {
+    while ((await this.#target.connections()) > 0) await wait(10);
+  }
+
+  async check(): Promise<void> {
+    await this.#settled();
+    const tables = await this.#target.tables();
+    const has = (table: string) => tables.includes(table);
+    const watermarks = has('_cdsync_watermarks') ? await this.#target.rows('_cdsync_watermarks') : [];
+    for (const mode of ['mirror', 'replace', 'append']) {
+      const rows = has(`members_${mode}`) ? await this.#target.rows(`members_${mode}`) : [];
+      const found = mode === 'append' ? replayed(rows) : image(rows);
+      expect([mode, mode === 'append' ? 0 : rows.length]).toEqual([mode, mode === 'append' ? 0 : found.size]);
+      const sequence = Number(watermarks.find((row) => row.get('destination') === mode)?.get('sequence') ?? 0);
+      const mayBeAhead = mode === 'replace' && !this.#target.exchangesAtOnce;
+      const possible = mayBeAhead ? this.#committed.slice(sequence) : [this.#committed[sequence] ?? new Map()];
+      const wrong = possible.map((wanted) => differences(found, wanted));
+      const right = wrong.some((each) => each.length === 0);
+      expect([mode, sequence, right ? [] : wrong[0]]).toEqual([mode, sequence, []]);
+    }
+  }
+
+  /** A delivery that is let be must bring everything, and leave nothing else behind. */
+  async finish(): Promise<void> {
+    const { code, stdout } = await this.#space.cdsync(['push', 'killed.json', '--json', '--quiet']);
+    expect([code, stdout]).toEqual([0, expect.stringContaining('"status":"ok"')]);
+    await this.check();
+    const tables = ['_cdsync_watermarks', 'members_append', 'members_mirror', 'members_replace'];
+    expect((await this.#target.tables()).sort()).toEqual(tables);
+    const sequences = (await this.#target.rows('_cdsync_watermarks')).map((row) => Number(row.get('sequence')));
+    expect(sequences).toEqual([1, 2, 3].map(() => this.#committed.length - 1));
+    const left = (await this.#space.files('killed')).filter((file) => /deliveries\/[^/]+\/work\//.test(file));
+    expect(left).toEqual([]);
+  }
+}
+
+function killed(name: string, start: () => Promise<Target>): void {
+  describe(`deliveries to ${name} that are killed at random instants`, () => {
+    let space: Workspace;
+    let target: Target;
+    beforeAll(async () => {
+      [space, target] = await Promise.all([Workspace.open({ profiles: 4000 }), start()]);
+      const destinations = ['mirror', 'replace', 'append'].map((mode) => ({
+        ...target.options,
+        name: mode,
+        mode,
+        table: `{stream}_${mode}`,
+      }));
+      const guards = { max_deleted: '100%', max_changed: '1000%' };
+      const members = { name: 'members', source: 'index_profiles', index: 'loyalty_members' };
+      await space.configure('killed', [members], { job: { destinations, guards } });
+    });
+    afterAll(() => Promise.all([space.close(), target.stop()]));
+
+    it(`leave a committed run there each time, and in the end the last (seed ${seed}, ${kills} kills)`, async () => {
+      const random = randomFrom(seed);
+      const killing = new Killing(space, target, random);
+      await killing.commit();
+      let [count, commits, whole] = [0, 1, 0];
+      while (count < kills) {
+        if (await killing.kill()) count += 1;
+        else whole += 1;
+        await killing.check();
+        if (random() < 0.4) {
+          await killing.commit();
+          commits += 1;
+        }
+      }
+      await killing.commit();
+      await killing.finish();
+      console.info(
+        `${name}: ${count} deliveries killed, ${killing.connected} of them with a connection open; ${whole} ended before; ${commits + 1} runs committed; seed ${seed}`,
+      );
+    }, 3_600_000);
+  });
+}
+
+killed('PostgreSQL', postgres);
+if (mariadbIsInstalled()) killed('MariaDB', mariadb);
+else it.skip('deliveries to MariaDB that are killed: mariadb-server is not installed', () => undefined);
