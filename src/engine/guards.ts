@@ -5,7 +5,7 @@ import { formatCount } from '../core/quantities.js';
 import type { StreamCommit } from '../snapshot/commit.js';
 import { absentKeys } from '../snapshot/diff.js';
 import type { SnapshotStore } from '../snapshot/snapshot-store.js';
-import { queryError } from '../store/duckdb.js';
+import { queryError, withoutLiterals } from '../store/duckdb.js';
 import type { Counters } from '../store/journal.js';
 import { showStream } from './stream-views.js';
 
@@ -115,7 +115,8 @@ async function expectGuards({ config, store }: GuardTask): Promise<GuardFinding[
       throw queryError(error, `guards.expect[${index}] sees the streams that were compared before it, by their names`);
     }
     if (rows === 0) continue;
-    const shownQuery = query.length > 80 ? `${query.slice(0, 77)}…` : query;
+    const shown = withoutLiterals(query);
+    const shownQuery = shown.length > 80 ? `${shown.slice(0, 77)}…` : shown;
     findings.push({
       guard: 'expect',
       message: `${formatCount(rows)} rows came of a query that must give none: ${shownQuery}`,

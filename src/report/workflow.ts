@@ -1,5 +1,5 @@
 import type { WorkflowRun } from '../client/management-api.js';
-import { printable } from '../core/printable.js';
+import { printable, withoutAddresses } from '../core/printable.js';
 import { table } from './table.js';
 
 /** Fields that name who started a run; shown where values may be. */
@@ -7,7 +7,11 @@ const personal = new Set(['principal_name', 'principal_email']);
 
 /** A run as the service gave it, without what names a person unless that may be shown. */
 export function shownRun(run: WorkflowRun, showValues: boolean): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(run).filter(([name]) => showValues || !personal.has(name)));
+  if (showValues) return { ...run };
+  return JSON.parse(JSON.stringify(run), (name, value: unknown) => {
+    if (personal.has(name)) return undefined;
+    return typeof value === 'string' ? withoutAddresses(value) : value;
+  }) as Record<string, unknown>;
 }
 
 function word(value: unknown): string {

@@ -24,6 +24,11 @@ const systemCodes: readonly (readonly [RegExp, string])[] = [
   [/^IO Error: (could not|cannot|failed to)|input\/output error/i, 'EIO'],
 ];
 
+/** SQL as messages show it: what it compares with may be a person's; also where an excerpt cuts it off. */
+export function withoutLiterals(sql: string): string {
+  return sql.replace(/'(?:[^'\n]|'')*('|$)/gm, "'…'");
+}
+
 /** An error of DuckDB without its message, which may quote records; that is kept as the cause. */
 function databaseError(cause: unknown): CdsyncError {
   const message = cause instanceof Error ? cause.message : String(cause);
@@ -84,7 +89,9 @@ export function queryError(thrown: unknown, hint: string, kind: ErrorKind = 'fat
   const ofNames = /^(Parser|Binder|Catalog|IO|Permission|Not implemented) Error/.test(said);
   const harmless = ofNames || /_as_of: nothing is kept of that time/.test(said);
   const type = /^[A-Z][A-Za-z ]{2,40}(?=:)/.exec(said)?.[0] ?? 'error';
-  const shown = harmless ? `: ${said.trim()}` : ` (${type}; its message may quote records: --verbose --show-values)`;
+  const shown = harmless
+    ? `: ${withoutLiterals(said.trim())}`
+    : ` (${type}; its message may quote records: --verbose --show-values)`;
   return new CdsyncError(`DuckDB refused the query${shown}`, {
     code: 'sql_failed',
     kind,
