@@ -4,7 +4,7 @@ import { asCdsyncError, type CdsyncError } from '../core/errors.js';
 import { SnapshotStore } from '../snapshot/snapshot-store.js';
 import { type Session, sqlText } from '../store/duckdb.js';
 import { heldStreams } from '../store/held.js';
-import { lockOwner, ownerLives } from '../store/job-lock.js';
+import { type LockOwner, lockOwner, ownerLives } from '../store/job-lock.js';
 import { readManifest } from '../store/manifest.js';
 import { checkStorage } from '../store/storage.js';
 import { goesOn } from './before-run.js';
@@ -28,7 +28,8 @@ interface PlanContext {
   readonly session: Session;
   readonly store: SnapshotStore | undefined;
   readonly before: Before | undefined;
-  readonly running: string | undefined;
+  /** Who has the lock now. */
+  readonly running: LockOwner | undefined;
   readonly notes: string[];
 }
 
@@ -104,7 +105,7 @@ async function planOne(plan: PlanContext, stream: OrderedStream, planned: readon
       notes.push(`${config.name}: what it asks for is known once ${missing.join(' and ')} was read`);
       return { shown, reading: undefined };
     }
-    const reading = await planStream(context, { config, before, session, running });
+    const reading = await planStream(context, { config, before, session, running: running?.run_id });
     if (reading === undefined) return { shown, reading };
     const { group, reads, total, records, chains, resumes, sample } = reading;
     const load = loadOf(reading);
@@ -174,7 +175,7 @@ async function openSnapshot(context: RunContext, notes: string[]): Promise<Snaps
 }
 
 async function planWith(plan: PlanContext): Promise<JobPlan> {
-  const { context, session, before, notes } = plan;
+  const { context, session, before, running, notes } = plan;
   const { job, config } = context;
   const configs = chosenStreams(context);
   await session.run(`SET file_search_path = ${sqlText(dirname(config.file))}`);
@@ -186,8 +187,6 @@ async function planWith(plan: PlanContext): Promise<JobPlan> {
     .map(({ shown }) => shown)
     .sort((a, b) => (places.get(a.name) ?? 0) - (places.get(b.name) ?? 0));
   const disk = await planDisk(context, before, planned);
-  const owner = await lockOwner(context.layout);
-  const running = owner !== undefined && (await ownerLives(owner)) ? owner : undefined;
   return {
     status: disk.short === 'refused' || streams.some(({ error }) => error !== null) ? 'failed' : 'ok',
     job: job.name,
@@ -214,7 +213,7 @@ export async function planJob(context: RunContext): Promise<JobPlan> {
   await context.salts.define(database, context.job);
   const notes: string[] = [];
   const owner = await lockOwner(layout);
-  const running = owner !== undefined && (await ownerLives(owner)) ? owner.run_id : undefined;
+  const running = owner !== undefined && (await ownerLives(owner)) ? owner : undefined;
   const store = await openSnapshot(context, notes);
   const session = store?.session ?? (await database.connect());
   try {

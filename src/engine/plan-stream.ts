@@ -141,12 +141,14 @@ function countReading(counting: Counting, source: Source, unfinished: number): P
   return { total: null, records: length, chains: source.requests.map(() => 1), others: 0 };
 }
 
-function groupOf(source: Source): ApiGroup | undefined {
-  if (source.kind === 'keyed') return source.requests[0]?.operation({ token: null, limit: 1 }).group;
+function groupOf(source: Source): ApiGroup {
   const request = { token: null, limit: 1, filter: noFilter, withTotal: false };
   if (source.kind === 'list') return source.page(request).group;
   const now = new Date(0).toISOString();
-  return source.page({ ...request, window: { from: now, to: now } }).group;
+  if (source.kind === 'windowed') return source.page({ ...request, window: { from: now, to: now } }).group;
+  const [first] = source.requests;
+  if (first !== undefined) return first.operation(request).group;
+  return source.identity.source === 'profiles' ? 'profile' : 'realtime';
 }
 
 /** What is left of the chains where an earlier run has read some of their pages. */
@@ -168,7 +170,7 @@ function readsBy(config: StreamConfig, source: Source, values: readonly string[]
 
 /**
  * Finds out how a stream would be read, with a few requests: what opening it takes, a page or two, and its totals.
- * @returns undefined where nothing is asked of the service for it
+ * @returns undefined where the stream is a query
  * @throws {CdsyncError} what would fail the stream in a run
  */
 export async function planStream(context: RunContext, task: PlanTask): Promise<PlannedReading | undefined> {
@@ -177,8 +179,7 @@ export async function planStream(context: RunContext, task: PlanTask): Promise<P
   const previous = before?.streams.get(config.name);
   const found = await openStream(context, { config, meter, previous, session });
   const { source } = found;
-  const group = source === undefined ? undefined : groupOf(source);
-  if (source === undefined || group === undefined) return undefined;
+  if (source === undefined) return undefined;
   const others = meter.requests;
   const isLeft = found.unfinished !== undefined && found.unfinished.run.runId !== running;
   const opened = isLeft ? found : { ...found, unfinished: undefined };
@@ -203,7 +204,7 @@ export async function planStream(context: RunContext, task: PlanTask): Promise<P
   const counted = await countReading(counting, source, unfinished);
   const { journal, run } = opened.unfinished ?? {};
   return {
-    group,
+    group: groupOf(source),
     reads: readsBy(config, source, values),
     ...counted,
     chains: counted.chains === null ? null : remaining(counted.chains, opened),

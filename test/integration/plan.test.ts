@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { readdir, readFile, readlink, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JobPlan, PlannedStream } from '../../src/engine/job-plan.js';
 import { streamOf, Workspace } from '../fixtures/workspace.js';
@@ -184,5 +185,79 @@ describe('a plan', () => {
       run.kill('SIGKILL');
       await gone;
     }
+  });
+
+  it('tells what is held, and what would be gone on from', async () => {
+    const rows = Array.from({ length: 100 }, (_, n) => ({ n }));
+    await serve('guarded', rows);
+    await space.configure('guarded', [{ name: 'guarded', source: 'index_profiles', index: 'guarded' }]);
+    await space.runWell('guarded');
+    await serve('guarded', rows.slice(0, 50));
+    const { report } = await space.run('guarded');
+    const { held } = planned(await plan('guarded'), 'guarded');
+    expect(held).toMatchObject({ run_id: report.jobs[0]?.run_id, findings: [{ guard: 'max_deleted' }] });
+
+    await space.configure('resumed', [{ ...members, page_size: 20 }], {
+      job: { before: [{ start_workflow: { config_id: 'cg-1' } }] },
+    });
+    expect((await plan('resumed')).workflows).toMatchObject([{ config_id: 'cg-1', would_start: true }]);
+    await space.configure('resumed', [{ ...members, page_size: 20 }]);
+    await space.control('faults', { kind: 'status', match: 'next_token', after: 40, status: 503 });
+    const cut = await space.run('resumed');
+    await space.clearFaults();
+    await space.configure('resumed', [{ ...members, page_size: 20 }], {
+      job: { before: [{ start_workflow: { config_id: 'cg-1' } }] },
+    });
+    const result = await plan('resumed');
+    expect(result.workflows).toMatchObject([{ would_start: false }]);
+    const { resumes, pages } = planned(result, 'members');
+    expect(resumes).toEqual({ run_id: cut.report.jobs[0]?.run_id, records: 820, pages: 41 });
+    expect(pages).toBe(100 - 41);
+  });
+
+  it('fails where a run would: one stream that is refused, a filter that is ignored, nothing to ask for', async () => {
+    await space.configure('refused', [{ name: 'indexes', source: 'indexes' }]);
+    await space.control('faults', { kind: 'missing_permission', match: '/api/indexes' });
+    const refused = await plan('refused');
+    await space.clearFaults();
+    expect([refused.code, refused.status, refused.streams[0]?.error]).toMatchObject([4, 'failed', { code: 'forbidden' }]);
+
+    await space.configure('ignored', [members, { ...members, name: 'gold', filter: { tier: 'gold' } }]);
+    await space.control('faults', { kind: 'ignore_filter', match: '/profiles' });
+    const ignored = await plan('ignored');
+    await space.clearFaults();
+    expect([ignored.code, planned(ignored, 'gold').error?.code]).toEqual([1, 'filter_ignored']);
+    expect(planned(ignored, 'members').error).toBeNull();
+
+    await space.configure('nobody', [{ name: 'chosen', source: 'profiles', index: 'loyalty_members', ids: [] }]);
+    const nobody = await plan('nobody');
+    expect([nobody.code, planned(nobody, 'chosen').reads, planned(nobody, 'chosen').pages]).toEqual([0, 'keys', 0]);
+  });
+
+  it('compares nothing where somebody has the published file open for writing, and says so', async () => {
+    await space.configure('opened', [members]);
+    await space.runWell('opened');
+    const instance = await DuckDBInstance.create(join(space.jobFolder('opened'), 'opened.duckdb'));
+    try {
+      const { code, notes, streams } = await plan('opened');
+      expect([code, streams[0]?.sample?.unchanged, streams[0]?.snapshot_rows]).toEqual([0, null, streams[0]?.total]);
+      expect(notes).toEqual([expect.stringMatching(/^nothing is compared with the snapshot: .* cannot be opened/)]);
+    } finally {
+      instance.closeSync();
+    }
+  });
+
+  it('sees rules for columns as a run does', async () => {
+    const columns = {
+      email: { hash: true, salt: 'a salt of some length' },
+      first_name: { drop: true },
+      city: { rename: 'town' },
+      points: { track: false },
+      zip: { type: 'text' },
+    };
+    await space.configure('ruled', [{ ...members, columns }]);
+    await space.runWell('ruled');
+    const { sample } = planned(await plan('ruled'), 'members');
+    expect(sample).toMatchObject({ new: 0, changed: 0, unchanged: sample?.records, columns_added: [], columns_widened: [] });
   });
 });
