@@ -220,7 +220,11 @@ describe('a plan', () => {
     await space.control('faults', { kind: 'missing_permission', match: '/api/indexes' });
     const refused = await plan('refused');
     await space.clearFaults();
-    expect([refused.code, refused.status, refused.streams[0]?.error]).toMatchObject([4, 'failed', { code: 'forbidden' }]);
+    expect([refused.code, refused.status, refused.streams[0]?.error]).toMatchObject([
+      4,
+      'failed',
+      { code: 'forbidden' },
+    ]);
 
     await space.configure('ignored', [members, { ...members, name: 'gold', filter: { tier: 'gold' } }]);
     await space.control('faults', { kind: 'ignore_filter', match: '/profiles' });
@@ -258,6 +262,12 @@ describe('a plan', () => {
     await space.configure('ruled', [{ ...members, columns }]);
     await space.runWell('ruled');
     const { sample } = planned(await plan('ruled'), 'members');
-    expect(sample).toMatchObject({ new: 0, changed: 0, unchanged: sample?.records, columns_added: [], columns_widened: [] });
+    expect(sample).toMatchObject({
+      new: 0,
+      changed: 0,
+      unchanged: sample?.records,
+      columns_added: [],
+      columns_widened: [],
+    });
   });
 });
