@@ -18,8 +18,8 @@ const none: readonly Fault[] = [];
 
 function matcher(match: string | undefined): (line: string) => boolean {
   if (match === undefined) return () => true;
-  const expression = /^\/(.*)\/([a-z]*)$/s.exec(match);
-  // A path begins with a slash too, but does not end with one.
+  // A path begins with a slash too, and what follows its last one is seldom flags.
+  const expression = /^\/(.*)\/([dgimsuvy]*)$/s.exec(match);
   if (expression === null) return (line) => line.includes(match);
   try {
     const pattern = new RegExp(expression[1] as string, expression[2]?.replaceAll(/[gy]/g, ''));
