@@ -1,4 +1,4 @@
-import { decodeJwt } from 'jose';
+import { decodeJwt } from 'jose/jwt/decode';
 import { CdsyncError } from '../core/errors.js';
 import type { Secret } from '../core/secret.js';
 

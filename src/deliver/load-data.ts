@@ -6,7 +6,6 @@ import type { CsvDialect, TableCapabilities } from '../sdk/capabilities.js';
 import type { DataFile, LoadColumn, LoadData } from '../sdk/load.js';
 import { type Session, sqlText } from '../store/duckdb.js';
 import { rowKey } from '../store/row-hash.js';
-import { arrowBatches } from './arrow-batches.js';
 import { type Handover, handoverSql, loadColumns, refusedRowsSql, refusedSql } from './handover.js';
 import type { Piece } from './input.js';
 import type { Reject } from './rejects.js';
@@ -81,6 +80,8 @@ export class PieceData implements LoadData {
 
   async *batches(): AsyncGenerator<RecordBatch> {
     const { session, pieces, handover, progress } = this.#task;
+    // A library of a hundred modules, which most loads do without.
+    const { arrowBatches } = await import('./arrow-batches.js');
     const refused = refusedSql(handover);
     for (const { query, rows } of pieces) {
       const where = refused === undefined ? '' : ` WHERE NOT ${refused}`;

@@ -1,6 +1,5 @@
 import type { DestinationReport, JobReport, RunStatus } from '../core/run.js';
 import { writeFileAtomically } from '../store/durable.js';
-import { deliverJob } from './deliver-job.js';
 import type { RunContext } from './run-context.js';
 import { runJob } from './run-job.js';
 import { serviceAccess } from './service-access.js';
@@ -24,6 +23,7 @@ export async function runAndDeliver(context: RunContext): Promise<JobReport> {
   const report = await runJob(context);
   const { job, layout, progress, client, clock, signal } = context;
   if (job.destinations.length === 0 || signal.aborted) return report;
+  const { deliverJob } = await import('./deliver-job.js');
   const began = clock.monotonic();
   progress.phase = 'delivering';
   const destinations = await deliverJob(

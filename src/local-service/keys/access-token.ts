@@ -1,4 +1,5 @@
-import { CompactSign, compactVerify } from 'jose';
+import { CompactSign } from 'jose/jws/compact/sign';
+import { compactVerify } from 'jose/jws/compact/verify';
 import { z } from 'zod';
 
 const claims = z.object({
