@@ -138,14 +138,14 @@ export function loads(bench: Workbench): void {
   );
 
   it('takes columns out, gives others another name, and puts the table under the name that it is told', async () => {
-    const columns = { score: { drop: true }, marks: { drop: true }, name: { rename: 'Full Name' } };
+    const columns = { score: { drop: true }, marks: { drop: true }, name: { rename: 'full_name' } };
     const subject = await bench.subject({ destination: { columns, table: 'crm_{stream}' } });
     delivered(await subject.run(before));
     const [row] = ownless(await subject.place.rows('crm_people'));
     expect([...(row?.keys() ?? [])].sort()).toEqual(
-      ['Full Name', 'active', 'address', 'id', 'seen_at', 'visits'].sort(),
+      ['full_name', 'active', 'address', 'id', 'seen_at', 'visits'].sort(),
     );
-    expect(row?.get('Full Name')).toBe(`name ${row?.get('id')?.slice(1)}`);
+    expect(row?.get('full_name')).toBe(`name ${row?.get('id')?.slice(1)}`);
   });
 
   it('loads two destinations of one kind side by side', async () => {
