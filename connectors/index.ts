@@ -1,4 +1,5 @@
 import type { Connector } from '../src/sdk/index.js';
+import clickhouse from './clickhouse/index.js';
 import duckdb from './duckdb/index.js';
 import eventStream from './event_stream/index.js';
 import files from './files/index.js';
@@ -7,4 +8,4 @@ import postgres from './postgres/index.js';
 import webhook from './webhook/index.js';
 
 /** The connectors that come with cdsync. Each loads its vendor's library only when it is opened. */
-export const connectors: readonly Connector[] = [duckdb, eventStream, files, mysql, postgres, webhook];
+export const connectors: readonly Connector[] = [clickhouse, duckdb, eventStream, files, mysql, postgres, webhook];

@@ -2,6 +2,7 @@ import type { ColumnMapping, ColumnType } from '../../src/sdk/index.js';
 
 /** What MySQL takes behind the point; MariaDB takes more. */
 const mostDigits = 30;
+const days = { first: '0001-01-01', last: '9999-12-31' };
 
 /** Spelled as `describe` does; {@link columnDefinition} says what is behind `longtext` and `json`. */
 export function mapColumn(type: ColumnType): ColumnMapping {
@@ -21,9 +22,9 @@ export function mapColumn(type: ColumnType): ColumnMapping {
     case 'text':
       return { type: 'longtext' };
     case 'timestamp':
-      return { type: 'datetime(6)', as: 'TIMESTAMP' };
+      return { type: 'datetime(6)', as: 'TIMESTAMP', limits: { days } };
     case 'date':
-      return { type: 'date' };
+      return { type: 'date', limits: { days } };
     case 'json':
     case 'list':
     case 'struct':

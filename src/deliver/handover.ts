@@ -1,6 +1,6 @@
 import { quoteIdentifier } from '../core/column-shape.js';
 import { isNested, parseColumnType } from '../sdk/column-type.js';
-import type { LoadColumn } from '../sdk/load.js';
+import type { LoadColumn, ValueLimits } from '../sdk/load.js';
 import { sqlText } from '../store/duckdb.js';
 import { rowKey } from '../store/row-hash.js';
 import type { DeliveredColumn } from './delivered-columns.js';
@@ -54,6 +54,20 @@ interface Refusal {
   readonly when: string;
 }
 
+/** Dates and timestamps of days that the destination does not know; also those that are infinite. */
+function beyondDays(
+  { name, type, value }: DeliveredColumn,
+  { first, last }: NonNullable<ValueLimits['days']>,
+): Refusal[] {
+  if (type.kind !== 'date' && type.kind !== 'timestamp') return [];
+  const [from, to] = [first, last].map((day) => `DATE ${sqlText(day)}`);
+  const when =
+    type.kind === 'date'
+      ? `(${value} < ${from} OR ${value} > ${to})`
+      : `(${value} < ${from}::TIMESTAMPTZ OR ${value} >= (${to} + 1)::TIMESTAMPTZ)`;
+  return [{ column: name, reason: `not between ${first} and ${last}`, when }];
+}
+
 /** What of the rows the destination cannot hold. */
 export function refusals(handover: Handover): Refusal[] {
   const found: Refusal[] = [];
@@ -69,6 +83,7 @@ export function refusals(handover: Handover): Refusal[] {
   for (const column of handover.columns) {
     const { limits } = column.mapping;
     const type = column.mapping.as === undefined ? column.type : parseColumnType(column.mapping.as);
+    if (limits?.days !== undefined) found.push(...beyondDays(column, limits.days));
     if (limits === undefined || (type.kind !== 'text' && type.kind !== 'json')) continue;
     const value = handedOver(column);
     if (limits.nul === 'refused') {

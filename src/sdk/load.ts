@@ -8,6 +8,8 @@ export interface ValueLimits {
   readonly nul?: 'refused';
   /** Bytes of UTF-8 that a text, or a JSON text, may have. */
   readonly maxBytes?: number;
+  /** The first and the last day, ISO 8601, that a date or a timestamp may be of; of years beyond these a column may know nothing. */
+  readonly days?: { readonly first: string; readonly last: string };
 }
 
 /** How a column of a stream becomes one of the destination. */

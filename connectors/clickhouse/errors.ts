@@ -1,0 +1,99 @@
+import { ClickHouseError } from '@clickhouse/client';
+import { CdsyncError, loadRefused, loginRefused, permissionMissing, unavailable } from '../../src/sdk/index.js';
+
+/** Where grants are missing. */
+export interface Rights {
+  readonly user: string;
+  readonly database: string;
+}
+
+function grant({ user, database }: Rights): string {
+  const quoted = (name: string) => `\`${name.replaceAll('`', '\\`')}\``;
+  return `GRANT SELECT, INSERT, ALTER, CREATE TABLE, DROP TABLE ON ${quoted(database)}.* TO ${quoted(user)};`;
+}
+
+const loginErrors = new Set(['192', '193', '194', '516', '746']);
+const permissionErrors = new Set(['497', '164', '291']);
+/** Time, memory, room, connections, merges that lag behind, Keeper and replicas that are not there for now. */
+const passingErrors = new Set([
+  ...[
+    '3',
+    '74',
+    '75',
+    '159',
+    '160',
+    '173',
+    '198',
+    '202',
+    '203',
+    '209',
+    '210',
+    '225',
+    '236',
+    '241',
+    '242',
+    '243',
+    '252',
+  ],
+  ...['254', '279', '285', '286', '289', '305', '319', '341', '364', '394', '415', '416', '439', '473', '517', '519'],
+  ...['571', '667', '668', '669', '677', '999'],
+]);
+/** Errors about values, which their messages quote. */
+const valueErrors = new Set([
+  ...['6', '26', '27', '33', '38', '41', '53', '69', '70', '72', '117', '131', '190', '321', '349', '407', '434'],
+]);
+
+const goneCodes = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'ETIMEDOUT',
+  'EPIPE',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'UND_ERR_SOCKET',
+]);
+
+function serverError(error: ClickHouseError, rights: Rights): CdsyncError {
+  const { code, type = '' } = error;
+  const message = `${error.message.trim().replace(/\.$/, '')} (${type})`;
+  if (loginErrors.has(code))
+    return loginRefused(`ClickHouse refuses the login: ${message}`, {
+      hint: 'check `username` and `password`, and from which hosts the user may log in',
+      cause: error,
+    });
+  if (code === '81')
+    return loginRefused(`ClickHouse: ${message}`, { hint: 'create the database, or correct `database`', cause: error });
+  if (permissionErrors.has(code))
+    return permissionMissing(`ClickHouse: ${message}`, {
+      hint: `an administrator can grant all that is needed: ${grant(rights)}`,
+      cause: error,
+    });
+  if (valueErrors.has(code))
+    return loadRefused(`ClickHouse refuses a value (${type})`, {
+      hint: 'its message quotes values, and is shown with --verbose --show-values',
+      cause: error,
+      causeQuotesValues: true,
+    });
+  if (passingErrors.has(code)) return unavailable(`ClickHouse cannot go on for now: ${message}`, { cause: error });
+  return loadRefused(`ClickHouse refuses a statement: ${message}`, { cause: error });
+}
+
+/** Any failure of ClickHouse as an error of cdsync, with its message where that quotes no values of rows. */
+export function clickhouseError(thrown: unknown, rights: Rights): CdsyncError {
+  if (thrown instanceof CdsyncError) return thrown;
+  if (thrown instanceof ClickHouseError) return serverError(thrown, rights);
+  const { code = '', message } = thrown as { readonly code?: string; readonly message: string };
+  if (/^(ERR_TLS_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|CERT_)/.test(code))
+    return loginRefused(`no encrypted connection to ClickHouse: ${message}`, {
+      hint: 'NODE_EXTRA_CA_CERTS names an authority that is not known',
+      cause: thrown,
+    });
+  if (goneCodes.has(code) || /timeout|socket hang up|aborted|closed/i.test(message))
+    return unavailable(`ClickHouse cannot be reached, or has gone away: ${message}`, { cause: thrown });
+  return loadRefused(`no answer of a ClickHouse server: ${message}`, {
+    hint: 'is `url` the HTTP interface, port 8123 or 8443?',
+    cause: thrown,
+  });
+}

@@ -1,0 +1,23 @@
+import { tableConnector } from '../../src/sdk/index.js';
+import { clickhouseOptions } from './options.js';
+import { deletedColumn, mapColumn, versionColumn, widens } from './types.js';
+
+/** Loads ClickHouse with Parquet, over HTTP. */
+export default tableConnector({
+  name: 'clickhouse',
+  summary: 'Loads tables of ClickHouse.',
+  options: clickhouseOptions,
+  capabilities: {
+    transactions: false,
+    format: 'parquet',
+    identifiers: {
+      ignoresCase: false,
+      // Columns that tables have by themselves.
+      reserved: [versionColumn, deletedColumn, '_part', '_partition_id', '_part_offset', '_row_exists', '_table'],
+    },
+  },
+  place: ({ url, database }) => `${new URL(url).host} ${database}`,
+  mapColumn,
+  widens,
+  open: async (context) => (await import('./load.js')).openClickhouse(context),
+});

@@ -1,0 +1,361 @@
+import { createHash, randomUUID } from 'node:crypto';
+import {
+  type ChecksumColumn,
+  type ColumnSum,
+  type ColumnType,
+  countDiffers,
+  type DestinationContext,
+  type Load,
+  loadRefused,
+  type SchemaChange,
+  type TableDescription,
+  type TableDestination,
+  type TargetTable,
+  type Watermark,
+  watermarkMoved,
+  watermarkTable,
+} from '../../src/sdk/index.js';
+import type { clickhouseOptions } from './options.js';
+import { Session } from './session.js';
+import { columnDefinition, deletedColumn, described, identifier, versionColumn } from './types.js';
+
+const watermarks = identifier(watermarkTable);
+/** Of how many inserts a table knows the tokens, so that one that comes twice counts once. */
+const deduplication = 'SETTINGS non_replicated_deduplication_window = 1000';
+const own = `${versionColumn} UInt64 DEFAULT 0, ${deletedColumn} UInt8 DEFAULT 0`;
+/** Of a table that keeps one row of each key, only the rows that count. */
+const final = { final: 1 } as const;
+const never = new AbortController().signal;
+
+function names(columns: readonly { readonly name: string }[]): string {
+  return columns.map(({ name }) => identifier(name)).join(', ');
+}
+
+/** How far a stream is, with the number of the load that brought it there. */
+interface Mark {
+  readonly watermark: Watermark;
+  readonly version: number;
+}
+
+interface FoundTable {
+  readonly engine: string;
+  readonly keepsLast: boolean;
+}
+
+/** Tables of one database. */
+class ClickhouseDestination implements TableDestination {
+  readonly #session: Session;
+
+  constructor(session: Session) {
+    this.#session = session;
+  }
+
+  async watermarks(): Promise<Watermark[]> {
+    // Whoever may not create what is there already is not asked to.
+    if ((await this.#find(watermarkTable)) === undefined) {
+      await this.#session.run(`CREATE TABLE IF NOT EXISTS ${watermarks} (destination String, stream String,
+        table_name String, store_id String, sequence Int64, definition String, delivered_at String,
+        ${versionColumn} UInt64) ENGINE = ReplacingMergeTree(${versionColumn}) ORDER BY (destination, stream)`);
+    }
+    return (await this.#marks()).map(({ watermark }) => watermark);
+  }
+
+  async #marks(): Promise<Mark[]> {
+    const rows = await this.#session.rows(`SELECT * FROM ${watermarks}`, {}, final);
+    return rows.map((row) => ({
+      watermark: {
+        destination: String(row.destination),
+        stream: String(row.stream),
+        table: String(row.table_name),
+        storeId: String(row.store_id),
+        sequence: Number(row.sequence),
+        definition: String(row.definition),
+        deliveredAt: String(row.delivered_at),
+      },
+      version: Number(row[versionColumn]),
+    }));
+  }
+
+  async #find(table: string): Promise<FoundTable | undefined> {
+    const query = `SELECT engine, engine_full FROM system.tables
+      WHERE database = currentDatabase() AND name = {table:String}`;
+    const [found] = await this.#session.rows(query, { table });
+    if (found === undefined) return undefined;
+    const full = String(found.engine_full);
+    const keepsLast = new RegExp(`Replacing.*\\(.*${versionColumn}, ${deletedColumn}\\)`).test(full);
+    return { engine: String(found.engine), keepsLast };
+  }
+
+  async describe(table: string): Promise<TableDescription | undefined> {
+    const found = await this.#find(table);
+    if (found === undefined) return undefined;
+    if (!/MergeTree$/.test(found.engine)) {
+      throw loadRefused(`"${table}" is kept by the engine ${found.engine}, which cdsync does not load`, {
+        hint: 'give the stream another table with `table:`',
+      });
+    }
+    const rows = await this.#session.rows(
+      `SELECT name, type, is_in_sorting_key AS key FROM system.columns
+       WHERE database = currentDatabase() AND table = {table:String} ORDER BY position`,
+      { table },
+    );
+    const columns = rows
+      .filter(({ name }) => name !== versionColumn && name !== deletedColumn)
+      .map(({ name, type, key }) => ({ name: String(name), type: described(String(type), Number(key) === 1) }));
+    const filled = `SELECT count() FROM (SELECT 1 FROM ${identifier(table)} LIMIT 1)`;
+    return { columns, isEmpty: (await this.#session.number(filled, {}, final)) === 0 };
+  }
+
+  async prepare(table: TargetTable, change: SchemaChange): Promise<void> {
+    const target = identifier(table.name);
+    if (change.type === 'create') {
+      await this.#session.run(`CREATE TABLE IF NOT EXISTS ${target} ${definition(table)}`);
+    } else if (change.type === 'add_columns') {
+      const added = change.columns.map((column) => `ADD COLUMN IF NOT EXISTS ${columnDefinition(column, false)}`);
+      await this.#session.run(`ALTER TABLE ${target} ${added.join(', ')}`);
+    } else {
+      const column = columnDefinition(change.column, table.key.includes(change.column.name));
+      await this.#session.run(`ALTER TABLE ${target} MODIFY COLUMN ${column}`);
+    }
+  }
+
+  async isColumnEmpty(table: string, column: string): Promise<boolean> {
+    const query = `SELECT 1 FROM ${identifier(table)} WHERE ${identifier(column)} IS NOT NULL LIMIT 1`;
+    return (await this.#session.number(`SELECT count() FROM (${query})`, {}, final)) === 0;
+  }
+
+  async load(load: Load): Promise<void> {
+    load.signal.throwIfAborted();
+    this.#session.use(load.signal);
+    await this.#session.stopOthers();
+    const reached = await this.#reached(load);
+    await this.#expectEngine(load.table);
+    const { action, table, data } = load;
+    const attempt = new Attempt(this.#session, load, reached);
+    // The table is empty, or is to have these rows alone: they come into a new one, which takes its place at once.
+    if (action.type === 'replace' || (action.type === 'append' && table.key.length > 0)) await attempt.exchange(data);
+    else await attempt.merge(data, action.type === 'merge' ? action.absent : 'keep');
+    await this.#reached(load);
+    await this.#move(load, attempt.version);
+  }
+
+  /** The number of the load that the watermark stands for; it must be where it was when the load was planned. */
+  async #reached({ before, after, stream }: Load): Promise<number> {
+    const mark = (await this.#marks()).find(
+      ({ watermark }) => watermark.destination === after.destination && watermark.stream === after.stream,
+    );
+    const found = mark?.watermark;
+    const isSame =
+      found?.storeId === before?.storeId &&
+      found?.sequence === before?.sequence &&
+      found?.deliveredAt === before?.deliveredAt;
+    if (!isSame) throw watermarkMoved(stream);
+    return mark?.version ?? 0;
+  }
+
+  async #expectEngine({ name, key }: TargetTable): Promise<void> {
+    const found = await this.#find(name);
+    if (found === undefined || found.keepsLast === key.length > 0) return;
+    const wanted = `ReplacingMergeTree(${versionColumn}, ${deletedColumn})`;
+    throw loadRefused(
+      key.length > 0
+        ? `table "${name}" is kept by ${found.engine}; this mode needs ${wanted}`
+        : `table "${name}" keeps one row of each key; mode append needs a table that keeps all`,
+      { hint: 'give the stream another table with `table:`' },
+    );
+  }
+
+  async #move({ after }: Load, version: number): Promise<void> {
+    const { destination, stream, table, storeId, sequence, definition: defined, deliveredAt } = after;
+    await this.#session.run(
+      `INSERT INTO ${watermarks} SELECT {destination:String}, {stream:String}, {table:String}, {store:String},
+        {sequence:Int64}, {defined:String}, {delivered:String}, {version:UInt64}`,
+      { destination, stream, table, store: storeId, sequence, defined, delivered: deliveredAt, version },
+      { insert_deduplication_token: randomUUID() },
+    );
+  }
+
+  count(table: string, live: boolean): Promise<number> {
+    const where = live ? ' WHERE _deleted_at IS NULL' : '';
+    return this.#session.number(`SELECT count() FROM ${identifier(table)}${where}`, {}, final);
+  }
+
+  async checksum(
+    table: string,
+    columns: readonly ChecksumColumn[],
+    live: boolean,
+  ): Promise<ReadonlyMap<string, ColumnSum>> {
+    const selected = columns.flatMap(({ name, of }, index) => {
+      const text = checkedText(identifier(name), of.kind);
+      const digits = `reinterpretAsUInt32(reverse(substring(MD5(assumeNotNull(${text})), 1, 4)))`;
+      const sum = text === undefined ? 'NULL' : `toString(sumIf(${digits}, isNotNull(${identifier(name)})))`;
+      return [`count(${identifier(name)}) AS n${index}`, `${sum} AS s${index}`];
+    });
+    const where = live ? ' WHERE _deleted_at IS NULL' : '';
+    const query = `SELECT ${selected.join(', ')} FROM ${identifier(table)}${where}`;
+    const [row] = await this.#session.rows(query, {}, final);
+    return new Map(
+      columns.map(({ name, of }, index) => {
+        const sum = checkedText('', of.kind) === undefined ? undefined : String(row?.[`s${index}`] ?? 0);
+        return [name, { values: Number(row?.[`n${index}`]), sum }];
+      }),
+    );
+  }
+
+  close(): Promise<void> {
+    return this.#session.close();
+  }
+}
+
+function checkedText(column: string, kind: ColumnType['kind']): string | undefined {
+  if (kind === 'timestamp') return `toString(toUnixTimestamp64Micro(${column}))`;
+  const isCounted = kind === 'double' || kind === 'decimal' || kind === 'json' || kind === 'list' || kind === 'struct';
+  return isCounted ? undefined : `toString(${column})`;
+}
+
+/** Columns and engine of a table: with a key, one that keeps the last row of each. */
+function definition({ columns, key }: TargetTable): string {
+  const parts = columns.map((column) => columnDefinition(column, key.includes(column.name)));
+  const engine =
+    key.length > 0
+      ? `ReplacingMergeTree(${versionColumn}, ${deletedColumn}) ORDER BY (${key.map(identifier).join(', ')})`
+      : 'MergeTree ORDER BY tuple()';
+  return `(${parts.join(', ')}, ${own}) ENGINE = ${engine} ${deduplication}`;
+}
+
+/** One attempt at a load. Its rows have a number that no earlier attempt's have. */
+class Attempt {
+  readonly #session: Session;
+  readonly #load: Load;
+  readonly #reached: number;
+  readonly #target: string;
+  readonly #beside: string;
+  readonly #id = randomUUID();
+  /** The highest number that it has given to a row. */
+  version: number;
+
+  /** @param reached the number of the last load that was finished */
+  constructor(session: Session, load: Load, reached: number) {
+    this.#session = session;
+    this.#load = load;
+    this.#reached = reached;
+    this.version = reached;
+    const { name } = load.table;
+    this.#target = identifier(name);
+    this.#beside = `_cdsync_new_${createHash('sha256').update(name).digest('hex').slice(0, 16)}`;
+  }
+
+  /** An own token for each attempt: what an earlier one inserted may have been taken back since. */
+  #token(part: string | number): string {
+    return `${this.#load.id}-${this.#id}-${part}`;
+  }
+
+  async #withTable(made: string, work: () => Promise<void>): Promise<void> {
+    const table = identifier(this.#beside);
+    await this.#session.run(`DROP TABLE IF EXISTS ${table} SYNC`);
+    try {
+      await this.#session.run(`CREATE TABLE ${table} ${made}`);
+      await work();
+    } finally {
+      // Also where the load was stopped: rows of people do not stay there.
+      this.#session.use(never);
+      await this.#session.run(`DROP TABLE IF EXISTS ${table} SYNC`).catch(() => undefined);
+      this.#session.use(this.#load.signal);
+    }
+  }
+
+  async #receive(data: Load['data']): Promise<void> {
+    const columns = data.columns.map(({ name }) => name);
+    let index = 0;
+    for await (const { path } of data.files()) {
+      await this.#session.insertFile(this.#beside, columns, path, this.#token(index));
+      index += 1;
+    }
+    const arrived = await this.#session.number(`SELECT count() FROM ${identifier(this.#beside)}`);
+    if (arrived !== data.handedOver) throw countDiffers('the table', data.handedOver, arrived);
+  }
+
+  async exchange(data: Load['data']): Promise<void> {
+    this.version += 1;
+    await this.#withTable(`AS ${this.#target}`, async () => {
+      await this.#receive(data);
+      await this.#session.run(`EXCHANGE TABLES ${this.#target} AND ${identifier(this.#beside)}`);
+    });
+  }
+
+  /** Rows come into a table beside it first, and from there into the table by one statement. */
+  async merge(data: Load['data'], absent: 'keep' | 'delete' | 'mark'): Promise<void> {
+    const { key } = this.#load.table;
+    const staged = data.columns.map(({ name, targetType: type }) =>
+      columnDefinition({ name, type }, key.includes(name)),
+    );
+    await this.#withTable(`(${staged.join(', ')}) ENGINE = MergeTree ORDER BY tuple() ${deduplication}`, async () => {
+      await this.#receive(data);
+      const highest = await this.#session.number(`SELECT max(${versionColumn}) FROM ${this.#target}`);
+      this.version = Math.max(this.#reached, highest) + 1;
+      if (key.length > 0) await this.#upsert(absent);
+      else await this.#append(highest);
+    });
+  }
+
+  async #append(highest: number): Promise<void> {
+    const { columns } = this.#load.table;
+    // Rows of a load that was cut short.
+    if (highest > this.#reached)
+      await this.#session.run(`DELETE FROM ${this.#target} WHERE ${versionColumn} > {reached:UInt64}`, {
+        reached: this.#reached,
+      });
+    await this.#insert(names(columns), `${names(columns)}, {version:UInt64}, 0`, `FROM ${identifier(this.#beside)}`);
+  }
+
+  async #upsert(absent: 'keep' | 'delete' | 'mark'): Promise<void> {
+    const { columns, key } = this.#load.table;
+    // Of a row that is deleted, only its key stays.
+    const values = columns.map(({ name }) => {
+      const value = identifier(name);
+      return key.includes(name) ? value : `if(_op = 'delete', NULL, ${value})`;
+    });
+    const selected = `${values.join(', ')}, {version:UInt64}, _op = 'delete'`;
+    await this.#insert(names(columns), selected, `FROM ${identifier(this.#beside)}`);
+    if (absent === 'keep') return;
+    await this.#end(absent);
+  }
+
+  /** Rows of keys that have not come. */
+  async #end(absent: 'delete' | 'mark'): Promise<void> {
+    const older = `FROM ${this.#target} FINAL WHERE ${versionColumn} < {older:UInt64}`;
+    const values = { older: this.version };
+    this.version += 1;
+    if (absent === 'mark') return this.#mark(older, values);
+    const keys = this.#load.table.key.map(identifier).join(', ');
+    await this.#insert(keys, `${keys}, {version:UInt64}, 1`, older, values);
+  }
+
+  async #mark(older: string, values: { readonly older: number }): Promise<void> {
+    const moment = "parseDateTime64BestEffort({deliveredAt:String}, 6, 'UTC')";
+    await this.#session.run(
+      `INSERT INTO ${this.#target} SELECT * REPLACE (${moment} AS _deleted_at, {version:UInt64} AS ${versionColumn})
+       FROM (SELECT * ${older} AND _deleted_at IS NULL)`,
+      { ...values, version: this.version, deliveredAt: this.#load.deliveredAt },
+      { insert_deduplication_token: this.#token('marked') },
+    );
+  }
+
+  async #insert(into: string, selected: string, from: string, values = {}): Promise<void> {
+    await this.#session.run(
+      `INSERT INTO ${this.#target} (${into}, ${versionColumn}, ${deletedColumn}) SELECT ${selected} ${from}`,
+      { ...values, version: this.version },
+      { insert_deduplication_token: this.#token(this.version) },
+    );
+  }
+}
+
+/** Opens no connection yet: that comes with the first statement. */
+export async function openClickhouse({
+  options,
+  destination,
+  job,
+  signal,
+}: DestinationContext<typeof clickhouseOptions>): Promise<TableDestination> {
+  return new ClickhouseDestination(new Session(options, `cdsync-${job}-${destination}`, signal));
+}
