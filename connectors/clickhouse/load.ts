@@ -129,12 +129,17 @@ class ClickhouseDestination implements TableDestination {
     this.#session.use(load.signal);
     await this.#session.stopOthers();
     const reached = await this.#reached(load);
-    await this.#expectEngine(load.table);
     const { action, table, data } = load;
     const attempt = new Attempt(this.#session, load, reached);
     // The table is empty, or is to have these rows alone: they come into a new one, which takes its place at once.
-    if (action.type === 'replace' || (action.type === 'append' && table.key.length > 0)) await attempt.exchange(data);
-    else await attempt.merge(data, action.type === 'merge' ? action.absent : 'keep');
+    if (action.type === 'replace' || (action.type === 'append' && table.key.length > 0)) {
+      const isAsItShould = (await this.#engineProblem(table)) === undefined;
+      await attempt.exchange(data, isAsItShould ? `AS ${identifier(table.name)}` : definition(table));
+    } else {
+      const problem = await this.#engineProblem(table);
+      if (problem !== undefined) throw loadRefused(problem, { hint: 'give the stream another table with `table:`' });
+      await attempt.merge(data, action.type === 'merge' ? action.absent : 'keep');
+    }
     await this.#reached(load);
     await this.#move(load, attempt.version);
   }
@@ -153,16 +158,12 @@ class ClickhouseDestination implements TableDestination {
     return mark?.version ?? 0;
   }
 
-  async #expectEngine({ name, key }: TargetTable): Promise<void> {
+  async #engineProblem({ name, key }: TargetTable): Promise<string | undefined> {
     const found = await this.#find(name);
-    if (found === undefined || found.keepsLast === key.length > 0) return;
-    const wanted = `ReplacingMergeTree(${versionColumn}, ${deletedColumn})`;
-    throw loadRefused(
-      key.length > 0
-        ? `table "${name}" is kept by ${found.engine}; this mode needs ${wanted}`
-        : `table "${name}" keeps one row of each key; mode append needs a table that keeps all`,
-      { hint: 'give the stream another table with `table:`' },
-    );
+    if (found === undefined || found.keepsLast === key.length > 0) return undefined;
+    return found.keepsLast
+      ? `table "${name}" keeps one row of each key; mode append needs a table that keeps all`
+      : `table "${name}" is kept by ${found.engine}; this mode needs ReplacingMergeTree(${versionColumn}, ${deletedColumn})`;
   }
 
   async #move({ after }: Load, version: number): Promise<void> {
@@ -275,9 +276,10 @@ class Attempt {
     if (arrived !== data.handedOver) throw countDiffers('the table', data.handedOver, arrived);
   }
 
-  async exchange(data: Load['data']): Promise<void> {
+  /** @param made how the new table is made */
+  async exchange(data: Load['data'], made: string): Promise<void> {
     this.version += 1;
-    await this.#withTable(`AS ${this.#target}`, async () => {
+    await this.#withTable(made, async () => {
       await this.#receive(data);
       await this.#session.run(`EXCHANGE TABLES ${this.#target} AND ${identifier(this.#beside)}`);
     });

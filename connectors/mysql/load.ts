@@ -106,7 +106,7 @@ class MysqlDestination implements TableDestination {
         name,
         type: String(Type),
         collation: Collation === null ? undefined : String(Collation),
-        isKey: Key === 'PRI',
+        isIndexed: Key !== '',
         isJson: json.has(name),
       };
       return { name, type: describedType(column, this.#session.collation) };
@@ -151,12 +151,25 @@ class MysqlDestination implements TableDestination {
     load.signal.throwIfAborted();
     load.signal.addEventListener('abort', stop);
     try {
+      if (load.table.key.length > 0) await this.#ensureKey(load.table);
       if (load.action.type === 'replace') await this.#replace(load);
       else if (load.action.type === 'merge') await this.#merge(load, load.action.absent);
       else await this.#commit(load, () => this.#copy(load, identifier(load.table.name)));
     } finally {
       load.signal.removeEventListener('abort', stop);
     }
+  }
+
+  /** A table that others have made may have no index for the key. */
+  async #ensureKey({ name, columns, key }: TargetTable): Promise<void> {
+    const target = identifier(name);
+    const primary = await this.#session.rows(`SHOW INDEX FROM ${target} WHERE Key_name = 'PRIMARY'`);
+    if (primary.length > 0) return;
+    const typed = columns.filter((column) => key.includes(column.name));
+    const modified = typed.map((column) => `MODIFY COLUMN ${this.#column({ name, columns, key }, column)}`);
+    await this.#session.run(
+      `ALTER TABLE ${target} ${modified.join(', ')}, ADD PRIMARY KEY (${key.map(identifier).join(', ')})`,
+    );
   }
 
   /** Does the work and moves the watermark, both or neither. */

@@ -85,17 +85,18 @@ export interface FoundColumn {
   readonly name: string;
   readonly type: string;
   readonly collation: string | undefined;
-  readonly isKey: boolean;
+  /** It is in an index, of which a text needs a length. */
+  readonly isIndexed: boolean;
   /** A check holds its values to JSON. */
   readonly isJson: boolean;
 }
 
 /** The type of a column that is there, in the words of {@link mapColumn} where it is one of those. */
-export function describedType({ type, collation, isKey, isJson }: FoundColumn, exact: string): string {
+export function describedType({ type, collation, isIndexed, isJson }: FoundColumn, exact: string): string {
   // How many digits are shown is no part of an integer, but for that of one digit, which is a boolean.
   const plain = type.replace(/^(?!tinyint\(1\))(\w*int)\(\d+\)/, '$1');
   if (isJson && /^(longtext|varchar)/.test(plain)) return 'json';
   if (collation === undefined) return plain;
-  const isOurs = collation === exact && (plain === 'longtext' || (isKey && plain.startsWith('varchar')));
+  const isOurs = collation === exact && (plain === 'longtext' || (isIndexed && plain.startsWith('varchar')));
   return isOurs ? 'longtext' : `${plain} collate ${collation}`;
 }
