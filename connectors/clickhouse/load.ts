@@ -114,9 +114,16 @@ class ClickhouseDestination implements TableDestination {
       const added = change.columns.map((column) => `ADD COLUMN IF NOT EXISTS ${columnDefinition(column, false)}`);
       await this.#session.run(`ALTER TABLE ${target} ${added.join(', ')}`);
     } else {
-      const column = columnDefinition(change.column, table.key.includes(change.column.name));
+      const column = columnDefinition(change.column, await this.#isSortedBy(table.name, change.column.name));
       await this.#session.run(`ALTER TABLE ${target} MODIFY COLUMN ${column}`);
     }
+  }
+
+  /** Of a table that others have made, a column of the key may hold NULL. */
+  async #isSortedBy(table: string, column: string): Promise<boolean> {
+    const query = `SELECT count() FROM system.columns WHERE database = currentDatabase()
+      AND table = {table:String} AND name = {column:String} AND is_in_sorting_key`;
+    return (await this.#session.number(query, { table, column })) === 1;
   }
 
   async isColumnEmpty(table: string, column: string): Promise<boolean> {
