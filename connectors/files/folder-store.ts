@@ -187,7 +187,7 @@ export class FolderStore implements FileStore {
   }
 
   #error(error: unknown): unknown {
-    const { code, message } = error as SystemError;
+    const { code } = error as SystemError;
     if (error instanceof CdsyncError) return error;
     if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') {
       return permissionMissing(`the folder ${this.place} may not be written (${code})`, {
@@ -199,7 +199,12 @@ export class FolderStore implements FileStore {
       return loadRefused(`${this.place} is no folder`, { hint: 'give `path` a folder', cause: error });
     if (code === 'ENOSPC' || code === 'EDQUOT')
       return loadRefused(`there is no space left for ${this.place}`, { hint: 'free some space', cause: error });
-    return code === undefined ? error : loadRefused(`${this.place}: ${message}`, { cause: error });
+    if (code === undefined) return error;
+    // The system's words name the path, in which values of partitions stand.
+    return loadRefused(`a file in ${this.place} could not be read or written (${code})`, {
+      cause: error,
+      causeQuotesValues: true,
+    });
   }
 }
 

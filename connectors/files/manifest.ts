@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { loadRefused, type Watermark } from '../../src/sdk/index.js';
+import { loadRefused, unavailable, type Watermark } from '../../src/sdk/index.js';
 import type { FileStore } from './store.js';
 
 const formats = ['parquet', 'csv', 'jsonl'] as const;
@@ -71,6 +71,10 @@ export function setName(set: number): string {
   return String(set).padStart(12, '0');
 }
 
+const lookAttempts = 10;
+/** What a crash has left of a manifest that did not get its name. */
+const unnamed = /\/manifests\/\.(\d{12})\./;
+
 function setOf(path: string): number | undefined {
   const [, digits] = /\/(?:data|manifests)\/(\d{12})\b/.exec(path) ?? [];
   return digits === undefined ? undefined : Number(digits);
@@ -92,13 +96,14 @@ export class TableSets {
 
   /** The newest set; undefined where there is no such table. */
   async newest(): Promise<Manifest | undefined> {
-    for (;;) {
+    for (let attempt = 1; attempt <= lookAttempts; attempt += 1) {
       const sets = (await this.#store.files(`${this.folder}/manifests`)).flatMap((path) => setOf(path) ?? []);
       if (sets.length === 0) return undefined;
       const found = await this.#read(this.#manifest(Math.max(...sets)));
       // Where it is gone, somebody has moved the table on and tidied up in between.
       if (found !== undefined) return found;
     }
+    throw unavailable(`the manifests of ${this.folder} in ${this.#store.place} change too fast to be read`);
   }
 
   /** Moves the table on. @returns false where somebody else has done so since `newest` */
@@ -122,7 +127,7 @@ export class TableSets {
   async prune(newest: Manifest, keep: number): Promise<void> {
     const manifests = await this.#store.files(`${this.folder}/manifests`);
     const oldest = newest.set - keep;
-    const kept = manifests.filter((path) => (setOf(path) ?? newest.set) >= oldest);
+    const kept = manifests.filter((path) => (setOf(path) ?? Number(unnamed.exec(path)?.[1] ?? newest.set)) >= oldest);
     const needed = new Set<string>();
     for (const path of kept) {
       const manifest = setOf(path) === undefined ? undefined : await this.#read(path);

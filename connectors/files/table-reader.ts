@@ -40,7 +40,9 @@ export class TableReader {
     const found = await this.#store.size(`${folderOf(table)}/${path}`);
     if (found === bytes) return;
     const what = found === undefined ? 'is missing' : `has ${found} bytes in the place of ${bytes}`;
-    throw loadRefused(`file ${path} of table "${table}" ${what} in ${this.#store.place}`, {
+    // Folders in between are values.
+    const [, set, ...inside] = path.split('/');
+    throw loadRefused(`${inside.at(-1)} of set ${set} of table "${table}" ${what} in ${this.#store.place}`, {
       hint: 'something else has touched it; with mode replace or mirror, cdsync push --full writes all of it anew',
     });
   }

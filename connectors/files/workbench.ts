@@ -35,6 +35,8 @@ export class Workbench {
     await rm(file, { force: true });
     const instance = await DuckDBInstance.create(file, {
       memory_limit: `${memoryMb}MB`,
+      // Each takes its share of the memory.
+      threads: '2',
       temp_directory: join(folder, 'spill'),
     });
     const connection = await instance.connect();

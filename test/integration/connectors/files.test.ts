@@ -17,6 +17,7 @@ import files from '../../../connectors/files/index.js';
 import type { Manifest } from '../../../connectors/files/manifest.js';
 import { checkFiles } from '../../../connectors/files/options.js';
 import { ObjectStore, s3Refusal } from '../../fixtures/object-store.js';
+import { setQuery } from '../../fixtures/set-reader.js';
 import { type LoadTask, Sql, TableDriver } from '../../fixtures/table-driver.js';
 
 let store: ObjectStore;
@@ -160,33 +161,8 @@ async function manifestOf(place: Place, table: string): Promise<Manifest> {
 }
 
 /** What a program that knows only the manifest reads, as a query of a DuckDB of its own. */
-async function reading(place: Place, table: string): Promise<string> {
-  const { format, schema, files: named, partition_by } = await manifestOf(place, table);
-  const parts = await Promise.all(
-    named.map(async ({ path, bytes, sha256, partition = {} }) => {
-      const local = await place.local(`${table}/${path}`);
-      const content = await readFile(local);
-      expect([content.length, createHash('sha256').update(content).digest('hex')]).toEqual([bytes, sha256]);
-      const own = schema.filter(({ name }) => !partition_by.includes(name));
-      const types = own.map(
-        ({ name, type }) => `'${name}': '${format === 'csv' && /[[(]/.test(type) ? 'JSON' : type}'`,
-      );
-      const source = {
-        parquet: `read_parquet('${local}', hive_partitioning = false)`,
-        csv: `read_csv('${local}', header = true, hive_partitioning = false, nullstr = '', allow_quoted_nulls = false, all_varchar = true, max_line_size = 9000000)`,
-        jsonl: `read_json('${local}', format = 'newline_delimited', hive_partitioning = false, columns = {${types.join(', ')}})`,
-      }[format];
-      const fixed = Object.entries(partition).map(
-        ([name, value]) => `, ${value === null ? 'NULL' : `'${value.replaceAll("'", "''")}'`}::VARCHAR AS "${name}"`,
-      );
-      return `SELECT *${fixed.join('')} FROM ${source}`;
-    }),
-  );
-  const isNested = (type: string) => format === 'csv' && /^STRUCT|\[\]$/.test(type);
-  const nothing = schema.map(({ name, type }) => `NULL::${format === 'csv' ? 'VARCHAR' : type} AS "${name}"`);
-  const typed = schema.map(({ name, type }) => `"${name}"${isNested(type) ? '::JSON' : ''}::${type} AS "${name}"`);
-  const none = `SELECT ${nothing.join(', ')} WHERE false`;
-  return `SELECT ${typed.join(', ')} FROM (${[none, ...parts].join(' UNION ALL BY NAME ')})`;
+function reading(place: Place, table: string): Promise<string> {
+  return setQuery((path) => place.local(`${table}/${path}`));
 }
 
 async function expectRows(place: Place, table: string, wanted: string): Promise<void> {
