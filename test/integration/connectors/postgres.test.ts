@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import postgres from '../../../connectors/postgres/index.js';
 import { PostgresServer } from '../../fixtures/postgres-server.js';
@@ -17,6 +18,30 @@ describe('postgres', () => {
       const all = await Promise.all(drivers.map((driver) => driver.with((destination) => destination.watermarks())));
       expect(all).toEqual(drivers.map(() => []));
       await Promise.all(drivers.map((driver) => driver.close()));
+    }
+  });
+
+  it('needs no more than its README grants, and its readers can read', async () => {
+    const readme = await readFile('connectors/postgres/README.md', 'utf8');
+    const blocks = [...readme.matchAll(/^```sql\n(.*?)^```$/gms)].map(([, sql]) => String(sql));
+    expect(blocks.length).toBe(2);
+    await server.query('REVOKE ALL ON DATABASE crm FROM PUBLIC; CREATE ROLE analysts LOGIN');
+    for (const sql of blocks) await server.query(sql.replace("'…'", "'loader-secret'"));
+    const url = server.url().replace('owner:owner-secret', 'loader:loader-secret');
+    const driver = await TableDriver.open(postgres, { url, schema: 'cdp' });
+    try {
+      const rows = (to: number, more = '') => `SELECT 'p' || i AS id, i AS n${more} FROM range(${to}) t(i)`;
+      const key = ['id'];
+      await driver.load({ table: 'people', query: rows(100), key, sequence: 1 });
+      const merge = { type: 'merge', absent: 'delete' } as const;
+      const changed = `SELECT 'upsert' AS _op, * FROM (${rows(50, ", 'new' AS note")})`;
+      await driver.load({ table: 'people', query: changed, key, action: merge, sequence: 2 });
+      await driver.load({ table: 'people', query: rows(20), key, action: { type: 'replace' }, sequence: 3 });
+      const may = "has_table_privilege('analysts', 'cdp.people', 'SELECT')";
+      const seen = await server.query(`SELECT ${may} AS may, count(*)::int AS n FROM cdp.people`);
+      expect(seen).toEqual([{ may: true, n: 20 }]);
+    } finally {
+      await driver.close();
     }
   });
 });
