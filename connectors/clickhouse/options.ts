@@ -1,11 +1,12 @@
-import { secret, text, verbatim } from '../../src/sdk/index.js';
+import { z } from 'zod';
+import { option, secret, verbatim } from '../../src/sdk/index.js';
 
 export const clickhouseOptions = {
-  url: text({
+  url: option(z.string().regex(/^https?:\/\/[^\s@?]+$/), {
     description: 'The HTTP interface of the server. User and password stand in options of their own.',
     example: 'https://abc.eu-central-1.aws.clickhouse.cloud:8443',
     allowed: 'a URL that begins with http:// or https://',
-  }).regex(/^https?:\/\/[^\s@?]+$/),
+  }),
   username: verbatim({ description: 'Who logs in.', example: 'loader' }).prefault('default'),
   password: secret(/./s, { description: 'The password.', example: '${WAREHOUSE_PASSWORD}' }).optional(),
   database: verbatim({ description: 'The database of the tables, which must be there.', example: 'crm' }).prefault(
