@@ -1,5 +1,12 @@
 import { ClickHouseError } from '@clickhouse/client';
-import { CdsyncError, loadRefused, loginRefused, permissionMissing, unavailable } from '../../src/sdk/index.js';
+import {
+  CdsyncError,
+  connectionLost,
+  loadRefused,
+  loginRefused,
+  permissionMissing,
+  unavailable,
+} from '../../src/sdk/index.js';
 
 /** Where grants are missing. */
 export interface Rights {
@@ -43,17 +50,7 @@ const valueErrors = new Set([
   ...['6', '26', '27', '33', '38', '41', '53', '69', '70', '72', '117', '131', '190', '321', '349', '407', '434'],
 ]);
 
-const goneCodes = new Set([
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'ETIMEDOUT',
-  'EPIPE',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'UND_ERR_SOCKET',
-]);
+const goneCodes = new Set([...connectionLost, 'UND_ERR_SOCKET']);
 
 function serverError(error: ClickHouseError, rights: Rights): CdsyncError {
   const { code, type = '' } = error;

@@ -1,4 +1,11 @@
-import { CdsyncError, loadRefused, loginRefused, permissionMissing, unavailable } from '../../src/sdk/index.js';
+import {
+  CdsyncError,
+  connectionLost,
+  loadRefused,
+  loginRefused,
+  permissionMissing,
+  unavailable,
+} from '../../src/sdk/index.js';
 
 /** What the server says with an error, as mysql2 hands it on. */
 export interface ServerError {
@@ -40,18 +47,7 @@ const passingErrors = new Set([
 ]);
 const fullErrors = new Set([1021, 1114]);
 
-const goneCodes = new Set([
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'ETIMEDOUT',
-  'EPIPE',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'PROTOCOL_CONNECTION_LOST',
-  'PROTOCOL_SEQUENCE_TIMEOUT',
-]);
+const goneCodes = new Set([...connectionLost, 'PROTOCOL_CONNECTION_LOST', 'PROTOCOL_SEQUENCE_TIMEOUT']);
 
 const dataWords: Readonly<Record<number, string>> = {
   1048: 'a column that must have a value has none',

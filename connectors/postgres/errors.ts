@@ -1,4 +1,11 @@
-import { CdsyncError, loadRefused, loginRefused, permissionMissing, unavailable } from '../../src/sdk/index.js';
+import {
+  CdsyncError,
+  connectionLost,
+  loadRefused,
+  loginRefused,
+  permissionMissing,
+  unavailable,
+} from '../../src/sdk/index.js';
 
 /** What the server says with an error, as pg hands it on. */
 export interface ServerError {
@@ -35,17 +42,7 @@ function grant(message: string, { user, database, schema }: Rights): string {
   return `GRANT SELECT, INSERT, UPDATE, DELETE ON ${on} ${to}`;
 }
 
-const goneCodes = new Set([
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'ETIMEDOUT',
-  'EPIPE',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'ERR_STREAM_PREMATURE_CLOSE',
-]);
+const goneCodes = new Set([...connectionLost, 'ERR_STREAM_PREMATURE_CLOSE']);
 
 /** Classes and codes of SQLSTATE after which the same may succeed: connection, resources, deadlock, shutdown, lock timeout. */
 const passing = /^(08|40|53|55P03|57P|58)/;

@@ -64,3 +64,15 @@ export async function vendorLibrary<T>(name: string, load: () => Promise<T>): Pr
     });
   }
 }
+
+/** Codes of Node.js by which a connection says that nobody is there, or no more: {@link unavailable}. */
+export const connectionLost: ReadonlySet<string> = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'ETIMEDOUT',
+  'EPIPE',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+]);

@@ -30,6 +30,7 @@ export {
 } from './destination.js';
 export {
   CdsyncError,
+  connectionLost,
   countDiffers,
   type ErrorDetails,
   type ErrorKind,
