@@ -8,6 +8,7 @@ export default defineConfig({
     include: ['test/**/*.test.ts'],
     exclude: process.env.CDSYNC_TEST_CONNECTORS === undefined ? [...configDefaults.exclude, connectors] : [],
     globalSetup: ['test/fixtures/build.ts'],
+    setupFiles: ['test/fixtures/property-seed.ts'],
     testTimeout: 60_000,
     hookTimeout: 60_000,
     maxWorkers: 2,

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pLimit from 'p-limit';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { seed } from '../fixtures/seed.js';
 import { Baseline } from './baseline.js';
 import type { Fault, FaultKind } from './fault.js';
 import { Broken, tryFault } from './judge.js';
@@ -15,7 +16,6 @@ import { emptyTally, type Tally, tallyLine, tallyLines } from './tally.js';
 /** Faults of each kind that are to strike: one, or as many as each kind says (`npm run test:fault`). */
 const most = Number(process.env.CDSYNC_TEST_FAULTS ?? 1);
 const isShort = process.env.CDSYNC_TEST_FAULTS === undefined;
-const seed = Number(process.env.CDSYNC_TEST_SEED ?? Date.now() % 1_000_000);
 const laneCount = Number(process.env.CDSYNC_TEST_LANES ?? 2);
 /** Only kinds and faults whose names hold these words: to try one of them again. */
 const only = { kind: process.env.CDSYNC_TEST_KIND ?? '', fault: process.env.CDSYNC_TEST_FAULT ?? '' };

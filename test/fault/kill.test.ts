@@ -1,12 +1,12 @@
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { seed } from '../fixtures/seed.js';
 import { ended, streamOf, Workspace } from '../fixtures/workspace.js';
 import { type Random, randomFrom } from './random.js';
 
 /** `npm run test:fault` kills more often; `npm test` has a short form of the same loop. */
 const kills = Number(process.env.CDSYNC_TEST_KILLS ?? 5);
-const seed = Number(process.env.CDSYNC_TEST_SEED ?? Date.now() % 1_000_000);
 
 const streams = [
   {

@@ -4,10 +4,10 @@ import { readdir, realpath, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { seed } from '../fixtures/seed.js';
 import { Workspace } from '../fixtures/workspace.js';
 import { randomFrom } from './random.js';
 
-const seed = Number(process.env.CDSYNC_TEST_SEED ?? Date.now() % 1_000_000);
 /** `npm run test:fault` makes more. */
 const rounds = process.env.CDSYNC_TEST_FAULTS === undefined ? 2 : 20;
 

@@ -7,10 +7,10 @@ import type { ComparedRow } from '../../../src/sdk/conformance/index.js';
 import { type Random, randomFrom } from '../../fault/random.js';
 import { MariadbServer, mariadbIsInstalled } from '../../fixtures/mariadb.js';
 import { PostgresServer } from '../../fixtures/postgres-server.js';
+import { seed } from '../../fixtures/seed.js';
 import { ended, Workspace } from '../../fixtures/workspace.js';
 
 const kills = Number(process.env.CDSYNC_TEST_DELIVERY_KILLS ?? 100);
-const seed = Number(process.env.CDSYNC_TEST_SEED ?? Date.now() % 1_000_000);
 const columns = ['id', 'tier', 'country', 'email', 'points', 'ltv'];
 
 /** A server that the deliveries go to, seen past the connector. */
