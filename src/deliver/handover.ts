@@ -52,6 +52,8 @@ interface Refusal {
   readonly reason: string;
   /** SQL, true of a row that is refused. */
   readonly when: string;
+  /** Looked for in each text, which takes longer than everything else together. */
+  readonly isNul?: boolean;
 }
 
 /** Dates and timestamps of days that the destination does not know; also those that are infinite. */
@@ -69,7 +71,7 @@ function beyondDays(
 }
 
 /** What of the rows the destination cannot hold. */
-export function refusals(handover: Handover): Refusal[] {
+function refusals(handover: Handover): Refusal[] {
   const found: Refusal[] = [];
   if (handover.needsKey) {
     for (const name of handover.key) {
@@ -91,7 +93,7 @@ export function refusals(handover: Handover): Refusal[] {
       const when = isJson
         ? `(contains(${value}, '\\u0000') AND regexp_matches(${value}, '(^|[^\\\\])(\\\\\\\\)*\\\\u0000'))`
         : `contains(${value}, chr(0))`;
-      found.push({ column: column.name, reason: 'the character U+0000 cannot be stored', when });
+      found.push({ column: column.name, reason: 'the character U+0000 cannot be stored', when, isNul: true });
     }
     if (limits.maxBytes !== undefined) {
       const reason = `longer than ${limits.maxBytes} bytes`;
@@ -101,10 +103,18 @@ export function refusals(handover: Handover): Refusal[] {
   return found;
 }
 
+function anyOf(all: readonly Refusal[]): string | undefined {
+  return all.length === 0 ? undefined : `coalesce(${all.map(({ when }) => when).join(' OR ')}, false)`;
+}
+
 /** SQL that is true of rows that are refused; undefined where none can be. */
 export function refusedSql(handover: Handover): string | undefined {
-  const all = refusals(handover).map(({ when }) => when);
-  return all.length === 0 ? undefined : `coalesce(${all.join(' OR ')}, false)`;
+  return anyOf(refusals(handover));
+}
+
+/** The same, but for those that have U+0000 somewhere: for rows of which it will show whether they have. */
+export function refusedButForNulSql(handover: Handover): string | undefined {
+  return anyOf(refusals(handover).filter(({ isNul }) => isNul !== true));
 }
 
 /** SQL for the refused rows of a piece: key, column, reason and run. */

@@ -7,6 +7,7 @@ export async function writeConfig(
   name: string,
   stream: Record<string, unknown>,
   service: Record<string, unknown> = {},
+  job: Record<string, unknown> = {},
 ) {
   const config = {
     version: 1,
@@ -17,7 +18,9 @@ export async function writeConfig(
       ...service,
     },
     storage: join(folder, name),
-    jobs: { bench: { streams: [{ name: 'members', source: 'index_profiles', index: 'loyalty_members', ...stream }] } },
+    jobs: {
+      bench: { streams: [{ name: 'members', source: 'index_profiles', index: 'loyalty_members', ...stream }], ...job },
+    },
   };
   const path = join(folder, `${name}.json`);
   await writeFile(path, JSON.stringify(config));

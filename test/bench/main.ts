@@ -6,6 +6,7 @@ import { benchBudget } from './budget.js';
 import { benchConversion } from './conversion.js';
 import { benchHelp } from './help.js';
 import { benchKill } from './kill.js';
+import { benchPush } from './push.js';
 import { benchRuns } from './runs.js';
 import { type Figure, markdown } from './table.js';
 
@@ -29,6 +30,7 @@ async function main(): Promise<void> {
     runs: () => benchRuns(cdsync, folder, sizes),
     budget: () => benchBudget(cdsync, folder),
     kill: () => benchKill(cdsync, folder),
+    push: () => benchPush(cdsync, folder),
   };
   const figures: Figure[] = [];
   try {

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import postgres from '../../../connectors/postgres/index.js';
 import { PostgresServer } from '../../fixtures/postgres-server.js';
 import { TableDriver } from '../../fixtures/table-driver.js';
+import { Workspace } from '../../fixtures/workspace.js';
 
 let server: PostgresServer;
 beforeAll(async () => {
@@ -42,6 +43,27 @@ describe('postgres', () => {
       expect(seen).toEqual([{ may: true, n: 20 }]);
     } finally {
       await driver.close();
+    }
+  });
+
+  it('sets rows aside that have U+0000 in a text or in JSON, and no others', async () => {
+    const space = await Workspace.open({ profiles: 10 });
+    try {
+      const values = [`'a' || chr(0)`, `chr(0) || repeat('x', 3000000)`, `'\\u0000'`, `'plain'`, 'NULL'];
+      const rows = values.flatMap((value, index) => [
+        `SELECT 'text${index}' AS id, ${value} AS note, NULL::VARCHAR[] AS list`,
+        `SELECT 'list${index}', NULL, [${value}, 'b']`,
+      ]);
+      const stream = { name: 'notes', source: 'sql', key: ['id'], query: rows.join(' UNION ALL ') };
+      const destination = { name: 'crm', connector: 'postgres', url: server.url(), schema: server.name() };
+      await space.configure('odd', [stream], { job: { destinations: [destination] } });
+      const { code, report } = await space.run('odd');
+      const { status, rows: stored } = report.jobs[0]?.destinations[0] ?? {};
+      expect([code, status, stored]).toEqual([5, 'partial', 6]);
+      const ids = (await server.query(`SELECT id FROM ${destination.schema}.notes ORDER BY id`)).map(({ id }) => id);
+      expect(ids).toEqual(['list2', 'list3', 'list4', 'text2', 'text3', 'text4']);
+    } finally {
+      await space.close();
     }
   });
 });
