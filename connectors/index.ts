@@ -5,7 +5,17 @@ import eventStream from './event_stream/index.js';
 import files from './files/index.js';
 import mysql from './mysql/index.js';
 import postgres from './postgres/index.js';
+import snowflake from './snowflake/index.js';
 import webhook from './webhook/index.js';
 
 /** The connectors that come with cdsync. Each loads its vendor's library only when it is opened. */
-export const connectors: readonly Connector[] = [clickhouse, duckdb, eventStream, files, mysql, postgres, webhook];
+export const connectors: readonly Connector[] = [
+  clickhouse,
+  duckdb,
+  eventStream,
+  files,
+  mysql,
+  postgres,
+  snowflake,
+  webhook,
+];

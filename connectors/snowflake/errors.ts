@@ -1,0 +1,88 @@
+import {
+  CdsyncError,
+  loadRefused,
+  loginRefused,
+  permissionMissing,
+  printable,
+  unavailable,
+} from '../../src/sdk/index.js';
+import type { SnowflakeFailure } from './sdk.js';
+
+/** Where grants are missing; names as the configuration has them. */
+export interface Rights {
+  readonly user: string;
+  readonly role: string | undefined;
+  readonly database: string;
+  readonly schema: string;
+}
+
+function grants({ role = '<role>', database, schema }: Rights): string {
+  const place = `${database}.${schema}`;
+  return [
+    `GRANT USAGE ON DATABASE ${database} TO ROLE ${role};`,
+    `GRANT USAGE, CREATE TABLE, CREATE STAGE ON SCHEMA ${place} TO ROLE ${role};`,
+    `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${place} TO ROLE ${role};`,
+  ].join(' ');
+}
+
+/** Cancelled, waited too long for a lock or in a queue, or not to be had for a while. */
+const passing = new Set([
+  '000604',
+  '000625',
+  '000630',
+  '000603',
+  '000605',
+  '090073',
+  '300002',
+  '300005',
+  '604',
+  '625',
+  '630',
+]);
+
+function serverError(error: SnowflakeFailure, code: string, rights: Rights): CdsyncError {
+  const message = printable(error.message);
+  const told = { cause: error };
+  if (/^39\d{4}$/.test(code))
+    return loginRefused(`Snowflake refuses the login: ${message} (${code})`, {
+      ...told,
+      hint: 'check `account`, `username`, the key, token or password, and `role`',
+    });
+  if (code === '000606')
+    return loginRefused(`Snowflake: ${message} (${code})`, {
+      ...told,
+      hint: 'name one with `warehouse:`, and GRANT USAGE ON WAREHOUSE … to the role',
+    });
+  if (code === '003001' || error.sqlState === '42501')
+    return permissionMissing(`Snowflake: ${message} (${code})`, {
+      ...told,
+      hint: `an administrator can grant all that is needed: ${grants(rights)}`,
+    });
+  if (code === '002003' || code === '002043')
+    return permissionMissing(`Snowflake: ${message} (${code})`, {
+      ...told,
+      hint: `it is not there, or may not be seen: ${grants(rights)}`,
+    });
+  // Conversions and files: their messages quote values of rows.
+  if (/^100\d{3}$/.test(code) || (error.sqlState ?? '').startsWith('22'))
+    return loadRefused(`Snowflake refuses a value (${code})`, {
+      ...told,
+      hint: 'its message quotes values, and is shown with --verbose --show-values',
+      causeQuotesValues: true,
+    });
+  if (passing.has(code)) return unavailable(`Snowflake cannot go on for now: ${message} (${code})`, told);
+  return loadRefused(`Snowflake refuses a statement: ${message} (${code})`, told);
+}
+
+/** Any failure of snowflake-sdk as an error of cdsync. */
+export function snowflakeError(thrown: unknown, rights: Rights): CdsyncError {
+  if (thrown instanceof CdsyncError) return thrown;
+  const error = thrown as SnowflakeFailure;
+  const code = String(error.code ?? '');
+  // The driver's own: 401… and 402… are the network, 405…, 406… and 407… a connection that is gone, 404… its options.
+  if (/^40(1|2|5|6|7)\d{3}$/.test(code) || /^E[A-Z]+$/.test(code))
+    return unavailable(`Snowflake cannot be reached, or has gone away: ${printable(error.message)}`, { cause: thrown });
+  if (/^404\d{3}$/.test(code))
+    return loginRefused(`snowflake-sdk refuses an option: ${printable(error.message)}`, { cause: thrown });
+  return serverError(error, code, rights);
+}

@@ -1,0 +1,25 @@
+import { tableConnector } from '../../src/sdk/index.js';
+import { logins, snowflakeOptions } from './options.js';
+import { installedSdk, type SnowflakeSdk } from './sdk.js';
+import { mapColumn, widens } from './types.js';
+
+/** @param sdk gives the vendor's library, once somebody connects */
+export function snowflakeConnector(sdk: () => Promise<SnowflakeSdk>) {
+  return tableConnector({
+    name: 'snowflake',
+    summary: 'Loads tables of Snowflake. Needs the package snowflake-sdk.',
+    options: snowflakeOptions,
+    optionRules: { forms: logins },
+    capabilities: {
+      format: 'parquet',
+      identifiers: { maxBytes: 255, ignoresCase: false },
+    },
+    place: ({ account, database, schema }) => `${account.toLowerCase()} ${database} ${schema}`,
+    mapColumn,
+    widens,
+    open: async (context) => (await import('./load.js')).openSnowflake(await sdk(), context),
+  });
+}
+
+/** Loads Snowflake by PUT, COPY INTO and MERGE. */
+export default snowflakeConnector(installedSdk);

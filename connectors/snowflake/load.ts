@@ -1,0 +1,261 @@
+import { createHash } from 'node:crypto';
+import type {
+  ChecksumColumn,
+  ColumnSum,
+  ColumnType,
+  DestinationContext,
+  Load,
+  SchemaChange,
+  TableColumn,
+  TableDescription,
+  TableDestination,
+  TargetTable,
+  Watermark,
+} from '../../src/sdk/index.js';
+import { countDiffers, loadRefused, watermarkColumns, watermarkMoved, watermarkTable } from '../../src/sdk/index.js';
+import type { snowflakeOptions } from './options.js';
+import type { SnowflakeSdk } from './sdk.js';
+import { Session } from './session.js';
+import { identifier, stagedType, stagedValue } from './types.js';
+
+const watermarks = identifier(watermarkTable);
+const op = identifier('_op');
+const deletedAt = identifier('_deleted_at');
+
+function names(columns: readonly { readonly name: string }[], prefix = ''): string {
+  return columns.map(({ name }) => `${prefix}${identifier(name)}`).join(', ');
+}
+
+function definitions(columns: readonly TableColumn[]): string {
+  return columns.map(({ name, type }) => `${identifier(name)} ${type}`).join(', ');
+}
+
+function sameKey(key: readonly string[], a: string, b: string): string {
+  return key.map((name) => `${a}.${identifier(name)} = ${b}.${identifier(name)}`).join(' AND ');
+}
+
+/** Tables of one schema. */
+class SnowflakeDestination implements TableDestination {
+  readonly #session: Session;
+
+  constructor(session: Session) {
+    this.#session = session;
+  }
+
+  async #find(table: string): Promise<string | undefined> {
+    const [found] = await this.#session.rows(
+      `SELECT TABLE_TYPE AS "type" FROM INFORMATION_SCHEMA.TABLES
+       WHERE TABLE_SCHEMA = CURRENT_SCHEMA() AND TABLE_NAME = ?`,
+      [table],
+    );
+    return found === undefined ? undefined : String(found.type);
+  }
+
+  async watermarks(): Promise<Watermark[]> {
+    // Whoever may not create what is there already is not asked to.
+    if ((await this.#find(watermarkTable)) === undefined) {
+      const columns = watermarkColumns.map((name) => ({
+        name,
+        type: name === 'sequence' ? 'NUMBER(38,0)' : 'VARCHAR(16777216)',
+      }));
+      await this.#session.run(`CREATE TABLE IF NOT EXISTS ${watermarks} (${definitions(columns)})`);
+    }
+    const rows = await this.#session.rows(`SELECT ${watermarkColumns.map(identifier).join(', ')} FROM ${watermarks}`);
+    return rows.map((row) => ({
+      destination: String(row.destination),
+      stream: String(row.stream),
+      table: String(row.table_name),
+      storeId: String(row.store_id),
+      sequence: Number(row.sequence),
+      definition: String(row.definition),
+      deliveredAt: String(row.delivered_at),
+    }));
+  }
+
+  async describe(table: string): Promise<TableDescription | undefined> {
+    const type = await this.#find(table);
+    if (type === undefined) return undefined;
+    if (type !== 'BASE TABLE')
+      throw loadRefused(`"${table}" is a ${type.toLowerCase()}`, {
+        hint: 'give the stream another one with `table:`',
+      });
+    const rows = await this.#session.rows(`DESCRIBE TABLE ${identifier(table)}`);
+    const columns = rows.map((row) => ({ name: String(row.name), type: String(row.type) }));
+    const filled = `SELECT COUNT(*) AS "rows" FROM (SELECT 1 FROM ${identifier(table)} LIMIT 1)`;
+    return { columns, isEmpty: (await this.#session.number(filled)) === 0 };
+  }
+
+  async prepare({ name, columns }: TargetTable, change: SchemaChange): Promise<void> {
+    const target = identifier(name);
+    if (change.type === 'create') {
+      await this.#session.run(`CREATE TABLE IF NOT EXISTS ${target} (${definitions(columns)})`);
+      return;
+    }
+    if (change.type === 'change_type' && !change.isEmpty) {
+      const { name: column, type } = change.column;
+      await this.#session.run(`ALTER TABLE ${target} ALTER COLUMN ${identifier(column)} SET DATA TYPE ${type}`);
+      return;
+    }
+    // To a type of another kind Snowflake changes nothing: the column, which has no value, is made anew.
+    if (change.type === 'change_type')
+      await this.#session.run(`ALTER TABLE ${target} DROP COLUMN IF EXISTS ${identifier(change.column.name)}`);
+    for (const column of change.type === 'change_type' ? [change.column] : change.columns)
+      await this.#session.run(`ALTER TABLE ${target} ADD COLUMN IF NOT EXISTS ${definitions([column])}`);
+  }
+
+  async isColumnEmpty(table: string, column: string): Promise<boolean> {
+    const some = `SELECT 1 FROM ${identifier(table)} WHERE ${identifier(column)} IS NOT NULL LIMIT 1`;
+    return (await this.#session.number(`SELECT COUNT(*) AS "rows" FROM (${some})`)) === 0;
+  }
+
+  async load(load: Load): Promise<void> {
+    const stop = () => this.#session.stop();
+    load.signal.throwIfAborted();
+    load.signal.addEventListener('abort', stop);
+    const digits = createHash('sha256').update(load.table.name).digest('hex').slice(0, 16);
+    // Both are seen by this session alone, and go with it. The name of the stage is one that needs no quotes.
+    const rows = identifier(`_cdsync_rows_${digits}`);
+    const files = `CDSYNC_FILES_${digits.toUpperCase()}`;
+    try {
+      await this.#stage(load, rows, files);
+      await this.#session.transaction(async () => {
+        // First the watermark: whoever else wants to move it waits, and then finds that it has been moved.
+        await this.#moveWatermark(load);
+        await this.#change(load, rows);
+      });
+    } finally {
+      await this.#session.tidy(`DROP STAGE IF EXISTS ${files}`);
+      await this.#session.tidy(`DROP TABLE IF EXISTS ${rows}`);
+      load.signal.removeEventListener('abort', stop);
+    }
+  }
+
+  /** Brings all rows into a temporary table, outside of the transaction, which no DDL would leave open. */
+  async #stage({ data }: Load, rows: string, files: string): Promise<void> {
+    const columns = data.columns.map(({ name, targetType }) => ({ name, type: stagedType(targetType) }));
+    await this.#session.run(`CREATE OR REPLACE TEMPORARY STAGE ${files}`);
+    await this.#session.run(`CREATE OR REPLACE TEMPORARY TABLE ${rows} (${definitions(columns)})`);
+    let index = 0;
+    for await (const { path } of data.files()) {
+      await this.#session.put(path, `@${files}/${index}/`);
+      index += 1;
+    }
+    if (index > 0)
+      await this.#session.run(`COPY INTO ${rows} FROM @${files}/
+        FILE_FORMAT = (TYPE = PARQUET USE_LOGICAL_TYPE = TRUE)
+        MATCH_BY_COLUMN_NAME = CASE_SENSITIVE ON_ERROR = ABORT_STATEMENT`);
+    const arrived = await this.#session.number(`SELECT COUNT(*) AS "rows" FROM ${rows}`);
+    if (arrived !== data.handedOver) throw countDiffers('the staging table', data.handedOver, arrived);
+  }
+
+  async #change(load: Load, rows: string): Promise<void> {
+    const { action, table, data } = load;
+    if (action.type === 'merge') return this.#merge(load, rows, action.absent);
+    const values = data.columns.map(({ name, targetType: type }) => stagedValue({ name, type }));
+    // INSERT OVERWRITE, unlike TRUNCATE, is part of the transaction: readers see the old rows until its end.
+    const insert = action.type === 'replace' ? 'INSERT OVERWRITE INTO' : 'INSERT INTO';
+    await this.#session.run(
+      `${insert} ${identifier(table.name)} (${names(data.columns)}) SELECT ${values.join(', ')} FROM ${rows}`,
+    );
+  }
+
+  async #merge(load: Load, rows: string, absent: 'keep' | 'delete' | 'mark'): Promise<void> {
+    const { table, data, deliveredAt } = load;
+    const { columns, key } = table;
+    const target = identifier(table.name);
+    const values = data.columns.map(
+      ({ name, targetType: type }) => `${stagedValue({ name, type })} AS ${identifier(name)}`,
+    );
+    await this.#session.run(`MERGE INTO ${target} AS t USING (SELECT ${values.join(', ')} FROM ${rows}) AS s
+      ON ${sameKey(key, 't', 's')}
+      WHEN MATCHED AND s.${op} = 'delete' THEN DELETE
+      ${updateClause(table, absent !== 'keep')}
+      WHEN NOT MATCHED AND s.${op} = 'upsert' THEN INSERT (${names(columns)}) VALUES (${names(columns, 's.')})`);
+    const isAbsent = `NOT EXISTS (SELECT 1 FROM ${rows} AS s WHERE ${sameKey(key, 's', target)})`;
+    if (absent === 'delete') await this.#session.run(`DELETE FROM ${target} WHERE ${isAbsent}`);
+    if (absent === 'mark')
+      await this.#session.run(
+        `UPDATE ${target} SET ${deletedAt} = TO_TIMESTAMP_TZ(?) WHERE ${deletedAt} IS NULL AND ${isAbsent}`,
+        [deliveredAt],
+      );
+  }
+
+  async #moveWatermark({ before, after, stream }: Load): Promise<void> {
+    const { destination, table, storeId, sequence, definition, deliveredAt } = after;
+    const values = [destination, stream, table, storeId, sequence, definition, deliveredAt];
+    const moved =
+      before === undefined
+        ? await this.#addWatermark(values)
+        : await this.#session.run(
+            `UPDATE ${watermarks} SET "table_name" = ?, "store_id" = ?, "sequence" = ?, "definition" = ?, "delivered_at" = ?
+       WHERE "destination" = ? AND "stream" = ? AND "store_id" = ? AND "sequence" = ? AND "delivered_at" = ?`,
+            [...values.slice(2), destination, stream, before.storeId, before.sequence, before.deliveredAt],
+          );
+    if (moved !== 1) throw watermarkMoved(stream);
+  }
+
+  /** By MERGE, which waits for others who change the table, as INSERT does not; primary keys are not enforced. */
+  #addWatermark(values: readonly (string | number)[]): Promise<number> {
+    const columns = watermarkColumns.map((name) => ({ name }));
+    const given = watermarkColumns.map((name) => `? AS ${identifier(name)}`).join(', ');
+    return this.#session.run(
+      `MERGE INTO ${watermarks} AS t USING (SELECT ${given}) AS s ON ${sameKey(['destination', 'stream'], 't', 's')}
+       WHEN NOT MATCHED THEN INSERT (${names(columns)}) VALUES (${names(columns, 's.')})`,
+      values,
+    );
+  }
+
+  count(table: string, live: boolean): Promise<number> {
+    const where = live ? ` WHERE ${deletedAt} IS NULL` : '';
+    return this.#session.number(`SELECT COUNT(*) AS "rows" FROM ${identifier(table)}${where}`);
+  }
+
+  async checksum(
+    table: string,
+    columns: readonly ChecksumColumn[],
+    live: boolean,
+  ): Promise<ReadonlyMap<string, ColumnSum>> {
+    const selected = columns.flatMap(({ name, of }, index) => {
+      const text = checkedText(identifier(name), of.kind);
+      const sum = text === undefined ? 'NULL' : `TO_VARCHAR(SUM(TO_NUMBER(SUBSTR(MD5(${text}), 1, 8), 'XXXXXXXX')))`;
+      return [`COUNT(${identifier(name)}) AS "n${index}"`, `${sum} AS "s${index}"`];
+    });
+    const where = live ? ` WHERE ${deletedAt} IS NULL` : '';
+    const [row] = await this.#session.rows(`SELECT ${selected.join(', ')} FROM ${identifier(table)}${where}`);
+    return new Map(
+      columns.map(({ name, of }, index) => {
+        const sum = checkedText('', of.kind) === undefined ? undefined : String(row?.[`s${index}`] ?? 0);
+        return [name, { values: Number(row?.[`n${index}`]), sum }];
+      }),
+    );
+  }
+
+  close(): Promise<void> {
+    return this.#session.close();
+  }
+}
+
+/** Where everything comes, only rows that differ are written; when they were looked at is no difference. */
+function updateClause({ columns, key }: TargetTable, comesAll: boolean): string {
+  const values = columns.filter(({ name }) => !key.includes(name)).map(({ name }) => identifier(name));
+  if (values.length === 0) return '';
+  const compared = values.filter((name) => name !== identifier('_synced_at'));
+  const differs = compared.map((name) => `t.${name} IS DISTINCT FROM s.${name}`).join(' OR ');
+  const when = comesAll && compared.length > 0 ? ` AND (${differs})` : '';
+  return `WHEN MATCHED${when} THEN UPDATE SET ${values.map((name) => `${name} = s.${name}`).join(', ')}`;
+}
+
+function checkedText(column: string, kind: ColumnType['kind']): string | undefined {
+  if (kind === 'boolean' || kind === 'int64' || kind === 'int128') return `TO_VARCHAR(${column})`;
+  if (kind === 'text') return column;
+  if (kind === 'date') return `TO_VARCHAR(${column}, 'YYYY-MM-DD')`;
+  return kind === 'timestamp' ? `TO_VARCHAR(DATE_PART(EPOCH_MICROSECOND, ${column}))` : undefined;
+}
+
+/** Connects, and sets what the loads count on. */
+export async function openSnowflake(
+  sdk: SnowflakeSdk,
+  { options }: DestinationContext<typeof snowflakeOptions>,
+): Promise<TableDestination> {
+  return new SnowflakeDestination(await Session.open(sdk, options));
+}

@@ -1,0 +1,51 @@
+import { path, secret, text, verbatim } from '../../src/sdk/index.js';
+
+export const snowflakeOptions = {
+  account: text({
+    description: 'The account identifier: organization and account with a hyphen between them. Not a URL.',
+    example: 'acme-warehouse',
+    allowed: 'an account identifier, without .snowflakecomputing.com',
+  }),
+  username: verbatim({ description: 'Who logs in.', example: 'LOADER' }),
+  private_key: secret(/-----BEGIN (ENCRYPTED )?PRIVATE KEY-----/, {
+    description: 'The private key of a key pair, PEM of PKCS #8. Snowflake recommends key pairs for machines.',
+    example: '${SNOWFLAKE_PRIVATE_KEY}',
+    allowed: 'PEM text that begins with -----BEGIN PRIVATE KEY-----',
+  }).optional(),
+  private_key_path: path({ description: 'A file with that key.', example: './rsa_key.p8' }).optional(),
+  private_key_passphrase: secret(/./s, {
+    description: 'What the key is encrypted with, where it is.',
+    example: '${SNOWFLAKE_KEY_PASSPHRASE}',
+  }).optional(),
+  token: secret(/./s, {
+    description: 'A programmatic access token, in the place of a key.',
+    example: '${SNOWFLAKE_TOKEN}',
+  }).optional(),
+  oauth_token: secret(/./s, {
+    description: 'An access token of OAuth, in the place of a key. It must live as long as the load.',
+    example: '${SNOWFLAKE_OAUTH_TOKEN}',
+  }).optional(),
+  password: secret(/./s, {
+    description: 'A password, in the place of a key, for users who need no second factor.',
+    example: '${SNOWFLAKE_PASSWORD}',
+  }).optional(),
+  database: verbatim({
+    description: 'The database, which must be there. As in SQL: in quotes where its name is not in capitals.',
+    example: 'CRM',
+  }),
+  schema: verbatim({
+    description: 'The schema of the tables, which must be there. As in SQL, like the database.',
+    example: 'CDP',
+  }).prefault('PUBLIC'),
+  warehouse: verbatim({
+    description: "The virtual warehouse that does the work. Left out: the user's default.",
+    example: 'LOAD_WH',
+  }).optional(),
+  role: verbatim({
+    description: "The role of the session. Left out: the user's default.",
+    example: 'LOADER',
+  }).optional(),
+};
+
+/** The ways to log in, of which there must be exactly one. */
+export const logins = [['private_key'], ['private_key_path'], ['token'], ['oauth_token'], ['password']] as const;
