@@ -35,6 +35,8 @@ async function importConnector(word: string, configFile: string): Promise<unknow
 
 function failureOf(word: string, error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException;
+  if (code === 'ERR_UNKNOWN_FILE_EXTENSION' && /\.[cm]?ts$/.test(word))
+    return 'is TypeScript, which this Node.js does not read: compile it, or bring a loader: NODE_OPTIONS="--import tsx"';
   const itself = code === 'ERR_MODULE_NOT_FOUND' && (isPath(word) || message.includes(`'${word}'`));
   if (!itself) return `cannot be loaded: ${String(message).split('\n')[0]}`;
   return isPath(word) ? 'there is no such file' : `no such package is installed; npm install ${word}, if it is one`;

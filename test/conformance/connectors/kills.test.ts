@@ -98,9 +98,8 @@ class Killing {
   readonly #random: Random;
   /** What each committed run had, by its sequence; nothing before the first. */
   readonly #committed: Image[] = [new Map()];
-  /** How long a delivery that was let be has taken, in milliseconds. */
-  #longest = 2000;
-  connected = 0;
+  /** Milliseconds within which a delivery is killed: longer where too few had begun to talk to the server, shorter where they ended. */
+  #within = 2000;
 
   constructor(space: Workspace, target: Target, random: Random) {
     this.#space = space;
@@ -129,18 +128,17 @@ class Killing {
     }
   }
 
-  /** Kills a delivery somewhere between its beginning and its end; false where it was over before. */
-  async kill(): Promise<boolean> {
+  /** Kills a delivery at a random instant, and says where it was: before or after its connections were open, or over. */
+  async kill(): Promise<'connected' | 'not connected' | 'over'> {
     const { child, end } = await this.#begun();
-    const began = performance.now();
-    await Promise.race([wait(this.#random() * this.#longest), end]);
+    await Promise.race([wait(this.#random() * this.#within), end]);
     const connections = child.exitCode === null ? await this.#target.connections() : 0;
     child.kill('SIGKILL');
     const { code, stderr } = await end;
-    if (code === 0) this.#longest = Math.max(300, performance.now() - began);
-    else if (code !== null) throw new Error(`the delivery ended with ${code}: ${stderr}`);
-    if (code === null && connections > 0) this.connected += 1;
-    return code === null;
+    if (code !== null && code !== 0) throw new Error(`the delivery ended with ${code}: ${stderr}`);
+    const where = code === 0 ? 'over' : connections > 0 ? 'connected' : 'not connected';
+    this.#within *= { connected: 1, 'not connected': 1.1, over: 0.9 }[where];
+    return where;
   }
 
   /** Once the server has noticed that nobody is there any more. */
@@ -202,10 +200,10 @@ function killed(name: string, start: () => Promise<Target>): void {
       const random = randomFrom(seed);
       const killing = new Killing(space, target, random);
       await killing.commit();
-      let [count, commits, whole] = [0, 1, 0];
-      while (count < kills) {
-        if (await killing.kill()) count += 1;
-        else whole += 1;
+      const seen = { connected: 0, 'not connected': 0, over: 0 };
+      let commits = 1;
+      while (seen.connected < kills) {
+        seen[await killing.kill()] += 1;
         await killing.check();
         if (random() < 0.4) {
           await killing.commit();
@@ -215,7 +213,7 @@ function killed(name: string, start: () => Promise<Target>): void {
       await killing.commit();
       await killing.finish();
       console.info(
-        `${name}: ${count} deliveries killed, ${killing.connected} of them with a connection open; ${whole} ended before; ${commits + 1} runs committed; seed ${seed}`,
+        `${name}: ${seen.connected} deliveries killed with a connection open, ${seen['not connected']} before; ${seen.over} were over; ${commits + 1} runs committed; seed ${seed}`,
       );
     }, 3_600_000);
   });

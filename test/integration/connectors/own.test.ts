@@ -1,0 +1,56 @@
+import { symlink, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Workspace } from '../../fixtures/workspace.js';
+
+const connector = `export default {
+  kind: 'records', name: 'null', summary: 'Takes everything.', options: {}, capabilities: { batchRecords: 100 },
+  open: async () => ({ send: async (batch) => batch.map(() => ({ type: 'acknowledged' })), close: async () => {} }),
+};`;
+
+let space: Workspace;
+beforeAll(async () => {
+  space = await Workspace.open({ profiles: 100 });
+  const files = {
+    'own.mjs': connector,
+    'own.ts': connector.replace('async (batch)', 'async (batch: readonly unknown[])'),
+    'none.mjs': 'export default 1;',
+    'broken.mjs': "throw new Error('no good');",
+  };
+  for (const [name, text] of Object.entries(files)) await writeFile(join(space.folder, name), text);
+  await symlink(resolve('node_modules'), join(space.folder, 'node_modules'));
+});
+afterAll(() => space.close());
+
+async function told(word: string, env: Record<string, string> = {}) {
+  const members = { name: 'members', source: 'index_profiles', index: 'loyalty_members' };
+  await space.configure('own', [members], { job: { destinations: [{ name: 'mine', connector: word }] } });
+  const { code, report } = await space.run('own', [], env);
+  const [destination] = report.jobs[0]?.destinations ?? [];
+  return { code, message: report.error?.message ?? '', rows: destination?.rows };
+}
+
+describe('a connector that does not come with cdsync', () => {
+  it.each([
+    ['./absent.mjs', /own\.json:\d+:\d+ .*\.\/absent\.mjs[\s\S]*there is no such file/],
+    ['no-such-connector', /found "no-such-connector"[\s\S]*npm install no-such-connector/],
+    ['postgers', /found "postgers".*postgres/],
+    ['./none.mjs', /its default export is no connector/],
+    ['./broken.mjs', /cannot be loaded: no good/],
+  ])('is refused where it is none: %s', async (word, message) => {
+    const { code, message: said } = await told(word);
+    expect([code, said]).toEqual([2, expect.stringMatching(message)]);
+  });
+
+  it('is used by its path', async () => {
+    expect(await told('./own.mjs')).toEqual({ code: 0, message: '', rows: 100 });
+  });
+
+  it('may be TypeScript where something reads that, and says so where nothing does', async () => {
+    const plain = await told('./own.ts');
+    const readsTypes = (process.features as { typescript?: unknown }).typescript;
+    if (readsTypes) expect(plain.code).toBe(0);
+    else expect([plain.code, plain.message]).toEqual([2, expect.stringContaining('NODE_OPTIONS="--import tsx"')]);
+    expect((await told('./own.ts', { NODE_OPTIONS: '--import tsx' })).code).toBe(0);
+  });
+});
