@@ -8,6 +8,7 @@ import { followWorkflow, requireSuccess } from './follow-workflow.js';
 import type { StreamOutcome } from './report-job.js';
 import type { RunContext } from './run-context.js';
 import { startWorkflow } from './start-workflow.js';
+import { leftWorkflow, rememberStarted } from './started-workflows.js';
 
 /** Whether an earlier run of the job was cut short while reading, so that this one goes on where it stopped. */
 export async function goesOn({
@@ -31,10 +32,19 @@ export async function goesOn({
   return false;
 }
 
-async function runWorkflow(context: RunContext, { startWorkflow: options }: BeforeStep): Promise<void> {
-  const { configId, deadlineMs, ...request } = options;
-  const run = await startWorkflow(context, { configId, ...request });
-  requireSuccess(await followWorkflow(context, run, { name: configId, deadlineMs }), configId);
+async function runWorkflow(context: RunContext, step: number, { startWorkflow: options }: BeforeStep): Promise<void> {
+  const { deadlineMs, ...request } = options;
+  const name = request.configId;
+  const left = await leftWorkflow(context, step, request);
+  if (left !== undefined) {
+    context.notice(`workflow ${name}: run ${left.run.id} was started by a run that was cut short; it is followed`);
+    const remainingMs = deadlineMs - (context.clock.now() - left.startedAtMs);
+    requireSuccess(await followWorkflow(context, left.run, { name, deadlineMs: remainingMs }), name);
+    return;
+  }
+  const run = await startWorkflow(context, request);
+  await rememberStarted(context, step, request, run);
+  requireSuccess(await followWorkflow(context, run, { name, deadlineMs }), name);
 }
 
 /**
@@ -56,7 +66,7 @@ export async function beforeRun(
   }
   context.progress.phase = 'preparing';
   try {
-    for (const step of before) await runWorkflow(context, step);
+    for (const [step, each] of before.entries()) await runWorkflow(context, step, each);
   } catch (thrown) {
     for (const { outcome } of streams) {
       outcome.error = asCdsyncError(thrown);

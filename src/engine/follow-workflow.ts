@@ -34,6 +34,10 @@ export function hasEnded({ state, ended_at: endedAt }: WorkflowRun): boolean {
   return !mayChange(state?.toLowerCase()) || Boolean(endedAt);
 }
 
+export function hasSucceeded({ state }: WorkflowRun): boolean {
+  return state?.toLowerCase() === 'succeeded';
+}
+
 function tasks({ task_instances: instances }: WorkflowRun): string {
   if (!instances || instances.length === 0) return '';
   const done = instances.filter(({ state }) => !mayChange(state?.toLowerCase())).length;
@@ -63,8 +67,8 @@ function hintOf(run: WorkflowRun): string {
 
 /** @throws {CdsyncError} `workflow_failed` unless the run has succeeded */
 export function requireSuccess(run: WorkflowRun, name: string): void {
+  if (hasSucceeded(run)) return;
   const state = printable(run.state ?? 'unknown').toLowerCase();
-  if (state === 'succeeded') return;
   const verb = state === 'failed' ? 'failed' : `ended as ${state}`;
   throw new CdsyncError(`workflow ${name} ${verb} (run ${run.id}): ${reasonOf(run)}`, {
     code: 'workflow_failed',

@@ -17,6 +17,7 @@ import { reportError } from './report-job.js';
 import type { RunContext } from './run-context.js';
 import { chosenStreams, missingDependency, streamsAtOnce } from './run-job.js';
 import type { StreamSample } from './sample-stream.js';
+import { leftWorkflow } from './started-workflows.js';
 import { type OrderedStream, orderStreams } from './stream-order.js';
 import { showStored } from './stream-views.js';
 
@@ -135,11 +136,12 @@ async function planOne(plan: PlanContext, stream: OrderedStream, planned: readon
 async function planWorkflows(context: RunContext): Promise<JobPlan['workflows']> {
   const { before } = context.job;
   const starts = before.length > 0 && !(await goesOn(context));
-  return before.map(({ startWorkflow }: BeforeStep) => ({
-    config_id: startWorkflow.configId,
-    would_start: starts,
-    deadline_ms: startWorkflow.deadlineMs,
+  const planned = before.map(async ({ startWorkflow: { deadlineMs, ...request } }: BeforeStep, step) => ({
+    config_id: request.configId,
+    would_start: starts && (await leftWorkflow(context, step, request)) === undefined,
+    deadline_ms: deadlineMs,
   }));
+  return Promise.all(planned);
 }
 
 async function planLevels(plan: PlanContext, levels: readonly (readonly OrderedStream[])[]) {

@@ -22,6 +22,7 @@ import { type Before, publishOptions, recover } from './recover.js';
 import { reportJob } from './report-job.js';
 import { requireSpace } from './require-space.js';
 import type { RunContext } from './run-context.js';
+import { forgetStarted } from './started-workflows.js';
 import { type OrderedStream, orderStreams } from './stream-order.js';
 import { StreamRun } from './stream-run.js';
 import { hideStreams, showStored, showStream } from './stream-views.js';
@@ -269,7 +270,10 @@ async function runLocked(context: RunContext, lock: JobLock, session: Session): 
     for (const stream of streams) await stream.close();
     const interrupted = streams.some(({ outcome }) => outcome.error?.kind === 'interrupted');
     const status = statusOf(streams, interrupted);
-    if (!interrupted) await cleanUp(context, streams, run);
+    if (!interrupted) {
+      await cleanUp(context, streams, run);
+      await forgetStarted(layout);
+    }
     progress.phase = 'done';
     return reportJob({
       job: context.job.name,

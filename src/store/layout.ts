@@ -65,6 +65,10 @@ export class JobLayout {
   get lockOwner(): string {
     return join(this.locks, 'job.json');
   }
+  /** Workflows that a run has started, while it has not come to an end. */
+  get startedWorkflows(): string {
+    return join(this.private, 'workflows.json');
+  }
   /** Files that are written anew from the store, on their way to being published. */
   get restored(): string {
     return join(this.private, 'restored');

@@ -145,6 +145,52 @@ describe('a job that starts workflows', () => {
   });
 });
 
+describe('a job that was killed while it waited', () => {
+  async function killWhen(job: string, words: string): Promise<void> {
+    const child = space.spawn(['run', `${job}.json`, '--verbose']);
+    const end = ended(child);
+    await said(child, words);
+    child.kill('SIGKILL');
+    await end;
+  }
+
+  it('follows what it has started, and starts the next one in the run after', async () => {
+    workflows.plans.set('cg-slow', { states: ['started', 'in progress', 'in progress', 'in progress', 'succeeded'] });
+    await configure('killed', { config_id: 'cg-good' }, { config_id: 'cg-slow' });
+    await killWhen('killed', 'cg-slow: run');
+    const plan = JSON.parse((await space.cdsync(['plan', 'killed.json', '--json'])).stdout);
+    expect(plan.workflows).toMatchObject([{ would_start: false }, { would_start: false }]);
+    const again = await space.cdsync(['run', 'killed.json']);
+    expect([again.code, again.stderr]).toEqual([0, expect.stringContaining('cut short; it is followed')]);
+    expect(workflows.runs).toHaveLength(2);
+    await space.runWell('killed');
+    expect(workflows.runs).toHaveLength(4);
+  });
+
+  it('starts anew what has failed meanwhile, what the service no longer knows, and with --full', async () => {
+    workflows.plans.set('cg-sunk', { states: ['started', 'in progress', 'failed'] });
+    await configure('sunk', { config_id: 'cg-sunk' });
+    await killWhen('sunk', 'in progress');
+    workflows.plans.set('cg-sunk', { states: ['started', 'in progress', 'succeeded'] });
+    await killWhen('sunk', 'in progress');
+    expect(workflows.runs).toHaveLength(2);
+    workflows.runs.splice(0);
+    await killWhen('sunk', 'in progress');
+    expect(workflows.runs).toHaveLength(1);
+    expect((await space.cdsync(['run', 'sunk.json', '--full'])).code).toBe(0);
+    expect(workflows.runs).toHaveLength(2);
+  });
+
+  it('stops what has run past its deadline meanwhile', async () => {
+    await configure('late', { config_id: 'cg-long', deadline_ms: 3000 });
+    await killWhen('late', 'in progress');
+    await setTimeout(3000);
+    const { code, report } = await space.run('late');
+    expect([code, report.jobs[0]?.streams[0]?.error?.code]).toEqual([1, 'workflow_deadline']);
+    expect(workflows.runs).toHaveLength(1);
+  });
+});
+
 describe('configs/nightly-workflow.yaml', () => {
   it('runs against the local service as it stands', async () => {
     const { url, clientId, clientSecret } = space.service;
