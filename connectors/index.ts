@@ -1,4 +1,5 @@
 import type { Connector } from '../src/sdk/index.js';
+import bigquery from './bigquery/index.js';
 import clickhouse from './clickhouse/index.js';
 import duckdb from './duckdb/index.js';
 import eventStream from './event_stream/index.js';
@@ -10,6 +11,7 @@ import webhook from './webhook/index.js';
 
 /** The connectors that come with cdsync. Each loads its vendor's library only when it is opened. */
 export const connectors: readonly Connector[] = [
+  bigquery,
   clickhouse,
   duckdb,
   eventStream,

@@ -27,10 +27,11 @@ export class TargetNames {
 
   /** A name as it is where that is allowed and free; otherwise with what is not allowed replaced, and digits of its hash. */
   give(name: string): string {
-    const { maxBytes = 63, allowed } = this.#rules;
-    const legible = [...name.replaceAll('\0', '_')]
+    const { maxBytes = 63, allowed, begins } = this.#rules;
+    const written = [...name.replaceAll('\0', '_')]
       .map((character) => (allowed === undefined || allowed.test(character) ? character : '_'))
       .join('');
+    const legible = begins === undefined || begins.test(written) ? written : `_${written}`;
     const stands = legible === name && name !== '' && !this.#isTaken(name);
     const plain = stands ? name : `${legible}_${digits(name, 6)}`;
     const given = Buffer.byteLength(plain) <= maxBytes ? plain : `${cut(legible, maxBytes - 9)}_${digits(name, 8)}`;

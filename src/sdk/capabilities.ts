@@ -32,6 +32,8 @@ export interface IdentifierRules {
   readonly ignoresCase?: boolean;
   /** One character that is allowed; others become `_`, and the name gets 6 digits of its hash. Default: any but NUL. */
   readonly allowed?: RegExp;
+  /** How a name must begin; in front of another comes `_`, and it gets 6 digits of its hash. Default: with anything. */
+  readonly begins?: RegExp;
   /** What a name may not be, in lower case; such a name gets 6 digits of its hash. Default: none. */
   readonly reserved?: readonly string[];
 }

@@ -18,15 +18,15 @@ async function opened(connector: string): Promise<{ code: string; kind: string; 
 }
 
 describe('a library that its vendor has, and that is not installed', () => {
-  it.each([['snowflake', 'snowflake-sdk']])(
-    'is named by the connector %s, with what installs it',
-    async (name, library) => {
-      expect(await opened(name)).toEqual({
-        code: 'connector_package_missing',
-        kind: 'configuration',
-        message: `the package ${library} is not installed`,
-        hint: `npm install ${library}`,
-      });
-    },
-  );
+  it.each([
+    ['snowflake', 'snowflake-sdk'],
+    ['bigquery', '@google-cloud/bigquery'],
+  ])('is named by the connector %s, with what installs it', async (name, library) => {
+    expect(await opened(name)).toEqual({
+      code: 'connector_package_missing',
+      kind: 'configuration',
+      message: `the package ${library} is not installed`,
+      hint: `npm install ${library}`,
+    });
+  });
 });

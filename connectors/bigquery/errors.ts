@@ -1,0 +1,73 @@
+import {
+  CdsyncError,
+  loadRefused,
+  loginRefused,
+  permissionMissing,
+  printable,
+  unavailable,
+} from '../../src/sdk/index.js';
+import type { BigqueryFailure } from './sdk.js';
+
+export interface Place {
+  readonly project: string;
+  readonly dataset: string;
+}
+
+/** Reasons of the API that pass by themselves. */
+const passing = new Set([
+  ...['backendError', 'internalError', 'jobBackendError', 'jobInternalError', 'jobRateLimitExceeded'],
+  ...['rateLimitExceeded', 'quotaExceeded', 'stopped', 'timeout', 'tableUnavailable'],
+]);
+const logins = /invalid_grant|invalid_client|default credentials|invalid_rapt|Invalid JWT|ENOENT|unregistered callers/i;
+const gone = /^(E[A-Z_]+|UND_ERR_\w+)$/;
+
+function grants({ project, dataset }: Place): string {
+  return `GRANT \`roles/bigquery.dataEditor\` ON SCHEMA \`${project}\`.\`${dataset}\` TO "serviceAccount:…"; and roles/bigquery.jobUser in the project`;
+}
+
+function apiError(error: BigqueryFailure, place: Place): CdsyncError {
+  const reason = error.errors?.[0]?.reason ?? '';
+  const code = Number(error.code);
+  const message = `${printable(error.message)} (${reason || error.code})`;
+  const told = { cause: error };
+  if (code === 401 || logins.test(error.message))
+    return loginRefused(`BigQuery refuses the login: ${message}`, {
+      ...told,
+      hint: 'check `key_file` or `credentials`, or what the environment gives in their place',
+    });
+  if (
+    passing.has(reason) ||
+    code === 429 ||
+    code >= 500 ||
+    /concurrent update|concurrent transaction/i.test(error.message)
+  )
+    return unavailable(`BigQuery cannot go on for now: ${message}`, told);
+  if (reason === 'accessDenied' || code === 403)
+    return permissionMissing(`BigQuery: ${message}`, {
+      ...told,
+      hint: `an administrator can grant all that is needed: ${grants(place)}`,
+    });
+  if (reason === 'notFound' || code === 404)
+    return permissionMissing(`BigQuery: ${message}`, {
+      ...told,
+      hint: `check \`project\`, \`dataset\` and \`location\`; CREATE SCHEMA \`${place.project}\`.\`${place.dataset}\`; makes a dataset`,
+    });
+  // Of a load job: the message may quote values of rows.
+  if (reason === 'invalid')
+    return loadRefused('BigQuery refuses a file (invalid)', {
+      ...told,
+      hint: 'its message may quote values, and is shown with --verbose --show-values',
+      causeQuotesValues: true,
+    });
+  return loadRefused(`BigQuery refuses a statement: ${message}`, told);
+}
+
+/** Any failure of @google-cloud/bigquery as an error of cdsync. */
+export function bigqueryError(thrown: unknown, place: Place): CdsyncError {
+  if (thrown instanceof CdsyncError) return thrown;
+  const error = thrown as BigqueryFailure;
+  const isGone = typeof error.code === 'string' && gone.test(error.code) && error.code !== 'ENOENT';
+  if (isGone || /socket hang up|network|fetch failed/i.test(error.message))
+    return unavailable(`BigQuery cannot be reached, or has gone away: ${printable(error.message)}`, { cause: thrown });
+  return apiError(error, place);
+}

@@ -1,0 +1,30 @@
+import { tableConnector } from '../../src/sdk/index.js';
+import { bigqueryOptions, checkOptions } from './options.js';
+import { type BigquerySdk, installedSdk } from './sdk.js';
+import { mapColumn, widens } from './types.js';
+
+/** @param sdk gives the vendor's library, once somebody connects */
+export function bigqueryConnector(sdk: () => Promise<BigquerySdk>) {
+  return tableConnector({
+    name: 'bigquery',
+    summary: 'Loads tables of BigQuery. Needs the package @google-cloud/bigquery.',
+    options: bigqueryOptions,
+    optionRules: { check: checkOptions },
+    capabilities: {
+      format: 'parquet',
+      identifiers: {
+        maxBytes: 300,
+        allowed: /\w/,
+        // Prefixes that BigQuery keeps for itself, in any case.
+        begins: /^(?!_TABLE_|_FILE_|_PARTITION|_ROW_TIMESTAMP|__ROOT__|_COLIDENTIFIER|_CHANGE_)[a-z_]/i,
+      },
+    },
+    place: ({ project, dataset }) => `${project} ${dataset}`,
+    mapColumn,
+    widens,
+    open: async (context) => (await import('./load.js')).openBigquery(await sdk(), context),
+  });
+}
+
+/** Loads BigQuery by load jobs of Parquet and MERGE. */
+export default bigqueryConnector(installedSdk);

@@ -1,0 +1,267 @@
+import { randomBytes } from 'node:crypto';
+import type {
+  ChecksumColumn,
+  ColumnSum,
+  ColumnType,
+  DestinationContext,
+  Load,
+  SchemaChange,
+  TableColumn,
+  TableDescription,
+  TableDestination,
+  TargetTable,
+  Watermark,
+} from '../../src/sdk/index.js';
+import { countDiffers, loadRefused, watermarkColumns, watermarkMoved, watermarkTable } from '../../src/sdk/index.js';
+import type { bigqueryOptions } from './options.js';
+import type { BigquerySdk } from './sdk.js';
+import { type Parameters, Session } from './session.js';
+import { described, identifier, loadField } from './types.js';
+
+const watermarks = identifier(watermarkTable);
+const deletedAt = identifier('_deleted_at');
+/** What the script of a load says where the watermark is not as it was read. */
+const moved = 'cdsync_watermark_moved';
+/** Rows that a crash has left behind are gone after a day. */
+const expires = 'OPTIONS (expiration_timestamp = TIMESTAMP_ADD(CURRENT_TIMESTAMP(), INTERVAL 1 DAY))';
+
+function names(columns: readonly { readonly name: string }[], prefix = ''): string {
+  return columns.map(({ name }) => `${prefix}${identifier(name)}`).join(', ');
+}
+
+function definitions(columns: readonly TableColumn[]): string {
+  return columns.map(({ name, type }) => `${identifier(name)} ${type}`).join(', ');
+}
+
+/** Clustered by its key, a table is not read as a whole by each MERGE. */
+function clusteredBy({ columns, key }: TargetTable): string {
+  const typed = columns.filter(({ name, type }) => key.includes(name) && type !== 'FLOAT64').slice(0, 4);
+  return typed.length === 0 ? '' : ` CLUSTER BY ${names(typed)}`;
+}
+
+/** Tables of one dataset. */
+class BigqueryDestination implements TableDestination {
+  readonly #session: Session;
+
+  constructor(session: Session) {
+    this.#session = session;
+  }
+
+  #information(view: 'TABLES' | 'COLUMNS'): string {
+    return `${identifier(this.#session.dataset)}.INFORMATION_SCHEMA.${view}`;
+  }
+
+  async #find(table: string): Promise<string | undefined> {
+    const query = `SELECT table_type AS type FROM ${this.#information('TABLES')} WHERE table_name = @name`;
+    const [found] = await this.#session.rows(query, { name: table });
+    return found === undefined ? undefined : String(found.type);
+  }
+
+  async watermarks(): Promise<Watermark[]> {
+    // Whoever may not create what is there already is not asked to.
+    if ((await this.#find(watermarkTable)) === undefined) {
+      const columns = watermarkColumns.map((name) => ({ name, type: name === 'sequence' ? 'INT64' : 'STRING' }));
+      await this.#session.rows(`CREATE TABLE IF NOT EXISTS ${watermarks} (${definitions(columns)})`);
+    }
+    const rows = await this.#session.rows(`SELECT ${watermarkColumns.map(identifier).join(', ')} FROM ${watermarks}`);
+    return rows.map((row) => ({
+      destination: String(row.destination),
+      stream: String(row.stream),
+      table: String(row.table_name),
+      storeId: String(row.store_id),
+      sequence: Number(row.sequence),
+      definition: String(row.definition),
+      deliveredAt: String(row.delivered_at),
+    }));
+  }
+
+  async describe(table: string): Promise<TableDescription | undefined> {
+    const type = await this.#find(table);
+    if (type === undefined) return undefined;
+    if (type !== 'BASE TABLE')
+      throw loadRefused(`"${table}" is a ${type.toLowerCase()}`, {
+        hint: 'give the stream another one with `table:`',
+      });
+    const rows = await this.#session.rows(
+      `SELECT column_name AS name, data_type AS type FROM ${this.#information('COLUMNS')}
+       WHERE table_name = @name ORDER BY ordinal_position`,
+      { name: table },
+    );
+    const columns = rows.map((row) => ({ name: String(row.name), type: described(String(row.type)) }));
+    const filled = await this.#session.number(`SELECT COUNT(*) AS found FROM ${identifier(table)}`);
+    return { columns, isEmpty: filled === 0 };
+  }
+
+  async prepare(table: TargetTable, change: SchemaChange): Promise<void> {
+    const target = identifier(table.name);
+    if (change.type === 'create') {
+      const made = `(${definitions(table.columns)})${clusteredBy(table)}`;
+      await this.#session.rows(`CREATE TABLE IF NOT EXISTS ${target} ${made}`);
+    } else if (change.type === 'add_columns') {
+      const added = change.columns.map((column) => `ADD COLUMN IF NOT EXISTS ${definitions([column])}`);
+      await this.#session.rows(`ALTER TABLE ${target} ${added.join(', ')}`);
+    } else {
+      const { name, type } = change.column;
+      const column = identifier(name);
+      // The name of a column that was dropped is reserved for days: the table is written anew, at once for its readers.
+      await this.#session.rows(
+        change.isEmpty
+          ? `CREATE OR REPLACE TABLE ${target}${clusteredBy(table)} AS
+             SELECT * REPLACE (CAST(NULL AS ${type}) AS ${column}) FROM ${target}`
+          : `ALTER TABLE ${target} ALTER COLUMN ${column} SET DATA TYPE ${type}`,
+      );
+    }
+  }
+
+  async isColumnEmpty(table: string, column: string): Promise<boolean> {
+    return (await this.#session.number(`SELECT COUNT(${identifier(column)}) AS found FROM ${identifier(table)}`)) === 0;
+  }
+
+  async load(load: Load): Promise<void> {
+    const stop = () => this.#session.stop();
+    load.signal.throwIfAborted();
+    load.signal.addEventListener('abort', stop);
+    const stage = `_cdsync_rows_${randomBytes(8).toString('hex')}`;
+    try {
+      await this.#stage(load, stage);
+      await this.#commit(load, identifier(stage));
+    } finally {
+      await this.#session.tidy(`DROP TABLE IF EXISTS ${identifier(stage)}`);
+      load.signal.removeEventListener('abort', stop);
+    }
+  }
+
+  async #stage({ data }: Load, stage: string): Promise<void> {
+    const columns = data.columns.map(({ name, targetType: type }) => ({ name, type }));
+    await this.#session.rows(`CREATE TABLE ${identifier(stage)} (${definitions(columns)}) ${expires}`);
+    let isFirst = true;
+    for await (const { path } of data.files()) {
+      await this.#session.loadFile(stage, path, columns.map(loadField), isFirst);
+      isFirst = false;
+    }
+    const arrived = await this.#session.number(`SELECT COUNT(*) AS found FROM ${identifier(stage)}`);
+    if (arrived !== data.handedOver) throw countDiffers('the staging table', data.handedOver, arrived);
+  }
+
+  /** One script, one transaction: a script that fails before its COMMIT is rolled back. */
+  async #commit(load: Load, stage: string): Promise<void> {
+    const { before, after, stream, deliveredAt } = load;
+    const parameters: Parameters = {
+      destination: after.destination,
+      stream,
+      table_name: after.table,
+      store_id: after.storeId,
+      sequence: after.sequence,
+      definition: after.definition,
+      delivered_at: after.deliveredAt,
+      moment: deliveredAt,
+      ...(before === undefined
+        ? {}
+        : { store_before: before.storeId, sequence_before: before.sequence, moment_before: before.deliveredAt }),
+    };
+    const script = [
+      'BEGIN TRANSACTION',
+      before === undefined ? addWatermark() : moveWatermark,
+      `IF @@row_count != 1 THEN RAISE USING MESSAGE = '${moved}'; END IF`,
+      ...changes(load, stage),
+      'COMMIT TRANSACTION',
+    ];
+    try {
+      await this.#session.rows(`${script.join(';\n')};`, parameters);
+    } catch (error) {
+      // Not where the text of the script is quoted.
+      const isMoved = new RegExp(`: (Query error: )?${moved}`).test((error as Error).message);
+      throw isMoved ? watermarkMoved(stream) : error;
+    }
+  }
+
+  count(table: string, live: boolean): Promise<number> {
+    const where = live ? ` WHERE ${deletedAt} IS NULL` : '';
+    return this.#session.number(`SELECT COUNT(*) AS found FROM ${identifier(table)}${where}`);
+  }
+
+  async checksum(
+    table: string,
+    columns: readonly ChecksumColumn[],
+    live: boolean,
+  ): Promise<ReadonlyMap<string, ColumnSum>> {
+    const selected = columns.flatMap(({ name, of }, index) => {
+      const text = checkedText(identifier(name), of.kind);
+      const number = `CAST(CONCAT('0x', SUBSTR(TO_HEX(MD5(${text})), 1, 8)) AS INT64)`;
+      const sum = text === undefined ? 'CAST(NULL AS STRING)' : `CAST(SUM(${number}) AS STRING)`;
+      return [`COUNT(${identifier(name)}) AS n${index}`, `${sum} AS s${index}`];
+    });
+    const where = live ? ` WHERE ${deletedAt} IS NULL` : '';
+    const [row] = await this.#session.rows(`SELECT ${selected.join(', ')} FROM ${identifier(table)}${where}`);
+    return new Map(
+      columns.map(({ name, of }, index) => {
+        const sum = checkedText('', of.kind) === undefined ? undefined : String(row?.[`s${index}`] ?? 0);
+        return [name, { values: Number(row?.[`n${index}`]), sum }];
+      }),
+    );
+  }
+
+  async close(): Promise<void> {
+    // Jobs are requests of their own: there is no connection.
+  }
+}
+
+const moveWatermark = `UPDATE ${watermarks} SET table_name = @table_name, store_id = @store_id, sequence = @sequence,
+  definition = @definition, delivered_at = @delivered_at
+  WHERE destination = @destination AND stream = @stream
+  AND store_id = @store_before AND sequence = @sequence_before AND delivered_at = @moment_before`;
+
+/** By MERGE, for transactions that change rows of one table exclude each other, and those that only insert do not. */
+function addWatermark(): string {
+  const given = watermarkColumns.map((name) => `@${name} AS ${name}`).join(', ');
+  return `MERGE ${watermarks} AS t USING (SELECT ${given}) AS s ON t.destination = s.destination AND t.stream = s.stream
+    WHEN NOT MATCHED THEN INSERT (${watermarkColumns.join(', ')})
+    VALUES (${watermarkColumns.map((name) => `s.${name}`).join(', ')})`;
+}
+
+/** What a load does to its table. */
+function changes({ action, table, data }: Load, stage: string): string[] {
+  const target = identifier(table.name);
+  const insert = `INSERT INTO ${target} (${names(data.columns)}) SELECT ${names(data.columns)} FROM ${stage}`;
+  if (action.type === 'append') return [insert];
+  if (action.type === 'replace') return [`DELETE FROM ${target} WHERE TRUE`, insert];
+  const { columns, key } = table;
+  const same = key.map((name) => `t.${identifier(name)} = s.${identifier(name)}`).join(' AND ');
+  const clauses = [
+    `MERGE ${target} AS t USING ${stage} AS s ON ${same}`,
+    "WHEN MATCHED AND s._op = 'delete' THEN DELETE",
+    updateClause(table, action.absent !== 'keep'),
+    `WHEN NOT MATCHED AND s._op = 'upsert' THEN INSERT (${names(columns)}) VALUES (${names(columns, 's.')})`,
+  ];
+  if (action.absent === 'delete') clauses.push('WHEN NOT MATCHED BY SOURCE THEN DELETE');
+  if (action.absent === 'mark')
+    clauses.push(
+      `WHEN NOT MATCHED BY SOURCE AND t.${deletedAt} IS NULL THEN UPDATE SET ${deletedAt} = TIMESTAMP(@moment)`,
+    );
+  return [clauses.filter((clause) => clause !== '').join('\n')];
+}
+
+/** Where everything comes, only rows that differ are written; when they were looked at is no difference. */
+function updateClause({ columns, key }: TargetTable, comesAll: boolean): string {
+  const values = columns.filter(({ name }) => !key.includes(name)).map(({ name }) => identifier(name));
+  if (values.length === 0) return '';
+  const compared = values.filter((name) => name !== identifier('_synced_at'));
+  const differs = compared.map((name) => `t.${name} IS DISTINCT FROM s.${name}`).join(' OR ');
+  const when = comesAll && compared.length > 0 ? ` AND (${differs})` : '';
+  return `WHEN MATCHED${when} THEN UPDATE SET ${values.map((name) => `${name} = s.${name}`).join(', ')}`;
+}
+
+function checkedText(column: string, kind: ColumnType['kind']): string | undefined {
+  if (kind === 'boolean' || kind === 'int64' || kind === 'int128') return `CAST(${column} AS STRING)`;
+  if (kind === 'text') return column;
+  if (kind === 'date') return `FORMAT_DATE('%F', ${column})`;
+  return kind === 'timestamp' ? `CAST(UNIX_MICROS(${column}) AS STRING)` : undefined;
+}
+
+/** Asks for nothing yet: that comes with the first job. */
+export async function openBigquery(
+  sdk: BigquerySdk,
+  { options }: DestinationContext<typeof bigqueryOptions>,
+): Promise<TableDestination> {
+  return new BigqueryDestination(new Session(sdk, options));
+}

@@ -1,0 +1,36 @@
+import { z } from 'zod';
+import { type Finding, option, path, secret, verbatim } from '../../src/sdk/index.js';
+
+export const bigqueryOptions = {
+  project: option(z.string().regex(/^[a-z][a-z0-9.:-]*[a-z0-9]$/), {
+    description: 'The id of the project that has the dataset, and pays.',
+    example: 'acme-warehouse',
+    allowed: 'the id of a project, in lower case',
+  }),
+  dataset: option(z.string().regex(/^\w+$/), {
+    description: 'The dataset of the tables, which must be there.',
+    example: 'crm',
+    allowed: 'letters, digits and _',
+  }),
+  location: verbatim({
+    description: 'Where the dataset is. Needed outside of the multi-regions US and EU.',
+    example: 'europe-west3',
+  }).optional(),
+  key_file: path({
+    description:
+      'A file with the key of a service account. Left out, with `credentials` too, the environment tells who logs in: GOOGLE_APPLICATION_CREDENTIALS, a workload identity, or the service account of the machine.',
+    example: './service-account.json',
+  }).optional(),
+  credentials: secret(/^\s*\{.*\}\s*$/s, {
+    description: 'The content of such a file.',
+    example: '${GOOGLE_CREDENTIALS}',
+    allowed: 'the JSON of a key of a service account',
+  }).optional(),
+};
+
+/** Rules between the options. */
+export function checkOptions(value: unknown): readonly Finding[] {
+  const given = value as Partial<Record<keyof typeof bigqueryOptions, unknown>>;
+  if (given.key_file === undefined || given.credentials === undefined) return [];
+  return [{ path: ['credentials'], message: 'there is a `key_file` too: one of both says who logs in' }];
+}

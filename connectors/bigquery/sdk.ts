@@ -1,0 +1,71 @@
+import { vendorLibrary } from '../../src/sdk/index.js';
+
+/** A failure as @google-cloud/bigquery tells it: the code is the status of HTTP, the reasons are the API's. */
+export interface BigqueryFailure {
+  readonly message: string;
+  readonly code?: string | number | undefined;
+  readonly errors?: readonly { readonly reason?: string; readonly message?: string }[] | undefined;
+}
+
+export interface Job {
+  /** Resolves with the rows of a query, of a script those of its last statement, once it is done. */
+  getQueryResults(): Promise<readonly [readonly Readonly<Record<string, unknown>>[], ...unknown[]]>;
+  /** Resolves once a job that is no query is done. */
+  promise(): Promise<unknown>;
+  cancel(): Promise<unknown>;
+}
+
+export interface QueryRequest {
+  readonly query: string;
+  readonly params: Readonly<Record<string, string | number>>;
+  readonly useLegacySql: false;
+  readonly defaultDataset: { readonly projectId: string; readonly datasetId: string };
+  readonly location?: string;
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+export interface LoadField {
+  readonly name: string;
+  readonly type: string;
+  readonly mode: 'NULLABLE';
+  readonly precision?: string;
+  readonly scale?: string;
+}
+
+export interface LoadRequest {
+  readonly sourceFormat: 'PARQUET';
+  readonly schema: { readonly fields: readonly LoadField[] };
+  readonly createDisposition: 'CREATE_NEVER';
+  readonly writeDisposition: 'WRITE_TRUNCATE' | 'WRITE_APPEND';
+  readonly location?: string;
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+export interface BigqueryClient {
+  createQueryJob(request: QueryRequest): Promise<readonly [Job, ...unknown[]]>;
+  dataset(id: string): {
+    table(id: string): {
+      /** Uploads a file and begins to load it. */
+      createLoadJob(path: string, request: LoadRequest): Promise<readonly [Job, ...unknown[]]>;
+    };
+  };
+}
+
+export interface ClientOptions {
+  readonly projectId: string;
+  readonly keyFilename?: string;
+  readonly credentials?: Readonly<Record<string, unknown>>;
+  readonly userAgent: string;
+}
+
+/** The part of @google-cloud/bigquery that is used here: the package itself is installed only by those who load BigQuery. */
+export interface BigquerySdk {
+  readonly BigQuery: new (options: ClientOptions) => BigqueryClient;
+}
+
+/** @throws {CdsyncError} `connector_package_missing` */
+export function installedSdk(): Promise<BigquerySdk> {
+  // Not as a literal: the compiler would look for it.
+  const name: string = '@google-cloud/bigquery';
+  return vendorLibrary(name, async () => (await import(name)) as BigquerySdk);
+}

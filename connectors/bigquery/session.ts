@@ -1,0 +1,107 @@
+import { loginRefused, type OptionValues, unavailable } from '../../src/sdk/index.js';
+import { bigqueryError, type Place } from './errors.js';
+import type { bigqueryOptions } from './options.js';
+import type { BigqueryClient, BigquerySdk, ClientOptions, Job, LoadField } from './sdk.js';
+
+export type BigqueryValues = OptionValues<typeof bigqueryOptions>;
+export type Row = Readonly<Record<string, unknown>>;
+export type Parameters = Readonly<Record<string, string | number>>;
+
+const labels = { application: 'cdsync' };
+
+function clientOptions({ project, keyFile, credentials }: BigqueryValues): ClientOptions {
+  const common = { projectId: project, userAgent: 'cdsync' };
+  if (keyFile !== undefined) return { ...common, keyFilename: keyFile };
+  if (credentials === undefined) return common;
+  try {
+    return { ...common, credentials: JSON.parse(credentials.reveal()) as Record<string, unknown> };
+  } catch {
+    // Not the parser's words, which quote the text.
+    throw loginRefused('`credentials` is no JSON', { hint: 'it takes the content of the file that Google gives' });
+  }
+}
+
+/** Jobs in one dataset, one at a time; what goes wrong comes as an error of cdsync. */
+export class Session {
+  readonly #client: BigqueryClient;
+  readonly #place: Place;
+  readonly #location: { readonly location?: string };
+  #running: Job | undefined;
+  #isStopped = false;
+
+  /** Asks for nothing yet. */
+  constructor({ BigQuery }: BigquerySdk, options: BigqueryValues) {
+    const { project, dataset, location } = options;
+    this.#place = { project, dataset };
+    this.#location = location === undefined ? {} : { location };
+    this.#client = new BigQuery(clientOptions(options));
+  }
+
+  get dataset(): string {
+    return this.#place.dataset;
+  }
+
+  async #finished<T>(begin: () => Promise<readonly [Job, ...unknown[]]>, result: (job: Job) => Promise<T>): Promise<T> {
+    try {
+      const [job] = await begin();
+      this.#running = job;
+      if (this.#isStopped) await job.cancel().catch(() => undefined);
+      return await result(job);
+    } catch (error) {
+      throw bigqueryError(error, this.#place);
+    } finally {
+      this.#running = undefined;
+    }
+  }
+
+  #query(query: string, params: Parameters): Promise<readonly Row[]> {
+    const { project: projectId, dataset: datasetId } = this.#place;
+    const defaultDataset = { projectId, datasetId };
+    const request = { query, params, useLegacySql: false, defaultDataset, labels, ...this.#location } as const;
+    return this.#finished(
+      () => this.#client.createQueryJob(request),
+      async (job) => (await job.getQueryResults())[0],
+    );
+  }
+
+  /** Runs a statement or a script. Parameters are named: `@name`. */
+  async rows(query: string, params: Parameters = {}): Promise<readonly Row[]> {
+    if (this.#isStopped) throw unavailable('the load was stopped');
+    return this.#query(query, params);
+  }
+
+  /** The value of a query that gives one number. */
+  async number(query: string, params: Parameters = {}): Promise<number> {
+    const [row] = await this.rows(query, params);
+    return Number(Object.values(row ?? {})[0] ?? 0);
+  }
+
+  /** Loads a file into a table that is there: in the place of its rows, or beside them. */
+  async loadFile(table: string, path: string, fields: readonly LoadField[], isFirst: boolean): Promise<void> {
+    if (this.#isStopped) throw unavailable('the load was stopped');
+    const request = {
+      sourceFormat: 'PARQUET',
+      schema: { fields },
+      createDisposition: 'CREATE_NEVER',
+      writeDisposition: isFirst ? 'WRITE_TRUNCATE' : 'WRITE_APPEND',
+      labels,
+      ...this.#location,
+    } as const;
+    const target = this.#client.dataset(this.#place.dataset).table(table);
+    await this.#finished(
+      () => target.createLoadJob(path, request),
+      (job) => job.promise(),
+    );
+  }
+
+  /** Does something whatever has happened, and tells nobody of its failure. */
+  async tidy(query: string): Promise<void> {
+    await this.#query(query, {}).catch(() => undefined);
+  }
+
+  /** Cancels what is under way; from now on nothing is asked but to tidy. */
+  stop(): void {
+    this.#isStopped = true;
+    void this.#running?.cancel().catch(() => undefined);
+  }
+}

@@ -1,0 +1,34 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import bigquery from '../../../connectors/bigquery/index.js';
+import { TargetNames } from '../../../src/deliver/target-names.js';
+
+const rules = bigquery.capabilities.identifiers ?? {};
+
+describe('names that must begin in a certain way', () => {
+  it.each([
+    ['100%', /^_100__[0-9a-f]{6}$/],
+    ['_PARTITIONTIME', /^__PARTITIONTIME_[0-9a-f]{6}$/],
+    ['_file_name', /^__file_name_[0-9a-f]{6}$/],
+    ['日本', /^___[0-9a-f]{6}$/],
+  ])('replaces %s', (name, given) => {
+    expect(new TargetNames(rules).give(name)).toMatch(given);
+  });
+
+  it('leaves those alone that do', () => {
+    const names = new TargetNames(rules);
+    expect(['id', '_synced_at', 'Order_2'].map((name) => names.give(name))).toEqual(['id', '_synced_at', 'Order_2']);
+  });
+
+  it('gives every name its own that is allowed, the same each time', () => {
+    fc.assert(
+      fc.property(fc.uniqueArray(fc.string({ unit: 'grapheme', maxLength: 400 }), { maxLength: 8 }), (written) => {
+        const [first, second] = [new TargetNames(rules), new TargetNames(rules)];
+        const given = written.map((name) => first.give(name));
+        expect(written.map((name) => second.give(name))).toEqual(given);
+        expect(new Set(given.map((name) => name.toLowerCase())).size).toBe(written.length);
+        for (const name of given) expect(name).toMatch(/^(?!_partition)[a-z_]\w{0,299}$/i);
+      }),
+    );
+  });
+});
