@@ -20,7 +20,6 @@ export interface QueryRequest {
   readonly params: Readonly<Record<string, string | number>>;
   readonly useLegacySql: false;
   readonly defaultDataset: { readonly projectId: string; readonly datasetId: string };
-  readonly location?: string;
   readonly labels: Readonly<Record<string, string>>;
 }
 
@@ -32,13 +31,12 @@ export interface LoadField {
   readonly scale?: string;
 }
 
+/** `configuration.load` of a job, and nothing else: the library sends it on as it is. */
 export interface LoadRequest {
   readonly sourceFormat: 'PARQUET';
-  readonly schema: { readonly fields: readonly LoadField[] };
+  readonly schema: { readonly fields: LoadField[] };
   readonly createDisposition: 'CREATE_NEVER';
   readonly writeDisposition: 'WRITE_TRUNCATE' | 'WRITE_APPEND';
-  readonly location?: string;
-  readonly labels: Readonly<Record<string, string>>;
 }
 
 export interface BigqueryClient {
@@ -53,6 +51,8 @@ export interface BigqueryClient {
 
 export interface ClientOptions {
   readonly projectId: string;
+  /** Of all jobs. */
+  readonly location?: string;
   readonly keyFilename?: string;
   readonly credentials?: Readonly<Record<string, unknown>>;
   readonly userAgent: string;

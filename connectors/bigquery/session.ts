@@ -9,8 +9,8 @@ export type Parameters = Readonly<Record<string, string | number>>;
 
 const labels = { application: 'cdsync' };
 
-function clientOptions({ project, keyFile, credentials }: BigqueryValues): ClientOptions {
-  const common = { projectId: project, userAgent: 'cdsync' };
+function clientOptions({ project, location, keyFile, credentials }: BigqueryValues): ClientOptions {
+  const common = { projectId: project, ...(location === undefined ? {} : { location }), userAgent: 'cdsync' };
   if (keyFile !== undefined) return { ...common, keyFilename: keyFile };
   if (credentials === undefined) return common;
   try {
@@ -25,15 +25,13 @@ function clientOptions({ project, keyFile, credentials }: BigqueryValues): Clien
 export class Session {
   readonly #client: BigqueryClient;
   readonly #place: Place;
-  readonly #location: { readonly location?: string };
   #running: Job | undefined;
   #isStopped = false;
 
   /** Asks for nothing yet. */
   constructor({ BigQuery }: BigquerySdk, options: BigqueryValues) {
-    const { project, dataset, location } = options;
+    const { project, dataset } = options;
     this.#place = { project, dataset };
-    this.#location = location === undefined ? {} : { location };
     this.#client = new BigQuery(clientOptions(options));
   }
 
@@ -57,7 +55,7 @@ export class Session {
   #query(query: string, params: Parameters): Promise<readonly Row[]> {
     const { project: projectId, dataset: datasetId } = this.#place;
     const defaultDataset = { projectId, datasetId };
-    const request = { query, params, useLegacySql: false, defaultDataset, labels, ...this.#location } as const;
+    const request = { query, params, useLegacySql: false, defaultDataset, labels } as const;
     return this.#finished(
       () => this.#client.createQueryJob(request),
       async (job) => (await job.getQueryResults())[0],
@@ -77,15 +75,13 @@ export class Session {
   }
 
   /** Loads a file into a table that is there: in the place of its rows, or beside them. */
-  async loadFile(table: string, path: string, fields: readonly LoadField[], isFirst: boolean): Promise<void> {
+  async loadFile(table: string, path: string, fields: LoadField[], isFirst: boolean): Promise<void> {
     if (this.#isStopped) throw unavailable('the load was stopped');
     const request = {
       sourceFormat: 'PARQUET',
       schema: { fields },
       createDisposition: 'CREATE_NEVER',
       writeDisposition: isFirst ? 'WRITE_TRUNCATE' : 'WRITE_APPEND',
-      labels,
-      ...this.#location,
     } as const;
     const target = this.#client.dataset(this.#place.dataset).table(table);
     await this.#finished(

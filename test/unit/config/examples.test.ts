@@ -7,7 +7,11 @@ const connectors = await readdir('connectors', { withFileTypes: true });
 const readmes = connectors
   .filter((entry) => entry.isDirectory())
   .map(({ name }) => join('connectors', name, 'README.md'));
-const urls: Record<string, string> = { WAREHOUSE_URL: 'postgres://loader:word@db.example.com/crm' };
+const values: Record<string, string> = {
+  WAREHOUSE_URL: 'postgres://loader:word@db.example.com/crm',
+  GOOGLE_CREDENTIALS: '{"type":"service_account"}',
+  SNOWFLAKE_PRIVATE_KEY: '-----BEGIN PRIVATE KEY-----\\nword\\n-----END PRIVATE KEY-----',
+};
 
 /** A whole configuration around what is shown: jobs, or destinations of a job with every stream that they name. */
 function configuration(shown: string): string {
@@ -37,7 +41,7 @@ describe.each(['docs/destinations.md', ...readmes])('%s', (path) => {
     for (const yaml of shown) {
       const variables = [...yaml.matchAll(/\$\{(\w+)\}/g)].map(([, name = '']) => name);
       const value = (name: string) =>
-        urls[name] ?? (name.endsWith('_URL') ? 'https://example.com/hook' : 'a-secret-of-the-test');
+        values[name] ?? (name.endsWith('_URL') ? 'https://example.com/hook' : 'a-secret-of-the-test');
       const env = Object.fromEntries(variables.map((name) => [name, value(name)]));
       const { jobs } = parseConfig(configuration(yaml), join(process.cwd(), 'cdsync.yaml'), {
         env,
