@@ -17,7 +17,7 @@ export interface Job {
 
 export interface QueryRequest {
   readonly query: string;
-  readonly params: Readonly<Record<string, string | number>>;
+  readonly params?: Readonly<Record<string, string | number>>;
   readonly useLegacySql: false;
   readonly defaultDataset: { readonly projectId: string; readonly datasetId: string };
   readonly labels: Readonly<Record<string, string>>;

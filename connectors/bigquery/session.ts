@@ -55,7 +55,8 @@ export class Session {
   #query(query: string, params: Parameters): Promise<readonly Row[]> {
     const { project: projectId, dataset: datasetId } = this.#place;
     const defaultDataset = { projectId, datasetId };
-    const request = { query, params, useLegacySql: false, defaultDataset, labels } as const;
+    const bound = Object.keys(params).length === 0 ? {} : { params };
+    const request = { query, ...bound, useLegacySql: false, defaultDataset, labels } as const;
     return this.#finished(
       () => this.#client.createQueryJob(request),
       async (job) => (await job.getQueryResults())[0],

@@ -59,5 +59,7 @@ export interface SnowflakeSdk {
 export function installedSdk(): Promise<SnowflakeSdk> {
   // Not as a literal: the compiler would look for it.
   const name: string = 'snowflake-sdk';
+  // The AWS SDK in it warns of every version of Node that it will not support one day.
+  process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED = 'true';
   return vendorLibrary(name, async () => ((await import(name)) as { readonly default: SnowflakeSdk }).default);
 }
