@@ -1,6 +1,3 @@
-import type { ChildProcess } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ComparedRow } from '../../../src/sdk/conformance/index.js';
@@ -98,8 +95,8 @@ class Killing {
   readonly #random: Random;
   /** What each committed run had, by its sequence; nothing before the first. */
   readonly #committed: Image[] = [new Map()];
-  /** Milliseconds within which a delivery is killed: longer where too few had begun to talk to the server, shorter where they ended. */
-  #within = 2000;
+  /** Milliseconds within which a delivery is killed once it is connected: fewer where it was over before, more where not. */
+  #within = 1000;
 
   constructor(space: Workspace, target: Target, random: Random) {
     this.#space = space;
@@ -114,31 +111,17 @@ class Killing {
     this.#committed.push(image(rows.map((row) => new Map(Object.entries(row)))));
   }
 
-  /** Starts a delivery; resolves once it delivers. */
-  async #begun(): Promise<{ child: ChildProcess; end: ReturnType<typeof ended> }> {
+  /** Kills a delivery at a random instant after it has connected; false where it was over before. */
+  async kill(): Promise<boolean> {
     const child = this.#space.spawn(['push', 'killed.json', '--quiet']);
     const end = ended(child);
-    const folder = join(this.#space.jobFolder('killed'), '.cdsync', 'deliveries');
-    const owners = ['mirror', 'replace', 'append'].map((name) => join(folder, name, 'lock.json'));
-    for (;;) {
-      if (child.exitCode !== null) return { child, end };
-      const texts = await Promise.all(owners.map((path) => readFile(path, 'utf8').catch(() => '')));
-      if (texts.some((text) => text.includes(`"pid":${child.pid},`))) return { child, end };
-      await wait(2);
-    }
-  }
-
-  /** Kills a delivery at a random instant, and says where it was: before or after its connections were open, or over. */
-  async kill(): Promise<'connected' | 'not connected' | 'over'> {
-    const { child, end } = await this.#begun();
+    while (child.exitCode === null && (await this.#target.connections()) === 0) await wait(2);
     await Promise.race([wait(this.#random() * this.#within), end]);
-    const connections = child.exitCode === null ? await this.#target.connections() : 0;
     child.kill('SIGKILL');
     const { code, stderr } = await end;
     if (code !== null && code !== 0) throw new Error(`the delivery ended with ${code}: ${stderr}`);
-    const where = code === 0 ? 'over' : connections > 0 ? 'connected' : 'not connected';
-    this.#within *= { connected: 1, 'not connected': 1.1, over: 0.9 }[where];
-    return where;
+    this.#within *= code === null ? 1.05 : 0.8;
+    return code === null;
   }
 
   /** Once the server has noticed that nobody is there any more. */
@@ -200,10 +183,10 @@ function killed(name: string, start: () => Promise<Target>): void {
       const random = randomFrom(seed);
       const killing = new Killing(space, target, random);
       await killing.commit();
-      const seen = { connected: 0, 'not connected': 0, over: 0 };
-      let commits = 1;
-      while (seen.connected < kills) {
-        seen[await killing.kill()] += 1;
+      let [count, over, commits] = [0, 0, 1];
+      while (count < kills) {
+        if (await killing.kill()) count += 1;
+        else over += 1;
         await killing.check();
         if (random() < 0.4) {
           await killing.commit();
@@ -213,7 +196,7 @@ function killed(name: string, start: () => Promise<Target>): void {
       await killing.commit();
       await killing.finish();
       console.info(
-        `${name}: ${seen.connected} deliveries killed with a connection open, ${seen['not connected']} before; ${seen.over} were over; ${commits + 1} runs committed; seed ${seed}`,
+        `${name}: ${count} deliveries killed after they had connected; ${over} were over before; ${commits + 1} runs committed; seed ${seed}`,
       );
     }, 3_600_000);
   });
