@@ -1,5 +1,6 @@
+import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Connector } from '../sdk/destination.js';
 
@@ -21,6 +22,30 @@ function isPath(word: string): boolean {
   return /^(\.{1,2}[\\/]|[\\/])/.test(word);
 }
 
+const importConditions = new Set(['node', 'import', 'default']);
+
+/** What `exports` of a package.json gives to whoever imports the package. */
+function importTarget(exports: unknown): string | undefined {
+  if (typeof exports === 'string') return exports;
+  if (typeof exports !== 'object' || exports === null) return undefined;
+  const choices = Object.entries(exports);
+  const root = choices.find(([name]) => name === '.');
+  if (root !== undefined) return importTarget(root[1]);
+  const targets = choices.map(([name, target]) => (importConditions.has(name) ? importTarget(target) : undefined));
+  return targets.find((target) => target !== undefined);
+}
+
+/** The file of a package beside the configuration that can only be imported, which `require.resolve` does not find. */
+async function importedFile(word: string, configFile: string): Promise<string | undefined> {
+  for (const modules of createRequire(configFile).resolve.paths(word) ?? []) {
+    const text = await readFile(join(modules, word, 'package.json'), 'utf8').catch(() => undefined);
+    if (text === undefined) continue;
+    const target = importTarget((JSON.parse(text) as { exports?: unknown }).exports);
+    return target === undefined ? undefined : join(modules, word, target);
+  }
+  return undefined;
+}
+
 async function importConnector(word: string, configFile: string): Promise<unknown> {
   if (isPath(word)) return import(pathToFileURL(resolve(configFile, '..', word)).href);
   try {
@@ -29,7 +54,8 @@ async function importConnector(word: string, configFile: string): Promise<unknow
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
     if (code !== 'MODULE_NOT_FOUND' && code !== 'ERR_PACKAGE_PATH_NOT_EXPORTED') throw error;
-    return import(word);
+    const file = await importedFile(word, configFile);
+    return import(file === undefined ? word : pathToFileURL(file).href);
   }
 }
 

@@ -1,4 +1,4 @@
-import { symlink, writeFile } from 'node:fs/promises';
+import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Workspace } from '../../fixtures/workspace.js';
@@ -18,9 +18,24 @@ beforeAll(async () => {
     'broken.mjs': "throw new Error('no good');",
   };
   for (const [name, text] of Object.entries(files)) await writeFile(join(space.folder, name), text);
-  await symlink(resolve('node_modules'), join(space.folder, 'node_modules'));
+  await symlink(resolve('node_modules', 'tsx'), join(await folder('node_modules'), 'tsx'));
+  await install('@own/only-imported', { '.': { types: './index.d.ts', import: './index.js' } });
+  await install('either-way', { types: './index.d.ts', require: './absent.cjs', default: './index.js' });
+  await install('plain', './index.js');
 });
 afterAll(() => space.close());
+
+async function folder(...names: string[]): Promise<string> {
+  const path = join(space.folder, ...names);
+  await mkdir(path, { recursive: true });
+  return path;
+}
+
+async function install(name: string, exports: unknown): Promise<void> {
+  const path = await folder('node_modules', name);
+  await writeFile(join(path, 'package.json'), JSON.stringify({ name, version: '1.0.0', type: 'module', exports }));
+  await writeFile(join(path, 'index.js'), connector);
+}
 
 async function told(word: string, env: Record<string, string> = {}) {
   const members = { name: 'members', source: 'index_profiles', index: 'loyalty_members' };
@@ -45,6 +60,13 @@ describe('a connector that does not come with cdsync', () => {
   it('is used by its path', async () => {
     expect(await told('./own.mjs')).toEqual({ code: 0, message: '', rows: 100 });
   });
+
+  it.each(['@own/only-imported', 'either-way', 'plain'])(
+    'is used as a package beside the configuration: %s',
+    async (name) => {
+      expect(await told(name)).toEqual({ code: 0, message: '', rows: 100 });
+    },
+  );
 
   it('may be TypeScript where something reads that, and says so where nothing does', async () => {
     const plain = await told('./own.ts');
