@@ -5,6 +5,7 @@ const long = [
   'test/conformance/connectors/**',
   'test/integration/canary.test.ts',
   'test/integration/copied-storage.test.ts',
+  'test/integration/growth.test.ts',
   'test/integration/recipes.test.ts',
 ];
 
