@@ -37,9 +37,12 @@ async function install(name: string, exports: unknown): Promise<void> {
   await writeFile(join(path, 'index.js'), connector);
 }
 
+/** A destination of its own for each, which nothing was brought to yet. */
+let places = 0;
+
 async function told(word: string, env: Record<string, string> = {}) {
   const members = { name: 'members', source: 'index_profiles', index: 'loyalty_members' };
-  await space.configure('own', [members], { job: { destinations: [{ name: 'mine', connector: word }] } });
+  await space.configure('own', [members], { job: { destinations: [{ name: `mine_${places++}`, connector: word }] } });
   const { code, report } = await space.run('own', [], env);
   const [destination] = report.jobs[0]?.destinations ?? [];
   return { code, message: report.error?.message ?? '', rows: destination?.rows };
