@@ -12,7 +12,14 @@ import type {
   TargetTable,
   Watermark,
 } from '../../src/sdk/index.js';
-import { countDiffers, loadRefused, watermarkColumns, watermarkMoved, watermarkTable } from '../../src/sdk/index.js';
+import {
+  countDiffers,
+  loadRefused,
+  watermarkColumns,
+  watermarkFrom,
+  watermarkMoved,
+  watermarkTable,
+} from '../../src/sdk/index.js';
 import type { bigqueryOptions } from './options.js';
 import type { BigquerySdk } from './sdk.js';
 import { type Parameters, Session } from './session.js';
@@ -64,15 +71,7 @@ class BigqueryDestination implements TableDestination {
       await this.#session.rows(`CREATE TABLE IF NOT EXISTS ${watermarks} (${definitions(columns)})`);
     }
     const rows = await this.#session.rows(`SELECT ${watermarkColumns.map(identifier).join(', ')} FROM ${watermarks}`);
-    return rows.map((row) => ({
-      destination: String(row.destination),
-      stream: String(row.stream),
-      table: String(row.table_name),
-      storeId: String(row.store_id),
-      sequence: Number(row.sequence),
-      definition: String(row.definition),
-      deliveredAt: String(row.delivered_at),
-    }));
+    return rows.map(watermarkFrom);
   }
 
   async describe(table: string): Promise<TableDescription | undefined> {

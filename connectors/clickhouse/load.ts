@@ -12,6 +12,7 @@ import {
   type TableDestination,
   type TargetTable,
   type Watermark,
+  watermarkFrom,
   watermarkMoved,
   watermarkTable,
 } from '../../src/sdk/index.js';
@@ -63,15 +64,7 @@ class ClickhouseDestination implements TableDestination {
   async #marks(): Promise<Mark[]> {
     const rows = await this.#session.rows(`SELECT * FROM ${watermarks}`, {}, final);
     return rows.map((row) => ({
-      watermark: {
-        destination: String(row.destination),
-        stream: String(row.stream),
-        table: String(row.table_name),
-        storeId: String(row.store_id),
-        sequence: Number(row.sequence),
-        definition: String(row.definition),
-        deliveredAt: String(row.delivered_at),
-      },
+      watermark: watermarkFrom(row),
       version: Number(row[versionColumn]),
     }));
   }

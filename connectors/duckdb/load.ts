@@ -17,6 +17,7 @@ import {
   type TargetTable,
   unavailable,
   type Watermark,
+  watermarkFrom,
   watermarkMoved,
   watermarkTable,
 } from '../../src/sdk/index.js';
@@ -96,15 +97,7 @@ class DuckdbDestination implements TableDestination {
     await this.#run(`CREATE TABLE IF NOT EXISTS ${this.#table(watermarkTable)} (destination VARCHAR, stream VARCHAR,
       table_name VARCHAR, store_id VARCHAR, sequence BIGINT, definition VARCHAR, delivered_at VARCHAR)`);
     const rows = await this.#rows(`FROM ${this.#table(watermarkTable)}`);
-    return rows.map((row) => ({
-      destination: String(row.destination),
-      stream: String(row.stream),
-      table: String(row.table_name),
-      storeId: String(row.store_id),
-      sequence: Number(row.sequence),
-      definition: String(row.definition),
-      deliveredAt: String(row.delivered_at),
-    }));
+    return rows.map(watermarkFrom);
   }
 
   async describe(table: string): Promise<TableDescription | undefined> {

@@ -13,6 +13,7 @@ import {
   type TargetTable,
   unavailable,
   type Watermark,
+  watermarkFrom,
   watermarkMoved,
   watermarkTable,
 } from '../../src/sdk/index.js';
@@ -54,15 +55,7 @@ class MysqlDestination implements TableDestination {
         PRIMARY KEY (destination, stream)) ENGINE=InnoDB ROW_FORMAT=DYNAMIC`);
     }
     const rows = await this.#session.rows(`SELECT * FROM ${watermarks}`);
-    return rows.map((row) => ({
-      destination: String(row.destination),
-      stream: String(row.stream),
-      table: String(row.table_name),
-      storeId: String(row.store_id),
-      sequence: Number(row.sequence),
-      definition: String(row.definition),
-      deliveredAt: String(row.delivered_at),
-    }));
+    return rows.map(watermarkFrom);
   }
 
   /** A table or view by its name; one in other case only where the server makes no difference. */

@@ -10,7 +10,7 @@ import type {
   TargetTable,
   Watermark,
 } from '../../src/sdk/index.js';
-import { loadRefused, watermarkMoved, watermarkTable } from '../../src/sdk/index.js';
+import { loadRefused, watermarkFrom, watermarkMoved, watermarkTable } from '../../src/sdk/index.js';
 import { Copy } from './copy.js';
 import { identifier, postgresError, type Rights } from './errors.js';
 import type { postgresOptions } from './options.js';
@@ -74,15 +74,7 @@ class PostgresDestination implements TableDestination {
         sequence bigint, definition text, delivered_at text, PRIMARY KEY (destination, stream))`);
     }
     const { rows } = await this.#query(`SELECT * FROM ${table}`);
-    return rows.map((row) => ({
-      destination: String(row.destination),
-      stream: String(row.stream),
-      table: String(row.table_name),
-      storeId: String(row.store_id),
-      sequence: Number(row.sequence),
-      definition: String(row.definition),
-      deliveredAt: String(row.delivered_at),
-    }));
+    return rows.map(watermarkFrom);
   }
 
   async describe(table: string): Promise<TableDescription | undefined> {

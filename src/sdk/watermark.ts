@@ -31,3 +31,16 @@ export const watermarkColumns = [
   'definition',
   'delivered_at',
 ] as const;
+
+/** A watermark as a row of {@link watermarkTable} has it. */
+export function watermarkFrom(row: Readonly<Record<string, unknown>>): Watermark {
+  return {
+    destination: String(row.destination),
+    stream: String(row.stream),
+    table: String(row.table_name),
+    storeId: String(row.store_id),
+    sequence: Number(row.sequence),
+    definition: String(row.definition),
+    deliveredAt: String(row.delivered_at),
+  };
+}
