@@ -21,7 +21,7 @@ const systemCodes: readonly (readonly [RegExp, string])[] = [
   [/permission denied|operation not permitted/i, 'EACCES'],
   [/read-only file system/i, 'EROFS'],
   [/too many open files/i, 'EMFILE'],
-  [/^IO Error: (could not|cannot|failed to)|input\/output error/i, 'EIO'],
+  [/^IO Error: (could not|cannot|failed to)|input\/output error|fsync failed/i, 'EIO'],
 ];
 
 /** SQL as messages show it: what it compares with may be a person's; also where an excerpt cuts it off. */

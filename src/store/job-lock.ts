@@ -1,10 +1,10 @@
-import { readFile, rm, truncate } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { z } from 'zod';
 import { quoteIdentifier } from '../core/column-shape.js';
 import { CdsyncError } from '../core/errors.js';
 import { type Database, type Session, sqlText, tellsOfDamage } from './duckdb.js';
-import { writeFileAtomically } from './durable.js';
+import { temporaryName, writeFileAtomically } from './durable.js';
 import type { JobLayout } from './layout.js';
 import { sweepDelivery, sweepStorage } from './storage.js';
 
@@ -148,18 +148,37 @@ export class JobLock {
   }
 }
 
+function isHeld(error: unknown): boolean {
+  const { message } = ((error as Error).cause ?? error) as Error;
+  return /could not set lock|conflicting lock/i.test(message);
+}
+
 async function attachLock(session: Session, place: LockPlace): Promise<void> {
   const attach = () => session.run(`ATTACH ${sqlText(place.file)} AS ${quoteIdentifier(place.name)}`);
   try {
     await attach();
   } catch (error) {
-    const { message } = ((error as Error).cause ?? error) as Error;
-    if (/could not set lock|conflicting lock/i.test(message)) throw await lockedError(place, error);
+    if (isHeld(error)) throw await lockedError(place, error);
     if (!tellsOfDamage(error)) throw error;
-    // DuckDB locks a file before it reads it: nobody holds this one, and nothing in it is of any worth. It is emptied and
-    // not replaced, so that whoever comes at the same moment locks the same file.
-    await truncate(place.file);
-    await attach();
+    // DuckDB locks a file before it reads it: nobody holds this one, and nothing in it is of any worth. It is written anew in
+    // its place and not replaced, so that whoever comes at the same moment locks the same file.
+    await writeFile(place.file, await emptyDatabase(session, place));
+    await attach().catch(async (again: Error) => {
+      throw isHeld(again) ? await lockedError(place, again) : again;
+    });
+  }
+}
+
+/** The bytes of a database without anything in it, which DuckDB does not take an empty file for. */
+async function emptyDatabase(session: Session, place: LockPlace): Promise<Buffer> {
+  const path = temporaryName(place.file);
+  const name = quoteIdentifier(`${place.name}__fresh`);
+  try {
+    await session.run(`ATTACH ${sqlText(path)} AS ${name}`);
+    await session.run(`DETACH ${name}`);
+    return await readFile(path);
+  } finally {
+    await rm(path, { force: true });
   }
 }
 

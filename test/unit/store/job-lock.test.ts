@@ -1,0 +1,40 @@
+import { mkdir, mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Database } from '../../../src/store/duckdb.js';
+import { JobLock, lockOwner } from '../../../src/store/job-lock.js';
+import { JobLayout } from '../../../src/store/layout.js';
+
+let folder: string;
+let layout: JobLayout;
+let database: Database;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'job-lock-'));
+  layout = new JobLayout(folder, 'nightly');
+  for (const made of [layout.locks, layout.runs, layout.reports, layout.publishedFolder, layout.parquet])
+    await mkdir(made, { recursive: true });
+  database = await Database.open({ memoryMb: 256, threads: 1 });
+});
+afterAll(async () => {
+  database.close();
+  await rm(folder, { recursive: true });
+});
+
+const startedAt = '2026-11-03T02:15:00.000Z';
+
+describe('the lock of a job', () => {
+  it.each([
+    ['was never written, as a crash leaves it', () => writeFile(layout.lock, '')],
+    ['is cut off', () => truncate(layout.lock, 5000)],
+    ['holds something else', () => writeFile(layout.lock, Buffer.alloc(20_000, 7))],
+  ])('is taken where its file %s', async (_, harm) => {
+    await (await JobLock.acquire(database, layout, startedAt)).release();
+    await harm();
+    for (let again = 0; again < 2; again += 1) {
+      const lock = await JobLock.acquire(database, layout, startedAt);
+      expect((await lockOwner(layout))?.pid).toBe(process.pid);
+      await lock.release();
+    }
+  });
+});
