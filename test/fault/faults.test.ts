@@ -47,7 +47,10 @@ async function tryOn(lane: Lane, fault: Fault, random: Random, tally: Tally): Pr
     if (await tryFault(baseline, lane, fault, random)) tally.survived += 1;
     else tally.missed += 1;
   } catch (error) {
-    tally.broken.push(`${fault.name}: ${error instanceof Broken ? error.message : (error as Error).stack}`);
+    const told = `${fault.name}: ${error instanceof Broken ? error.message : (error as Error).stack}`;
+    // At once: the suite may take an hour, and be stopped.
+    console.error(told);
+    tally.broken.push(told);
   }
   tally.seconds += (performance.now() - began) / 1000;
 }
