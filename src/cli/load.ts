@@ -1,4 +1,4 @@
-import type { Config, JobConfig, LocalConfig } from '../config/config.js';
+import type { Config, JobConfig, JobOutline, LocalConfig } from '../config/config.js';
 import { readEnvFile } from '../config/env-file.js';
 import { loadConfig } from '../config/load.js';
 import { redactor, Secret } from '../core/secret.js';
@@ -81,9 +81,14 @@ export async function inJob<T>(
 }
 
 /** The same for a command that only looks at the storage folder, which needs none of the service's variables. */
-export async function loadLocalJob(args: JobArguments): Promise<{ config: LocalConfig; job: JobConfig }> {
+export async function loadLocalJob(
+  args: JobArguments,
+): Promise<{ config: LocalConfig; job: JobConfig; destinations: JobOutline['destinations'] }> {
   const needs = { service: false, job: args.job } as const;
-  return onlyJob(await loadConfig(args.config ?? defaultFile, { env: await environment(args), needs }), args.job);
+  const config = await loadConfig(args.config ?? defaultFile, { env: await environment(args), needs });
+  const chosen = onlyJob(config, args.job);
+  const { destinations } = config.outline.find(({ name }) => name === chosen.job.name) as JobOutline;
+  return { ...chosen, destinations };
 }
 
 /** The same with its destinations, for a command that delivers; of the service only where one of them asks for it. */

@@ -1,5 +1,4 @@
 import type { Argv, CommandModule } from 'yargs';
-import type { JobConfig, JobOutline, LocalConfig } from '../config/config.js';
 import { configPositional, jobOption, textOption } from './arguments.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output, usageError } from './output.js';
@@ -19,11 +18,9 @@ const showCommand: CommandModule<CommonArguments, JobArguments> = {
     const { withStorage } = await import('../engine/open-engine.js');
     const { jobState } = await import('../engine/job-state.js');
     const { stateLines } = await import('../report/state.js');
-    const { config, job } = await loadLocalJob(args);
+    const { config, job, destinations } = await loadLocalJob(args);
     const state = await inJob(args, { storage: config.storage, job: job.name }, () =>
-      withStorage(config, (engine) =>
-        jobState(engine, job, { showValues: args.showValues, destinations: destinationsOf(config, job.name) }),
-      ),
+      withStorage(config, (engine) => jobState(engine, job, { showValues: args.showValues, destinations })),
     );
     const output = new Output(args);
     output.document(state);
@@ -31,21 +28,18 @@ const showCommand: CommandModule<CommonArguments, JobArguments> = {
   },
 };
 
-function destinationsOf({ outline }: LocalConfig, job: string): JobOutline['destinations'] {
-  return outline.find(({ name }) => name === job)?.destinations ?? [];
-}
-
 async function resetDestinationShown(
   args: StateArguments,
   destination: string,
-  { config, job }: { config: LocalConfig; job: JobConfig },
+  { config, job, destinations }: Awaited<ReturnType<typeof import('./load.js').loadLocalJob>>,
 ): Promise<void> {
   const { inJob } = await import('./load.js');
   const { withStorage } = await import('../engine/open-engine.js');
   const { resetDestination } = await import('../engine/job-state.js');
-  const known = destinationsOf(config, job.name);
   const streams = await inJob(args, { storage: config.storage, job: job.name }, () =>
-    withStorage(config, (engine) => resetDestination(engine, job.name, known, { destination, streams: args.stream })),
+    withStorage(config, (engine) =>
+      resetDestination(engine, job.name, destinations, { destination, streams: args.stream }),
+    ),
   );
   const output = new Output(args);
   output.document({ job: job.name, destination, streams });
@@ -77,12 +71,13 @@ const resetCommand: CommandModule<CommonArguments, StateArguments> = {
     if (args.partition !== undefined && args.stream?.length !== 1) {
       throw usageError('--partition is a part of one stream', 'say which: --stream NAME');
     }
-    const { config, job } = await loadLocalJob(args);
+    const loaded = await loadLocalJob(args);
+    const { config, job } = loaded;
     const { destination } = args;
     if (destination !== undefined) {
       if (args.partition !== undefined)
         throw usageError('--partition is a part of a stream, and a destination has none', 'leave one of them');
-      return resetDestinationShown(args, destination, { config, job });
+      return resetDestinationShown(args, destination, loaded);
     }
     const reset = await inJob(args, { storage: config.storage, job: job.name }, () =>
       withStorage(config, (engine) => resetState(engine, job, { streams: args.stream, partition: args.partition })),

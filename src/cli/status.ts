@@ -13,14 +13,14 @@ export const statusCommand: CommandModule<CommonArguments, JobArguments> = {
     const { JobLayout } = await import('../store/layout.js');
     const { checkStorage } = await import('../store/storage.js');
     const { jobStatus, statusLines } = await import('../report/status.js');
-    const { config, job } = await loadLocalJob(args);
+    const { config, job, destinations } = await loadLocalJob(args);
     const output = new Output(args);
     const layout = new JobLayout(config.storage, job.name);
     await checkStorage(layout);
     const status = await jobStatus(
       layout,
       job.streams.map(({ name }) => name),
-      config.outline.find(({ name }) => name === job.name)?.destinations,
+      destinations,
     );
     output.document(status);
     for (const line of statusLines(status, Date.now())) output.result(line);

@@ -25,11 +25,6 @@ export interface DestinationStatus {
   outbox: { records: number; acknowledged: number } | null;
 }
 
-/** Where what is kept of a stream's records lies. */
-export function keptFolder(layout: JobLayout, destination: string, stream: string): string {
-  return join(layout.delivery(destination), 'streams', stream);
-}
-
 async function streamStatus(layout: JobLayout, name: string, stream: string): Promise<DestinationStatus> {
   const delivered = (await readDeliveryState(layout, name)).streams[stream];
   const feed = await readFeed(layout, stream);
@@ -46,7 +41,7 @@ async function streamStatus(layout: JobLayout, name: string, stream: string): Pr
     behind: isBehind ? Math.max(1, lacking.length) : 0,
     pending: isBehind && !reaches ? null : lacking.reduce((sum, { rows }) => sum + rows, 0),
     rejected: await countRejects(layout, name, stream),
-    outbox: (await outboxProgress(join(keptFolder(layout, name, stream), 'outbox'))) ?? null,
+    outbox: (await outboxProgress(join(layout.deliveredStream(name, stream), 'outbox'))) ?? null,
   };
 }
 
@@ -69,7 +64,7 @@ export async function destinationStatuses(
 export async function forgetDestination(layout: JobLayout, name: string, streams: readonly string[]): Promise<void> {
   for (const stream of streams) {
     await rm(rejectsPath(layout, name, stream), { force: true });
-    await rm(keptFolder(layout, name, stream), { recursive: true, force: true });
+    await rm(layout.deliveredStream(name, stream), { recursive: true, force: true });
   }
   const state = await readDeliveryState(layout, name);
   const kept = Object.entries(state.streams).filter(([stream]) => !streams.includes(stream));

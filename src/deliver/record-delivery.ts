@@ -8,7 +8,6 @@ import type { Feed } from '../store/feed.js';
 import { keptColumns } from './delivered-columns.js';
 import type { Delivered, DeliveryContext, DeliveryProgress, DeliveryRequest } from './delivery.js';
 import { planDelivery } from './delivery-plan.js';
-import { keptFolder } from './destination-status.js';
 import { DeliveryInput, type Piece } from './input.js';
 import { type LocalWatermark, moveLocalWatermark, Outbox, readLocalWatermark } from './outbox.js';
 import { sendRecords } from './record-sender.js';
@@ -40,7 +39,7 @@ export class RecordDelivery {
   constructor(task: RecordTask) {
     this.#task = task;
     const { layout } = task.context;
-    this.#kept = keptFolder(layout, task.request.destination.name, task.feed.stream);
+    this.#kept = layout.deliveredStream(task.request.destination.name, task.feed.stream);
     this.#rejects = rejectsPath(layout, task.request.destination.name, task.feed.stream);
   }
 

@@ -24,7 +24,7 @@ export async function goesOn({
     for (const { name, source } of job.streams) {
       if (only?.includes(name) === false) continue;
       if (source === 'sql' || (await readHeld(layout, runId, name)) !== undefined) continue;
-      const journal = await Journal.read(layout.streamRun(runId, name)).catch(() => undefined);
+      const journal = await Journal.readUsable(layout.streamRun(runId, name));
       if (journal === undefined || journal.failed !== undefined) continue;
       if (clock.now() - Date.parse(journal.start.started_at) <= job.resumeWithinMs) return true;
     }

@@ -55,7 +55,7 @@ async function checkpoint(layout: JobLayout, stream: string): Promise<StreamStat
 export async function jobStatus(
   layout: JobLayout,
   streams: readonly string[],
-  destinations: readonly { readonly name: string; readonly streams: readonly string[] }[] = [],
+  destinations: readonly { readonly name: string; readonly streams: readonly string[] }[],
 ): Promise<JobStatus> {
   const owner = await lockOwner(layout);
   const alive = owner !== undefined && (await ownerLives(owner));

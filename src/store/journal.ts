@@ -210,6 +210,20 @@ export class Journal {
     );
   }
 
+  /** The same, where a damaged one is of no more use than none. */
+  static async readUsable(
+    streamFolder: string,
+    damaged: (error: CdsyncError) => void = () => undefined,
+  ): Promise<JournalState | undefined> {
+    try {
+      return await Journal.read(streamFolder);
+    } catch (error) {
+      if (!(error instanceof CdsyncError) || error.code !== 'state_unreadable') throw error;
+      damaged(error);
+      return undefined;
+    }
+  }
+
   /** Opens the journal for appending, cut to its `length` whole bytes first. */
   static async open(streamFolder: string, length: number): Promise<Journal> {
     const handle = await open(Journal.path(streamFolder), 'a', 0o600);

@@ -101,6 +101,10 @@ export class JobLayout {
   delivery(destination: string): string {
     return join(this.deliveries, destination);
   }
+  /** What is kept of a stream's records for a destination that can store nothing. */
+  deliveredStream(destination: string, stream: string): string {
+    return join(this.delivery(destination), 'streams', stream);
+  }
   /** Held open by whoever delivers to the destination, and by nothing else; beside it who that is. */
   destinationLock(destination: string): { file: string; owner: string } {
     const folder = this.delivery(destination);

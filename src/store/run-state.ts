@@ -1,7 +1,6 @@
 import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { z } from 'zod';
-import { CdsyncError } from '../core/errors.js';
 import { newRunId } from '../core/run.js';
 import { syncFolder, writeFileAtomically } from './durable.js';
 import { readHeld } from './held.js';
@@ -89,10 +88,9 @@ export async function findUnfinished(
   for (const runId of (await runFolders(layout)).reverse()) {
     const run = await readRun(layout, runId);
     if (run === undefined) continue;
-    const journal = await Journal.read(layout.streamRun(runId, stream)).catch((error) => {
-      if (!(error instanceof CdsyncError) || error.code !== 'state_unreadable') throw error;
-      rules.notice(`stream ${stream} is read anew: ${error.message}`);
-    });
+    const journal = await Journal.readUsable(layout.streamRun(runId, stream), ({ message }) =>
+      rules.notice(`stream ${stream} is read anew: ${message}`),
+    );
     if (journal === undefined) continue;
     // What a guard has held is judged by a person; the next run reads anew.
     if ((await readHeld(layout, runId, stream)) !== undefined) return undefined;
