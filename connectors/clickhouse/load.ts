@@ -3,11 +3,13 @@ import {
   type ChecksumColumn,
   type ColumnSum,
   type ColumnType,
+  columnSums,
   countDiffers,
   type DestinationContext,
   type Load,
   loadRefused,
   type SchemaChange,
+  type SummedColumn,
   type TableDescription,
   type TableDestination,
   type TargetTable,
@@ -181,31 +183,25 @@ class ClickhouseDestination implements TableDestination {
     return this.#session.number(`SELECT count() FROM ${identifier(table)}${where}`, {}, final);
   }
 
-  async checksum(
-    table: string,
-    columns: readonly ChecksumColumn[],
-    live: boolean,
-  ): Promise<ReadonlyMap<string, ColumnSum>> {
-    const selected = columns.flatMap(({ name, of }, index) => {
-      const text = checkedText(identifier(name), of.kind);
-      const digits = `reinterpretAsUInt32(reverse(substring(MD5(assumeNotNull(${text})), 1, 4)))`;
-      const sum = text === undefined ? 'NULL' : `toString(sumIf(${digits}, isNotNull(${identifier(name)})))`;
-      return [`count(${identifier(name)}) AS n${index}`, `${sum} AS s${index}`];
-    });
+  checksum(table: string, columns: readonly ChecksumColumn[], live: boolean): Promise<ReadonlyMap<string, ColumnSum>> {
     const where = live ? ' WHERE _deleted_at IS NULL' : '';
-    const query = `SELECT ${selected.join(', ')} FROM ${identifier(table)}${where}`;
-    const [row] = await this.#session.rows(query, {}, final);
-    return new Map(
-      columns.map(({ name, of }, index) => {
-        const sum = checkedText('', of.kind) === undefined ? undefined : String(row?.[`s${index}`] ?? 0);
-        return [name, { values: Number(row?.[`n${index}`]), sum }];
-      }),
-    );
+    return columnSums(columns.map(summed), identifier, async (selected) => {
+      const query = `SELECT ${selected} FROM ${identifier(table)}${where}`;
+      const [row] = await this.#session.rows(query, {}, final);
+      return row;
+    });
   }
 
   close(): Promise<void> {
     return this.#session.close();
   }
+}
+
+function summed({ name, of }: ChecksumColumn): SummedColumn {
+  const value = identifier(name);
+  const text = checkedText(value, of.kind);
+  const number = `reinterpretAsUInt32(reverse(substring(MD5(assumeNotNull(${text})), 1, 4)))`;
+  return { name, value, sum: text === undefined ? undefined : `toString(sumIf(${number}, isNotNull(${value})))` };
 }
 
 function checkedText(column: string, kind: ColumnType['kind']): string | undefined {

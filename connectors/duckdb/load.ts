@@ -5,6 +5,7 @@ import {
   type CdsyncError,
   type ChecksumColumn,
   type ColumnSum,
+  columnSums,
   countDiffers,
   type DestinationContext,
   type Load,
@@ -12,6 +13,7 @@ import {
   loadRefused,
   permissionMissing,
   type SchemaChange,
+  type SummedColumn,
   type TableDescription,
   type TableDestination,
   type TargetTable,
@@ -224,28 +226,27 @@ class DuckdbDestination implements TableDestination {
     return this.#number(`SELECT count(*) FROM ${this.#table(table)}${live ? ' WHERE _deleted_at IS NULL' : ''}`);
   }
 
-  async checksum(
-    table: string,
-    columns: readonly ChecksumColumn[],
-    live: boolean,
-  ): Promise<ReadonlyMap<string, ColumnSum>> {
-    const sums = new Map<string, ColumnSum>();
+  checksum(table: string, columns: readonly ChecksumColumn[], live: boolean): Promise<ReadonlyMap<string, ColumnSum>> {
     const where = live ? ' WHERE _deleted_at IS NULL' : '';
-    for (const { name, of } of columns) {
-      const column = identifier(name);
-      const text = checkedText(column, of.kind);
-      const sum = text === undefined ? 'NULL' : `sum(('0x' || substr(md5(${text}), 1, 8))::UBIGINT)::VARCHAR`;
-      const [row] = await this.#rows(
-        `SELECT count(${column}) AS values, ${sum} AS sum FROM ${this.#table(table)}${where}`,
-      );
-      sums.set(name, { values: Number(row?.values), sum: text === undefined ? undefined : String(row?.sum ?? 0) });
-    }
-    return sums;
+    return columnSums(columns.map(summed), identifier, async (selected) => {
+      const [row] = await this.#rows(`SELECT ${selected} FROM ${this.#table(table)}${where}`);
+      return row;
+    });
   }
 
   async close(): Promise<void> {
     this.#connection.closeSync();
   }
+}
+
+function summed({ name, of }: ChecksumColumn): SummedColumn {
+  const value = identifier(name);
+  const text = checkedText(value, of.kind);
+  return {
+    name,
+    value,
+    sum: text === undefined ? undefined : `sum(('0x' || substr(md5(${text}), 1, 8))::UBIGINT)::VARCHAR`,
+  };
 }
 
 function checkedText(column: string, kind: ChecksumColumn['of']['kind']): string | undefined {

@@ -3,10 +3,12 @@ import {
   type ChecksumColumn,
   type ColumnSum,
   type ColumnType,
+  columnSums,
   type DestinationContext,
   type Load,
   loadRefused,
   type SchemaChange,
+  type SummedColumn,
   type TableColumn,
   type TableDescription,
   type TableDestination,
@@ -292,29 +294,27 @@ class MysqlDestination implements TableDestination {
     return this.#session.number(`SELECT count(*) FROM ${identifier(table)}${where}`);
   }
 
-  async checksum(
-    table: string,
-    columns: readonly ChecksumColumn[],
-    live: boolean,
-  ): Promise<ReadonlyMap<string, ColumnSum>> {
-    const selected = columns.flatMap(({ name, of }, index) => {
-      const text = checkedText(identifier(name), of.kind);
-      const sum = text === undefined ? 'NULL' : `sum(cast(conv(substr(md5(${text}), 1, 8), 16, 10) AS unsigned))`;
-      return [`count(${identifier(name)}) AS n${index}`, `${sum} AS s${index}`];
-    });
+  checksum(table: string, columns: readonly ChecksumColumn[], live: boolean): Promise<ReadonlyMap<string, ColumnSum>> {
     const where = live ? ' WHERE _deleted_at IS NULL' : '';
-    const [row] = await this.#session.rows(`SELECT ${selected.join(', ')} FROM ${identifier(table)}${where}`);
-    return new Map(
-      columns.map(({ name, of }, index) => {
-        const sum = checkedText('', of.kind) === undefined ? undefined : String(row?.[`s${index}`] ?? 0);
-        return [name, { values: Number(row?.[`n${index}`]), sum }];
-      }),
-    );
+    return columnSums(columns.map(summed), identifier, async (selected) => {
+      const [row] = await this.#session.rows(`SELECT ${selected} FROM ${identifier(table)}${where}`);
+      return row;
+    });
   }
 
   close(): Promise<void> {
     return this.#session.close();
   }
+}
+
+function summed({ name, of }: ChecksumColumn): SummedColumn {
+  const value = identifier(name);
+  const text = checkedText(value, of.kind);
+  return {
+    name,
+    value,
+    sum: text === undefined ? undefined : `sum(cast(conv(substr(md5(${text}), 1, 8), 16, 10) AS unsigned))`,
+  };
 }
 
 function checkedText(column: string, kind: ColumnType['kind']): string | undefined {

@@ -5,12 +5,13 @@ import type {
   DestinationContext,
   Load,
   SchemaChange,
+  SummedColumn,
   TableDescription,
   TableDestination,
   TargetTable,
   Watermark,
 } from '../../src/sdk/index.js';
-import { loadRefused, watermarkFrom, watermarkMoved, watermarkTable } from '../../src/sdk/index.js';
+import { columnSums, loadRefused, watermarkFrom, watermarkMoved, watermarkTable } from '../../src/sdk/index.js';
 import { Copy } from './copy.js';
 import { identifier, postgresError, type Rights } from './errors.js';
 import type { postgresOptions } from './options.js';
@@ -202,31 +203,27 @@ class PostgresDestination implements TableDestination {
     return this.#number(`SELECT count(*) FROM ${this.#table(table)}${live ? ' WHERE _deleted_at IS NULL' : ''}`);
   }
 
-  async checksum(
-    table: string,
-    columns: readonly ChecksumColumn[],
-    live: boolean,
-  ): Promise<ReadonlyMap<string, ColumnSum>> {
-    const selected = columns.flatMap(({ name, of }, index) => {
-      const column = identifier(name);
-      const text = checkedText(column, of.kind);
-      const sum = text === undefined ? 'NULL' : `sum(('x' || substr(md5(${text}), 1, 8))::bit(32)::bigint)::text`;
-      return [`count(${column}) AS n${index}`, `${sum} AS s${index}`];
-    });
+  checksum(table: string, columns: readonly ChecksumColumn[], live: boolean): Promise<ReadonlyMap<string, ColumnSum>> {
     const where = live ? ' WHERE _deleted_at IS NULL' : '';
-    const { rows } = await this.#query(`SELECT ${selected.join(', ')} FROM ${this.#table(table)}${where}`);
-    const row = rows[0] ?? {};
-    return new Map(
-      columns.map(({ name, of }, index) => {
-        const sum = checkedText('', of.kind) === undefined ? undefined : String(row[`s${index}`] ?? 0);
-        return [name, { values: Number(row[`n${index}`]), sum }];
-      }),
-    );
+    return columnSums(columns.map(summed), identifier, async (selected) => {
+      const { rows } = await this.#query(`SELECT ${selected} FROM ${this.#table(table)}${where}`);
+      return rows[0];
+    });
   }
 
   async close(): Promise<void> {
     await this.#client.end().catch(() => undefined);
   }
+}
+
+function summed({ name, of }: ChecksumColumn): SummedColumn {
+  const value = identifier(name);
+  const text = checkedText(value, of.kind);
+  return {
+    name,
+    value,
+    sum: text === undefined ? undefined : `sum(('x' || substr(md5(${text}), 1, 8))::bit(32)::bigint)::text`,
+  };
 }
 
 function checkedText(column: string, kind: ChecksumColumn['of']['kind']): string | undefined {

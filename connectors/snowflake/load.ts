@@ -6,6 +6,7 @@ import type {
   DestinationContext,
   Load,
   SchemaChange,
+  SummedColumn,
   TableColumn,
   TableDescription,
   TableDestination,
@@ -13,6 +14,7 @@ import type {
   Watermark,
 } from '../../src/sdk/index.js';
 import {
+  columnSums,
   countDiffers,
   loadRefused,
   watermarkColumns,
@@ -209,24 +211,12 @@ class SnowflakeDestination implements TableDestination {
     return this.#session.number(`SELECT COUNT(*) AS "rows" FROM ${identifier(table)}${where}`);
   }
 
-  async checksum(
-    table: string,
-    columns: readonly ChecksumColumn[],
-    live: boolean,
-  ): Promise<ReadonlyMap<string, ColumnSum>> {
-    const selected = columns.flatMap(({ name, of }, index) => {
-      const text = checkedText(identifier(name), of.kind);
-      const sum = text === undefined ? 'NULL' : `TO_VARCHAR(SUM(TO_NUMBER(SUBSTR(MD5(${text}), 1, 8), 'XXXXXXXX')))`;
-      return [`COUNT(${identifier(name)}) AS "n${index}"`, `${sum} AS "s${index}"`];
-    });
+  checksum(table: string, columns: readonly ChecksumColumn[], live: boolean): Promise<ReadonlyMap<string, ColumnSum>> {
     const where = live ? ` WHERE ${deletedAt} IS NULL` : '';
-    const [row] = await this.#session.rows(`SELECT ${selected.join(', ')} FROM ${identifier(table)}${where}`);
-    return new Map(
-      columns.map(({ name, of }, index) => {
-        const sum = checkedText('', of.kind) === undefined ? undefined : String(row?.[`s${index}`] ?? 0);
-        return [name, { values: Number(row?.[`n${index}`]), sum }];
-      }),
-    );
+    return columnSums(columns.map(summed), identifier, async (selected) => {
+      const [row] = await this.#session.rows(`SELECT ${selected} FROM ${identifier(table)}${where}`);
+      return row;
+    });
   }
 
   close(): Promise<void> {
@@ -242,6 +232,16 @@ function updateClause({ columns, key }: TargetTable, comesAll: boolean): string 
   const differs = compared.map((name) => `t.${name} IS DISTINCT FROM s.${name}`).join(' OR ');
   const when = comesAll && compared.length > 0 ? ` AND (${differs})` : '';
   return `WHEN MATCHED${when} THEN UPDATE SET ${values.map((name) => `${name} = s.${name}`).join(', ')}`;
+}
+
+function summed({ name, of }: ChecksumColumn): SummedColumn {
+  const value = identifier(name);
+  const text = checkedText(value, of.kind);
+  return {
+    name,
+    value,
+    sum: text === undefined ? undefined : `TO_VARCHAR(SUM(TO_NUMBER(SUBSTR(MD5(${text}), 1, 8), 'XXXXXXXX')))`,
+  };
 }
 
 function checkedText(column: string, kind: ColumnType['kind']): string | undefined {

@@ -1,6 +1,7 @@
 import { quoteIdentifier } from '../core/column-shape.js';
 import { CdsyncError } from '../core/errors.js';
 import type { Mode } from '../sdk/capabilities.js';
+import { columnSums, type SummedColumn } from '../sdk/column-sums.js';
 import type { ColumnType } from '../sdk/column-type.js';
 import type { ColumnSum, TableDestination } from '../sdk/destination.js';
 import type { Session } from '../store/duckdb.js';
@@ -52,21 +53,18 @@ function checkedText(value: string, { kind }: ColumnType): string | undefined {
 }
 
 /** What {@link TableDestination.checksum} should find. */
-async function expectedSums({ session, columns, everything }: VerifyTask): Promise<Map<string, ColumnSum>> {
+async function expectedSums({ session, columns, everything }: VerifyTask): Promise<ReadonlyMap<string, ColumnSum>> {
   const rows = (await everything()).map(({ query }) => query).join(' UNION ALL BY NAME ');
-  const selected = columns.flatMap(({ value, type }, index) => {
-    const text = checkedText(value, type);
-    const sum = text === undefined ? 'NULL' : `sum(('0x' || substr(md5(${text}), 1, 8))::UBIGINT)::VARCHAR`;
-    return [`count(${value}) AS ${quoteIdentifier(`n${index}`)}`, `${sum} AS ${quoteIdentifier(`s${index}`)}`];
+  return columnSums(columns.map(summed), quoteIdentifier, async (selected) => {
+    const [found] = rows === '' ? [] : await session.rows(`SELECT ${selected} FROM (${rows})`);
+    return found;
   });
-  const [found] = rows === '' ? [] : await session.rows(`SELECT ${selected.join(', ')} FROM (${rows})`);
-  return new Map(
-    columns.map(({ name, type }, index) => {
-      const values = Number(found?.[`n${index}`] ?? 0);
-      const sum = checkedText('', type) === undefined ? undefined : String(found?.[`s${index}`] ?? 0);
-      return [name, { values, sum }];
-    }),
-  );
+}
+
+function summed({ name, value, type }: VerifyTask['columns'][number]): SummedColumn {
+  const text = checkedText(value, type);
+  const sum = text === undefined ? undefined : `sum(('0x' || substr(md5(${text}), 1, 8))::UBIGINT)::VARCHAR`;
+  return { name, value, sum };
 }
 
 async function verifyChecksum(task: VerifyTask): Promise<void> {

@@ -9,6 +9,7 @@ export type {
   RecordCapabilities,
   TableCapabilities,
 } from './capabilities.js';
+export { columnSums, type SummedColumn } from './column-sums.js';
 export { type ColumnType, isNested, parseColumnType, type StreamColumn, type StructField } from './column-type.js';
 export {
   type ChecksumColumn,

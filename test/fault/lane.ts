@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { RunReport } from '../../src/core/run.js';
 import { type LocalService, startLocalService } from '../../src/local-service/service.js';
 import { type Ended, ended } from '../fixtures/workspace.js';
 import { delivered, destination, job, newRules, streams } from './situations.js';
@@ -36,6 +37,8 @@ export class Lane {
   readonly #states: LaneOptions['service'];
   #port = 0;
   #moved = false;
+  /** What the last run printed. */
+  #printed = '';
 
   private constructor({ folder, since, service }: LaneOptions) {
     this.folder = folder;
@@ -164,6 +167,7 @@ export class Lane {
   async start(options: RunOptions = {}): Promise<ChildProcess> {
     const { strike, wrap } = options;
     await rm(this.#report, { force: true });
+    this.#printed = '';
     const preload = strike === undefined ? [] : strikePreload;
     const command = [process.execPath, ...preload, cdsync, 'run', 'cdsync.json', ...shown];
     const [program = '', ...words] = wrap === undefined ? command : wrap(command);
@@ -180,7 +184,16 @@ export class Lane {
   }
 
   async run(options: RunOptions = {}): Promise<Ended> {
-    return ended(await this.start(options));
+    const end = await ended(await this.start(options));
+    this.#printed = end.code === null ? '' : end.stdout;
+    return end;
+  }
+
+  /** Whether the last run has told of a stream that it failed: it stands as it was, whatever becomes of the others. */
+  hasFailed(stream: string): boolean {
+    if (!this.#printed.startsWith('{')) return false;
+    const { jobs = [] } = JSON.parse(this.#printed) as Partial<RunReport>;
+    return jobs.some(({ streams }) => streams.some(({ name, status }) => name === stream && status === 'failed'));
   }
 
   async command(words: readonly string[]): Promise<Ended> {
