@@ -1,5 +1,5 @@
-import type { CommandModule } from 'yargs';
 import { configPositional, jobOption } from './arguments.js';
+import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output } from './output.js';
 
@@ -8,9 +8,7 @@ interface CheckArguments extends JobArguments {
 }
 
 /** `cdsync check`: whether a run would work, without running it. */
-export const checkCommand: CommandModule<CommonArguments, CheckArguments> = {
-  command: 'check [config]',
-  describe: 'check the configuration, the token, and that every stream can be read',
+export const checkCommand: Command<CommonArguments, CheckArguments> = {
   builder: (parser) =>
     jobOption(configPositional(parser))
       .option('contract', {

@@ -1,6 +1,7 @@
-import type { ArgumentsCamelCase, CommandModule } from 'yargs';
+import type { ArgumentsCamelCase } from 'yargs';
 import type { RunContext } from '../engine/run-context.js';
 import { jobOption } from './arguments.js';
+import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 
@@ -11,12 +12,9 @@ interface DecideArguments extends JobArguments {
 
 function decision(
   command: 'approve' | 'discard',
-  describe: string,
   work: (context: RunContext, run: string, args: DecideArguments, output: Output) => Promise<void>,
-): CommandModule<CommonArguments, DecideArguments> {
+): Command<CommonArguments, DecideArguments> {
   return {
-    command: `${command} <words..>`,
-    describe,
     builder: (parser) =>
       jobOption(parser)
         .positional('words', {
@@ -66,26 +64,18 @@ async function decide(
 }
 
 /** `cdsync approve`: commits what a guard has held. */
-export const approveCommand = decision(
-  'approve',
-  'commit and publish what a guard has held',
-  async (context, runId, args, output) => {
-    const { approveRun } = await import('../engine/decide-held.js');
-    const { summarize } = await import('../report/summary.js');
-    const report = await approveRun(context, { runId, streams: args.stream });
-    output.document({ status: report.status, jobs: [report], error: null });
-    for (const line of summarize(report)) output.result(line);
-  },
-);
+export const approveCommand = decision('approve', async (context, runId, args, output) => {
+  const { approveRun } = await import('../engine/decide-held.js');
+  const { summarize } = await import('../report/summary.js');
+  const report = await approveRun(context, { runId, streams: args.stream });
+  output.document({ status: report.status, jobs: [report], error: null });
+  for (const line of summarize(report)) output.result(line);
+});
 
 /** `cdsync discard`: throws away what a guard has held. */
-export const discardCommand = decision(
-  'discard',
-  'throw away what a guard has held; the snapshot stays',
-  async (context, runId, args, output) => {
-    const { discardHeld } = await import('../engine/decide-held.js');
-    const streams = await discardHeld(context, { runId, streams: args.stream });
-    output.document({ run_id: runId, discarded: streams });
-    output.result(`discarded of run ${runId}: ${streams.join(', ')}`);
-  },
-);
+export const discardCommand = decision('discard', async (context, runId, args, output) => {
+  const { discardHeld } = await import('../engine/decide-held.js');
+  const streams = await discardHeld(context, { runId, streams: args.stream });
+  output.document({ run_id: runId, discarded: streams });
+  output.result(`discarded of run ${runId}: ${streams.join(', ')}`);
+});

@@ -1,5 +1,5 @@
-import type { CommandModule } from 'yargs';
 import { jobOption } from './arguments.js';
+import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 
@@ -13,9 +13,7 @@ interface DiffArguments extends JobArguments {
 }
 
 /** `cdsync diff`: what differs between two snapshots of a stream. */
-export const diffCommand: CommandModule<CommonArguments, DiffArguments> = {
-  command: 'diff <words..>',
-  describe: 'show what differs between two snapshots of a stream',
+export const diffCommand: Command<CommonArguments, DiffArguments> = {
   builder: (parser) =>
     jobOption(parser)
       .positional('words', { type: 'string', array: true, demandOption: true, describe: '[configuration file] stream' })

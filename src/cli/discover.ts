@@ -1,5 +1,5 @@
-import type { CommandModule } from 'yargs';
 import { configPositional } from './arguments.js';
+import type { Command } from './command.js';
 import { Output, usageError } from './output.js';
 import { type ServiceArguments, serviceOptions } from './service-flags.js';
 
@@ -13,9 +13,7 @@ interface DiscoverArguments extends ServiceArguments {
 const largestSample = 10_000;
 
 /** `cdsync discover`: what a tenant has to read, and of what types. */
-export const discoverCommand: CommandModule<ServiceArguments, DiscoverArguments> = {
-  command: 'discover [config]',
-  describe: 'list the indexes of the tenant with their attributes, and its segments',
+export const discoverCommand: Command<ServiceArguments, DiscoverArguments> = {
   builder: (parser) =>
     serviceOptions(configPositional(parser))
       .options({

@@ -1,5 +1,5 @@
-import type { CommandModule } from 'yargs';
 import { jobOption } from './arguments.js';
+import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 
@@ -8,9 +8,7 @@ interface ForgetArguments extends JobArguments {
 }
 
 /** `cdsync forget`: erases a person from everything that a job keeps of a stream. */
-export const forgetCommand: CommandModule<CommonArguments, ForgetArguments> = {
-  command: 'forget <words..>',
-  describe: 'erase rows of a stream from snapshot, history and parts, and prove it',
+export const forgetCommand: Command<CommonArguments, ForgetArguments> = {
   builder: (parser) =>
     jobOption(parser)
       .positional('words', {

@@ -1,5 +1,5 @@
-import type { CommandModule } from 'yargs';
 import { textOption } from './arguments.js';
+import type { Command } from './command.js';
 import { Output, usageError } from './output.js';
 import { type ServiceArguments, serviceOptions } from './service-flags.js';
 
@@ -14,9 +14,7 @@ export interface InitArguments extends ServiceArguments {
 }
 
 /** `cdsync init`: a first configuration, after a look at the service that it is for. */
-export const initCommand: CommandModule<ServiceArguments, InitArguments> = {
-  command: 'init [file]',
-  describe: 'write a commented configuration for a service, and try it there first',
+export const initCommand: Command<ServiceArguments, InitArguments> = {
   builder: (parser) =>
     serviceOptions(parser)
       .positional('file', { type: 'string', default: 'cdsync.yaml', describe: 'the file to write' })

@@ -1,7 +1,7 @@
-import type { CommandModule } from 'yargs';
 import { CdsyncError } from '../core/errors.js';
 import type { Keychain, LookupTask } from '../engine/lookup-profiles.js';
 import { configAndWords } from './arguments.js';
+import type { Command } from './command.js';
 import { exitCodeOf, failureDocument, Output, usageError } from './output.js';
 import { type ServiceArguments, serviceOptions } from './service-flags.js';
 
@@ -12,9 +12,7 @@ interface LookupArguments extends ServiceArguments {
 }
 
 /** `cdsync lookup`: profiles of a collection by their identity keys (specification, sections 4.6 and 4.7). */
-export const lookupCommand: CommandModule<ServiceArguments, LookupArguments> = {
-  command: 'lookup <words..>',
-  describe: 'find real-time profiles by identity keys, such as an email address',
+export const lookupCommand: Command<ServiceArguments, LookupArguments> = {
   builder: (parser) =>
     serviceOptions(parser)
       .positional('words', {

@@ -3,14 +3,8 @@ import yargs, { type Argv } from 'yargs';
 import { asCdsyncError } from '../core/errors.js';
 import { packageVersion } from '../core/package-version.js';
 import { logFormat } from './arguments.js';
-import { checkCommand } from './check.js';
-import { approveCommand, discardCommand } from './decide.js';
-import { diffCommand } from './diff.js';
-import { discoverCommand } from './discover.js';
-import { forgetCommand } from './forget.js';
-import { initCommand } from './init.js';
+import { commands } from './commands.js';
 import { logFormatVariable, logStrayWarnings } from './log-line.js';
-import { lookupCommand } from './lookup.js';
 import {
   CommandFailure,
   type CommonArguments,
@@ -20,16 +14,6 @@ import {
   Output,
   usageError,
 } from './output.js';
-import { planCommand } from './plan.js';
-import { pushCommand } from './push.js';
-import { queryCommand } from './query.js';
-import { runCommand } from './run.js';
-import { schemaCommand } from './schema.js';
-import { serveCommand } from './serve.js';
-import { stateCommand } from './state.js';
-import { statusCommand } from './status.js';
-import { verifyCommand } from './verify.js';
-import { workflowCommand } from './workflow.js';
 
 function commonOptions(words: readonly string[]): Argv<CommonArguments> {
   const parser = yargs(words)
@@ -59,24 +43,7 @@ const wordRules = { 'strip-dashed': true, 'greedy-arrays': false, 'boolean-negat
 
 function parser(words: readonly string[]) {
   return commonOptions(words)
-    .command(runCommand)
-    .command(pushCommand)
-    .command(planCommand)
-    .command(initCommand)
-    .command(discoverCommand)
-    .command(checkCommand)
-    .command(statusCommand)
-    .command(diffCommand)
-    .command(forgetCommand)
-    .command(stateCommand)
-    .command(verifyCommand)
-    .command(approveCommand)
-    .command(discardCommand)
-    .command(queryCommand)
-    .command(lookupCommand)
-    .command(workflowCommand)
-    .command(serveCommand)
-    .command(schemaCommand)
+    .command(commands)
     .demandCommand(1, 'name a command')
     .strict()
     .check((given, options) => refuseRepeated(given, options as unknown as { array: readonly string[] }))
@@ -91,10 +58,13 @@ function parser(words: readonly string[]) {
     .exitProcess(false)
     .fail((message, error) => {
       // What a command throws comes as an error; a wrong word only as a message.
-      throw error instanceof Error && error.name !== 'YError'
-        ? error
-        : usageError(message ?? error?.message ?? 'wrong usage', seeHelp);
+      throw error === undefined ? usageError(message ?? 'wrong usage', seeHelp) : error;
     });
+}
+
+/** A wrong word that yargs throws as an error of its own is wrong usage like any other. */
+function asUsageError(thrown: unknown): unknown {
+  return thrown instanceof Error && thrown.name === 'YError' ? usageError(thrown.message, seeHelp) : thrown;
 }
 
 /** yargs makes a list of an option that is given twice, whatever its type. @throws {CdsyncError} `usage` */
@@ -158,7 +128,7 @@ async function main(words: readonly string[]): Promise<void> {
     await parser(words).parseAsync();
   } catch (thrown) {
     const failure = thrown instanceof CommandFailure ? thrown : undefined;
-    const error = asCdsyncError(failure?.cause ?? thrown);
+    const error = asCdsyncError(failure?.cause ?? asUsageError(thrown));
     const code = exitCodeOf(error);
     if (failure?.ending.job !== undefined) output.about({ job: failure.ending.job });
     output.document(failureDocument(error));

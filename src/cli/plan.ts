@@ -1,5 +1,5 @@
-import type { CommandModule } from 'yargs';
 import { configPositional, jobOption } from './arguments.js';
+import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output } from './output.js';
 
@@ -8,9 +8,7 @@ interface PlanArguments extends JobArguments {
 }
 
 /** `cdsync plan`: what a run would request, cost and change. */
-export const planCommand: CommandModule<CommonArguments, PlanArguments> = {
-  command: 'plan [config]',
-  describe: 'show what a run would request, how long it would take, what disk it needs, and what would change',
+export const planCommand: Command<CommonArguments, PlanArguments> = {
   builder: (parser) =>
     jobOption(configPositional(parser))
       .option('stream', {

@@ -1,6 +1,6 @@
-import type { CommandModule } from 'yargs';
 import type { JobReport } from '../core/run.js';
 import { configPositional, jobOption } from './arguments.js';
+import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output } from './output.js';
 
@@ -12,9 +12,7 @@ interface PushArguments extends JobArguments {
 }
 
 /** `cdsync push`: brings destinations up to date with what is published. */
-export const pushCommand: CommandModule<CommonArguments, PushArguments> = {
-  command: 'push [config]',
-  describe: 'bring the destinations of a job up to date with what is published',
+export const pushCommand: Command<CommonArguments, PushArguments> = {
   builder: (parser) =>
     jobOption(configPositional(parser))
       .option('destination', {

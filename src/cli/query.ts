@@ -1,5 +1,5 @@
-import type { CommandModule } from 'yargs';
 import { jobOption } from './arguments.js';
+import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 
@@ -9,9 +9,7 @@ interface QueryArguments extends JobArguments {
 }
 
 /** `cdsync query`: SQL over what is published. */
-export const queryCommand: CommandModule<CommonArguments, QueryArguments> = {
-  command: 'query <words..>',
-  describe: 'run SQL over the published snapshot of a job',
+export const queryCommand: Command<CommonArguments, QueryArguments> = {
   builder: (parser) =>
     jobOption(parser)
       .positional('words', { type: 'string', array: true, demandOption: true, describe: '[configuration file] SQL' })

@@ -1,8 +1,9 @@
-import type { Argv, CommandModule } from 'yargs';
+import type { Argv } from 'yargs';
 import type { Config, JobConfig } from '../config/config.js';
 import { parseMoment } from '../core/quantities.js';
 import type { JobReport } from '../core/run.js';
 import { configPositional, jobOption } from './arguments.js';
+import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 
@@ -17,9 +18,7 @@ interface RunArguments extends JobArguments {
 }
 
 /** `cdsync run`: reads every stream of a job, commits what changed, publishes it, delivers it. */
-export const runCommand: CommandModule<CommonArguments, RunArguments> = {
-  command: 'run [config]',
-  describe: 'read the streams of a job, publish what changed, and bring the destinations up to date',
+export const runCommand: Command<CommonArguments, RunArguments> = {
   // The cast: yargs gives options with dashes a second name in camel case, which its types do not tell.
   builder: (parser) =>
     jobOption(configPositional(parser))

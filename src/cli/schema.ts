@@ -1,13 +1,11 @@
-import type { CommandModule } from 'yargs';
+import type { Command } from './command.js';
 
 interface SchemaArguments {
   docs: boolean;
 }
 
 /** `cdsync schema`: the JSON Schema of a configuration, or its reference page, on standard output. */
-export const schemaCommand: CommandModule<object, SchemaArguments> = {
-  command: 'schema',
-  describe: 'print the JSON Schema of a configuration file',
+export const schemaCommand: Command<object, SchemaArguments> = {
   builder: (parser) =>
     parser.option('docs', {
       type: 'boolean',

@@ -1,5 +1,6 @@
 import type { ArgumentsCamelCase, Argv, CommandModule } from 'yargs';
 import type { KeyAnswer } from '../local-service/control-client.js';
+import type { Command } from './command.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 
 interface AddressArguments extends CommonArguments {
@@ -137,9 +138,7 @@ const keysCommand: CommandModule<AddressArguments, KeyArguments> = {
 };
 
 /** `cdsync serve`: the service itself, on this machine, and `cdsync serve keys`, which steers the one that runs. */
-export const serveCommand: CommandModule<CommonArguments, ServeArguments> = {
-  command: 'serve',
-  describe: 'run a Customer Data Service on this machine, to try and to test against',
+export const serveCommand: Command<CommonArguments, ServeArguments> = {
   builder: (parser) =>
     addressOptions(parser)
       .options({

@@ -1,5 +1,6 @@
 import type { Argv, CommandModule } from 'yargs';
 import { configPositional, jobOption, textOption } from './arguments.js';
+import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 
@@ -89,9 +90,7 @@ const resetCommand: CommandModule<CommonArguments, StateArguments> = {
 };
 
 /** `cdsync state`: what a job remembers between runs, and how to make it forget. */
-export const stateCommand: CommandModule<CommonArguments, CommonArguments> = {
-  command: 'state',
-  describe: 'show what a job remembers between runs, or make it forget how far it has read',
+export const stateCommand: Command<CommonArguments, CommonArguments> = {
   builder: (parser) =>
     parser
       .command(showCommand as unknown as CommandModule)

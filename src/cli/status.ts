@@ -1,12 +1,10 @@
-import type { CommandModule } from 'yargs';
 import { configPositional, jobOption } from './arguments.js';
+import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output } from './output.js';
 
 /** `cdsync status`: the last runs, the snapshot that stands, and what a run is doing or has left behind. */
-export const statusCommand: CommandModule<CommonArguments, JobArguments> = {
-  command: 'status [config]',
-  describe: 'show the last runs of a job, its snapshot, what its destinations have, and what can be gone on from',
+export const statusCommand: Command<CommonArguments, JobArguments> = {
   builder: (parser) => jobOption(configPositional(parser)),
   handler: async (args) => {
     const { loadLocalJob } = await import('./load.js');

@@ -1,12 +1,10 @@
-import type { CommandModule } from 'yargs';
 import { configPositional, jobOption } from './arguments.js';
+import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output } from './output.js';
 
 /** `cdsync verify`: whether everything that was kept and published is whole, and says the same. */
-export const verifyCommand: CommandModule<CommonArguments, JobArguments> = {
-  command: 'verify [config]',
-  describe: 'read everything that was kept and published, and compare it',
+export const verifyCommand: Command<CommonArguments, JobArguments> = {
   builder: (parser) =>
     jobOption(configPositional(parser)).epilogue(
       'Reads every value of every Parquet file with a reader that is not DuckDB. Exit codes: 0 all is well, 1 something is not.',

@@ -3,6 +3,7 @@ import type { WorkflowRun } from '../client/management-api.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import type { WorkflowContext } from '../engine/start-workflow.js';
 import { configAndWords, oneOf, textOption } from './arguments.js';
+import type { Command } from './command.js';
 import { exitCodeOf, failureDocument, Output, usageError } from './output.js';
 import { type ServiceArguments, serviceOptions } from './service-flags.js';
 
@@ -171,9 +172,7 @@ const stopCommand: CommandModule<ServiceArguments, WorkflowArguments> = {
 };
 
 /** `cdsync workflow`: workflows of the service, started, looked at and stopped (specification, section 4.11). */
-export const workflowCommand: CommandModule<ServiceArguments, ServiceArguments> = {
-  command: 'workflow',
-  describe: 'start a workflow of the service, look at a run of one, stop it',
+export const workflowCommand: Command<ServiceArguments, ServiceArguments> = {
   builder: (parser) =>
     serviceOptions(parser)
       .command(startCommand as unknown as CommandModule)
