@@ -17,7 +17,7 @@ export interface PartitionState {
   readonly done: boolean;
 }
 
-/** What journals call the parts of a stream; see extract/stream-extraction.ts. */
+/** What journals call the parts of a stream; see extract/partition-names.ts. */
 const named: Readonly<Record<string, string>> = { '*': 'whole', '**': 'second-reading' };
 const prefixes: Readonly<Record<string, string>> = { '=': '', '>': '', '#': 'keys-', '!': 'record-' };
 

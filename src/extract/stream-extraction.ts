@@ -17,22 +17,21 @@ import { KeyedFetcher } from './keyed-fetcher.js';
 import { type ChainContext, PageChain } from './page-chain.js';
 import { type FetchContext, ListFetcher, type ListRequest, type PageFetcher, readTotal } from './page-fetcher.js';
 import { PartWriter } from './part-writer.js';
+import {
+  chunkOf,
+  filteredValue,
+  partitionNames,
+  recordOf,
+  single,
+  whole,
+  wholeAgain,
+  windowsOf,
+} from './partition-names.js';
 import { RecordScanner } from './record-scanner.js';
 import type { ScannedPage } from './scanned-page.js';
 import { hasAttributes, isRecord } from './single-record.js';
 
-/**
- * The chain that reads the list unpartitioned. What other chains read stands behind the first letter of their names:
- * `=<value>` of the partitioning attribute, `><from>/<to>` of time, `!<key>` of one record, `#<number>` of the chunks of keys.
- */
-const whole = '*';
-/** The second unpartitioned reading, which decides about too many absent keys. */
-const wholeAgain = '**';
-/** Records that were asked for one by one. */
-const single = '+';
-/** Records that are asked for by key become one batch of requests, the unit of restart. */
-const chunkKeys = 200;
-/** Such batches that are under way at once; their requests share the stream's concurrency. */
+/** Chunks of keys that are asked for at once; their requests share the stream's concurrency. */
 const chunksAtOnce = 4;
 /** Failures by what was read: reading on from the checkpoint would only meet them again. */
 const failuresByContent = new Set([
@@ -342,22 +341,23 @@ export class StreamExtraction {
 
   #fetcher(partition: string, context: FetchContext): PageFetcher {
     const { source } = this.#options;
-    const rest = partition.slice(1);
     if (source.kind === 'keyed') {
-      const from = Number(rest) * chunkKeys;
-      const requests = source.requests.slice(from, from + chunkKeys);
-      return new KeyedFetcher(context, requests, { mayMiss: source.mayMiss, limit: this.#requestLimit });
+      return new KeyedFetcher(context, chunkOf(partition, source.requests), {
+        mayMiss: source.mayMiss,
+        limit: this.#requestLimit,
+      });
     }
     const { added } = source;
     if (source.kind === 'windowed') {
       const { one } = source;
-      if (partition.startsWith('!') && one !== undefined) {
-        const request = { operation: () => one(rest), answers: 'record', added } as const;
+      const key = recordOf(partition);
+      if (key !== undefined && one !== undefined) {
+        const request = { operation: () => one(key), answers: 'record', added } as const;
         return new KeyedFetcher(context, [request], { mayMiss: true, limit: this.#requestLimit });
       }
-      const [from = '', to = ''] = rest.split('/');
-      const page = (request: ListRequest) =>
-        source.page({ ...request, filter: new Map(), withTotal: false, window: { from, to } });
+      const [window] = windowsOf([partition]);
+      if (window === undefined) throw new TypeError(`${partition} is no window of time`);
+      const page = (request: ListRequest) => source.page({ ...request, filter: new Map(), withTotal: false, window });
       return new ListFetcher(context, page, { added, takesLimit: source.takesLimit });
     }
     const filter = this.#partitionFilter(partition);
@@ -368,8 +368,8 @@ export class StreamExtraction {
   #partitionFilter(partition: string): ReadonlyMap<string, string> {
     const { filter } = this.#options;
     const attribute = this.#options.partition?.attribute;
-    if (!partition.startsWith('=') || attribute === undefined) return filter;
-    return new Map([...filter, [attribute, partition.slice(1)]]);
+    const value = filteredValue(partition);
+    return value === undefined || attribute === undefined ? filter : new Map([...filter, [attribute, value]]);
   }
 
   #scanner(filter: ReadonlyMap<string, string>): RecordScanner {
@@ -473,24 +473,6 @@ export class StreamExtraction {
     const operation = this.#list().page({ token: null, limit: 1, filter, withTotal: true });
     return client.send(operation, readTotal, { signal, meter: this.live });
   }
-}
-
-function partitionNames({ source, partition, windows, unfinished }: ExtractionOptions): string[] {
-  if (source.kind === 'windowed') {
-    return [...windows.map(({ from, to }) => `>${from}/${to}`), ...unfinished.map((key) => `!${key}`)];
-  }
-  if (source.kind === 'keyed') {
-    return Array.from({ length: Math.ceil(source.requests.length / chunkKeys) }, (_, index) => `#${index}`);
-  }
-  return partition === undefined ? [whole] : partition.values.map((value) => `=${value}`);
-}
-
-/** The windows of time that a reading's partitions have covered. */
-export function windowsOf(partitions: readonly string[]): Window[] {
-  return partitions.flatMap((name) => {
-    const [from, to] = name.startsWith('>') ? name.slice(1).split('/') : [];
-    return from === undefined || to === undefined ? [] : [{ from, to }];
-  });
 }
 
 function startingColumns({ source, columns, resume, rules }: ExtractionOptions): ColumnSet {
