@@ -1,10 +1,17 @@
 import { constants } from 'node:fs';
-import { chmod, copyFile, lstat, mkdir, readdir, readlink, rename, rm, symlink } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, readdir, readlink, rename, rm, symlink } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { ColumnSet } from '../core/columns.js';
 import { CdsyncError } from '../core/errors.js';
 import { runIdPattern, runIdStamp } from '../core/run.js';
-import { renameDurably, syncFile, syncFolder, temporaryName, writeFileAtomically } from '../store/durable.js';
+import {
+  renameDurably,
+  statsIfThere,
+  syncFile,
+  syncFolder,
+  temporaryName,
+  writeFileAtomically,
+} from '../store/durable.js';
 import type { JobLayout } from '../store/layout.js';
 import { type Manifest, readManifest } from '../store/manifest.js';
 import { folderMode } from '../store/storage.js';
@@ -24,22 +31,15 @@ export interface PublishOptions {
   readonly again?: boolean;
 }
 
-async function exists(path: string): Promise<boolean> {
-  return lstat(path).then(
-    () => true,
-    () => false,
-  );
-}
-
 async function moveFile(layout: JobLayout, stream: string, file: CommittedFile, mode: number): Promise<void> {
   const target = join(layout.stream(stream), file.path);
   const source = join(layout.folder, file.from);
-  if (await exists(source)) {
+  if ((await statsIfThere(source)) !== undefined) {
     await chmod(source, mode);
     await rename(source, target);
     return;
   }
-  if (await exists(target)) return;
+  if ((await statsIfThere(target)) !== undefined) return;
   throw new CdsyncError(`${target} is missing, and so is the file it was to be made of`, {
     code: 'snapshot_incomplete',
     stream,
@@ -115,8 +115,9 @@ async function publishStream(
 async function linkedSequence(layout: JobLayout): Promise<number | undefined> {
   const target = await readlink(layout.link).catch(() => undefined);
   const match = /^published\/(\d+)\.duckdb$/.exec(target ?? '');
-  if (match === null || !(await exists(layout.published(Number(match[1]))))) return undefined;
-  return Number(match[1]);
+  if (match === null) return undefined;
+  const sequence = Number(match[1]);
+  return (await statsIfThere(layout.published(sequence))) === undefined ? undefined : sequence;
 }
 
 /**
@@ -165,6 +166,8 @@ async function prunePublished(layout: JobLayout, sequence: number, keepsEarlier:
 /** Brings everything that people read to what the store says. Repeating it does no harm, so it is also the repair. */
 export async function publish(layout: JobLayout, state: StoreState, options: PublishOptions): Promise<void> {
   for (const stream of state.streams.values()) await publishStream(layout, state, stream, options);
+  // What was written anew is in its place; what is left was begun by a run that broke off.
+  await rm(layout.restored, { recursive: true, force: true });
   if (!options.duckdb || state.sequence === 0) return;
   const isRewritten = [...state.streams.values()].some(
     ({ rewritten, sequence }) => rewritten === true && sequence === state.sequence,

@@ -1,7 +1,7 @@
-import { mkdir, rm, stat } from 'node:fs/promises';
+import { mkdir, rm } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { sqlText } from '../store/duckdb.js';
-import { sha256OfFile } from '../store/durable.js';
+import { sha256OfFile, statsIfThere } from '../store/durable.js';
 import type { JobLayout } from '../store/layout.js';
 import { type ParquetCompression, writeParquet } from '../store/parquet.js';
 import { type CommittedFile, type SnapshotStore, type StreamState, storeTable } from './snapshot-store.js';
@@ -16,11 +16,9 @@ export interface RestoreOptions {
 /** Whether a file is what was committed, published already or not yet: its length, and thoroughly its checksum. */
 async function isThere(layout: JobLayout, stream: string, file: CommittedFile, thorough: boolean): Promise<boolean> {
   for (const path of [join(layout.folder, file.from), join(layout.stream(stream), file.path)]) {
-    const size = await stat(path).then(
-      (found) => found.size,
-      () => undefined,
-    );
-    if (size !== undefined) return size === file.bytes && (!thorough || (await sha256OfFile(path)) === file.sha256);
+    const found = await statsIfThere(path);
+    if (found !== undefined)
+      return found.size === file.bytes && (!thorough || (await sha256OfFile(path)) === file.sha256);
   }
   return false;
 }

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { createReadStream } from 'node:fs';
-import { open, rename, rm } from 'node:fs/promises';
+import { createReadStream, type Stats } from 'node:fs';
+import { open, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 
 /** Makes the contents of a file survive a power cut. */
@@ -52,6 +52,17 @@ export async function writeFileAtomically(path: string, content: string, mode = 
     await rm(temporary, { force: true });
     throw error;
   }
+}
+
+/**
+ * What stands under a name; undefined only where nothing does.
+ * @throws what else hinders looking: a folder that may not be entered is not an empty one
+ */
+export async function statsIfThere(path: string): Promise<Stats | undefined> {
+  return stat(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return undefined;
+    throw error;
+  });
 }
 
 /** SHA-256 of a file, in hex. */

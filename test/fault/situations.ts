@@ -28,7 +28,8 @@ export const streams = [
     collection: 'col-1',
     ids: { sql: "select profile_id from vip union all select id from members where country = 'DE'" },
   },
-  { name: 'audit', source: 'audit_events', page_size: 100 },
+  // A day passes at once at the service, so that its events come late.
+  { name: 'audit', source: 'audit_events', page_size: 100, lag_ms: 86_400_000 },
   {
     name: 'tiers',
     source: 'sql',

@@ -92,11 +92,8 @@ function damaged({ pattern, harms, vital }: Target, situation: Situation, [name,
   };
 }
 
-/** Files and folders that no cdsync has made, and such as an older or a crashed one may have left. */
-const strangers: Readonly<Record<string, string>> = {
-  'a note': 'daily/FOREIGN.txt',
-  'a note among the private files': 'daily/.cdsync/FOREIGN',
-  'a folder of no run': 'daily/.cdsync/runs/FOREIGN/file',
+/** Files and folders such as an older cdsync, or one that crashed, may have left: they go. */
+const leftovers: Readonly<Record<string, string>> = {
   'a run without anything': 'daily/.cdsync/runs/20200101T000000Z-abcdef/',
   'a run that says nothing': 'daily/.cdsync/runs/20200101T000000Z-abcdef/streams/members/journal.jsonl',
   'a run of the future': 'daily/.cdsync/runs/29990101T000000Z-abcdef/streams/members/journal.jsonl',
@@ -106,24 +103,39 @@ const strangers: Readonly<Record<string, string>> = {
   'a version of the future': 'daily/published/99.duckdb',
   'a log of a version to come': 'daily/published/3.duckdb.wal',
   'a log of the store': 'daily/.cdsync/store.duckdb.wal',
-  'a stream that is no more': 'daily/parquet/FOREIGN/manifest.json',
+  'a file that was written anew': 'daily/.cdsync/restored/members.parquet',
   'a snapshot that never was': 'daily/parquet/members/snapshot/20200101T000000Z-abcdef/00001.parquet',
+};
+
+/** What somebody has put there: it is in nobody's way, and stays. */
+const strangers: Readonly<Record<string, string>> = {
+  'a note': 'daily/FOREIGN.txt',
+  'a note among the private files': 'daily/.cdsync/FOREIGN',
+  'a folder of no run': 'daily/.cdsync/runs/FOREIGN/file',
+  'a folder of no stream': 'daily/parquet/FOREIGN/manifest.json',
   'a file beside a snapshot': 'daily/parquet/members/snapshot/FOREIGN',
   'a lock of another kind': 'daily/.cdsync/locks/FOREIGN.json',
 };
 
-function stranger(situation: Situation, name: string, place: string): Fault {
+function added(situation: Situation, [name, place]: [string, string], stays: boolean): Fault {
   return {
     name: `${situation}: ${name}`,
     situation,
-    strike: async (lane) => {
+    strike: async (lane, random) => {
       const path = join(lane.storage, place);
+      const text = `FOREIGN ${random()}`;
       await mkdir(dirname(path), { recursive: true });
       if (place.endsWith('/')) await mkdir(path, { recursive: true });
-      else await writeFile(path, 'FOREIGN');
+      else await writeFile(path, text);
       const { code, errors } = expectEnding(await lane.run());
       if (code !== 0) throw new Broken(`the run failed with ${errors.join(', ')}`);
+      if (stays && (await readFile(path, 'utf8')) !== text) throw new Broken(`${place} is no longer what it was`);
       return true;
+    },
+    mend: async (lane) => {
+      if (!stays) return;
+      const [, before = ''] = /^(.*?FOREIGN[^/]*)/.exec(place) ?? [];
+      await rm(join(lane.storage, before), { recursive: true });
     },
   };
 }
@@ -153,8 +165,9 @@ function damagesOf(): Fault[] {
       Object.entries(damages).map((damage) => damaged(target, situation, damage)),
     ),
   );
-  const theirs = Object.entries(strangers).flatMap(([name, place]) => all.map((each) => stranger(each, name, place)));
-  return [...ours, ...theirs, ...tornLines()];
+  const left = Object.entries(leftovers).flatMap((each) => all.map((situation) => added(situation, each, false)));
+  const theirs = Object.entries(strangers).flatMap((each) => all.map((situation) => added(situation, each, true)));
+  return [...ours, ...left, ...theirs, ...tornLines()];
 }
 
 /** Files of the storage folder that are torn, empty, garbled or gone, and such as do not belong there. */
