@@ -176,7 +176,7 @@ async function publishAfter(context: RunContext, store: SnapshotStore): Promise<
   const reason = await compactionReason(store, state);
   await store.close();
   await compact(context.database, context.layout, { reason, sequence: state.sequence });
-  await publish(context.layout, state, publishOptions(context));
+  await publish(context.database, context.layout, state, publishOptions(context));
 }
 
 /**

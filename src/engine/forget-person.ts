@@ -200,7 +200,7 @@ export async function forget(
     };
     const { keys, texts, sequence, forgotten, after, others, reason } = await work().finally(() => store.close());
     await compact(database, layout, { reason, sequence });
-    await publish(layout, after, publishOptions({ job, clock }));
+    await publish(database, layout, after, publishOptions({ job, clock }));
     await discardReadings(layout, stream);
     await eraseFromReports(layout, keys);
     const reader = await database.connect();

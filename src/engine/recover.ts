@@ -88,7 +88,7 @@ export async function recover(context: RecoveryContext): Promise<Before> {
   const { before, committed, reason } = await read().finally(() => store.close());
   await compact(database, layout, { reason, sequence: before.sequence });
   const again = await isDamaged(database, layout.link);
-  await publish(layout, before, { ...publishOptions(context), again });
+  await publish(database, layout, before, { ...publishOptions(context), again });
   // What has been committed is never gone on from: its records would be taken for newly read ones.
   for (const { runId, stream } of committed) await discardStream(layout, runId, stream);
   return before;

@@ -241,7 +241,7 @@ async function readAndCommit(
   }
   progress.phase = 'publishing';
   await compact(database, layout, { reason, sequence });
-  await publish(layout, state, publishOptions(context));
+  await publish(database, layout, state, publishOptions(context));
   return sequence;
 }
 

@@ -4,6 +4,7 @@ import { dirname, join, relative } from 'node:path';
 import { ColumnSet } from '../core/columns.js';
 import { CdsyncError } from '../core/errors.js';
 import { runIdPattern, runIdStamp } from '../core/run.js';
+import { type Database, readThrough } from '../store/duckdb.js';
 import {
   renameDurably,
   statsIfThere,
@@ -125,6 +126,7 @@ async function linkedSequence(layout: JobLayout): Promise<number | undefined> {
  * version; the version before stays for those who have it open. The store must not be attached anywhere.
  */
 async function publishDatabase(
+  database: Database,
   layout: JobLayout,
   sequence: number,
   { mode, keepsEarlier, again }: PublishOptions & { readonly keepsEarlier: boolean },
@@ -138,6 +140,8 @@ async function publishDatabase(
     await copyFile(layout.store, copy, constants.COPYFILE_FICLONE);
     await chmod(copy, mode);
     await syncFile(copy);
+    // A block that went bad on the disk must not take the place of one that people can read.
+    await readThrough(database, copy);
     // What somebody has written into an earlier file of this name must not be taken for part of this one.
     await rm(`${target}.wal`, { force: true });
     await renameDurably(copy, target);
@@ -163,8 +167,16 @@ async function prunePublished(layout: JobLayout, sequence: number, keepsEarlier:
   }
 }
 
-/** Brings everything that people read to what the store says. Repeating it does no harm, so it is also the repair. */
-export async function publish(layout: JobLayout, state: StoreState, options: PublishOptions): Promise<void> {
+/**
+ * Brings everything that people read to what the store says. Repeating it does no harm, so it is also the repair.
+ * @throws {CdsyncError} `state_unreadable` where the store is damaged: what was published before stays
+ */
+export async function publish(
+  database: Database,
+  layout: JobLayout,
+  state: StoreState,
+  options: PublishOptions,
+): Promise<void> {
   for (const stream of state.streams.values()) await publishStream(layout, state, stream, options);
   // What was written anew is in its place; what is left was begun by a run that broke off.
   await rm(layout.restored, { recursive: true, force: true });
@@ -172,5 +184,5 @@ export async function publish(layout: JobLayout, state: StoreState, options: Pub
   const isRewritten = [...state.streams.values()].some(
     ({ rewritten, sequence }) => rewritten === true && sequence === state.sequence,
   );
-  await publishDatabase(layout, state.sequence, { ...options, keepsEarlier: !isRewritten });
+  await publishDatabase(database, layout, state.sequence, { ...options, keepsEarlier: !isRewritten });
 }
