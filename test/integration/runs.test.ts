@@ -119,6 +119,15 @@ describe('a run', () => {
     expect(streamOf(again, 'learned').pages).toBeGreaterThanOrEqual(countries.length);
   });
 
+  it('believes no total that is far too small', async () => {
+    await space.configure('few', [
+      { ...members, name: 'some', partition_by: { attribute: 'country', values: ['DE', 'US'] } },
+    ]);
+    await space.control('faults', { kind: 'wrong_total', total: 0 });
+    const { streams } = await space.runWell('few').finally(() => space.clearFaults());
+    expect(streams[0]?.rows).toBe((await space.query('days', 'from members')).length);
+  });
+
   it('goes on from its checkpoint after a kill, under the same run id', async () => {
     await space.configure('killed', [{ ...members, page_size: 100 }]);
     const { child, result } = await slowRun('killed');
