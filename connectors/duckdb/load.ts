@@ -61,10 +61,12 @@ function refusal(cause: unknown): CdsyncError {
 
 /** Tables of a DuckDB file, over one connection. */
 class DuckdbDestination implements TableDestination {
+  readonly #instance: DuckDBInstance;
   readonly #connection: DuckDBConnection;
   readonly #schema: string;
 
-  constructor(connection: DuckDBConnection, schema: string) {
+  constructor(instance: DuckDBInstance, connection: DuckDBConnection, schema: string) {
+    this.#instance = instance;
     this.#connection = connection;
     this.#schema = schema;
   }
@@ -236,6 +238,8 @@ class DuckdbDestination implements TableDestination {
 
   async close(): Promise<void> {
     this.#connection.closeSync();
+    // Gives the file back to others at once, when nothing else of this process has it open.
+    this.#instance.closeSync();
   }
 }
 
@@ -261,9 +265,14 @@ export async function openDuckdb({ options }: DestinationContext<typeof duckdbOp
   try {
     await mkdir(dirname(path), { recursive: true });
     const instance = await DuckDBInstance.fromCache(path, { memory_limit: `${memoryMb}MB` });
-    const connection = await instance.connect();
-    await connection.run("SET TimeZone = 'UTC'");
-    return new DuckdbDestination(connection, schema);
+    try {
+      const connection = await instance.connect();
+      await connection.run("SET TimeZone = 'UTC'");
+      return new DuckdbDestination(instance, connection, schema);
+    } catch (error) {
+      instance.closeSync();
+      throw error;
+    }
   } catch (error) {
     throw refusal(error);
   }

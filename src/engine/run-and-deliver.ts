@@ -35,6 +35,8 @@ export async function runAndDeliver(context: RunContext): Promise<JobReport> {
   const seconds = report.seconds + (clock.monotonic() - began) / 1000;
   const complete: JobReport = { ...report, status, destinations, seconds };
   const document = { status, jobs: [complete], error: null };
-  await writeFileAtomically(layout.report(report.run_id), `${JSON.stringify(document, null, 1)}\n`);
+  const write = () => writeFileAtomically(layout.report(report.run_id), `${JSON.stringify(document, null, 1)}\n`);
+  // The lock is free: a run that begins meanwhile takes the file under its temporary name for what a crash has left.
+  await write().catch((error: NodeJS.ErrnoException) => (error.code === 'ENOENT' ? write() : Promise.reject(error)));
   return complete;
 }
