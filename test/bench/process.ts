@@ -48,7 +48,9 @@ export async function measure(
   });
   let last = { cpu: 0, peakMb: 0 };
   const timer = setInterval(async () => {
-    last = (await sample(child.pid as number)) ?? last;
+    const now = await sample(child.pid as number);
+    // A process that is about to be gone has given its memory back already.
+    if (now !== undefined) last = { cpu: now.cpu, peakMb: Math.max(last.peakMb, now.peakMb) };
     onSample?.(child);
   }, 50);
   const [code] = (await once(child, 'close')) as [number | null];
