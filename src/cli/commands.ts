@@ -37,7 +37,7 @@ export const commands: CommandModule[] = [
   command(
     'init [file]',
     'write a commented configuration for a service, and try it there first',
-    async () => (await import('./init.js')).initCommand,
+    async () => (await import('./init/init.js')).initCommand,
   ),
   command(
     'discover [config]',

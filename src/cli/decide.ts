@@ -65,7 +65,7 @@ async function decide(
 
 /** `cdsync approve`: commits what a guard has held. */
 export const approveCommand = decision('approve', async (context, runId, args, output) => {
-  const { approveRun } = await import('../engine/decide-held.js');
+  const { approveRun } = await import('../engine/keep/decide-held.js');
   const { summarize } = await import('../report/summary.js');
   const report = await approveRun(context, { runId, streams: args.stream });
   output.document({ status: report.status, jobs: [report], error: null });
@@ -74,7 +74,7 @@ export const approveCommand = decision('approve', async (context, runId, args, o
 
 /** `cdsync discard`: throws away what a guard has held. */
 export const discardCommand = decision('discard', async (context, runId, args, output) => {
-  const { discardHeld } = await import('../engine/decide-held.js');
+  const { discardHeld } = await import('../engine/keep/decide-held.js');
   const streams = await discardHeld(context, { runId, streams: args.stream });
   output.document({ run_id: runId, discarded: streams });
   output.result(`discarded of run ${runId}: ${streams.join(', ')}`);

@@ -41,8 +41,8 @@ async function discover(args: DiscoverArguments): Promise<void> {
   }
   const { announce } = await import('./load.js');
   const { loadService } = await import('./load-service.js');
-  const { withExplorer } = await import('../engine/explorer.js');
-  const { discoverService, errorsOf } = await import('../engine/discover-service.js');
+  const { withExplorer } = await import('../engine/inspect/explorer.js');
+  const { discoverService, errorsOf } = await import('../engine/inspect/discover-service.js');
   const { discoveryLines } = await import('../report/discovery.js');
   const { interruption } = await import('./interruption.js');
   const output = new Output(args);

@@ -30,7 +30,7 @@ export const forgetCommand: Command<CommonArguments, ForgetArguments> = {
       throw usageError('name a stream and at least one key', 'for example: cdsync forget members p-0001');
     const { inJob, loadLocalJob } = await import('./load.js');
     const { withStorage } = await import('../engine/open-engine.js');
-    const { forget } = await import('../engine/forget-person.js');
+    const { forget } = await import('../engine/keep/forget-person.js');
     const { forgetLines } = await import('../report/forget.js');
     const jobArguments = { ...args, config: hasConfig ? args.words[0] : undefined };
     const { config, job } = await loadLocalJob(jobArguments);

@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
-import type { Keychain } from '../engine/lookup-profiles.js';
+import type { Keychain } from '../engine/inspect/lookup-profiles.js';
 import { usageError } from './output.js';
 
 const example = 'for example: email=ann@example.com';

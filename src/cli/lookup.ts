@@ -1,5 +1,5 @@
 import { CdsyncError } from '../core/errors.js';
-import type { Keychain, LookupTask } from '../engine/lookup-profiles.js';
+import type { Keychain, LookupTask } from '../engine/inspect/lookup-profiles.js';
 import { configAndWords } from './arguments.js';
 import type { Command } from './command.js';
 import { exitCodeOf, failureDocument, Output, usageError } from './output.js';
@@ -54,7 +54,7 @@ interface Questions {
 async function questions(words: readonly string[]): Promise<Questions> {
   const { keysOfLine, keysOfStream, keysOfWords } = await import('./lookup-keys.js');
   if (words.length > 0) return { keys: one(keysOfWords(words, 'the command line')), isList: false };
-  const { hasTerminal, Terminal } = await import('./init-terminal.js');
+  const { hasTerminal, Terminal } = await import('./terminal.js');
   if (!hasTerminal()) return { keys: keysOfStream(process.stdin), isList: true };
   const terminal = new Terminal();
   try {
@@ -81,7 +81,7 @@ async function lookup(args: LookupArguments): Promise<void> {
   }
   const { announce } = await import('./load.js');
   const { loadService } = await import('./load-service.js');
-  const { withExplorer } = await import('../engine/explorer.js');
+  const { withExplorer } = await import('../engine/inspect/explorer.js');
   const { interruption } = await import('./interruption.js');
   const output = new Output(args);
   const { service, ...config } = await loadService({ ...args, config: file });
@@ -102,7 +102,7 @@ async function lookup(args: LookupArguments): Promise<void> {
 
 /** Shows each answer as it comes; with --json, all of them in the one document. */
 async function tell(task: LookupTask, { keys, isList }: Questions, output: Output): Promise<void> {
-  const { lookUpProfiles } = await import('../engine/lookup-profiles.js');
+  const { lookUpProfiles } = await import('../engine/inspect/lookup-profiles.js');
   const profiles: string[] = [];
   let count = 0;
   let missing = 0;

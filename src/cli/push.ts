@@ -64,7 +64,7 @@ async function pushShown(
 ): Promise<JobReport> {
   const { withDelivery } = await import('../engine/open-engine.js');
   const { newProgress } = await import('../engine/progress.js');
-  const { pushJob } = await import('../engine/push-job.js');
+  const { pushJob } = await import('../engine/run/push-job.js');
   const { showProgress } = await import('./show-progress.js');
   const { interruption } = await import('./interruption.js');
   const stop = interruption(output, 'stopping: loads under way are rolled back (once more to stop at once)');

@@ -89,7 +89,7 @@ function rangeOf({ from, to }: RunArguments): { from: number; to: number } | und
 /** Runs the job with its progress on standard error, until it ends or is told to stop. */
 async function runShown(args: RunArguments, output: Output, config: Config, job: JobConfig): Promise<JobReport> {
   const { jobContext, withEngine } = await import('../engine/open-engine.js');
-  const { runAndDeliver } = await import('../engine/run-and-deliver.js');
+  const { runAndDeliver } = await import('../engine/run/run-and-deliver.js');
   const { newProgress } = await import('../engine/progress.js');
   const { showProgress } = await import('./show-progress.js');
   const { interruption } = await import('./interruption.js');

@@ -17,7 +17,7 @@ const showCommand: CommandModule<CommonArguments, JobArguments> = {
   handler: async (args) => {
     const { inJob, loadLocalJob } = await import('./load.js');
     const { withStorage } = await import('../engine/open-engine.js');
-    const { jobState } = await import('../engine/job-state.js');
+    const { jobState } = await import('../engine/keep/job-state.js');
     const { stateLines } = await import('../report/state.js');
     const { config, job, destinations } = await loadLocalJob(args);
     const state = await inJob(args, { storage: config.storage, job: job.name }, () =>
@@ -36,7 +36,7 @@ async function resetDestinationShown(
 ): Promise<void> {
   const { inJob } = await import('./load.js');
   const { withStorage } = await import('../engine/open-engine.js');
-  const { resetDestination } = await import('../engine/job-state.js');
+  const { resetDestination } = await import('../engine/keep/job-state.js');
   const streams = await inJob(args, { storage: config.storage, job: job.name }, () =>
     withStorage(config, (engine) =>
       resetDestination(engine, job.name, destinations, { destination, streams: args.stream }),
@@ -67,7 +67,7 @@ const resetCommand: CommandModule<CommonArguments, StateArguments> = {
   handler: async (args) => {
     const { inJob, loadLocalJob } = await import('./load.js');
     const { withStorage } = await import('../engine/open-engine.js');
-    const { resetState } = await import('../engine/job-state.js');
+    const { resetState } = await import('../engine/keep/job-state.js');
     const { resetLines } = await import('../report/state.js');
     if (args.partition !== undefined && args.stream?.length !== 1) {
       throw usageError('--partition is a part of one stream', 'say which: --stream NAME');

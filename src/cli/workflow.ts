@@ -1,7 +1,7 @@
 import type { CommandModule } from 'yargs';
 import type { WorkflowRun } from '../client/management-api.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
-import type { WorkflowContext } from '../engine/start-workflow.js';
+import type { WorkflowContext } from '../engine/workflow/start-workflow.js';
 import { configAndWords, oneOf, textOption } from './arguments.js';
 import type { Command } from './command.js';
 import { exitCodeOf, failureDocument, Output, usageError } from './output.js';
@@ -55,7 +55,7 @@ async function withWorkflows(args: WorkflowArguments, what: string, work: Work):
   if (id === undefined || words.length > 1) throw usageError(`name one ${what}`, 'see: cdsync workflow --help');
   const { announce } = await import('./load.js');
   const { loadService } = await import('./load-service.js');
-  const { withExplorer } = await import('../engine/explorer.js');
+  const { withExplorer } = await import('../engine/inspect/explorer.js');
   const { shownRun, workflowLines } = await import('../report/workflow.js');
   const { interruption } = await import('./interruption.js');
   const output = new Output(args);
@@ -114,8 +114,8 @@ const startCommand: CommandModule<ServiceArguments, StartArguments> = {
       ) as never,
   handler: async (args) => {
     const deadlineMs = await deadlineOf(args);
-    const { startWorkflow } = await import('../engine/start-workflow.js');
-    const { followWorkflow, requireSuccess } = await import('../engine/follow-workflow.js');
+    const { startWorkflow } = await import('../engine/workflow/start-workflow.js');
+    const { followWorkflow, requireSuccess } = await import('../engine/workflow/follow-workflow.js');
     const { runMode, rangeFrom, rangeTo, wait } = args;
     await withWorkflows(args, 'configuration of a workflow', async (context, configId) => {
       const started = await startWorkflow(context, { configId, runMode, rangeFrom, rangeTo });
@@ -144,7 +144,7 @@ const statusCommand: CommandModule<ServiceArguments, StatusArguments> = {
       }) as never,
   handler: async (args) => {
     const { getWorkflowRunOperation, readWorkflowRun } = await import('../client/management-api.js');
-    const { newMeter } = await import('../engine/start-workflow.js');
+    const { newMeter } = await import('../engine/workflow/start-workflow.js');
     await withWorkflows(args, 'run', async ({ client, signal }, id) => {
       const operation = getWorkflowRunOperation(id, args.view);
       return { run: await client.send(operation, readWorkflowRun, { signal, meter: newMeter() }) };
@@ -164,7 +164,7 @@ const stopCommand: CommandModule<ServiceArguments, WorkflowArguments> = {
     }) as never,
   handler: async (args) => {
     const { readWorkflowRun, stopWorkflowOperation } = await import('../client/management-api.js');
-    const { newMeter } = await import('../engine/start-workflow.js');
+    const { newMeter } = await import('../engine/workflow/start-workflow.js');
     await withWorkflows(args, 'run', async ({ client, signal }, id) => {
       return { run: await client.send(stopWorkflowOperation(id), readWorkflowRun, { signal, meter: newMeter() }) };
     });

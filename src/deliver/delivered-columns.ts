@@ -1,7 +1,7 @@
 import type { ColumnRule, DestinationConfig } from '../config/config.js';
-import { quoteIdentifier } from '../core/column-shape.js';
-import { ColumnSet } from '../core/columns.js';
 import { CdsyncError } from '../core/errors.js';
+import { quoteIdentifier } from '../core/sql.js';
+import { ColumnSet } from '../rows/columns.js';
 import { type ColumnType, parseColumnType, type StreamColumn } from '../sdk/column-type.js';
 import type { TableConnector } from '../sdk/destination.js';
 import type { ColumnMapping } from '../sdk/load.js';

@@ -1,8 +1,7 @@
-import { quoteIdentifier } from '../core/column-shape.js';
+import { quoteIdentifier, sqlText } from '../core/sql.js';
+import { rowKey } from '../rows/row-hash.js';
 import { isNested, parseColumnType } from '../sdk/column-type.js';
 import type { LoadColumn, ValueLimits } from '../sdk/load.js';
-import { sqlText } from '../store/duckdb.js';
-import { rowKey } from '../store/row-hash.js';
 import type { DeliveredColumn } from './delivered-columns.js';
 
 /** How the rows of an input are turned into those that a destination is handed. */

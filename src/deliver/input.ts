@@ -1,14 +1,14 @@
 import { copyFile, link, mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { quoteIdentifier } from '../core/column-shape.js';
-import { ColumnSet, type StoredColumn } from '../core/columns.js';
 import { CdsyncError } from '../core/errors.js';
-import { widen } from '../snapshot/widen.js';
-import { type Session, sqlText, sqlTexts } from '../store/duckdb.js';
+import { quoteIdentifier, sqlText, sqlTexts } from '../core/sql.js';
+import { ColumnSet, type StoredColumn } from '../rows/columns.js';
+import { rowKey } from '../rows/row-hash.js';
+import { widen } from '../rows/widen.js';
+import type { Session } from '../store/duckdb.js';
 import { syncFolder } from '../store/durable.js';
 import type { Feed, FeedChanges } from '../store/feed.js';
 import type { JobLayout } from '../store/layout.js';
-import { rowKey } from '../store/row-hash.js';
 
 /** About so many rows are handed over together. */
 export const pieceRows = 122_880;

@@ -3,10 +3,11 @@ import { rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RecordBatch } from 'apache-arrow';
 import { CdsyncError } from '../core/errors.js';
+import { sqlText } from '../core/sql.js';
+import { rowKey } from '../rows/row-hash.js';
 import type { CsvDialect, TableCapabilities } from '../sdk/capabilities.js';
 import type { DataFile, LoadColumn, LoadData } from '../sdk/load.js';
-import { type Session, sqlText } from '../store/duckdb.js';
-import { rowKey } from '../store/row-hash.js';
+import type { Session } from '../store/duckdb.js';
 import {
   type Handover,
   handoverSql,

@@ -2,11 +2,12 @@ import { mkdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { CdsyncError } from '../core/errors.js';
+import { sqlText } from '../core/sql.js';
+import { rowKey } from '../rows/row-hash.js';
 import type { OutgoingRecord } from '../sdk/destination.js';
-import { type Row, type Session, sqlText } from '../store/duckdb.js';
+import type { Row, Session } from '../store/duckdb.js';
 import { syncFile, syncFolder, writeFileAtomically } from '../store/durable.js';
 import type { Feed } from '../store/feed.js';
-import { rowKey } from '../store/row-hash.js';
 import { Acknowledgements } from './acknowledgements.js';
 import type { Piece } from './input.js';
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { quoteIdentifier } from '../core/column-shape.js';
+import { quoteIdentifier } from '../core/sql.js';
 import type { DestinationContext, RecordConnector, RecordDestination } from '../sdk/destination.js';
 import type { Session } from '../store/duckdb.js';
 import type { Feed } from '../store/feed.js';

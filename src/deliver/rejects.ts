@@ -1,6 +1,6 @@
 import { mkdir, readFile, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { sqlText } from '../store/duckdb.js';
+import { sqlText } from '../core/sql.js';
 import { writeFileAtomically } from '../store/durable.js';
 import type { JobLayout } from '../store/layout.js';
 

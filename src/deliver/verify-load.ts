@@ -1,5 +1,5 @@
-import { quoteIdentifier } from '../core/column-shape.js';
 import { CdsyncError } from '../core/errors.js';
+import { quoteIdentifier } from '../core/sql.js';
 import type { Mode } from '../sdk/capabilities.js';
 import { columnSums, type SummedColumn } from '../sdk/column-sums.js';
 import type { ColumnType } from '../sdk/column-type.js';

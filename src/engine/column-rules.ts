@@ -1,11 +1,11 @@
 import { scryptSync } from 'node:crypto';
 import type { JobConfig, StreamConfig } from '../config/config.js';
-import { type ColumnRule, ColumnRules } from '../core/column-rules.js';
-import { columnPath, type StoredColumn } from '../core/columns.js';
 import { CdsyncError } from '../core/errors.js';
 import type { Secret } from '../core/secret.js';
+import { type ColumnRule, ColumnRules } from '../rows/column-rules.js';
+import { columnPath, type StoredColumn } from '../rows/columns.js';
+import { type KnownSalt, saltMacros } from '../rows/value-text.js';
 import type { Database } from '../store/duckdb.js';
-import { defineSalts, type KnownSalt } from '../store/value-text.js';
 
 /** Slow to compute, for the fingerprint is published with the snapshot: nobody shall find a salt by trying words. */
 function fingerprintOf(salt: string): string {
@@ -34,7 +34,7 @@ export class Salts {
     }
     const session = await database.connect();
     try {
-      await defineSalts(session, this.#known.values());
+      for (const macro of saltMacros(this.#known.values())) await session.run(macro);
     } finally {
       session.close();
     }

@@ -2,7 +2,7 @@ import { ServiceClient } from '../client/client.js';
 import type { Config, JobConfig, LocalConfig } from '../config/config.js';
 import { systemClock } from '../core/clock.js';
 import type { DeliveryContext } from '../deliver/delivery.js';
-import { Converter } from '../extract/converter.js';
+import { Converter } from '../extract/convert/converter.js';
 import { Database } from '../store/duckdb.js';
 import { JobLayout } from '../store/layout.js';
 import { Salts } from './column-rules.js';

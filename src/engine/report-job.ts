@@ -3,7 +3,13 @@ import type { JobReport, ReportedError, RunStatus, StreamReport, StreamStatus } 
 import type { StreamCommit } from '../snapshot/commit.js';
 import type { Counters } from '../store/journal.js';
 import type { RunIdentity } from '../store/run-state.js';
-import type { GuardFinding } from './guards.js';
+
+/** A guard that does not hold, and by how much. */
+export interface GuardFinding {
+  /** Its key in the configuration; `empty_answer` where nothing came back. */
+  readonly guard: string;
+  readonly message: string;
+}
 
 /** What became of one stream. */
 export interface StreamOutcome {

@@ -1,7 +1,7 @@
 import type { ServiceClient } from '../client/client.js';
 import type { Config, JobConfig } from '../config/config.js';
 import type { Clock } from '../core/clock.js';
-import type { Converter } from '../extract/converter.js';
+import type { Converter } from '../extract/convert/converter.js';
 import type { Database } from '../store/duckdb.js';
 import type { JobLayout } from '../store/layout.js';
 import type { Salts } from './column-rules.js';

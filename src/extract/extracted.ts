@@ -1,10 +1,10 @@
 import { mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ColumnSet, type StoredColumn } from '../core/columns.js';
+import { ColumnSet, type StoredColumn } from '../rows/columns.js';
 import type { Database } from '../store/duckdb.js';
 import { sha256OfFile, syncFolder } from '../store/durable.js';
 import type { Counters, JournalState, Part } from '../store/journal.js';
-import { writeKeys } from './converter.js';
+import { writeKeys } from './convert/converter.js';
 import { keysName, partName, rejectsName } from './part-writer.js';
 
 /** A part with its columns and its place on disk. */

@@ -2,9 +2,9 @@ import type pLimit from 'p-limit';
 import { MalformedBodyError, ServiceError } from '../client/client.js';
 import { CdsyncError } from '../core/errors.js';
 import type { KeyedRequest } from '../streams/source.js';
-import { withFields } from './added-fields.js';
-import { cutPageExactly } from './page-cutter.js';
 import { cutOrRetry, type FetchContext, type FetchedPage, type PageFetcher } from './page-fetcher.js';
+import { withFields } from './scan/added-fields.js';
+import { cutPageExactly } from './scan/page-cutter.js';
 import { TokenGuard } from './token-guard.js';
 
 const comma = Buffer.from(',');

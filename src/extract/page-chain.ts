@@ -2,10 +2,10 @@ import type { RequestMeter } from '../client/client.js';
 import { CdsyncError } from '../core/errors.js';
 import type { PartitionCursor } from '../store/journal.js';
 import type { KeyFilter } from './key-filter.js';
-import { cutPageExactly, MalformedPageError } from './page-cutter.js';
 import { type FetchedPage, isRefusal, type PageFetcher } from './page-fetcher.js';
 import type { PartWriter } from './part-writer.js';
-import type { PageScanner, ScannedPage } from './scanned-page.js';
+import { cutPageExactly, MalformedPageError } from './scan/page-cutter.js';
+import type { PageScanner, ScannedPage } from './scan/scanned-page.js';
 import { TokenGuard } from './token-guard.js';
 
 /** A dead token makes a partition start again this often at most. */

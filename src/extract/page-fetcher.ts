@@ -1,8 +1,8 @@
 import { MalformedBodyError, type RequestMeter, type ServiceClient, ServiceError } from '../client/client.js';
 import type { Operation } from '../client/operation.js';
 import type { Clock } from '../core/clock.js';
-import { withFields } from './added-fields.js';
-import { cutPage, cutPageExactly, MalformedPageError, type PageCut } from './page-cutter.js';
+import { withFields } from './scan/added-fields.js';
+import { cutPage, cutPageExactly, MalformedPageError, type PageCut } from './scan/page-cutter.js';
 
 /** A first page that is refused is asked for with half its records, but never with fewer than this. */
 const minPageSize = 25;

@@ -1,13 +1,13 @@
 import { join } from 'node:path';
-import type { ColumnRules } from '../core/column-rules.js';
-import type { ColumnSet, StoredColumn } from '../core/columns.js';
 import { CdsyncError } from '../core/errors.js';
+import type { ColumnRules } from '../rows/column-rules.js';
+import type { ColumnSet, StoredColumn } from '../rows/columns.js';
 import { writeFileAtomically } from '../store/durable.js';
 import type { Counters, Journal, Part, PartitionCursor } from '../store/journal.js';
 import type { ParquetCompression } from '../store/parquet.js';
-import type { Converter } from './converter.js';
-import type { Reject, ScannedPage } from './scanned-page.js';
-import { SpoolFile } from './spool-file.js';
+import type { Converter } from './convert/converter.js';
+import { SpoolFile } from './convert/spool-file.js';
+import type { Reject, ScannedPage } from './scan/scanned-page.js';
 
 /** A part is made when this much was spooled … */
 const partBytes = 12_000_000;

@@ -2,15 +2,16 @@ import { join } from 'node:path';
 import pLimit from 'p-limit';
 import type { RequestMeter, ServiceClient } from '../client/client.js';
 import type { Clock } from '../core/clock.js';
-import type { ColumnRules } from '../core/column-rules.js';
-import { ColumnSet, type StoredColumn } from '../core/columns.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
-import { type Database, sqlTexts } from '../store/duckdb.js';
+import { sqlTexts } from '../core/sql.js';
+import type { ColumnRules } from '../rows/column-rules.js';
+import { ColumnSet, type StoredColumn } from '../rows/columns.js';
+import type { Database } from '../store/duckdb.js';
 import { type Counters, Journal, type JournalState, noCounters, type PartitionCursor } from '../store/journal.js';
 import type { ParquetCompression } from '../store/parquet.js';
 import type { ListSource, Source, Window } from '../streams/source.js';
 import { merged, type Span } from '../streams/windows.js';
-import type { Converter } from './converter.js';
+import type { Converter } from './convert/converter.js';
 import { type Extracted, extracted, preparePartsFolder } from './extracted.js';
 import { KeyFilter } from './key-filter.js';
 import { KeyedFetcher } from './keyed-fetcher.js';
@@ -27,9 +28,9 @@ import {
   wholeAgain,
   windowsOf,
 } from './partition-names.js';
-import { RecordScanner } from './record-scanner.js';
-import type { ScannedPage } from './scanned-page.js';
-import { hasAttributes, isRecord } from './single-record.js';
+import { RecordScanner } from './scan/record-scanner.js';
+import type { ScannedPage } from './scan/scanned-page.js';
+import { hasAttributes, isRecord } from './scan/single-record.js';
 
 /** Chunks of keys that are asked for at once; their requests share the stream's concurrency. */
 const chunksAtOnce = 4;

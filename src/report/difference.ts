@@ -1,7 +1,7 @@
-import { quoteIdentifier } from '../core/column-shape.js';
 import { CdsyncError } from '../core/errors.js';
 import { nearest } from '../core/nearest.js';
 import { formatCount } from '../core/quantities.js';
+import { quoteIdentifier } from '../core/sql.js';
 import { table } from './table.js';
 
 /** What a difference is asked of: a published snapshot, by SQL. */

@@ -1,5 +1,5 @@
 import { formatBytes, formatCount, formatDuration } from '../core/quantities.js';
-import type { JobPlan, PlannedStream } from '../engine/job-plan.js';
+import type { JobPlan, PlannedStream } from '../engine/plan/job-plan.js';
 import { table } from './table.js';
 
 const unknown = '?';

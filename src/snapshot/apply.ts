@@ -1,13 +1,12 @@
-import { quoteIdentifier } from '../core/column-shape.js';
-import { ColumnSet, type StoredColumn } from '../core/columns.js';
-import { sqlText, sqlTexts } from '../store/duckdb.js';
+import { quoteIdentifier, sqlText, sqlTexts } from '../core/sql.js';
+import { ColumnSet, type StoredColumn } from '../rows/columns.js';
+import { rowKey } from '../rows/row-hash.js';
+import { sameColumns, widen } from '../rows/widen.js';
 import { type ParquetCompression, type ParquetFile, writeParquet } from '../store/parquet.js';
-import { rowKey } from '../store/row-hash.js';
 import { type Difference, type DiffTask, hashesStand } from './diff.js';
 import { createEarlier } from './history.js';
 import { earlierTable, keysTable, type SnapshotStore, storeTable } from './snapshot-store.js';
 import type { WorkTables } from './unify-parts.js';
-import { sameColumns, widen } from './widen.js';
 
 /** Beyond this share of changed rows a table is built anew: cheaper than deleting and inserting, and leaves no holes. */
 const rebuildShare = 0.1;

@@ -1,6 +1,6 @@
 import { basename, relative } from 'node:path';
-import { ColumnSet, columnPath } from '../core/columns.js';
-import { sqlText } from '../store/duckdb.js';
+import { sqlText } from '../core/sql.js';
+import { ColumnSet, columnPath } from '../rows/columns.js';
 import type { JobLayout } from '../store/layout.js';
 import type { ParquetFile } from '../store/parquet.js';
 import { type ApplyTask, applyStream } from './apply.js';

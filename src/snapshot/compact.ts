@@ -1,5 +1,6 @@
 import { rm } from 'node:fs/promises';
-import { type Database, sqlText } from '../store/duckdb.js';
+import { sqlText } from '../core/sql.js';
+import type { Database } from '../store/duckdb.js';
 import { renameDurably, syncFile, temporaryName } from '../store/durable.js';
 import type { JobLayout } from '../store/layout.js';
 import { type SnapshotStore, type StoreState, storeName, storeTable } from './snapshot-store.js';

@@ -1,11 +1,11 @@
-import { quoteIdentifier } from '../core/column-shape.js';
-import type { StoredColumn } from '../core/columns.js';
-import { ColumnSet } from '../core/columns.js';
-import { type Session, sqlTexts } from '../store/duckdb.js';
-import { rowHash, rowKey } from '../store/row-hash.js';
+import { quoteIdentifier, sqlTexts } from '../core/sql.js';
+import type { StoredColumn } from '../rows/columns.js';
+import { ColumnSet } from '../rows/columns.js';
+import { rowHash, rowKey } from '../rows/row-hash.js';
+import { isNewlyTreated, sameColumns, widen } from '../rows/widen.js';
+import type { Session } from '../store/duckdb.js';
 import { keysTable, type StreamState, storeTable } from './snapshot-store.js';
 import { type WorkTables, workTables } from './unify-parts.js';
-import { isNewlyTreated, sameColumns, widen } from './widen.js';
 
 /** How a reading differs from the snapshot before. */
 export interface Difference {

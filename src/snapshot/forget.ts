@@ -1,11 +1,10 @@
 import { copyFile, link, mkdir } from 'node:fs/promises';
 import { join, relative } from 'node:path';
-import { quoteIdentifier } from '../core/column-shape.js';
-import { ColumnSet } from '../core/columns.js';
-import { sqlText, sqlTexts } from '../store/duckdb.js';
+import { quoteIdentifier, sqlText, sqlTexts } from '../core/sql.js';
+import { ColumnSet } from '../rows/columns.js';
+import { rowKey } from '../rows/row-hash.js';
 import type { JobLayout } from '../store/layout.js';
 import { type ParquetCompression, writeParquet } from '../store/parquet.js';
-import { rowKey } from '../store/row-hash.js';
 import { recordMoment } from './history.js';
 import {
   type CommittedFile,

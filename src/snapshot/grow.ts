@@ -1,12 +1,11 @@
 import { join } from 'node:path';
-import { quoteIdentifier } from '../core/column-shape.js';
-import { sqlTexts } from '../store/duckdb.js';
+import { quoteIdentifier, sqlTexts } from '../core/sql.js';
+import { rowKey } from '../rows/row-hash.js';
+import { sameColumns, widen } from '../rows/widen.js';
 import { type ParquetCompression, type ParquetFile, writeParquet } from '../store/parquet.js';
-import { rowKey } from '../store/row-hash.js';
 import { completeKeys, type Difference, type DiffTask, restates } from './diff.js';
 import { type SnapshotStore, storeTable } from './snapshot-store.js';
 import type { WorkTables } from './unify-parts.js';
-import { sameColumns, widen } from './widen.js';
 
 /** Files of a snapshot that grows; with this many, the next one is written as a whole again. */
 const mostFiles = 64;

@@ -1,7 +1,6 @@
-import { quoteIdentifier } from '../core/column-shape.js';
-import { type Column, ColumnSet } from '../core/columns.js';
-import { sqlText } from '../store/duckdb.js';
-import { rowKey } from '../store/row-hash.js';
+import { quoteIdentifier, sqlText } from '../core/sql.js';
+import { type Column, ColumnSet } from '../rows/columns.js';
+import { rowKey } from '../rows/row-hash.js';
 import {
   earlierTable,
   momentsTable,

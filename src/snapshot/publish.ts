@@ -1,9 +1,9 @@
 import { constants } from 'node:fs';
 import { chmod, copyFile, mkdir, readdir, readlink, rename, rm, symlink } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
-import { ColumnSet } from '../core/columns.js';
 import { CdsyncError } from '../core/errors.js';
 import { runIdPattern, runIdStamp } from '../core/run.js';
+import { ColumnSet } from '../rows/columns.js';
 import { type Database, readThrough } from '../store/duckdb.js';
 import {
   renameDurably,

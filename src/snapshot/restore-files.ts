@@ -1,11 +1,11 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join, relative } from 'node:path';
-import { sqlText } from '../store/duckdb.js';
+import { sqlText } from '../core/sql.js';
+import { widen } from '../rows/widen.js';
 import { sha256OfFile, statsIfThere } from '../store/durable.js';
 import type { JobLayout } from '../store/layout.js';
 import { type ParquetCompression, writeParquet } from '../store/parquet.js';
 import { type CommittedFile, type SnapshotStore, type StreamState, storeTable } from './snapshot-store.js';
-import { widen } from './widen.js';
 
 export interface RestoreOptions {
   /** Whether what is there is read, and compared with its checksum. */

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { lstat, readdir, realpath, rm, stat } from 'node:fs/promises';
 import { z } from 'zod';
-import { quoteIdentifier } from '../core/column-shape.js';
-import type { StoredColumn } from '../core/columns.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
-import { type Database, type Session, sqlText, tellsOfDamage } from '../store/duckdb.js';
+import { quoteIdentifier, sqlText } from '../core/sql.js';
+import type { StoredColumn } from '../rows/columns.js';
+import { type Database, type Session, tellsOfDamage } from '../store/duckdb.js';
 import { columnsSchema } from '../store/journal.js';
 import type { JobLayout } from '../store/layout.js';
 

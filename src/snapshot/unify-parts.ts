@@ -1,10 +1,11 @@
 import { rm } from 'node:fs/promises';
-import type { StoredColumn } from '../core/columns.js';
-import { ColumnSet } from '../core/columns.js';
-import { type Session, sqlText, sqlTexts } from '../store/duckdb.js';
+import { sqlText, sqlTexts } from '../core/sql.js';
+import type { StoredColumn } from '../rows/columns.js';
+import { ColumnSet } from '../rows/columns.js';
+import { rowHash, rowKey } from '../rows/row-hash.js';
+import { sameColumns, widen } from '../rows/widen.js';
+import type { Session } from '../store/duckdb.js';
 import { type ParquetCompression, type ParquetFile, writeParquet } from '../store/parquet.js';
-import { rowHash, rowKey } from '../store/row-hash.js';
-import { sameColumns, widen } from './widen.js';
 
 /** A part as extraction hands it over. */
 export interface UnifyPart {

@@ -1,19 +1,9 @@
 import { stat } from 'node:fs/promises';
 import { type DuckDBConnection, type DuckDBDataChunk, DuckDBInstance, type DuckDBValue } from '@duckdb/node-api';
-import { quoteIdentifier } from '../core/column-shape.js';
 import { CdsyncError, type ErrorKind, storageError } from '../core/errors.js';
+import { quoteIdentifier, sqlText } from '../core/sql.js';
 
 export type Row = Record<string, DuckDBValue>;
-
-/** A text as a SQL literal. */
-export function sqlText(text: string): string {
-  return `'${text.replaceAll("'", "''")}'`;
-}
-
-/** A list of texts as a SQL list literal. */
-export function sqlTexts(texts: Iterable<string>): string {
-  return `[${[...texts].map(sqlText).join(', ')}]`;
-}
 
 /** What DuckDB says where the operating system has refused something, as that one's codes. */
 const systemCodes: readonly (readonly [RegExp, string])[] = [

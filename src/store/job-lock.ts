@@ -1,9 +1,9 @@
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { z } from 'zod';
-import { quoteIdentifier } from '../core/column-shape.js';
 import { CdsyncError } from '../core/errors.js';
-import { type Database, type Session, sqlText, tellsOfDamage } from './duckdb.js';
+import { quoteIdentifier, sqlText } from '../core/sql.js';
+import { type Database, type Session, tellsOfDamage } from './duckdb.js';
 import { temporaryName, writeFileAtomically } from './durable.js';
 import type { JobLayout } from './layout.js';
 import { sweepDelivery, sweepStorage } from './storage.js';

@@ -1,9 +1,9 @@
 import { type FileHandle, open, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import type { StoredShape } from '../core/column-shape.js';
-import type { StoredColumn } from '../core/columns.js';
 import { CdsyncError } from '../core/errors.js';
+import type { StoredShape } from '../rows/column-shape.js';
+import type { StoredColumn } from '../rows/columns.js';
 import { syncFolder } from './durable.js';
 
 const shapeSchema: z.ZodType<StoredShape> = z.lazy(() =>

@@ -1,5 +1,6 @@
 import { stat } from 'node:fs/promises';
-import { type Session, sqlText } from './duckdb.js';
+import { sqlText } from '../core/sql.js';
+import type { Session } from './duckdb.js';
 import { renameDurably, sha256OfFile, syncFile, temporaryName } from './durable.js';
 
 export type ParquetCompression = 'zstd' | 'snappy' | 'gzip' | 'none';

@@ -2,7 +2,8 @@ import { readFile } from 'node:fs/promises';
 import { basename, extname } from 'node:path';
 import type { KeyListOptions } from '../config/config.js';
 import { CdsyncError } from '../core/errors.js';
-import { queryError, type Row, type Session, sqlText } from '../store/duckdb.js';
+import { sqlText } from '../core/sql.js';
+import { queryError, type Row, type Session } from '../store/duckdb.js';
 
 /** Names under which a table of ids may have its column. */
 const idColumns = ['id', 'profile_id'];

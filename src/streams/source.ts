@@ -1,5 +1,5 @@
 import type { Operation } from '../client/client.js';
-import type { DeclaredColumn } from '../core/columns.js';
+import type { DeclaredColumn } from '../rows/columns.js';
 
 /** A span of time, its end excluded: ISO 8601, UTC, milliseconds. */
 export interface Window {

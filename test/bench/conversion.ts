@@ -1,11 +1,11 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ColumnRules } from '../../src/core/column-rules.js';
-import { ColumnSet } from '../../src/core/columns.js';
-import { Converter } from '../../src/extract/converter.js';
-import { cutPage } from '../../src/extract/page-cutter.js';
+import { Converter } from '../../src/extract/convert/converter.js';
 import { PartWriter } from '../../src/extract/part-writer.js';
-import { RecordScanner } from '../../src/extract/record-scanner.js';
+import { cutPage } from '../../src/extract/scan/page-cutter.js';
+import { RecordScanner } from '../../src/extract/scan/record-scanner.js';
+import { ColumnRules } from '../../src/rows/column-rules.js';
+import { ColumnSet } from '../../src/rows/columns.js';
 import { Database } from '../../src/store/duckdb.js';
 import { Journal, noCounters } from '../../src/store/journal.js';
 import { serve } from './process.js';

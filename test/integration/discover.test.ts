@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import type { DiscoveredIndex, Discovery } from '../../src/engine/discover-service.js';
+import type { DiscoveredIndex, Discovery } from '../../src/engine/inspect/discover-service.js';
 import { type Ended, Workspace } from '../fixtures/workspace.js';
 
 let space: Workspace;

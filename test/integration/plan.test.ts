@@ -4,7 +4,7 @@ import { readdir, readFile, readlink, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { JobPlan, PlannedStream } from '../../src/engine/job-plan.js';
+import type { JobPlan, PlannedStream } from '../../src/engine/plan/job-plan.js';
 import { streamOf, Workspace } from '../fixtures/workspace.js';
 
 let space: Workspace;

@@ -2,7 +2,7 @@ import { copyFile, open, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Verification } from '../../src/engine/verify-job.js';
+import type { Verification } from '../../src/engine/inspect/verify-job.js';
 import { Workspace } from '../fixtures/workspace.js';
 
 let space: Workspace;

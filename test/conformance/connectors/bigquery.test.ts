@@ -1,5 +1,5 @@
 import { bigqueryConnector } from '../../../connectors/bigquery/index.js';
-import { tableConformance } from '../../../src/sdk/conformance/index.js';
+import { tableConformance } from '../../../src/conformance/index.js';
 import { FakeBigquery } from '../../fixtures/bigquery.js';
 
 const fake = new FakeBigquery();

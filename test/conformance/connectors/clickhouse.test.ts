@@ -1,6 +1,6 @@
 import { afterAll, describe } from 'vitest';
 import clickhouse from '../../../connectors/clickhouse/index.js';
-import { tableConformance } from '../../../src/sdk/conformance/index.js';
+import { tableConformance } from '../../../src/conformance/index.js';
 import { ClickhouseServer, clickhouseIsThere } from '../../fixtures/clickhouse.js';
 
 const server = clickhouseIsThere() ? await ClickhouseServer.start() : undefined;

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import duckdb from '../../../connectors/duckdb/index.js';
-import { tableConformance } from '../../../src/sdk/conformance/index.js';
+import { tableConformance } from '../../../src/conformance/index.js';
 import { duckdbRows } from '../../fixtures/duckdb-rows.js';
 
 tableConformance({

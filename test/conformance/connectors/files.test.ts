@@ -6,8 +6,8 @@ import { CreateBucketCommand, GetObjectCommand } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe } from 'vitest';
 import files from '../../../connectors/files/index.js';
 import { folderOf } from '../../../connectors/files/manifest.js';
-import { comparedRows } from '../../../src/sdk/conformance/compare.js';
-import { type TablePlace, tableConformance } from '../../../src/sdk/conformance/index.js';
+import { comparedRows } from '../../../src/conformance/compare.js';
+import { type TablePlace, tableConformance } from '../../../src/conformance/index.js';
 import { ObjectStore, readerKeyId } from '../../fixtures/object-store.js';
 import { setQuery } from '../../fixtures/set-reader.js';
 

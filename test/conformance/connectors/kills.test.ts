@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { ComparedRow } from '../../../src/sdk/conformance/index.js';
+import type { ComparedRow } from '../../../src/conformance/index.js';
 import { type Random, randomFrom } from '../../fault/random.js';
 import { MariadbServer, mariadbIsInstalled } from '../../fixtures/mariadb.js';
 import { PostgresServer } from '../../fixtures/postgres-server.js';

@@ -1,6 +1,6 @@
 import { afterAll, describe } from 'vitest';
 import mysql from '../../../connectors/mysql/index.js';
-import { tableConformance } from '../../../src/sdk/conformance/index.js';
+import { tableConformance } from '../../../src/conformance/index.js';
 import { MariadbServer, mariadbIsInstalled } from '../../fixtures/mariadb.js';
 
 const server = mariadbIsInstalled() ? await MariadbServer.start() : undefined;

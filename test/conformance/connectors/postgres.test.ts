@@ -1,6 +1,6 @@
 import { afterAll } from 'vitest';
 import postgres from '../../../connectors/postgres/index.js';
-import { tableConformance } from '../../../src/sdk/conformance/index.js';
+import { tableConformance } from '../../../src/conformance/index.js';
 import { PostgresServer } from '../../fixtures/postgres-server.js';
 
 const server = await PostgresServer.start();

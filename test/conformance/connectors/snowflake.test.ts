@@ -1,5 +1,5 @@
 import { snowflakeConnector } from '../../../connectors/snowflake/index.js';
-import { tableConformance } from '../../../src/sdk/conformance/index.js';
+import { tableConformance } from '../../../src/conformance/index.js';
 import { FakeSnowflake } from '../../fixtures/snowflake.js';
 
 const fake = new FakeSnowflake();

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { StreamConfig } from '../../../src/config/config.js';
-import { orderStreams, referencedTables } from '../../../src/engine/stream-order.js';
+import { orderStreams, referencedTables } from '../../../src/engine/run/stream-order.js';
 import { Database, type Session } from '../../../src/store/duckdb.js';
 
 let database: Database;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { withoutSpan } from '../../../src/engine/partition-state.js';
+import { withoutSpan } from '../../../src/engine/keep/partition-state.js';
 import { merged, planWindows, type Span } from '../../../src/streams/windows.js';
 
 const hour = 3_600_000;

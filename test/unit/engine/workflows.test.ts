@@ -1,8 +1,8 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { ServiceClient } from '../../../src/client/client.js';
 import type { WorkflowRun } from '../../../src/client/management-api.js';
-import { followWorkflow, requireSuccess } from '../../../src/engine/follow-workflow.js';
-import { startWorkflow, type WorkflowContext } from '../../../src/engine/start-workflow.js';
+import { followWorkflow, requireSuccess } from '../../../src/engine/workflow/follow-workflow.js';
+import { startWorkflow, type WorkflowContext } from '../../../src/engine/workflow/start-workflow.js';
 import { JumpingClock } from '../client/clocks.js';
 import { type Received, type Reply, scriptedService, serviceOptions } from '../client/scripted-service.js';
 

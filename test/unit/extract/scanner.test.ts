@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { maxStructFields } from '../../../src/core/column-shape.js';
-import { ColumnSet } from '../../../src/core/columns.js';
-import { ExactScanner } from '../../../src/extract/exact-scanner.js';
-import { MalformedPageError } from '../../../src/extract/page-cutter.js';
-import { RecordScanner } from '../../../src/extract/record-scanner.js';
-import type { PageScanner, ScannedPage } from '../../../src/extract/scanned-page.js';
+import { ExactScanner } from '../../../src/extract/scan/exact-scanner.js';
+import { MalformedPageError } from '../../../src/extract/scan/page-cutter.js';
+import { RecordScanner } from '../../../src/extract/scan/record-scanner.js';
+import type { PageScanner, ScannedPage } from '../../../src/extract/scan/scanned-page.js';
+import { maxStructFields } from '../../../src/rows/column-shape.js';
+import { ColumnSet } from '../../../src/rows/columns.js';
 import { oddNames, streams, write } from '../../fixtures/json-model.js';
 
 const declared = [

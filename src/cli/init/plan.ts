@@ -1,0 +1,65 @@
+import { dirname, isAbsolute, relative, resolve } from 'node:path';
+import { namePattern, nameRule } from '../../config/names.js';
+import type { Variables } from '../../config/variables.js';
+import { withExplorer } from '../../engine/inspect/explorer.js';
+import { interruption } from '../interruption.js';
+import { announce } from '../load.js';
+import { type Output, usageError } from '../output.js';
+import { parseService, servicePart } from '../service-from-flags.js';
+import { hasTerminal, Terminal } from '../terminal.js';
+import type { InitArguments } from './arguments.js';
+import type { ConfigPlan } from './config.js';
+import { askForService } from './service.js';
+import { chooseStreams } from './streams.js';
+
+/** A path that was given from here, as seen from the configuration's folder. */
+function besideFile(path: string, file: string): string {
+  if (isAbsolute(path)) return path;
+  const seen = relative(dirname(resolve(file)), resolve(path)) || '.';
+  return seen.startsWith('.') ? seen : `./${seen}`;
+}
+
+function jobName(name: string): string {
+  if (namePattern.test(name)) return name;
+  throw usageError(`${JSON.stringify(name)} is no name of a job`, `allowed: ${nameRule}`);
+}
+
+/** Without a terminal nothing can be asked for. */
+function refuseOpenQuestions({ yes, index, segment }: InitArguments): void {
+  if (yes || index !== undefined || segment !== undefined) return;
+  throw usageError(
+    '--index is missing, and there is no terminal to ask at',
+    'say what to read: --index NAME, --segment ID, or --yes for all indexes',
+  );
+}
+
+/**
+ * What the configuration is to say: from flags, the environment, answers where somebody sits at a terminal, and the
+ * service itself.
+ * @throws {CdsyncError} `usage` that names the flag that is missing or wrong; what the client throws; `interrupted`
+ */
+export async function askForPlan(args: InitArguments, env: Variables, output: Output): Promise<ConfigPlan> {
+  const { file, storage, tokenFile } = args;
+  const given = { ...args, tokenFile: tokenFile === undefined ? undefined : besideFile(tokenFile, file) };
+  const job = args.job === undefined ? undefined : jobName(args.job);
+  const terminal = !args.yes && !args.json && hasTerminal() ? new Terminal() : undefined;
+  const stop = interruption(output);
+  try {
+    const service = terminal === undefined ? servicePart(given, env) : await askForService(given, env, terminal);
+    if (terminal === undefined) refuseOpenQuestions(args);
+    const config = parseService(service, env, file);
+    announce(config, output);
+    const signal = terminal === undefined ? stop.signal : AbortSignal.any([stop.signal, terminal.closed]);
+    const options = { signal, notice: (line: string) => output.notice(line) };
+    const streams = await withExplorer(config.service, options, (explorer) => chooseStreams(explorer, args, terminal));
+    return {
+      ...streams,
+      service: { ...service, base_url: config.service.baseUrl },
+      job: job ?? (await terminal?.ask('Name of the job', 'nightly', jobName)) ?? 'nightly',
+      storage: storage === undefined ? './data' : besideFile(storage, file),
+    };
+  } finally {
+    terminal?.close();
+    stop.release();
+  }
+}

@@ -1,0 +1,127 @@
+import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import { parseColumnType } from '../sdk/column-type.js';
+import type { ComparedRow } from './harness.js';
+
+function identifier(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+/** SQL that gives the rows of a query as the suite compares them: every value as text. */
+export function comparedSql(columns: readonly { readonly name: string; readonly type: string }[], sql: string): string {
+  const texts = columns.map(({ name, type }) => {
+    const value = identifier(name);
+    const { kind } = parseColumnType(type);
+    if (kind === 'timestamp') return `strftime(${value}, '%Y-%m-%dT%H:%M:%S.%fZ')`;
+    if (kind === 'date') return `strftime(${value}, '%Y-%m-%d')`;
+    if (kind === 'double')
+      return `CASE WHEN ${value} = 0 AND signbit(${value}) THEN '-0' ELSE to_json(${value})::VARCHAR END`;
+    if (kind === 'list' || kind === 'struct') return `to_json(${value})::VARCHAR`;
+    return `${value}::VARCHAR`;
+  });
+  return `SELECT ${texts.join(', ')} FROM (${sql})`;
+}
+
+/** A DuckDB of nothing but memory. */
+export async function inMemory<T>(work: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
+  const instance = await DuckDBInstance.create(':memory:', { threads: '2' });
+  const connection = await instance.connect();
+  try {
+    await connection.run("SET TimeZone = 'UTC'");
+    return await work(connection);
+  } finally {
+    connection.closeSync();
+    instance.closeSync();
+  }
+}
+
+/** The rows of a query as the suite compares them. */
+export async function selectCompared(connection: DuckDBConnection, sql: string): Promise<ComparedRow[]> {
+  const described = (await connection.runAndReadAll(`DESCRIBE ${sql}`)).getRowObjects();
+  const columns = described.map((row) => ({ name: String(row.column_name), type: String(row.column_type) }));
+  const rows = (await connection.runAndReadAll(comparedSql(columns, sql))).getRows();
+  return rows.map((values) => {
+    const texts = values.map((value) => (value === null ? null : String(value)));
+    return new Map(columns.map(({ name }, index) => [name, texts[index] ?? null]));
+  });
+}
+
+/** The same over files alone. */
+export function comparedRows(sql: string): Promise<ComparedRow[]> {
+  return inMemory((connection) => selectCompared(connection, sql));
+}
+
+/** A number as its text stands; compared by value, integers digit for digit. */
+function sameNumber(a: string, b: string): boolean {
+  if (a === b) return true;
+  const integer = /^-?\d+$/;
+  if (integer.test(a) && integer.test(b)) return BigInt(a) === BigInt(b);
+  return Number(a) === Number(b);
+}
+
+/** JSON with its numbers as text. */
+function parsed(text: string): unknown {
+  return JSON.parse(
+    text.replace(/("(?:[^"\\]|\\.)*")|(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)/g, (_, quoted, number) =>
+      quoted === undefined ? JSON.stringify({ $number: number }) : (quoted as string),
+    ),
+  );
+}
+
+function isNumber(value: unknown): value is { $number: string } {
+  return typeof value === 'object' && value !== null && '$number' in value;
+}
+
+function sameParsed(a: unknown, b: unknown): boolean {
+  if (isNumber(a) && isNumber(b)) return sameNumber(a.$number, b.$number);
+  if (Array.isArray(a) && Array.isArray(b))
+    return a.length === b.length && a.every((each, i) => sameParsed(each, b[i]));
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return a === b;
+  const [x, y] = [a as Record<string, unknown>, b as Record<string, unknown>];
+  // A member that is NULL and one that is missing are the same.
+  const keys = new Set([...Object.keys(x), ...Object.keys(y)]);
+  return [...keys].every((key) => sameParsed(x[key] ?? null, y[key] ?? null));
+}
+
+/** Whether two JSON texts say the same; integers digit for digit, other numbers as doubles. */
+export function sameJson(a: string, b: string): boolean {
+  try {
+    return sameParsed(parsed(a), parsed(b));
+  } catch {
+    return false;
+  }
+}
+
+/** Whether two values are the same, as {@link ComparedRow} has them. */
+export function sameValue(a: string | null | undefined, b: string | null | undefined): boolean {
+  if ((a ?? null) === (b ?? null)) return true;
+  if (a == null || b == null) return false;
+  const number = /^-?\d+(\.\d+)?([eE][-+]?\d+)?$/;
+  if (number.test(a) && number.test(b)) return sameNumber(a, b) && /^-0*(\.0*)?$/.test(a) === /^-0*(\.0*)?$/.test(b);
+  return /^[[{"]/.test(a) && sameJson(a, b);
+}
+
+/** What differs between the rows that should be there and those that are, a line each; rows are told apart by `key`. */
+export function differences(
+  expected: readonly ComparedRow[],
+  found: readonly ComparedRow[],
+  key: readonly string[] = ['id'],
+): string[] {
+  const keyOf = (row: ComparedRow) => JSON.stringify(key.map((name) => row.get(name)));
+  const there = new Map(found.map((row) => [keyOf(row), row]));
+  const lines: string[] = [];
+  if (found.length !== expected.length) lines.push(`${found.length} rows, not ${expected.length}`);
+  for (const row of expected) {
+    const other = there.get(keyOf(row));
+    there.delete(keyOf(row));
+    if (other === undefined) {
+      lines.push(`${keyOf(row)} is missing`);
+      continue;
+    }
+    for (const [name, value] of row) {
+      if (!sameValue(value, other.get(name)))
+        lines.push(`${keyOf(row)}: ${name} is ${JSON.stringify(other.get(name))}, not ${JSON.stringify(value)}`);
+    }
+  }
+  for (const surplus of there.keys()) lines.push(`${surplus} should not be there`);
+  return lines.slice(0, 10);
+}

@@ -1,0 +1,209 @@
+import { expect, it } from 'vitest';
+import type { DestinationContext, TableConnector, TableDestination } from '../sdk/destination.js';
+import { unavailable } from '../sdk/errors.js';
+import type { Load } from '../sdk/load.js';
+import { differences } from './compare.js';
+import { CuttingProxy } from './cutting-proxy.js';
+import { after, before, column, delivered, ownless, people, undelivered } from './rows.js';
+import type { Subject } from './subject.js';
+import type { Workbench } from './suite.js';
+
+type LoadFunction = (load: Load) => Promise<void>;
+
+/** The connector with something done to its loads. */
+function withLoad(
+  connector: TableConnector,
+  change: (load: LoadFunction, call: number) => LoadFunction,
+): TableConnector {
+  let calls = 0;
+  return {
+    ...connector,
+    async open(context: DestinationContext): Promise<TableDestination> {
+      const opened = await connector.open(context);
+      return new Proxy(opened, {
+        get(target, name) {
+          const value: unknown = Reflect.get(target, name, target);
+          if (typeof value !== 'function') return value;
+          const method = value.bind(target);
+          if (name !== 'load') return method;
+          calls += 1;
+          return change(method as LoadFunction, calls);
+        },
+      });
+    },
+  };
+}
+
+/** A load whose data breaks off: the connector is left in the middle of it, as by a crash of this process. */
+function brokenOff(load: Load): Load {
+  const { data } = load;
+  const broken = () => {
+    throw unavailable('broken off on purpose');
+  };
+  return {
+    ...load,
+    data: {
+      columns: data.columns,
+      rows: data.rows,
+      get handedOver() {
+        return data.handedOver;
+      },
+      async *files() {
+        for await (const file of data.files()) {
+          yield file;
+          broken();
+        }
+      },
+      async *batches() {
+        for await (const batch of data.batches()) {
+          yield batch;
+          broken();
+        }
+      },
+    },
+  };
+}
+
+/** What goes wrong on the way, and what must be true afterwards. */
+export function failures(bench: Workbench): void {
+  it('begins a load anew that broke off before its commit', async () => {
+    const connector = withLoad(bench.connector, (load, call) => (given) => load(call === 2 ? brokenOff(given) : given));
+    const subject = await bench.subject({ connector });
+    delivered(await subject.run(before));
+    delivered(await subject.run(after));
+    expect(column(await subject.place.rows('people'), 'id')).toEqual(await expectedIds(subject, bench));
+  });
+
+  it.runIf(bench.isTransactional)(
+    'leaves a table as it was where a load broke off',
+    async () => {
+      const connector = withLoad(bench.connector, (load, call) => (given) => load(call > 1 ? brokenOff(given) : given));
+      const subject = await bench.subject({ connector });
+      delivered(await subject.run(before));
+      const rows = await subject.place.rows('people');
+      expect(undelivered(await subject.run(after)).code).toBe('destination_unavailable');
+      expect(differences(rows, await subject.place.rows('people'))).toEqual([]);
+    },
+    120_000,
+  );
+
+  it('finds out that a load was committed whose answer was lost', async () => {
+    let loads = 0;
+    const connector = withLoad(bench.connector, (load, call) => async (given) => {
+      loads += 1;
+      await load(given);
+      if (call === 2) throw unavailable('lost on purpose');
+    });
+    const subject = await bench.subject({ connector });
+    delivered(await subject.run(before));
+    expect(delivered(await subject.run(after)).rows).toBeGreaterThan(0);
+    expect(loads).toBe(2);
+    expect(column(await subject.place.rows('people'), 'id')).toEqual(await expectedIds(subject, bench));
+  });
+
+  it.runIf(bench.isTransactional)('keeps nothing of a load whose watermark another delivery has moved', async () => {
+    const connector = withLoad(bench.connector, (load, call) => (given) => {
+      if (call !== 2 || given.before === undefined) return load(given);
+      return load({ ...given, before: { ...given.before, sequence: 999 } });
+    });
+    const subject = await bench.subject({ connector });
+    delivered(await subject.run(before));
+    const rows = await subject.place.rows('people');
+    expect(undelivered(await subject.run(after)).code).toBe('watermark_moved');
+    expect(differences(rows, await subject.place.rows('people'))).toEqual([]);
+    delivered(await subject.push());
+  });
+
+  it('stops when it is told to, and goes on with the next delivery', async () => {
+    const controller = new AbortController();
+    const connector = withLoad(bench.connector, (load, call) => (given) => {
+      if (call === 1) controller.abort();
+      return load(given);
+    });
+    const subject = await bench.subject({ connector });
+    const report = await subject.run(before, { signal: controller.signal });
+    expect([report.status, report.destinations[0]?.status]).toEqual(['interrupted', 'skipped']);
+    delivered(await subject.push());
+    expect(differences(await subject.published(), ownless(await subject.place.rows('people')))).toEqual([]);
+  });
+
+  it.runIf(bench.hasMode('mirror'))('reconciles a table that another storage folder has loaded', async () => {
+    const subject = await bench.subject({ destination: { mode: 'mirror' } });
+    delivered(await subject.run(before));
+    await subject.loseStorage();
+    delivered(await subject.run(after));
+    expect(differences(await subject.published(), ownless(await subject.place.rows('people')))).toEqual([]);
+  });
+
+  it.runIf(bench.hasMode('append'))(
+    'appends nothing to what another storage folder has loaded, until it is told to',
+    async () => {
+      const subject = await bench.subject({ destination: { mode: 'append' } });
+      delivered(await subject.run(before));
+      await subject.loseStorage();
+      const { status, code, hint } = undelivered(await subject.run(after));
+      expect([status, code]).toEqual(['failed', 'store_unknown']);
+      expect(hint).toContain('--adopt');
+      expect(await subject.place.rows('people')).toHaveLength(95);
+      expect(delivered(await subject.push({ adopt: true })).rows).toBe(0);
+      expect(await subject.place.rows('people')).toHaveLength(95);
+      expect(delivered(await subject.run(before)).rows).toBe(15);
+    },
+  );
+
+  it.runIf(bench.keyed)('takes over a table with rows only when it is told to', async () => {
+    const place = await bench.place();
+    const first = await bench.subject({ place, destination: { mode: bench.keyed } });
+    delivered(await first.run(before));
+    const second = await bench.subject({ place, destination: { mode: bench.keyed, name: 'another' } });
+    expect(undelivered(await second.run(after)).code).toBe('table_taken');
+    delivered(await second.push({ adopt: true }));
+    expect(column(await place.rows('people'), 'id')).toEqual(await expectedIds(second, bench));
+  });
+
+  it('says what is missing where the caller may not write', async ({ skip }) => {
+    const place = await bench.place();
+    const options = await place.withoutPermission?.();
+    if (options === undefined) return skip('the place has no permissions');
+    const subject = await bench.subject({ place, destination: options });
+    const { status, code, hint } = undelivered(await subject.run(before));
+    expect([status, ['destination_permission', 'destination_login'].includes(code)]).toEqual(['failed', true]);
+    expect(hint).not.toBeNull();
+    expect(await place.rows('people').catch(() => [])).toEqual([]);
+  });
+
+  it.runIf(bench.harness.server)('gets over a server that goes away in the middle', async () => {
+    const server = bench.harness.server as { host: string; port: number };
+    const proxy = bench.keep(await CuttingProxy.open(server));
+    const place = await bench.place();
+    const subject = await bench.subject({ place, destination: place.through?.(proxy.port) ?? {} });
+    delivered(await subject.run(people(0, 1000)));
+    proxy.cutAfter(60_000);
+    const report = await subject.run(`${people(0, 20_000, "'changed ' || i")}`);
+    expect(delivered(report).rows).toBeGreaterThan(0);
+    expect(column(await place.rows('people'), 'id')).toEqual(await expectedIds(subject, bench));
+  });
+
+  it.runIf(bench.harness.server)(
+    'fails while the server cannot be reached, and makes it good once it can',
+    { timeout: 120_000 },
+    async () => {
+      const server = bench.harness.server as { host: string; port: number };
+      const proxy = bench.keep(await CuttingProxy.open(server));
+      const place = await bench.place();
+      const subject = await bench.subject({ place, destination: place.through?.(proxy.port) ?? {} });
+      delivered(await subject.run(before));
+      proxy.refuse(true);
+      expect(undelivered(await subject.run(people(0, 50))).code).toBe('destination_unavailable');
+      await subject.commit(after);
+      proxy.refuse(false);
+      delivered(await subject.push());
+      expect(column(await place.rows('people'), 'id')).toEqual(await expectedIds(subject, bench));
+    },
+  );
+}
+
+/** Keys that the table should hold: those of the snapshot; where deletes do not come, with those that are gone. */
+async function expectedIds(subject: Subject, bench: Workbench): Promise<(string | null)[]> {
+  return bench.hasMode('mirror') ? column(await subject.published(), 'id') : subject.everPublished();
+}

@@ -1,0 +1,168 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseConfig } from '../config/parse.js';
+import { systemClock } from '../core/clock.js';
+import type { JobReport } from '../core/run.js';
+import { jobContext, withEngine } from '../engine/open-engine.js';
+import type { DeliverJobOptions } from '../engine/run/deliver-job.js';
+import { pushJob } from '../engine/run/push-job.js';
+import { runAndDeliver } from '../engine/run/run-and-deliver.js';
+import { noService } from '../engine/service-access.js';
+import type { DestinationContext, TableConnector, TableDestination } from '../sdk/destination.js';
+import { JobLayout } from '../store/layout.js';
+import type { Manifest } from '../store/manifest.js';
+import { comparedRows, inMemory } from './compare.js';
+import type { ComparedRow, TablePlace } from './harness.js';
+
+type Json = Readonly<Record<string, unknown>>;
+
+export interface SubjectOptions {
+  readonly connector: TableConnector;
+  readonly place: TablePlace;
+  /** Keys of the destination beside the place's, such as `mode`. */
+  readonly destination?: Json;
+  /** Key columns of the stream; default `id`. */
+  readonly key?: readonly string[];
+}
+
+const never = new AbortController().signal;
+
+/**
+ * A job whose one stream, `people`, is a query, so that its snapshots can be made without a service, and whose destination is
+ * the connector that is tried. Everything else is the real thing: configuration, diff, commit, publishing, delivery.
+ */
+export class Subject {
+  readonly folder: string;
+  readonly place: TablePlace;
+  connector: TableConnector;
+  /** The destination's keys; may be changed between two deliveries. */
+  destination: Json;
+  readonly #key: readonly string[];
+
+  private constructor(folder: string, { connector, place, destination = {}, key = ['id'] }: SubjectOptions) {
+    this.folder = folder;
+    this.connector = connector;
+    this.place = place;
+    this.destination = destination;
+    this.#key = key;
+  }
+
+  static async open(options: SubjectOptions): Promise<Subject> {
+    return new Subject(await mkdtemp(join(tmpdir(), 'cdsync-conformance-')), options);
+  }
+
+  get #connectors() {
+    return new Map([['under_test', this.connector]]);
+  }
+
+  #config(more: readonly Json[] = []) {
+    const destinations = [
+      { name: 'target', connector: 'under_test', ...this.place.options, ...this.destination },
+      ...more,
+    ];
+    const text = JSON.stringify({
+      version: 1,
+      service: { base_url: 'http://127.0.0.1:9', tenant_id: 'nobody', auth: { token: 'unused-token' } },
+      storage: './data',
+      resources: { memory_mb: 256, threads: 2 },
+      jobs: {
+        job: {
+          streams: [{ name: 'people', source: 'sql', key: this.#key, query: "FROM read_parquet('rows.parquet')" }],
+          guards: { min_rows: 0, max_deleted: '100%', max_changed: '100%' },
+          destinations,
+        },
+      },
+    });
+    return parseConfig(text, join(this.folder, 'cdsync.json'), {
+      env: {},
+      needs: { destinations: true },
+      connectors: this.#connectors,
+    });
+  }
+
+  /** Makes a snapshot of the rows of a query, without delivering it. */
+  async commit(query: string): Promise<JobReport> {
+    return this.#run(query, false);
+  }
+
+  /** The same, and delivers it. */
+  async run(query: string, options: { readonly others?: readonly Json[]; readonly signal?: AbortSignal } = {}) {
+    return this.#run(query, true, options);
+  }
+
+  async #run(
+    query: string,
+    delivers: boolean,
+    { others = [], signal = never }: { readonly others?: readonly Json[]; readonly signal?: AbortSignal } = {},
+  ): Promise<JobReport> {
+    await this.#write(query);
+    const config = this.#config(others);
+    const [job] = config.jobs;
+    if (job === undefined) throw new Error('the configuration has no job');
+    const meant = delivers ? job : { ...job, destinations: [] };
+    return withEngine(config, { signal, notice: () => undefined }, (engine) =>
+      runAndDeliver(jobContext(engine, meant, { accept: true })),
+    );
+  }
+
+  /** What the stream reads: a file, so that its definition stays the same. */
+  async #write(query: string): Promise<void> {
+    await inMemory(async (connection) => {
+      await connection.run(`COPY (${query}) TO '${join(this.folder, 'rows.parquet')}' (FORMAT parquet)`);
+    });
+  }
+
+  /** Delivers what is published. */
+  async push(
+    options: Partial<Pick<DeliverJobOptions, 'full' | 'adopt'>> & { readonly signal?: AbortSignal } = {},
+  ): Promise<JobReport> {
+    const config = this.#config();
+    const [job] = config.jobs;
+    if (job === undefined) throw new Error('the configuration has no job');
+    const { signal = never, ...rest } = options;
+    return pushJob(
+      {
+        layout: new JobLayout(config.storage, job.name),
+        clock: systemClock,
+        resources: config.resources,
+        signal,
+        notice: () => undefined,
+        service: noService,
+      },
+      { job, progress: [], ...rest },
+    );
+  }
+
+  /** The destination itself, as a delivery opens it. To be closed. */
+  async openDestination(): Promise<TableDestination> {
+    const [job] = this.#config().jobs;
+    const options = job?.destinations[0]?.options as DestinationContext['options'];
+    const folder = this.folder;
+    const context = { destination: 'target', job: 'job', options, folder, service: noService, signal: never };
+    return this.connector.open({ ...context, notice: () => undefined });
+  }
+
+  /** Forgets everything that this storage folder knows: the next run begins with another store. */
+  async loseStorage(): Promise<void> {
+    await rm(join(this.folder, 'data'), { recursive: true, force: true });
+  }
+
+  /** The rows of the snapshot, as the suite compares them. */
+  async published(): Promise<ComparedRow[]> {
+    const folder = join(this.folder, 'data', 'job', 'parquet', 'people');
+    const { files } = JSON.parse(await readFile(join(folder, 'manifest.json'), 'utf8')) as Manifest;
+    return comparedRows(`FROM read_parquet([${files.map(({ path }) => `'${join(folder, path)}'`).join(', ')}])`);
+  }
+
+  /** Keys of everything that was ever there. */
+  async everPublished(): Promise<(string | null)[]> {
+    const changes = join(this.folder, 'data', 'job', 'parquet', 'people', 'changes', '*', '*.parquet');
+    const rows = await comparedRows(`SELECT DISTINCT id FROM read_parquet('${changes}') ORDER BY id`);
+    return rows.map((row) => row.get('id') ?? null);
+  }
+
+  async close(): Promise<void> {
+    await rm(this.folder, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,59 @@
+import { afterAll, beforeEach } from 'vitest';
+import type { TableConnector } from '../sdk/destination.js';
+import type { TableHarness, TablePlace } from './harness.js';
+import { Subject, type SubjectOptions } from './subject.js';
+
+type Options = Partial<Omit<SubjectOptions, 'place'>> & { readonly place?: TablePlace };
+
+/** Makes what the tests of a suite work on, and takes it away again. */
+export class Workbench {
+  readonly harness: TableHarness;
+  readonly #open: { close(): Promise<void> }[] = [];
+
+  constructor(harness: TableHarness) {
+    this.harness = harness;
+    beforeEach(() => this.#clear());
+    afterAll(() => this.#clear());
+  }
+
+  async #clear(): Promise<void> {
+    for (const each of this.#open.splice(0).reverse()) await each.close();
+  }
+
+  keep<T extends { close(): Promise<void> }>(opened: T): T {
+    this.#open.push(opened);
+    return opened;
+  }
+
+  async place(): Promise<TablePlace> {
+    return this.keep(await this.harness.place());
+  }
+
+  /** A job that delivers to an empty place. */
+  async subject(options: Options = {}): Promise<Subject> {
+    const place = options.place ?? (await this.place());
+    return this.keep(await Subject.open({ connector: this.harness.connector, ...options, place }));
+  }
+
+  get connector(): TableConnector {
+    return this.harness.connector;
+  }
+
+  /** Whether the connector declares a mode; all are declared by saying nothing. */
+  hasMode(mode: 'append' | 'upsert' | 'mirror' | 'replace'): boolean {
+    return this.connector.capabilities.modes?.includes(mode) ?? true;
+  }
+
+  /** A mode with keys that the connector has: mirror where it can be. */
+  get keyed(): 'mirror' | 'upsert' | undefined {
+    return (['mirror', 'upsert'] as const).find((mode) => this.hasMode(mode));
+  }
+
+  deletes(how: 'hard' | 'soft'): boolean {
+    return this.hasMode('mirror') && (this.connector.capabilities.deletes?.includes(how) ?? true);
+  }
+
+  get isTransactional(): boolean {
+    return this.connector.capabilities.transactions ?? true;
+  }
+}

@@ -1,0 +1,14 @@
+/** An identifier as DuckDB's SQL takes it. */
+export function quoteIdentifier(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+/** A text as a SQL literal. */
+export function sqlText(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
+}
+
+/** A list of texts as a SQL list literal. */
+export function sqlTexts(texts: Iterable<string>): string {
+  return `[${[...texts].map(sqlText).join(', ')}]`;
+}

@@ -1,0 +1,93 @@
+import type { Segment } from '../../client/management-api.js';
+import type { Index } from '../../client/profile-api.js';
+import { type Explorer, listIndexes, listSegments, type Unread, unread } from './explorer.js';
+import { countProfiles, type SampledAttribute, sampleIndex } from './sample-index.js';
+
+export interface DiscoveredIndex {
+  readonly id: string;
+  readonly name: string | null;
+  readonly description: string | null;
+  /** By the service's own count; null where it was not asked, or gives none. */
+  readonly profiles: number | null;
+  /** Profiles that the attributes were seen in. */
+  readonly sampled: number;
+  readonly attributes: readonly SampledAttribute[];
+  readonly error: Unread | null;
+}
+
+export interface DiscoveredSegment {
+  readonly id: string;
+  readonly name: string | null;
+  readonly status: string | null;
+}
+
+/** What `cdsync discover` has found. */
+export interface Discovery {
+  /** `failed` where something went wrong, or nothing at all may be read. */
+  readonly status: 'ok' | 'failed';
+  readonly base_url: string;
+  readonly tenant_id: string;
+  readonly indexes: readonly DiscoveredIndex[];
+  readonly indexes_error: Unread | null;
+  readonly segments: readonly DiscoveredSegment[];
+  readonly segments_error: Unread | null;
+}
+
+export interface DiscoverOptions {
+  /** Profiles of each index to look at. */
+  readonly sample: number;
+  /** Ask for totals, which can be expensive (specification, section 4.4). */
+  readonly totals: boolean;
+  /** Ask which attributes can be filtered, one request each. */
+  readonly filters: boolean;
+}
+
+async function discoverIndex(
+  explorer: Explorer,
+  { id, name, description }: Index,
+  { sample, totals, filters }: DiscoverOptions,
+): Promise<DiscoveredIndex> {
+  const known = { id, name: name ?? null, description: description ?? null };
+  try {
+    const { profiles: sampled, attributes } = await sampleIndex(explorer, id, { size: sample, filters });
+    const profiles = totals ? await countProfiles(explorer, id) : null;
+    return { ...known, profiles, sampled, attributes, error: null };
+  } catch (thrown) {
+    return { ...known, profiles: null, sampled: 0, attributes: [], error: unread(thrown) };
+  }
+}
+
+function discoveredSegment({ id, name, status }: Segment): DiscoveredSegment {
+  return { id, name: name ?? null, status: status ?? null };
+}
+
+/** All that could not be read. */
+export function errorsOf({ indexes, indexes_error, segments_error }: Omit<Discovery, 'status'>): Unread[] {
+  return [indexes_error, ...indexes.map(({ error }) => error), segments_error].filter((error) => error !== null);
+}
+
+function statusOf(found: Omit<Discovery, 'status'>): Discovery['status'] {
+  const nothing = found.indexes_error !== null && found.segments_error !== null;
+  return nothing || errorsOf(found).some(({ withheld }) => !withheld) ? 'failed' : 'ok';
+}
+
+/**
+ * Looks at everything of the tenant that a stream can be made of.
+ * @throws {ServiceError} where the service cannot be talked to at all
+ */
+export async function discoverService(explorer: Explorer, options: DiscoverOptions): Promise<Discovery> {
+  const listed = await listIndexes(explorer);
+  const indexes: DiscoveredIndex[] = [];
+  // One after the other: a look around must not take the budget from the runs.
+  for (const index of listed.items) indexes.push(await discoverIndex(explorer, index, options));
+  const segments = await listSegments(explorer);
+  const found = {
+    base_url: explorer.service.baseUrl,
+    tenant_id: explorer.service.tenantId,
+    indexes,
+    indexes_error: listed.error,
+    segments: segments.items.map(discoveredSegment),
+    segments_error: segments.error,
+  };
+  return { status: statusOf(found), ...found };
+}

@@ -1,0 +1,85 @@
+import { type ServiceClient, ServiceError } from '../../client/client.js';
+import { lookupProfileByGetOperation, lookupProfileOperation, readRealtimeProfile } from '../../client/realtime-api.js';
+
+/** Names of identity keys with their values: what one lookup asks for. */
+export type Keychain = Readonly<Record<string, string>>;
+
+export interface LookupTask {
+  readonly client: ServiceClient;
+  readonly signal: AbortSignal;
+  readonly collection: string;
+  readonly enrich: boolean;
+  readonly method: 'post' | 'get';
+  /** Lookups under way at once. */
+  readonly concurrency: number;
+}
+
+/** JSON on one line; numbers keep the text that the service has given them. */
+function onOneLine(json: string): string {
+  return json.replace(/("[^"\\]*(?:\\.[^"\\]*)*")|[ \t\r\n]+/g, '$1');
+}
+
+/** One lookup (specification, sections 4.6 and 4.7). @returns the profile as the service's own JSON; null where none matches */
+async function lookUp(task: LookupTask, keys: Keychain, signal: AbortSignal): Promise<string | null> {
+  const { client, collection, enrich, method } = task;
+  const operation = method === 'get' ? lookupProfileByGetOperation : lookupProfileOperation;
+  const decode = (body: Buffer) => {
+    readRealtimeProfile(body);
+    return onOneLine(body.toString('utf8'));
+  };
+  const meter = { requests: 0, retries: 0, throttled: 0, bytes: 0 };
+  return client.send(operation(collection, { keys, enrich }), decode, { signal, meter }).catch((error: unknown) => {
+    if (error instanceof ServiceError && error.status === 404) return null;
+    throw error;
+  });
+}
+
+/**
+ * Looks profiles up, several at once, and gives their answers in the order of the questions: each as soon as it and all
+ * before it are there, also while further questions are still to come. What fails, or is wrong with a question, is thrown
+ * after the answers before it.
+ */
+export async function* lookUpProfiles(
+  task: LookupTask,
+  questions: AsyncIterable<Keychain>,
+): AsyncGenerator<string | null, void> {
+  const stop = new AbortController();
+  const signal = AbortSignal.any([task.signal, stop.signal]);
+  const iterator = questions[Symbol.asyncIterator]();
+  const waiting: Promise<string | null>[] = [];
+  const ask = (keys: Keychain) => {
+    const answer = lookUp(task, keys, signal);
+    // It is awaited in its turn; failing before that is no unhandled rejection.
+    answer.catch(() => undefined);
+    waiting.push(answer);
+  };
+  let failure: { readonly cause: unknown } | undefined;
+  const read = () =>
+    iterator.next().catch((cause: unknown) => {
+      failure = { cause };
+      return { done: true, value: undefined } as const;
+    });
+  let next: ReturnType<typeof read> | undefined = read();
+  try {
+    while (next !== undefined || waiting.length > 0) {
+      const [head] = waiting;
+      const mayAsk = next !== undefined && waiting.length < task.concurrency;
+      const answered = head?.then(
+        () => undefined,
+        () => undefined,
+      );
+      const question: Awaited<ReturnType<typeof read>> | undefined = mayAsk
+        ? await Promise.race([next, ...(answered === undefined ? [] : [answered])])
+        : undefined;
+      if (question === undefined) yield await (waiting.shift() as Promise<string | null>);
+      else if (question.done) next = undefined;
+      else {
+        ask(question.value);
+        next = read();
+      }
+    }
+    if (failure !== undefined) throw failure.cause;
+  } finally {
+    stop.abort();
+  }
+}

@@ -1,0 +1,125 @@
+import { ServiceError } from '../../client/client.js';
+import { cutOrRetry, ListFetcher, readTotal } from '../../extract/page-fetcher.js';
+import { ColumnSample } from '../../extract/scan/column-sample.js';
+import { cutPageExactly } from '../../extract/scan/page-cutter.js';
+import { type Column, columnPath } from '../../rows/columns.js';
+import { indexProfilesSource } from '../../streams/index-profiles.js';
+import type { ListSource } from '../../streams/source.js';
+import type { Explorer } from './explorer.js';
+
+/** One attribute as a sample shows it; never with a value of it. */
+export interface SampledAttribute {
+  /** Where it stands in a profile: `attributes.email`. */
+  readonly path: string;
+  readonly column: string;
+  /** DuckDB type of the column in a run over the same profiles. */
+  readonly type: string;
+  /** Part of the profiles that lack it, from 0 to 1. */
+  readonly null_share: number;
+  /** Null where it was not asked. */
+  readonly filterable: boolean | null;
+}
+
+export interface IndexSample {
+  readonly profiles: number;
+  readonly attributes: readonly SampledAttribute[];
+}
+
+/** Pages may come smaller than asked for, or empty; beyond so many more the sample is what there is. */
+const sparePages = 10;
+
+const noFilter: ReadonlyMap<string, string> = new Map();
+
+function newSample({ declared, container, key }: ListSource): ColumnSample {
+  return new ColumnSample(declared, { container, key, filter: noFilter });
+}
+
+async function readSample(explorer: Explorer, source: ListSource, size: number): Promise<ColumnSample> {
+  const { client, meter, signal, clock, service } = explorer;
+  const sample = newSample(source);
+  const limit = Math.min(size, service.pageSize);
+  const fetcher = new ListFetcher(
+    { client, meter, signal, clock, pageSize: { limit } },
+    ({ token, limit: asked }) => source.page({ token, limit: asked, filter: noFilter, withTotal: false }),
+    { added: source.added, takesLimit: true },
+  );
+  let token: string | null = null;
+  let pages = Math.ceil(size / limit) + sparePages;
+  do {
+    const page = await fetcher.fetch(token);
+    sample.take(page.body, page.start, page.end);
+    token = page.nextToken;
+    pages -= 1;
+  } while (token !== null && sample.records < size && pages > 0);
+  return sample;
+}
+
+/** Enough that a service which ignores filters does not give matching profiles by chance. */
+const probeLimit = 10;
+
+interface Probe {
+  readonly field: string;
+  readonly value: string;
+  readonly seen: boolean;
+}
+
+/** What a filter is tried with: a value that many share, or else one that tells of nobody, since URLs are logged. */
+function probe(sample: ColumnSample, column: Column): Probe | undefined {
+  const { place, field, type } = column;
+  if (place !== 'attribute' || !/^(VARCHAR|BOOLEAN|BIGINT|HUGEINT|DOUBLE)$/.test(type)) return undefined;
+  const shared = sample.sharedValue(column);
+  if (shared !== undefined) return { field, value: shared, seen: true };
+  const invented = type === 'VARCHAR' ? 'cdsync-filter-probe' : type === 'BOOLEAN' ? 'true' : '-987654321';
+  return { field, value: invented, seen: false };
+}
+
+/** Whether the service takes a filter on an attribute and heeds it (specification, section 4.4). */
+async function isFilterable(
+  { client, signal, meter }: Explorer,
+  source: ListSource,
+  { field, value, seen }: Probe,
+): Promise<boolean> {
+  const filter = new Map([[field, value]]);
+  const operation = source.page({ token: null, limit: probeLimit, filter, withTotal: false });
+  const answer = newSample(source);
+  try {
+    const page = await client.send(operation, (body) => cutOrRetry(body, cutPageExactly), { signal, meter });
+    answer.take(page.body, page.start, page.end);
+  } catch (error) {
+    if (error instanceof ServiceError && error.status === 400) return false;
+    throw error;
+  }
+  const column = answer.columns.get('attribute', field);
+  const matching = column === undefined ? 0 : answer.holders(column, value);
+  return matching === answer.records && (answer.records > 0 || !seen);
+}
+
+/** Reads some profiles of an index, and asks which of their attributes can be filtered where that is wanted. */
+export async function sampleIndex(
+  explorer: Explorer,
+  indexId: string,
+  { size, filters }: { size: number; filters: boolean },
+): Promise<IndexSample> {
+  const source = indexProfilesSource(indexId);
+  const sample = await readSample(explorer, source, size);
+  const declared = new Set(source.declared.map(({ field }) => field));
+  const columns = sample.columns.list.filter(({ place, field }) => place === 'attribute' || !declared.has(field));
+  const describe = async (column: Column): Promise<SampledAttribute> => {
+    const tried = filters ? probe(sample, column) : undefined;
+    return {
+      path: columnPath(column),
+      column: column.name,
+      type: column.type,
+      null_share: sample.nulls(column) / sample.records,
+      filterable: tried === undefined ? null : await isFilterable(explorer, source, tried),
+    };
+  };
+  return { profiles: sample.records, attributes: await Promise.all(columns.map(describe)) };
+}
+
+/** How many profiles an index has, by the service's own count, which can be expensive for it; null where it gives none. */
+export async function countProfiles({ client, signal, meter }: Explorer, indexId: string): Promise<number | null> {
+  const source = indexProfilesSource(indexId);
+  const operation = source.page({ token: null, limit: 1, filter: noFilter, withTotal: true });
+  return client.send(operation, readTotal, { signal, meter });
+}

@@ -1,0 +1,292 @@
+import { readdir, stat } from 'node:fs/promises';
+import { join, relative, sep } from 'node:path';
+import type { JobConfig } from '../../config/config.js';
+import { asCdsyncError, CdsyncError } from '../../core/errors.js';
+import { runIdPattern } from '../../core/run.js';
+import { quoteIdentifier, sqlText } from '../../core/sql.js';
+import { ColumnSet } from '../../rows/columns.js';
+import { rowHash } from '../../rows/row-hash.js';
+import { keysTable, SnapshotStore, type StreamState, storeTable } from '../../snapshot/snapshot-store.js';
+import { addKeys, keyHash, type ReadParquet, readWholeParquet } from '../../snapshot/verify-parquet.js';
+import type { Database, Session } from '../../store/duckdb.js';
+import { sha256OfFile } from '../../store/durable.js';
+import { JobLock } from '../../store/job-lock.js';
+import type { JobLayout } from '../../store/layout.js';
+import { type Manifest, readManifest } from '../../store/manifest.js';
+import type { StorageEngine } from '../open-engine.js';
+
+/** Something that is not as it should be. */
+export interface Mismatch {
+  readonly stream: string | null;
+  /** Relative to the job's folder. */
+  readonly file: string | null;
+  readonly problem: string;
+}
+
+export interface VerifiedStream {
+  readonly name: string;
+  readonly rows: number;
+  readonly files: number;
+  readonly bytes: number;
+}
+
+/** What `cdsync verify` has found. */
+export interface Verification {
+  readonly status: 'ok' | 'failed';
+  readonly job: string;
+  readonly sequence: number;
+  readonly streams: readonly VerifiedStream[];
+  readonly mismatches: readonly Mismatch[];
+}
+
+class Findings {
+  readonly mismatches: Mismatch[] = [];
+  readonly #layout: JobLayout;
+
+  constructor(layout: JobLayout) {
+    this.#layout = layout;
+  }
+
+  add(problem: string, at: { stream?: string; path?: string } = {}): void {
+    const file = at.path === undefined ? null : relative(this.#layout.folder, at.path);
+    this.mismatches.push({ stream: at.stream ?? null, file, problem });
+  }
+}
+
+/** Rows, values by column and keys of a table, as DuckDB gives them. */
+interface TableFacts {
+  readonly rows: number;
+  readonly values: ReadonlyMap<string, number>;
+  readonly keySum: number;
+  /** XOR of the rows' hashes, as computed now. */
+  readonly hashes: string;
+  /** The same of the columns by which rows are compared. */
+  readonly trackedHashes: string;
+  /** The same of the hashes that the store has kept. */
+  readonly keptHashes: string;
+}
+
+async function tableFacts(
+  session: Session,
+  state: StreamState,
+  { table, keys }: { table: string; keys: string },
+): Promise<TableFacts> {
+  const { list } = ColumnSet.restore(state.columns);
+  // What is not tracked is compared too.
+  const all = list.map(({ name, type }) => ({ name, type }));
+  const counts = list.map(({ name }, index) => `count(${quoteIdentifier(name)}) AS c${index}`);
+  const isPartly = list.some(({ untracked }) => untracked);
+  const tracked = isPartly ? `bit_xor(${rowHash(list)})::VARCHAR` : 'hashes';
+  const [facts] = await session.rows(
+    `SELECT count(*) AS rows, bit_xor(${rowHash(all)})::VARCHAR AS hashes, ${tracked} AS tracked, ${counts.join(', ')} FROM ${table}`,
+  );
+  const [kept] = await session.rows(`SELECT bit_xor(hash)::VARCHAR AS hashes FROM ${keys}`);
+  let keySum = 0;
+  const texts = state.key.map((name) => {
+    const { type } = list.find((column) => column.name === name) ?? { type: '' };
+    const value = quoteIdentifier(name);
+    return /^(TIMESTAMP|DATE)/.test(type) ? `epoch_ms(${value})::VARCHAR` : `${value}::VARCHAR`;
+  });
+  for await (const row of session.stream(`SELECT [${texts.join(', ')}]::VARCHAR[] AS key FROM ${table}`)) {
+    const parts = (row.key as { items?: unknown[] } | null)?.items ?? [];
+    keySum = addKeys(keySum, keyHash(parts.length === 1 ? String(parts[0]) : JSON.stringify(parts)));
+  }
+  return {
+    rows: Number(facts?.rows),
+    values: new Map(list.map(({ name }, index) => [name, Number(facts?.[`c${index}`])])),
+    keySum,
+    hashes: String(facts?.hashes ?? '0'),
+    trackedHashes: String(facts?.tracked ?? '0'),
+    keptHashes: String(kept?.hashes ?? '0'),
+  };
+}
+
+async function verifyFile(
+  findings: Findings,
+  path: string,
+  wanted: Manifest['files'][number],
+  state: StreamState,
+): Promise<ReadParquet | undefined> {
+  const at = { stream: state.stream, path };
+  const size = await stat(path).then(
+    (found) => found.size,
+    () => undefined,
+  );
+  if (size === undefined) {
+    findings.add('the file is missing', at);
+    return undefined;
+  }
+  if (size !== wanted.bytes) findings.add(`${size} bytes, where the manifest has ${wanted.bytes}`, at);
+  if ((await sha256OfFile(path)) !== wanted.sha256) findings.add('its checksum is not that of the manifest', at);
+  try {
+    const read = await readWholeParquet(path, state.key);
+    if (read.rows !== wanted.rows) findings.add(`${read.rows} rows, where the manifest has ${wanted.rows}`, at);
+    const names = ColumnSet.restore(state.columns).list.map(({ name }) => name);
+    if (read.columns.join('\0') !== names.join('\0')) findings.add('its columns are not those of the manifest', at);
+    return read;
+  } catch {
+    findings.add('it cannot be read as Parquet', at);
+    return undefined;
+  }
+}
+
+function sameFiles(manifest: Manifest, state: StreamState): boolean {
+  const told = (files: readonly { path: string; rows: number; bytes: number; sha256: string }[]) =>
+    JSON.stringify(files.map(({ path, rows, bytes, sha256 }) => [path, rows, bytes, sha256]));
+  return (
+    manifest.sequence === state.sequence &&
+    manifest.rows === state.rows &&
+    told(manifest.files) === told(state.snapshot)
+  );
+}
+
+async function verifyParquet(
+  findings: Findings,
+  layout: JobLayout,
+  state: StreamState,
+  facts: TableFacts,
+): Promise<void> {
+  const { stream } = state;
+  const at = { stream, path: layout.manifest(stream) };
+  let manifest: Manifest | undefined;
+  try {
+    manifest = await readManifest(layout.manifest(stream));
+  } catch (error) {
+    findings.add(asCdsyncError(error).message, at);
+  }
+  if (manifest === undefined) return findings.add('there is no manifest that can be read', at);
+  if (!sameFiles(manifest, state)) findings.add('it does not say what the store says', at);
+  let [rows, keySum] = [0, 0];
+  const values = new Map<string, number>();
+  let isWhole = true;
+  for (const file of manifest.files) {
+    const read = await verifyFile(findings, join(layout.stream(stream), file.path), file, state);
+    if (read === undefined) isWhole = false;
+    rows += read?.rows ?? 0;
+    keySum = addKeys(keySum, read?.keySum ?? 0);
+    for (const [name, count] of read?.values ?? []) values.set(name, (values.get(name) ?? 0) + count);
+  }
+  if (!isWhole) return undefined;
+  if (rows !== facts.rows) findings.add(`its files have ${rows} rows, the store has ${facts.rows}`, at);
+  else if (keySum !== facts.keySum) findings.add('its files have other keys than the store', at);
+  for (const [name, count] of facts.values) {
+    if (values.get(name) === count) continue;
+    findings.add(`column "${name}" has ${values.get(name) ?? 0} values in its files, ${count} in the store`, at);
+  }
+  return undefined;
+}
+
+/** Files in a stream's folder that no manifest and no commit has put there. */
+async function verifyForeign(findings: Findings, layout: JobLayout, state: StreamState): Promise<void> {
+  const known = new Set(state.snapshot.map(({ path }) => path));
+  const folder = layout.stream(state.stream);
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => []);
+  const current = new Set(state.snapshot.map(({ path }) => path.split('/')[1]));
+  for (const entry of entries) {
+    if (entry.isDirectory()) continue;
+    const path = relative(folder, join(entry.parentPath, entry.name)).split(sep).join('/');
+    const [kind, run = '', name = ''] = path.split('/');
+    const isOurs =
+      path === 'manifest.json' ||
+      known.has(path) ||
+      (runIdPattern.test(run) &&
+        /^\d{5}\.parquet$/.test(name) &&
+        (kind === 'changes' || (kind === 'snapshot' && !current.has(run))));
+    if (!isOurs)
+      findings.add('a file that cdsync has not put there', { stream: state.stream, path: join(folder, path) });
+  }
+}
+
+async function verifyPublished(
+  findings: Findings,
+  { layout, database }: { layout: JobLayout; database: Database },
+  states: readonly StreamState[],
+  stored: ReadonlyMap<string, TableFacts>,
+): Promise<void> {
+  const session = await database.connect();
+  try {
+    await session.run(`ATTACH ${sqlText(layout.link)} AS published (READ_ONLY)`);
+    for (const state of states) {
+      const table = `published.${quoteIdentifier(state.stream)}`;
+      const keys = `published._cdsync.${quoteIdentifier(`keys_${state.stream}`)}`;
+      const facts = await tableFacts(session, state, { table, keys });
+      const before = stored.get(state.stream);
+      const isSame = before?.rows === facts.rows && before.hashes === facts.hashes && before.keySum === facts.keySum;
+      if (!isSame)
+        findings.add('the published rows are not those of the store', { stream: state.stream, path: layout.link });
+    }
+    await session.run('DETACH published');
+  } catch (error) {
+    const { code } = asCdsyncError(error);
+    findings.add(`the published file cannot be read whole [${code}]`, { path: layout.link });
+  } finally {
+    session.close();
+  }
+}
+
+/**
+ * Reads everything that was kept and published, with DuckDB and with a reader that is not DuckDB, and compares the two with
+ * the manifests and with each other. Nothing is changed.
+ * @throws {CdsyncError} `locked`, `not_published`, `state_unreadable`
+ */
+export async function verifyJob(engine: StorageEngine, job: JobConfig): Promise<Verification> {
+  const { database, clock } = engine;
+  const layout = engine.layoutOf(job.name);
+  await stat(layout.store).catch(() => {
+    throw new CdsyncError(`job "${job.name}" has no snapshot to verify`, {
+      code: 'not_published',
+      hint: 'run it first: cdsync run',
+    });
+  });
+  const lock = await JobLock.acquire(database, layout, new Date(clock.now()).toISOString());
+  try {
+    return await verifyLocked(engine, job, layout);
+  } finally {
+    await lock.release();
+  }
+}
+
+async function verifyLocked(engine: StorageEngine, job: JobConfig, layout: JobLayout): Promise<Verification> {
+  const findings = new Findings(layout);
+  const store = await SnapshotStore.open(engine.database, layout);
+  const stored = new Map<string, TableFacts>();
+  let states: StreamState[];
+  let sequence: number;
+  try {
+    const state = await store.state();
+    states = [...state.streams.values()];
+    sequence = state.sequence;
+    for (const each of states) {
+      const { stream } = each;
+      const facts = await tableFacts(store.session, each, { table: storeTable(stream), keys: keysTable(stream) });
+      stored.set(stream, facts);
+      const at = { stream, path: layout.store };
+      if (facts.rows !== each.rows) findings.add(`${facts.rows} rows in the store, which says ${each.rows}`, at);
+      if (facts.trackedHashes !== facts.keptHashes)
+        findings.add('the rows in the store do not have the hashes that it kept', at);
+    }
+  } finally {
+    await store.close();
+  }
+  for (const state of states) {
+    const facts = stored.get(state.stream);
+    if (state.snapshot.length === 0 || facts === undefined) continue;
+    await verifyParquet(findings, layout, state, facts);
+    await verifyForeign(findings, layout, state);
+  }
+  if (job.publish.duckdb && sequence > 0) {
+    await verifyPublished(findings, { layout, database: engine.database }, states, stored);
+  }
+  return {
+    status: findings.mismatches.length === 0 ? 'ok' : 'failed',
+    job: job.name,
+    sequence,
+    streams: states.map(({ stream, rows, snapshot }) => ({
+      name: stream,
+      rows,
+      files: snapshot.length,
+      bytes: snapshot.reduce((sum, { bytes }) => sum + bytes, 0),
+    })),
+    mismatches: findings.mismatches,
+  };
+}

@@ -1,0 +1,121 @@
+import { CdsyncError } from '../../core/errors.js';
+import { nearest } from '../../core/nearest.js';
+import type { Covered } from '../../snapshot/snapshot-store.js';
+import { readHeld } from '../../store/held.js';
+import { Journal } from '../../store/journal.js';
+import type { JobLayout } from '../../store/layout.js';
+import { runFolders } from '../../store/storage.js';
+import { type Span, uncovered } from '../../streams/windows.js';
+
+/** How far one part of a stream was read by a run that was cut short. */
+export interface PartitionState {
+  readonly stream: string;
+  /** As `--partition` takes it. */
+  readonly name: string;
+  readonly run_id: string;
+  readonly pages: number;
+  readonly done: boolean;
+}
+
+/** What journals call the parts of a stream; see extract/partition-names.ts. */
+const named: Readonly<Record<string, string>> = { '*': 'whole', '**': 'second-reading' };
+const prefixes: Readonly<Record<string, string>> = { '=': '', '>': '', '#': 'keys-', '!': 'record-' };
+
+/** What people call a part of a stream: `whole`, a window of time `from/to`, a value of the partitioning attribute. */
+function nameOf(partition: string): string {
+  const prefix = prefixes[partition[0] ?? ''];
+  return named[partition] ?? (prefix === undefined ? partition : prefix + partition.slice(1));
+}
+
+/** The same without the value, which may be of a record. */
+function discreetName(partition: string, index: number): string {
+  return partition.startsWith('=') ? `value-${index + 1}` : nameOf(partition);
+}
+
+/** Checkpoints of a stream that a run may go on from, the newest run first. */
+async function checkpoints(layout: JobLayout, stream: string) {
+  const found = [];
+  for (const runId of (await runFolders(layout)).reverse()) {
+    if ((await readHeld(layout, runId, stream)) !== undefined) continue;
+    const journal = await Journal.read(layout.streamRun(runId, stream)).catch(() => undefined);
+    if (journal !== undefined && journal.failed === undefined) found.push({ runId, journal });
+  }
+  return found;
+}
+
+/** The parts of a stream that an unfinished run has begun to read. */
+export async function partitionStates(
+  layout: JobLayout,
+  stream: string,
+  { showValues }: { showValues: boolean },
+): Promise<PartitionState[]> {
+  const [newest] = await checkpoints(layout, stream);
+  if (newest === undefined) return [];
+  const { cursors, start } = newest.journal;
+  return start.partitions.map((partition, index) => {
+    const { pages = 0, done = false } = cursors.get(partition) ?? {};
+    const name = showValues ? nameOf(partition) : discreetName(partition, index);
+    return { stream, name, run_id: newest.runId, pages, done };
+  });
+}
+
+/** Lets the next run read a part of a stream from its beginning. @returns the runs whose checkpoints had it */
+async function restartPartition(layout: JobLayout, stream: string, name: string): Promise<string[]> {
+  const restarted: string[] = [];
+  for (const { runId, journal } of await checkpoints(layout, stream)) {
+    const { partitions } = journal.start;
+    const partition = partitions.find((each, index) => [nameOf(each), discreetName(each, index)].includes(name));
+    const cursor = partition === undefined ? undefined : journal.cursors.get(partition);
+    if (partition === undefined || cursor === undefined) continue;
+    const open = await Journal.open(layout.streamRun(runId, stream), journal.length);
+    try {
+      // What earlier attempts have brought no longer counts.
+      await open.append({ type: 'attempt', partition, attempt: cursor.attempt + 1 });
+    } finally {
+      await open.close();
+    }
+    restarted.push(runId);
+  }
+  return restarted;
+}
+
+const iso = (at: number) => new Date(at).toISOString();
+
+/** Spans of time without one of them; where that was the beginning, an empty one keeps the place from which to read. */
+export function withoutSpan(covered: readonly Covered[], [from, to]: Span): Covered[] {
+  const left = covered.flatMap((span) => uncovered([Date.parse(span.from), Date.parse(span.to)], [[from, to]]));
+  const spans = left.map(([start, end]) => ({ from: iso(start), to: iso(end) }));
+  const [first] = covered;
+  if (first === undefined || spans[0]?.from === first.from) return spans;
+  return [{ from: first.from, to: first.from }, ...spans];
+}
+
+/** A window of time as `--partition` names it; undefined where the name is none. */
+function windowOf(name: string): Span | undefined {
+  const [from = '', to = '', more] = name.split('/');
+  const span: Span = [Date.parse(from), Date.parse(to)];
+  return more === undefined && span[0] < span[1] ? span : undefined;
+}
+
+/**
+ * Forgets one part of a stream: what an unfinished run has read of it, and a window of time that was read for good.
+ * @returns runs whose checkpoints had it, and the spans that are left; undefined where they stay as they are
+ * @throws {CdsyncError} `partition_not_found`
+ */
+export async function resetPartition(
+  layout: JobLayout,
+  { stream, partition, covered }: { stream: string; partition: string; covered: readonly Covered[] },
+): Promise<{ checkpoints: string[]; covered: Covered[] | undefined }> {
+  const window = windowOf(partition);
+  const left = window === undefined ? undefined : withoutSpan(covered, window);
+  const wasRead = left !== undefined && JSON.stringify(left) !== JSON.stringify(covered);
+  const restarted = await restartPartition(layout, stream, partition);
+  if (restarted.length > 0 || wasRead) return { checkpoints: restarted, covered: wasRead ? left : undefined };
+  const known = (await partitionStates(layout, stream, { showValues: false })).map(({ name }) => name);
+  const near = nearest(partition, known).join(', ') || known.slice(0, 10).join(', ');
+  throw new CdsyncError(`nothing of a partition "${partition}" of stream "${stream}" was read`, {
+    code: 'partition_not_found',
+    kind: 'configuration',
+    hint: near === '' ? 'see what was read: cdsync state show' : `what was read: ${near}`,
+  });
+}

@@ -1,0 +1,130 @@
+import { readFile } from 'node:fs/promises';
+import { ServiceError } from '../../client/client.js';
+import { tokenExpiry } from '../../client/token-source.js';
+import type { JobConfig, StreamConfig } from '../../config/config.js';
+import { asCdsyncError } from '../../core/errors.js';
+import type { ReportedError } from '../../core/run.js';
+import type { ServiceOptions } from '../../core/service-options.js';
+import { readTotal } from '../../extract/page-fetcher.js';
+import type { Session } from '../../store/duckdb.js';
+import { checkStorage } from '../../store/storage.js';
+import { openSource } from '../../streams/open-source.js';
+import { type Engine, jobContext } from '../open-engine.js';
+import { reportError } from '../report-job.js';
+import { queryOf, referencedTables } from '../run/stream-order.js';
+import { type ContractCheck, checkContracts } from './check-contract.js';
+
+/** A token that ends sooner is warned about: time enough to distribute another. */
+const warnDays = 14;
+const dayMs = 86_400_000;
+
+export interface CheckedStream {
+  name: string;
+  /** By the service's own count; null where it gives none. */
+  total: number | null;
+  error: (ReportedError & { auth: boolean }) | null;
+}
+
+/** What `cdsync check` has found. */
+export interface CheckResult {
+  status: 'ok' | 'failed';
+  job: string;
+  warnings: string[];
+  /** Of the token given; null where it is renewed by OAuth or never ends. */
+  token_expires_at: string | null;
+  streams: CheckedStream[];
+  /** What the service has now against the last snapshot; null where it was not asked for. */
+  contracts: ContractCheck[] | null;
+}
+
+async function givenToken({ auth }: ServiceOptions): Promise<string | undefined> {
+  if (auth.type === 'token') return auth.token.reveal();
+  if (auth.type === 'client_credentials') return undefined;
+  return readFile(auth.path, 'utf8').then(
+    (text) => text.trim(),
+    () => undefined,
+  );
+}
+
+function tokenWarnings(expires: Date | undefined, now: number): string[] {
+  if (expires === undefined) return [];
+  const days = Math.floor((expires.getTime() - now) / dayMs);
+  if (days >= warnDays) return [];
+  const when = days < 0 ? 'has ended' : `ends in ${days} ${days === 1 ? 'day' : 'days'}`;
+  return [
+    `the token ${when} (${expires.toISOString()}): issue another for the same API key. Issued with "rotate key secret", it ` +
+      'deposes this one, which then dies 30 days later; a second rotation within that time ends it at once. ' +
+      'OAuth client credentials are renewed without you.',
+  ];
+}
+
+/** One request of a stream, and its total where the service counts. */
+async function tryStream(engine: Engine, config: StreamConfig, session: Session): Promise<number | null> {
+  const { client, signal, clock } = engine;
+  const meter = { requests: 0, retries: 0, throttled: 0, bytes: 0 };
+  const query = queryOf(config);
+  if (query !== undefined) await referencedTables(session, config.name, query);
+  // What it asks for is known only once the streams that it is made of were read.
+  if (query !== undefined || config.source === 'sql') return null;
+  const { service } = engine.config;
+  const now = clock.now();
+  const source = await openSource(config, { client, service, signal, meter, session, now, lastRunAt: undefined });
+  if (source.kind === 'keyed') {
+    const [first] = source.requests;
+    const operation = first?.operation({ token: null, limit: 1 });
+    if (operation === undefined) return null;
+    const isThere = await client
+      .send(operation, () => true, { signal, meter })
+      .catch((error: unknown) => {
+        if (source.mayMiss && error instanceof ServiceError && error.status === 404) return false;
+        throw error;
+      });
+    return isThere ? source.requests.length : null;
+  }
+  const filter = new Map(config.source === 'index_profiles' ? Object.entries(config.filter) : []);
+  const request = { token: null, limit: 1, filter, withTotal: true };
+  const window = { from: new Date(now - 86_400_000).toISOString(), to: new Date(now).toISOString() };
+  const operation = source.kind === 'windowed' ? source.page({ ...request, window }) : source.page(request);
+  return client.send(operation, readTotal, { signal, meter });
+}
+
+async function checkStream(engine: Engine, config: StreamConfig, session: Session): Promise<CheckedStream> {
+  try {
+    return { name: config.name, total: await tryStream(engine, config, session), error: null };
+  } catch (thrown) {
+    const error = asCdsyncError(thrown);
+    if (error.kind === 'interrupted') throw error;
+    return { name: config.name, total: null, error: { ...reportError(error), auth: error.kind === 'auth' } };
+  }
+}
+
+/**
+ * Tries everything a run would need, about one request a stream, and writes nothing.
+ * @param contract whether columns and types are held against the last snapshot too, which takes a page or two of each stream
+ */
+export async function checkJob(
+  engine: Engine,
+  job: JobConfig,
+  { contract }: { contract: boolean },
+): Promise<CheckResult> {
+  await checkStorage(engine.layoutOf(job.name));
+  const token = await givenToken(engine.config.service);
+  const expires = token === undefined ? undefined : tokenExpiry(token);
+  const streams: CheckedStream[] = [];
+  const session = await engine.database.connect();
+  try {
+    for (const config of job.streams) streams.push(await checkStream(engine, config, session));
+  } finally {
+    session.close();
+  }
+  const contracts = contract ? await checkContracts(jobContext(engine, job)) : null;
+  const isBroken = contracts?.some(({ breaks }) => breaks) ?? false;
+  return {
+    status: !isBroken && streams.every(({ error }) => error === null) ? 'ok' : 'failed',
+    job: job.name,
+    warnings: tokenWarnings(expires, engine.clock.now()),
+    token_expires_at: expires?.toISOString() ?? null,
+    streams,
+    contracts,
+  };
+}

@@ -1,0 +1,70 @@
+import type { StreamConfig } from '../../config/config.js';
+import type { ReportedError } from '../../core/run.js';
+import type { ApiGroup } from '../../core/service-options.js';
+import type { DiskNeed } from '../run/disk-need.js';
+import type { PlannedReading } from './plan-stream.js';
+import type { StreamSample } from './sample-stream.js';
+
+/** What a run would do about one stream. */
+export interface PlannedStream {
+  readonly name: string;
+  readonly source: StreamConfig['source'];
+  readonly reads: PlannedReading['reads'] | 'query';
+  readonly group: ApiGroup | null;
+  /** Records by the service's own count; null where it gives none. */
+  readonly total: number | null;
+  /** Records that the run would read; null where nobody knows before it does. */
+  readonly records: number | null;
+  readonly snapshot_rows: number | null;
+  /** Chains of pages that are read side by side. */
+  readonly chains: number | null;
+  readonly pages: number | null;
+  readonly requests: number | null;
+  readonly round_trip_ms: number | null;
+  readonly seconds: number | null;
+  /** What an earlier run has read, and this one would go on from. */
+  readonly resumes: { readonly run_id: string; readonly records: number; readonly pages: number } | null;
+  readonly held: { readonly run_id: string; readonly findings: readonly { guard: string; message: string }[] } | null;
+  /** Streams that it is made of. */
+  readonly needs: readonly string[];
+  readonly sample: {
+    readonly records: number;
+    readonly rejected: number;
+    /** Against the snapshot; null where there is none. */
+    readonly new: number | null;
+    readonly changed: number | null;
+    readonly unchanged: number | null;
+    readonly columns_added: StreamSample['columnsAdded'];
+    readonly columns_widened: StreamSample['columnsWidened'];
+  } | null;
+  readonly error: (ReportedError & { readonly auth: boolean }) | null;
+}
+
+/** What a run of a job would do. */
+export interface JobPlan {
+  /** `failed` where a stream could not be read, or the disk is too small. */
+  readonly status: 'ok' | 'failed';
+  readonly job: string;
+  /** Number of the snapshot that stands; null before the first. */
+  readonly sequence: number | null;
+  /** The run that is under way: another one would exit with 75. */
+  readonly running: { readonly run_id: string | null; readonly pid: number; readonly host: string } | null;
+  readonly workflows: readonly {
+    readonly config_id: string;
+    readonly would_start: boolean;
+    readonly deadline_ms: number;
+  }[];
+  readonly streams: readonly PlannedStream[];
+  readonly budgets: readonly { group: ApiGroup; limit: number; requests: number; seconds: number }[];
+  readonly requests: number;
+  /** Of reading, workflows left out. */
+  readonly seconds: number;
+  readonly disk: {
+    readonly need: DiskNeed;
+    readonly free: number;
+    /** Whether that is too little: perhaps, by these figures, or surely, so that a run is refused. */
+    readonly short: 'no' | 'perhaps' | 'refused';
+  };
+  /** What the figures leave out. */
+  readonly notes: readonly string[];
+}

@@ -1,0 +1,52 @@
+import type { StreamState } from '../../snapshot/snapshot-store.js';
+import { bytesOf } from '../../store/free-space.js';
+import { diskNeed, type StreamSize } from '../run/disk-need.js';
+import type { Before } from '../run/recover.js';
+import { roomFor } from '../run/require-space.js';
+import { chosenStreams } from '../run/run-job.js';
+import type { RunContext } from '../run-context.js';
+import type { JobPlan, PlannedStream } from './job-plan.js';
+import type { PlannedReading } from './plan-stream.js';
+
+/** A stream on its way into the plan. */
+export interface Planned {
+  readonly shown: PlannedStream;
+  /** Undefined where the service is not asked, or could not be. */
+  readonly reading: PlannedReading | undefined;
+}
+
+/** Parquet compresses column by column: to about so much of what the same records take in one piece. */
+const columnarShare = 0.6;
+
+function sizeOf({ reading, shown }: Planned, previous: StreamState | undefined): StreamSize {
+  const rows = reading?.records ?? shown.snapshot_rows ?? 0;
+  const bytes = previous?.snapshot.reduce((sum, file) => sum + file.bytes, 0) ?? 0;
+  const stored = previous?.snapshot.reduce((sum, file) => sum + file.rows, 0) ?? 0;
+  const sample = reading?.sample;
+  const parquetPerRow = stored > 0 ? bytes / stored : columnarShare * (sample?.compressedPerRecord ?? 0);
+  const compared = sample?.compared ?? undefined;
+  const changed = (compared?.new ?? 0) + (compared?.changed ?? 0);
+  const seen = changed + (compared?.unchanged ?? 0);
+  return {
+    rows,
+    spooledPerRow: sample?.bytesPerRecord ?? 0,
+    parquetPerRow,
+    changedShare: previous === undefined ? 1 : seen === 0 ? 0 : changed / seen,
+    read: (reading?.resumes?.records ?? 0) * parquetPerRow,
+  };
+}
+
+/** What disk a run would need, by what the last snapshot takes and the sample shows, and what is free. */
+export async function planDisk(
+  context: RunContext,
+  before: Before | undefined,
+  planned: readonly Planned[],
+): Promise<JobPlan['disk']> {
+  const { layout, job } = context;
+  const sizes = planned.map((each) => sizeOf(each, before?.streams.get(each.shown.name)));
+  const rows = [...(before?.streams.values() ?? [])].reduce((sum, stream) => sum + stream.rows, 0);
+  const store = { bytes: await bytesOf(layout.store), rows, publishes: job.publish.duckdb };
+  const need = diskNeed(sizes, store);
+  const { free, usable, isShort } = await roomFor(context, chosenStreams(context), before);
+  return { need, free, short: isShort ? 'refused' : usable < need.total ? 'perhaps' : 'no' };
+}

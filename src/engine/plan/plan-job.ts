@@ -1,0 +1,231 @@
+import { dirname } from 'node:path';
+import type { BeforeStep } from '../../config/config.js';
+import { asCdsyncError, type CdsyncError } from '../../core/errors.js';
+import { sqlText } from '../../core/sql.js';
+import { SnapshotStore } from '../../snapshot/snapshot-store.js';
+import type { Session } from '../../store/duckdb.js';
+import { heldStreams } from '../../store/held.js';
+import { type LockOwner, lockOwner, ownerLives } from '../../store/job-lock.js';
+import { readManifest } from '../../store/manifest.js';
+import { checkStorage } from '../../store/storage.js';
+import { reportError } from '../report-job.js';
+import { type Before, readBefore } from '../run/recover.js';
+import { chosenStreams, missingDependency, streamsAtOnce } from '../run/run-job.js';
+import { type OrderedStream, orderStreams } from '../run/stream-order.js';
+import { showStored } from '../run/stream-views.js';
+import type { RunContext } from '../run-context.js';
+import { goesOn } from '../workflow/before-run.js';
+import { leftWorkflow } from '../workflow/started-workflows.js';
+import type { JobPlan, PlannedStream } from './job-plan.js';
+import { type Planned, planDisk } from './plan-disk.js';
+import { type PlannedReading, planStream } from './plan-stream.js';
+import { budgets, type Load, readingTime, streamTime } from './plan-time.js';
+import type { StreamSample } from './sample-stream.js';
+
+/** A first request over a network that nobody has measured. */
+const assumedRoundTripMs = 50;
+
+interface PlanContext {
+  readonly context: RunContext;
+  readonly session: Session;
+  readonly store: SnapshotStore | undefined;
+  readonly before: Before | undefined;
+  /** Who has the lock now. */
+  readonly running: LockOwner | undefined;
+  readonly notes: string[];
+}
+
+function sampled(sample: StreamSample | undefined): PlannedStream['sample'] {
+  if (sample === undefined) return null;
+  const { records, rejected, compared, columnsAdded, columnsWidened } = sample;
+  return {
+    records,
+    rejected,
+    new: compared?.new ?? null,
+    changed: compared?.changed ?? null,
+    unchanged: compared?.unchanged ?? null,
+    columns_added: columnsAdded,
+    columns_widened: columnsWidened,
+  };
+}
+
+function loadOf(reading: PlannedReading | undefined): Load | undefined {
+  if (reading === undefined || reading.chains === null) return undefined;
+  const { chains, others, group, sample } = reading;
+  const requests = chains.reduce((sum, pages) => sum + pages, 0) + others;
+  return { group, requests, chains, roundTripMs: sample?.roundTripMs ?? assumedRoundTripMs };
+}
+
+/** What is said of a stream whether or not it can be read. */
+async function known({ context, before }: PlanContext, { config, needs }: OrderedStream): Promise<PlannedStream> {
+  const { name, source } = config;
+  const held = (await heldStreams(context.layout, [name])).at(-1);
+  const manifest = await readManifest(context.layout.manifest(name)).catch(() => undefined);
+  return {
+    name,
+    source,
+    reads: 'query',
+    group: null,
+    total: null,
+    records: null,
+    snapshot_rows: before?.streams.get(name)?.rows ?? manifest?.rows ?? null,
+    chains: null,
+    pages: null,
+    requests: source === 'sql' ? 0 : null,
+    round_trip_ms: null,
+    seconds: null,
+    resumes: null,
+    held: held === undefined ? null : { run_id: held.run_id, findings: held.findings },
+    needs,
+    sample: null,
+    error: null,
+  };
+}
+
+/** Makes visible what a stream is made of. @throws {CdsyncError} `dependency` where there is no snapshot of it */
+async function supply({ store, before }: PlanContext, { needs }: OrderedStream, planned: readonly Planned[]) {
+  for (const name of needs) {
+    const stored = before?.streams.get(name);
+    if (store !== undefined && stored !== undefined) await showStored(store, stored);
+    else if (planned.some(({ shown }) => shown.name === name)) return false;
+    else throw missingDependency(name, undefined);
+  }
+  return true;
+}
+
+function failure(error: CdsyncError): PlannedStream['error'] {
+  return { ...reportError(error), auth: error.kind === 'auth' };
+}
+
+async function planOne(plan: PlanContext, stream: OrderedStream, planned: readonly Planned[]): Promise<Planned> {
+  const { context, session, before, running, notes } = plan;
+  const { config } = stream;
+  const shown = await known(plan, stream);
+  try {
+    if (!(await supply(plan, stream, planned))) {
+      const missing = stream.needs.filter((name) => !before?.streams.has(name));
+      notes.push(`${config.name}: what it asks for is known once ${missing.join(' and ')} was read`);
+      return { shown, reading: undefined };
+    }
+    const reading = await planStream(context, { config, before, session, running: running?.run_id });
+    if (reading === undefined) return { shown, reading };
+    const { group, reads, total, records, chains, resumes, sample } = reading;
+    const load = loadOf(reading);
+    const { concurrency } = context.config.service;
+    const read: PlannedStream = {
+      ...shown,
+      reads,
+      group,
+      total,
+      records,
+      chains: chains?.length ?? null,
+      pages: chains?.reduce((sum, pages) => sum + pages, 0) ?? null,
+      requests: load?.requests ?? null,
+      round_trip_ms: sample === undefined ? null : Math.round(sample.roundTripMs * 10) / 10,
+      seconds: load === undefined ? null : streamTime(load, concurrency) / 1000,
+      resumes: resumes === null ? null : { run_id: resumes.runId, records: resumes.records, pages: resumes.pages },
+      sample: sampled(sample),
+    };
+    return { shown: read, reading };
+  } catch (thrown) {
+    const error = asCdsyncError(thrown);
+    if (error.kind === 'interrupted') throw error;
+    return { shown: { ...shown, error: failure(error) }, reading: undefined };
+  }
+}
+
+async function planWorkflows(context: RunContext): Promise<JobPlan['workflows']> {
+  const { before } = context.job;
+  const starts = before.length > 0 && !(await goesOn(context));
+  const planned = before.map(async ({ startWorkflow: { deadlineMs, ...request } }: BeforeStep, step) => ({
+    config_id: request.configId,
+    would_start: starts && (await leftWorkflow(context, step, request)) === undefined,
+    deadline_ms: deadlineMs,
+  }));
+  return Promise.all(planned);
+}
+
+async function planLevels(plan: PlanContext, levels: readonly (readonly OrderedStream[])[]) {
+  const { service } = plan.context.config;
+  const planned: Planned[] = [];
+  let milliseconds = 0;
+  for (const level of levels) {
+    // One after the other: a look ahead must not take the budget from a run.
+    const streams: Planned[] = [];
+    for (const stream of level) streams.push(await planOne(plan, stream, planned));
+    planned.push(...streams);
+    const loads = streams.flatMap(({ reading }) => loadOf(reading) ?? []);
+    const { concurrency, rateLimits: limits } = service;
+    if (loads.length > 0) milliseconds += readingTime(loads, { limits, concurrency, lanes: streamsAtOnce });
+  }
+  return { planned, seconds: milliseconds / 1000 };
+}
+
+/** The published snapshot, where it can be looked at. */
+async function openSnapshot(context: RunContext, notes: string[]): Promise<SnapshotStore | undefined> {
+  const { database, layout, job } = context;
+  try {
+    const store = await SnapshotStore.openPublished(database, layout);
+    const hasRun = (await Promise.all(job.streams.map(({ name }) => readManifest(layout.manifest(name))))).some(
+      Boolean,
+    );
+    if (store === undefined && hasRun) notes.push('no DuckDB file is published: nothing is compared with the snapshot');
+    return store;
+  } catch (error) {
+    notes.push(`nothing is compared with the snapshot: ${asCdsyncError(error).message}`);
+    return undefined;
+  }
+}
+
+async function planWith(plan: PlanContext): Promise<JobPlan> {
+  const { context, session, before, running, notes } = plan;
+  const { job, config } = context;
+  const configs = chosenStreams(context);
+  await session.run(`SET file_search_path = ${sqlText(dirname(config.file))}`);
+  const levels = await orderStreams(session, configs, job.streams);
+  const { planned, seconds } = await planLevels(plan, levels);
+  const loads = planned.flatMap(({ reading }) => loadOf(reading) ?? []);
+  const places = new Map(configs.map(({ name }, index) => [name, index]));
+  const streams = planned
+    .map(({ shown }) => shown)
+    .sort((a, b) => (places.get(a.name) ?? 0) - (places.get(b.name) ?? 0));
+  const disk = await planDisk(context, before, planned);
+  return {
+    status: disk.short === 'refused' || streams.some(({ error }) => error !== null) ? 'failed' : 'ok',
+    job: job.name,
+    sequence: before === undefined || before.sequence === 0 ? null : before.sequence,
+    running: running === undefined ? null : { run_id: running.run_id ?? null, pid: running.pid, host: running.host },
+    workflows: await planWorkflows(context),
+    streams,
+    budgets: budgets(loads, config.service.rateLimits),
+    requests: loads.reduce((sum, { requests }) => sum + requests, 0),
+    seconds,
+    disk,
+    notes,
+  };
+}
+
+/**
+ * What a run would request, cost and change, found out with a few requests for each stream. Nothing is written, not even
+ * the storage folder, and no lock is taken: a run may be under way.
+ * @throws {CdsyncError} what would stop the run as a whole
+ */
+export async function planJob(context: RunContext): Promise<JobPlan> {
+  const { layout, database } = context;
+  await checkStorage(layout);
+  await context.salts.define(database, context.job);
+  const notes: string[] = [];
+  const owner = await lockOwner(layout);
+  const running = owner !== undefined && (await ownerLives(owner)) ? owner : undefined;
+  const store = await openSnapshot(context, notes);
+  const session = store?.session ?? (await database.connect());
+  try {
+    // What does not fit in memory would go to a file.
+    await session.run("SET temp_directory = ''");
+    const before = store === undefined ? undefined : (await readBefore(store, context)).before;
+    return await planWith({ context, session, store, before, running, notes });
+  } finally {
+    if (store === undefined) session.close();
+    else await store.close();
+  }
+}

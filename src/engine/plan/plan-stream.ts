@@ -1,0 +1,218 @@
+import type { RequestMeter } from '../../client/client.js';
+import type { Operation } from '../../client/operation.js';
+import type { StreamConfig } from '../../config/config.js';
+import type { ApiGroup } from '../../core/service-options.js';
+import { readTotal } from '../../extract/page-fetcher.js';
+import { hashVersion } from '../../rows/row-hash.js';
+import type { StreamState } from '../../snapshot/snapshot-store.js';
+import type { Session } from '../../store/duckdb.js';
+import type { ListSource, Source, WindowedSource } from '../../streams/source.js';
+import { merged } from '../../streams/windows.js';
+import { type OpenedStream, openStream, pageSizeOf, partitionOf } from '../run/read-stream.js';
+import type { Before } from '../run/recover.js';
+import type { RunContext } from '../run-context.js';
+import { type StreamSample, sampleStream } from './sample-stream.js';
+
+/** Partitions whose totals are asked for; of more, all are taken for equally large. */
+const askedPartitions = 32;
+const noFilter: ReadonlyMap<string, string> = new Map();
+
+/** How a stream would be read. */
+export interface PlannedReading {
+  readonly group: ApiGroup;
+  readonly reads: 'list' | 'partitions' | 'windows' | 'keys';
+  /** Records that the service counts; null where it was not asked, or does not tell. */
+  readonly total: number | null;
+  /** Records that the run would read; null where nobody knows. */
+  readonly records: number | null;
+  /**
+   * Pages of each chain of pages, or single requests: those of one chain are asked for one after the other. Null where
+   * nobody knows.
+   */
+  readonly chains: readonly number[] | null;
+  /** Requests besides the pages: to resolve names, to count. */
+  readonly others: number;
+  /** What an earlier run has read already. */
+  readonly resumes: { readonly runId: string; readonly records: number; readonly pages: number } | null;
+  readonly sample: StreamSample | undefined;
+}
+
+export interface PlanTask {
+  readonly config: StreamConfig;
+  /** Of the published snapshot. */
+  readonly before: Before | undefined;
+  /** The published snapshot is attached to it, and the streams that this one is made of are visible. */
+  readonly session: Session;
+  /** The run that is under way: what it has read is not there to be gone on from. */
+  readonly running: string | undefined;
+}
+
+interface Counted {
+  readonly total: number | null;
+  readonly records: number | null;
+  readonly chains: readonly number[] | null;
+  readonly others: number;
+}
+
+/** What everything that counts works with. */
+interface Counting {
+  readonly context: RunContext;
+  readonly config: StreamConfig;
+  readonly opened: OpenedStream;
+  readonly meter: RequestMeter;
+  readonly previous: StreamState | undefined;
+  readonly values: readonly string[];
+  readonly pageSize: number;
+  /** Records of a list that the sample has read to its end. */
+  readonly whole: number | null;
+}
+
+function pages(records: number, pageSize: number): number {
+  return Math.max(1, Math.ceil(records / pageSize));
+}
+
+function count({ context, meter }: Counting, operation: Operation): Promise<number | null> {
+  return context.client.send(operation, readTotal, { signal: context.signal, meter });
+}
+
+function filterOf(config: StreamConfig): ReadonlyMap<string, string> {
+  return config.source === 'index_profiles' ? new Map(Object.entries(config.filter)) : noFilter;
+}
+
+/** Records of each partition, by the service's own count. */
+async function countPartitions(
+  counting: Counting,
+  source: ListSource,
+  { attribute, values }: { attribute: string; values: readonly string[] },
+  total: number,
+): Promise<number[]> {
+  if (values.length > askedPartitions) return values.map(() => total / values.length);
+  const counts = values.map((value) => {
+    const filter = new Map([...filterOf(counting.config), [attribute, value]]);
+    return count(counting, source.page({ token: null, limit: 1, filter, withTotal: true }));
+  });
+  return (await Promise.all(counts)).map((found) => found ?? total / values.length);
+}
+
+async function countList(counting: Counting, source: ListSource): Promise<Counted> {
+  const { config, previous, pageSize, values, whole } = counting;
+  const partition = partitionOf(config, values);
+  // What brings additions alone says nothing of how many there will be.
+  const known = source.brings === 'everything' ? (previous?.rows ?? null) : null;
+  const total = await count(
+    counting,
+    source.page({ token: null, limit: 1, filter: filterOf(config), withTotal: true }),
+  );
+  const records = total ?? whole ?? known;
+  const countsRecords =
+    partition !== undefined || source.distrustsTokens || (config as { checkTotal?: boolean }).checkTotal;
+  const others = countsRecords ? 2 : 0;
+  if (records === null) return { total, records, chains: null, others };
+  if (partition === undefined) return { total, records, chains: [pages(records, pageSize)], others };
+  const parts = await countPartitions(counting, source, partition, records);
+  const chains = parts.map((part) => pages(part, pageSize));
+  // What no partition covers is looked for in one more pass over all of it.
+  const covered = parts.reduce((sum, part) => sum + part, 0) >= records;
+  return { total, records, chains: covered ? chains : [...chains, pages(records, pageSize)], others };
+}
+
+async function countWindows(counting: Counting, source: WindowedSource, unfinished: number): Promise<Counted> {
+  const { opened, pageSize } = counting;
+  const { windows } = opened;
+  const single = Array.from({ length: unfinished }, () => 1);
+  if (!source.takesLimit)
+    return { total: null, records: null, chains: [...windows.map(() => 1), ...single], others: 0 };
+  const spans = merged(windows.map(({ from, to }) => [Date.parse(from), Date.parse(to)]));
+  const counts = spans.map(([from, to]) => {
+    const window = { from: new Date(from).toISOString(), to: new Date(to).toISOString() };
+    return count(counting, source.page({ window, token: null, limit: 1, filter: noFilter, withTotal: true }));
+  });
+  const found = await Promise.all(counts);
+  const total = found.includes(null) ? null : found.reduce<number>((sum, each) => sum + (each ?? 0), 0);
+  const each = total === null ? 1 : pages(total / Math.max(1, windows.length), pageSize);
+  const records = total === null ? null : total + unfinished;
+  return { total, records, chains: [...windows.map(() => each), ...single], others: 0 };
+}
+
+function countReading(counting: Counting, source: Source, unfinished: number): Promise<Counted> | Counted {
+  if (source.kind === 'windowed') return countWindows(counting, source, unfinished);
+  if (source.kind === 'list') return countList(counting, source);
+  const { length } = source.requests;
+  return { total: null, records: length, chains: source.requests.map(() => 1), others: 0 };
+}
+
+function groupOf(source: Source): ApiGroup {
+  const request = { token: null, limit: 1, filter: noFilter, withTotal: false };
+  if (source.kind === 'list') return source.page(request).group;
+  const now = new Date(0).toISOString();
+  if (source.kind === 'windowed') return source.page({ ...request, window: { from: now, to: now } }).group;
+  const [first] = source.requests;
+  if (first !== undefined) return first.operation(request).group;
+  return source.identity.source === 'profiles' ? 'profile' : 'realtime';
+}
+
+/** What is left of the chains where an earlier run has read some of their pages. */
+function remaining(chains: readonly number[], { unfinished }: OpenedStream): number[] {
+  if (unfinished === undefined) return [...chains];
+  const { start, cursors } = unfinished.journal;
+  return start.partitions.map((partition, index) => {
+    const cursor = cursors.get(partition);
+    if (cursor?.done) return 0;
+    return Math.max(1, (chains[index] ?? 1) - (cursor?.pages ?? 0));
+  });
+}
+
+function readsBy(config: StreamConfig, source: Source, values: readonly string[]): PlannedReading['reads'] {
+  if (source.kind === 'keyed') return 'keys';
+  if (source.kind === 'windowed') return 'windows';
+  return partitionOf(config, values) === undefined ? 'list' : 'partitions';
+}
+
+/**
+ * Finds out how a stream would be read, with a few requests: what opening it takes, a page or two, and its totals.
+ * @returns undefined where the stream is a query
+ * @throws {CdsyncError} what would fail the stream in a run
+ */
+export async function planStream(context: RunContext, task: PlanTask): Promise<PlannedReading | undefined> {
+  const { config, session, before, running } = task;
+  const meter = { requests: 0, retries: 0, throttled: 0, bytes: 0 };
+  const previous = before?.streams.get(config.name);
+  const found = await openStream(context, { config, meter, previous, session });
+  const { source } = found;
+  if (source === undefined) return undefined;
+  const others = meter.requests;
+  const isLeft = found.unfinished !== undefined && found.unfinished.run.runId !== running;
+  const opened = isLeft ? found : { ...found, unfinished: undefined };
+  const values = before?.values.get(config.name) ?? [];
+  const filter = filterOf(config);
+  const asked = pageSizeOf(config) ?? context.config.service.pageSize;
+  const hashing = before === undefined ? '' : hashVersion(before.duckdbVersion);
+  const sample = await sampleStream(context, {
+    opened,
+    source,
+    previous,
+    pageSize: asked,
+    filter,
+    hashVersion: hashing,
+    meter,
+    session,
+  });
+  const pageSize = sample?.pageSize ?? asked;
+  const unfinished = before?.unfinished.get(config.name)?.length ?? 0;
+  const whole = sample?.isWhole && source.kind === 'list' ? sample.records : null;
+  const counting = { context, config, opened, meter, previous, values, pageSize, whole };
+  const counted = await countReading(counting, source, unfinished);
+  const { journal, run } = opened.unfinished ?? {};
+  return {
+    group: groupOf(source),
+    reads: readsBy(config, source, values),
+    ...counted,
+    chains: counted.chains === null ? null : remaining(counted.chains, opened),
+    others: counted.others + others,
+    resumes:
+      journal === undefined || run === undefined
+        ? null
+        : { runId: run.runId, records: journal.counters.kept, pages: journal.counters.pages },
+    sample,
+  };
+}

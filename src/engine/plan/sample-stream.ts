@@ -1,0 +1,234 @@
+import { deflateRawSync } from 'node:zlib';
+import pLimit from 'p-limit';
+import type { RequestMeter } from '../../client/client.js';
+import { CdsyncError } from '../../core/errors.js';
+import { type SampledRows, sampledRows } from '../../extract/convert/sampled-records.js';
+import { KeyedFetcher } from '../../extract/keyed-fetcher.js';
+import { type FetchedPage, ListFetcher, type PageFetcher } from '../../extract/page-fetcher.js';
+import { MalformedPageError } from '../../extract/scan/page-text.js';
+import { RecordScanner } from '../../extract/scan/record-scanner.js';
+import type { ScannedPage } from '../../extract/scan/scanned-page.js';
+import { type Column, ColumnSet, type StoredColumn } from '../../rows/columns.js';
+import { rowHash, rowKey } from '../../rows/row-hash.js';
+import { storedKeys } from '../../snapshot/diff.js';
+import type { StreamState } from '../../snapshot/snapshot-store.js';
+import type { Session } from '../../store/duckdb.js';
+import type { Source } from '../../streams/source.js';
+import type { OpenedStream } from '../run/read-stream.js';
+import type { RunContext } from '../run-context.js';
+
+/** A sample has about so many records, of two pages at most. */
+const sampleRecords = 1000;
+const samplePages = 2;
+/** Of records that are asked for by key, so many are. */
+const sampleKeys = 10;
+/** A page whose records are no JSON is asked for so often. */
+const attempts = 3;
+const comma = Buffer.from(',\n');
+
+/** What some records of a stream tell of the rest; never with a value of theirs. */
+export interface StreamSample {
+  /** Records that a run would keep. */
+  readonly records: number;
+  /** Those that it could not keep. */
+  readonly rejected: number;
+  /** Of a record as it is spooled. */
+  readonly bytesPerRecord: number;
+  /** The same, compressed: of what a Parquet file would take, a guess until there is one. */
+  readonly compressedPerRecord: number;
+  /** What the snapshot says of them; null where there is none. Deletes cannot be seen in a sample. */
+  readonly compared: { readonly new: number; readonly changed: number; readonly unchanged: number } | null;
+  /** As they would be kept. */
+  readonly columns: readonly StoredColumn[];
+  readonly columnsAdded: readonly { readonly column: string; readonly type: string }[];
+  readonly columnsWidened: readonly { readonly column: string; readonly from: string; readonly to: string }[];
+  /** Whether there are no more than these. */
+  readonly isWhole: boolean;
+  /** Of one request for a whole page, or for one record. */
+  readonly roundTripMs: number;
+  /** Records to a page that the service gives; fewer than asked for where it refused so many. */
+  readonly pageSize: number;
+}
+
+export interface SampleTask {
+  readonly opened: OpenedStream;
+  readonly source: Source;
+  readonly previous: StreamState | undefined;
+  readonly pageSize: number;
+  readonly filter: ReadonlyMap<string, string>;
+  readonly hashVersion: string;
+  readonly meter: RequestMeter;
+  /** The published snapshot is attached to it. */
+  readonly session: Session;
+}
+
+/** What gives the sample; undefined where there is nothing to ask for. */
+function fetcherOf(context: RunContext, task: SampleTask, pageSize: { limit: number }): PageFetcher | undefined {
+  const { client, signal, clock } = context;
+  const { source, meter, filter, opened } = task;
+  const fetching = { client, signal, clock, meter, pageSize };
+  if (source.kind === 'keyed') {
+    const requests = source.requests.slice(0, sampleKeys);
+    const { mayMiss } = source;
+    return requests.length === 0 ? undefined : new KeyedFetcher(fetching, requests, { mayMiss, limit: pLimit(1) });
+  }
+  const { added } = source;
+  if (source.kind === 'list') {
+    const page = (request: { token: string | null; limit: number }) =>
+      source.page({ ...request, filter, withTotal: false });
+    return new ListFetcher(fetching, page, { added, takesLimit: true });
+  }
+  const window = opened.windows.at(-1);
+  if (window === undefined) return undefined;
+  const page = (request: { token: string | null; limit: number }) =>
+    source.page({ ...request, filter, withTotal: false, window });
+  return new ListFetcher(fetching, page, { added, takesLimit: source.takesLimit });
+}
+
+/** A page as a run would take it in. @throws {CdsyncError} `malformed_response`, `filter_ignored` */
+async function takePage(
+  fetcher: PageFetcher,
+  token: string | null,
+  scanner: RecordScanner,
+): Promise<{ page: FetchedPage; scanned: ScannedPage }> {
+  for (let attempt = 1; ; attempt += 1) {
+    const page = await fetcher.fetch(token);
+    try {
+      return { page, scanned: scanner.scan(page.body, page.start, page.end) };
+    } catch (error) {
+      if (!(error instanceof MalformedPageError) || attempt === attempts) throw error;
+    }
+  }
+}
+
+function refuseMismatch({ mismatches, mismatchedAttribute }: ScannedPage): void {
+  if (mismatches === 0) return;
+  throw new CdsyncError(`${mismatches} records of one page do not match the filter on "${mismatchedAttribute}"`, {
+    code: 'filter_ignored',
+    hint: 'the service seems to ignore the filter: check that the index has this attribute available for filtering',
+  });
+}
+
+interface Taken {
+  /** The records as they are spooled, separated by commas. */
+  readonly text: Buffer;
+  readonly records: number;
+  readonly rejected: number;
+  readonly isWhole: boolean;
+  readonly roundTripMs: number;
+}
+
+async function take(
+  context: RunContext,
+  fetcher: PageFetcher,
+  task: SampleTask,
+  scanner: RecordScanner,
+): Promise<Taken> {
+  const { clock } = context;
+  const pages: FetchedPage[] = [];
+  const trips: number[] = [];
+  let records = 0;
+  let token: string | null = null;
+  do {
+    const began = clock.monotonic();
+    const { page, scanned } = await takePage(fetcher, token, scanner);
+    trips.push(clock.monotonic() - began);
+    refuseMismatch(scanned);
+    pages.push(page);
+    records += scanned.records;
+    token = page.nextToken;
+  } while (token !== null && records < sampleRecords && pages.length < samplePages);
+  const asked = task.source.kind === 'keyed' ? Math.min(sampleKeys, task.source.requests.length) : 1;
+  // The first one may have waited for a connection and a login.
+  return { ...together(pages, scanner), isWhole: token === null, roundTripMs: Math.min(...trips) / asked };
+}
+
+/** All pages once more, now that the columns have seen them all: a column may have become text on the last. */
+function together(pages: readonly FetchedPage[], scanner: RecordScanner): Omit<Taken, 'isWhole' | 'roundTripMs'> {
+  const scanned = pages.map(({ body, start, end }) => scanner.scan(body, start, end));
+  const texts = scanned
+    .filter(({ records }) => records > 0)
+    .map((page) => {
+      const text = Buffer.alloc(page.byteLength);
+      page.write(text, 0);
+      return text;
+    });
+  return {
+    text: Buffer.concat(texts.flatMap((text, index) => (index === 0 ? [text] : [comma, text]))),
+    records: scanned.reduce((sum, page) => sum + page.records, 0),
+    rejected: scanned.reduce((sum, page) => sum + page.rejects.length, 0),
+  };
+}
+
+/** Columns that the sample brings or widens, against those of the snapshot. */
+function changedColumns(before: ColumnSet, { list }: ColumnSet): Pick<StreamSample, 'columnsAdded' | 'columnsWidened'> {
+  const known = (column: Column) => before.get(column.place, column.field);
+  // A column in which nothing but null was seen takes its first type without counting as changed.
+  const typed = ({ shape, declared }: Column) => shape.kinds !== 0 || declared !== undefined;
+  return {
+    columnsAdded: list
+      .filter((column) => known(column) === undefined)
+      .map(({ name, type }) => ({ column: name, type })),
+    columnsWidened: list.flatMap((column) => {
+      const was = known(column);
+      if (was === undefined || !typed(was) || was.type === column.type) return [];
+      return [{ column: column.name, from: was.type, to: column.type }];
+    }),
+  };
+}
+
+async function compare(
+  { session, previous, source, hashVersion, opened }: SampleTask,
+  { query, columns }: SampledRows,
+): Promise<StreamSample['compared']> {
+  if (previous === undefined) return null;
+  const sample = '"planned_sample"';
+  await session.run(
+    `CREATE OR REPLACE TEMP TABLE ${sample} AS SELECT key, any_value(hash) AS hash FROM (
+       SELECT ${rowKey(source.key)} AS key, ${rowHash(columns.list)} AS hash FROM (${query})) GROUP BY key`,
+  );
+  const stored = storedKeys(
+    { stream: opened.config.name, previous, columns: columns.store(), key: source.key, hashVersion },
+    sample,
+  );
+  const [counts] = await session.rows(
+    `SELECT count(*) FILTER (o.key IS NULL) AS new, count(*) FILTER (o.key IS NOT NULL AND o.hash <> n.hash) AS changed,
+       count(*) FILTER (o.hash = n.hash) AS unchanged
+     FROM ${sample} AS n LEFT JOIN (${stored}) AS o ON n.key = o.key`,
+  );
+  await session.run(`DROP TABLE ${sample}`);
+  return { new: Number(counts?.new), changed: Number(counts?.changed), unchanged: Number(counts?.unchanged) };
+}
+
+/**
+ * Reads some records of a stream the way a run would, and compares them with the published snapshot; nothing is written.
+ * @returns undefined where the stream has nothing to read
+ */
+export async function sampleStream(context: RunContext, task: SampleTask): Promise<StreamSample | undefined> {
+  const { source, previous, filter } = task;
+  const pageSize = { limit: task.pageSize };
+  const fetcher = fetcherOf(context, task, pageSize);
+  if (fetcher === undefined) return undefined;
+  const { container, key } = source;
+  const { rules } = task.opened;
+  const read = rules.begin(source.declared, previous?.columns);
+  const taken = await take(context, fetcher, task, new RecordScanner(read, { container, key, filter }));
+  const { text, records, rejected, isWhole, roundTripMs } = taken;
+  const rows = await sampledRows(task.session, text.toString('utf8'), { read, rules });
+  const compared = await compare(task, rows);
+  const columns = rows.columns.store();
+  const per = (bytes: number) => (records === 0 ? 0 : bytes / records);
+  const none = { columnsAdded: [], columnsWidened: [] };
+  return {
+    records,
+    rejected,
+    bytesPerRecord: per(text.length),
+    compressedPerRecord: per(deflateRawSync(text, { level: 1 }).length),
+    compared,
+    columns,
+    ...(previous === undefined ? none : changedColumns(ColumnSet.restore(previous.columns), rows.columns)),
+    isWhole,
+    roundTripMs,
+    pageSize: pageSize.limit,
+  };
+}

@@ -1,0 +1,226 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { ServiceClient } from '../../client/client.js';
+import type { JobConfig, StreamConfig } from '../../config/config.js';
+import { CdsyncError } from '../../core/errors.js';
+import { sqlTexts } from '../../core/sql.js';
+import type { Extracted } from '../../extract/extracted.js';
+import { StreamExtraction } from '../../extract/stream-extraction.js';
+import { emptyShape } from '../../rows/column-shape.js';
+import type { StoredColumn } from '../../rows/columns.js';
+import { treated } from '../../rows/value-text.js';
+import { widen } from '../../rows/widen.js';
+import { type ApplyTask, writeChanges } from '../../snapshot/apply.js';
+import { type CommittedReject, isChanged, type StreamCommit } from '../../snapshot/commit.js';
+import { absentKeys, countRefreshed, type Difference, type DiffTask, diff } from '../../snapshot/diff.js';
+import { growSnapshot } from '../../snapshot/grow.js';
+import type { SnapshotStore, StreamState } from '../../snapshot/snapshot-store.js';
+import { type Unified, unifyParts, workTables } from '../../snapshot/unify-parts.js';
+import type { Session } from '../../store/duckdb.js';
+import { type ParquetFile, writeParquet } from '../../store/parquet.js';
+import type { Source } from '../../streams/source.js';
+import { confirmDeletes } from './confirm-deletes.js';
+import type { Definition } from './definition.js';
+import { enforceContract } from './enforce-contract.js';
+import type { Reading } from './reading.js';
+
+/** Above this many absent keys a source that sets no limit of its own is read a second time. */
+const defaultConfirmDeletes = 10_000;
+
+export interface CompareTask {
+  readonly job: JobConfig;
+  readonly config: StreamConfig;
+  /** Undefined where the stream is a query. */
+  readonly source: Source | undefined;
+  readonly reading: Reading;
+  readonly previous: StreamState | undefined;
+  readonly store: SnapshotStore;
+  readonly client: ServiceClient;
+  readonly signal: AbortSignal;
+  readonly concurrency: number;
+  readonly hashVersion: string;
+  readonly runId: string;
+  readonly startedAt: string;
+  /** What the stream is about. */
+  readonly definition: Definition;
+  /** The stream's private folder in the run. */
+  readonly folder: string;
+}
+
+/** What a commit would do, and what it was made of. */
+export interface ComparedStream {
+  readonly commit: StreamCommit;
+  readonly read: Extracted;
+}
+
+interface Compared {
+  readonly read: Extracted;
+  /** Rows that the contract leaves out. */
+  readonly discarded: number;
+  readonly discardedKeys: ReadonlySet<string>;
+  readonly unified: Unified;
+  readonly difference: Difference;
+  readonly diffed: DiffTask;
+}
+
+async function compare(task: CompareTask): Promise<Compared> {
+  const { store, reading, config, previous, job, hashVersion, folder } = task;
+  const {
+    read,
+    discarded,
+    keys: discardedKeys,
+  } = await enforceContract(store.session, {
+    contract: config.contract,
+    stream: config.name,
+    before: previous?.columns,
+    read: await reading.extracted(),
+    key: reading.key,
+    folder,
+    compression: job.parquet.compression,
+  });
+  const tables = workTables(config.name);
+  const { key, brings } = reading;
+  const unified = await unifyParts(store.session, { ...read, key, compression: job.parquet.compression }, tables);
+  balance(config.name, read, unified);
+  const { columns } = read;
+  const diffed = { stream: config.name, previous, columns, key, hashVersion, rows: unified.rows, brings };
+  const difference = await diff(store.session, diffed, tables);
+  const refreshed = await countRefreshed(store.session, diffed, unified.files);
+  return { read, discarded, discardedKeys, unified, diffed, difference: { ...difference, refreshed } };
+}
+
+/** Read = kept + rejected + duplicates, or something was lost on the way. */
+function balance(stream: string, { counters, dropped }: Extracted, { rows, duplicates }: Unified): void {
+  const away = dropped.reduce((sum, { from, to }) => sum + to - from, 0);
+  if (counters.read === rows + duplicates + away + counters.rejected) return;
+  throw new CdsyncError(
+    `${counters.read} records were read, but ${rows} rows, ${duplicates + away} duplicates and ${counters.rejected} rejects came of them`,
+    { code: 'unbalanced', stream, hint: 'nothing was committed; run again, and report it if it stays' },
+  );
+}
+
+/** Nothing where there was something is held, unless the stream says that it may be so: `min_rows: 0`. */
+function isSuspiciouslyEmpty({ config, previous, reading }: CompareTask, { unified }: Compared): boolean {
+  const mayBe = reading.brings === 'additions' || previous === undefined || previous.rows === 0;
+  return !mayBe && unified.rows === 0 && config.guards.minRows !== 0;
+}
+
+/** A snapshot of no rows is one file of no rows, so that a glob over its folder still tells the columns. */
+async function emptySnapshot({ store, folder, job }: CompareTask, { columns }: Extracted): Promise<ParquetFile[]> {
+  const query = `SELECT ${widen([], columns, 'file')} WHERE false`;
+  return [await writeParquet(store.session, query, join(folder, 'parts', 'empty.parquet'), job.parquet.compression)];
+}
+
+/**
+ * Absent keys are only candidates: they are asked for, or where they are many or cannot be asked for, the list is read
+ * again. A list that was proved by its total, or came on one page, needs neither.
+ */
+async function confirm(task: CompareTask, compared: Compared): Promise<Compared> {
+  const { config, reading, source, store } = task;
+  const { difference, discardedKeys } = compared;
+  const isList = source?.kind === 'list' && reading instanceof StreamExtraction;
+  if (difference.deleted === 0 || !isList || source.distrustsTokens) return compared;
+  // A key that is hashed tells nobody which record to ask for.
+  const one = reading.key.some((name) => config.columns[name]?.hash) ? undefined : source.one;
+  const most = config.source === 'index_profiles' ? config.confirmDeletes : defaultConfirmDeletes;
+  // What the contract leaves out is there, and is not wanted.
+  const absent = await absentKeys(store.session, workTables(config.name), most + discardedKeys.size + 1);
+  const keys = absent.filter((key) => !discardedKeys.has(key));
+  if (keys.length === 0) return compared;
+  if (keys.length > most || one === undefined) {
+    if (one === undefined && reading.live.pages === 1) return compared;
+    await reading.readAgain();
+    return compare(task);
+  }
+  const present = await confirmDeletes({ ...task, source, extraction: reading, stream: config.name, keys });
+  return present === 0 ? compared : compare(task);
+}
+
+/** A reject as the files of a run have it. */
+interface FoundReject extends CommittedReject {
+  /** Its key is that of a row, and not that of a record as it came. */
+  readonly isKept?: boolean;
+}
+
+/** Keys as they are kept: a key that is hashed is shown so in the rejects too. */
+async function shownKeys(
+  session: Session,
+  rejects: readonly FoundReject[],
+  { key, columns }: Pick<DiffTask, 'key' | 'columns'>,
+): Promise<CommittedReject[]> {
+  const hashed = columns.filter(({ name, treatment }) => key.includes(name) && treatment?.hash !== undefined);
+  if (hashed.length === 0 || rejects.length === 0) return [...rejects];
+  const [{ treatment }] = hashed as [StoredColumn];
+  // Of a key of several columns nothing is shown.
+  if (key.length > 1 || treatment === undefined) return rejects.map((reject) => ({ ...reject, key: null }));
+  const found = [...new Set(rejects.flatMap((reject) => reject.key ?? []))];
+  const text = { type: 'VARCHAR', shape: emptyShape() };
+  const rows = await session.rows(
+    `SELECT key, ${treated('key', text, treatment)} AS shown FROM (SELECT unnest(${sqlTexts(found)}::VARCHAR[]) AS key)`,
+  );
+  const shown = new Map(rows.map((row) => [String(row.key), String(row.shown)]));
+  return rejects.map(({ isKept, ...reject }) => {
+    const key = reject.key === null || isKept ? reject.key : (shown.get(reject.key) ?? null);
+    return { ...reject, key };
+  });
+}
+
+async function readRejects(files: readonly string[]): Promise<FoundReject[]> {
+  const rejects: FoundReject[] = [];
+  for (const file of files) {
+    for (const line of (await readFile(file, 'utf8')).split('\n')) {
+      if (line === '') continue;
+      const { key, column, reason, isKept = false } = JSON.parse(line) as FoundReject;
+      rejects.push({ key, column, reason, isKept });
+    }
+  }
+  return rejects;
+}
+
+/**
+ * Compares what was read of a stream with its last snapshot, and writes what changed. Absent keys are confirmed, except
+ * where everything is absent: then nobody is asked, and the guards hold the stream.
+ * @throws {CdsyncError} `unbalanced`
+ */
+export async function compareStream(task: CompareTask): Promise<ComparedStream> {
+  const { config, reading, previous, store, job, runId, startedAt, folder } = task;
+  const first = await compare(task);
+  const isEmpty = isSuspiciouslyEmpty(task, first);
+  const { read, discarded, unified, difference, diffed } = isEmpty ? first : await confirm(task, first);
+  const tables = workTables(config.name);
+  const { compression } = job.parquet;
+  const grown =
+    reading.brings === 'additions' && previous !== undefined
+      ? await growSnapshot(store, { ...diffed, difference, read: unified.files, folder, compression }, tables)
+      : { files: unified.files, addition: undefined };
+  const files = grown.files.length > 0 ? grown.files : await emptySnapshot(task, read);
+  const apply: ApplyTask = {
+    ...diffed,
+    ...grown,
+    files,
+    difference,
+    rows: difference.rows,
+    changesPath: join(folder, 'changes.parquet'),
+    compression,
+    runId,
+    syncedAt: laterThan(previous?.synced_at, startedAt),
+  };
+  const commit: StreamCommit = {
+    task: apply,
+    tables,
+    changes: undefined,
+    duplicates: unified.duplicates + read.dropped.reduce((sum, { from, to }) => sum + to - from, 0),
+    discarded,
+    rejects: await shownKeys(store.session, await readRejects(read.rejects), diffed),
+    covered: reading.covered,
+    definition: task.definition,
+  };
+  if (!isChanged(commit)) return { commit, read };
+  return { commit: { ...commit, changes: await writeChanges(store, apply, tables) }, read };
+}
+
+/** When the run began; where our clock was set back, just after the snapshot before: the order of snapshots stays. */
+function laterThan(before: string | undefined, startedAt: string): string {
+  if (before === undefined || before < startedAt) return startedAt;
+  return new Date(Date.parse(before) + 1).toISOString();
+}

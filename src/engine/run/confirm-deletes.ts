@@ -1,0 +1,49 @@
+import pLimit from 'p-limit';
+import { type ServiceClient, ServiceError } from '../../client/client.js';
+import { CdsyncError } from '../../core/errors.js';
+import type { StreamExtraction } from '../../extract/stream-extraction.js';
+import type { ListSource } from '../../streams/source.js';
+
+export interface ConfirmTask {
+  readonly stream: string;
+  readonly keys: readonly string[];
+  readonly source: ListSource;
+  readonly extraction: StreamExtraction;
+  readonly client: ServiceClient;
+  readonly signal: AbortSignal;
+  readonly concurrency: number;
+}
+
+/**
+ * Asks the service for each record that a reading did not bring: an index moves while it is read, so an absent key is only
+ * a candidate. 404 leaves it a delete; a record that is there is added to what was read.
+ * @returns how many are there after all
+ */
+export async function confirmDeletes(task: ConfirmTask): Promise<number> {
+  const { source, extraction, client, signal, keys, concurrency } = task;
+  const { one } = source;
+  if (one === undefined) return 0;
+  const limit = pLimit(concurrency);
+  let present = 0;
+  let failed = false;
+  const ask = async (key: string) => {
+    if (failed) return;
+    try {
+      const body = await client.send(one(key), (bytes) => bytes, { signal, meter: extraction.live });
+      if (await extraction.addSingle(key, body)) present += 1;
+    } catch (error) {
+      if (error instanceof ServiceError && error.status === 404) return;
+      failed = true;
+      throw error;
+    }
+  };
+  const outcomes = await Promise.allSettled(keys.map((key) => limit(() => ask(key))));
+  const failure = outcomes.find((outcome) => outcome.status === 'rejected');
+  if (failure !== undefined) throw confirmError(failure.reason, task.stream);
+  return present;
+}
+
+function confirmError(reason: unknown, stream: string): unknown {
+  if (reason instanceof CdsyncError) reason.stream ??= stream;
+  return reason;
+}

@@ -1,0 +1,246 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { StreamConfig } from '../../config/config.js';
+import { CdsyncError } from '../../core/errors.js';
+import { quoteIdentifier, sqlText } from '../../core/sql.js';
+import { writeKeys } from '../../extract/convert/converter.js';
+import type { DroppedRows, Extracted, ExtractedPart } from '../../extract/extracted.js';
+import { storeShape } from '../../rows/column-shape.js';
+import { type Column, ColumnSet, columnPath, type StoredColumn } from '../../rows/columns.js';
+import { rowKey } from '../../rows/row-hash.js';
+import { canonicalText, misfits } from '../../rows/value-text.js';
+import { widenedColumn } from '../../rows/widen.js';
+import type { Session } from '../../store/duckdb.js';
+import { type ParquetCompression, writeParquet } from '../../store/parquet.js';
+
+type Contract = StreamConfig['contract'];
+
+export interface ContractTask {
+  readonly contract: Contract;
+  readonly stream: string;
+  /** Of the last snapshot; undefined where there is none. */
+  readonly before: readonly StoredColumn[] | undefined;
+  readonly read: Extracted;
+  readonly key: readonly string[];
+  /** The stream's private folder in the run. */
+  readonly folder: string;
+  readonly compression: ParquetCompression;
+}
+
+/** A column whose values do not all fit the type that it has. */
+interface Widened {
+  readonly from: Column;
+  readonly to: Column;
+}
+
+export interface Violations {
+  /** Columns that the last snapshot does not have. */
+  readonly added: readonly Column[];
+  readonly widened: readonly Widened[];
+}
+
+/** The type that a column is to keep: that of the last snapshot, or before the first one the type that was asked for. */
+function keptType(column: Column, before: ColumnSet | undefined): Column | undefined {
+  const known = before?.get(column.place, column.field);
+  if (known !== undefined) return known.shape.kinds === 0 && known.declared === undefined ? undefined : known;
+  const cast = column.treatment?.cast;
+  return cast === undefined ? undefined : { ...column, declared: cast, type: cast, fileType: cast };
+}
+
+function isTreated({ treatment }: Column): boolean {
+  return treatment?.hash !== undefined || treatment?.mask !== undefined;
+}
+
+/** What of the columns now is not as the last snapshot has it. */
+export function violations(now: readonly StoredColumn[], before: readonly StoredColumn[] | undefined): Violations {
+  const known = before === undefined ? undefined : ColumnSet.restore(before);
+  const { list } = ColumnSet.restore(now);
+  const widened = list.flatMap((column): Widened[] => {
+    const kept = isTreated(column) ? undefined : keptType(column, known);
+    const isOther = kept !== undefined && !isTreated(kept) && kept.type !== column.type;
+    return isOther && kept.treatment?.cast === column.treatment?.cast ? [{ from: kept, to: column }] : [];
+  });
+  const added = known === undefined ? [] : list.filter(({ place, field }) => known.get(place, field) === undefined);
+  return { added, widened };
+}
+
+/** Each violation in words. */
+export function describeViolations({ added, widened }: Violations): string[] {
+  return [
+    ...added.map((column) => `${columnPath(column)} is new (${column.type})`),
+    ...widened.map(({ from, to }) => `${columnPath(to)} has values that ${from.type} does not hold (${to.type})`),
+  ];
+}
+
+function refuseFrozen({ contract, stream }: ContractTask, { added, widened }: Violations): void {
+  const frozen = {
+    added: contract.columns === 'freeze' ? added : [],
+    widened: contract.types === 'freeze' ? widened : [],
+  };
+  const found = describeViolations(frozen);
+  if (found.length === 0) return;
+  throw new CdsyncError(`its contract is broken: ${found.join('; ')}`, {
+    code: 'contract_violated',
+    stream,
+    hint: 'the last snapshot stays; allow it with `contract: { columns: evolve, types: evolve }`, or have it mended at the source',
+  });
+}
+
+/** SQL for a value as the type of the last snapshot, NULL where that does not hold it exactly. */
+function narrowed(from: Column, { fileType: type, shape, declared }: Column): string {
+  const value = quoteIdentifier(from.name);
+  if (from.type === 'VARCHAR' && declared !== undefined) {
+    return `CASE WHEN NOT (${misfits(value, type)}) THEN TRY_CAST(${value} AS ${type}) END`;
+  }
+  if (type === 'VARCHAR') {
+    return from.type === 'JSON'
+      ? `CASE WHEN json_type(${value}) = 'VARCHAR' THEN ${value} ->> '$' END`
+      : 'NULL::VARCHAR';
+  }
+  const text = from.type === 'JSON' ? `${value}::VARCHAR` : canonicalText(value, from.shape);
+  const cast = `TRY_CAST((${text})::JSON AS ${type})`;
+  return `CASE WHEN (${canonicalText(cast, shape)}) = (${text}) THEN ${cast} END`;
+}
+
+/** A column of a part with values that the contract does not let in. */
+interface Fault {
+  readonly column: Column;
+  readonly reason: string;
+  /** SQL for whether a row has such a value. */
+  readonly isFaulty: string;
+  readonly takesRow: boolean;
+  /** SQL for what is kept of it, where the row stays. */
+  readonly kept: string | undefined;
+}
+
+function faultsOf({ columns }: ExtractedPart, { types, columns: ofColumns }: Contract, found: Violations): Fault[] {
+  const own = ColumnSet.restore(columns);
+  const misfitting = types === 'evolve' ? [] : found.widened;
+  const added = ofColumns === 'discard_row' ? found.added : [];
+  return [
+    ...misfitting.flatMap(({ from: wanted }): Fault[] => {
+      const column = own.get(wanted.place, wanted.field);
+      if (column === undefined || column.fileType === wanted.fileType) return [];
+      const kept = narrowed(column, wanted);
+      const isFaulty = `${quoteIdentifier(column.name)} IS NOT NULL AND (${kept}) IS NULL`;
+      return [
+        { column, reason: `the value does not fit ${wanted.type}`, isFaulty, takesRow: types === 'discard_row', kept },
+      ];
+    }),
+    ...added.flatMap(({ place, field }): Fault[] => {
+      const column = own.get(place, field);
+      const isFaulty = `${quoteIdentifier(column?.name ?? '')} IS NOT NULL`;
+      return column === undefined
+        ? []
+        : [{ column, reason: 'the column is new', isFaulty, takesRow: true, kept: undefined }];
+    }),
+  ];
+}
+
+/** Columns as the contract leaves them. */
+function remaining({ read, contract }: ContractTask, found: Violations): StoredColumn[] {
+  const added = new Set(contract.columns === 'discard_row' ? found.added.map(columnPath) : []);
+  const kept = new Map(
+    contract.types === 'evolve' ? [] : found.widened.map(({ from, to }) => [columnPath(to), from] as const),
+  );
+  const columns = ColumnSet.restore(read.columns.filter((column) => !added.has(columnPath(column))));
+  return columns.store().map((column) => {
+    const from = kept.get(columnPath(column));
+    if (from === undefined) return column;
+    const { declared: _, ...rest } = column;
+    const declared = from.declared === undefined ? {} : { declared: from.declared };
+    return { ...rest, shape: storeShape(from.shape), ...declared };
+  });
+}
+
+/** What a contract has left out. */
+export interface Enforced {
+  readonly read: Extracted;
+  /** Rows that are not kept. */
+  readonly discarded: number;
+  /** Their keys. */
+  readonly keys: ReadonlySet<string>;
+}
+
+class Enforcement {
+  readonly #session: Session;
+  readonly #task: ContractTask;
+  readonly #found: Violations;
+  readonly #columns: StoredColumn[];
+  readonly #rejects: string[] = [];
+  readonly #keys = new Set<string>();
+  #dropped: DroppedRows[];
+  #discarded = 0;
+
+  constructor(session: Session, task: ContractTask, found: Violations) {
+    this.#session = session;
+    this.#task = task;
+    this.#found = found;
+    this.#columns = remaining(task, found);
+    this.#dropped = [...task.read.dropped];
+  }
+
+  async enforce(): Promise<Enforced> {
+    const { read, folder } = this.#task;
+    const parts: ExtractedPart[] = [];
+    for (const part of read.parts) parts.push(await this.#part(part));
+    const file = join(folder, 'parts', 'contract.rejects.jsonl');
+    if (this.#rejects.length > 0) await writeFile(file, `${this.#rejects.join('\n')}\n`, { mode: 0o600 });
+    const rejects = this.#rejects.length > 0 ? [...read.rejects, file] : read.rejects;
+    const counters = { ...read.counters, rejected: read.counters.rejected + this.#discarded };
+    const result = { ...read, parts, columns: this.#columns, counters, rejects, dropped: this.#dropped };
+    return { read: result, discarded: this.#discarded, keys: this.#keys };
+  }
+
+  /** The part without what is not let in; the same part where there is nothing of it. */
+  async #part(part: ExtractedPart): Promise<ExtractedPart> {
+    const { contract, key, folder, compression } = this.#task;
+    const faults = faultsOf(part, contract, this.#found);
+    if (faults.length === 0) return part;
+    const source = `read_parquet(${sqlText(part.path)}, file_row_number = true)`;
+    for (const { column, reason, isFaulty, takesRow } of faults) {
+      const keys = `SELECT ${rowKey(key)} AS key FROM ${source} WHERE ${isFaulty}`;
+      for await (const row of this.#session.stream(keys)) {
+        if (takesRow) this.#keys.add(String(row.key));
+        this.#rejects.push(JSON.stringify({ key: String(row.key), column: column.name, reason, isKept: true }));
+      }
+    }
+    const own = ColumnSet.restore(part.columns);
+    const selected = ColumnSet.restore(this.#columns).list.map((column) => {
+      const fault = faults.find((each) => columnPath(each.column) === columnPath(column));
+      return `${fault?.kept ?? widenedColumn(own, column, 'file')} AS ${quoteIdentifier(column.name)}`;
+    });
+    const leaving = faults.filter(({ takesRow }) => takesRow).map(({ isFaulty }) => `(${isFaulty})`);
+    const dropped = this.#dropped.filter(({ part: number }) => number === part.number);
+    const away = dropped.map(({ from, to }) => `(file_row_number >= ${from} AND file_row_number < ${to})`);
+    const out = [...leaving, ...away];
+    const where = out.length === 0 ? 'true' : `NOT (${out.join(' OR ')})`;
+    const query = `SELECT ${selected.join(', ')} FROM (SELECT * FROM ${source} WHERE ${where} ORDER BY file_row_number)`;
+    const path = join(folder, 'parts', `contract-${part.number}.parquet`);
+    const file = await writeParquet(this.#session, query, path, compression);
+    const rowsAway = dropped.reduce((sum, { from, to }) => sum + to - from, 0);
+    this.#discarded += part.rows - file.rows - rowsAway;
+    // They are counted, and are no rows of this file any more.
+    if (rowsAway > 0) this.#dropped = this.#dropped.filter(({ part: number }) => number !== part.number);
+    if (rowsAway > 0) this.#dropped.push({ part: part.number, from: file.rows, to: file.rows + rowsAway });
+    const keysPath = join(folder, 'parts', `contract-${part.number}.keys`);
+    const { list } = ColumnSet.restore(this.#columns);
+    await writeKeys(this.#session, { part: path, keys: keysPath, number: part.number, columns: list, key });
+    return { ...part, ...file, keysPath, columns: this.#columns };
+  }
+}
+
+const none: ReadonlySet<string> = new Set();
+
+/**
+ * Holds what was read against the stream's contract, before anything of it is compared.
+ * @throws {CdsyncError} `contract_violated`, with everything that is wrong at once
+ */
+export async function enforceContract(session: Session, task: ContractTask): Promise<Enforced> {
+  const { contract, read, before } = task;
+  if (contract.columns === 'evolve' && contract.types === 'evolve') return { read, discarded: 0, keys: none };
+  const found = violations(read.columns, before);
+  refuseFrozen(task, found);
+  const discards = (contract.types !== 'evolve' && found.widened.length > 0) || found.added.length > 0;
+  return discards ? new Enforcement(session, task, found).enforce() : { read, discarded: 0, keys: none };
+}

@@ -1,0 +1,65 @@
+import type { JobConfig } from '../../config/config.js';
+import { CdsyncError } from '../../core/errors.js';
+import type { DestinationReport, JobReport, RunStatus } from '../../core/run.js';
+import type { DeliveryContext } from '../../deliver/delivery.js';
+import { readFeed } from '../../store/feed.js';
+import type { JobLayout } from '../../store/layout.js';
+import { prepareStorage } from '../../store/storage.js';
+import { type DeliverJobOptions, deliverJob } from './deliver-job.js';
+
+/** The newest of the runs that have published what is delivered. */
+async function newestRun(
+  layout: JobLayout,
+  { streams }: JobConfig,
+): Promise<{ runId: string; sequence: number | null }> {
+  let newest: { runId: string; sequence: number | null } = { runId: '', sequence: null };
+  for (const { name } of streams) {
+    const feed = await readFeed(layout, name).catch(() => undefined);
+    if (feed !== undefined && feed.sequence >= (newest.sequence ?? 0))
+      newest = { runId: feed.run_id, sequence: feed.sequence };
+  }
+  return newest;
+}
+
+function statusOf(destinations: readonly DestinationReport[], interrupted: boolean): RunStatus {
+  if (interrupted) return 'interrupted';
+  const bad = destinations.filter(({ status }) => status === 'failed' || status === 'partial');
+  if (bad.length === 0) return 'ok';
+  const good = destinations.some(({ status }) => status === 'ok' || status === 'partial');
+  return good ? 'partial' : 'failed';
+}
+
+/**
+ * Brings destinations up to date with what is published, without a run.
+ * @throws {CdsyncError} `destination_not_found`, `stream_not_found`; `locked` where somebody else delivers to all of them
+ */
+export async function pushJob(context: DeliveryContext, options: DeliverJobOptions): Promise<JobReport> {
+  const { layout, clock, signal } = context;
+  const { job } = options;
+  const began = clock.monotonic();
+  if (job.destinations.length === 0) {
+    throw new CdsyncError(`job "${job.name}" has no destinations`, {
+      code: 'destination_not_found',
+      kind: 'configuration',
+      hint: 'add one under `destinations:`; docs/destinations.md has examples',
+    });
+  }
+  await prepareStorage(layout, job.publish.mode);
+  const destinations = await deliverJob(context, options);
+  const locked = destinations.filter(({ error }) => error?.code === 'locked');
+  if (locked[0]?.error && locked.length === destinations.length) {
+    const { message, hint } = locked[0].error;
+    throw new CdsyncError(message, { code: 'locked', kind: 'locked', hint: hint ?? undefined });
+  }
+  const { runId, sequence } = await newestRun(layout, job);
+  return {
+    job: job.name,
+    run_id: runId,
+    sequence,
+    resumed: false,
+    status: statusOf(destinations, signal.aborted),
+    streams: [],
+    destinations,
+    seconds: (clock.monotonic() - began) / 1000,
+  };
+}

@@ -1,0 +1,192 @@
+import { createHash } from 'node:crypto';
+import type { RequestMeter } from '../../client/client.js';
+import type { StreamConfig } from '../../config/config.js';
+import { windowsOf } from '../../extract/partition-names.js';
+import { type ExtractionOptions, StreamExtraction } from '../../extract/stream-extraction.js';
+import type { ColumnRules } from '../../rows/column-rules.js';
+import type { StreamState } from '../../snapshot/snapshot-store.js';
+import type { Session } from '../../store/duckdb.js';
+import { findUnfinished, type RunIdentity, takeOver, type UnfinishedStream } from '../../store/run-state.js';
+import { openSource } from '../../streams/open-source.js';
+import type { Source, Window, WindowedSource } from '../../streams/source.js';
+import { cut, planWindows } from '../../streams/windows.js';
+import { refuseOtherSalts, rulesOf } from '../column-rules.js';
+import type { RunContext } from '../run-context.js';
+import { type Definition, definitionOf, refuseChanged } from './definition.js';
+import type { Reading } from './reading.js';
+import { SqlReading } from './sql-reading.js';
+
+/** Moves when parts written by an older cdsync can no longer stand beside new ones. */
+const converterVersion = 2;
+/** How far back the first run of a stream reads that says no `since`. */
+const defaultSinceMs = 30 * 86_400_000;
+/** The most that a page of audit events may hold, by what is published. */
+const auditPageSize = 1000;
+
+/** A `Date` header tells whole seconds: the one that is under way is read, and read again by the next run. */
+const dateStepMs = 1000;
+
+/** Of everything that decides what a stream's parts hold: what was read under another one cannot be gone on from. */
+export function fingerprint(
+  context: RunContext,
+  config: StreamConfig,
+  { source, rules }: { source: Source | undefined; rules: ColumnRules },
+): string {
+  const { baseUrl, tenantId, apiVersions } = context.config.service;
+  const shaped = {
+    converterVersion,
+    baseUrl,
+    tenantId,
+    apiVersions,
+    identity: source?.identity ?? null,
+    key: source?.key ?? null,
+    filter: config.source === 'index_profiles' ? Object.entries(config.filter).sort() : [],
+    partition: config.source === 'index_profiles' ? (config.partitionBy ?? null) : null,
+    compression: context.job.parquet.compression,
+    contract: config.contract,
+    rules: rules.identity,
+  };
+  return createHash('sha256').update(JSON.stringify(shaped)).digest('hex');
+}
+
+/** A stream whose list is known, ready to be read. */
+export interface OpenedStream {
+  readonly config: StreamConfig;
+  /** Undefined where the stream is a query. */
+  readonly source: Source | undefined;
+  /** What is done to its columns. */
+  readonly rules: ColumnRules;
+  readonly fingerprint: string;
+  readonly definition: Definition;
+  /** What opening it has cost in requests. */
+  readonly meter: RequestMeter;
+  readonly unfinished: UnfinishedStream | undefined;
+  /** Of a list that is read in windows of time. */
+  readonly windows: readonly Window[];
+}
+
+export interface OpenTask {
+  readonly config: StreamConfig;
+  readonly meter: RequestMeter;
+  readonly previous: StreamState | undefined;
+  /** It sees the streams that this one is made of. */
+  readonly session: Session;
+}
+
+export async function openStream(context: RunContext, task: OpenTask): Promise<OpenedStream> {
+  const { config, meter, previous, session } = task;
+  const { client, signal, clock } = context;
+  const { service } = context.config;
+  const lastRunAt = previous?.covered?.at(-1)?.to;
+  const source =
+    config.source === 'sql'
+      ? undefined
+      : await openSource(config, { client, service, signal, meter, session, now: clock.now(), lastRunAt });
+  const rules = rulesOf(config, context.salts, previous?.columns);
+  if (!context.rekey) refuseOtherSalts(rules, previous?.columns);
+  const print = fingerprint(context, config, { source, rules });
+  const definition = definitionOf(config, source, service.tenantId);
+  if (!context.accept) refuseChanged(previous?.definition, definition);
+  const { resumeWithinMs } = context.job;
+  const limits = { fingerprint: print, now: clock.now(), resumeWithinMs, notice: context.notice };
+  const mayResume = !context.full && context.range === undefined && source !== undefined;
+  const unfinished = mayResume ? await findUnfinished(context.layout, config.name, limits) : undefined;
+  const opened = { config, source, rules, fingerprint: print, definition, meter, unfinished };
+  if (source?.kind !== 'windowed') return { ...opened, windows: [] };
+  if (unfinished !== undefined) return { ...opened, windows: windowsOf(unfinished.journal.start.partitions) };
+  return { ...opened, windows: await windowsToRead(context, source, task) };
+}
+
+/** What a run has to read of a list, up to the service's own present: it is its clock that stamps the records. */
+async function windowsToRead(context: RunContext, source: WindowedSource, task: OpenTask): Promise<Window[]> {
+  const { config, previous, meter } = task;
+  const { client, clock, signal } = context;
+  const { since, lagMs } = config as { since?: number; lagMs: number };
+  const now = clock.now();
+  const minute = { from: new Date(now - 60_000).toISOString(), to: new Date(now).toISOString() };
+  const operation = source.page({ window: minute, token: null, limit: 1, filter: new Map(), withTotal: false });
+  const date = await client.send(operation, (_, { headers }) => Date.parse(String(headers.date)), { signal, meter });
+  const first = Date.parse(previous?.covered?.[0]?.from ?? '') || now - defaultSinceMs;
+  const untilMs = Number.isNaN(date) ? now : date + dateStepMs;
+  const longestMs = source.longestWindowMs;
+  const { range, full } = context;
+  if (range !== undefined) {
+    const to = Math.min(range.to, untilMs);
+    return range.from < to ? cut([range.from, to], longestMs) : [];
+  }
+  return planWindows({
+    sinceMs: since ?? first,
+    untilMs,
+    covered: full ? [] : (previous?.covered ?? []).map(({ from, to }) => [Date.parse(from), Date.parse(to)]),
+    lagMs: lagMs + 2 * dateStepMs,
+    longestMs,
+  });
+}
+
+export interface ReadTask {
+  readonly opened: OpenedStream;
+  readonly run: RunIdentity;
+  readonly previous: StreamState | undefined;
+  /** Values of the partitioning attribute in the last snapshot. */
+  readonly lastValues: readonly string[];
+  /** Keys of the stored records that had not ended. */
+  readonly unfinishedKeys: readonly string[];
+  /** It sees the streams that this one is made of. */
+  readonly session: Session;
+}
+
+/** How a list is read in parts; undefined where it is not. */
+export function partitionOf(config: StreamConfig, lastValues: readonly string[]): ExtractionOptions['partition'] {
+  if (config.source !== 'index_profiles' || config.partitionBy === undefined) return undefined;
+  const values = config.partitionBy.values ?? lastValues;
+  return values.length === 0 ? undefined : { attribute: config.partitionBy.attribute, values };
+}
+
+/** Records asked for in a page; undefined where the service's own setting holds. */
+export function pageSizeOf(config: StreamConfig): number | undefined {
+  const { pageSize } = config as { pageSize?: number };
+  return pageSize ?? (config.source === 'audit_events' ? auditPageSize : undefined);
+}
+
+/** Makes a stream's reading, which goes on from what an earlier run has read where it can. */
+export async function beginReading(context: RunContext, task: ReadTask): Promise<Reading> {
+  const { config: all, client, signal, clock, database, converter, job, layout } = context;
+  const { opened, run, previous, lastValues, session } = task;
+  const { config, source, unfinished } = opened;
+  const folder = layout.streamRun(run.runId, config.name);
+  const { compression } = job.parquet;
+  if (config.source === 'sql') {
+    const monotonic = () => clock.monotonic();
+    const columns = previous?.columns;
+    return new SqlReading({ config, session, folder, compression, columns, rules: opened.rules, monotonic });
+  }
+  if (source === undefined) throw new TypeError(`stream ${config.name} has no source`);
+  if (unfinished !== undefined) await takeOver(layout, unfinished, run);
+  const extraction = await StreamExtraction.begin({
+    stream: config.name,
+    source,
+    client,
+    signal,
+    clock,
+    database,
+    converter,
+    filter: new Map(config.source === 'index_profiles' ? Object.entries(config.filter) : []),
+    partition: partitionOf(config, lastValues),
+    windows: opened.windows,
+    unfinished: task.unfinishedKeys,
+    covered: previous?.covered ?? [],
+    pageSize: pageSizeOf(config) ?? all.service.pageSize,
+    concurrency: all.service.concurrency,
+    compression,
+    folder,
+    fingerprint: opened.fingerprint,
+    startedAt: run.startedAt,
+    columns: previous?.columns,
+    rules: opened.rules,
+    resume: unfinished?.journal,
+    checkTotal: config.source === 'index_profiles' && config.checkTotal,
+  });
+  for (const name of ['requests', 'retries', 'throttled', 'bytes'] as const)
+    extraction.live[name] += opened.meter[name];
+  return extraction;
+}

@@ -1,0 +1,115 @@
+import type { StreamConfig } from '../../config/config.js';
+import { sqlTexts } from '../../core/sql.js';
+import { compact, compactionReason } from '../../snapshot/compact.js';
+import { type PublishOptions, publish } from '../../snapshot/publish.js';
+import { restoreFiles } from '../../snapshot/restore-files.js';
+import {
+  distinctValues,
+  SnapshotStore,
+  type StoreState,
+  type StreamState,
+  storedRows,
+  storeTable,
+} from '../../snapshot/snapshot-store.js';
+import { isDamaged } from '../../store/duckdb.js';
+import { discardStream } from '../../store/run-state.js';
+import { runFolders } from '../../store/storage.js';
+import { windowedSource } from '../../streams/open-source.js';
+import type { RunContext } from '../run-context.js';
+
+/** What the store says before a run. */
+export interface Before extends StoreState {
+  /** Values of the partitioning attribute in the last snapshot, by stream. */
+  readonly values: ReadonlyMap<string, readonly string[]>;
+  /** Keys of the stored records that may still change, by stream. */
+  readonly unfinished: ReadonlyMap<string, readonly string[]>;
+  /** Run folders of runs that have committed. */
+  readonly committed: ReadonlySet<string>;
+  readonly duckdbVersion: string;
+}
+
+type RecoveryContext = Pick<RunContext, 'database' | 'layout' | 'job' | 'clock' | 'notice' | 'full'>;
+
+/** A stream that a run has committed, whose folder is still there. */
+export interface CommittedStream {
+  readonly runId: string;
+  readonly stream: string;
+}
+
+/** What a store, or its published copy, says before a run. */
+export async function readBefore(
+  store: SnapshotStore,
+  { layout, job }: Pick<RunContext, 'layout' | 'job'>,
+): Promise<{ before: Before; committed: readonly CommittedStream[] }> {
+  const state = await store.state();
+  const values = new Map<string, string[]>();
+  const unfinished = new Map<string, string[]>();
+  for (const stream of job.streams) {
+    const known = state.streams.get(stream.name);
+    if (known === undefined) continue;
+    unfinished.set(stream.name, await unfinishedKeys(store, stream, known));
+    const attribute = stream.source === 'index_profiles' ? stream.partitionBy : undefined;
+    if (attribute === undefined || attribute.values !== undefined) continue;
+    values.set(stream.name, await distinctValues(store, known, 'attribute', attribute.attribute));
+  }
+  const folders = await runFolders(layout);
+  const runs = await store.session.rows(
+    `SELECT run_id, stream FROM ${storeTable('streams', 'cdsync')} WHERE list_contains(${sqlTexts(folders)}::VARCHAR[], run_id)`,
+  );
+  const committed = runs.map(({ run_id, stream }) => ({ runId: String(run_id), stream: String(stream) }));
+  const [version] = await store.session.rows('SELECT version() AS version');
+  const runIds = new Set(committed.map(({ runId }) => runId));
+  const before = { ...state, values, unfinished, committed: runIds, duckdbVersion: String(version?.version) };
+  return { before, committed };
+}
+
+/** Files that are gone are written anew; with --full, also those that are damaged. */
+async function restore(context: RecoveryContext, store: SnapshotStore, before: Before): Promise<Before> {
+  const { layout, job, full, notice } = context;
+  const options = { thorough: full, compression: job.parquet.compression };
+  const restored = await restoreFiles(store, layout, before.streams.values(), options);
+  for (const { stream } of restored) {
+    notice(`stream ${stream}: its Parquet files were missing or damaged, and were written anew from the store`);
+  }
+  return {
+    ...before,
+    streams: new Map([...before.streams, ...restored.map((state) => [state.stream, state] as const)]),
+  };
+}
+
+/** What the store says before the run; publishing that a crash or somebody has undone is made good on the way. */
+export async function recover(context: RecoveryContext): Promise<Before> {
+  const { database, layout } = context;
+  const store = await SnapshotStore.open(database, layout);
+  const read = async () => {
+    const found = await readBefore(store, context);
+    const before = await restore(context, store, found.before);
+    return { before, committed: found.committed, reason: await compactionReason(store, before) };
+  };
+  const { before, committed, reason } = await read().finally(() => store.close());
+  await compact(database, layout, { reason, sequence: before.sequence });
+  const again = await isDamaged(database, layout.link);
+  await publish(database, layout, before, { ...publishOptions(context), again });
+  // What has been committed is never gone on from: its records would be taken for newly read ones.
+  for (const { runId, stream } of committed) await discardStream(layout, runId, stream);
+  return before;
+}
+
+/** Keys of the records that have not ended, where a stream's records change until they have. */
+async function unfinishedKeys(store: SnapshotStore, config: StreamConfig, state: StreamState): Promise<string[]> {
+  const source = windowedSource(config);
+  const [key] = state.key;
+  if (source?.isUnfinished === undefined || key === undefined) return [];
+  const found: string[] = [];
+  for await (const record of storedRows(store, state, [key, ...(source.watched ?? [])])) {
+    if (source.isUnfinished(record)) found.push(String(record[key]));
+  }
+  return found;
+}
+
+/** What of a job's snapshots people may see, and how much of the past. */
+export function publishOptions({ job, clock }: Pick<RunContext, 'job' | 'clock'>): PublishOptions {
+  const { publish: published, keep } = job;
+  const changesBefore = new Date(clock.now() - keep.changes).toISOString();
+  return { duckdb: published.duckdb, mode: published.mode, keepSnapshots: keep.snapshots, changesBefore };
+}

@@ -1,0 +1,96 @@
+import type { StreamConfig } from '../../config/config.js';
+import { CdsyncError } from '../../core/errors.js';
+import { formatBytes } from '../../core/quantities.js';
+import type { StreamState } from '../../snapshot/snapshot-store.js';
+import { bytesBelow, bytesOf, freeSpace } from '../../store/free-space.js';
+import { windowedSource } from '../../streams/open-source.js';
+import type { RunContext } from '../run-context.js';
+import { diskNeed, keyBytes } from './disk-need.js';
+import type { Before } from './recover.js';
+
+/** Of what the last run has written, so much must be free at least: the list may have become shorter since. */
+const leastShare = 0.5;
+/** A night changes so much of a list, where nothing is known of the next one. */
+const usualChange = 0.02;
+/** A record as it is spooled, in terms of one in Parquet. */
+const spooledFactor = 12;
+/** With less than this free, a first run is warned: nobody knows how much it will need. */
+const firstRunFloor = 500e6;
+
+/** Rows and bytes of a stream's last snapshot. */
+function sizeOf({ snapshot }: StreamState): { rows: number; bytes: number } {
+  return snapshot.reduce((sum, file) => ({ rows: sum.rows + file.rows, bytes: sum.bytes + file.bytes }), {
+    rows: 0,
+    bytes: 0,
+  });
+}
+
+/** Streams whose every record is read in each run. */
+function readInFull(config: StreamConfig): boolean {
+  return windowedSource(config) === undefined && config.source !== 'collection_history';
+}
+
+/** What the last run has written of the streams that are to be read in full, and what there is room for. */
+interface Room {
+  readonly streams: readonly string[];
+  readonly known: readonly { rows: number; bytes: number }[];
+  /** Parts and their keys: what each run writes anew. */
+  readonly parts: number;
+  readonly free: number;
+  readonly usable: number;
+  /** Whether a run is refused. */
+  readonly isShort: boolean;
+}
+
+/** Looks at what the last run needed and at what is free. */
+export async function roomFor(
+  { layout }: Pick<RunContext, 'layout'>,
+  configs: readonly StreamConfig[],
+  before: Before | undefined,
+): Promise<Room> {
+  const streams = configs.filter(readInFull).map(({ name }) => name);
+  const known = streams.flatMap((name) => before?.streams.get(name) ?? []).map(sizeOf);
+  const parts = known.reduce((sum, { rows, bytes }) => sum + bytes + rows * keyBytes, 0);
+  const free = await freeSpace(layout.folder);
+  // What earlier runs have left is gone on from, or removed.
+  const usable = free + (await bytesBelow(layout.runs));
+  return { streams, known, parts, free, usable, isShort: usable < leastShare * parts };
+}
+
+/**
+ * Makes sure, before anything is asked for, that what the last run has written of the same streams would find room.
+ * Where it is only probable that it will not, that is said.
+ * @throws {CdsyncError} `disk_short`
+ */
+export async function requireSpace(
+  context: Pick<RunContext, 'layout' | 'job' | 'notice'>,
+  configs: readonly StreamConfig[],
+  before: Before,
+): Promise<void> {
+  const { layout, job, notice } = context;
+  const { streams, known, parts, free, usable, isShort } = await roomFor(context, configs, before);
+  const isFree = `${formatBytes(free)} are free in ${layout.folder}`;
+  if (isShort) {
+    throw new CdsyncError(
+      `the disk is too small: the last snapshot of ${streams.join(', ')} takes ${formatBytes(parts)}, and ${isFree}`,
+      {
+        code: 'disk_short',
+        hint: 'nothing was asked for; free some space, lower `keep.snapshots` or `keep.changes`, or read less at once with --stream',
+      },
+    );
+  }
+  if (known.length < streams.length && free < firstRunFloor) {
+    notice(`warning: ${isFree}, and streams are read for the first time; cdsync plan shows what they need`);
+    return;
+  }
+  const rows = [...before.streams.values()].reduce((sum, stream) => sum + stream.rows, 0);
+  const store = { bytes: await bytesOf(layout.store), rows, publishes: job.publish.duckdb };
+  const sizes = known.map(({ rows: count, bytes }) => {
+    const parquetPerRow = count === 0 ? 0 : bytes / count;
+    const spooledPerRow = parquetPerRow * spooledFactor;
+    return { rows: count, parquetPerRow, spooledPerRow, changedShare: usualChange, read: 0 };
+  });
+  const { total } = diskNeed(sizes, store);
+  if (usable >= total) return;
+  notice(`warning: a run like the last needs up to ${formatBytes(total)}, and ${isFree}; cdsync plan shows more`);
+}

@@ -1,0 +1,189 @@
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { StreamConfigOf } from '../../config/config.js';
+import { CdsyncError } from '../../core/errors.js';
+import { quoteIdentifier, sqlText } from '../../core/sql.js';
+import { writeKeys } from '../../extract/convert/converter.js';
+import type { Extracted } from '../../extract/extracted.js';
+import type { ColumnRules } from '../../rows/column-rules.js';
+import { emptyShape } from '../../rows/column-shape.js';
+import { ColumnSet, type StoredColumn } from '../../rows/columns.js';
+import { treated } from '../../rows/value-text.js';
+import { queryError, type Session } from '../../store/duckdb.js';
+import { type Counters, noCounters } from '../../store/journal.js';
+import { type ParquetCompression, writeParquet } from '../../store/parquet.js';
+import type { Reading } from './reading.js';
+
+export interface SqlReadingOptions {
+  readonly config: StreamConfigOf<'sql'>;
+  /** It sees the streams that the query names. */
+  readonly session: Session;
+  /** The stream's private folder in the run. */
+  readonly folder: string;
+  readonly compression: ParquetCompression;
+  /** What is known of the columns from the last snapshot. */
+  readonly columns: readonly StoredColumn[] | undefined;
+  readonly rules: ColumnRules;
+  readonly monotonic: () => number;
+}
+
+interface ResultColumn {
+  readonly name: string;
+  readonly type: string;
+}
+
+/** What a query may name. */
+const queryHint = 'it sees the streams of its job by their names, and files with paths relative to the YAML file';
+
+/** Parquet has no integers of 128 bits: DuckDB would write them as doubles. */
+function storableType(type: string): string {
+  const parts = type.split(/("(?:[^"]|"")*")/);
+  return parts
+    .map((part, index) => (index % 2 === 1 ? part : part.replace(/\bU?HUGEINT\b/g, 'DECIMAL(38,0)')))
+    .join('');
+}
+
+/** The rows of a query over other streams, as if they had been read. */
+export class SqlReading implements Reading {
+  readonly resumed = false;
+  readonly brings = 'everything';
+  readonly covered = undefined;
+  readonly live = { ...noCounters };
+  readonly key: readonly string[];
+  readonly #options: SqlReadingOptions;
+  #result: Extracted | undefined;
+
+  constructor(options: SqlReadingOptions) {
+    this.#options = options;
+    this.key = options.config.key;
+  }
+
+  counters(): Counters {
+    return this.live;
+  }
+
+  /** @throws {CdsyncError} `sql_failed`, `key_missing`, `key_not_unique` */
+  async read(): Promise<void> {
+    const { session, folder, compression, monotonic, rules } = this.#options;
+    const began = monotonic();
+    const all = await this.#describe();
+    const found = all.filter(({ name }) => rules.of('envelope', name)?.drop !== true);
+    const columns = await this.#columns(found);
+    await mkdir(join(folder, 'parts'), { recursive: true, mode: 0o700 });
+    const part = join(folder, 'parts', '00001.parquet');
+    const keys = join(folder, 'parts', '00001.keys');
+    const selected = found.map(({ name, type }) => {
+      const column = columns.obtain('envelope', name);
+      const { hash, mask } = column.treatment ?? {};
+      const value = quoteIdentifier(name);
+      const isTreated = hash !== undefined || mask !== undefined;
+      const kept = isTreated
+        ? treated(value, { type, shape: emptyShape() }, { ...column.treatment })
+        : `${value}::${column.type}`;
+      return `${kept} AS ${quoteIdentifier(column.name)}`;
+    });
+    const file = await this.#ask(() =>
+      writeParquet(session, `SELECT ${selected.join(', ')} FROM (${this.#query})`, part, compression),
+    );
+    // The file has the columns of the query only; those that it has no more are NULL in the snapshot.
+    const written = new Set(found.map(({ name }) => name));
+    const inFile = columns.store().filter(({ field }) => written.has(field));
+    const { list } = ColumnSet.restore(inFile);
+    await writeKeys(session, { part, keys, number: 1, columns: list, key: this.key });
+    await this.#checkKeys(keys);
+    this.live.read = file.rows;
+    this.live.kept = file.rows;
+    this.live.milliseconds = Math.round(monotonic() - began);
+    const made = { ...file, number: 1, segments: [], rejects: 0, columns: inFile, path: part, keysPath: keys };
+    this.#result = {
+      parts: file.rows === 0 ? [] : [made],
+      columns: columns.store(),
+      counters: this.live,
+      dropped: [],
+      rejects: [],
+    };
+  }
+
+  async extracted(): Promise<Extracted> {
+    if (this.#result === undefined) throw new Error('the query was not run');
+    return this.#result;
+  }
+
+  async close(): Promise<void> {}
+
+  /** Without what would end it before its time. */
+  get #query(): string {
+    return this.#options.config.query.trim().replace(/;\s*$/, '');
+  }
+
+  async #ask<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw queryError(error, queryHint);
+    }
+  }
+
+  async #describe(): Promise<ResultColumn[]> {
+    const { session } = this.#options;
+    const rows = await this.#ask(() => session.rows(`DESCRIBE ${this.#query}`));
+    const found = rows.map((row) => ({ name: String(row.column_name), type: storableType(String(row.column_type)) }));
+    const names = found.map(({ name }) => name.toLowerCase());
+    const twice = found.find(({ name }, index) => names.indexOf(name.toLowerCase()) !== index);
+    if (twice !== undefined)
+      throw this.#invalid(`two columns of the query are called "${twice.name}"`, 'give one another name with AS');
+    for (const field of this.key) {
+      if (found.some(({ name }) => name === field)) continue;
+      const given = found.map(({ name }) => name).join(', ');
+      throw this.#invalid(`the query gives no column "${field}" for its key`, `its columns: ${given}`);
+    }
+    return found;
+  }
+
+  #invalid(message: string, hint: string): CdsyncError {
+    return new CdsyncError(message, { code: 'sql_failed', stream: this.#options.config.name, hint });
+  }
+
+  /** Columns with types that hold the values of now and of the last snapshot. */
+  async #columns(found: readonly ResultColumn[]): Promise<ColumnSet> {
+    const { rules, columns: before = [] } = this.#options;
+    const columns = ColumnSet.restore(before.filter(({ field }) => rules.of('envelope', field)?.drop !== true));
+    for (const { name, type } of found) {
+      const { hash, mask, track } = rules.of('envelope', name) ?? {};
+      const known = columns.get('envelope', name);
+      const column = known ?? columns.obtain('envelope', name);
+      const wasTreated = known?.treatment !== undefined;
+      column.untracked = track === false;
+      column.treatment = hash !== undefined ? { hash } : mask !== undefined ? { mask } : undefined;
+      const given = column.treatment === undefined ? type : 'VARCHAR';
+      const declared = wasTreated || column.treatment !== undefined ? undefined : known?.declared;
+      column.declared = declared === undefined || declared === given ? given : await this.#commonType(declared, given);
+      columns.reshaped(column);
+    }
+    return columns;
+  }
+
+  async #commonType(before: string, now: string): Promise<string> {
+    const both = `SELECT NULL::${before} AS value UNION ALL SELECT NULL::${now}`;
+    const common = await this.#options.session
+      .rows(`SELECT column_type FROM (DESCRIBE ${both})`)
+      .then(([row]) => storableType(String(row?.column_type)))
+      .catch(() => 'VARCHAR');
+    return common;
+  }
+
+  async #checkKeys(keys: string): Promise<void> {
+    const [row] = await this.#options.session.rows(
+      `SELECT count(*) - count(key) AS missing, count(key) - count(DISTINCT key) AS twice FROM read_parquet(${sqlText(keys)})`,
+    );
+    const named = this.key.join(', ');
+    const details = { stream: this.#options.config.name, hint: 'choose columns that tell each row from every other' };
+    if (Number(row?.missing) > 0) {
+      throw new CdsyncError(`${row?.missing} rows of the query have no ${named}`, { code: 'key_missing', ...details });
+    }
+    if (Number(row?.twice) > 0) {
+      const message = `${row?.twice} rows of the query have the ${named} of another row`;
+      throw new CdsyncError(message, { code: 'key_not_unique', ...details });
+    }
+  }
+}

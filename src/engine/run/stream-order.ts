@@ -1,0 +1,88 @@
+import type { StreamConfig } from '../../config/config.js';
+import { CdsyncError } from '../../core/errors.js';
+import { sqlText } from '../../core/sql.js';
+import type { Session } from '../../store/duckdb.js';
+
+/** The query by which a stream is made of others; undefined where it is read from the service alone. */
+export function queryOf(config: StreamConfig): string | undefined {
+  if (config.source === 'sql') return config.query;
+  for (const list of [(config as { ids?: unknown }).ids, (config as { keys?: unknown }).keys]) {
+    const query = (list as { sql?: string } | undefined)?.sql;
+    if (query !== undefined) return query;
+  }
+  return undefined;
+}
+
+function collectTables(node: unknown, found: Set<string>): void {
+  if (Array.isArray(node)) for (const item of node) collectTables(item, found);
+  else if (typeof node === 'object' && node !== null) {
+    const { type, table_name: table, schema_name: schema } = node as Record<string, unknown>;
+    if (type === 'BASE_TABLE' && typeof table === 'string' && !schema) found.add(table.toLowerCase());
+    for (const part of Object.values(node)) collectTables(part, found);
+  }
+}
+
+/**
+ * Names of the tables that a query reads, in lower case; those of its own WITH clauses may be among them.
+ * @throws {CdsyncError} `sql_failed` where it is no single SELECT
+ */
+export async function referencedTables(session: Session, stream: string, query: string): Promise<Set<string>> {
+  const [row] = await session.rows(`SELECT json_serialize_sql(${sqlText(query)})::VARCHAR AS tree`);
+  const tree = JSON.parse(String(row?.tree)) as { error: boolean; error_message?: string; statements?: unknown[] };
+  if (tree.error || tree.statements?.length !== 1) {
+    throw new CdsyncError(
+      `the query of stream "${stream}" is no SELECT: ${tree.error_message ?? 'more than one statement'}`,
+      {
+        code: 'sql_failed',
+        kind: 'configuration',
+        stream,
+        hint: 'one SELECT over the names of streams and local files',
+      },
+    );
+  }
+  const found = new Set<string>();
+  collectTables(tree.statements, found);
+  return found;
+}
+
+/** A stream with the streams of its job that its query names. */
+export interface OrderedStream {
+  readonly config: StreamConfig;
+  readonly needs: readonly string[];
+}
+
+/**
+ * The streams in levels: the first needs nothing, each other only streams of levels before its own. What is needed and not among them is left to
+ * the snapshot of the run before.
+ * @throws {CdsyncError} `sql_failed`, `stream_circle`
+ */
+export async function orderStreams(
+  session: Session,
+  configs: readonly StreamConfig[],
+  all: readonly StreamConfig[],
+): Promise<OrderedStream[][]> {
+  const names = all.map(({ name }) => name);
+  let waiting: OrderedStream[] = [];
+  for (const config of configs) {
+    const query = queryOf(config);
+    const tables = query === undefined ? new Set<string>() : await referencedTables(session, config.name, query);
+    waiting.push({ config, needs: names.filter((name) => tables.has(name)) });
+  }
+  const alone = waiting.filter(({ needs }) => needs.length === 0);
+  const levels: OrderedStream[][] = [alone];
+  waiting = waiting.filter(({ needs }) => needs.length > 0);
+  while (waiting.length > 0) {
+    const unread = new Set(waiting.map(({ config }) => config.name));
+    const level = waiting.filter(({ needs }) => !needs.some((name) => unread.has(name)));
+    if (level.length === 0) {
+      throw new CdsyncError(`the streams ${[...unread].join(', ')} need each other`, {
+        code: 'stream_circle',
+        kind: 'configuration',
+        hint: 'let one of them read what it needs from another stream',
+      });
+    }
+    levels.push(level);
+    waiting = waiting.filter((stream) => !level.includes(stream));
+  }
+  return levels;
+}

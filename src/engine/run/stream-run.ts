@@ -1,0 +1,173 @@
+import type { StreamConfig } from '../../config/config.js';
+import { asCdsyncError, type CdsyncError } from '../../core/errors.js';
+import { hashVersion } from '../../rows/row-hash.js';
+import type { StreamCommit } from '../../snapshot/commit.js';
+import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
+import type { Session } from '../../store/duckdb.js';
+import { writeHeld } from '../../store/held.js';
+import { noCounters } from '../../store/journal.js';
+import type { RunIdentity } from '../../store/run-state.js';
+import type { GuardFinding, StreamOutcome } from '../report-job.js';
+import type { RunContext } from '../run-context.js';
+import { type ComparedStream, compareStream } from './compare-stream.js';
+import { judge } from './guards.js';
+import { beginReading, type OpenedStream, openStream } from './read-stream.js';
+import type { Reading } from './reading.js';
+import type { Before } from './recover.js';
+
+/** One stream's way through the run. */
+export class StreamRun {
+  readonly outcome: StreamOutcome;
+  opened: OpenedStream | undefined;
+  reading: Reading | undefined;
+  #compared: ComparedStream | undefined;
+  readonly #context: RunContext;
+  readonly #config: StreamConfig;
+
+  constructor(context: RunContext, config: StreamConfig) {
+    this.#context = context;
+    this.#config = config;
+    this.outcome = { name: config.name, error: undefined, counters: undefined, commit: undefined, findings: [] };
+  }
+
+  get name(): string {
+    return this.outcome.name;
+  }
+
+  get #progress() {
+    return this.#context.progress.streams.find(({ name }) => name === this.name);
+  }
+
+  async attempt(phase: 'reading' | 'comparing', work: () => Promise<void>): Promise<void> {
+    if (this.outcome.error !== undefined) return;
+    const progress = this.#progress;
+    if (progress !== undefined) progress.phase = phase;
+    try {
+      await work();
+    } catch (thrown) {
+      const error = asCdsyncError(thrown);
+      error.stream ??= this.name;
+      this.outcome.error = error;
+      if (progress !== undefined) progress.phase = 'failed';
+    } finally {
+      this.outcome.counters = this.reading?.counters() ?? this.outcome.counters;
+    }
+  }
+
+  open(before: Before, session: Session): Promise<void> {
+    const meter = { ...noCounters };
+    this.outcome.counters = meter;
+    return this.attempt('reading', async () => {
+      const previous = before.streams.get(this.name);
+      this.opened = await openStream(this.#context, { config: this.#config, meter, previous, session });
+    });
+  }
+
+  read(run: RunIdentity, before: Before, session: Session): Promise<void> {
+    return this.attempt('reading', async () => {
+      const { opened } = this;
+      if (opened === undefined) return;
+      const previous = before.streams.get(this.name);
+      this.reading = await beginReading(this.#context, {
+        opened,
+        run,
+        previous,
+        lastValues: before.values.get(this.name) ?? [],
+        unfinishedKeys: before.unfinished.get(this.name) ?? [],
+        session,
+      });
+      const progress = this.#progress;
+      if (progress !== undefined) {
+        progress.live = this.reading.live;
+        progress.expectedRows = previous?.rows;
+        progress.resumed = this.reading.resumed;
+      }
+      await this.reading.read();
+      this.outcome.seconds = this.reading.counters().milliseconds / 1000;
+    });
+  }
+
+  compare(run: RunIdentity, before: Before, store: SnapshotStore): Promise<void> {
+    return this.attempt('comparing', async () => {
+      const { opened, reading } = this;
+      if (opened === undefined || reading === undefined) return;
+      this.#compared = await compareStream({
+        job: this.#context.job,
+        config: opened.config,
+        source: opened.source,
+        reading,
+        previous: before.streams.get(this.name),
+        store,
+        client: this.#context.client,
+        signal: this.#context.signal,
+        concurrency: this.#context.config.service.concurrency,
+        hashVersion: hashVersion(before.duckdbVersion),
+        runId: run.runId,
+        startedAt: run.startedAt,
+        definition: opened.definition,
+        folder: this.#context.layout.streamRun(run.runId, this.name),
+      });
+      const { commit } = this.#compared;
+      this.outcome.commit = commit;
+      this.outcome.findings = await judge({
+        config: opened.config,
+        commit,
+        counters: reading.counters(),
+        store,
+        judgesChanges: !this.#context.accept && !this.#context.rekey,
+      });
+    });
+  }
+
+  /** What may be committed: nothing where the stream failed or is held. */
+  get commit(): StreamCommit | undefined {
+    const { error, findings, commit } = this.outcome;
+    return error === undefined && findings.length === 0 ? commit : undefined;
+  }
+
+  get isHeld(): boolean {
+    return this.outcome.error === undefined && this.outcome.findings.length > 0;
+  }
+
+  /** Holds what would have been committed. */
+  hold(finding: GuardFinding): void {
+    this.outcome.findings = [...this.outcome.findings, finding];
+  }
+
+  /** Keeps what is held for whoever approves it. */
+  async keepHeld(run: RunIdentity): Promise<void> {
+    const { reading, outcome } = this;
+    const compared = this.#compared;
+    if (compared === undefined || reading === undefined || !this.isHeld) return;
+    const { previous } = compared.commit.task;
+    const { covered } = reading;
+    await writeHeld(this.#context.layout, {
+      version: 1,
+      stream: this.name,
+      run_id: run.runId,
+      started_at: run.startedAt,
+      findings: [...outcome.findings],
+      previous: previous === undefined ? null : { run_id: previous.run_id, sequence: previous.sequence },
+      definition: compared.commit.definition,
+      key: [...reading.key],
+      brings: reading.brings,
+      ...(covered === undefined ? {} : { covered: [...covered] }),
+      read: JSON.parse(JSON.stringify(compared.read)),
+    });
+  }
+
+  /** Fails the stream before it is opened; one that only waits for what a guard holds is skipped. */
+  async fail(error: CdsyncError, { waits }: { waits: boolean }): Promise<void> {
+    await this.attempt('reading', () => Promise.reject(error));
+    if (waits) this.outcome.skipped = true;
+  }
+
+  /** Whether it was skipped because of what a guard holds. */
+  get waits(): boolean {
+    return this.outcome.skipped === true && this.outcome.error?.code === 'dependency';
+  }
+
+  async close(): Promise<void> {
+    await this.reading?.close();
+  }
+}

@@ -1,0 +1,76 @@
+import type { BeforeStep } from '../../config/config.js';
+import { asCdsyncError } from '../../core/errors.js';
+import { readHeld } from '../../store/held.js';
+import { Journal } from '../../store/journal.js';
+import { readRun } from '../../store/run-state.js';
+import { runFolders } from '../../store/storage.js';
+import type { StreamOutcome } from '../report-job.js';
+import type { RunContext } from '../run-context.js';
+import { followWorkflow, requireSuccess } from './follow-workflow.js';
+import { startWorkflow } from './start-workflow.js';
+import { leftWorkflow, rememberStarted } from './started-workflows.js';
+
+/** Whether an earlier run of the job was cut short while reading, so that this one goes on where it stopped. */
+export async function goesOn({
+  layout,
+  job,
+  clock,
+  full,
+  only,
+}: Pick<RunContext, 'layout' | 'job' | 'clock' | 'full' | 'only'>): Promise<boolean> {
+  if (full) return false;
+  for (const runId of await runFolders(layout)) {
+    if ((await readRun(layout, runId)) === undefined) continue;
+    for (const { name, source } of job.streams) {
+      if (only?.includes(name) === false) continue;
+      if (source === 'sql' || (await readHeld(layout, runId, name)) !== undefined) continue;
+      const journal = await Journal.readUsable(layout.streamRun(runId, name));
+      if (journal === undefined || journal.failed !== undefined) continue;
+      if (clock.now() - Date.parse(journal.start.started_at) <= job.resumeWithinMs) return true;
+    }
+  }
+  return false;
+}
+
+async function runWorkflow(context: RunContext, step: number, { startWorkflow: options }: BeforeStep): Promise<void> {
+  const { deadlineMs, ...request } = options;
+  const name = request.configId;
+  const left = await leftWorkflow(context, step, request);
+  if (left !== undefined) {
+    context.notice(`workflow ${name}: run ${left.run.id} was started by a run that was cut short; it is followed`);
+    const remainingMs = deadlineMs - (context.clock.now() - left.startedAtMs);
+    requireSuccess(await followWorkflow(context, left.run, { name, deadlineMs: remainingMs }), name);
+    return;
+  }
+  const run = await startWorkflow(context, request);
+  await rememberStarted(context, step, request, run);
+  requireSuccess(await followWorkflow(context, run, { name, deadlineMs }), name);
+}
+
+/**
+ * What a job wants done before its streams are read (`before:`), one after the other. A run that goes on from one that was
+ * cut short does not do it again: what was read already belongs to what was done then. Where it fails, every stream is
+ * skipped with the reason.
+ */
+export async function beforeRun(
+  context: RunContext,
+  streams: readonly { readonly outcome: StreamOutcome }[],
+): Promise<void> {
+  const { before } = context.job;
+  if (before.length === 0) return;
+  if (await goesOn(context)) {
+    context.notice(
+      'the run before was cut short and is gone on from: its workflows are not started again (--full does)',
+    );
+    return;
+  }
+  context.progress.phase = 'preparing';
+  try {
+    for (const [step, each] of before.entries()) await runWorkflow(context, step, each);
+  } catch (thrown) {
+    for (const { outcome } of streams) {
+      outcome.error = asCdsyncError(thrown);
+      outcome.skipped = true;
+    }
+  }
+}

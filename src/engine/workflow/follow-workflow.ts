@@ -1,0 +1,192 @@
+import { ServiceError } from '../../client/client.js';
+import { interrupted } from '../../client/errors.js';
+import {
+  getWorkflowRunOperation,
+  readWorkflowRun,
+  stopWorkflowOperation,
+  type WorkflowRun,
+} from '../../client/management-api.js';
+import { asCdsyncError, CdsyncError } from '../../core/errors.js';
+import { printable } from '../../core/printable.js';
+import { formatDuration } from '../../core/quantities.js';
+import { mayChange } from '../../streams/run-state.js';
+import { newMeter, type WorkflowContext } from './start-workflow.js';
+
+/** Looked at soon at first, then ever more seldom: the Management API takes 10 requests a second from everybody together. */
+const firstDelayMs = 500;
+const longestDelayMs = 15_000;
+const delayGrowth = 1.5;
+/** A line at least so often, also where nothing changes. */
+const lineEveryMs = 60_000;
+/** What stopping may take while everything else already ends. */
+const stopMs = 10_000;
+const longestTimer = 2 ** 31 - 1;
+
+export interface FollowOptions {
+  /** What the lines call it. */
+  readonly name: string;
+  /** From now on; then the run is stopped. */
+  readonly deadlineMs: number;
+}
+
+/** Whether a run has come to its end, whatever that is called. */
+export function hasEnded({ state, ended_at: endedAt }: WorkflowRun): boolean {
+  return !mayChange(state?.toLowerCase()) || Boolean(endedAt);
+}
+
+export function hasSucceeded({ state }: WorkflowRun): boolean {
+  return state?.toLowerCase() === 'succeeded';
+}
+
+function tasks({ task_instances: instances }: WorkflowRun): string {
+  if (!instances || instances.length === 0) return '';
+  const done = instances.filter(({ state }) => !mayChange(state?.toLowerCase())).length;
+  return `, ${done} of ${instances.length} tasks done`;
+}
+
+function causeOf({ error, task_instances: instances }: WorkflowRun): WorkflowRun['error'] {
+  return error ?? instances?.find((task) => task.error)?.error;
+}
+
+/** Why a run has not succeeded, in the service's words (published facts: type, message, attribution). */
+function reasonOf(run: WorkflowRun): string {
+  const cause = causeOf(run);
+  if (!cause) return 'the service gives no reason';
+  const { type, message, attribution } = cause;
+  const parts = [type, message].filter((part) => typeof part === 'string' && part !== '').map(String);
+  const whose = attribution ? ` (attribution: ${attribution})` : '';
+  return printable(`${parts.join(': ') || 'the service gives no reason'}${whose}`);
+}
+
+function hintOf(run: WorkflowRun): string {
+  const attribution = causeOf(run)?.attribution;
+  if (attribution === 'customer') return 'the cause lies in the data or settings of the tenant: correct it there';
+  if (attribution === 'platform') return 'the cause lies in the service: run again, or tell its operator';
+  return `for all of it: cdsync workflow status ${run.id} --view verbose`;
+}
+
+/** @throws {CdsyncError} `workflow_failed` unless the run has succeeded */
+export function requireSuccess(run: WorkflowRun, name: string): void {
+  if (hasSucceeded(run)) return;
+  const state = printable(run.state ?? 'unknown').toLowerCase();
+  const verb = state === 'failed' ? 'failed' : `ended as ${state}`;
+  throw new CdsyncError(`workflow ${name} ${verb} (run ${run.id}): ${reasonOf(run)}`, {
+    code: 'workflow_failed',
+    hint: hintOf(run),
+  });
+}
+
+/** Follows one run to its end. */
+class Follower {
+  readonly #context: WorkflowContext;
+  readonly #options: FollowOptions;
+  readonly #began: number;
+  #run: WorkflowRun;
+  #told = '';
+  #toldAt = 0;
+  #troubled = false;
+
+  constructor(context: WorkflowContext, run: WorkflowRun, options: FollowOptions) {
+    this.#context = context;
+    this.#options = options;
+    this.#run = run;
+    this.#began = context.clock.monotonic();
+  }
+
+  get #elapsed(): number {
+    return this.#context.clock.monotonic() - this.#began;
+  }
+
+  async toTheEnd(): Promise<WorkflowRun> {
+    const { clock, signal } = this.#context;
+    for (let delay = firstDelayMs; ; delay = Math.min(delay * delayGrowth, longestDelayMs)) {
+      this.#tell();
+      if (hasEnded(this.#run)) return this.#run;
+      if (signal.aborted) await this.#stopFor(interrupted(signal.reason));
+      const left = this.#options.deadlineMs - this.#elapsed;
+      if (left <= 0) await this.#stopFor(this.#tooLate());
+      // An abort is for the next round, which stops the run.
+      await clock.sleep(Math.min(delay, left), signal).catch(() => undefined);
+      await this.#look(this.#options.deadlineMs - this.#elapsed);
+    }
+  }
+
+  async #look(left: number): Promise<void> {
+    const { client, signal, notice } = this.#context;
+    if (signal.aborted || left <= 0) return;
+    const timed = AbortSignal.any([signal, AbortSignal.timeout(Math.min(Math.ceil(left), longestTimer))]);
+    try {
+      const operation = getWorkflowRunOperation(this.#run.id);
+      this.#run = await client.send(operation, readWorkflowRun, { signal: timed, meter: newMeter() });
+      this.#troubled = false;
+    } catch (thrown) {
+      const error = asCdsyncError(thrown);
+      if (error.kind === 'interrupted') return;
+      // The workflow goes on without us; only its deadline ends the waiting.
+      if (error.kind !== 'retryable') throw this.#lost(error);
+      if (!this.#troubled) notice(`workflow ${this.#options.name}: ${error.message}; still trying`);
+      this.#troubled = true;
+    }
+  }
+
+  #tell(): void {
+    const { name } = this.#options;
+    const line = `workflow ${name}: run ${this.#run.id} ${printable(this.#run.state ?? 'in an unknown state')}${tasks(this.#run)}`;
+    if (line === this.#told && this.#elapsed - this.#toldAt < lineEveryMs) return;
+    this.#told = line;
+    this.#toldAt = this.#elapsed;
+    this.#context.notice(`${line}, ${formatDuration(this.#elapsed)}`);
+  }
+
+  async #stopFor(error: CdsyncError): Promise<never> {
+    await stopWorkflow(this.#context, this.#run.id, this.#options.name);
+    throw error;
+  }
+
+  #tooLate(): CdsyncError {
+    const { name, deadlineMs } = this.#options;
+    return new CdsyncError(
+      `workflow ${name} did not end within ${formatDuration(deadlineMs)} (run ${this.#run.id}, ${this.#run.state ?? 'in an unknown state'})`,
+      { code: 'workflow_deadline', hint: 'the run was told to stop; give it longer, or see why it takes so long' },
+    );
+  }
+
+  #lost(error: CdsyncError): CdsyncError {
+    return new CdsyncError(`workflow ${this.#options.name} cannot be followed: ${error.message}`, {
+      code: error.code,
+      kind: error.kind,
+      hint: `run ${this.#run.id} goes on in the service: cdsync workflow status ${this.#run.id}`,
+      cause: error,
+      requestId: error.requestId,
+    });
+  }
+}
+
+/** Tells a run to stop, while everything else may already be ending; what hinders that is told, not thrown. */
+async function stopWorkflow({ client, notice }: WorkflowContext, id: string, name: string): Promise<void> {
+  try {
+    const options = { signal: AbortSignal.timeout(stopMs), meter: newMeter() };
+    const { state } = await client.send(stopWorkflowOperation(id), readWorkflowRun, options);
+    notice(`workflow ${name}: run ${id} was told to stop, ${printable(state ?? 'in an unknown state')}`);
+  } catch (error) {
+    const over = error instanceof ServiceError && error.status === 409;
+    const reason = over ? 'it is at its end already' : asCdsyncError(error).message;
+    notice(
+      `workflow ${name}: run ${id} could not be stopped: ${reason}${over ? '' : `; try: cdsync workflow stop ${id}`}`,
+    );
+  }
+}
+
+/**
+ * Follows a run until it has ended, with a line now and then. At the deadline, and when the user asks to stop, the run is
+ * stopped in the service too.
+ * @returns the run as it ended, whether it succeeded or not
+ * @throws {CdsyncError} `workflow_deadline`, `interrupted`, and what the service refused for good
+ */
+export function followWorkflow(
+  context: WorkflowContext,
+  run: WorkflowRun,
+  options: FollowOptions,
+): Promise<WorkflowRun> {
+  return new Follower(context, run, options).toTheEnd();
+}

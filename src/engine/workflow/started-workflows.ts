@@ -1,0 +1,88 @@
+import { readFile, rm } from 'node:fs/promises';
+import { z } from 'zod';
+import { ServiceError } from '../../client/client.js';
+import {
+  getWorkflowRunOperation,
+  readWorkflowRun,
+  type StartWorkflowRequest,
+  type WorkflowRun,
+} from '../../client/management-api.js';
+import { writeFileAtomically } from '../../store/durable.js';
+import type { JobLayout } from '../../store/layout.js';
+import type { RunContext } from '../run-context.js';
+import { hasEnded, hasSucceeded } from './follow-workflow.js';
+import { newMeter } from './start-workflow.js';
+
+const startedSchema = z.object({
+  /** Its place in `before:`. */
+  step: z.number().int(),
+  /** What was asked for, as JSON. */
+  request: z.string(),
+  id: z.string(),
+  started_at: z.string(),
+});
+type Started = z.infer<typeof startedSchema>;
+
+const fileSchema = z.object({ version: z.literal(1), runs: z.array(startedSchema) });
+
+/** A workflow that a run of this job has started before it was killed. */
+export interface LeftWorkflow {
+  readonly run: WorkflowRun;
+  readonly startedAtMs: number;
+}
+
+async function readStarted(layout: JobLayout): Promise<readonly Started[]> {
+  try {
+    return fileSchema.parse(JSON.parse(await readFile(layout.startedWorkflows, 'utf8'))).runs;
+  } catch {
+    // Without it workflows are started as by any other run.
+    return [];
+  }
+}
+
+/** Keeps what was started, so that a run after a crash follows it and starts no second one beside it. */
+export async function rememberStarted(
+  { layout, clock }: Pick<RunContext, 'layout' | 'clock'>,
+  step: number,
+  request: StartWorkflowRequest,
+  { id }: WorkflowRun,
+): Promise<void> {
+  const others = (await readStarted(layout)).filter((each) => each.step !== step);
+  const started = { step, request: JSON.stringify(request), id, started_at: new Date(clock.now()).toISOString() };
+  await writeFileAtomically(layout.startedWorkflows, `${JSON.stringify({ version: 1, runs: [...others, started] })}\n`);
+}
+
+/** The run has come to an end of its own: the next one starts its workflows anew. */
+export async function forgetStarted(layout: JobLayout): Promise<void> {
+  await rm(layout.startedWorkflows, { force: true });
+}
+
+/**
+ * What a run that was cut short has left of a step: it runs, or has succeeded meanwhile; undefined where it is to be started.
+ * @throws {CdsyncError} what the service refused
+ */
+export async function leftWorkflow(
+  {
+    layout,
+    clock,
+    client,
+    signal,
+    job,
+    full,
+  }: Pick<RunContext, 'layout' | 'clock' | 'client' | 'signal' | 'job' | 'full'>,
+  step: number,
+  request: StartWorkflowRequest,
+): Promise<LeftWorkflow | undefined> {
+  if (full) return undefined;
+  const wanted = JSON.stringify(request);
+  const found = (await readStarted(layout)).find((each) => each.step === step && each.request === wanted);
+  const startedAtMs = Date.parse(found?.started_at ?? '');
+  if (found === undefined || !(clock.now() - startedAtMs <= job.resumeWithinMs)) return undefined;
+  try {
+    const run = await client.send(getWorkflowRunOperation(found.id), readWorkflowRun, { signal, meter: newMeter() });
+    return hasEnded(run) && !hasSucceeded(run) ? undefined : { run, startedAtMs };
+  } catch (error) {
+    if (error instanceof ServiceError && error.code === 'not_found') return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,91 @@
+import { type Column, ColumnSet, type DeclaredColumn } from '../../rows/columns.js';
+import { type ExactValue, NumberText, parseExact } from './exact-json.js';
+import { ExactScanner } from './exact-scanner.js';
+import type { ScanOptions } from './scanned-page.js';
+
+/** A value that fewer records share may tell who a person is. */
+const fewestHolders = 5;
+
+interface Tally {
+  /** Records with a value. */
+  filled: number;
+  /** Single values as a filter would name them, and how many records have each. */
+  readonly holders: Map<string, number>;
+}
+
+function filterText(value: ExactValue): string | undefined {
+  if (value instanceof NumberText) return value.text;
+  return typeof value === 'string' || typeof value === 'boolean' ? String(value) : undefined;
+}
+
+/**
+ * What some records tell of a stream's columns. The records go through the scanner that a run reads them with, so that
+ * names and types are those of a run over the same records.
+ */
+export class ColumnSample {
+  readonly columns: ColumnSet;
+  /** Records that a run would keep. */
+  records = 0;
+  readonly #scanner: ExactScanner;
+  readonly #container: string | null;
+  /** By the columns' names, which no two columns share. */
+  readonly #tallies = new Map<string, Tally>();
+
+  constructor(declared: readonly DeclaredColumn[], options: ScanOptions) {
+    this.columns = new ColumnSet(declared);
+    this.#scanner = new ExactScanner(this.columns, options);
+    this.#container = options.container;
+  }
+
+  /**
+   * Takes the records of a page in.
+   * @param start of the inside of the page's `data` array, `end` its end, without the brackets
+   * @throws {MalformedPageError}
+   */
+  take(body: Buffer, start: number, end: number): void {
+    const page = this.#scanner.scan(body, start, end);
+    const text = Buffer.alloc(page.byteLength);
+    page.write(text, 0);
+    const records = parseExact(`[${text.toString('utf8')}]`) as Map<string, ExactValue>[];
+    for (const record of records) this.#count(record);
+    this.records += records.length;
+  }
+
+  /** In how many of the records the column has no value. */
+  nulls({ name }: Column): number {
+    return this.records - (this.#tallies.get(name)?.filled ?? 0);
+  }
+
+  /** Of the values that many records share the one that fewest do; undefined where any value might tell a person. */
+  sharedValue({ name }: Column): string | undefined {
+    let rarest: string | undefined;
+    let fewest = Number.POSITIVE_INFINITY;
+    for (const [text, count] of this.#tallies.get(name)?.holders ?? []) {
+      if (count >= fewestHolders && count < fewest && text !== '') [rarest, fewest] = [text, count];
+    }
+    return rarest;
+  }
+
+  /** How many of the records have this value in the column. */
+  holders({ name }: Column, text: string): number {
+    return this.#tallies.get(name)?.holders.get(text) ?? 0;
+  }
+
+  #count(members: ReadonlyMap<string, ExactValue>): void {
+    for (const [name, value] of members) {
+      if (name === this.#container && value instanceof Map) this.#count(value);
+      else if (value !== null) this.#tally(name, value);
+    }
+  }
+
+  #tally(name: string, value: ExactValue): void {
+    let tally = this.#tallies.get(name);
+    if (tally === undefined) {
+      tally = { filled: 0, holders: new Map() };
+      this.#tallies.set(name, tally);
+    }
+    tally.filled += 1;
+    const text = filterText(value);
+    if (text !== undefined) tally.holders.set(text, (tally.holders.get(text) ?? 0) + 1);
+  }
+}

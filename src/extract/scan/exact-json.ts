@@ -1,0 +1,217 @@
+import { emptyShape, Kind, maxStructFields, type Shape } from '../../rows/column-shape.js';
+
+/** A number as it was written. */
+export class NumberText {
+  readonly text: string;
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+/** A JSON value with nothing lost: numbers keep their text, objects any name. Of a name given twice the last counts. */
+export type ExactValue = null | boolean | string | NumberText | ExactValue[] | Map<string, ExactValue>;
+
+const numberPattern = /-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+const spacePattern = /[ \t\r\n]*/y;
+
+/** Reads text that is known to be JSON; see `skipValue`. */
+class Reader {
+  readonly #text: string;
+  #at = 0;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  #match(pattern: RegExp): string {
+    pattern.lastIndex = this.#at;
+    const found = pattern.exec(this.#text)?.[0] ?? '';
+    this.#at += found.length;
+    return found;
+  }
+
+  /** Without a pattern: one that repeats a choice runs out of stack on a string of some megabytes. */
+  #string(): string {
+    const from = this.#at;
+    let end = from;
+    let escapes: number;
+    do {
+      end = this.#text.indexOf('"', end + 1);
+      escapes = 0;
+      while (this.#text[end - 1 - escapes] === '\\') escapes += 1;
+    } while (escapes % 2 === 1);
+    this.#at = end + 1;
+    return JSON.parse(this.#text.slice(from, this.#at)) as string;
+  }
+
+  #take(): string {
+    const character = this.#text[this.#at] as string;
+    this.#at += 1;
+    return character;
+  }
+
+  value(): ExactValue {
+    this.#match(spacePattern);
+    const first = this.#text[this.#at];
+    let value: ExactValue;
+    if (first === '"') value = this.#string();
+    else if (first === '{') value = this.#object();
+    else if (first === '[') value = this.#list();
+    else if (first === 'n') value = this.#word(4, null);
+    else if (first === 't') value = this.#word(4, true);
+    else if (first === 'f') value = this.#word(5, false);
+    else value = new NumberText(this.#match(numberPattern));
+    this.#match(spacePattern);
+    return value;
+  }
+
+  #word<T>(length: number, value: T): T {
+    this.#at += length;
+    return value;
+  }
+
+  #object(): Map<string, ExactValue> {
+    const members = new Map<string, ExactValue>();
+    this.#take();
+    this.#match(spacePattern);
+    if (this.#text[this.#at] === '}') return this.#word(1, members);
+    do {
+      this.#match(spacePattern);
+      const name = this.#string();
+      this.#match(spacePattern);
+      this.#take();
+      members.set(name, this.value());
+    } while (this.#take() === ',');
+    return members;
+  }
+
+  #list(): ExactValue[] {
+    const items: ExactValue[] = [];
+    this.#take();
+    this.#match(spacePattern);
+    if (this.#text[this.#at] === ']') return this.#word(1, items);
+    do items.push(this.value());
+    while (this.#take() === ',');
+    return items;
+  }
+}
+
+/** The value of a text that is JSON, and no deeper than `maxDepth`. */
+export function parseExact(text: string): ExactValue {
+  return new Reader(text).value();
+}
+
+const safe = 2n ** 53n;
+const long = 2n ** 63n;
+const huge = 10n ** 38n;
+
+/** The kind of a number by its text. */
+export function numberKind(text: string): number {
+  if (/[.eE]/.test(text)) return Number.isFinite(Number(text)) ? Kind.double : Kind.textOnly;
+  if (text.length <= 15) return Kind.safeInteger;
+  if (text.length > 40) return Kind.textOnly;
+  const value = BigInt(text);
+  const size = value < 0n ? -value : value;
+  if (size <= safe) return Kind.safeInteger;
+  if (value >= -long && value < long) return Kind.longInteger;
+  return size < huge ? Kind.hugeInteger : Kind.textOnly;
+}
+
+/** Adds what a value is to a shape; true where that was news. */
+export function observe(value: ExactValue, shape: Shape): boolean {
+  if (value === null) return false;
+  const before = shape.kinds;
+  if (typeof value === 'string') shape.kinds |= Kind.string;
+  else if (typeof value === 'boolean') shape.kinds |= Kind.boolean;
+  else if (value instanceof NumberText) shape.kinds |= numberKind(value.text);
+  else if (Array.isArray(value)) return observeList(value, shape);
+  else return observeObject(value, shape);
+  return shape.kinds !== before;
+}
+
+function observeList(items: readonly ExactValue[], shape: Shape): boolean {
+  let news = (shape.kinds & Kind.list) === 0 || shape.element === undefined;
+  shape.kinds |= Kind.list;
+  shape.element ??= emptyShape();
+  for (const item of items) news = observe(item, shape.element) || news;
+  return news;
+}
+
+function observeObject(members: ReadonlyMap<string, ExactValue>, shape: Shape): boolean {
+  let news = (shape.kinds & Kind.struct) === 0 || shape.fields === undefined;
+  shape.kinds |= Kind.struct;
+  shape.fields ??= new Map();
+  for (const [name, member] of members) {
+    let field = shape.fields.get(name);
+    if (field === undefined) {
+      // A map in disguise, which is JSON already: its names without end are not collected.
+      if (shape.fields.size > maxStructFields) continue;
+      field = emptyShape();
+      shape.fields.set(name, field);
+      news = true;
+    }
+    news = observe(member, field) || news;
+  }
+  return news;
+}
+
+/** A string as DuckDB's own `to_json` writes it, which has hexadecimal digits in capitals. */
+export function canonicalString(text: string): string {
+  const quoted = JSON.stringify(text);
+  return quoted.replace(/\\(?:u00([0-9a-f]{2})|.)/g, (written, hex?: string) =>
+    hex === undefined ? written : `\\u00${hex.toUpperCase()}`,
+  );
+}
+
+/**
+ * A number in the one form that JSON columns have: integers digit for digit; other numbers as the shortest text that reads
+ * back the same, a whole one like an integer (a DOUBLE column would not tell them apart); what no double holds as received.
+ */
+export function canonicalNumber(text: string): string {
+  if (!/[.eE]/.test(text)) return text === '-0' ? '0' : text;
+  const value = Number(text);
+  if (!Number.isFinite(value)) return text;
+  if (Object.is(value, -0)) return '-0.0';
+  if (Number.isInteger(value) && Math.abs(value) <= Number(safe)) return String(value);
+  const shortest = String(value).replace('e+', 'e');
+  return /[.e]/.test(shortest) ? shortest : `${shortest}.0`;
+}
+
+/** The one text of a value: names sorted, members that are null left out, no white space. */
+export function canonicalJson(value: ExactValue): string {
+  if (value === null || typeof value === 'boolean') return String(value);
+  if (typeof value === 'string') return canonicalString(value);
+  if (value instanceof NumberText) return canonicalNumber(value.text);
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;
+  const members = [...value].filter(([, member]) => member !== null);
+  return `{${members
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, member]) => `${canonicalString(name)}:${canonicalJson(member)}`)
+    .join(',')}}`;
+}
+
+/** Whether a string anywhere in the value cannot be kept as it is. */
+export function hasLoneSurrogate(value: ExactValue): boolean {
+  if (typeof value === 'string') return !value.isWellFormed();
+  if (Array.isArray(value)) return value.some(hasLoneSurrogate);
+  if (value instanceof Map)
+    return [...value].some(([name, member]) => !name.isWellFormed() || hasLoneSurrogate(member));
+  return false;
+}
+
+/** The value with U+FFFD for every surrogate without its other half; of names that become one the last counts. */
+export function withoutLoneSurrogates(value: ExactValue): ExactValue {
+  if (typeof value === 'string') return value.toWellFormed();
+  if (Array.isArray(value)) return value.map(withoutLoneSurrogates);
+  if (!(value instanceof Map)) return value;
+  return new Map([...value].map(([name, member]) => [name.toWellFormed(), withoutLoneSurrogates(member)]));
+}
+
+/** JSON text of a value as DuckDB is to read it: numbers as written, names once. */
+export function writeExact(value: ExactValue): string {
+  if (value === null || typeof value === 'boolean') return String(value);
+  if (typeof value === 'string') return JSON.stringify(value);
+  if (value instanceof NumberText) return value.text;
+  if (Array.isArray(value)) return `[${value.map(writeExact).join(',')}]`;
+  return `{${[...value].map(([name, member]) => `${JSON.stringify(name)}:${writeExact(member)}`).join(',')}}`;
+}

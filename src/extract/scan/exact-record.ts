@@ -1,0 +1,111 @@
+import type { Column, ColumnSet, Place } from '../../rows/columns.js';
+import {
+  canonicalJson,
+  type ExactValue,
+  hasLoneSurrogate,
+  NumberText,
+  observe,
+  parseExact,
+  withoutLoneSurrogates,
+  writeExact,
+} from './exact-json.js';
+import type { Reject, ScanOptions } from './scanned-page.js';
+import { staysText } from './text-column.js';
+
+/** What became of one record on the slow path. */
+export interface ExactRecord {
+  readonly reject: Omit<Reject, 'raw' | 'position'> | undefined;
+  /** The record as DuckDB is to read it. */
+  readonly text: string;
+  readonly keys: readonly string[];
+  readonly replaced: boolean;
+  /** The attribute by which it does not match the filter. */
+  readonly mismatch: string | null;
+}
+
+/** Whether a value is what a filter asks for; what cannot be judged is. */
+export function matchesFilter(value: ExactValue | undefined, wanted: string): boolean {
+  if (value === undefined || value === null || value instanceof Map) return true;
+  if (Array.isArray(value)) return value.length === 0 || value.some((item) => matchesFilter(item, wanted));
+  if (value instanceof NumberText) return value.text === wanted || Number(value.text) === Number(wanted);
+  return String(value) === wanted;
+}
+
+/**
+ * JSON text of a value as its column takes it from the spool: of a JSON column, a string that holds the canonical text. Where
+ * such a column may still get a type, it holds the value itself: the reader takes it as that type, and as the same text.
+ * @param isFree what {@link staysText} says of the column
+ */
+export function spooled(value: ExactValue, { type, declared }: Column, isFree: boolean): string {
+  if (value === null) return 'null';
+  if (type !== 'JSON' && (declared === undefined || typeof value === 'string')) return writeExact(value);
+  const text = canonicalJson(value);
+  return declared === undefined && !isFree ? text : JSON.stringify(text);
+}
+
+function rejected(key: string | null, reason: string, column: string | null = null): ExactRecord {
+  return { reject: { key, reason, column }, text: '', keys: [], replaced: false, mismatch: null };
+}
+
+function spoolMembers(
+  columns: ColumnSet,
+  place: Place,
+  members: ReadonlyMap<string, ExactValue>,
+  except: string | null,
+): string[] {
+  const texts: string[] = [];
+  for (const [name, value] of members) {
+    if (name === except) continue;
+    const column = columns.obtain(place, name);
+    // What cannot become anything else any more is not looked at: its names may be without end.
+    let isFree = staysText(column);
+    if (!isFree && observe(value, column.shape)) {
+      columns.reshaped(column);
+      isFree = staysText(column);
+    }
+    texts.push(`${JSON.stringify(column.name)}:${spooled(value, column, isFree)}`);
+  }
+  return texts;
+}
+
+function attributesOf(value: ExactValue | undefined): ReadonlyMap<string, ExactValue> | undefined {
+  if (value === undefined || value === null) return new Map();
+  if (value instanceof Map) return value;
+  if (!Array.isArray(value) || value.length > 1) return undefined;
+  const [only] = value;
+  if (only === undefined) return new Map();
+  return only instanceof Map ? only : undefined;
+}
+
+/**
+ * The slow, exact path of one record: parsed with nothing lost, its values seen by the columns, and written anew. Names
+ * given twice count with their last value, lone surrogates become U+FFFD.
+ * @param source the record's text, known to be JSON no deeper than `maxDepth`
+ */
+export function exactRecord(source: string, columns: ColumnSet, { container, key, filter }: ScanOptions): ExactRecord {
+  const parsed = parseExact(source);
+  const replaced = hasLoneSurrogate(parsed);
+  const record = replaced ? withoutLoneSurrogates(parsed) : parsed;
+  if (!(record instanceof Map)) return rejected(null, 'not_an_object');
+  const keys: string[] = [];
+  for (const field of key) {
+    const value = record.get(field);
+    if (value === undefined || value === null || value === '') return rejected(null, 'key_missing', field);
+    if (typeof value !== 'string') return rejected(null, 'key_not_text', field);
+    keys.push(value);
+  }
+  const attributes = container === null ? new Map() : attributesOf(record.get(container));
+  if (attributes === undefined) return rejected(keys.join(' '), 'attributes_not_an_object', container);
+  const texts = spoolMembers(columns, 'envelope', record, container);
+  if (container !== null)
+    texts.push(`"${container}":{${spoolMembers(columns, 'attribute', attributes, null).join(',')}}`);
+  const judged = container === null ? record : attributes;
+  const mismatch = [...filter].find(([attribute, wanted]) => !matchesFilter(judged.get(attribute), wanted));
+  return {
+    reject: undefined,
+    text: `{${texts.join(',')}}`,
+    keys,
+    replaced,
+    mismatch: mismatch?.[0] ?? null,
+  };
+}

@@ -1,0 +1,38 @@
+import type { ColumnSet } from '../../rows/columns.js';
+import { skipSpace } from './json-bytes.js';
+import { MalformedPageError, repairUtf8, takeExactly } from './page-text.js';
+import { PageBuilder, type PageScanner, type ScannedPage, type ScanOptions } from './scanned-page.js';
+import { becameText, textColumns } from './text-column.js';
+
+/** The slow path for whole pages: every record is parsed exactly and written anew. The reference for the fast one. */
+export class ExactScanner implements PageScanner {
+  readonly #columns: ColumnSet;
+  readonly #options: ScanOptions;
+
+  constructor(columns: ColumnSet, options: ScanOptions) {
+    this.#columns = columns;
+    this.#options = options;
+  }
+
+  scan(given: Buffer, from: number, to: number): ScannedPage {
+    const page = repairUtf8(given, from, to);
+    const before = textColumns(this.#columns);
+    const scanned = this.#pass(page.body, page.start, page.end);
+    // A column that became JSON on the way wants the records before to be written as text too.
+    const final = becameText(this.#columns, before) ? this.#pass(page.body, page.start, page.end) : scanned;
+    return page.repaired ? { ...final, replacedSurrogates: Math.max(1, final.replacedSurrogates) } : final;
+  }
+
+  #pass(body: Buffer, start: number, end: number): ScannedPage {
+    const builder = new PageBuilder(body);
+    let at = skipSpace(body, start);
+    for (let position = 0; at < end; position += 1) {
+      at = skipSpace(body, takeExactly(body, at, position, builder, this.#columns, this.#options));
+      if (at === end) break;
+      if (at > end || body[at] !== 0x2c) throw new MalformedPageError('a comma between two records');
+      at = skipSpace(body, at + 1);
+      if (at >= end) throw new MalformedPageError('a record behind a comma');
+    }
+    return builder.build();
+  }
+}

@@ -1,0 +1,64 @@
+import { isUtf8 } from 'node:buffer';
+import { CdsyncError } from '../../core/errors.js';
+import type { ColumnSet } from '../../rows/columns.js';
+import { exactRecord } from './exact-record.js';
+import { maxDepth, skipValue } from './json-bytes.js';
+import { hashKey, type PageBuilder, type ScanOptions } from './scanned-page.js';
+
+/** A page whose records are no JSON: asked for again, it may be whole. Says what was expected, never what was found. */
+export class MalformedPageError extends CdsyncError {
+  constructor(expected: string) {
+    super(`the page is malformed: ${expected}`, {
+      code: 'malformed_response',
+      kind: 'retryable',
+      hint: 'the service, or something between, cut or garbled its answer; run again',
+    });
+    this.name = 'MalformedPageError';
+  }
+}
+
+/** The page's records as UTF-8: what is none becomes U+FFFD. */
+export function repairUtf8(
+  body: Buffer,
+  start: number,
+  end: number,
+): { body: Buffer; start: number; end: number; repaired: boolean } {
+  if (isUtf8(body.subarray(start, end))) return { body, start, end, repaired: false };
+  const repaired = Buffer.from(body.toString('utf8', start, end));
+  return { body: repaired, start: 0, end: repaired.length, repaired: true };
+}
+
+/** Takes one record over the slow path. Returns the place behind it. */
+export function takeExactly(
+  body: Buffer,
+  at: number,
+  position: number,
+  builder: PageBuilder,
+  columns: ColumnSet,
+  options: ScanOptions,
+): number {
+  const { end, depth } = skipValue(body, at);
+  if (end < 0) throw new MalformedPageError('a record is no JSON');
+  if (depth > maxDepth) {
+    builder.reject({ position, key: null, reason: 'nested_too_deep', column: null }, at, end);
+    return end;
+  }
+  const record = exactRecord(body.toString('utf8', at, end), columns, options);
+  if (record.reject !== undefined) {
+    builder.reject({ ...record.reject, position }, at, end);
+    return end;
+  }
+  let [hash1, hash2] = [0, 1];
+  for (const key of record.keys) {
+    const bytes = Buffer.from(key);
+    hash1 = hashKey(bytes, 0, bytes.length, hash1);
+    hash2 = hashKey(bytes, 0, bytes.length, hash2);
+  }
+  builder.replace(at, end, Buffer.from(record.text), hash1, hash2);
+  if (record.replaced) builder.replaced += 1;
+  if (record.mismatch !== null) {
+    builder.mismatches += 1;
+    builder.mismatchedAttribute ??= record.mismatch;
+  }
+  return end;
+}

@@ -1,0 +1,360 @@
+import { emptyShape, Kind } from '../../rows/column-shape.js';
+import type { Column, ColumnSet } from '../../rows/columns.js';
+import { hasLoneSurrogate, numberKind, parseExact } from './exact-json.js';
+import { matchesFilter, spooled } from './exact-record.js';
+import {
+  falseWord,
+  nullWord,
+  skipFraction,
+  skipInteger,
+  skipPlainString,
+  skipSpace,
+  skipString,
+  skipValue,
+  skipWord,
+  trueWord,
+} from './json-bytes.js';
+import { MalformedPageError, repairUtf8, takeExactly } from './page-text.js';
+import { plainText } from './plain-text.js';
+import { hashKey, PageBuilder, type PageScanner, type ScannedPage, type ScanOptions } from './scanned-page.js';
+import { Slot, Slots } from './slots.js';
+import { becameText, textColumns } from './text-column.js';
+
+const quote = 0x22;
+const comma = 0x2c;
+const colon = 0x3a;
+const openBrace = 0x7b;
+const closeBrace = 0x7d;
+const openBracket = 0x5b;
+const closeBracket = 0x5d;
+const backslash = 0x5c;
+/** Nested deeper than this a record takes the slow path. */
+const maxFastDepth = 24;
+/** Text of so many digits is surely a safe integer. */
+const safeDigits = 15;
+const empty = Buffer.alloc(0);
+
+/**
+ * The fast path: walks once over the bytes of a page and makes no value of them. It checks all of JSON's grammar, that the
+ * columns have seen every kind of value that comes, and patches what DuckDB could not read as it stands. A record with
+ * anything new or unusual in it is taken over the slow path, which alone tells the columns: so both give the same.
+ *
+ * Objects of one place mostly have the same members in the same order, so the next name is guessed and compared, not read.
+ * Inside, a negative position means "not to be taken this way", for whatever reason.
+ */
+export class RecordScanner implements PageScanner {
+  readonly #columns: ColumnSet;
+  readonly #options: ScanOptions;
+  readonly #envelope: Slots;
+  readonly #attributes: Slots;
+  #bytes: Buffer = empty;
+  #view: DataView = new DataView(empty.buffer);
+  #builder = new PageBuilder(empty);
+  /** Of the columns when the slots were last looked over. */
+  #version = -1;
+  #texts: ReadonlySet<Column> = new Set();
+  /** Of the object that was entered last. */
+  #serial = 0;
+  #depth = 0;
+  /** Behind the name that was looked up last. */
+  #nameEnd = 0;
+  #keys = 0;
+  #hash1 = 0;
+  #hash2 = 0;
+  #mismatch: string | null = null;
+
+  constructor(columns: ColumnSet, options: ScanOptions) {
+    this.#columns = columns;
+    this.#options = options;
+    this.#envelope = Slots.ofColumns(columns, 'envelope');
+    this.#attributes = Slots.ofColumns(columns, 'attribute');
+  }
+
+  scan(given: Buffer, from: number, to: number): ScannedPage {
+    const page = repairUtf8(given, from, to);
+    this.#refresh();
+    const before = this.#texts;
+    const scanned = this.#pass(page.body, page.start, page.end);
+    // A column that became JSON on the way wants the records before to be written as text too.
+    const again = before !== this.#texts && becameText(this.#columns, before);
+    const final = again ? this.#pass(page.body, page.start, page.end) : scanned;
+    this.#bytes = empty;
+    return page.repaired ? { ...final, replacedSurrogates: Math.max(1, final.replacedSurrogates) } : final;
+  }
+
+  #pass(body: Buffer, start: number, end: number): ScannedPage {
+    this.#bytes = body;
+    this.#view = new DataView(body.buffer, body.byteOffset, body.length);
+    const builder = new PageBuilder(body);
+    this.#builder = builder;
+    let at = skipSpace(body, start);
+    for (let position = 0; at < end; position += 1) {
+      at = skipSpace(body, this.#record(at, position));
+      if (at === end) break;
+      if (at > end || body[at] !== comma) throw new MalformedPageError('a comma between two records');
+      at = skipSpace(body, at + 1);
+      if (at >= end) throw new MalformedPageError('a record behind a comma');
+    }
+    return builder.build();
+  }
+
+  /** Also other scanners of the same stream may have moved the columns. */
+  #refresh(): void {
+    if (this.#columns.version === this.#version) return;
+    this.#envelope.refresh();
+    this.#attributes.refresh();
+    this.#texts = textColumns(this.#columns);
+    this.#version = this.#columns.version;
+  }
+
+  #record(at: number, position: number): number {
+    this.#keys = 0;
+    this.#hash1 = 0;
+    this.#hash2 = 1;
+    this.#mismatch = null;
+    this.#depth = 0;
+    const end = this.#bytes[at] === openBrace ? this.#members(this.#envelope, at + 1) : -1;
+    if (end < 0 || this.#keys !== this.#options.key.length) {
+      // The slow path also tells what is no JSON at all from what is only unusual.
+      this.#builder.forget();
+      const after = takeExactly(this.#bytes, at, position, this.#builder, this.#columns, this.#options);
+      this.#refresh();
+      return after;
+    }
+    this.#builder.keep(at, end, this.#hash1, this.#hash2);
+    if (this.#mismatch !== null) {
+      this.#builder.mismatches += 1;
+      this.#builder.mismatchedAttribute ??= this.#mismatch;
+    }
+    return end;
+  }
+
+  /** Walks over an object's members; `at` is behind its brace. Returns the place behind the other one. */
+  #members(slots: Slots, at: number): number {
+    const bytes = this.#bytes;
+    const view = this.#view;
+    this.#serial += 1;
+    const serial = this.#serial;
+    let position = skipSpace(bytes, at);
+    if (bytes[position] === closeBrace) return position + 1;
+    let next = 0;
+    for (;;) {
+      if (bytes[position] !== quote) return -1;
+      let slot = slots.expected(view, position, next);
+      let from: number;
+      if (slot === undefined) {
+        slot = this.#lookUp(slots, position);
+        if (slot === undefined) return -1;
+        from = skipSpace(bytes, this.#nameEnd);
+        if (bytes[from] !== colon) return -1;
+        from += 1;
+      } else from = position + slot.label.length;
+      // A name given twice.
+      if (slot.stamp === serial) return -1;
+      slot.stamp = serial;
+      next = slot.index + 1;
+      let byte = bytes[from] as number;
+      if (byte <= 0x20) {
+        from = skipSpace(bytes, from);
+        byte = bytes[from] as number;
+      }
+      const end = byte === quote ? this.#string(slot, view, from) : this.#value(slot, from, byte);
+      if (end < 0 || (slot.isSpecial && !this.#settle(slot, position, from, end))) return -1;
+      position = end;
+      byte = bytes[position] as number;
+      if (byte !== comma && byte !== closeBrace) {
+        position = skipSpace(bytes, position);
+        byte = bytes[position] as number;
+      }
+      if (byte === closeBrace) return position + 1;
+      if (byte !== comma) return -1;
+      position += 1;
+      if (bytes[position] !== quote) position = skipSpace(bytes, position);
+    }
+  }
+
+  /** The slot of a name that was not guessed; none where the name is new to the columns. */
+  #lookUp(slots: Slots, at: number): Slot | undefined {
+    const bytes = this.#bytes;
+    const known = slots.byBytes(bytes, at);
+    if (known !== undefined) {
+      this.#nameEnd = at + known.label.length - 1;
+      return known;
+    }
+    const end = skipString(bytes, at + 1);
+    if (end < 0) return undefined;
+    this.#nameEnd = end;
+    const raw = bytes.subarray(at, end);
+    const name = JSON.parse(raw.toString('utf8')) as string;
+    return name.isWellFormed() ? (slots.byName(name) ?? this.#newSlot(slots, name, raw)) : undefined;
+  }
+
+  #newSlot(slots: Slots, name: string, raw: Uint8Array): Slot | undefined {
+    const { container, key, filter } = this.#options;
+    const isRecord = slots === this.#envelope;
+    if (isRecord && name === container) {
+      const slot = slots.add(name, raw, { shape: emptyShape(), column: undefined });
+      slot.isContainer = true;
+      return slot;
+    }
+    const known = slots.find(name);
+    if (known === undefined) return undefined;
+    const slot = slots.add(name, raw, known);
+    slot.isKey = isRecord && key.includes(name);
+    const isJudged = container === null ? isRecord : slots === this.#attributes;
+    slot.wanted = isJudged ? filter.get(name) : undefined;
+    slot.wantedRaw = slot.wanted === undefined ? undefined : Buffer.from(JSON.stringify(slot.wanted));
+    slot.refresh();
+    return slot;
+  }
+
+  #string(slot: Slot, view: DataView, at: number): number {
+    if ((slot.shape.kinds & Kind.string) === 0) return -1;
+    const end = skipPlainString(this.#bytes, view, at + 1);
+    return end < -1 ? this.#escaped(at, -2 - end) : end;
+  }
+
+  /** Walks over a value that is no string. */
+  #value(slot: Slot, at: number, byte: number): number {
+    if (byte <= 0x39) return this.#number(slot, at);
+    const bytes = this.#bytes;
+    if (byte === 0x6e) return skipWord(bytes, at, nullWord);
+    if (byte === openBrace || byte === openBracket) return this.#nested(slot, at, byte);
+    if ((slot.shape.kinds & Kind.boolean) === 0) return -1;
+    if (byte === 0x74) return skipWord(bytes, at, trueWord);
+    return byte === 0x66 ? skipWord(bytes, at, falseWord) : -1;
+  }
+
+  /** A string with escapes: only those of surrogates can name what UTF-8 cannot hold. */
+  #escaped(at: number, firstEscape: number): number {
+    const end = skipString(this.#bytes, firstEscape);
+    if (end < 0) return -1;
+    const text = this.#bytes.toString('latin1', firstEscape, end);
+    if (!/\\u[dD]/.test(text)) return end;
+    return (JSON.parse(this.#bytes.toString('utf8', at, end)) as string).isWellFormed() ? end : -1;
+  }
+
+  #number(slot: Slot, at: number): number {
+    const bytes = this.#bytes;
+    const whole = skipInteger(bytes, at);
+    if (whole < 0) return -1;
+    const byte = bytes[whole];
+    let kind: number = Kind.safeInteger;
+    let end = whole;
+    if (byte === 0x2e || byte === 0x65 || byte === 0x45) {
+      end = skipFraction(bytes, whole);
+      if (end < 0) return -1;
+      // Without an exponent only hundreds of digits go beyond a double.
+      const isPlain = byte === 0x2e && end - at < 300 && !this.#hasExponent(whole, end);
+      kind = isPlain ? Kind.double : numberKind(bytes.toString('latin1', at, end));
+    } else if (whole - at > safeDigits) kind = numberKind(bytes.toString('latin1', at, whole));
+    return (slot.shape.kinds & kind) === 0 ? -1 : end;
+  }
+
+  #hasExponent(from: number, to: number): boolean {
+    for (let index = from; index < to; index += 1) if (((this.#bytes[index] as number) | 0x20) === 0x65) return true;
+    return false;
+  }
+
+  #nested(slot: Slot, at: number, byte: number): number {
+    if (slot.isFree) return this.#untold(at);
+    this.#depth += 1;
+    if (this.#depth > maxFastDepth) return -1;
+    let end: number;
+    if (slot.isContainer) end = byte === openBrace ? this.#members(this.#attributes, at + 1) : this.#unwrapped(at);
+    else end = byte === openBrace ? this.#struct(slot, at) : this.#list(slot, at);
+    this.#depth -= 1;
+    return end;
+  }
+
+  /** A value of which only the text counts. */
+  #untold(at: number): number {
+    const { end, depth } = skipValue(this.#bytes, at);
+    return depth > maxFastDepth ? -1 : end;
+  }
+
+  /** Attributes in a list of one object. */
+  #unwrapped(at: number): number {
+    const bytes = this.#bytes;
+    const inside = skipSpace(bytes, at + 1);
+    if (bytes[inside] !== openBrace) return -1;
+    this.#builder.patch(at, inside, empty);
+    const end = this.#members(this.#attributes, inside + 1);
+    if (end < 0) return -1;
+    const close = skipSpace(bytes, end);
+    if (bytes[close] !== closeBracket) return -1;
+    this.#builder.patch(end, close + 1, empty);
+    return close + 1;
+  }
+
+  #struct(slot: Slot, at: number): number {
+    if ((slot.shape.kinds & Kind.struct) === 0) return -1;
+    slot.fields ??= Slots.ofFields(slot.shape);
+    return this.#members(slot.fields, at + 1);
+  }
+
+  #list(slot: Slot, at: number): number {
+    const { shape } = slot;
+    if ((shape.kinds & Kind.list) === 0 || shape.element === undefined) return -1;
+    slot.element ??= new Slot(empty, 0, shape.element, undefined);
+    const bytes = this.#bytes;
+    let position = skipSpace(bytes, at + 1);
+    if (bytes[position] === closeBracket) return position + 1;
+    for (;;) {
+      const byte = bytes[position] as number;
+      position =
+        byte === quote ? this.#string(slot.element, this.#view, position) : this.#value(slot.element, position, byte);
+      if (position < 0) return -1;
+      position = skipSpace(bytes, position);
+      if (bytes[position] === closeBracket) return position + 1;
+      if (bytes[position] !== comma) return -1;
+      position = skipSpace(bytes, position + 1);
+    }
+  }
+
+  /** What is to be done about a column's value once its end is known; false where the slow path must do it. */
+  #settle(slot: Slot, nameFrom: number, from: number, to: number): boolean {
+    const { column } = slot;
+    if (column === undefined || (slot.isKey && !this.#key(from, to))) return false;
+    if (slot.renamed !== undefined) {
+      this.#builder.patch(nameFrom, skipString(this.#bytes, nameFrom + 1), slot.renamed);
+    }
+    if (slot.wanted !== undefined && !this.#matches(slot, slot.wanted, from, to)) this.#mismatch ??= column.field;
+    const first = this.#bytes[from];
+    if (!slot.asText || first === 0x6e || (first === quote && column.type !== 'JSON')) return true;
+    const plain = plainText(this.#bytes, from, to);
+    if (plain !== undefined) {
+      this.#builder.patch(from, to, plain);
+      return true;
+    }
+    const value = this.#parsed(from, to);
+    if (hasLoneSurrogate(value)) return false;
+    this.#builder.patch(from, to, Buffer.from(spooled(value, column, slot.isFree)));
+    return true;
+  }
+
+  #matches(slot: Slot, wanted: string, from: number, to: number): boolean {
+    const raw = slot.wantedRaw;
+    if (raw !== undefined && to - from === raw.length) {
+      let index = 0;
+      while (index < raw.length && this.#bytes[from + index] === raw[index]) index += 1;
+      if (index === raw.length) return true;
+    }
+    return matchesFilter(this.#parsed(from, to), wanted);
+  }
+
+  #parsed(from: number, to: number) {
+    return parseExact(this.#bytes.toString('utf8', from, to));
+  }
+
+  /** A key is a text, not empty; one with escapes takes the slow path, which gives its hash as of any other. */
+  #key(from: number, to: number): boolean {
+    const bytes = this.#bytes;
+    if (bytes[from] !== quote || to - from < 3) return false;
+    for (let index = from; index < to; index += 1) if (bytes[index] === backslash) return false;
+    this.#keys += 1;
+    this.#hash1 = hashKey(bytes, from + 1, to - 1, this.#hash1);
+    this.#hash2 = hashKey(bytes, from + 1, to - 1, this.#hash2);
+    return true;
+  }
+}

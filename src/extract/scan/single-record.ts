@@ -1,0 +1,26 @@
+import type { ListSource } from '../../streams/source.js';
+
+function parsed(body: Buffer): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(body.toString('utf8'));
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether a body is the record that was asked for. */
+export function isRecord(body: Buffer, { key }: ListSource, wanted: string): boolean {
+  const record = parsed(body);
+  return record !== undefined && key.length === 1 && record[key[0] as string] === wanted;
+}
+
+/** Whether a record has a value for each of the attributes: what a filter can match at all. */
+export function hasAttributes(body: Buffer, { container }: ListSource, attributes: Iterable<string>): boolean {
+  const record = parsed(body) ?? {};
+  const held = container === null ? record : record[container];
+  const values = new Map(Object.entries((Array.isArray(held) ? held[0] : held) ?? {}));
+  return [...attributes].every((attribute) => values.get(attribute) !== undefined && values.get(attribute) !== null);
+}

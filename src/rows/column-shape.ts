@@ -1,0 +1,137 @@
+import { quoteIdentifier } from '../core/sql.js';
+
+/**
+ * What has been seen of a column: a set of kinds, as bits, and the same of its elements and fields. Merging is a union,
+ * so it is commutative, associative and idempotent, and a type never narrows.
+ */
+export interface Shape {
+  /** Union of {@link Kind} bits; 0 where nothing but null (or nothing at all) was seen. */
+  kinds: number;
+  /** Of a list's elements. */
+  element?: Shape;
+  /** Of a struct's fields, in the order in which they were first seen. */
+  fields?: Map<string, Shape>;
+}
+
+/** Bits of {@link Shape.kinds}. Null is no kind: missing and null are the same. */
+export const Kind = {
+  boolean: 1,
+  /** An integer that a double holds exactly: at most 2^53 from zero. */
+  safeInteger: 2,
+  /** An integer beyond 2^53 that an int64 holds. */
+  longInteger: 4,
+  /** An integer beyond int64 of at most 38 digits: what HUGEINT in tables and DECIMAL(38,0) in Parquet both hold. */
+  hugeInteger: 8,
+  /** A number with a fraction or an exponent, within the range of a double. */
+  double: 16,
+  string: 32,
+  list: 64,
+  struct: 128,
+  /** What only text can hold: an integer of more than 38 digits, a number beyond double, nesting too deep or odd for a struct. */
+  textOnly: 256,
+} as const;
+
+const integers = Kind.safeInteger | Kind.longInteger | Kind.hugeInteger;
+
+/** More fields than this in one struct are a map in disguise: the column becomes JSON. */
+export const maxStructFields = 256;
+/** Lists and structs nested deeper than this make the column JSON. */
+export const maxTypedDepth = 16;
+
+export function emptyShape(): Shape {
+  return { kinds: 0 };
+}
+
+/** Adds what `from` has seen to `into`; true where that told something new. */
+export function mergeShape(into: Shape, from: Shape): boolean {
+  let changed = (into.kinds | from.kinds) !== into.kinds;
+  into.kinds |= from.kinds;
+  if (from.element !== undefined) {
+    if (into.element === undefined) {
+      into.element = emptyShape();
+      changed = true;
+    }
+    changed = mergeShape(into.element, from.element) || changed;
+  }
+  if (from.fields !== undefined) {
+    if (into.fields === undefined) {
+      into.fields = new Map();
+      changed = true;
+    }
+    for (const [name, shape] of from.fields) {
+      let field = into.fields.get(name);
+      if (field === undefined) {
+        field = emptyShape();
+        into.fields.set(name, field);
+        changed = true;
+      }
+      changed = mergeShape(field, shape) || changed;
+    }
+  }
+  return changed;
+}
+
+function structType(fields: Map<string, Shape>, huge: string, depth: number): string | undefined {
+  if (fields.size === 0 || fields.size > maxStructFields) return undefined;
+  const seen = new Set<string>();
+  const parts: string[] = [];
+  for (const [name, shape] of fields) {
+    const folded = name.toLowerCase();
+    // DuckDB matches the fields of a struct by case-insensitive name, and takes neither an empty name nor NUL in SQL.
+    if (name === '' || name.includes('\0') || !name.isWellFormed() || seen.has(folded)) return undefined;
+    seen.add(folded);
+    const type = typedSqlType(shape, huge, depth + 1);
+    if (type === undefined) return undefined;
+    parts.push(`${quoteIdentifier(name)} ${type}`);
+  }
+  return `STRUCT(${parts.join(', ')})`;
+}
+
+function typedSqlType(shape: Shape, huge: string, depth: number): string | undefined {
+  const { kinds } = shape;
+  if (depth > maxTypedDepth) return undefined;
+  if (kinds === 0 || kinds === Kind.string) return 'VARCHAR';
+  if (kinds === Kind.boolean) return 'BOOLEAN';
+  if ((kinds & ~integers) === 0) return (kinds & Kind.hugeInteger) !== 0 ? huge : 'BIGINT';
+  if ((kinds & ~(Kind.double | Kind.safeInteger)) === 0) return 'DOUBLE';
+  if (kinds === Kind.list) {
+    const element = typedSqlType(shape.element ?? emptyShape(), huge, depth + 1);
+    return element === undefined ? undefined : `${element}[]`;
+  }
+  if (kinds === Kind.struct) return structType(shape.fields ?? new Map(), huge, depth);
+  return undefined;
+}
+
+/**
+ * The DuckDB type that holds everything the shape has seen without loss; `JSON` (one canonical text) where none does:
+ * mixed kinds, at any depth, make the whole column JSON.
+ */
+export function sqlType(shape: Shape): string {
+  return typedSqlType(shape, 'HUGEINT', 0) ?? 'JSON';
+}
+
+/** The same for a Parquet file, which has no HUGEINT: DuckDB would write it as a double. */
+export function fileType(shape: Shape): string {
+  return typedSqlType(shape, 'DECIMAL(38,0)', 0) ?? 'JSON';
+}
+
+/** A shape as journals and the store keep it. */
+export interface StoredShape {
+  k: number;
+  e?: StoredShape;
+  f?: [string, StoredShape][];
+}
+
+export function storeShape(shape: Shape): StoredShape {
+  const stored: StoredShape = { k: shape.kinds };
+  if (shape.element !== undefined) stored.e = storeShape(shape.element);
+  if (shape.fields !== undefined) stored.f = [...shape.fields].map(([name, field]) => [name, storeShape(field)]);
+  return stored;
+}
+
+export function restoreShape(stored: StoredShape): Shape {
+  const shape: Shape = { kinds: stored.k };
+  if (stored.e !== undefined) shape.element = restoreShape(stored.e);
+  if (stored.f !== undefined) shape.fields = new Map(stored.f.map(([name, field]) => [name, restoreShape(field)]));
+  return shape;
+}

@@ -1,0 +1,56 @@
+import { quoteIdentifier, sqlText } from '../core/sql.js';
+
+/** Moves with DuckDB's `hash()` and with what {@link rowHash} makes of it; stored hashes of another version are computed anew. */
+export function hashVersion(duckdbVersion: string): string {
+  return `3:${duckdbVersion}`;
+}
+
+export interface TypedColumn {
+  readonly name: string;
+  readonly type: string;
+  /** No part of what makes a row differ. */
+  readonly untracked?: boolean;
+}
+
+/**
+ * `hash()` does not tell 0.0 from -0.0, NULL from [] or NULL from {a: NULL}; the text of nested values does. Of several
+ * arguments it makes an XOR of their hashes, in which the XOR over the columns would cancel the names: two columns that
+ * swap their values would go unnoticed. So what it gives is hashed once more.
+ */
+function hashed({ name, type }: TypedColumn, value: string): string {
+  if (type === 'DOUBLE') return `hash(hash(${sqlText(name)}, ${value}, signbit(${value})))`;
+  const nested = type.endsWith('[]') || type.startsWith('STRUCT(');
+  return `hash(hash(${sqlText(name)}, ${nested ? `to_json(${value})::VARCHAR` : value}))`;
+}
+
+/** A balanced tree of XORs: a chain of hundreds would be too deep for the parser. */
+function xorOf(terms: readonly string[]): string {
+  let level = [...terms];
+  while (level.length > 1) {
+    const next: string[] = [];
+    for (let index = 0; index < level.length; index += 2) {
+      const [left, right] = [level[index] as string, level[index + 1]];
+      next.push(right === undefined ? left : `xor(${left}, ${right})`);
+    }
+    level = next;
+  }
+  return level[0] ?? '0::UBIGINT';
+}
+
+/**
+ * SQL for the 64-bit hash of a row: XOR over its columns of hash(name, value), NULL giving nothing, so that neither a new
+ * column nor another order of columns changes the hash of a row that has not changed. That NULL gives nothing is reached by
+ * one more XOR with what the row of NULLs would give, a constant, which is cheaper than to ask each value.
+ */
+export function rowHash(all: readonly TypedColumn[]): string {
+  const columns = all.filter(({ untracked }) => untracked !== true);
+  const values = columns.map((column) => hashed(column, quoteIdentifier(column.name)));
+  const nulls = columns.map((column) => hashed(column, `NULL::${column.type}`));
+  return columns.length === 0 ? '0::UBIGINT' : `xor(${xorOf(values)}, ${xorOf(nulls)})`;
+}
+
+/** SQL for the text by which rows are told apart: the key column itself, or a JSON list where several make the key. */
+export function rowKey(key: readonly string[]): string {
+  const columns = key.map((name) => `${quoteIdentifier(name)}::VARCHAR`);
+  return columns.length === 1 ? (columns[0] as string) : `to_json([${columns.join(', ')}])::VARCHAR`;
+}

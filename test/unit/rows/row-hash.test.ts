@@ -1,0 +1,88 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { rowHash, type TypedColumn } from '../../../src/rows/row-hash.js';
+import { Database, type Session } from '../../../src/store/duckdb.js';
+
+let database: Database;
+let session: Session;
+beforeAll(async () => {
+  database = await Database.open({ memoryMb: 128, threads: 1 });
+  session = await database.connect();
+});
+afterAll(() => {
+  session.close();
+  database.close();
+});
+
+async function hashOf(columns: readonly TypedColumn[], values: readonly string[]): Promise<string> {
+  const row = columns.map(({ name, type }, index) => `(${values[index]})::${type} AS "${name}"`).join(', ');
+  const [found] = await session.rows(`SELECT ${rowHash(columns)} AS hash FROM (SELECT ${row})`);
+  return String(found?.hash);
+}
+
+const a = { name: 'a', type: 'BIGINT' };
+const b = { name: 'b', type: 'VARCHAR' };
+
+describe('the hash of a row', () => {
+  it('is the same with a new column of NULL, of any type, and in any order', async () => {
+    const plain = await hashOf([a, b], ['5', "'x'"]);
+    expect(await hashOf([b, a], ["'x'", '5'])).toBe(plain);
+    for (const type of [
+      'VARCHAR',
+      'DOUBLE',
+      'HUGEINT',
+      'JSON',
+      'BIGINT[]',
+      'STRUCT(x BIGINT)',
+      'TIMESTAMP WITH TIME ZONE',
+      'BOOLEAN',
+    ]) {
+      expect([type, await hashOf([a, { name: 'c', type }, b], ['5', 'NULL', "'x'"])]).toEqual([type, plain]);
+    }
+  });
+
+  it.each([
+    ['NULL and an empty list', 'BIGINT[]', 'NULL', '[]'],
+    ['an empty list and a list of NULL', 'BIGINT[]', '[]', '[NULL]'],
+    ['NULL and a struct of NULLs', 'STRUCT(x BIGINT)', 'NULL', "{'x': NULL}"],
+    ['0.0 and -0.0', 'DOUBLE', '0.0', "'-0.0'"],
+    ['NULL and an empty text', 'VARCHAR', 'NULL', "''"],
+    ['NULL and false', 'BOOLEAN', 'NULL', 'false'],
+  ])('tells %s apart', async (_, type, one, other) => {
+    const column = [{ name: 'c', type }];
+    expect(await hashOf(column, [one])).not.toBe(await hashOf(column, [other]));
+  });
+
+  it('tells apart in which column a value stands', async () => {
+    const other = { name: 'c', type: 'VARCHAR' };
+    expect(await hashOf([b, other], ["'x'", 'NULL'])).not.toBe(await hashOf([b, other], ['NULL', "'x'"]));
+  });
+
+  it.each(['VARCHAR', 'DOUBLE', 'BIGINT', 'BIGINT[]'])(
+    'tells when two columns of type %s swap their values',
+    async (type) => {
+      const columns = [
+        { name: 'b', type },
+        { name: 'c', type },
+      ];
+      const [one, two] = type === 'BIGINT[]' ? ['[1]', '[2]'] : ["'1'", "'2'"];
+      expect(await hashOf(columns, [one, two])).not.toBe(await hashOf(columns, [two, one]));
+      expect(await hashOf(columns, [one, one])).not.toBe(await hashOf(columns, [two, two]));
+    },
+  );
+
+  it('is the same for an integer in a table and in a file', async () => {
+    expect(await hashOf([{ name: 'n', type: 'HUGEINT' }], ['12345678901234567890'])).toBe(
+      await hashOf([{ name: 'n', type: 'DECIMAL(38,0)' }], ['12345678901234567890']),
+    );
+  });
+
+  it('can be taken over hundreds of columns', async () => {
+    const many = Array.from({ length: 600 }, (_, index) => ({ name: `c${index}`, type: 'VARCHAR' }));
+    expect(
+      await hashOf(
+        many,
+        many.map(() => 'NULL'),
+      ),
+    ).toBe('0');
+  });
+});
