@@ -10,6 +10,7 @@ import {
   loadRefused,
   type SchemaChange,
   type SummedColumn,
+  sameWatermark,
   type TableDescription,
   type TableDestination,
   type TargetTable,
@@ -151,12 +152,7 @@ class ClickhouseDestination implements TableDestination {
     const mark = (await this.#marks()).find(
       ({ watermark }) => watermark.destination === after.destination && watermark.stream === after.stream,
     );
-    const found = mark?.watermark;
-    const isSame =
-      found?.storeId === before?.storeId &&
-      found?.sequence === before?.sequence &&
-      found?.deliveredAt === before?.deliveredAt;
-    if (!isSame) throw watermarkMoved(stream);
+    if (!sameWatermark(mark?.watermark, before)) throw watermarkMoved(stream);
     return mark?.version ?? 0;
   }
 

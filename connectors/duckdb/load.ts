@@ -14,6 +14,7 @@ import {
   permissionMissing,
   type SchemaChange,
   type SummedColumn,
+  sameWatermark,
   type TableDescription,
   type TableDestination,
   type TargetTable,
@@ -208,14 +209,8 @@ class DuckdbDestination implements TableDestination {
   async #moveWatermark({ before, after, stream }: Load): Promise<void> {
     const table = this.#table(watermarkTable);
     const own = `destination = ${literal(after.destination)} AND stream = ${literal(after.stream)}`;
-    const [found] = await this.#rows(`SELECT store_id, sequence, delivered_at FROM ${table} WHERE ${own}`);
-    const stands =
-      before === undefined
-        ? found === undefined
-        : found?.store_id === before.storeId &&
-          Number(found?.sequence) === before.sequence &&
-          found?.delivered_at === before.deliveredAt;
-    if (!stands) throw watermarkMoved(stream);
+    const [found] = await this.#rows(`SELECT * FROM ${table} WHERE ${own}`);
+    if (!sameWatermark(found && watermarkFrom(found), before)) throw watermarkMoved(stream);
     await this.#run(`DELETE FROM ${table} WHERE ${own}`);
     const { destination, table: name, storeId, sequence, definition, deliveredAt } = after;
     const values = [destination, stream, name, storeId].map(literal);

@@ -9,6 +9,7 @@ import {
   loadRefused,
   parseColumnType,
   type SchemaChange,
+  sameWatermark,
   type TableColumn,
   type TableDescription,
   type TableDestination,
@@ -25,11 +26,6 @@ import type { FileStore } from './store.js';
 import { TableReader } from './table-reader.js';
 import { identifier } from './types.js';
 import { Workbench } from './workbench.js';
-
-function isSame(a: Watermark | undefined, b: Watermark | undefined): boolean {
-  if (a === undefined || b === undefined) return a === b;
-  return a.storeId === b.storeId && a.sequence === b.sequence && a.deliveredAt === b.deliveredAt;
-}
 
 /** Tables that are files, in a folder or an object store. */
 export class FilesDestination implements TableDestination {
@@ -89,7 +85,7 @@ export class FilesDestination implements TableDestination {
       const { table, after, before, stream, signal } = load;
       const found = await this.#known(table.name, true);
       const own = this.#watermarks().find((each) => each.destination === after.destination && each.stream === stream);
-      if (!isSame(own, before)) throw watermarkMoved(stream);
+      if (!sameWatermark(own, before)) throw watermarkMoved(stream);
       this.#checkPartitions(table.columns, table.name);
       const { format, partitionBy } = this.#context.options;
       const [reader, folder] = [this.#reader, join(this.#context.folder, 'staged')];

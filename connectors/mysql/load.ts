@@ -9,6 +9,7 @@ import {
   loadRefused,
   type SchemaChange,
   type SummedColumn,
+  sameWatermark,
   type TableColumn,
   type TableDescription,
   type TableDestination,
@@ -268,7 +269,7 @@ class MysqlDestination implements TableDestination {
     const found = (await this.watermarks()).find(
       ({ destination, stream }) => destination === after.destination && stream === after.stream,
     );
-    return found?.sequence === before?.sequence && found?.deliveredAt === before?.deliveredAt;
+    return sameWatermark(found, before);
   }
 
   async #moveWatermark({ before, after, stream }: Load): Promise<void> {

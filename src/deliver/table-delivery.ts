@@ -5,7 +5,7 @@ import { tableName } from '../config/destination-config.js';
 import { CdsyncError } from '../core/errors.js';
 import type { DestinationContext, TableConnector, TableDestination } from '../sdk/destination.js';
 import type { Load, LoadAction, TableDescription, TargetTable } from '../sdk/load.js';
-import type { Watermark } from '../sdk/watermark.js';
+import { sameWatermark, type Watermark } from '../sdk/watermark.js';
 import type { Session } from '../store/duckdb.js';
 import type { Feed } from '../store/feed.js';
 import { type DeliveredColumn, deliveredColumns } from './delivered-columns.js';
@@ -91,7 +91,7 @@ export class TableDelivery {
     const { context, request, feed } = this.#task;
     const watermarks = await destination.watermarks();
     const watermark = this.#own(watermarks);
-    if (this.#uncertain !== undefined && isSame(this.#uncertain.load.after, watermark))
+    if (this.#uncertain !== undefined && sameWatermark(this.#uncertain.load.after, watermark))
       return this.#finish(destination, this.#uncertain, false);
     const found = await destination.describe(this.#table);
     const waiting = await countRejects(context.layout, request.destination.name, feed.stream);
@@ -310,8 +310,4 @@ export class TableDelivery {
     });
     return { rows, rejected: rejects.length };
   }
-}
-
-function isSame(a: Watermark, b: Watermark | undefined): boolean {
-  return b !== undefined && a.storeId === b.storeId && a.sequence === b.sequence && a.deliveredAt === b.deliveredAt;
 }

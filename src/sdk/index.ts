@@ -57,4 +57,4 @@ export type {
 } from './load.js';
 export { type Finding, map, type OptionFacts, option } from './option.js';
 export { choice, duration, flag, path, secret, text, verbatim, whole } from './option-types.js';
-export { type Watermark, watermarkColumns, watermarkFrom, watermarkTable } from './watermark.js';
+export { sameWatermark, type Watermark, watermarkColumns, watermarkFrom, watermarkTable } from './watermark.js';

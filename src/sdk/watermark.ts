@@ -44,3 +44,9 @@ export function watermarkFrom(row: Readonly<Record<string, unknown>>): Watermark
     deliveredAt: String(row.delivered_at),
   };
 }
+
+/** Whether two readings of a stream's watermark found it at the same place: nobody has moved it in between. */
+export function sameWatermark(one: Watermark | undefined, other: Watermark | undefined): boolean {
+  if (one === undefined || other === undefined) return one === other;
+  return one.storeId === other.storeId && one.sequence === other.sequence && one.deliveredAt === other.deliveredAt;
+}
