@@ -1,8 +1,8 @@
-import { mkdir, readFile } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { writeFileAtomically } from '../store/durable.js';
 import type { JobLayout } from '../store/layout.js';
+import { readStateIfUsable, writeStateFile } from '../store/state-file.js';
 
 const streamSchema = z.object({
   table: z.string().nullable(),
@@ -29,11 +29,8 @@ function statePath(layout: JobLayout, destination: string): string {
 
 /** What is known here of a destination without asking it; nothing where it cannot be read: only what is shown depends on it. */
 export async function readDeliveryState(layout: JobLayout, destination: string): Promise<DeliveryState> {
-  try {
-    return stateSchema.parse(JSON.parse(await readFile(statePath(layout, destination), 'utf8')));
-  } catch {
-    return { version: 1, destination, streams: {} };
-  }
+  const found = await readStateIfUsable(statePath(layout, destination), stateSchema);
+  return found ?? { version: 1, destination, streams: {} };
 }
 
 /** Remembers what a destination has of a stream now. Under the destination's lock; one stream at a time. */
@@ -50,5 +47,5 @@ export async function rememberDelivery(
 /** Under the destination's lock. */
 export async function writeDeliveryState(layout: JobLayout, state: DeliveryState): Promise<void> {
   await mkdir(layout.delivery(state.destination), { recursive: true, mode: 0o700 });
-  await writeFileAtomically(statePath(layout, state.destination), `${JSON.stringify(state, null, 1)}\n`);
+  await writeStateFile(statePath(layout, state.destination), state);
 }

@@ -1,13 +1,13 @@
-import { mkdir, readFile, rm } from 'node:fs/promises';
+import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { CdsyncError } from '../core/errors.js';
 import { sqlText } from '../core/sql.js';
 import { rowKey } from '../rows/row-hash.js';
 import type { OutgoingRecord } from '../sdk/destination.js';
 import type { Row, Session } from '../store/duckdb.js';
-import { syncFile, syncFolder, writeFileAtomically } from '../store/durable.js';
+import { syncFile, syncFolder } from '../store/durable.js';
 import type { Feed } from '../store/feed.js';
+import { readStateFile, type StateFile, writeStateFile } from '../store/state-file.js';
 import { Acknowledgements } from './acknowledgements.js';
 import type { Piece } from './input.js';
 
@@ -39,24 +39,10 @@ export interface StoredRecord extends OutgoingRecord {
   readonly runId: string;
 }
 
-async function readState<T>(path: string, schema: z.ZodType<T>): Promise<T | undefined> {
-  let text: string;
-  try {
-    text = await readFile(path, 'utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
-  }
-  try {
-    return schema.parse(JSON.parse(text));
-  } catch (error) {
-    throw new CdsyncError(`${path} is no state file of cdsync`, {
-      code: 'state_unreadable',
-      hint: 'restore it; or remove its folder, and say with cdsync push --adopt that nothing of before is to be sent, or with --full that everything is',
-      cause: error,
-    });
-  }
-}
+const hint =
+  'restore it; or remove its folder, and say with cdsync push --adopt that nothing of before is to be sent, or with --full that everything is';
+const markFile: StateFile<Mark> = { schema: markSchema, hint };
+const watermarkFile: StateFile<LocalWatermark> = { schema: watermarkSchema, hint };
 
 /** SQL for one record a row, of rows with the columns that the destination gets under these names. */
 function recordsSql(
@@ -92,7 +78,7 @@ export class Outbox {
 
   /** The outbox that a delivery before has left; undefined where there is none. */
   static async left(session: Session, folder: string): Promise<Outbox | undefined> {
-    const mark = await readState(join(folder, 'outbox.json'), markSchema);
+    const mark = await readStateFile(join(folder, 'outbox.json'), markFile);
     if (mark === undefined) return undefined;
     return new Outbox(session, folder, mark, await Acknowledgements.open(join(folder, 'acknowledged.jsonl')));
   }
@@ -136,7 +122,7 @@ export class Outbox {
       records,
       files,
     };
-    await writeFileAtomically(join(folder, 'outbox.json'), `${JSON.stringify(mark)}\n`);
+    await writeStateFile(join(folder, 'outbox.json'), mark);
     return new Outbox(session, folder, mark, await Acknowledgements.open(join(folder, 'acknowledged.jsonl')));
   }
 
@@ -174,18 +160,18 @@ function outgoing(row: Row, stream: string): StoredRecord {
 
 /** How much of an outbox is dealt with, for whoever only looks; undefined where there is none. */
 export async function outboxProgress(folder: string): Promise<{ records: number; acknowledged: number } | undefined> {
-  const mark = await readState(join(folder, 'outbox.json'), markSchema);
+  const mark = await readStateFile(join(folder, 'outbox.json'), markFile);
   if (mark === undefined) return undefined;
   return { records: mark.records, acknowledged: await Acknowledgements.count(join(folder, 'acknowledged.jsonl')) };
 }
 
 /** What was delivered of a stream, as this folder remembers it. */
 export function readLocalWatermark(folder: string): Promise<LocalWatermark | undefined> {
-  return readState(join(folder, 'watermark.json'), watermarkSchema);
+  return readStateFile(join(folder, 'watermark.json'), watermarkFile);
 }
 
 /** Moves the watermark; from then on the outbox is no longer needed. */
 export async function moveLocalWatermark(folder: string, watermark: LocalWatermark): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
-  await writeFileAtomically(join(folder, 'watermark.json'), `${JSON.stringify(watermark)}\n`);
+  await writeStateFile(join(folder, 'watermark.json'), watermark);
 }

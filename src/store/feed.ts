@@ -1,10 +1,9 @@
-import { mkdir, readFile } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { z } from 'zod';
-import { CdsyncError } from '../core/errors.js';
-import { writeFileAtomically } from './durable.js';
 import { columnsSchema } from './journal.js';
 import type { JobLayout } from './layout.js';
+import { readStateFile, type StateFile, writeStateFile } from './state-file.js';
 
 const fileSchema = z.object({ path: z.string(), rows: z.number() });
 
@@ -45,32 +44,21 @@ const feedSchema = z.object({
 export type Feed = z.infer<typeof feedSchema>;
 export type FeedChanges = z.infer<typeof changesSchema>;
 
+const feedFile: StateFile<Feed> = {
+  schema: feedSchema,
+  hint: 'remove it; the next run writes it anew, and destinations are then compared in full',
+};
+
 /**
  * @returns undefined where nothing of the stream has been published yet
  * @throws {CdsyncError} `state_unreadable`
  */
-export async function readFeed(layout: JobLayout, stream: string): Promise<Feed | undefined> {
-  const path = layout.feed(stream);
-  let text: string;
-  try {
-    text = await readFile(path, 'utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
-  }
-  try {
-    return feedSchema.parse(JSON.parse(text));
-  } catch (error) {
-    throw new CdsyncError(`${path} is no state file of cdsync`, {
-      code: 'state_unreadable',
-      hint: 'remove it; the next run writes it anew, and destinations are then compared in full',
-      cause: error,
-    });
-  }
+export function readFeed(layout: JobLayout, stream: string): Promise<Feed | undefined> {
+  return readStateFile(layout.feed(stream), feedFile);
 }
 
 export async function writeFeed(layout: JobLayout, feed: Feed): Promise<void> {
   const path = layout.feed(feed.stream);
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-  await writeFileAtomically(path, `${JSON.stringify(feed)}\n`);
+  await writeStateFile(path, feed);
 }

@@ -1,9 +1,8 @@
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { writeFileAtomically } from './durable.js';
 import { columnsSchema, countersSchema, partSchema } from './journal.js';
 import type { JobLayout } from './layout.js';
+import { readStateIfUsable, writeStateFile } from './state-file.js';
 import { runFolders } from './storage.js';
 
 const finding = z.object({ guard: z.string(), message: z.string() });
@@ -38,16 +37,12 @@ function heldPath(layout: JobLayout, runId: string, stream: string): string {
 }
 
 export async function writeHeld(layout: JobLayout, held: HeldStream): Promise<void> {
-  await writeFileAtomically(heldPath(layout, held.run_id, held.stream), `${JSON.stringify(held)}\n`);
+  await writeStateFile(heldPath(layout, held.run_id, held.stream), held);
 }
 
 /** What a run holds of a stream; undefined where it holds nothing, or nothing that can be read. */
-export async function readHeld(layout: JobLayout, runId: string, stream: string): Promise<HeldStream | undefined> {
-  try {
-    return heldSchema.parse(JSON.parse(await readFile(heldPath(layout, runId, stream), 'utf8')));
-  } catch {
-    return undefined;
-  }
+export function readHeld(layout: JobLayout, runId: string, stream: string): Promise<HeldStream | undefined> {
+  return readStateIfUsable(heldPath(layout, runId, stream), heldSchema);
 }
 
 /** All that is held of these streams, the oldest first. */

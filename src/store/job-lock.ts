@@ -4,8 +4,9 @@ import { z } from 'zod';
 import { CdsyncError } from '../core/errors.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { type Database, type Session, tellsOfDamage } from './duckdb.js';
-import { temporaryName, writeFileAtomically } from './durable.js';
+import { temporaryName } from './durable.js';
 import type { JobLayout } from './layout.js';
+import { readStateIfUsable, writeStateFile } from './state-file.js';
 import { sweepDelivery, sweepStorage } from './storage.js';
 
 const ownerSchema = z.object({
@@ -20,15 +21,7 @@ export type LockOwner = z.infer<typeof ownerSchema>;
 
 /** Who says to hold the job's lock; only a lock that is really held makes it true. */
 export function lockOwner(layout: JobLayout): Promise<LockOwner | undefined> {
-  return readOwner(layout.lockOwner);
-}
-
-async function readOwner(path: string): Promise<LockOwner | undefined> {
-  try {
-    return ownerSchema.parse(JSON.parse(await readFile(path, 'utf8')));
-  } catch {
-    return undefined;
-  }
+  return readStateIfUsable(layout.lockOwner, ownerSchema);
 }
 
 async function bootId(): Promise<string> {
@@ -137,7 +130,7 @@ export class JobLock {
   /** Says which run holds the lock, for whoever meets it. */
   async describe(run: { started_at: string; run_id?: string }): Promise<void> {
     const owner: LockOwner = { host: hostname(), boot_id: await bootId(), pid: process.pid, ...run };
-    await writeFileAtomically(this.#place.owner, `${JSON.stringify(owner)}\n`);
+    await writeStateFile(this.#place.owner, owner);
   }
 
   async release(): Promise<void> {
@@ -183,7 +176,7 @@ async function emptyDatabase(session: Session, place: LockPlace): Promise<Buffer
 }
 
 async function lockedError({ owner: path, what }: LockPlace, cause: unknown): Promise<CdsyncError> {
-  const owner = await readOwner(path);
+  const owner = await readStateIfUsable(path, ownerSchema);
   const who =
     owner === undefined
       ? 'another process'

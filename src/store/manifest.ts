@@ -1,6 +1,5 @@
-import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
-import { CdsyncError } from '../core/errors.js';
+import { readStateFile, type StateFile } from './state-file.js';
 
 const manifestSchema = z.object({
   version: z.literal(1),
@@ -16,25 +15,17 @@ const manifestSchema = z.object({
 /** Says which Parquet files make a stream's present snapshot. */
 export type Manifest = z.infer<typeof manifestSchema>;
 
+const manifestFile: StateFile<Manifest> = {
+  schema: manifestSchema,
+  what: 'manifest',
+  code: 'manifest_unreadable',
+  hint: 'run again: the manifest is written anew from the store',
+};
+
 /**
  * @returns undefined where there is none
  * @throws {CdsyncError} `manifest_unreadable`
  */
-export async function readManifest(path: string): Promise<Manifest | undefined> {
-  let text: string;
-  try {
-    text = await readFile(path, 'utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
-  }
-  try {
-    return manifestSchema.parse(JSON.parse(text));
-  } catch (error) {
-    throw new CdsyncError(`${path} is no manifest of cdsync`, {
-      code: 'manifest_unreadable',
-      hint: 'run again: the manifest is written anew from the store',
-      cause: error,
-    });
-  }
+export function readManifest(path: string): Promise<Manifest | undefined> {
+  return readStateFile(path, manifestFile);
 }

@@ -1,11 +1,12 @@
-import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { z } from 'zod';
 import { newRunId } from '../core/run.js';
-import { syncFolder, writeFileAtomically } from './durable.js';
+import { syncFolder } from './durable.js';
 import { readHeld } from './held.js';
 import { Journal, type JournalState } from './journal.js';
 import type { JobLayout } from './layout.js';
+import { readStateIfUsable, writeStateFile } from './state-file.js';
 import { runFolders } from './storage.js';
 
 const runSchema = z.object({ version: z.literal(1), run_id: z.string(), started_at: z.string() });
@@ -24,14 +25,10 @@ export interface UnfinishedStream {
   readonly journal: JournalState;
 }
 
+/** Undefined where the folder does not tell: nothing can be resumed without it, and the folder is then discarded. */
 export async function readRun(layout: JobLayout, runId: string): Promise<RunIdentity | undefined> {
-  try {
-    const { run_id, started_at } = runSchema.parse(JSON.parse(await readFile(layout.runState(runId), 'utf8')));
-    return { runId: run_id, startedAt: started_at };
-  } catch {
-    // Whatever stands there, nothing can be gone on from without it: the folder is then discarded.
-    return undefined;
-  }
+  const found = await readStateIfUsable(layout.runState(runId), runSchema);
+  return found && { runId: found.run_id, startedAt: found.started_at };
 }
 
 /** Makes a run's private folder. */
@@ -39,8 +36,7 @@ export async function createRun(layout: JobLayout, startedAtMs: number): Promise
   const run = { runId: newRunId(startedAtMs), startedAt: new Date(startedAtMs).toISOString() };
   await mkdir(layout.run(run.runId), { mode: 0o700 });
   await syncFolder(layout.runs);
-  const content = { version: 1, run_id: run.runId, started_at: run.startedAt };
-  await writeFileAtomically(layout.runState(run.runId), `${JSON.stringify(content)}\n`);
+  await writeStateFile(layout.runState(run.runId), { version: 1, run_id: run.runId, started_at: run.startedAt });
   return run;
 }
 

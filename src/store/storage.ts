@@ -1,35 +1,20 @@
 import { constants } from 'node:fs';
-import { access, chmod, mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { access, chmod, mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import { runIdPattern } from '../core/run.js';
-import { temporaryPattern, writeFileAtomically } from './durable.js';
+import { temporaryPattern } from './durable.js';
 import type { JobLayout } from './layout.js';
+import { readStateFile, type StateFile, writeStateFile } from './state-file.js';
 
 /** Of everything under `<storage>/<job>/`; moves when an older cdsync could not read it any more. */
 export const storageFormat = 1;
 
-const formatSchema = z.object({ format: z.number().int() });
-
-async function readFormat(layout: JobLayout): Promise<number | undefined> {
-  let text: string;
-  try {
-    text = await readFile(layout.format, 'utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
-  }
-  try {
-    return formatSchema.parse(JSON.parse(text)).format;
-  } catch (error) {
-    throw new CdsyncError(`${layout.format} is not a state file of cdsync`, {
-      code: 'state_unreadable',
-      hint: 'restore it from a backup, or point `storage` at another folder',
-      cause: error,
-    });
-  }
-}
+const formatFile: StateFile<{ format: number }> = {
+  schema: z.object({ format: z.number().int() }),
+  hint: 'restore it from a backup, or point `storage` at another folder',
+};
 
 /**
  * Checks that the folder is one that this cdsync can work with.
@@ -38,7 +23,7 @@ async function readFormat(layout: JobLayout): Promise<number | undefined> {
  */
 export async function checkStorage(layout: JobLayout): Promise<boolean> {
   try {
-    const format = await readFormat(layout);
+    const format = (await readStateFile(layout.format, formatFile))?.format;
     if (format === undefined) {
       await refuseStoreWithoutFormat(layout);
       await refusePublishedWithoutStore(layout);
@@ -108,7 +93,7 @@ export async function prepareStorage(layout: JobLayout, publishMode: number): Pr
       await access(folder, constants.W_OK | constants.X_OK);
     }
     if ((await stat(layout.folder)).uid === process.getuid?.()) await chmod(layout.folder, open);
-    if (!existed) await writeFileAtomically(layout.format, `${JSON.stringify({ format: storageFormat })}\n`);
+    if (!existed) await writeStateFile(layout.format, { format: storageFormat });
   } catch (error) {
     throw asCdsyncError(error);
   }

@@ -1,4 +1,4 @@
-import { readFile, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { z } from 'zod';
 import { ServiceError } from '../../client/client.js';
 import {
@@ -7,8 +7,8 @@ import {
   type StartWorkflowRequest,
   type WorkflowRun,
 } from '../../client/management-api.js';
-import { writeFileAtomically } from '../../store/durable.js';
 import type { JobLayout } from '../../store/layout.js';
+import { readStateIfUsable, writeStateFile } from '../../store/state-file.js';
 import type { RunContext } from '../run-context.js';
 import { hasEnded, hasSucceeded } from './follow-workflow.js';
 import { newMeter } from './start-workflow.js';
@@ -31,13 +31,9 @@ export interface LeftWorkflow {
   readonly startedAtMs: number;
 }
 
+/** Nothing where it cannot be read: workflows are then started as by any other run. */
 async function readStarted(layout: JobLayout): Promise<readonly Started[]> {
-  try {
-    return fileSchema.parse(JSON.parse(await readFile(layout.startedWorkflows, 'utf8'))).runs;
-  } catch {
-    // Without it workflows are started as by any other run.
-    return [];
-  }
+  return (await readStateIfUsable(layout.startedWorkflows, fileSchema))?.runs ?? [];
 }
 
 /** Keeps what was started, so that a run after a crash follows it and starts no second one beside it. */
@@ -49,7 +45,7 @@ export async function rememberStarted(
 ): Promise<void> {
   const others = (await readStarted(layout)).filter((each) => each.step !== step);
   const started = { step, request: JSON.stringify(request), id, started_at: new Date(clock.now()).toISOString() };
-  await writeFileAtomically(layout.startedWorkflows, `${JSON.stringify({ version: 1, runs: [...others, started] })}\n`);
+  await writeStateFile(layout.startedWorkflows, { version: 1, runs: [...others, started] });
 }
 
 /** The run has come to an end of its own: the next one starts its workflows anew. */
