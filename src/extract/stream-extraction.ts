@@ -18,16 +18,7 @@ import { KeyedFetcher } from './keyed-fetcher.js';
 import { type ChainContext, PageChain } from './page-chain.js';
 import { type FetchContext, ListFetcher, type ListRequest, type PageFetcher, readTotal } from './page-fetcher.js';
 import { PartWriter } from './part-writer.js';
-import {
-  chunkOf,
-  filteredValue,
-  partitionNames,
-  recordOf,
-  single,
-  whole,
-  wholeAgain,
-  windowsOf,
-} from './partition-names.js';
+import { chunkOf, type Partition, partitionName, partitionNamed, partitionsOf, windowsOf } from './partition.js';
 import { RecordScanner } from './scan/record-scanner.js';
 import type { ScannedPage } from './scan/scanned-page.js';
 import { hasAttributes, isRecord } from './scan/single-record.js';
@@ -148,7 +139,7 @@ export class StreamExtraction {
     const journal = await Journal.open(options.folder, options.resume?.length ?? 0);
     if (options.resume !== undefined) return new StreamExtraction(options, journal, options.resume.start);
     const { startedAt, stream, fingerprint } = options;
-    const partitions = partitionNames(options);
+    const partitions = partitionsOf(options).map(partitionName);
     const extraction = new StreamExtraction(options, journal, { partitions, total: null });
     try {
       const total = extraction.#countsRecords ? await extraction.#total() : null;
@@ -220,14 +211,14 @@ export class StreamExtraction {
     const { source } = this.#options;
     await this.#checkpointed(async () => {
       if (source.kind === 'list' && source.distrustsTokens) return this.#readByTotal(source);
-      await this.#readAll(this.#partitions);
+      await this.#readAll(this.#partitions.map(partitionNamed));
       if (this.#countsRecords) await this.#complete();
     });
   }
 
   /** Reads the whole list once more, unpartitioned: records that the first reading missed are added. */
   async readAgain(): Promise<void> {
-    await this.#checkpointed(() => this.#readAll([wholeAgain]));
+    await this.#checkpointed(() => this.#readAll([{ kind: 'again' }]));
   }
 
   /**
@@ -257,7 +248,7 @@ export class StreamExtraction {
         }
         return kept ? page : { ...page, records: 0, rejects: [] };
       },
-      single,
+      partitionName({ kind: 'single' }),
       { token: null, issued_at: null, pages: 0, attempt: 1, done: true },
     );
     return kept;
@@ -300,7 +291,7 @@ export class StreamExtraction {
     return source;
   }
 
-  async #readAll(partitions: readonly string[], pageSize = this.#pageSize): Promise<void> {
+  async #readAll(partitions: readonly Partition[], pageSize = this.#pageSize): Promise<void> {
     const { concurrency, source, signal } = this.#options;
     const limit = pLimit(source.kind === 'keyed' ? chunksAtOnce : concurrency);
     const stop = new AbortController();
@@ -308,7 +299,8 @@ export class StreamExtraction {
     const context = this.#fetchContext(AbortSignal.any([signal, stop.signal]), pageSize);
     const chains = partitions.map((partition) =>
       limit(async () => {
-        const start = this.#cursors.get(partition) ?? {
+        const name = partitionName(partition);
+        const start = this.#cursors.get(name) ?? {
           token: null,
           issued_at: null,
           pages: 0,
@@ -318,7 +310,7 @@ export class StreamExtraction {
         if (start.done || stop.signal.aborted) return;
         try {
           await new PageChain(this.#chainContext(this.#partitionFilter(partition)), {
-            partition,
+            partition: name,
             ordinal: this.#ordinal++,
             fetcher: this.#fetcher(partition, context),
             start,
@@ -340,10 +332,11 @@ export class StreamExtraction {
     return { client, clock, signal, pageSize, meter: this.live };
   }
 
-  #fetcher(partition: string, context: FetchContext): PageFetcher {
+  #fetcher(partition: Partition, context: FetchContext): PageFetcher {
     const { source } = this.#options;
     if (source.kind === 'keyed') {
-      return new KeyedFetcher(context, chunkOf(partition, source.requests), {
+      if (partition.kind !== 'keys') throw misplaced(partition, source);
+      return new KeyedFetcher(context, chunkOf(partition.chunk, source.requests), {
         mayMiss: source.mayMiss,
         limit: this.#requestLimit,
       });
@@ -351,14 +344,14 @@ export class StreamExtraction {
     const { added } = source;
     if (source.kind === 'windowed') {
       const { one } = source;
-      const key = recordOf(partition);
-      if (key !== undefined && one !== undefined) {
-        const request = { operation: () => one(key), answers: 'record', added } as const;
+      if (partition.kind === 'record' && one !== undefined) {
+        const request = { operation: () => one(partition.key), answers: 'record', added } as const;
         return new KeyedFetcher(context, [request], { mayMiss: true, limit: this.#requestLimit });
       }
-      const [window] = windowsOf([partition]);
-      if (window === undefined) throw new TypeError(`${partition} is no window of time`);
-      const page = (request: ListRequest) => source.page({ ...request, filter: new Map(), withTotal: false, window });
+      if (partition.kind !== 'window') throw misplaced(partition, source);
+      const { from, to } = partition;
+      const page = (request: ListRequest) =>
+        source.page({ ...request, filter: new Map(), withTotal: false, window: { from, to } });
       return new ListFetcher(context, page, { added, takesLimit: source.takesLimit });
     }
     const filter = this.#partitionFilter(partition);
@@ -366,11 +359,11 @@ export class StreamExtraction {
     return new ListFetcher(context, page, { added, takesLimit: true });
   }
 
-  #partitionFilter(partition: string): ReadonlyMap<string, string> {
+  #partitionFilter(partition: Partition): ReadonlyMap<string, string> {
     const { filter } = this.#options;
     const attribute = this.#options.partition?.attribute;
-    const value = filteredValue(partition);
-    return value === undefined || attribute === undefined ? filter : new Map([...filter, [attribute, value]]);
+    const isFiltered = partition.kind === 'value' && attribute !== undefined;
+    return isFiltered ? new Map([...filter, [attribute, partition.value]]) : filter;
   }
 
   #scanner(filter: ReadonlyMap<string, string>): RecordScanner {
@@ -403,11 +396,11 @@ export class StreamExtraction {
    * one page that is large enough.
    */
   async #readByTotal(source: ListSource): Promise<void> {
-    let circled = await this.#endsInCircle([whole]);
+    let circled = await this.#endsInCircle([{ kind: 'whole' }]);
     const wanted = await this.#wanted();
     if (wanted === null ? !circled : (await this.#distinctKeys()) >= wanted) return;
     const large = { limit: Math.max(this.#pageSize.limit, wanted ?? 0) };
-    circled = await this.#endsInCircle([wholeAgain], large);
+    circled = await this.#endsInCircle([{ kind: 'again' }], large);
     const after = await this.#total();
     const least = after === null || wanted === null ? null : Math.min(after, this.#totalAtStart ?? wanted);
     const found = await this.#distinctKeys();
@@ -423,7 +416,7 @@ export class StreamExtraction {
   }
 
   /** Whether the chains were given up because their tokens lead nowhere. */
-  async #endsInCircle(partitions: readonly string[], pageSize = this.#pageSize): Promise<boolean> {
+  async #endsInCircle(partitions: readonly Partition[], pageSize = this.#pageSize): Promise<boolean> {
     try {
       await this.#readAll(partitions, pageSize);
       return false;
@@ -435,13 +428,13 @@ export class StreamExtraction {
 
   /** Partitions may leave records out (the attribute missing, a value not listed), so their union is counted. */
   async #complete(): Promise<void> {
-    const isPartitioned = this.#partitions[0] !== whole;
+    const isPartitioned = partitionNamed(this.#partitions[0] ?? '*').kind !== 'whole';
     const wanted = await this.#wanted();
     const came = await this.#distinctKeys();
     // Some may have been deleted meanwhile; a total that is far too small says nothing of what the partitions leave out.
     const most = isPartitioned ? (wanted ?? 0) + Math.max(10, came / 100) : Number.POSITIVE_INFINITY;
     if (wanted !== null && came >= wanted && came <= most) return;
-    await this.#readAll([isPartitioned ? whole : wholeAgain]);
+    await this.#readAll([{ kind: isPartitioned ? 'whole' : 'again' }]);
     if (!this.#options.checkTotal) return;
     const found = await this.#distinctKeys();
     const least = Math.min(this.#totalAtStart ?? 0, (await this.#total()) ?? 0);
@@ -484,4 +477,8 @@ function startingColumns({ source, columns, resume, rules }: ExtractionOptions):
   const last = resume?.parts.at(-1);
   if (last !== undefined) set.merge(rules.begin([], last.columns));
   return set;
+}
+
+function misplaced(partition: Partition, source: Source): TypeError {
+  return new TypeError(`a ${source.kind} source has no partition of kind ${partition.kind}`);
 }

@@ -1,5 +1,6 @@
 import { CdsyncError } from '../../core/errors.js';
 import { nearest } from '../../core/nearest.js';
+import { type Partition, partitionNamed } from '../../extract/partition.js';
 import type { Covered } from '../../snapshot/snapshot-store.js';
 import { readHeld } from '../../store/held.js';
 import { Journal } from '../../store/journal.js';
@@ -17,19 +18,29 @@ export interface PartitionState {
   readonly done: boolean;
 }
 
-/** What journals call the parts of a stream; see extract/partition-names.ts. */
-const named: Readonly<Record<string, string>> = { '*': 'whole', '**': 'second-reading' };
-const prefixes: Readonly<Record<string, string>> = { '=': '', '>': '', '#': 'keys-', '!': 'record-' };
-
 /** What people call a part of a stream: `whole`, a window of time `from/to`, a value of the partitioning attribute. */
-function nameOf(partition: string): string {
-  const prefix = prefixes[partition[0] ?? ''];
-  return named[partition] ?? (prefix === undefined ? partition : prefix + partition.slice(1));
+function shownName(partition: Partition): string {
+  switch (partition.kind) {
+    case 'whole':
+      return 'whole';
+    case 'again':
+      return 'second-reading';
+    case 'value':
+      return partition.value;
+    case 'window':
+      return `${partition.from}/${partition.to}`;
+    case 'record':
+      return `record-${partition.key}`;
+    case 'keys':
+      return `keys-${partition.chunk}`;
+    case 'single':
+      return '+';
+  }
 }
 
 /** The same without the value, which may be of a record. */
-function discreetName(partition: string, index: number): string {
-  return partition.startsWith('=') ? `value-${index + 1}` : nameOf(partition);
+function discreetName(partition: Partition, index: number): string {
+  return partition.kind === 'value' ? `value-${index + 1}` : shownName(partition);
 }
 
 /** Checkpoints of a stream that a run may go on from, the newest run first. */
@@ -52,9 +63,10 @@ export async function partitionStates(
   const [newest] = await checkpoints(layout, stream);
   if (newest === undefined) return [];
   const { cursors, start } = newest.journal;
-  return start.partitions.map((partition, index) => {
-    const { pages = 0, done = false } = cursors.get(partition) ?? {};
-    const name = showValues ? nameOf(partition) : discreetName(partition, index);
+  return start.partitions.map((kept, index) => {
+    const { pages = 0, done = false } = cursors.get(kept) ?? {};
+    const partition = partitionNamed(kept);
+    const name = showValues ? shownName(partition) : discreetName(partition, index);
     return { stream, name, run_id: newest.runId, pages, done };
   });
 }
@@ -64,7 +76,10 @@ async function restartPartition(layout: JobLayout, stream: string, name: string)
   const restarted: string[] = [];
   for (const { runId, journal } of await checkpoints(layout, stream)) {
     const { partitions } = journal.start;
-    const partition = partitions.find((each, index) => [nameOf(each), discreetName(each, index)].includes(name));
+    const partition = partitions.find((kept, index) => {
+      const each = partitionNamed(kept);
+      return [shownName(each), discreetName(each, index)].includes(name);
+    });
     const cursor = partition === undefined ? undefined : journal.cursors.get(partition);
     if (partition === undefined || cursor === undefined) continue;
     const open = await Journal.open(layout.streamRun(runId, stream), journal.length);

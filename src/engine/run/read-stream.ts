@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { RequestMeter } from '../../client/client.js';
 import type { StreamConfig } from '../../config/config.js';
-import { windowsOf } from '../../extract/partition-names.js';
+import { windowsOf } from '../../extract/partition.js';
 import { type ExtractionOptions, StreamExtraction } from '../../extract/stream-extraction.js';
 import type { ColumnRules } from '../../rows/column-rules.js';
 import type { StreamState } from '../../snapshot/snapshot-store.js';

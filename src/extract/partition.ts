@@ -1,0 +1,101 @@
+import { CdsyncError } from '../core/errors.js';
+import type { Source, Window } from '../streams/source.js';
+
+/** What one chain of pages reads of a stream. */
+export type Partition =
+  /** The list, unpartitioned. */
+  | { readonly kind: 'whole' }
+  /** The list once more, unpartitioned: it decides about too many absent keys. */
+  | { readonly kind: 'again' }
+  /** The records with one value of the partitioning attribute. */
+  | { readonly kind: 'value'; readonly value: string }
+  /** A span of time, its end excluded. */
+  | { readonly kind: 'window'; readonly from: string; readonly to: string }
+  /** One record of a list in windows of time, which had not ended. */
+  | { readonly kind: 'record'; readonly key: string }
+  /** A chunk of the records that are asked for by key, from 0. */
+  | { readonly kind: 'keys'; readonly chunk: number }
+  /** Records that were asked for one by one, because a reading did not bring them. */
+  | { readonly kind: 'single' };
+
+/** Records that are asked for by key become one batch of requests, the unit of restart. */
+const chunkKeys = 200;
+
+/** The name that a journal has for it. */
+export function partitionName(partition: Partition): string {
+  switch (partition.kind) {
+    case 'whole':
+      return '*';
+    case 'again':
+      return '**';
+    case 'single':
+      return '+';
+    case 'value':
+      return `=${partition.value}`;
+    case 'window':
+      return `>${partition.from}/${partition.to}`;
+    case 'record':
+      return `!${partition.key}`;
+    case 'keys':
+      return `#${partition.chunk}`;
+  }
+}
+
+/**
+ * The partition that a journal calls so.
+ * @throws {CdsyncError} `state_unreadable` where no cdsync gives such a name
+ */
+export function partitionNamed(name: string): Partition {
+  if (name === '*') return { kind: 'whole' };
+  if (name === '**') return { kind: 'again' };
+  if (name === '+') return { kind: 'single' };
+  const rest = name.slice(1);
+  if (name.startsWith('=')) return { kind: 'value', value: rest };
+  if (name.startsWith('!')) return { kind: 'record', key: rest };
+  if (/^#(0|[1-9]\d{0,14})$/.test(name)) return { kind: 'keys', chunk: Number(rest) };
+  const [from, to, ...more] = name.startsWith('>') ? rest.split('/') : [];
+  if (from !== undefined && to !== undefined && more.length === 0) return { kind: 'window', from, to };
+  throw new CdsyncError('a checkpoint names a partition of no known kind', {
+    code: 'state_unreadable',
+    hint: 'a newer cdsync may have written it: run that one, or remove the run with cdsync state reset',
+  });
+}
+
+/** The partitions that bring a stream completely. */
+export function partitionsOf({
+  source,
+  partition,
+  windows,
+  unfinished,
+}: {
+  readonly source: Source;
+  readonly partition: { readonly values: readonly string[] } | undefined;
+  readonly windows: readonly Window[];
+  readonly unfinished: readonly string[];
+}): Partition[] {
+  if (source.kind === 'windowed') {
+    return [
+      ...windows.map(({ from, to }) => ({ kind: 'window', from, to }) as const),
+      ...unfinished.map((key) => ({ kind: 'record', key }) as const),
+    ];
+  }
+  if (source.kind === 'keyed') {
+    const chunks = Math.ceil(source.requests.length / chunkKeys);
+    return Array.from({ length: chunks }, (_, chunk) => ({ kind: 'keys', chunk }));
+  }
+  if (partition === undefined) return [{ kind: 'whole' }];
+  return partition.values.map((value) => ({ kind: 'value', value }));
+}
+
+/** The requests of a chunk. */
+export function chunkOf<T>(chunk: number, requests: readonly T[]): readonly T[] {
+  return requests.slice(chunk * chunkKeys, (chunk + 1) * chunkKeys);
+}
+
+/** The windows of time among the partitions of a journal. */
+export function windowsOf(names: readonly string[]): Window[] {
+  return names.flatMap((name) => {
+    const partition = partitionNamed(name);
+    return partition.kind === 'window' ? [{ from: partition.from, to: partition.to }] : [];
+  });
+}
