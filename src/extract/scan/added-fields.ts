@@ -1,9 +1,6 @@
 import { MalformedBodyError } from '../../client/client.js';
+import { closeBrace, comma, openBrace } from './bytes.js';
 import { skipSpace, skipValue } from './json-bytes.js';
-
-const openBrace = 0x7b;
-const closeBrace = 0x7d;
-const comma = 0x2c;
 
 /**
  * The records between `start` and `end`, separated by commas, with fields put before those that they have. What is no

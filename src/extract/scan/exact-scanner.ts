@@ -1,4 +1,5 @@
 import type { ColumnSet } from '../../rows/columns.js';
+import { comma } from './bytes.js';
 import { skipSpace } from './json-bytes.js';
 import { MalformedPageError, repairUtf8, takeExactly } from './page-text.js';
 import { PageBuilder, type PageScanner, type ScannedPage, type ScanOptions } from './scanned-page.js';
@@ -29,7 +30,7 @@ export class ExactScanner implements PageScanner {
     for (let position = 0; at < end; position += 1) {
       at = skipSpace(body, takeExactly(body, at, position, builder, this.#columns, this.#options));
       if (at === end) break;
-      if (at > end || body[at] !== 0x2c) throw new MalformedPageError('a comma between two records');
+      if (at > end || body[at] !== comma) throw new MalformedPageError('a comma between two records');
       at = skipSpace(body, at + 1);
       if (at >= end) throw new MalformedPageError('a record behind a comma');
     }

@@ -1,7 +1,30 @@
+import {
+  backslash,
+  capitalE,
+  carriageReturn,
+  closeBrace,
+  closeBracket,
+  colon,
+  comma,
+  letterE,
+  letterF,
+  letterN,
+  letterT,
+  lineFeed,
+  minus,
+  nine,
+  openBrace,
+  openBracket,
+  plus,
+  point,
+  quote,
+  slash,
+  space,
+  tab,
+  zero,
+} from './bytes.js';
 /** JSON's grammar over bytes: where a value ends, without making it. Positions that are negative mean "no JSON". */
 
-const quote = 0x22;
-const backslash = 0x5c;
 /** Deeper than this nothing is walked into: such a value is not kept. */
 export const maxDepth = 1000;
 
@@ -15,7 +38,7 @@ export function skipSpace(bytes: Uint8Array, at: number): number {
   let position = at;
   for (;;) {
     const byte = bytes[position];
-    if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return position;
+    if (byte !== space && byte !== lineFeed && byte !== carriageReturn && byte !== tab) return position;
     position += 1;
   }
 }
@@ -34,12 +57,12 @@ function skipEscape(bytes: Uint8Array, at: number): number {
   const known =
     letter === quote ||
     letter === backslash ||
-    letter === 0x2f ||
+    letter === slash ||
     letter === 0x62 ||
-    letter === 0x66 ||
-    letter === 0x6e ||
+    letter === letterF ||
+    letter === letterN ||
     letter === 0x72 ||
-    letter === 0x74;
+    letter === letterT;
   return known ? at + 2 : -1;
 }
 
@@ -89,31 +112,31 @@ function skipDigits(bytes: Uint8Array, at: number): number {
   let position = at;
   for (;;) {
     const byte = bytes[position] as number;
-    if (!(byte >= 0x30 && byte <= 0x39)) return position;
+    if (!(byte >= zero && byte <= nine)) return position;
     position += 1;
   }
 }
 
 /** The place behind a number's integer part. */
 export function skipInteger(bytes: Uint8Array, at: number): number {
-  const first = bytes[at] === 0x2d ? at + 1 : at;
+  const first = bytes[at] === minus ? at + 1 : at;
   const end = skipDigits(bytes, first);
-  if (end === first || (bytes[first] === 0x30 && end > first + 1)) return -1;
+  if (end === first || (bytes[first] === zero && end > first + 1)) return -1;
   return end;
 }
 
 /** The place behind a fraction and an exponent, if there are any. */
 export function skipFraction(bytes: Uint8Array, at: number): number {
   let position = at;
-  if (bytes[position] === 0x2e) {
+  if (bytes[position] === point) {
     const end = skipDigits(bytes, position + 1);
     if (end === position + 1) return -1;
     position = end;
   }
   const letter = bytes[position];
-  if (letter !== 0x65 && letter !== 0x45) return position;
+  if (letter !== letterE && letter !== capitalE) return position;
   const sign = bytes[position + 1];
-  const first = sign === 0x2b || sign === 0x2d ? position + 2 : position + 1;
+  const first = sign === plus || sign === minus ? position + 2 : position + 1;
   const end = skipDigits(bytes, first);
   return end === first ? -1 : end;
 }
@@ -131,9 +154,9 @@ export const falseWord = Buffer.from('false');
 function skipScalar(bytes: Uint8Array, at: number): number {
   const byte = bytes[at] as number;
   if (byte === quote) return skipString(bytes, at + 1);
-  if (byte === 0x6e) return skipWord(bytes, at, nullWord);
-  if (byte === 0x74) return skipWord(bytes, at, trueWord);
-  if (byte === 0x66) return skipWord(bytes, at, falseWord);
+  if (byte === letterN) return skipWord(bytes, at, nullWord);
+  if (byte === letterT) return skipWord(bytes, at, trueWord);
+  if (byte === letterF) return skipWord(bytes, at, falseWord);
   const end = skipInteger(bytes, at);
   return end < 0 ? -1 : skipFraction(bytes, end);
 }
@@ -142,8 +165,8 @@ function skipName(bytes: Uint8Array, at: number): number {
   if (bytes[at] !== quote) return -1;
   const end = skipString(bytes, at + 1);
   if (end < 0) return -1;
-  const colon = skipSpace(bytes, end);
-  return bytes[colon] === 0x3a ? skipSpace(bytes, colon + 1) : -1;
+  const colonAt = skipSpace(bytes, end);
+  return bytes[colonAt] === colon ? skipSpace(bytes, colonAt + 1) : -1;
 }
 
 /** What one value was. */
@@ -165,10 +188,10 @@ export function skipValue(bytes: Uint8Array, at: number): Skipped {
   for (;;) {
     // A value begins here.
     const byte = bytes[position];
-    if (byte === 0x7b || byte === 0x5b) {
-      const isObject = byte === 0x7b;
+    if (byte === openBrace || byte === openBracket) {
+      const isObject = byte === openBrace;
       const inside = skipSpace(bytes, position + 1);
-      if (bytes[inside] === (isObject ? 0x7d : 0x5d)) position = inside + 1;
+      if (bytes[inside] === (isObject ? closeBrace : closeBracket)) position = inside + 1;
       else {
         open.push(isObject ? 1 : 0);
         deepest = Math.max(deepest, open.length);
@@ -186,13 +209,13 @@ export function skipValue(bytes: Uint8Array, at: number): Skipped {
       if (level === undefined) return { end: position, depth: deepest };
       position = skipSpace(bytes, position);
       const next = bytes[position];
-      if (next === 0x2c) {
+      if (next === comma) {
         position = skipSpace(bytes, position + 1);
         if (level === 1) position = skipName(bytes, position);
         if (position < 0) return { end: -1, depth: deepest };
         break;
       }
-      if (next !== (level === 1 ? 0x7d : 0x5d)) return { end: -1, depth: deepest };
+      if (next !== (level === 1 ? closeBrace : closeBracket)) return { end: -1, depth: deepest };
       position += 1;
       open.pop();
     }

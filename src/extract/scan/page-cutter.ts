@@ -1,3 +1,17 @@
+import {
+  backslash,
+  carriageReturn,
+  closeBrace,
+  closeBracket,
+  colon,
+  comma,
+  lineFeed,
+  openBrace,
+  openBracket,
+  quote,
+  space,
+  tab,
+} from './bytes.js';
 import { skipSpace, skipString, skipValue } from './json-bytes.js';
 import { MalformedPageError } from './page-text.js';
 
@@ -15,14 +29,13 @@ export interface PageCut {
   readonly total: number | null;
 }
 
-const quote = 0x22;
 const malformed = 'the body is cut short or no JSON';
 
 function skipSpaceBack(bytes: Uint8Array, at: number): number {
   let position = at;
   for (;;) {
     const byte = bytes[position];
-    if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return position;
+    if (byte !== space && byte !== lineFeed && byte !== carriageReturn && byte !== tab) return position;
     position -= 1;
   }
 }
@@ -32,7 +45,7 @@ function plainStringBack(bytes: Uint8Array, at: number): number {
   if (bytes[at] !== quote) return -1;
   let position = at - 1;
   while (position >= 0 && bytes[position] !== quote) {
-    if (bytes[position] === 0x5c) return -1;
+    if (bytes[position] === backslash) return -1;
     position -= 1;
   }
   return position;
@@ -54,16 +67,16 @@ interface Tail {
 function readTail(body: Buffer): Tail | undefined {
   const members = new Map<string, unknown>();
   let at = skipSpaceBack(body, body.length - 1);
-  if (body[at] !== 0x7d) return undefined;
+  if (body[at] !== closeBrace) return undefined;
   at = skipSpaceBack(body, at - 1);
-  while (body[at] !== 0x5d) {
+  while (body[at] !== closeBracket) {
     const valueFrom = scalarBack(body, at);
     if (valueFrom < 0) return undefined;
-    const colon = skipSpaceBack(body, valueFrom - 1);
-    const nameEnd = skipSpaceBack(body, colon - 1);
+    const colonAt = skipSpaceBack(body, valueFrom - 1);
+    const nameEnd = skipSpaceBack(body, colonAt - 1);
     const nameFrom = plainStringBack(body, nameEnd);
-    const comma = skipSpaceBack(body, nameFrom - 1);
-    if (body[colon] !== 0x3a || nameFrom < 0 || body[comma] !== 0x2c) return undefined;
+    const commaAt = skipSpaceBack(body, nameFrom - 1);
+    if (body[colonAt] !== colon || nameFrom < 0 || body[commaAt] !== comma) return undefined;
     try {
       const name = JSON.parse(body.toString('utf8', nameFrom, nameEnd + 1)) as string;
       if (members.has(name) || name === 'data') return undefined;
@@ -71,7 +84,7 @@ function readTail(body: Buffer): Tail | undefined {
     } catch {
       return undefined;
     }
-    at = skipSpaceBack(body, comma - 1);
+    at = skipSpaceBack(body, commaAt - 1);
   }
   return { end: at, members };
 }
@@ -90,9 +103,9 @@ interface Member {
 
 function memberAt(body: Buffer, at: number): Member {
   const nameEnd = body[at] === quote ? skipString(body, at + 1) : -1;
-  const colon = nameEnd < 0 ? -1 : skipSpace(body, nameEnd);
-  if (colon < 0 || body[colon] !== 0x3a) throw new MalformedPageError(malformed);
-  return { name: JSON.parse(body.toString('utf8', at, nameEnd)) as string, from: skipSpace(body, colon + 1) };
+  const colonAt = nameEnd < 0 ? -1 : skipSpace(body, nameEnd);
+  if (colonAt < 0 || body[colonAt] !== colon) throw new MalformedPageError(malformed);
+  return { name: JSON.parse(body.toString('utf8', at, nameEnd)) as string, from: skipSpace(body, colonAt + 1) };
 }
 
 function skipMember(body: Buffer, from: number): number {
@@ -105,15 +118,15 @@ function skipMember(body: Buffer, from: number): number {
 function readHead(body: Buffer): Head | undefined {
   const members = new Map<string, unknown>();
   let at = skipSpace(body, 0);
-  if (body[at] !== 0x7b) return undefined;
+  if (body[at] !== openBrace) return undefined;
   at = skipSpace(body, at + 1);
   while (body[at] === quote) {
     const { name, from } = memberAt(body, at);
-    if (name === 'data') return body[from] === 0x5b ? { start: from + 1, members } : undefined;
+    if (name === 'data') return body[from] === openBracket ? { start: from + 1, members } : undefined;
     const end = skipMember(body, from);
     if (name === 'next_token' || name === 'total') members.set(name, scalar(body, from, end));
     at = skipSpace(body, end);
-    if (body[at] !== 0x2c) return undefined;
+    if (body[at] !== comma) return undefined;
     at = skipSpace(body, at + 1);
   }
   return undefined;
@@ -132,18 +145,18 @@ function judged(start: number, end: number, members: ReadonlyMap<string, unknown
 /** Reads the whole envelope from its start, whatever its members are and in whatever order. */
 export function cutPageExactly(body: Buffer): PageCut {
   let at = skipSpace(body, 0);
-  if (body[at] !== 0x7b) throw new MalformedPageError('an object with a list "data"');
+  if (body[at] !== openBrace) throw new MalformedPageError('an object with a list "data"');
   const members = new Map<string, unknown>();
   let data: { start: number; end: number } | undefined;
   at = skipSpace(body, at + 1);
-  while (body[at] !== 0x7d) {
+  while (body[at] !== closeBrace) {
     const { name, from } = memberAt(body, at);
     const end = skipMember(body, from);
-    if (name === 'data') data = body[from] === 0x5b ? { start: from + 1, end: end - 1 } : undefined;
+    if (name === 'data') data = body[from] === openBracket ? { start: from + 1, end: end - 1 } : undefined;
     else if (name === 'next_token' || name === 'total') members.set(name, scalar(body, from, end));
     at = skipSpace(body, end);
-    if (body[at] === 0x7d) break;
-    if (body[at] !== 0x2c) throw new MalformedPageError(malformed);
+    if (body[at] === closeBrace) break;
+    if (body[at] !== comma) throw new MalformedPageError(malformed);
     at = skipSpace(body, at + 1);
     if (body[at] !== quote) throw new MalformedPageError(malformed);
   }
@@ -153,7 +166,7 @@ export function cutPageExactly(body: Buffer): PageCut {
 }
 
 function scalar(body: Buffer, from: number, end: number): unknown {
-  const nested = body[from] === 0x7b || body[from] === 0x5b;
+  const nested = body[from] === openBrace || body[from] === openBracket;
   return nested ? {} : JSON.parse(body.toString('utf8', from, end));
 }
 

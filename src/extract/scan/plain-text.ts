@@ -1,5 +1,4 @@
-const quote = 0x22;
-const backslash = 0x5c;
+import { backslash, letterF, letterT, minus, nine, quote, zero } from './bytes.js';
 
 /** Whether the bytes are already the canonical text of what they say: an integer or a word, or a string without escapes. */
 function isCanonical(bytes: Uint8Array, from: number, to: number): boolean {
@@ -8,12 +7,12 @@ function isCanonical(bytes: Uint8Array, from: number, to: number): boolean {
     for (let index = from; index < to; index += 1) if (bytes[index] === backslash) return false;
     return true;
   }
-  if (first === 0x74 || first === 0x66) return true;
+  if (first === letterT || first === letterF) return true;
   // -0 is 0.
-  if (first === 0x2d && bytes[from + 1] === 0x30) return false;
-  for (let index = first === 0x2d ? from + 1 : from; index < to; index += 1) {
+  if (first === minus && bytes[from + 1] === zero) return false;
+  for (let index = first === minus ? from + 1 : from; index < to; index += 1) {
     const byte = bytes[index] as number;
-    if (byte < 0x30 || byte > 0x39) return false;
+    if (byte < zero || byte > nine) return false;
   }
   return true;
 }

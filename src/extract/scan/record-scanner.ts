@@ -1,5 +1,22 @@
 import { emptyShape, Kind } from '../../rows/column-shape.js';
 import type { Column, ColumnSet } from '../../rows/columns.js';
+import {
+  backslash,
+  capitalE,
+  closeBrace,
+  closeBracket,
+  colon,
+  comma,
+  letterE,
+  letterF,
+  letterN,
+  letterT,
+  nine,
+  openBrace,
+  openBracket,
+  point,
+  quote,
+} from './bytes.js';
 import { hasLoneSurrogate, numberKind, parseExact } from './exact-json.js';
 import { matchesFilter, spooled } from './exact-record.js';
 import {
@@ -20,14 +37,6 @@ import { hashKey, PageBuilder, type PageScanner, type ScannedPage, type ScanOpti
 import { Slot, Slots } from './slots.js';
 import { becameText, textColumns } from './text-column.js';
 
-const quote = 0x22;
-const comma = 0x2c;
-const colon = 0x3a;
-const openBrace = 0x7b;
-const closeBrace = 0x7d;
-const openBracket = 0x5b;
-const closeBracket = 0x5d;
-const backslash = 0x5c;
 /** Nested deeper than this a record takes the slow path. */
 const maxFastDepth = 24;
 /** Text of so many digits is surely a safe integer. */
@@ -216,13 +225,13 @@ export class RecordScanner implements PageScanner {
 
   /** Walks over a value that is no string. */
   #value(slot: Slot, at: number, byte: number): number {
-    if (byte <= 0x39) return this.#number(slot, at);
+    if (byte <= nine) return this.#number(slot, at);
     const bytes = this.#bytes;
-    if (byte === 0x6e) return skipWord(bytes, at, nullWord);
+    if (byte === letterN) return skipWord(bytes, at, nullWord);
     if (byte === openBrace || byte === openBracket) return this.#nested(slot, at, byte);
     if ((slot.shape.kinds & Kind.boolean) === 0) return -1;
-    if (byte === 0x74) return skipWord(bytes, at, trueWord);
-    return byte === 0x66 ? skipWord(bytes, at, falseWord) : -1;
+    if (byte === letterT) return skipWord(bytes, at, trueWord);
+    return byte === letterF ? skipWord(bytes, at, falseWord) : -1;
   }
 
   /** A string with escapes: only those of surrogates can name what UTF-8 cannot hold. */
@@ -241,18 +250,18 @@ export class RecordScanner implements PageScanner {
     const byte = bytes[whole];
     let kind: number = Kind.safeInteger;
     let end = whole;
-    if (byte === 0x2e || byte === 0x65 || byte === 0x45) {
+    if (byte === point || byte === letterE || byte === capitalE) {
       end = skipFraction(bytes, whole);
       if (end < 0) return -1;
       // Without an exponent only hundreds of digits go beyond a double.
-      const isPlain = byte === 0x2e && end - at < 300 && !this.#hasExponent(whole, end);
+      const isPlain = byte === point && end - at < 300 && !this.#hasExponent(whole, end);
       kind = isPlain ? Kind.double : numberKind(bytes.toString('latin1', at, end));
     } else if (whole - at > safeDigits) kind = numberKind(bytes.toString('latin1', at, whole));
     return (slot.shape.kinds & kind) === 0 ? -1 : end;
   }
 
   #hasExponent(from: number, to: number): boolean {
-    for (let index = from; index < to; index += 1) if (((this.#bytes[index] as number) | 0x20) === 0x65) return true;
+    for (let index = from; index < to; index += 1) if (((this.#bytes[index] as number) | 0x20) === letterE) return true;
     return false;
   }
 
@@ -321,7 +330,7 @@ export class RecordScanner implements PageScanner {
     }
     if (slot.wanted !== undefined && !this.#matches(slot, slot.wanted, from, to)) this.#mismatch ??= column.field;
     const first = this.#bytes[from];
-    if (!slot.asText || first === 0x6e || (first === quote && column.type !== 'JSON')) return true;
+    if (!slot.asText || first === letterN || (first === quote && column.type !== 'JSON')) return true;
     const plain = plainText(this.#bytes, from, to);
     if (plain !== undefined) {
       this.#builder.patch(from, to, plain);

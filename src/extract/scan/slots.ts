@@ -1,10 +1,10 @@
 import { Kind, type Shape } from '../../rows/column-shape.js';
 import type { Column, ColumnSet, Place } from '../../rows/columns.js';
+import { quote } from './bytes.js';
 import { staysText } from './text-column.js';
 
 /** How many slots from the expected one on are compared before a name is looked up. */
 const ahead = 2;
-const quote = 0x22;
 
 /** Of values that are not looked at: every kind has been seen. */
 const anything: Shape = { kinds: Object.values(Kind).reduce((kinds, kind) => kinds | kind, 0) };
