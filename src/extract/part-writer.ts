@@ -54,8 +54,6 @@ export interface PartWriterOptions {
   readonly parts: number;
   /** What the stream has done so far, the page that was just scanned included. */
   readonly counters: () => Counters;
-  /** A checkpoint was made durable. */
-  readonly onCheckpoint?: () => void;
 }
 
 function columnsNow(columns: ColumnSet) {
@@ -89,54 +87,47 @@ export class PartWriter {
     this.#seen = columnsNow(options.columns);
   }
 
-  /** The first error met while parts were made in the background. */
-  get failure(): unknown {
-    return this.#failure;
-  }
-
   /**
    * Takes in one page: `scan` is called when it is this page's turn, so that columns grow in the order of the records.
    * Waits while conversion lags behind.
    */
   add(scan: () => ScannedPage, partition: string, cursor: PartitionCursor): Promise<ScannedPage> {
-    // A page that cannot be scanned is the caller's to fetch again; it must not stop the writer.
-    const scanned: { error?: unknown } = {};
     return this.#inTurn(async () => {
-      let page: ScannedPage;
-      try {
-        page = scan();
-      } catch (error) {
-        scanned.error = error;
-        return undefined;
-      }
-      if (this.#batch !== undefined && this.#becameText()) await this.#seal();
-      const batch = this.#current();
-      await batch.spool.append(page);
-      this.#rememberColumns();
-      this.#count(batch, page, partition, cursor);
-      if (batch.spool.bytes >= partBytes) await this.#seal();
-      return page;
-    }).then((page) => {
-      if (page === undefined) throw scanned.error;
+      // A page that cannot be scanned is the caller's to fetch again; it does not stop the writer.
+      const page = scan();
+      await this.#orFail(() => this.#takeIn(page, partition, cursor));
       return page;
     });
+  }
+
+  async #takeIn(page: ScannedPage, partition: string, cursor: PartitionCursor): Promise<void> {
+    if (this.#batch !== undefined && this.#becameText()) await this.#seal();
+    const batch = this.#current();
+    await batch.spool.append(page);
+    this.#rememberColumns();
+    this.#count(batch, page, partition, cursor);
+    if (batch.spool.bytes >= partBytes) await this.#seal();
   }
 
   /** Writes a line of its own, after all that was added before it. */
   note(entry: Parameters<Journal['append']>[0]): Promise<void> {
-    return this.#inTurn(async () => {
-      await this.#seal();
-      await this.#drain();
-      await this.#options.journal.append(entry);
-    });
+    return this.#inTurn(() =>
+      this.#orFail(async () => {
+        await this.#seal();
+        await this.#drain();
+        await this.#options.journal.append(entry);
+      }),
+    );
   }
 
   /** On return everything added is in parts and in the journal. */
-  async flush(): Promise<void> {
-    await this.#inTurn(async () => {
-      await this.#seal();
-      await this.#drain();
-    });
+  flush(): Promise<void> {
+    return this.#inTurn(() =>
+      this.#orFail(async () => {
+        await this.#seal();
+        await this.#drain();
+      }),
+    );
   }
 
   /** Lets go of what was not flushed. */
@@ -153,10 +144,18 @@ export class PartWriter {
       if (this.#failure !== undefined) throw this.#failure;
       return work();
     });
-    this.#turn = result.catch((error) => {
-      this.#failure ??= error;
-    });
+    this.#turn = result.catch(() => undefined);
     return result;
+  }
+
+  /** After an error in `work` the writer takes nothing more. */
+  async #orFail(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      this.#failure ??= error;
+      throw error;
+    }
   }
 
   #current(): Batch {
@@ -173,7 +172,7 @@ export class PartWriter {
     };
     const wait = this.#number === 0 ? firstPartMs : partMs;
     this.#timer = setTimeout(() => {
-      this.#inTurn(() => this.#seal()).catch(() => undefined);
+      this.#inTurn(() => this.#orFail(() => this.#seal())).catch(() => undefined);
     }, wait);
     return this.#batch;
   }
@@ -216,7 +215,6 @@ export class PartWriter {
     const journaled = Promise.all([part, before]).then(async ([made]) => {
       this.#spare.push(batch.spool);
       await this.#options.journal.append({ type: 'checkpoint', part: made, cursors: batch.cursors, counters });
-      this.#options.onCheckpoint?.();
     });
     this.#journaled = journaled;
     this.#track(journaled);
