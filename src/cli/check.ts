@@ -25,13 +25,14 @@ export const checkCommand: Command<CommonArguments, CheckArguments> = {
     const { withEngine } = await import('../engine/open-engine.js');
     const { checkJob } = await import('../engine/plan/check-job.js');
     const { checkLines } = await import('../report/check.js');
+    const { engineOptions } = await import('./engine-options.js');
     const { interruption } = await import('./interruption.js');
     const { nextStep } = await import('./next-step.js');
     const output = new Output(args);
     const { config, job } = await loadJob(args, output);
     const stop = interruption(output);
     try {
-      const options = { signal: stop.signal, notice: (line: string) => output.notice(line) };
+      const options = engineOptions(stop, output);
       const result = await withEngine(config, options, (engine) => checkJob(engine, job, args));
       output.document(result);
       for (const line of checkLines(result)) output.result(line);

@@ -45,13 +45,14 @@ async function decide(
   }
   const { inJob, loadJob } = await import('./load.js');
   const { jobContext, withEngine } = await import('../engine/open-engine.js');
+  const { engineOptions } = await import('./engine-options.js');
   const { interruption } = await import('./interruption.js');
   const output = new Output(args);
   const jobArguments = { ...args, config };
   const loaded = await loadJob(jobArguments, output);
   const { job } = loaded;
   const stop = interruption(output);
-  const options = { signal: stop.signal, notice: (line: string) => output.notice(line) };
+  const options = engineOptions(stop, output);
   try {
     await inJob(jobArguments, { storage: loaded.config.storage, job: job.name }, () =>
       withEngine(loaded.config, options, (engine) =>

@@ -44,13 +44,14 @@ async function discover(args: DiscoverArguments): Promise<void> {
   const { withExplorer } = await import('../engine/inspect/explorer.js');
   const { discoverService, errorsOf } = await import('../engine/inspect/discover-service.js');
   const { discoveryLines } = await import('../report/discovery.js');
+  const { engineOptions } = await import('./engine-options.js');
   const { interruption } = await import('./interruption.js');
   const output = new Output(args);
   const config = await loadService(args);
   announce(config, output);
   const stop = interruption(output);
   try {
-    const options = { signal: stop.signal, notice: (line: string) => output.notice(line) };
+    const options = engineOptions(stop, output);
     const found = await withExplorer(config.service, options, (explorer) =>
       discoverService(explorer, { sample, totals, filters }),
     );

@@ -82,6 +82,7 @@ async function lookup(args: LookupArguments): Promise<void> {
   const { announce } = await import('./load.js');
   const { loadService } = await import('./load-service.js');
   const { withExplorer } = await import('../engine/inspect/explorer.js');
+  const { engineOptions } = await import('./engine-options.js');
   const { interruption } = await import('./interruption.js');
   const output = new Output(args);
   const { service, ...config } = await loadService({ ...args, config: file });
@@ -89,7 +90,7 @@ async function lookup(args: LookupArguments): Promise<void> {
   const asked = await questions(keys);
   const stop = interruption(output, 'stopping (once more to stop at once)');
   try {
-    const options = { signal: stop.signal, notice: (line: string) => output.notice(line) };
+    const options = engineOptions(stop, output);
     await withExplorer(service, options, async ({ client, signal }) => {
       const { enrich, method } = args;
       const task = { client, signal, collection, enrich, method, concurrency: service.concurrency };

@@ -27,12 +27,13 @@ export const planCommand: Command<CommonArguments, PlanArguments> = {
     const { jobContext, withEngine } = await import('../engine/open-engine.js');
     const { planJob } = await import('../engine/plan/plan-job.js');
     const { planLines } = await import('../report/plan.js');
+    const { engineOptions } = await import('./engine-options.js');
     const { interruption } = await import('./interruption.js');
     const { nextStep } = await import('./next-step.js');
     const output = new Output(args);
     const { config, job } = await loadJob(args, output);
     const stop = interruption(output, 'stopping');
-    const options = { signal: stop.signal, notice: (line: string) => output.notice(line) };
+    const options = engineOptions(stop, output);
     const { storage } = config;
     try {
       const plan = await inJob(args, { storage, job: job.name }, () =>

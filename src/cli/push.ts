@@ -66,12 +66,13 @@ async function pushShown(
   const { newProgress } = await import('../engine/progress.js');
   const { pushJob } = await import('../engine/run/push-job.js');
   const { showProgress } = await import('./show-progress.js');
+  const { engineOptions } = await import('./engine-options.js');
   const { interruption } = await import('./interruption.js');
   const stop = interruption(output, 'stopping: loads under way are rolled back (once more to stop at once)');
   const progress = newProgress(job.name, []);
   progress.phase = 'delivering';
   const shown = showProgress(progress, 1, output, args);
-  const options = { signal: stop.signal, notice: (line: string) => output.notice(line) };
+  const options = engineOptions(stop, output);
   try {
     return await withDelivery(config, options, (engine) =>
       pushJob(

@@ -92,6 +92,7 @@ async function runShown(args: RunArguments, output: Output, config: Config, job:
   const { runAndDeliver } = await import('../engine/run/run-and-deliver.js');
   const { newProgress } = await import('../engine/progress.js');
   const { showProgress } = await import('./show-progress.js');
+  const { engineOptions } = await import('./engine-options.js');
   const { interruption } = await import('./interruption.js');
   const stop = interruption(output);
   const range = rangeOf(args);
@@ -99,7 +100,7 @@ async function runShown(args: RunArguments, output: Output, config: Config, job:
   const progress = newProgress(job.name, args.stream ?? job.streams.map(({ name }) => name));
   const shown = showProgress(progress, config.service.rateLimits.profile, output, args);
   try {
-    return await withEngine(config, { signal: stop.signal, notice: (line) => output.notice(line) }, (engine) =>
+    return await withEngine(config, engineOptions(stop, output), (engine) =>
       runAndDeliver({ ...jobContext(engine, job, { only, full, accept, rekey, range }), progress }),
     );
   } finally {

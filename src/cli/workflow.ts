@@ -57,15 +57,16 @@ async function withWorkflows(args: WorkflowArguments, what: string, work: Work):
   const { loadService } = await import('./load-service.js');
   const { withExplorer } = await import('../engine/inspect/explorer.js');
   const { shownRun, workflowLines } = await import('../report/workflow.js');
+  const { engineOptions } = await import('./engine-options.js');
   const { interruption } = await import('./interruption.js');
   const output = new Output(args);
   const config = await loadService({ ...args, config: file });
   announce(config, output);
   const stop = interruption(output, 'stopping (once more to stop at once)');
-  const notice = (line: string) => output.notice(line);
+  const options = engineOptions(stop, output);
   try {
-    const { run, error } = await withExplorer(config.service, { signal: stop.signal, notice }, (explorer) =>
-      work({ ...explorer, notice }, id).catch((thrown: unknown) => {
+    const { run, error } = await withExplorer(config.service, options, (explorer) =>
+      work({ ...explorer, notice: options.notice }, id).catch((thrown: unknown) => {
         throw withHint(thrown);
       }),
     );

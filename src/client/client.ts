@@ -4,10 +4,9 @@ import type { ApiGroup, ServiceOptions } from '../core/service-options.js';
 import type { Answer } from './answer-collector.js';
 import { AnswerJudge } from './answer-judge.js';
 import { checkObjectShape } from './body-shape.js';
+import { type Allowance, accountOf, type Budget } from './budget.js';
 import { MalformedBodyError } from './errors.js';
 import { ExchangeFailure } from './exchange-failure.js';
-import type { Limiter, RequestBudget } from './limiter.js';
-import { LimiterRegistry } from './limiter-registry.js';
 import { DeprecationNotices } from './notices.js';
 import { openTokenSource } from './open-token-source.js';
 import { type Operation, type RequestMeter, requestTarget } from './operation.js';
@@ -27,8 +26,8 @@ export interface ServiceClientOptions {
   readonly random?: () => number;
   /** Told once of each deprecation that the service announces. */
   readonly onNotice?: (notice: string) => void;
-  /** Shared with the other clients of the process; without it the client has budgets of its own. */
-  readonly limiters?: LimiterRegistry;
+  /** The same for all clients that send under one limit. The client leaves it open. */
+  readonly budget: Budget;
 }
 
 /** What a decoder may want to know of an answer besides its body. */
@@ -49,7 +48,7 @@ interface Errand<T> extends SendOptions {
   readonly target: string;
   readonly body: string | null;
   readonly version: string | null;
-  readonly budget: RequestBudget;
+  readonly allowance: Allowance;
   /** A 401 is answered with one renewal of the token. */
   renewed: boolean;
 }
@@ -63,9 +62,8 @@ export class ServiceClient {
   readonly #transport: Transport;
   readonly #tokens: TokenSource;
   readonly #headers: RequestHeaders;
-  readonly #limiters: LimiterRegistry;
-  readonly #ownsLimiters: boolean;
-  readonly #budgets = new Map<ApiGroup, Limiter>();
+  readonly #budget: Budget;
+  readonly #allowances = new Map<ApiGroup, Allowance>();
   readonly #closing = new AbortController();
   /** To each caller's signal the one that also aborts when the client closes; callers share few. */
   readonly #signals = new WeakMap<AbortSignal, AbortSignal>();
@@ -73,7 +71,7 @@ export class ServiceClient {
   readonly #judge: AnswerJudge;
   readonly #notices: DeprecationNotices;
 
-  constructor({ service, clock, random = Math.random, onNotice, limiters }: ServiceClientOptions) {
+  constructor({ service, clock, random = Math.random, onNotice, budget }: ServiceClientOptions) {
     const userAgent = `cdsync/${packageVersion()}`;
     this.#service = service;
     this.#transport = new Transport(service);
@@ -86,8 +84,7 @@ export class ServiceClient {
       retrier: this.#retrier,
     });
     this.#headers = new RequestHeaders(service, userAgent);
-    this.#limiters = limiters ?? new LimiterRegistry(clock);
-    this.#ownsLimiters = limiters === undefined;
+    this.#budget = budget;
     this.#judge = new AnswerJudge(service.auth.type, this.#tokens, clock);
     this.#notices = new DeprecationNotices(onNotice ?? (() => undefined));
   }
@@ -109,7 +106,7 @@ export class ServiceClient {
       target: requestTarget(operation),
       body: operation.json ?? (operation.body === undefined ? null : JSON.stringify(operation.body)),
       version: this.#headers.versionOf(operation),
-      budget: this.#budget(operation.group),
+      allowance: this.#allowance(operation.group),
       renewed: false,
     };
     return this.#retrier.run(
@@ -121,16 +118,10 @@ export class ServiceClient {
     );
   }
 
-  /** Requests a second that the group's budget gives at present; less than configured after 429s. */
-  effectiveLimit(group: ApiGroup): number {
-    return this.#budget(group).effectiveLimit;
-  }
-
   /** Ends all connections; whatever is still under way, or waits, ends as `interrupted`. */
   async close(): Promise<void> {
     this.#closing.abort();
     this.#tokens.close();
-    if (this.#ownsLimiters) this.#limiters.close();
     await this.#transport.close();
   }
 
@@ -143,18 +134,18 @@ export class ServiceClient {
     return either;
   }
 
-  #budget(group: ApiGroup): Limiter {
-    let budget = this.#budgets.get(group);
-    if (budget === undefined) {
-      budget = this.#limiters.obtain(this.#service, group);
-      this.#budgets.set(group, budget);
+  #allowance(group: ApiGroup): Allowance {
+    let allowance = this.#allowances.get(group);
+    if (allowance === undefined) {
+      allowance = this.#budget.allowance(accountOf(this.#service, group), this.#service.rateLimits[group]);
+      this.#allowances.set(group, allowance);
     }
-    return budget;
+    return allowance;
   }
 
   async #attempt<T>(errand: Errand<T>): Promise<T> {
-    const { signal, meter, budget } = errand;
-    const permit = await budget.acquire(signal);
+    const { signal, meter, allowance } = errand;
+    const permit = await allowance.acquire(signal);
     let sent = false;
     let token = '';
     let answer: Answer;
@@ -195,15 +186,15 @@ export class ServiceClient {
     });
   }
 
-  /** An answer that is no success: what the limiter and the token source learn of it, and what may be done. */
+  /** An answer that is no success: what the allowance and the token source learn of it, and what may be done. */
   async #refusal<T>(errand: Errand<T>, answer: Answer, token: string): Promise<Setback> {
-    const { operation, budget, meter, signal } = errand;
+    const { operation, allowance, meter, signal } = errand;
     const setback = this.#judge.refusal(operation, answer, isIdempotent(operation));
     if (answer.status === 429) {
       meter.throttled += 1;
-      budget.throttled(setback.again === 'never' ? 0 : setback.waitMs);
+      allowance.throttled(setback.again === 'never' ? 0 : setback.waitMs);
     } else if (setback.again !== 'never' && setback.waitMs > 0) {
-      budget.pause(setback.waitMs);
+      allowance.pause(setback.waitMs);
     }
     if (answer.status !== 401 || errand.renewed) return setback;
     errand.renewed = true;

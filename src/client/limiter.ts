@@ -1,4 +1,5 @@
 import type { Clock } from '../core/clock.js';
+import type { Allowance, Permit } from './budget.js';
 import { interrupted } from './errors.js';
 import { onAbort } from './on-abort.js';
 import { ReleaseRing } from './release-ring.js';
@@ -17,38 +18,16 @@ const shrinkTo = 0.7;
 const recoverBy = 0.05;
 const adaptMs = 1_000;
 
-/** The right to send one request; exactly one of its methods is to be called, and later calls do nothing. */
-export interface Permit {
-  /** The answer has begun: its second runs from now. */
-  answered(): void;
-  /** The request was sent, or may have been, and no answer came: its second runs from now. */
-  failed(): void;
-  /** The request surely was not sent: somebody else may have the permit at once. */
-  cancelled(): void;
-}
-
-/** A budget of requests, as the client sees it; the seam for one that processes or machines share. */
-export interface RequestBudget {
-  /**
-   * Waits for a permit, first come, first served.
-   * @throws {CdsyncError} `interrupted` as soon as the signal aborts
-   */
-  acquire(signal: AbortSignal): Promise<Permit>;
-  /** The service answered 429: the budget shrinks, and nobody gets a permit for `retryAfterMs`. */
-  throttled(retryAfterMs?: number): void;
-  /** The service asked to be left alone: nobody gets a permit for `ms`. */
-  pause(ms: number): void;
-}
-
 /**
  * Never more than `limit` requests in any sliding second as the service sees it, wherever between sending and answer it
  * counts them (specification, section 8): a request holds a permit from before it is sent until a second after its answer
  * began, so two requests that the service counts within one second hold theirs at the same moment. With arrivals
  * anywhere in that span no rule that gives permits back sooner keeps the promise.
  *
- * Permits are handed out as soon as there are any, without pacing; each costs constant time, and one timer serves all.
+ * Permits are handed out as soon as there are any, without pacing; each costs constant time. One timer serves all who wait, and
+ * none runs while nobody does: it would keep the process alive.
  */
-export class Limiter implements RequestBudget {
+export class Limiter implements Allowance {
   readonly #clock: Clock;
   readonly #cooling: ReleaseRing;
   readonly #waiters = new WaiterQueue<Permit>();
@@ -70,7 +49,6 @@ export class Limiter implements RequestBudget {
     this.#cooling = new ReleaseRing(this.#limit);
   }
 
-  /** Requests a second that are handed out at present: the configured limit, or less while it adapts. */
   get effectiveLimit(): number {
     this.#recover(this.#clock.monotonic());
     return this.#effective;
@@ -103,11 +81,6 @@ export class Limiter implements RequestBudget {
 
   pause(ms: number): void {
     this.#pausedUntil = Math.max(this.#pausedUntil, this.#clock.monotonic() + ms);
-  }
-
-  /** Stops the timer, which would keep the process alive for up to a second; to be called when nothing waits any more. */
-  close(): void {
-    this.#stopTimer();
   }
 
   get #used(): number {
@@ -160,6 +133,7 @@ export class Limiter implements RequestBudget {
     const now = this.#clock.monotonic();
     while (this.#waiters.length > 0 && this.#available(now)) this.#waiters.take()?.resolve(this.#grant());
     if (this.#waiters.length > 0) this.#setTimer(now);
+    else this.#stopTimer();
   }
 
   #setTimer(now: number): void {

@@ -1,6 +1,7 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { openBudget } from '../client/open-budget.js';
 import { parseConfig } from '../config/parse.js';
 import { systemClock } from '../core/clock.js';
 import type { JobReport } from '../core/run.js';
@@ -101,7 +102,7 @@ export class Subject {
     const [job] = config.jobs;
     if (job === undefined) throw new Error('the configuration has no job');
     const meant = delivers ? job : { ...job, destinations: [] };
-    return withEngine(config, { signal, notice: () => undefined }, (engine) =>
+    return withEngine(config, { signal, notice: () => undefined, budget: openBudget() }, (engine) =>
       runAndDeliver(jobContext(engine, meant, { accept: true })),
     );
   }

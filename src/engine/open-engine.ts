@@ -1,3 +1,4 @@
+import type { Budget } from '../client/budget.js';
 import { ServiceClient } from '../client/client.js';
 import type { Config, JobConfig, LocalConfig } from '../config/config.js';
 import { systemClock } from '../core/clock.js';
@@ -17,6 +18,8 @@ export interface EngineOptions {
   readonly signal: AbortSignal;
   /** What a person should know, once: a deprecation, for example. */
   readonly notice: (line: string) => void;
+  /** The same for all engines that send under one limit. It is left open. */
+  readonly budget: Budget;
 }
 
 /** The parts of a run that outlive a job. */
@@ -36,7 +39,8 @@ export async function withEngine<T>(
   const { memoryMb, threads } = config.resources;
   const database = await Database.open({ memoryMb, threads });
   const converter = new Converter(database, Math.min(lanes, threads));
-  const client = new ServiceClient({ service: config.service, clock: systemClock, onNotice: options.notice });
+  const { notice, budget } = options;
+  const client = new ServiceClient({ service: config.service, clock: systemClock, onNotice: notice, budget });
   try {
     return await work({
       config,
@@ -45,7 +49,7 @@ export async function withEngine<T>(
       converter,
       clock: systemClock,
       signal: options.signal,
-      notice: options.notice,
+      notice,
       salts: new Salts(),
       layoutOf: (job) => new JobLayout(config.storage, job),
     });
@@ -85,12 +89,12 @@ export type DeliveryEngine = Omit<DeliveryContext, 'layout'> & Pick<Engine, 'lay
 /** Opens what a delivery needs, and closes it again whatever happens; the service only where the configuration has it. */
 export async function withDelivery<T>(
   config: LocalConfig & Partial<Config>,
-  { signal, notice }: EngineOptions,
+  { signal, notice, budget }: EngineOptions,
   work: (engine: DeliveryEngine) => Promise<T>,
 ): Promise<T> {
   process.umask(0o077);
   const { service, resources } = config;
-  const client = service && new ServiceClient({ service, clock: systemClock, onNotice: notice });
+  const client = service && new ServiceClient({ service, clock: systemClock, onNotice: notice, budget });
   try {
     return await work({
       clock: systemClock,

@@ -2,6 +2,7 @@ import { dirname, isAbsolute, relative, resolve } from 'node:path';
 import { namePattern, nameRule } from '../../config/names.js';
 import type { Variables } from '../../config/variables.js';
 import { withExplorer } from '../../engine/inspect/explorer.js';
+import { engineOptions } from '../engine-options.js';
 import { interruption } from '../interruption.js';
 import { announce } from '../load.js';
 import { type Output, usageError } from '../output.js';
@@ -50,7 +51,7 @@ export async function askForPlan(args: InitArguments, env: Variables, output: Ou
     const config = parseService(service, env, file);
     announce(config, output);
     const signal = terminal === undefined ? stop.signal : AbortSignal.any([stop.signal, terminal.closed]);
-    const options = { signal, notice: (line: string) => output.notice(line) };
+    const options = engineOptions({ signal }, output);
     const streams = await withExplorer(config.service, options, (explorer) => chooseStreams(explorer, args, terminal));
     return {
       ...streams,

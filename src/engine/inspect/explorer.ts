@@ -8,6 +8,7 @@ import type { ReportedError } from '../../core/run.js';
 import type { ServiceOptions } from '../../core/service-options.js';
 import { readTotal } from '../../extract/page-fetcher.js';
 import type { ListSource } from '../../streams/source.js';
+import type { EngineOptions } from '../open-engine.js';
 import { reportError } from '../report-job.js';
 
 /** What looks at the service without a job and without a storage folder. */
@@ -17,12 +18,6 @@ export interface Explorer {
   readonly clock: Clock;
   readonly signal: AbortSignal;
   readonly meter: RequestMeter;
-}
-
-export interface ExplorerOptions {
-  readonly signal: AbortSignal;
-  /** What a person should know, once: a deprecation, for example. */
-  readonly notice: (line: string) => void;
 }
 
 /** What could not be read, and why. */
@@ -45,10 +40,10 @@ const mostPages = 1000;
 /** Opens what looking at the service needs, and closes it again whatever happens. */
 export async function withExplorer<T>(
   service: ServiceOptions,
-  { signal, notice }: ExplorerOptions,
+  { signal, notice, budget }: EngineOptions,
   work: (explorer: Explorer) => Promise<T>,
 ): Promise<T> {
-  const client = new ServiceClient({ service, clock: systemClock, onNotice: notice });
+  const client = new ServiceClient({ service, clock: systemClock, onNotice: notice, budget });
   const meter = { requests: 0, retries: 0, throttled: 0, bytes: 0 };
   try {
     return await work({ client, service, clock: systemClock, signal, meter });

@@ -1,5 +1,6 @@
 import { type Operation, ServiceClient } from '../../../src/client/client.js';
 import * as management from '../../../src/client/management-api.js';
+import { openBudget } from '../../../src/client/open-budget.js';
 import type { Page } from '../../../src/client/page-envelope.js';
 import * as profile from '../../../src/client/profile-api.js';
 import * as realtime from '../../../src/client/realtime-api.js';
@@ -63,7 +64,7 @@ export class ContractService {
     const auth = { type: 'client_credentials', clientId, clientSecret: new Secret(clientSecret) } as const;
     const rateLimits = { profile: 2000, management: 9, realtime: 1000 };
     const service = serviceOptions(this.recorder.url, { auth, rateLimits });
-    const client = new ServiceClient({ service, clock: systemClock });
+    const client = new ServiceClient({ service, clock: systemClock, budget: openBudget() });
     this.#clients.push(client);
     return client;
   }

@@ -37,10 +37,12 @@ export const section8: Checks = {
     expect(meter).toMatchObject({ requests: 4, throttled: 3 });
     expect(clock.slept.filter((ms) => ms >= 2000).length).toBeGreaterThanOrEqual(3);
   },
-  '8.rows.Request rate.3': (setting) => {
+  '8.rows.Request rate.3': async (setting) => {
     const text = withStream(...stream).replace('tenant_id: acme', 'tenant_id: acme\n  rate_limits: { profile: 5000 }');
     const { rateLimits } = parse(text).service;
-    expect(setting.client({ rateLimits }).client.effectiveLimit('profile')).toBe(5000);
+    const { send, effectiveLimit } = setting.client({ rateLimits });
+    await send(indexesPageOperation({}));
+    expect(effectiveLimit('profile')).toBe(5000);
     expect(parse(withStream(...stream)).service.rateLimits.profile).toBe(2000);
   },
   '8.rows.Default page size': async () => {

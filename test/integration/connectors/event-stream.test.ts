@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import eventStream from '../../../connectors/event_stream/index.js';
 import { membersOf } from '../../../connectors/event_stream/members.js';
 import { ServiceClient } from '../../../src/client/client.js';
+import { openBudget } from '../../../src/client/open-budget.js';
 import * as realtime from '../../../src/client/realtime-api.js';
 import { systemClock } from '../../../src/core/clock.js';
 import { Secret } from '../../../src/core/secret.js';
@@ -39,7 +40,11 @@ async function control<T>(path: string, body: object): Promise<T> {
 function clientWith(token: string): ServiceClient {
   const retry = { maxAttempts: 4, maxDelayMs: 20 };
   const auth = { type: 'token', token: new Secret(token) } as const;
-  const client = new ServiceClient({ service: serviceOptions(service.url, { auth, retry }), clock: systemClock });
+  const client = new ServiceClient({
+    service: serviceOptions(service.url, { auth, retry }),
+    clock: systemClock,
+    budget: openBudget(),
+  });
   clients.push(client);
   return client;
 }

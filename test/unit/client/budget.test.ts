@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
-import { LimiterRegistry } from '../../../src/client/limiter-registry.js';
+import type { Allowance, Budget } from '../../../src/client/budget.js';
+import { ProcessBudget } from '../../../src/client/process-budget.js';
 import { indexesPageOperation } from '../../../src/client/profile-api.js';
 import { systemClock } from '../../../src/core/clock.js';
 import { JumpingClock } from './clocks.js';
@@ -39,11 +40,13 @@ it('a service that counts strictly refuses nothing, and gets all it takes', asyn
 it('a service that takes less than it is said to is adapted to, and nothing is lost', async () => {
   const service = await strictService(20);
   const retry = { maxAttempts: 3, maxDelayMs: 60_000 };
-  const { send, meter, client } = testClient(serviceOptions(service.baseUrl, { retry }), { clock: systemClock });
+  const { send, meter, effectiveLimit } = testClient(serviceOptions(service.baseUrl, { retry }), {
+    clock: systemClock,
+  });
   await Promise.all(Array.from({ length: 60 }, () => send(list)));
   expect(meter.throttled).toBeGreaterThan(0);
   expect(meter.requests).toBe(60 + meter.throttled);
-  expect(client.effectiveLimit('profile')).toBeLessThan(2_000);
+  expect(effectiveLimit('profile')).toBeLessThan(2_000);
 });
 
 it('a request that was lost after it was sent counts for a second from its loss', async () => {
@@ -60,12 +63,12 @@ it('a request that was lost after it was sent counts for a second from its loss'
 it('a tenant and its sandbox share a budget across clients; the groups of the API do not', async () => {
   const service = await scriptedService(emptyPage);
   const clock = new JumpingClock();
-  const limiters = new LimiterRegistry(clock);
+  const budget = new ProcessBudget(clock);
   const rateLimits = { profile: 1, management: 1, realtime: 1 };
-  const production = testClient(serviceOptions(service.baseUrl, { rateLimits }), { clock, limiters });
+  const production = testClient(serviceOptions(service.baseUrl, { rateLimits }), { clock, budget });
   const sandbox = testClient(serviceOptions(service.baseUrl, { rateLimits, tenantId: 'acme-sb-3' }), {
     clock,
-    limiters,
+    budget,
   });
   await production.send(list);
   await production.send({ ...list, group: 'management' });
@@ -73,4 +76,56 @@ it('a tenant and its sandbox share a budget across clients; the groups of the AP
   expect(clock.monotonic()).toBe(0);
   await sandbox.send(list);
   expect(clock.monotonic()).toBeGreaterThan(1_000);
+});
+
+/** The simplest other budget: one request at a time, all told to a list. */
+function oneAtATime(told: string[]): Budget {
+  let turn = Promise.resolve();
+  const allowance: Allowance = {
+    effectiveLimit: 1,
+    acquire: () => {
+      let end = () => {};
+      const mine = turn.then(() => {
+        const ended = (word: string) => () => {
+          told.push(word);
+          end();
+        };
+        return { answered: ended('answered'), failed: ended('failed'), cancelled: ended('cancelled') };
+      });
+      turn = turn.then(() => new Promise((resolve) => (end = resolve)));
+      return mine;
+    },
+    throttled: (ms) => told.push(`throttled ${ms}`),
+    pause: (ms) => told.push(`pause ${ms}`),
+  };
+  return {
+    allowance: ({ family, group }, limit) => {
+      told.push(`${family} ${group} ${limit}`);
+      return allowance;
+    },
+    close: async () => undefined,
+  };
+}
+
+it('a budget of another kind is asked once for each group, gives every permit, and is told of every refusal', async () => {
+  const service = await scriptedService(
+    { status: 429, headers: { 'retry-after': '2' } },
+    { status: 503, headers: { 'retry-after': '3' } },
+    (response) => response.destroy(),
+    emptyPage,
+  );
+  const told: string[] = [];
+  const { send } = testClient(serviceOptions(service.baseUrl, { tenantId: 'acme-sb-1' }), { budget: oneAtATime(told) });
+  await send(list);
+  await send(list);
+  expect(told).toEqual([
+    'acme profile 2000',
+    'answered',
+    'throttled 2000',
+    'answered',
+    'pause 3000',
+    'failed',
+    'answered',
+    'answered',
+  ]);
 });

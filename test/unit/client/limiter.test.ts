@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { Limiter, type Permit, permitWindowMs } from '../../../src/client/limiter.js';
-import { LimiterRegistry, tenantFamily } from '../../../src/client/limiter-registry.js';
+import type { Permit } from '../../../src/client/budget.js';
+import { Limiter, permitWindowMs } from '../../../src/client/limiter.js';
 import { ManualClock, turn } from './clocks.js';
 
 const never = new AbortController().signal;
@@ -102,6 +102,18 @@ describe('Limiter', () => {
     expect(clock.sleeping).toBe(1);
   });
 
+  it('stops its timer when nobody waits any more', async () => {
+    const { clock, limiter } = opened(2);
+    const [first, second] = [await limiter.acquire(never), await limiter.acquire(never)];
+    first.answered();
+    const permits = collect(limiter, 1);
+    await turn();
+    expect(clock.sleeping).toBe(1);
+    second.cancelled();
+    await turn();
+    expect([permits.length, clock.sleeping]).toEqual([1, 0]);
+  });
+
   it('refuses a waiting request as soon as it is aborted, and stops its timer', async () => {
     const { clock, limiter } = opened(1);
     const [permit] = [await limiter.acquire(never)];
@@ -199,41 +211,5 @@ describe('Limiter', () => {
   it('refuses a limit below one', () => {
     expect(() => new Limiter(0.5, new ManualClock())).toThrow(RangeError);
     expect(() => new Limiter(Number.NaN, new ManualClock())).toThrow(RangeError);
-  });
-});
-
-describe('LimiterRegistry', () => {
-  const service = (tenantId: string, profile = 2_000, baseUrl = 'https://cds.example') => ({
-    baseUrl,
-    tenantId,
-    rateLimits: { profile, management: 10, realtime: 200 },
-  });
-
-  it.each([
-    ['acme', 'acme'],
-    ['acme-sb-12', 'acme'],
-    ['acme-sb-', 'acme-sb-'],
-    ['acme-sb-x', 'acme-sb-x'],
-    ['a-sb-1-sb-2', 'a-sb-1'],
-  ])('takes %s for one of the family of %s', (tenantId, family) => {
-    expect(tenantFamily(tenantId)).toBe(family);
-  });
-
-  it('gives a tenant and its sandboxes one budget for each group and address', () => {
-    const registry = new LimiterRegistry(new ManualClock());
-    const limiter = registry.obtain(service('acme'), 'profile');
-    expect(registry.obtain(service('acme-sb-2'), 'profile')).toBe(limiter);
-    expect(registry.obtain(service('acme'), 'management')).not.toBe(limiter);
-    expect(registry.obtain(service('other'), 'profile')).not.toBe(limiter);
-    expect(registry.obtain(service('acme', 2_000, 'https://other.example'), 'profile')).not.toBe(limiter);
-  });
-
-  it('keeps the smaller of two limits', () => {
-    const registry = new LimiterRegistry(new ManualClock());
-    const limiter = registry.obtain(service('acme', 500), 'profile');
-    registry.obtain(service('acme-sb-1', 2_000), 'profile');
-    expect(limiter.effectiveLimit).toBe(500);
-    registry.obtain(service('acme-sb-2', 20), 'profile');
-    expect(limiter.effectiveLimit).toBe(20);
   });
 });

@@ -1,12 +1,14 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer, type Socket, type Server as TcpServer } from 'node:net';
 import { onTestFinished } from 'vitest';
+import { accountOf } from '../../../src/client/budget.js';
 import { ServiceClient, type ServiceClientOptions } from '../../../src/client/client.js';
 import type { Operation, RequestMeter } from '../../../src/client/operation.js';
 import { parseJson } from '../../../src/client/page-envelope.js';
+import { ProcessBudget } from '../../../src/client/process-budget.js';
 import type { Clock } from '../../../src/core/clock.js';
 import { Secret } from '../../../src/core/secret.js';
-import type { ServiceOptions } from '../../../src/core/service-options.js';
+import type { ApiGroup, ServiceOptions } from '../../../src/core/service-options.js';
 import { JumpingClock } from './clocks.js';
 
 export interface Received {
@@ -134,6 +136,8 @@ export interface TestClient {
   readonly abort: AbortController;
   /** Sends and gives the JSON of the answer. */
   send(operation: Operation): Promise<unknown>;
+  /** What the budget gives at present to a group that the client has sent to. */
+  effectiveLimit(group: ApiGroup): number;
   /** Sends what must fail, and gives the error. */
   failure(operation: Operation): Promise<Error & Record<string, unknown>>;
 }
@@ -145,11 +149,13 @@ export function testClient(
 ): TestClient {
   const clock = new JumpingClock();
   const notices: string[] = [];
+  const budget = options.budget ?? new ProcessBudget(options.clock ?? clock);
   const client = new ServiceClient({
     service,
     clock,
     random: () => 0.5,
     onNotice: (notice) => notices.push(notice),
+    budget,
     ...options,
   });
   onTestFinished(() => client.close());
@@ -164,5 +170,8 @@ export function testClient(
       },
       (error) => error,
     );
-  return { client, meter, clock, notices, abort, send, failure };
+  // No limit of the test's own is lower than the client's.
+  const effectiveLimit = (group: ApiGroup) =>
+    budget.allowance(accountOf(service, group), Number.MAX_VALUE).effectiveLimit;
+  return { client, meter, clock, notices, abort, send, failure, effectiveLimit };
 }

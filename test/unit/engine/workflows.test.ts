@@ -1,6 +1,7 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { ServiceClient } from '../../../src/client/client.js';
 import type { WorkflowRun } from '../../../src/client/management-api.js';
+import { ProcessBudget } from '../../../src/client/process-budget.js';
 import { followWorkflow, requireSuccess } from '../../../src/engine/workflow/follow-workflow.js';
 import { startWorkflow, type WorkflowContext } from '../../../src/engine/workflow/start-workflow.js';
 import { JumpingClock } from '../client/clocks.js';
@@ -33,7 +34,12 @@ async function world(scripts: Partial<Record<ReturnType<typeof kindOf>, Script>>
     response.end(JSON.stringify(reply.body ?? {}));
   });
   const clock = new JumpingClock();
-  const client = new ServiceClient({ service: serviceOptions(service.baseUrl), clock, random: () => 0.5 });
+  const client = new ServiceClient({
+    service: serviceOptions(service.baseUrl),
+    clock,
+    random: () => 0.5,
+    budget: new ProcessBudget(clock),
+  });
   onTestFinished(() => client.close());
   const lines: string[] = [];
   const abort = new AbortController();
