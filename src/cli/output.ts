@@ -28,6 +28,13 @@ export class Output {
     this.#arguments = common;
   }
 
+  /** The output of a command line that begins: nothing is known yet of its secrets and its run. */
+  static begin(common: CommonArguments): Output {
+    Output.#redact = (text) => text;
+    Output.#about = {};
+    return new Output(common);
+  }
+
   /** Every line passes through this from now on. */
   redactWith(redact: (text: string) => string): void {
     Output.#redact = redact;
