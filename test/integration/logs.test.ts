@@ -94,7 +94,8 @@ process.stderr.write = function (...given) {
 };
 `;
     await writeFile(warner, script);
-    const { log } = await logged(['run', 'job.json'], { NODE_OPTIONS: `--import ${warner}` });
+    const child = space.spawn(['run', 'job.json', '--log-format', 'json'], { NODE_OPTIONS: `--import ${warner}` });
+    const log = entries((await ended(child)).stderr);
     expect(log.find(({ level }) => level === 'warning')).toMatchObject({ message: 'Warning: this is old' });
   });
 
