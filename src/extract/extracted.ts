@@ -1,18 +1,11 @@
 import { mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ColumnSet, type StoredColumn } from '../rows/columns.js';
+import { type Part, partFiles } from '../rows/part.js';
 import type { Database } from '../store/duckdb.js';
 import { sha256OfFile, syncFolder } from '../store/durable.js';
-import type { Counters, JournalState, Part } from '../store/journal.js';
-import { writeKeys } from './convert/converter.js';
-import { keysName, partName, rejectsName } from './part-writer.js';
-
-/** A part with its columns and its place on disk. */
-export interface ExtractedPart extends Part {
-  readonly columns: StoredColumn[];
-  readonly path: string;
-  readonly keysPath: string;
-}
+import type { Counters, JournalState } from '../store/journal.js';
+import { writeKeys } from '../store/keys-file.js';
 
 /** Rows of a part that do not count: from the first up to, not including, the last. */
 export interface DroppedRows {
@@ -24,7 +17,7 @@ export interface DroppedRows {
 /** Everything one reading of a stream has brought. */
 export interface Extracted {
   /** Parts that have rows, in the order of their numbers. */
-  readonly parts: readonly ExtractedPart[];
+  readonly parts: readonly Part[];
   /** All columns that any part has, with types that hold the values of all of them. */
   readonly columns: readonly StoredColumn[];
   readonly counters: Counters;
@@ -51,15 +44,18 @@ function droppedRows({ parts, cursors }: JournalState): DroppedRows[] {
 export function extracted(folder: string, state: JournalState, columns: ColumnSet, counters: Counters): Extracted {
   const merged = ColumnSet.restore(columns.store());
   for (const part of state.parts) merged.merge(ColumnSet.restore(part.columns));
-  const inParts = (name: string) => join(folder, 'parts', name);
+  const filesOf = (number: number) => partFiles(join(folder, 'parts'), number);
   return {
     parts: state.parts
       .filter(({ rows }) => rows > 0)
-      .map((part) => ({ ...part, path: inParts(partName(part.number)), keysPath: inParts(keysName(part.number)) })),
+      .map((part) => {
+        const { path, keysPath } = filesOf(part.number);
+        return { ...part, path, keysPath };
+      }),
     columns: merged.store(),
     counters,
     dropped: droppedRows(state),
-    rejects: state.parts.filter(({ rejects }) => rejects > 0).map(({ number }) => inParts(rejectsName(number))),
+    rejects: state.parts.filter(({ rejects }) => rejects > 0).map(({ number }) => filesOf(number).rejectsPath),
   };
 }
 
@@ -90,7 +86,7 @@ export async function preparePartsFolder(
 async function partsAreWhole(parts: string, { parts: named }: JournalState): Promise<boolean> {
   for (const { number, rows, bytes, sha256 } of named) {
     if (rows === 0) continue;
-    const path = join(parts, partName(number));
+    const { path } = partFiles(parts, number);
     const size = await stat(path).then(
       (found) => found.size,
       () => -1,
@@ -101,9 +97,10 @@ async function partsAreWhole(parts: string, { parts: named }: JournalState): Pro
 }
 
 async function removeUnnamed(parts: string, { parts: named }: JournalState): Promise<void> {
-  const names = new Set(named.flatMap(({ number }) => [partName(number), keysName(number), rejectsName(number)]));
+  const names = new Set(named.flatMap(({ number }) => Object.values(partFiles(parts, number))));
   for (const name of await readdir(parts)) {
-    if (!names.has(name)) await rm(join(parts, name), { force: true });
+    const path = join(parts, name);
+    if (!names.has(path)) await rm(path, { force: true });
   }
 }
 
@@ -116,7 +113,7 @@ async function restoreKeys(
   const missing: typeof named = [];
   for (const part of named) {
     if (part.rows === 0) continue;
-    const found = await sha256OfFile(join(parts, keysName(part.number))).catch(() => undefined);
+    const found = await sha256OfFile(partFiles(parts, part.number).keysPath).catch(() => undefined);
     if (found === undefined || found !== part.keys_sha256) missing.push(part);
   }
   if (missing.length === 0) return;
@@ -124,13 +121,8 @@ async function restoreKeys(
   try {
     for (const { number, columns } of missing) {
       const { list } = ColumnSet.restore(columns);
-      await writeKeys(session, {
-        part: join(parts, partName(number)),
-        keys: join(parts, keysName(number)),
-        number,
-        columns: list,
-        key,
-      });
+      const { path, keysPath } = partFiles(parts, number);
+      await writeKeys(session, { number, path, columns: list, key }, keysPath);
     }
   } finally {
     session.close();

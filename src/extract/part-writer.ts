@@ -2,8 +2,9 @@ import { join } from 'node:path';
 import { CdsyncError } from '../core/errors.js';
 import type { ColumnRules } from '../rows/column-rules.js';
 import type { ColumnSet, StoredColumn } from '../rows/columns.js';
+import { type PartRecord, partFiles } from '../rows/part.js';
 import { writeFileAtomically } from '../store/durable.js';
-import type { Counters, Journal, Part, PartitionCursor } from '../store/journal.js';
+import type { Counters, Journal, PartitionCursor } from '../store/journal.js';
 import type { ParquetCompression } from '../store/parquet.js';
 import type { Converter } from './convert/converter.js';
 import { SpoolFile } from './convert/spool-file.js';
@@ -16,18 +17,6 @@ const partMs = 5_000;
 const firstPartMs = 1_000;
 /** Batches that may wait for a conversion or be in one; more would only fill the disk with spool. */
 const pendingBatches = 3;
-
-export function partName(number: number): string {
-  return `${String(number).padStart(5, '0')}.parquet`;
-}
-
-export function keysName(number: number): string {
-  return `${String(number).padStart(5, '0')}.keys`;
-}
-
-export function rejectsName(number: number): string {
-  return `${String(number).padStart(5, '0')}.rejects.jsonl`;
-}
 
 /** What was sealed: pages, and how far they bring each partition. */
 interface Batch {
@@ -221,11 +210,12 @@ export class PartWriter {
     while (this.#pending.size >= pendingBatches) await Promise.race(this.#pending);
   }
 
-  async #makePart(batch: Batch, number: number, stored: readonly StoredColumn[]): Promise<Part> {
+  async #makePart(batch: Batch, number: number, stored: readonly StoredColumn[]): Promise<PartRecord> {
     const { folder, converter, key, compression, rules } = this.#options;
+    const { path, keysPath, rejectsPath } = partFiles(folder, number);
     if (batch.rejects.length > 0) {
       const lines = batch.rejects.map(({ raw, ...reject }) => JSON.stringify({ ...reject, raw: raw.toString('utf8') }));
-      await writeFileAtomically(join(folder, rejectsName(number)), `${lines.join('\n')}\n`);
+      await writeFileAtomically(rejectsPath, `${lines.join('\n')}\n`);
     }
     const common = { number, segments: batch.segments, rejects: batch.rejects.length };
     if (batch.spool.records === 0) {
@@ -238,8 +228,8 @@ export class PartWriter {
       rules,
       key,
       number,
-      part: join(folder, partName(number)),
-      keys: join(folder, keysName(number)),
+      part: path,
+      keys: keysPath,
       compression,
     });
     if (made.rows !== batch.spool.records) {

@@ -4,8 +4,8 @@ import { z } from 'zod';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 import type { StoredColumn } from '../rows/columns.js';
+import { columnsSchema } from '../rows/stored-columns.js';
 import { type Database, type Session, tellsOfDamage } from '../store/duckdb.js';
-import { columnsSchema } from '../store/journal.js';
 import type { JobLayout } from '../store/layout.js';
 
 /** Name under which a job's store is attached while it is worked on. */

@@ -1,25 +1,14 @@
 import { rm } from 'node:fs/promises';
-import { sqlText, sqlTexts } from '../core/sql.js';
+import { sqlText } from '../core/sql.js';
 import type { StoredColumn } from '../rows/columns.js';
 import { ColumnSet } from '../rows/columns.js';
-import { rowHash, rowKey } from '../rows/row-hash.js';
+import { allKeys, keysOf, type Part } from '../rows/part.js';
 import { sameColumns, widen } from '../rows/widen.js';
 import type { Session } from '../store/duckdb.js';
 import { type ParquetCompression, type ParquetFile, writeParquet } from '../store/parquet.js';
 
-/** A part as extraction hands it over. */
-export interface UnifyPart {
-  readonly number: number;
-  readonly path: string;
-  readonly keysPath: string;
-  readonly rows: number;
-  readonly bytes: number;
-  readonly sha256: string;
-  readonly columns: readonly StoredColumn[];
-}
-
 export interface UnifyTask {
-  readonly parts: readonly UnifyPart[];
+  readonly parts: readonly Part[];
   readonly columns: readonly StoredColumn[];
   readonly key: readonly string[];
   /** Rows that do not count: of the part, from one up to, not including, the other. */
@@ -49,12 +38,9 @@ export function workTables(stream: string): WorkTables {
   return { keys: table('keys'), changed: table('changed'), surplus: table('surplus') };
 }
 
-async function loadKeys(session: Session, task: UnifyTask, { keys }: WorkTables): Promise<void> {
-  const source =
-    task.parts.length === 0
-      ? 'SELECT NULL::VARCHAR AS key, NULL::UBIGINT AS hash, NULL::INTEGER AS part, NULL::BIGINT AS row WHERE false'
-      : `SELECT key, hash, part, row FROM read_parquet(${sqlTexts(task.parts.map(({ keysPath }) => keysPath))})`;
-  await session.run(`CREATE OR REPLACE TEMP TABLE ${keys} AS ${source}`);
+async function loadKeys(session: Session, { parts }: UnifyTask, { keys }: WorkTables): Promise<void> {
+  const read = allKeys(parts.map(({ keysPath }) => keysPath));
+  await session.run(`CREATE OR REPLACE TEMP TABLE ${keys} AS ${read}`);
 }
 
 /** Finds the rows that are not to stand in the snapshot, and takes their keys away. */
@@ -77,7 +63,7 @@ async function findSurplus(session: Session, task: UnifyTask, { keys, surplus }:
 
 async function rewrite(
   session: Session,
-  part: UnifyPart,
+  part: Part,
   task: UnifyTask,
   tables: WorkTables,
 ): Promise<ParquetFile | undefined> {
@@ -96,10 +82,8 @@ async function rewrite(
     return undefined;
   }
   const { list } = ColumnSet.restore(task.columns);
-  await session.run(
-    `INSERT INTO ${tables.keys} SELECT ${rowKey(task.key)}, ${rowHash(list)}, ${part.number}, file_row_number
-     FROM read_parquet(${sqlText(file.path)}, file_row_number = true)`,
-  );
+  const rewritten = { number: part.number, path: file.path, columns: list, key: task.key };
+  await session.run(`INSERT INTO ${tables.keys} ${keysOf(rewritten)}`);
   return file;
 }
 

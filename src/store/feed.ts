@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { z } from 'zod';
-import { columnsSchema } from './journal.js';
+import { columnsSchema } from '../rows/stored-columns.js';
 import type { JobLayout } from './layout.js';
 import { readStateFile, type StateFile, writeStateFile } from './state-file.js';
 

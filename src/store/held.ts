@@ -1,6 +1,8 @@
 import { join } from 'node:path';
 import { z } from 'zod';
-import { columnsSchema, countersSchema, partSchema } from './journal.js';
+import { partSchema } from '../rows/part.js';
+import { columnsSchema } from '../rows/stored-columns.js';
+import { countersSchema } from './journal.js';
 import type { JobLayout } from './layout.js';
 import { readStateIfUsable, writeStateFile } from './state-file.js';
 import { runFolders } from './storage.js';
@@ -21,7 +23,7 @@ const heldSchema = z.object({
   brings: z.enum(['everything', 'additions']),
   covered: z.array(span).optional(),
   read: z.object({
-    parts: z.array(partSchema.extend({ columns: columnsSchema, path: z.string(), keysPath: z.string() })),
+    parts: z.array(partSchema),
     columns: columnsSchema,
     counters: countersSchema,
     dropped: z.array(z.object({ part: z.number(), from: z.number(), to: z.number() })),

@@ -2,31 +2,9 @@ import { type FileHandle, open, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { CdsyncError } from '../core/errors.js';
-import type { StoredShape } from '../rows/column-shape.js';
-import type { StoredColumn } from '../rows/columns.js';
+import { type PartRecord, partRecordSchema } from '../rows/part.js';
+import { columnsSchema } from '../rows/stored-columns.js';
 import { syncFolder } from './durable.js';
-
-const shapeSchema: z.ZodType<StoredShape> = z.lazy(() =>
-  z.object({ k: z.number(), e: shapeSchema.optional(), f: z.array(z.tuple([z.string(), shapeSchema])).optional() }),
-) as z.ZodType<StoredShape>;
-
-export const columnsSchema = z.array(
-  z.object({
-    place: z.enum(['envelope', 'attribute']),
-    field: z.string(),
-    name: z.string(),
-    shape: shapeSchema,
-    declared: z.string().optional(),
-    treatment: z
-      .object({
-        hash: z.object({ salt: z.string(), normalize: z.enum(['email', 'phone']).optional() }).optional(),
-        mask: z.enum(['last4', 'email', 'all']).optional(),
-        cast: z.string().optional(),
-      })
-      .optional(),
-    untracked: z.literal(true).optional(),
-  }),
-) as unknown as z.ZodType<StoredColumn[]>;
 
 const cursorSchema = z.object({
   /** Asks for the next page; null before the first page and after the last. */
@@ -62,23 +40,8 @@ export const countersSchema = z.object({
 /** What a stream's extraction has done so far, earlier processes included. */
 export type Counters = z.infer<typeof countersSchema>;
 
-export const partSchema = z.object({
-  number: z.number(),
-  /** A part of no rows has no file: its batch held only rejects. */
-  rows: z.number(),
-  bytes: z.number(),
-  sha256: z.string(),
-  /** Of the keys file beside it, SHA-256; what is left out cannot be checked, and is computed again. */
-  keys_sha256: z.string().optional(),
-  /** The columns of the file; left out where they are those of the part before. */
-  columns: columnsSchema.optional(),
-  /** Whose rows stand in the file, in order: partition, attempt, rows. */
-  segments: z.array(z.tuple([z.string(), z.number(), z.number()])),
-  rejects: z.number(),
-});
-
-/** A Parquet file of records, finished, synced and named before its line is written. */
-export type Part = z.infer<typeof partSchema>;
+/** A part as a line names it: its columns are left out where they are those of the part before. */
+const journaledPart = partRecordSchema.extend({ columns: columnsSchema.optional() });
 
 const startSchema = z.object({
   type: z.literal('start'),
@@ -94,7 +57,7 @@ const startSchema = z.object({
 });
 const checkpointSchema = z.object({
   type: z.literal('checkpoint'),
-  part: partSchema.nullable(),
+  part: journaledPart.nullable(),
   cursors: z.record(z.string(), cursorSchema),
   counters: countersSchema,
 });
@@ -110,7 +73,7 @@ export type JournalStart = z.infer<typeof startSchema>;
 /** What a journal says, its entries put together. */
 export interface JournalState {
   readonly start: JournalStart;
-  readonly parts: (Part & { columns: StoredColumn[] })[];
+  readonly parts: PartRecord[];
   readonly cursors: Map<string, PartitionCursor>;
   readonly counters: Counters;
   readonly failed: string | undefined;

@@ -3,14 +3,15 @@ import { join } from 'node:path';
 import type { StreamConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
 import { quoteIdentifier, sqlText } from '../../core/sql.js';
-import { writeKeys } from '../../extract/convert/converter.js';
-import type { DroppedRows, Extracted, ExtractedPart } from '../../extract/extracted.js';
+import type { DroppedRows, Extracted } from '../../extract/extracted.js';
 import { storeShape } from '../../rows/column-shape.js';
 import { type Column, ColumnSet, columnPath, type StoredColumn } from '../../rows/columns.js';
+import type { Part } from '../../rows/part.js';
 import { rowKey } from '../../rows/row-hash.js';
 import { canonicalText, misfits } from '../../rows/value-text.js';
 import { widenedColumn } from '../../rows/widen.js';
 import type { Session } from '../../store/duckdb.js';
+import { writeKeys } from '../../store/keys-file.js';
 import { type ParquetCompression, writeParquet } from '../../store/parquet.js';
 
 type Contract = StreamConfig['contract'];
@@ -113,7 +114,7 @@ interface Fault {
   readonly kept: string | undefined;
 }
 
-function faultsOf({ columns }: ExtractedPart, { types, columns: ofColumns }: Contract, found: Violations): Fault[] {
+function faultsOf({ columns }: Part, { types, columns: ofColumns }: Contract, found: Violations): Fault[] {
   const own = ColumnSet.restore(columns);
   const misfitting = types === 'evolve' ? [] : found.widened;
   const added = ofColumns === 'discard_row' ? found.added : [];
@@ -182,7 +183,7 @@ class Enforcement {
 
   async enforce(): Promise<Enforced> {
     const { read, folder } = this.#task;
-    const parts: ExtractedPart[] = [];
+    const parts: Part[] = [];
     for (const part of read.parts) parts.push(await this.#part(part));
     const file = join(folder, 'parts', 'contract.rejects.jsonl');
     if (this.#rejects.length > 0) await writeFile(file, `${this.#rejects.join('\n')}\n`, { mode: 0o600 });
@@ -193,7 +194,7 @@ class Enforcement {
   }
 
   /** The part without what is not let in; the same part where there is nothing of it. */
-  async #part(part: ExtractedPart): Promise<ExtractedPart> {
+  async #part(part: Part): Promise<Part> {
     const { contract, key, folder, compression } = this.#task;
     const faults = faultsOf(part, contract, this.#found);
     if (faults.length === 0) return part;
@@ -225,7 +226,7 @@ class Enforcement {
     if (rowsAway > 0) this.#dropped.push({ part: part.number, from: file.rows, to: file.rows + rowsAway });
     const keysPath = join(folder, 'parts', `contract-${part.number}.keys`);
     const { list } = ColumnSet.restore(this.#columns);
-    await writeKeys(this.#session, { part: path, keys: keysPath, number: part.number, columns: list, key });
+    await writeKeys(this.#session, { number: part.number, path, columns: list, key }, keysPath);
     return { ...part, ...file, keysPath, columns: this.#columns };
   }
 }

@@ -3,14 +3,15 @@ import { join } from 'node:path';
 import type { StreamConfigOf } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
 import { quoteIdentifier, sqlText } from '../../core/sql.js';
-import { writeKeys } from '../../extract/convert/converter.js';
 import type { Extracted } from '../../extract/extracted.js';
 import type { ColumnRules } from '../../rows/column-rules.js';
 import { emptyShape } from '../../rows/column-shape.js';
 import { ColumnSet, type StoredColumn } from '../../rows/columns.js';
+import { type Part, partFiles } from '../../rows/part.js';
 import { treated } from '../../rows/value-text.js';
 import { queryError, type Session } from '../../store/duckdb.js';
 import { type Counters, noCounters } from '../../store/journal.js';
+import { writeKeys } from '../../store/keys-file.js';
 import { type ParquetCompression, writeParquet } from '../../store/parquet.js';
 import type { Reading } from './reading.js';
 
@@ -70,8 +71,8 @@ export class SqlReading implements Reading {
     const found = all.filter(({ name }) => rules.of('envelope', name)?.drop !== true);
     const columns = await this.#columns(found);
     await mkdir(join(folder, 'parts'), { recursive: true, mode: 0o700 });
-    const part = join(folder, 'parts', '00001.parquet');
-    const keys = join(folder, 'parts', '00001.keys');
+    const number = 1;
+    const { path, keysPath } = partFiles(join(folder, 'parts'), number);
     const selected = found.map(({ name, type }) => {
       const column = columns.obtain('envelope', name);
       const { hash, mask } = column.treatment ?? {};
@@ -83,18 +84,18 @@ export class SqlReading implements Reading {
       return `${kept} AS ${quoteIdentifier(column.name)}`;
     });
     const file = await this.#ask(() =>
-      writeParquet(session, `SELECT ${selected.join(', ')} FROM (${this.#query})`, part, compression),
+      writeParquet(session, `SELECT ${selected.join(', ')} FROM (${this.#query})`, path, compression),
     );
     // The file has the columns of the query only; those that it has no more are NULL in the snapshot.
     const written = new Set(found.map(({ name }) => name));
     const inFile = columns.store().filter(({ field }) => written.has(field));
     const { list } = ColumnSet.restore(inFile);
-    await writeKeys(session, { part, keys, number: 1, columns: list, key: this.key });
-    await this.#checkKeys(keys);
+    await writeKeys(session, { number, path, columns: list, key: this.key }, keysPath);
+    await this.#checkKeys(keysPath);
     this.live.read = file.rows;
     this.live.kept = file.rows;
     this.live.milliseconds = Math.round(monotonic() - began);
-    const made = { ...file, number: 1, segments: [], rejects: 0, columns: inFile, path: part, keysPath: keys };
+    const made: Part = { ...file, number, segments: [], rejects: 0, columns: inFile, keysPath };
     this.#result = {
       parts: file.rows === 0 ? [] : [made],
       columns: columns.store(),

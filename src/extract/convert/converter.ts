@@ -3,9 +3,9 @@ import { asCdsyncError, CdsyncError } from '../../core/errors.js';
 import { quoteIdentifier, sqlText } from '../../core/sql.js';
 import type { ColumnRules } from '../../rows/column-rules.js';
 import { type Column, ColumnSet, type ColumnTreatment, type StoredColumn } from '../../rows/columns.js';
-import { rowHash, rowKey, type TypedColumn } from '../../rows/row-hash.js';
 import { misfits, treated } from '../../rows/value-text.js';
 import type { Database, Session } from '../../store/duckdb.js';
+import { writeKeys } from '../../store/keys-file.js';
 import { type ParquetCompression, type ParquetFile, writeParquet } from '../../store/parquet.js';
 
 /** What a batch of spooled records is and becomes. */
@@ -53,20 +53,6 @@ function selected(column: Column, treatment: ColumnTreatment | undefined): strin
   }
   const needsCast = column.fileType !== spooledType(column);
   return needsCast ? `${value}::${column.fileType} AS ${name}` : `${value} AS ${name}`;
-}
-
-/** Rows of a part with what the diff needs: key, hash, and their place, which decides between copies of one key. */
-export async function writeKeys(
-  session: Session,
-  task: { part: string; keys: string; number: number; columns: readonly TypedColumn[]; key: readonly string[] },
-): Promise<ParquetFile> {
-  return writeParquet(
-    session,
-    `SELECT ${rowKey(task.key)} AS key, ${rowHash(task.columns)} AS hash, ${task.number}::INTEGER AS part,
-       file_row_number::BIGINT AS row FROM read_parquet(${sqlText(task.part)}, file_row_number = true)`,
-    task.keys,
-    'snappy',
-  );
 }
 
 /** A part, and the columns it really has. */
@@ -140,7 +126,12 @@ async function convertOn(session: Session, task: ConversionTask): Promise<Conver
   const read = kept.list.map(({ place, field }) => set.get(place, field) as Column);
   const query = convertedRows(set, kept, readSpool(read, task.spool, task.maxRecordBytes));
   const file = await writeParquet(session, query, task.part, task.compression);
-  const { sha256: keysSha256 } = await writeKeys(session, { ...task, columns: kept.list });
+  const { number, key } = task;
+  const { sha256: keysSha256 } = await writeKeys(
+    session,
+    { number, path: task.part, columns: kept.list, key },
+    task.keys,
+  );
   return { ...file, keysSha256, columns: kept.store() };
 }
 
