@@ -9,7 +9,7 @@ import { JobLock } from '../store/job-lock.js';
 import type { Delivered, DeliveryContext, DeliveryProgress, DeliveryRequest } from './delivery.js';
 import { rememberDelivery } from './delivery-state.js';
 import { RecordDelivery } from './record-delivery.js';
-import { deliveryDefinition, TableDelivery } from './table-delivery.js';
+import { TableDelivery } from './table-delivery.js';
 
 /** What became of one stream of a destination. */
 export interface StreamDelivery {
@@ -30,6 +30,7 @@ const longestDelayMs = 30_000;
 interface Attempts {
   attempt(options: DestinationContext): Promise<Delivered>;
   readonly table: string | undefined;
+  readonly definition: string;
 }
 
 /** The delivery to one destination, under its lock. */
@@ -172,9 +173,8 @@ class Delivering {
     };
   }
 
-  async #remember(feed: Feed, { table }: Attempts, { rejected }: Delivered): Promise<void> {
+  async #remember(feed: Feed, { table, definition }: Attempts, { rejected }: Delivered): Promise<void> {
     const { layout, clock } = this.#context;
-    const definition = deliveryDefinition({ request: this.#request, feed });
     await this.#remembering(() =>
       rememberDelivery(layout, this.#request.destination.name, feed.stream, {
         table: table ?? null,

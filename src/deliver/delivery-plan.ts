@@ -78,6 +78,16 @@ function reasonForAll({ feed, watermark, table, definition, mode }: PlanTask): F
   return watermark.sequence < feed.complete_since ? 'too_far_behind' : undefined;
 }
 
+/** The plan where columns get a second one beside them: rows that have not changed since lack its values, so that all come. */
+export function planWithVariants(
+  plan: DeliveryPlan,
+  newVariants: readonly string[],
+  key: readonly string[],
+): DeliveryPlan {
+  const lacks = newVariants.length > 0 && plan.type === 'changes' && key.length > 0;
+  return lacks ? { type: 'everything', reason: 'variant' } : plan;
+}
+
 /**
  * Decides what a delivery does.
  * @throws {CdsyncError} `store_unknown`, `changes_gone`, `table_not_ours`

@@ -1,7 +1,8 @@
 import type { DestinationConfig } from '../config/config.js';
 import type { Clock } from '../core/clock.js';
-import type { ServiceAccess } from '../sdk/destination.js';
-import type { DatabaseOptions } from '../store/duckdb.js';
+import type { Connector, ServiceAccess } from '../sdk/destination.js';
+import type { DatabaseOptions, Session } from '../store/duckdb.js';
+import type { Feed } from '../store/feed.js';
 import type { JobLayout } from '../store/layout.js';
 
 /** What a delivery works with. */
@@ -25,6 +26,18 @@ export interface DeliveryRequest {
   readonly full: boolean;
   /** Takes over tables and watermarks that are not known. */
   readonly adopt: boolean;
+}
+
+/** The delivery of one stream to one destination. */
+export interface StreamTask<C extends Connector> {
+  readonly context: DeliveryContext;
+  readonly request: DeliveryRequest;
+  readonly connector: C;
+  readonly feed: Feed;
+  readonly session: Session;
+  /** Of this stream's delivery alone; goes with it. */
+  readonly folder: string;
+  readonly progress: DeliveryProgress;
 }
 
 /** What is being done for one stream of a destination, for whoever shows it. */

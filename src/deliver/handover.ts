@@ -1,7 +1,10 @@
+import type { DestinationConfig } from '../config/config.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { rowKey } from '../rows/row-hash.js';
 import { isNested, parseColumnType } from '../sdk/column-type.js';
-import type { LoadColumn, ValueLimits } from '../sdk/load.js';
+import type { TableConnector } from '../sdk/destination.js';
+import type { LoadAction, LoadColumn, ValueLimits } from '../sdk/load.js';
+import type { Feed } from '../store/feed.js';
 import type { DeliveredColumn } from './delivered-columns.js';
 
 /** How the rows of an input are turned into those that a destination is handed. */
@@ -17,6 +20,35 @@ export interface Handover {
   readonly needsKey: boolean;
   /** Rows with longer texts in their key, too. */
   readonly keyBytes: number | undefined;
+}
+
+/** How the rows of a load are handed over: those of a merge say first what becomes of each. */
+export function handoverTo({
+  connector,
+  config: { deletes, mode },
+  feed,
+  columns,
+  action,
+  key,
+}: {
+  readonly connector: Pick<TableConnector, 'mapColumn' | 'capabilities'>;
+  readonly config: Pick<DestinationConfig, 'deletes' | 'mode'>;
+  readonly feed: Pick<Feed, 'key'>;
+  readonly columns: readonly DeliveredColumn[];
+  readonly action: LoadAction;
+  /** Of the table; it has none in mode `append`. */
+  readonly key: readonly string[];
+}): Handover {
+  const text = { kind: 'text' } as const;
+  const op = connector.mapColumn(text, { name: '_op', type: text, duckdbType: 'VARCHAR' });
+  return {
+    columns,
+    opType: action.type === 'merge' ? op.type : undefined,
+    key: feed.key,
+    marksDeletes: deletes === 'soft' && mode === 'mirror',
+    needsKey: key.length > 0,
+    keyBytes: connector.capabilities.keyBytes,
+  };
 }
 
 /** SQL for a column's value as it is handed over. */

@@ -5,10 +5,12 @@ import { quoteIdentifier, sqlText, sqlTexts } from '../core/sql.js';
 import { ColumnSet, type StoredColumn } from '../rows/columns.js';
 import { rowKey } from '../rows/row-hash.js';
 import { widen } from '../rows/widen.js';
+import type { Mode } from '../sdk/capabilities.js';
 import type { Session } from '../store/duckdb.js';
 import { syncFolder } from '../store/durable.js';
 import type { Feed, FeedChanges } from '../store/feed.js';
 import type { JobLayout } from '../store/layout.js';
+import type { DeliveryPlan } from './delivery-plan.js';
 
 /** About so many rows are handed over together. */
 export const pieceRows = 122_880;
@@ -75,6 +77,13 @@ export class DeliveryInput {
       throw inputMissing(feed, path, error);
     }
     return target;
+  }
+
+  /** The rows of a plan: in mode `append` every change, in the others the last image of each key. */
+  planned(plan: DeliveryPlan, mode: Mode): Promise<Piece[]> {
+    if (plan.type === 'everything') return this.everything();
+    if (plan.type !== 'changes') return Promise.resolve([]);
+    return mode === 'append' ? this.allChanges(plan.since) : this.foldedChanges(plan.since, mode !== 'upsert');
   }
 
   /** All rows of the snapshot, as inserts. */

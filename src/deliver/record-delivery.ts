@@ -1,29 +1,15 @@
-import { createHash } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { quoteIdentifier } from '../core/sql.js';
 import type { DestinationContext, RecordConnector, RecordDestination } from '../sdk/destination.js';
-import type { Session } from '../store/duckdb.js';
-import type { Feed } from '../store/feed.js';
 import { keptColumns } from './delivered-columns.js';
-import type { Delivered, DeliveryContext, DeliveryProgress, DeliveryRequest } from './delivery.js';
+import type { Delivered, StreamTask } from './delivery.js';
+import { recordDefinition } from './delivery-definition.js';
 import { planDelivery } from './delivery-plan.js';
-import { DeliveryInput, type Piece } from './input.js';
+import { DeliveryInput } from './input.js';
 import { type LocalWatermark, moveLocalWatermark, Outbox, readLocalWatermark } from './outbox.js';
 import { sendRecords } from './record-sender.js';
 import { countRejects, rejectedKeys, rejectsPath, writeRejects } from './rejects.js';
-
-/** One stream on its way to a destination that can store nothing. */
-export interface RecordTask {
-  readonly context: DeliveryContext;
-  readonly request: DeliveryRequest;
-  readonly connector: RecordConnector;
-  readonly feed: Feed;
-  readonly session: Session;
-  /** Of this stream's delivery alone; goes with it. */
-  readonly folder: string;
-  readonly progress: DeliveryProgress;
-}
 
 /**
  * Sends one stream's changes as records. What is to be sent is written into an outbox first, and how far that has been
@@ -31,23 +17,18 @@ export interface RecordTask {
  */
 export class RecordDelivery {
   readonly table = undefined;
-  readonly #task: RecordTask;
+  readonly definition: string;
+  readonly #task: StreamTask<RecordConnector>;
   readonly #kept: string;
   readonly #rejects: string;
   #sent = 0;
 
-  constructor(task: RecordTask) {
+  constructor(task: StreamTask<RecordConnector>) {
     this.#task = task;
+    this.definition = recordDefinition(task.feed, task.request.destination);
     const { layout } = task.context;
     this.#kept = layout.deliveredStream(task.request.destination.name, task.feed.stream);
     this.#rejects = rejectsPath(layout, task.request.destination.name, task.feed.stream);
-  }
-
-  get definition(): string {
-    const { feed, request } = this.#task;
-    const { columns, mode } = request.destination;
-    const parts = [feed.definition, feed.key, [...columns].sort(), mode];
-    return createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 32);
   }
 
   get #outbox(): string {
@@ -91,7 +72,7 @@ export class RecordDelivery {
       retried,
     });
     try {
-      const pieces = await this.#pieces(input, plan);
+      const pieces = await input.planned(plan, request.destination.mode);
       const columns = keptColumns(feed, request.destination.columns).map(({ name, as, duckdbType }) => ({
         as,
         value: recordValue(quoteIdentifier(name), duckdbType),
@@ -105,13 +86,6 @@ export class RecordDelivery {
   get #base() {
     const { request, feed } = this.#task;
     return { destination: request.destination.name, stream: feed.stream, table: feed.stream };
-  }
-
-  #pieces(input: DeliveryInput, plan: ReturnType<typeof planDelivery>): Promise<Piece[]> {
-    const { mode } = this.#task.request.destination;
-    if (plan.type === 'everything') return input.everything();
-    if (plan.type !== 'changes') return Promise.resolve([]);
-    return mode === 'append' ? input.allChanges(plan.since) : input.foldedChanges(plan.since, mode !== 'upsert');
   }
 
   /** Sends what an outbox holds, then moves the watermark, then removes it. */
