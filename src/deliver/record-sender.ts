@@ -13,7 +13,7 @@ const longestDelayMs = 30_000;
 export interface SendTask {
   readonly destination: RecordDestination;
   readonly capabilities: RecordCapabilities;
-  readonly outbox: Outbox;
+  readonly outbox: Pick<Outbox, 'acknowledged' | 'records'>;
   readonly stream: string;
   readonly onReject: 'continue' | 'fail';
   readonly clock: Clock;
@@ -144,7 +144,7 @@ function refused(record: StoredRecord, reason: string, column?: string): Reject 
 
 function unanswered(waiting: readonly Again[]): CdsyncError {
   return new CdsyncError(
-    `${waiting.length} records were sent ${rounds - 1} times and are to be sent again: ${waiting[0]?.reason}`,
+    `${waiting.length} records were sent ${rounds} times and are to be sent again: ${waiting[0]?.reason}`,
     {
       code: 'destination_unavailable',
       kind: 'retryable',

@@ -32,3 +32,19 @@ describe('names that must begin in a certain way', () => {
     );
   });
 });
+
+describe('names where a destination has no rules of its own', () => {
+  it('stay what they are up to 63 bytes, and are cut between characters beyond', () => {
+    const names = new TargetNames();
+    expect(['id', 'é'.repeat(31), 'a b;"c'].map((name) => names.give(name))).toEqual(['id', 'é'.repeat(31), 'a b;"c']);
+    expect(names.give('é'.repeat(32))).toMatch(/^é{27}_[0-9a-f]{8}$/);
+  });
+
+  it('that differ only in case, or are reserved, or empty, get digits of their own', () => {
+    const names = new TargetNames({ reserved: ['user'] });
+    expect(names.give('Id')).toBe('Id');
+    for (const name of ['id', 'USER', '']) expect(names.give(name)).toMatch(new RegExp(`^${name}_[0-9a-f]{6}$`));
+    const exact = new TargetNames({ ignoresCase: false });
+    expect(['Id', 'id'].map((name) => exact.give(name))).toEqual(['Id', 'id']);
+  });
+});
