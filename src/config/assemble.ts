@@ -1,9 +1,13 @@
 import { resolve } from 'node:path';
 import type { z } from 'zod';
 import type { AuthOptions, ServiceOptions } from '../core/service-options.js';
-import type { GuardOptions, JobConfig, KeyListOptions, StreamConfig } from './config.js';
+import type { SourceDeclaration } from '../streams/declaration.js';
+import { streamSource } from '../streams/stream-source.js';
+import type { GuardOptions, JobConfig, StreamConfig } from './config.js';
 import type { jobSchema } from './job-options.js';
+import { withPaths } from './paths.js';
 import type { serviceSchema } from './service-options.js';
+import type { StreamPart } from './stream-options.js';
 
 type AuthPart = z.output<typeof serviceSchema>['auth'];
 
@@ -23,24 +27,32 @@ export function serviceOptions(part: z.output<typeof serviceSchema>, folder: str
 
 type JobPart = z.output<typeof jobSchema>;
 
-/** Files that a stream names, with absolute paths. */
-function withFolder(stream: StreamConfig, folder: string): StreamConfig {
-  const resolved = <K>(list: KeyListOptions<K> | undefined) =>
-    list !== undefined && 'file' in list && list.file !== undefined ? { file: resolve(folder, list.file) } : list;
-  const { ids, keys } = stream as { ids?: KeyListOptions<string>; keys?: KeyListOptions<unknown> };
-  if (ids === undefined && keys === undefined) return stream;
-  return { ...stream, ...(ids && { ids: resolved(ids) }), ...(keys && { keys: resolved(keys) }) } as StreamConfig;
+/** A stream with its source; the paths among its options are taken from `folder`. */
+function streamConfig({ guards: own, ...part }: StreamPart, source: SourceDeclaration, job: Inherited): StreamConfig {
+  const options: Readonly<Record<string, unknown>> = withPaths(source.options, part, job.folder);
+  const guards = guardOptions({ ...job.guards, ...own });
+  return { ...options, guards, reads: streamSource(source, options) } as unknown as StreamConfig;
+}
+
+/** What a stream has of its job. */
+interface Inherited {
+  readonly folder: string;
+  readonly guards: JobPart['guards'];
 }
 
 /**
  * A job with its streams; what the job says of guards holds for each stream that says nothing. Relative paths are taken
  * from `folder`.
  */
-export function jobConfig(name: string, part: JobPart, folder: string): Omit<JobConfig, 'destinations'> {
+export function jobConfig(
+  name: string,
+  part: JobPart,
+  { folder, sources }: { readonly folder: string; readonly sources: ReadonlyMap<string, SourceDeclaration> },
+): Omit<JobConfig, 'destinations'> {
   const { streams = [], before = [], guards, resumeWithin, parquet, publish, keep } = part;
-  const configured = streams.map(({ guards: own, ...stream }): StreamConfig => {
-    return withFolder({ ...stream, guards: guardOptions({ ...guards, ...own }) } as StreamConfig, folder);
-  });
+  const configured = streams.map((stream) =>
+    streamConfig(stream, sources.get(stream.source) as SourceDeclaration, { folder, guards }),
+  );
   const guardScope = guards.scope;
   return { name, streams: configured, before, resumeWithinMs: resumeWithin, parquet, publish, keep, guardScope };
 }

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { type Finding, map, option } from '../sdk/option.js';
 import { choice, flag, secret } from '../sdk/option-types.js';
+import type { SourceDeclaration } from '../streams/declaration.js';
 
 const decimalPattern = /^decimal\((\d{1,2}), ?(\d{1,2})\)$/;
 
@@ -117,59 +118,39 @@ export const columns = option(z.record(z.string().min(1), columnRule), {
   check: sameNames,
 }).prefault({});
 
-interface ColumnLimits {
-  /** Fields that tell rows apart. */
-  readonly key: readonly string[];
-  /** Whether they may be hashed: not where records are asked for by them. */
-  readonly hashesKey?: true;
-  /** Fields that decide what is read again. */
-  readonly watched?: readonly string[];
-  /** Whether a run only brings what is new, so that untracked columns cannot be kept up to date. */
-  readonly addsOnly?: true;
+type RuledSource = Pick<SourceDeclaration, 'key' | 'hashesKey' | 'watched' | 'brings' | 'refusedRules'>;
+
+function keyFindings(rule: Rule, { hashesKey }: RuledSource): { name: string; message: string } | undefined {
+  const harmful = Object.keys(rule).find((name) => ['drop', 'mask', 'type', 'rename', 'track'].includes(name));
+  if (harmful !== undefined) return { name: harmful, message: 'the column is the key, which tells rows apart' };
+  if (rule.hash !== true || hashesKey) return undefined;
+  return { name: 'hash', message: 'the column is the key, and records are asked for by it' };
 }
 
-/** By source; of a query the key is as configured. */
-const limits: Readonly<Record<string, ColumnLimits>> = {
-  index_profiles: { key: ['id'], hashesKey: true },
-  profiles: { key: ['id'], hashesKey: true },
-  realtime_profiles: { key: ['profile_id'], hashesKey: true },
-  segment_members: { key: ['segment_id', 'profile_id'], hashesKey: true },
-  profile_segments: { key: ['profile_id', 'segment_id'], hashesKey: true },
-  indexes: { key: ['id'] },
-  segments: { key: ['id'] },
-  campaigns: { key: ['id'] },
-  campaign_drafts: { key: ['id'] },
-  collection_stats: { key: ['collection', 'sampled_at'], addsOnly: true },
-  collection_history: { key: ['collection', 'scale', 'bucket'], addsOnly: true },
-  audit_events: { key: ['event_id'], watched: ['happened_at'], addsOnly: true },
-  ingest_jobs: { key: ['id'], watched: ['tables'], addsOnly: true },
-  workflow_runs: { key: ['id'], watched: ['state'], addsOnly: true },
-};
-
-function ruleFindings(column: string, rule: Rule, { key, hashesKey, watched, addsOnly }: ColumnLimits): Finding[] {
-  const at = (name: string, message: string): Finding => ({ path: ['columns', column, name], message });
-  const [first] = Object.keys(rule);
-  const harmful = Object.keys(rule).find((name) => ['drop', 'mask', 'type', 'rename', 'track'].includes(name));
-  if (first !== undefined && watched?.includes(column))
-    return [at(first, 'decides what is read again, and stays as it is')];
-  if (key.includes(column)) {
-    if (harmful !== undefined) return [at(harmful, 'the column is the key, which tells rows apart')];
-    if (rule.hash === true && hashesKey !== true)
-      return [at('hash', 'the column is the key, and records are asked for by it')];
+/** What is wrong with the rules for one column, if anything. */
+function ruleFault(column: string, rule: Rule, source: RuledSource, key: readonly unknown[]) {
+  const { watched, brings, refusedRules } = source;
+  const names = Object.keys(rule);
+  const refused = names.find((name) => refusedRules?.names.includes(name));
+  if (refused !== undefined) return { name: refused, message: refusedRules?.instead ?? '' };
+  const [first] = names;
+  if (first !== undefined && watched?.includes(column)) {
+    return { name: first, message: 'decides what is read again, and stays as it is' };
   }
-  return addsOnly && rule.track === false ? [at('track', 'this source only brings what is new')] : [];
+  const ofKey = key.includes(column) ? keyFindings(rule, source) : undefined;
+  if (ofKey !== undefined) return ofKey;
+  // What a run does not bring again cannot be kept up to date.
+  const isStale = brings === 'additions' && rule.track === false;
+  return isStale ? { name: 'track', message: 'this source only brings what is new' } : undefined;
 }
 
 /** Rules that the source of a stream does not allow. */
-export function unsuitableRules(value: unknown): Finding[] {
-  const { source, key, columns: rules } = value as { source?: string; key?: unknown; columns?: Record<string, Rule> };
-  const isQuery = source === 'sql';
-  const ofQuery = { key: Array.isArray(key) ? key : [], hashesKey: true } as const;
-  const limit = isQuery ? ofQuery : limits[source ?? ''];
+export function unsuitableRules(source: RuledSource, stream: unknown): Finding[] {
+  const { columns: rules, ...options } = stream as { columns?: Record<string, Rule> } & Record<string, unknown>;
+  const key = 'option' in source.key ? options[source.key.option] : source.key;
   return Object.entries(rules ?? {}).flatMap(([column, rule = {}]) => {
-    const own = isQuery ? Object.keys(rule).find((name) => name === 'rename' || name === 'type') : undefined;
-    if (own !== undefined) return [{ path: ['columns', column, own], message: 'let the query do it: a cast, or AS' }];
-    return limit === undefined ? [] : ruleFindings(column, rule, limit);
+    const fault = ruleFault(column, rule, source, Array.isArray(key) ? key : []);
+    return fault === undefined ? [] : [{ path: ['columns', column, fault.name], message: fault.message }];
   });
 }
 

@@ -1,14 +1,13 @@
 import type { z } from 'zod';
 import type { ServiceOptions } from '../core/service-options.js';
+import type { StreamSource } from '../streams/stream-source.js';
 import type { DestinationConfig } from './destination-config.js';
 import type { Limit } from './guard-options.js';
 import type { fileSchema, jobSchema } from './job-options.js';
-import type { streamSchema } from './stream-options.js';
+import type { StreamPart } from './stream-options.js';
 
 type FileOptions = z.output<typeof fileSchema>;
 type JobOptions = z.output<typeof jobSchema>;
-type StreamOptions = z.output<typeof streamSchema>;
-type StreamOf<S extends StreamOptions['source']> = Omit<Extract<StreamOptions, { source: S }>, 'guards'> & StreamGuards;
 
 /** What must hold of a stream's result before it is committed. */
 export interface GuardOptions {
@@ -23,20 +22,15 @@ export interface GuardOptions {
   readonly expect: readonly string[];
 }
 
-interface StreamGuards {
-  readonly guards: GuardOptions;
-}
+type Completed<P extends StreamPart> = P extends unknown
+  ? Omit<P, 'guards'> & { readonly guards: GuardOptions; readonly reads: StreamSource }
+  : never;
 
-/** One stream; `source` tells them apart. Keys are the YAML's in camelCase. */
-export type StreamConfig = { [S in StreamOptions['source']]: StreamOf<S> }[StreamOptions['source']];
-/** A stream of one source. */
-export type StreamConfigOf<S extends StreamConfig['source']> = StreamOf<S>;
-/** All profiles of an index, or those that a filter matches. */
-export type IndexProfilesStream = StreamOf<'index_profiles'>;
-/** Keys of single requests as the configuration gives them; a file's path is absolute. */
-export type KeyListOptions<K> =
-  | readonly K[]
-  | { readonly file?: string | undefined; readonly sql?: string | undefined };
+/**
+ * One stream; `source` tells them apart. Keys are the YAML's in camelCase; `reads` is the source with the stream's options,
+ * and what is to be known of it.
+ */
+export type StreamConfig = Completed<StreamPart>;
 
 export type ParquetOptions = JobOptions['parquet'];
 export type Compression = ParquetOptions['compression'];

@@ -1,10 +1,11 @@
-import { resolve } from 'node:path';
+import type { z } from 'zod';
 import { nearest } from '../core/nearest.js';
 import type { Mode } from '../sdk/capabilities.js';
 import type { Connector, JobStream } from '../sdk/destination.js';
-import { camelKey, unwrap } from '../sdk/option.js';
+import { camelKey } from '../sdk/option.js';
 import type { DestinationPart } from './destination-options.js';
 import type { Findings, Path } from './findings.js';
+import { withPaths } from './paths.js';
 
 /** What becomes of one column of the streams on its way to a destination. */
 export interface ColumnRule {
@@ -46,15 +47,9 @@ export function tableName(template: string, job: string, stream: string): string
   return template.replaceAll('{stream}', stream).replaceAll('{job}', job);
 }
 
-function ownOptions(connector: Connector, part: Readonly<Record<string, unknown>>, folder: string) {
-  const options: Record<string, unknown> = {};
-  for (const [key, schema] of Object.entries(connector.options)) {
-    const name = camelKey(key);
-    const value = part[name];
-    const isPath = unwrap(schema as never).facts?.path === true && typeof value === 'string';
-    options[name] = isPath ? resolve(folder, value) : value;
-  }
-  return options;
+function ownOptions({ options: shape }: Connector, part: Readonly<Record<string, unknown>>, folder: string) {
+  const own = Object.fromEntries(Object.keys(shape).map((key) => [camelKey(key), part[camelKey(key)]]));
+  return withPaths(shape as Record<string, z.core.$ZodType>, own, folder);
 }
 
 function destination(part: DestinationPart, job: DestinationJob): DestinationConfig {

@@ -2,11 +2,13 @@ import { z } from 'zod';
 import { connectors as builtIn } from '../../connectors/index.js';
 import { type Finding, map, option } from '../sdk/option.js';
 import { choice, duration, flag, text, verbatim, whole } from '../sdk/option-types.js';
+import type { SourceDeclaration } from '../streams/declaration.js';
+import { sources as knownSources } from '../streams/sources.js';
 import { destinationsSchema, type NamedConnector } from './destination-options.js';
 import { jobGuards } from './guard-options.js';
 import { nameRule, nameSchema } from './names.js';
 import { serviceSchema } from './service-options.js';
-import { streamSchema } from './stream-options.js';
+import { streamSchemaWith } from './stream-options.js';
 
 function repeatedNames(value: unknown): Finding[] {
   if (!Array.isArray(value)) return [];
@@ -95,13 +97,8 @@ const beforeStep = option(
   { description: 'One step.' },
 );
 
-/** The keys of a job but for its destinations. */
+/** The keys of a job but for its streams and destinations. */
 const jobKeys = {
-  streams: option(z.array(streamSchema).min(1), {
-    description: 'What the job reads. A job has at least one stream, of its own or from `defaults`.',
-    allowed: 'a list of at least one stream',
-    check: repeatedNames,
-  }).optional(),
   guards: jobGuards,
   resume_within: duration({
     description:
@@ -117,9 +114,20 @@ const jobKeys = {
   }).optional(),
 };
 
-/** One job, and what every job inherits from `defaults:`, with destinations of these connectors. */
-export function jobSchemaWith(connectors: readonly NamedConnector[]) {
-  return map({ ...jobKeys, destinations: destinationsSchema(connectors) });
+/** What a configuration may name. */
+export interface Named {
+  readonly connectors: readonly NamedConnector[];
+  readonly sources: readonly SourceDeclaration[];
+}
+
+/** One job, and what every job inherits from `defaults:`. */
+export function jobSchemaWith({ connectors, sources }: Named) {
+  const streams = option(z.array(streamSchemaWith(sources)).min(1), {
+    description: 'What the job reads. A job has at least one stream, of its own or from `defaults`.',
+    allowed: 'a list of at least one stream',
+    check: repeatedNames,
+  }).optional();
+  return map({ streams, ...jobKeys, destinations: destinationsSchema(connectors) });
 }
 
 /** The `resources:` part: what one process may use of the machine. */
@@ -157,7 +165,10 @@ export function fileSchemaWith(jobSchema: JobSchema) {
   });
 }
 
-/** With the connectors that come with cdsync. */
-export const jobSchema = jobSchemaWith(builtIn.map((connector) => [connector.name, connector]));
-/** With the connectors that come with cdsync. */
+/** With the connectors and the sources that come with cdsync. */
+export const jobSchema = jobSchemaWith({
+  connectors: builtIn.map((connector) => [connector.name, connector]),
+  sources: knownSources,
+});
+/** With the connectors and the sources that come with cdsync. */
 export const fileSchema = fileSchemaWith(jobSchema);

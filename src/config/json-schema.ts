@@ -11,7 +11,7 @@ export function configJsonSchema(): JsonSchema {
   return {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
     title: 'cdsync configuration',
-    ...part(fileSchema),
+    ...optionJsonSchema(fileSchema),
     $defs: {
       job: shape(unwrap(jobSchema)),
       variable: {
@@ -23,7 +23,8 @@ export function configJsonSchema(): JsonSchema {
   };
 }
 
-function part(schema: z.core.$ZodType): JsonSchema {
+/** The JSON Schema of one option, and of all below it; a job is named. */
+export function optionJsonSchema(schema: z.core.$ZodType): JsonSchema {
   const option = unwrap(schema);
   const isJob = option.core === unwrap(jobSchema).core;
   return { ...about(option), ...(isJob ? { $ref: '#/$defs/job' } : shape(option)) };
@@ -45,20 +46,20 @@ function shape(option: Unwrapped): JsonSchema {
   const { core, facts } = option;
   if (core instanceof z.ZodObject) return object(core, facts?.forms);
   if (core instanceof z.ZodDiscriminatedUnion) return { oneOf: kinds(core, facts?.otherKinds) };
-  if (core instanceof z.ZodUnion) return { anyOf: core.options.map((form) => part(form)) };
+  if (core instanceof z.ZodUnion) return { anyOf: core.options.map((form) => optionJsonSchema(form)) };
   if (core instanceof z.ZodRecord) {
     const propertyNames = leaf(core.keyType);
-    return { type: 'object', propertyNames, additionalProperties: part(core.valueType) };
+    return { type: 'object', propertyNames, additionalProperties: optionJsonSchema(core.valueType) };
   }
   if (core instanceof z.ZodArray) {
     const emptyAllowed = z.safeParse(core, []).success;
-    return { type: 'array', items: part(core.element), ...(emptyAllowed ? {} : { minItems: 1 }) };
+    return { type: 'array', items: optionJsonSchema(core.element), ...(emptyAllowed ? {} : { minItems: 1 }) };
   }
   return scalar(core, option);
 }
 
 function kinds(core: z.ZodDiscriminatedUnion, others: string | undefined): JsonSchema[] {
-  const known = core.options.map((branch) => part(branch));
+  const known = core.options.map((branch) => optionJsonSchema(branch));
   if (others === undefined) return known;
   const key = core.def.discriminator;
   const tags = core.options.map((branch) => ((unwrap(branch).core as z.ZodObject).shape[key] as z.ZodLiteral).value);
@@ -71,7 +72,7 @@ function object(core: z.ZodObject, forms: readonly (readonly string[])[] | undef
   const required = usable.filter(([, schema]) => unwrap(schema).required).map(([key]) => key);
   return {
     type: 'object',
-    properties: Object.fromEntries(usable.map(([key, schema]) => [key, part(schema)])),
+    properties: Object.fromEntries(usable.map(([key, schema]) => [key, optionJsonSchema(schema)])),
     ...(required.length === 0 ? {} : { required }),
     ...(forms === undefined ? {} : { oneOf: forms.map((keys) => ({ required: keys })) }),
     additionalProperties: false,

@@ -5,6 +5,8 @@ import { connectors as builtIn } from '../../connectors/index.js';
 import { CdsyncError } from '../core/errors.js';
 import { nearest } from '../core/nearest.js';
 import type { Connector } from '../sdk/destination.js';
+import type { SourceDeclaration } from '../streams/declaration.js';
+import { sources as knownSources } from '../streams/sources.js';
 import { deepMerge, isPlainMap, jobConfig, serviceOptions } from './assemble.js';
 import type { Config, JobConfig, JobOutline, LocalConfig } from './config.js';
 import { destinationConfigs } from './destination-config.js';
@@ -36,23 +38,28 @@ export interface ParseOptions {
   readonly cwd?: string;
   /** Connectors that do not come with cdsync, by the word that `connector:` has for them. */
   readonly connectors?: ReadonlyMap<string, LoadedConnector>;
+  /** What streams may read. Default: the sources that come with cdsync. */
+  readonly sources?: readonly SourceDeclaration[];
   /** Gets the words of connectors that are not known. */
   readonly unknownConnectors?: Set<string>;
 }
 
-/** Schemas of a file, with the connectors that may stand in it. */
+/** Schemas of a file, with the connectors and sources that may stand in it. */
 interface Schemas {
   readonly connectors: ReadonlyMap<string, Connector>;
+  readonly sources: ReadonlyMap<string, SourceDeclaration>;
   readonly file: typeof fileSchema;
   readonly job: typeof jobSchema;
 }
 
-function schemasFor(more: ReadonlyMap<string, LoadedConnector> = new Map()): Schemas {
+function schemasFor({ connectors: more = new Map(), sources: named = knownSources }: ParseOptions): Schemas {
+  const sources = new Map(named.map((source) => [source.name, source]));
   const connectors = new Map<string, Connector>(builtIn.map((connector) => [connector.name, connector]));
   for (const [word, loaded] of more) if (!('failure' in loaded)) connectors.set(word, loaded);
-  if (connectors.size === builtIn.length) return { connectors, file: fileSchema, job: jobSchema };
-  const job = jobSchemaWith([...connectors]);
-  return { connectors, job, file: fileSchemaWith(job) };
+  const isUsual = connectors.size === builtIn.length && named === knownSources;
+  if (isUsual) return { connectors, sources, file: fileSchema, job: jobSchema };
+  const job = jobSchemaWith({ connectors: [...connectors], sources: named });
+  return { connectors, sources, job, file: fileSchemaWith(job) };
 }
 
 type PlainMap = Record<string, unknown>;
@@ -73,7 +80,7 @@ export function parseConfig(text: string, file: string, options: ParseOptions): 
   // Editors on Windows begin a file with a byte order mark; it would move the columns of the first line.
   const parsed = parseYaml(text.replace(/^\uFEFF/, ''));
   const findings = new Findings(shownPath(absolute, options.cwd ?? process.cwd()), parsed.position);
-  const schemas = schemasFor(options.connectors);
+  const schemas = schemasFor(options);
   const plain = readPlain(parsed, findings, schemas, options);
   const jobs = inheritingJobs(plain);
   const chosen = chooseJobs(jobs, options.needs ?? {}, findings);
@@ -209,7 +216,7 @@ function build(
   const taken = new Map<string, string>();
   const jobs = Object.entries(parts.jobs as PlainMap).map(([name, plain]): JobConfig => {
     const part = typed(schemas.job, plain, ['jobs', name], findings);
-    const job = jobConfig(name, part, folder);
+    const job = jobConfig(name, part, { folder, sources: schemas.sources });
     const streams = job.streams.map((stream) => ({
       name: stream.name,
       source: stream.source,

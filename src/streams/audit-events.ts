@@ -1,20 +1,28 @@
 import { auditEventsPageOperation } from '../client/management-api.js';
-import type { WindowedSource } from './source.js';
+import { source } from './declaration.js';
+import { windowManners, windowOptionNames, windowOptions } from './window-options.js';
 
 /** The audit events of the tenant, by the time they happened (specification, section 4.11). */
-export function auditEventsSource(): WindowedSource {
-  return {
+export const auditEvents = source({
+  name: 'audit_events',
+  description: 'The audit events of the tenant. Events are never deleted.',
+  options: windowOptions,
+  notDefining: windowOptionNames,
+  group: 'management',
+  brings: 'additions',
+  declared: [
+    { field: 'event_id', type: 'VARCHAR' },
+    { field: 'event_type', type: 'VARCHAR' },
+    { field: 'happened_at', type: 'TIMESTAMP WITH TIME ZONE' },
+  ],
+  container: null,
+  key: ['event_id'],
+  watched: ['happened_at'],
+  // The most that a page may hold, by what is published.
+  pages: { size: 1000 },
+  manners: windowManners,
+  open: () => ({
     kind: 'windowed',
-    brings: 'additions',
-    added: {},
-    declared: [
-      { field: 'event_id', type: 'VARCHAR' },
-      { field: 'event_type', type: 'VARCHAR' },
-      { field: 'happened_at', type: 'TIMESTAMP WITH TIME ZONE' },
-    ],
-    container: null,
-    key: ['event_id'],
-    identity: { source: 'audit_events' },
     longestWindowMs: 7 * 86_400_000,
     takesLimit: true,
     page: ({ window, token, limit, withTotal }) =>
@@ -25,5 +33,5 @@ export function auditEventsSource(): WindowedSource {
         limit,
         withTotal,
       }),
-  };
-}
+  }),
+});

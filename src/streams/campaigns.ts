@@ -1,12 +1,11 @@
 import { campaignDraftsPageOperation, campaignsPageOperation } from '../client/management-api.js';
-import type { ServiceOptions } from '../core/service-options.js';
-import type { ListSource } from './source.js';
+import { verbatim } from '../sdk/option-types.js';
+import { source } from './declaration.js';
+import type { RecordFacts } from './source.js';
 
 /** What the campaigns and their drafts have in common. */
-const facts = {
-  kind: 'list',
+const facts: RecordFacts = {
   brings: 'everything',
-  added: {},
   declared: [
     { field: 'id', type: 'VARCHAR' },
     { field: 'name', type: 'VARCHAR' },
@@ -14,30 +13,46 @@ const facts = {
   ],
   container: null,
   key: ['id'],
-} as const;
+};
+
+const options = {
+  destination_data_template_id: verbatim({
+    description: 'Only those whose destination data template has this id.',
+    example: 'ddt-1',
+  }).optional(),
+};
 
 /** The campaigns of the tenant (specification, section 4.11). */
-export function campaignsSource(destinationDataTemplateId: string | undefined): ListSource {
-  return {
-    ...facts,
-    identity: { source: 'campaigns', template: destinationDataTemplateId ?? null },
+export const campaigns = source({
+  name: 'campaigns',
+  description: 'The campaigns of the tenant.',
+  options,
+  group: 'management',
+  ...facts,
+  pages: {},
+  open: ({ destinationDataTemplateId }) => ({
+    kind: 'list',
+    asked: { template: destinationDataTemplateId ?? null },
     page: ({ token, limit, withTotal }) =>
       campaignsPageOperation({ nextToken: token, limit, withTotal, destinationDataTemplateId }),
-  };
-}
+  }),
+});
 
 /** The drafts of campaigns (specification, section 4.11), under an API version of their own. */
-export function campaignDraftsSource(
-  destinationDataTemplateId: string | undefined,
-  { apiVersions }: ServiceOptions,
-): ListSource {
-  return {
-    ...facts,
-    identity: { source: 'campaign_drafts', template: destinationDataTemplateId ?? null },
+export const campaignDrafts = source({
+  name: 'campaign_drafts',
+  description: 'The drafts of campaigns. Asked for under `service.api_versions.campaign_drafts`.',
+  options,
+  group: 'management',
+  ...facts,
+  pages: {},
+  open: ({ destinationDataTemplateId }, { service: { apiVersions } }) => ({
+    kind: 'list',
+    asked: { template: destinationDataTemplateId ?? null },
     page: ({ token, limit, withTotal }) =>
       campaignDraftsPageOperation(
         { nextToken: token, limit, withTotal, destinationDataTemplateId },
         apiVersions.campaignDrafts,
       ),
-  };
-}
+  }),
+});

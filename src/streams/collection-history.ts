@@ -1,37 +1,45 @@
 import { collectionHistoryOperation } from '../client/realtime-api.js';
-import type { ListSource } from './source.js';
+import { choice } from '../sdk/option-types.js';
+import { source } from './declaration.js';
+import { collection } from './key-options.js';
 
-export type HistoryScale = 'minute' | 'hour' | 'day';
-
-const bucketMs: Record<HistoryScale, number> = { minute: 60_000, hour: 3_600_000, day: 86_400_000 };
+const bucketMs = { minute: 60_000, hour: 3_600_000, day: 86_400_000 } as const;
 
 /**
- * The time series of a collection's profile counts (specification, section 4.10), from the bucket that had not ended when
- * the run before began. Whether `after` includes its own bucket is not published, so it is one bucket earlier.
+ * Where reading goes on: at the bucket that had not ended when the run before began. Whether `after` includes its own
+ * bucket is not published, so it is one bucket earlier.
  */
-export function collectionHistorySource(
-  collection: string,
-  scale: HistoryScale,
-  lastRunAt: string | undefined,
-): ListSource {
+function startAfter(scale: keyof typeof bucketMs, lastRunAt: string | undefined): string | undefined {
   const width = bucketMs[scale];
-  const after =
-    lastRunAt === undefined
-      ? undefined
-      : new Date(Math.floor(Date.parse(lastRunAt) / width) * width - width).toISOString();
-  return {
-    kind: 'list',
-    brings: 'additions',
-    added: { collection, scale },
-    declared: [
-      { field: 'collection', type: 'VARCHAR' },
-      { field: 'scale', type: 'VARCHAR' },
-      { field: 'bucket', type: 'TIMESTAMP WITH TIME ZONE' },
-      { field: 'count', type: 'BIGINT' },
-    ],
-    container: null,
-    key: ['collection', 'scale', 'bucket'],
-    identity: { source: 'collection_history', collection, scale, after: after ?? null },
-    page: () => collectionHistoryOperation(collection, { scale, after }),
-  };
+  if (lastRunAt === undefined) return undefined;
+  return new Date(Math.floor(Date.parse(lastRunAt) / width) * width - width).toISOString();
 }
+
+/** The time series of a collection's profile counts (specification, section 4.10). */
+export const collectionHistory = source({
+  name: 'collection_history',
+  description: 'Profile counts of a collection over time. Buckets that had not ended are read again.',
+  options: {
+    collection,
+    scale: choice(['minute', 'hour', 'day'], { description: 'Width of a bucket.', example: 'hour' }).prefault('day'),
+  },
+  group: 'realtime',
+  brings: 'additions',
+  declared: [
+    { field: 'collection', type: 'VARCHAR' },
+    { field: 'scale', type: 'VARCHAR' },
+    { field: 'bucket', type: 'TIMESTAMP WITH TIME ZONE' },
+    { field: 'count', type: 'BIGINT' },
+  ],
+  container: null,
+  key: ['collection', 'scale', 'bucket'],
+  open: ({ collection: of, scale }, { lastRunAt }) => {
+    const after = startAfter(scale, lastRunAt);
+    return {
+      kind: 'list',
+      asked: { collection: of, scale, after: after ?? null },
+      added: { collection: of, scale },
+      page: () => collectionHistoryOperation(of, { scale, after }),
+    };
+  },
+});

@@ -1,27 +1,30 @@
 import { collectionStatsOperation } from '../client/realtime-api.js';
-import type { KeyedSource } from './source.js';
+import { source } from './declaration.js';
+import { collection } from './key-options.js';
 
 /** One sample of a collection's statistics (specification, section 4.10). */
-export function collectionStatsSource(collection: string, sampledAt: string): KeyedSource {
-  return {
+export const collectionStats = source({
+  name: 'collection_stats',
+  description: 'One sample of the statistics of a collection in each run.',
+  options: { collection },
+  group: 'realtime',
+  brings: 'additions',
+  declared: [
+    { field: 'collection', type: 'VARCHAR' },
+    { field: 'sampled_at', type: 'TIMESTAMP WITH TIME ZONE' },
+    { field: 'total_profiles', type: 'BIGINT' },
+  ],
+  container: null,
+  key: ['collection', 'sampled_at'],
+  open: ({ collection: of }, { now }) => ({
     kind: 'keyed',
-    brings: 'additions',
-    added: {},
-    declared: [
-      { field: 'collection', type: 'VARCHAR' },
-      { field: 'sampled_at', type: 'TIMESTAMP WITH TIME ZONE' },
-      { field: 'total_profiles', type: 'BIGINT' },
-    ],
-    container: null,
-    key: ['collection', 'sampled_at'],
-    identity: { source: 'collection_stats', collection },
     mayMiss: false,
     requests: [
       {
-        operation: () => collectionStatsOperation(collection),
+        operation: () => collectionStatsOperation(of),
         answers: 'record',
-        added: { collection, sampled_at: sampledAt },
+        added: { collection: of, sampled_at: new Date(now).toISOString() },
       },
     ],
-  };
-}
+  }),
+});

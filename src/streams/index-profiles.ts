@@ -1,21 +1,131 @@
+import { z } from 'zod';
 import { getProfileOperation, profilesPageOperation } from '../client/profile-api.js';
-import type { ListSource } from './source.js';
+import { type Finding, map, option } from '../sdk/option.js';
+import { flag, verbatim, whole } from '../sdk/option-types.js';
+import { source } from './declaration.js';
+import { resolveIndex } from './resolve-index.js';
+import { completed, type GivenList, type ListSource, type RecordFacts } from './source.js';
 
-/** The profiles of one index (specification, sections 2.2, 4.4 and 4.5). */
-export function indexProfilesSource(indexId: string): ListSource {
+const name = 'index_profiles';
+
+/** Profiles of an index, however they are asked for. */
+export const profileFacts: RecordFacts = {
+  brings: 'everything',
+  declared: [
+    { field: 'id', type: 'VARCHAR' },
+    { field: 'index_id', type: 'VARCHAR' },
+  ],
+  container: 'attributes',
+  key: ['id'],
+};
+
+function given(indexId: string): GivenList {
   return {
     kind: 'list',
-    brings: 'everything',
-    added: {},
-    identity: { source: 'index_profiles', index: indexId },
-    declared: [
-      { field: 'id', type: 'VARCHAR' },
-      { field: 'index_id', type: 'VARCHAR' },
-    ],
-    container: 'attributes',
-    key: ['id'],
     page: ({ token, limit, filter, withTotal }) =>
       profilesPageOperation({ indexId, nextToken: token, limit, filter, withTotal }),
     one: (id) => getProfileOperation(indexId, id),
   };
 }
+
+/** The profiles of an index whose id is known, for what looks at the service without a stream. */
+export function profilesOfIndex(indexId: string): ListSource {
+  return completed({ name, ...profileFacts }, given(indexId), { index: indexId });
+}
+
+function repeatedValues(value: unknown): Finding[] {
+  if (!Array.isArray(value)) return [];
+  return value.flatMap((entry, index) => {
+    const first = value.indexOf(entry);
+    if (typeof entry !== 'string' || first === index) return [];
+    return [{ path: [index], message: `the same value as [${first}]; a partition is read once` }];
+  });
+}
+
+const partitionBy = map({
+  attribute: option(z.string().min(1), {
+    description: 'A filterable attribute; each of its values is read on its own, several at a time.',
+    example: 'country',
+    allowed: 'the name of an attribute',
+    verbatim: true,
+  }),
+  values: option(z.array(verbatim({ description: 'A value of the attribute.', example: 'DE' })).min(1), {
+    description:
+      'The values to read; left out: those of the last snapshot. What no value covers is found by one more pass, so a list that is too short costs time and no records.',
+    example: ['US', 'DE'],
+    allowed: 'a list of values',
+    check: repeatedValues,
+  }).optional(),
+});
+
+const filterValue = option(z.string(), {
+  description: 'The value to match, kept as written: `02134` is not 2134.',
+  example: 'gold',
+  verbatim: true,
+  allowed: 'text',
+});
+
+/** Values of the last snapshot are no use where they are hashed, masked or not there. */
+function hiddenPartition(value: unknown): Finding[] {
+  const { columns: rules, partition_by: partition } = value as {
+    columns?: Record<string, Record<string, unknown> | undefined>;
+    partition_by?: { attribute?: unknown; values?: unknown };
+  };
+  const rule = rules?.[String(partition?.attribute)];
+  if (partition?.values !== undefined || !(rule?.hash || rule?.mask || rule?.drop)) return [];
+  return [{ path: ['partition_by'], message: 'the attribute is not kept as it is, so its values must be given here' }];
+}
+
+function filteredPartition(value: unknown): Finding[] {
+  const { filter, partition_by: partition } = value as { filter?: object; partition_by?: { attribute?: unknown } };
+  const attributeName = partition?.attribute;
+  if (typeof attributeName !== 'string' || !Object.hasOwn(filter ?? {}, attributeName)) return [];
+  return [{ path: ['partition_by', 'attribute'], message: 'the filter fixes this attribute; partition by another' }];
+}
+
+/** The profiles of one index (specification, sections 2.2, 4.4 and 4.5). */
+export const indexProfiles = source({
+  name,
+  description: 'All profiles of an index, or those that a filter matches.',
+  options: {
+    index: verbatim({
+      description: 'Id or name of the index whose profiles are read.',
+      example: 'loyalty_members',
+    }),
+    filter: option(z.record(z.string().min(1), filterValue), {
+      description: 'Only profiles whose attributes equal these values. The attributes must be filterable in the index.',
+      example: { tier: 'gold' },
+    }).prefault({}),
+    partition_by: option(partitionBy, {
+      description: 'Reads the index in parts, in parallel, by the values of one attribute.',
+    }).optional(),
+    check_total: flag({
+      description:
+        'Asks the service for its total as well, and looks for what is missing where it differs. Can be expensive.',
+      example: true,
+    }).prefault(false),
+    confirm_deletes: whole(0, 1_000_000_000, {
+      description:
+        'Up to so many profiles that are missing are asked for one by one before they count as deleted; above it, a second pass decides.',
+      unit: 'profiles',
+      example: 10_000,
+    }).prefault(10_000),
+  },
+  check: (stream) => [...filteredPartition(stream), ...hiddenPartition(stream)],
+  notDefining: ['partition_by', 'check_total', 'confirm_deletes'],
+  group: 'profile',
+  ...profileFacts,
+  hashesKey: true,
+  pages: {},
+  manners: ({ filter, partitionBy, checkTotal, confirmDeletes }) => ({
+    filter: new Map(Object.entries(filter)),
+    partitionBy,
+    checkTotal,
+    confirmDeletes,
+  }),
+  open: async ({ index, filter }, context) => {
+    const id = await resolveIndex(context, index);
+    // The filter has a place of its own in a fingerprint; its order says nothing.
+    return { ...given(id), asked: { index: id }, resolved: { index: id, filter: Object.entries(filter).sort() } };
+  },
+});

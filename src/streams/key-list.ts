@@ -1,9 +1,10 @@
 import { readFile } from 'node:fs/promises';
 import { basename, extname } from 'node:path';
-import type { KeyListOptions } from '../config/config.js';
+
 import { CdsyncError } from '../core/errors.js';
 import { sqlText } from '../core/sql.js';
 import { queryError, type Row, type Session } from '../store/duckdb.js';
+import type { KeyListOptions } from './key-options.js';
 
 /** Names under which a table of ids may have its column. */
 const idColumns = ['id', 'profile_id'];

@@ -1,25 +1,38 @@
 import { profileSegmentsPageOperation } from '../client/realtime-api.js';
-import type { KeyedSource } from './source.js';
+import { source } from './declaration.js';
+import { collection, ids, queryOfKeys } from './key-options.js';
 
 /** The real-time segments that each of some profiles is in (specification, sections 2.4 and 4.8). */
-export function profileSegmentsSource(collection: string, ids: readonly string[]): KeyedSource {
-  return {
-    kind: 'keyed',
-    brings: 'everything',
-    added: {},
-    declared: [
-      { field: 'profile_id', type: 'VARCHAR' },
-      { field: 'segment_id', type: 'VARCHAR' },
-      { field: 'segment_name', type: 'VARCHAR' },
-    ],
-    container: null,
-    key: ['profile_id', 'segment_id'],
-    identity: { source: 'profile_segments', collection, ids },
-    mayMiss: true,
-    requests: ids.map((id) => ({
-      operation: ({ token, limit }) => profileSegmentsPageOperation(collection, id, { nextToken: token, limit }),
-      answers: 'page',
-      added: { profile_id: id },
-    })),
-  };
-}
+export const profileSegments = source({
+  name: 'profile_segments',
+  description: 'The real-time segments that each of some profiles is a member of.',
+  options: { collection, ids },
+  // An id that is no longer listed is a delete.
+  notDefining: ['ids'],
+  group: 'realtime',
+  brings: 'everything',
+  declared: [
+    { field: 'profile_id', type: 'VARCHAR' },
+    { field: 'segment_id', type: 'VARCHAR' },
+    { field: 'segment_name', type: 'VARCHAR' },
+  ],
+  container: null,
+  key: ['profile_id', 'segment_id'],
+  hashesKey: true,
+  pages: {},
+  manners: ({ ids: list }) => ({ query: queryOfKeys(list) }),
+  open: async ({ collection: asked, ids: list }, { session }) => {
+    const { readIds } = await import('./key-list.js');
+    const wanted = await readIds(session, list);
+    return {
+      kind: 'keyed',
+      asked: { collection: asked, ids: wanted },
+      mayMiss: true,
+      requests: wanted.map((id) => ({
+        operation: ({ token, limit }) => profileSegmentsPageOperation(asked, id, { nextToken: token, limit }),
+        answers: 'page',
+        added: { profile_id: id },
+      })),
+    };
+  },
+});

@@ -1,24 +1,36 @@
 import { getProfileOperation } from '../client/profile-api.js';
-import { indexProfilesSource } from './index-profiles.js';
-import type { KeyedSource } from './source.js';
+import { verbatim } from '../sdk/option-types.js';
+import { source } from './declaration.js';
+import { profileFacts } from './index-profiles.js';
+import { ids, queryOfKeys } from './key-options.js';
+import { resolveIndex } from './resolve-index.js';
 
 /** Some profiles of an index, by id (specification, section 4.5). */
-export function profilesSource(indexId: string, ids: readonly string[]): KeyedSource {
-  const { declared, container, key, added } = indexProfilesSource(indexId);
-  return {
-    kind: 'keyed',
-    brings: 'everything',
-    added,
-    declared,
-    container,
-    key,
-    identity: { source: 'profiles', index: indexId, ids },
-    mayMiss: true,
-    requests: ids.map((id) => ({
-      operation: () => getProfileOperation(indexId, id),
-      answers: 'record',
-      added: {},
-      expected: { id },
-    })),
-  };
-}
+export const profiles = source({
+  name: 'profiles',
+  description: 'Single profiles of an index, by id. An id that is not there is no row; if it was one, it is deleted.',
+  options: { index: verbatim({ description: 'Id or name of the index.', example: 'loyalty_members' }), ids },
+  // An id that is no longer listed is a delete.
+  notDefining: ['ids'],
+  group: 'profile',
+  ...profileFacts,
+  hashesKey: true,
+  manners: ({ ids: list }) => ({ query: queryOfKeys(list) }),
+  open: async ({ index, ids: list }, context) => {
+    const { readIds } = await import('./key-list.js');
+    const indexId = await resolveIndex(context, index);
+    const wanted = await readIds(context.session, list);
+    return {
+      kind: 'keyed',
+      asked: { index: indexId, ids: wanted },
+      resolved: { index: indexId },
+      mayMiss: true,
+      requests: wanted.map((id) => ({
+        operation: () => getProfileOperation(indexId, id),
+        answers: 'record',
+        added: {},
+        expected: { id },
+      })),
+    };
+  },
+});

@@ -3,9 +3,13 @@ import {
   lookupProfileByGetOperation,
   lookupProfileOperation,
 } from '../client/realtime-api.js';
-import type { KeyedRequest, KeyedSource } from './source.js';
+import type { Finding } from '../sdk/option.js';
+import { choice, flag } from '../sdk/option-types.js';
+import { source } from './declaration.js';
+import { collection, identityKeys, ids, queryOfKeys } from './key-options.js';
+import type { KeyedRequest } from './source.js';
 
-export interface RealtimeProfilesRequest {
+interface RealtimeProfilesRequest {
   readonly collection: string;
   readonly enrich: boolean;
   readonly method: 'post' | 'get';
@@ -15,43 +19,72 @@ export interface RealtimeProfilesRequest {
   readonly keys: readonly Readonly<Record<string, string>>[] | undefined;
 }
 
-function requests({ collection, enrich, method, ids, keys }: RealtimeProfilesRequest): KeyedRequest[] {
-  const byId = (ids ?? []).map(
+function requests({ collection: of, enrich, method, ids: byId, keys }: RealtimeProfilesRequest): KeyedRequest[] {
+  const gets = (byId ?? []).map(
     (id): KeyedRequest => ({
-      operation: () => getRealtimeProfileOperation(collection, id, { enrich }),
+      operation: () => getRealtimeProfileOperation(of, id, { enrich }),
       answers: 'record',
       added: {},
       expected: { profile_id: id },
     }),
   );
   const lookup = method === 'get' ? lookupProfileByGetOperation : lookupProfileOperation;
-  const byKeys = (keys ?? []).map(
+  const lookups = (keys ?? []).map(
     (each): KeyedRequest => ({
-      operation: () => lookup(collection, { keys: each, enrich }),
+      operation: () => lookup(of, { keys: each, enrich }),
       answers: 'record',
       added: {},
     }),
   );
-  return [...byId, ...byKeys];
+  return [...gets, ...lookups];
+}
+
+function idsOrKeys(stream: unknown): Finding[] {
+  const { ids: byId, keys } = stream as { ids?: unknown; keys?: unknown };
+  if ((byId === undefined) !== (keys === undefined)) return [];
+  return [{ path: byId === undefined ? [] : ['keys'], message: 'give either ids or keys' }];
 }
 
 /** Real-time profiles, by id or by identity keys (specification, sections 2.3, 4.6, 4.7 and 4.10). */
-export function realtimeProfilesSource(request: RealtimeProfilesRequest): KeyedSource {
-  return {
-    kind: 'keyed',
-    brings: 'everything',
-    added: {},
-    declared: [
-      { field: 'profile_id', type: 'VARCHAR' },
-      { field: 'collection_id', type: 'VARCHAR' },
-      { field: 'created_at', type: 'TIMESTAMP WITH TIME ZONE' },
-      { field: 'updated_at', type: 'TIMESTAMP WITH TIME ZONE' },
-      { field: 'ticked_at', type: 'TIMESTAMP WITH TIME ZONE' },
-    ],
-    container: 'attributes',
-    key: ['profile_id'],
-    identity: { source: 'realtime_profiles', ...request },
-    mayMiss: true,
-    requests: requests(request),
-  };
-}
+export const realtimeProfiles = source({
+  name: 'realtime_profiles',
+  description: 'Real-time profiles of a collection, by profile id or by identity keys.',
+  options: {
+    collection,
+    ids: ids.optional(),
+    keys: identityKeys.optional(),
+    enrich: flag({ description: 'Asks for enriched attributes as well.', example: true }).prefault(false),
+    method: choice(['post', 'get'], {
+      description:
+        'How profiles are looked up by `keys`. `post` sends them in the body; with `get` they stand in the URL, where proxies log them.',
+      example: 'get',
+    }).prefault('post'),
+  },
+  check: idsOrKeys,
+  // An id or a key that is no longer listed is a delete.
+  notDefining: ['ids', 'keys', 'enrich', 'method'],
+  group: 'realtime',
+  brings: 'everything',
+  declared: [
+    { field: 'profile_id', type: 'VARCHAR' },
+    { field: 'collection_id', type: 'VARCHAR' },
+    { field: 'created_at', type: 'TIMESTAMP WITH TIME ZONE' },
+    { field: 'updated_at', type: 'TIMESTAMP WITH TIME ZONE' },
+    { field: 'ticked_at', type: 'TIMESTAMP WITH TIME ZONE' },
+  ],
+  container: 'attributes',
+  key: ['profile_id'],
+  hashesKey: true,
+  manners: ({ ids: byId, keys }) => ({ query: queryOfKeys(byId) ?? queryOfKeys(keys) }),
+  open: async ({ collection: of, enrich, method, ids: byId, keys }, { session }) => {
+    const { readIdentityKeys, readIds } = await import('./key-list.js');
+    const asked = {
+      collection: of,
+      enrich,
+      method,
+      ids: byId === undefined ? undefined : await readIds(session, byId),
+      keys: keys === undefined ? undefined : await readIdentityKeys(session, keys),
+    };
+    return { kind: 'keyed', asked, mayMiss: true, requests: requests(asked) };
+  },
+});

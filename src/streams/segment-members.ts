@@ -1,20 +1,45 @@
 import { segmentMembersPageOperation } from '../client/realtime-api.js';
-import type { ListSource } from './source.js';
+import { verbatim } from '../sdk/option-types.js';
+import { source } from './declaration.js';
+import { completed, type GivenList, type ListSource, type RecordFacts } from './source.js';
 
-/** The members of a real-time segment (specification, section 4.10); some deployments give page tokens that they refuse. */
-export function segmentMembersSource(segment: string): ListSource {
+const name = 'segment_members';
+
+const facts: RecordFacts = {
+  brings: 'everything',
+  declared: [
+    { field: 'segment_id', type: 'VARCHAR' },
+    { field: 'profile_id', type: 'VARCHAR' },
+  ],
+  container: null,
+  key: ['segment_id', 'profile_id'],
+};
+
+function given(segment: string): GivenList {
   return {
     kind: 'list',
-    brings: 'everything',
     added: { segment_id: segment },
-    identity: { source: 'segment_members', segment },
-    declared: [
-      { field: 'segment_id', type: 'VARCHAR' },
-      { field: 'profile_id', type: 'VARCHAR' },
-    ],
-    container: null,
-    key: ['segment_id', 'profile_id'],
+    // Some deployments give page tokens that they refuse.
     distrustsTokens: true,
     page: ({ token, limit, withTotal }) => segmentMembersPageOperation(segment, { nextToken: token, limit, withTotal }),
   };
 }
+
+/** The members of a segment, for what looks at the service without a stream. */
+export function membersOfSegment(segment: string): ListSource {
+  return completed({ name, ...facts }, given(segment), { segment });
+}
+
+/** The members of a real-time segment (specification, section 4.10). */
+export const segmentMembers = source({
+  name,
+  description: 'The members of a real-time segment: each run tells who entered and who left.',
+  options: {
+    segment: verbatim({ description: 'Id of the real-time segment whose members are read.', example: 'seg-vip' }),
+  },
+  group: 'realtime',
+  ...facts,
+  hashesKey: true,
+  pages: {},
+  open: ({ segment }) => given(segment),
+});

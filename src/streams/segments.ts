@@ -1,20 +1,23 @@
 import { segmentsPageOperation } from '../client/management-api.js';
-import type { ListSource } from './source.js';
+import { source } from './declaration.js';
 
 /** The segments of the tenant (specification, section 4.11). */
-export function segmentsSource(): ListSource {
-  return {
+export const segments = source({
+  name: 'segments',
+  description: 'The segments of the tenant.',
+  options: {},
+  group: 'management',
+  brings: 'everything',
+  declared: [
+    { field: 'id', type: 'VARCHAR' },
+    { field: 'name', type: 'VARCHAR' },
+    { field: 'status', type: 'VARCHAR' },
+  ],
+  container: null,
+  key: ['id'],
+  pages: {},
+  open: () => ({
     kind: 'list',
-    brings: 'everything',
-    added: {},
-    identity: { source: 'segments' },
-    declared: [
-      { field: 'id', type: 'VARCHAR' },
-      { field: 'name', type: 'VARCHAR' },
-      { field: 'status', type: 'VARCHAR' },
-    ],
-    container: null,
-    key: ['id'],
     page: ({ token, limit, withTotal }) => segmentsPageOperation({ nextToken: token, limit, withTotal }),
-  };
-}
+  }),
+});

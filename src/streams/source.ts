@@ -17,16 +17,22 @@ export interface PageRequest {
   readonly withTotal: boolean;
 }
 
-interface SourceFacts {
-  /** What tells what is read from anything else, in a fingerprint: the source, and all that its requests are made of. */
-  readonly identity: Readonly<Record<string, unknown>>;
+/** What is known of a source before it is opened, whatever its options. */
+export interface RecordFacts {
   readonly declared: readonly DeclaredColumn[];
   /** The member whose members become columns of their own; null where all members are columns. */
   readonly container: 'attributes' | null;
-  /** Columns that make the key, all of them declared. */
+  /** Columns that make the key. */
   readonly key: readonly string[];
   /** Whether one reading brings everything there is, so that what it lacks is gone, or adds to what is known. */
   readonly brings: 'everything' | 'additions';
+}
+
+interface SourceFacts extends RecordFacts {
+  /** What tells what is read from anything else, in a fingerprint: the source, and all that its requests are made of. */
+  readonly identity: Readonly<Record<string, unknown>>;
+  /** Options as the definition of the stream has them, where opening has found out more: an index by its id. */
+  readonly resolved: Readonly<Record<string, unknown>>;
   /** Fields that the request tells and the records lack. */
   readonly added: Readonly<Record<string, string>>;
 }
@@ -44,7 +50,6 @@ export interface ListSource extends SourceFacts {
 /** A list that is asked for in windows of time, and only ever grows. */
 export interface WindowedSource extends SourceFacts {
   readonly kind: 'windowed';
-  readonly brings: 'additions';
   /** Windows are no longer than this: what is read again after a failure, and what the service allows. */
   readonly longestWindowMs: number;
   /** Whether pages have a size at all. */
@@ -52,10 +57,6 @@ export interface WindowedSource extends SourceFacts {
   page(request: PageRequest & { readonly window: Window }): Operation;
   /** A record by its key, where records change until they have ended. */
   one?(key: string): Operation;
-  /** Whether a stored record, as JSON values by column, has not ended and is to be asked for again. */
-  isUnfinished?(record: Readonly<Record<string, unknown>>): boolean;
-  /** Columns that {@link WindowedSource.isUnfinished} looks at. */
-  readonly watched?: readonly string[];
 }
 
 /** One request of a {@link KeyedSource}. */
@@ -76,5 +77,24 @@ export interface KeyedSource extends SourceFacts {
   readonly mayMiss: boolean;
 }
 
-/** What a stream reads from the service. */
+/** A source that was opened: what a stream reads from the service. */
 export type Source = ListSource | WindowedSource | KeyedSource;
+
+/** What opening a source gives; the rest of a {@link Source} is in its declaration. */
+type Given<S extends Source> = Omit<S, keyof SourceFacts> & {
+  /** What its requests are made of; left out: the options that define the stream. */
+  readonly asked?: Readonly<Record<string, unknown>>;
+} & Partial<Pick<SourceFacts, 'resolved' | 'added'>>;
+
+export type GivenList = Given<ListSource>;
+export type GivenSource = GivenList | Given<WindowedSource> | Given<KeyedSource>;
+
+/** Makes a source of what its declaration says and of what opening it gave. */
+export function completed<G extends GivenSource>(
+  { name, declared, container, key, brings }: RecordFacts & { readonly name: string },
+  given: G,
+  definition: Readonly<Record<string, unknown>>,
+) {
+  const { asked = definition, resolved = {}, added = {} } = given;
+  return { ...given, declared, container, key, brings, resolved, added, identity: { source: name, ...asked } };
+}

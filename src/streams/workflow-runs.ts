@@ -1,24 +1,32 @@
 import { getWorkflowRunOperation, workflowRunsPageOperation } from '../client/management-api.js';
+import { source } from './declaration.js';
 import { mayChange } from './run-state.js';
-import type { WindowedSource } from './source.js';
+import { windowManners, windowOptionNames, windowOptions } from './window-options.js';
 
 /** The workflow runs of the tenant, by the time they were created (specification, section 4.11). */
-export function workflowRunsSource(): WindowedSource {
-  return {
+export const workflowRuns = source({
+  name: 'workflow_runs',
+  description: 'The workflow runs of the tenant; those that have not ended are read again, by id, until they have.',
+  options: windowOptions,
+  notDefining: windowOptionNames,
+  group: 'management',
+  brings: 'additions',
+  declared: [
+    { field: 'id', type: 'VARCHAR' },
+    { field: 'state', type: 'VARCHAR' },
+    { field: 'type', type: 'VARCHAR' },
+    { field: 'name', type: 'VARCHAR' },
+    { field: 'created_at', type: 'TIMESTAMP WITH TIME ZONE' },
+    { field: 'ended_at', type: 'TIMESTAMP WITH TIME ZONE' },
+  ],
+  container: null,
+  key: ['id'],
+  watched: ['state'],
+  isUnfinished: ({ state }) => mayChange(state),
+  pages: {},
+  manners: windowManners,
+  open: () => ({
     kind: 'windowed',
-    brings: 'additions',
-    added: {},
-    declared: [
-      { field: 'id', type: 'VARCHAR' },
-      { field: 'state', type: 'VARCHAR' },
-      { field: 'type', type: 'VARCHAR' },
-      { field: 'name', type: 'VARCHAR' },
-      { field: 'created_at', type: 'TIMESTAMP WITH TIME ZONE' },
-      { field: 'ended_at', type: 'TIMESTAMP WITH TIME ZONE' },
-    ],
-    container: null,
-    key: ['id'],
-    identity: { source: 'workflow_runs' },
     longestWindowMs: 30 * 86_400_000,
     takesLimit: true,
     page: ({ window, token, limit, withTotal }) =>
@@ -30,7 +38,5 @@ export function workflowRunsSource(): WindowedSource {
         withTotal,
       }),
     one: (id) => getWorkflowRunOperation(id),
-    watched: ['state'],
-    isUnfinished: ({ state }) => mayChange(state),
-  };
-}
+  }),
+});

@@ -2,8 +2,8 @@ import type { Index } from '../../client/profile-api.js';
 import { asCdsyncError, CdsyncError } from '../../core/errors.js';
 import { type Explorer, type Listed, listIndexes, listSegments, tryList } from '../../engine/inspect/explorer.js';
 import { onOneLine } from '../../report/discovery.js';
-import { indexProfilesSource } from '../../streams/index-profiles.js';
-import { segmentMembersSource } from '../../streams/segment-members.js';
+import { profilesOfIndex } from '../../streams/index-profiles.js';
+import { membersOfSegment } from '../../streams/segment-members.js';
 import type { ListSource } from '../../streams/source.js';
 import { usageError } from '../output.js';
 import type { Terminal } from '../terminal.js';
@@ -92,8 +92,8 @@ export async function chooseStreams(
     const hint = 'is --tenant-id right? Name what to read: --index NAME, --segment ID';
     throw usageError('there is nothing to read: no index and no segment', hint);
   }
-  for (const index of indexes.chosen) await tryReading(explorer, index, indexProfilesSource(index.id));
-  for (const segment of segments.chosen) await tryReading(explorer, segment, segmentMembersSource(segment.id));
+  for (const index of indexes.chosen) await tryReading(explorer, index, profilesOfIndex(index.id));
+  for (const segment of segments.chosen) await tryReading(explorer, segment, membersOfSegment(segment.id));
   const taken = new Set<string>();
   const rest = indexes.all.filter((index) => !indexes.chosen.includes(index));
   return {

@@ -1,13 +1,13 @@
-import { type Operation, type RequestMeter, ServiceClient, ServiceError } from '../../client/client.js';
+import { type RequestMeter, ServiceClient, ServiceError } from '../../client/client.js';
 import { readSegments, type Segment, segmentsPageOperation } from '../../client/management-api.js';
-import type { Page } from '../../client/page-envelope.js';
-import { type Index, indexesPageOperation, readIndexes } from '../../client/profile-api.js';
+import type { Index } from '../../client/profile-api.js';
 import { type Clock, systemClock } from '../../core/clock.js';
 import { asCdsyncError, CdsyncError } from '../../core/errors.js';
 import type { ReportedError } from '../../core/run.js';
 import type { ServiceOptions } from '../../core/service-options.js';
 import { readTotal } from '../../extract/page-fetcher.js';
 import type { ListSource } from '../../streams/source.js';
+import { readAllIndexes, readWholeList } from '../../streams/whole-list.js';
 import type { EngineOptions } from '../open-engine.js';
 import { reportError } from '../report-job.js';
 
@@ -33,10 +33,6 @@ export interface Listed<T> {
   readonly error: Unread | null;
 }
 
-const pageLimit = 100;
-/** More pages than any tenant's lists have. */
-const mostPages = 1000;
-
 /** Opens what looking at the service needs, and closes it again whatever happens. */
 export async function withExplorer<T>(
   service: ServiceOptions,
@@ -60,37 +56,13 @@ export function unread(thrown: unknown): Unread {
   return { ...reportError(error), withheld, auth: error.kind === 'auth' };
 }
 
-async function readAll<T>(
-  { client, signal, meter }: Explorer,
-  operation: (token: string | null) => Operation,
-  decode: (body: Buffer) => Page<T>,
-): Promise<T[]> {
-  const items: T[] = [];
-  const seen = new Set<string>();
-  let token: string | null = null;
-  do {
-    const page: Page<T> = await client.send(operation(token), decode, { signal, meter });
-    items.push(...page.data);
-    token = page.nextToken;
-    if (token !== null && (seen.has(token) || seen.size === mostPages)) {
-      throw new CdsyncError(`${operation(null).label} leads from page to page without an end`, {
-        code: 'page_loop',
-        hint: 'the service repeats itself: tell its operator',
-      });
-    }
-    if (token !== null) seen.add(token);
-  } while (token !== null);
-  return items;
-}
-
 /**
  * The indexes of the tenant (specification, section 4.2).
  * @throws {ServiceError} where the service cannot be talked to at all; what the key may not read is no such failure
  */
 export async function listIndexes(explorer: Explorer): Promise<Listed<Index>> {
   try {
-    const operation = (nextToken: string | null) => indexesPageOperation({ nextToken, limit: pageLimit });
-    return { items: await readAll(explorer, operation, readIndexes), error: null };
+    return { items: await readAllIndexes(explorer), error: null };
   } catch (thrown) {
     const error = unread(thrown);
     if (error.withheld) return { items: [], error };
@@ -104,8 +76,7 @@ export async function listIndexes(explorer: Explorer): Promise<Listed<Index>> {
 /** The segments of the tenant (specification, section 4.11). */
 export async function listSegments(explorer: Explorer): Promise<Listed<Segment>> {
   try {
-    const operation = (nextToken: string | null) => segmentsPageOperation({ nextToken, limit: pageLimit });
-    return { items: await readAll(explorer, operation, readSegments), error: null };
+    return { items: await readWholeList(explorer, segmentsPageOperation, readSegments), error: null };
   } catch (thrown) {
     return { items: [], error: unread(thrown) };
   }

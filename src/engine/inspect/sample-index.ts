@@ -3,7 +3,7 @@ import { cutOrRetry, ListFetcher, readTotal } from '../../extract/page-fetcher.j
 import { ColumnSample } from '../../extract/scan/column-sample.js';
 import { cutPageExactly } from '../../extract/scan/page-cutter.js';
 import { type Column, columnPath } from '../../rows/columns.js';
-import { indexProfilesSource } from '../../streams/index-profiles.js';
+import { profilesOfIndex } from '../../streams/index-profiles.js';
 import type { ListSource } from '../../streams/source.js';
 import type { Explorer } from './explorer.js';
 
@@ -100,7 +100,7 @@ export async function sampleIndex(
   indexId: string,
   { size, filters }: { size: number; filters: boolean },
 ): Promise<IndexSample> {
-  const source = indexProfilesSource(indexId);
+  const source = profilesOfIndex(indexId);
   const sample = await readSample(explorer, source, size);
   const declared = new Set(source.declared.map(({ field }) => field));
   const columns = sample.columns.list.filter(({ place, field }) => place === 'attribute' || !declared.has(field));
@@ -119,7 +119,7 @@ export async function sampleIndex(
 
 /** How many profiles an index has, by the service's own count, which can be expensive for it; null where it gives none. */
 export async function countProfiles({ client, signal, meter }: Explorer, indexId: string): Promise<number | null> {
-  const source = indexProfilesSource(indexId);
+  const source = profilesOfIndex(indexId);
   const operation = source.page({ token: null, limit: 1, filter: noFilter, withTotal: true });
   return client.send(operation, readTotal, { signal, meter });
 }

@@ -68,8 +68,8 @@ function shown({ stream, run_id, sequence, rows, key, synced_at, covered }: Stre
 }
 
 /** Values that partitions are made of may be those of records, unless the configuration lists them. */
-function listsValues(config: StreamConfig): boolean {
-  return config.source === 'index_profiles' && config.partitionBy?.values !== undefined;
+function listsValues({ reads }: StreamConfig): boolean {
+  return reads.partitionBy?.values !== undefined;
 }
 
 /** @throws {CdsyncError} `not_published`, `locked` */

@@ -3,7 +3,7 @@ import { asCdsyncError } from '../../core/errors.js';
 import { hashVersion } from '../../rows/row-hash.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import { describeViolations, violations } from '../run/enforce-contract.js';
-import { openStream, pageSizeOf } from '../run/read-stream.js';
+import { openStream } from '../run/read-stream.js';
 import { type Before, readBefore } from '../run/recover.js';
 import type { RunContext } from '../run-context.js';
 import { sampleStream } from './sample-stream.js';
@@ -26,7 +26,7 @@ async function checkOne(
   { store, before }: { store: SnapshotStore; before: Before },
 ): Promise<ContractCheck | undefined> {
   const previous = before.streams.get(config.name);
-  if (previous === undefined || config.source === 'sql') return undefined;
+  if (previous === undefined) return undefined;
   const meter = { requests: 0, retries: 0, throttled: 0, bytes: 0 };
   const { session } = store;
   const opened = await openStream(context, { config, meter, previous, session });
@@ -35,8 +35,8 @@ async function checkOne(
     opened,
     source: opened.source,
     previous,
-    pageSize: pageSizeOf(config) ?? context.config.service.pageSize,
-    filter: new Map(config.source === 'index_profiles' ? Object.entries(config.filter) : []),
+    pageSize: config.reads.pageSize ?? context.config.service.pageSize,
+    filter: config.reads.filter,
     hashVersion: hashVersion(before.duckdbVersion),
     meter,
     session,

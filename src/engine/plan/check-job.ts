@@ -8,10 +8,9 @@ import type { ServiceOptions } from '../../core/service-options.js';
 import { readTotal } from '../../extract/page-fetcher.js';
 import type { Session } from '../../store/duckdb.js';
 import { checkStorage } from '../../store/storage.js';
-import { openSource } from '../../streams/open-source.js';
 import { type Engine, jobContext } from '../open-engine.js';
 import { reportError } from '../report-job.js';
-import { queryOf, referencedTables } from '../run/stream-order.js';
+import { referencedTables } from '../run/stream-order.js';
 import { type ContractCheck, checkContracts } from './check-contract.js';
 
 /** A token that ends sooner is warned about: time enough to distribute another. */
@@ -62,13 +61,13 @@ function tokenWarnings(expires: Date | undefined, now: number): string[] {
 async function tryStream(engine: Engine, config: StreamConfig, session: Session): Promise<number | null> {
   const { client, signal, clock } = engine;
   const meter = { requests: 0, retries: 0, throttled: 0, bytes: 0 };
-  const query = queryOf(config);
+  const { query, open, filter } = config.reads;
   if (query !== undefined) await referencedTables(session, config.name, query);
   // What it asks for is known only once the streams that it is made of were read.
-  if (query !== undefined || config.source === 'sql') return null;
+  if (query !== undefined || open === undefined) return null;
   const { service } = engine.config;
   const now = clock.now();
-  const source = await openSource(config, { client, service, signal, meter, session, now, lastRunAt: undefined });
+  const source = await open({ client, service, signal, meter, session, now, lastRunAt: undefined });
   if (source.kind === 'keyed') {
     const [first] = source.requests;
     const operation = first?.operation({ token: null, limit: 1 });
@@ -81,7 +80,6 @@ async function tryStream(engine: Engine, config: StreamConfig, session: Session)
       });
     return isThere ? source.requests.length : null;
   }
-  const filter = new Map(config.source === 'index_profiles' ? Object.entries(config.filter) : []);
   const request = { token: null, limit: 1, filter, withTotal: true };
   const window = { from: new Date(now - 86_400_000).toISOString(), to: new Date(now).toISOString() };
   const operation = source.kind === 'windowed' ? source.page({ ...request, window }) : source.page(request);

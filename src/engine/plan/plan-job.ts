@@ -58,7 +58,7 @@ function loadOf(reading: PlannedReading | undefined): Load | undefined {
 
 /** What is said of a stream whether or not it can be read. */
 async function known({ context, before }: PlanContext, { config, needs }: OrderedStream): Promise<PlannedStream> {
-  const { name, source } = config;
+  const { name, source, reads } = config;
   const held = (await heldStreams(context.layout, [name])).at(-1);
   const manifest = await readManifest(context.layout.manifest(name)).catch(() => undefined);
   return {
@@ -71,7 +71,7 @@ async function known({ context, before }: PlanContext, { config, needs }: Ordere
     snapshot_rows: before?.streams.get(name)?.rows ?? manifest?.rows ?? null,
     chains: null,
     pages: null,
-    requests: source === 'sql' ? 0 : null,
+    requests: reads.open === undefined ? 0 : null,
     round_trip_ms: null,
     seconds: null,
     resumes: null,

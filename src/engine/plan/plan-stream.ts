@@ -8,7 +8,7 @@ import type { StreamState } from '../../snapshot/snapshot-store.js';
 import type { Session } from '../../store/duckdb.js';
 import type { ListSource, Source, WindowedSource } from '../../streams/source.js';
 import { merged } from '../../streams/windows.js';
-import { type OpenedStream, openStream, pageSizeOf, partitionOf } from '../run/read-stream.js';
+import { type OpenedStream, openStream, partitionOf } from '../run/read-stream.js';
 import type { Before } from '../run/recover.js';
 import type { RunContext } from '../run-context.js';
 import { type StreamSample, sampleStream } from './sample-stream.js';
@@ -75,10 +75,6 @@ function count({ context, meter }: Counting, operation: Operation): Promise<numb
   return context.client.send(operation, readTotal, { signal: context.signal, meter });
 }
 
-function filterOf(config: StreamConfig): ReadonlyMap<string, string> {
-  return config.source === 'index_profiles' ? new Map(Object.entries(config.filter)) : noFilter;
-}
-
 /** Records of each partition, by the service's own count. */
 async function countPartitions(
   counting: Counting,
@@ -88,7 +84,7 @@ async function countPartitions(
 ): Promise<number[]> {
   if (values.length > askedPartitions) return values.map(() => total / values.length);
   const counts = values.map((value) => {
-    const filter = new Map([...filterOf(counting.config), [attribute, value]]);
+    const filter = new Map([...counting.config.reads.filter, [attribute, value]]);
     return count(counting, source.page({ token: null, limit: 1, filter, withTotal: true }));
   });
   return (await Promise.all(counts)).map((found) => found ?? total / values.length);
@@ -101,11 +97,10 @@ async function countList(counting: Counting, source: ListSource): Promise<Counte
   const known = source.brings === 'everything' ? (previous?.rows ?? null) : null;
   const total = await count(
     counting,
-    source.page({ token: null, limit: 1, filter: filterOf(config), withTotal: true }),
+    source.page({ token: null, limit: 1, filter: config.reads.filter, withTotal: true }),
   );
   const records = total ?? whole ?? known;
-  const countsRecords =
-    partition !== undefined || source.distrustsTokens || (config as { checkTotal?: boolean }).checkTotal;
+  const countsRecords = partition !== undefined || source.distrustsTokens || config.reads.checkTotal;
   const others = countsRecords ? 2 : 0;
   if (records === null) return { total, records, chains: null, others };
   if (partition === undefined) return { total, records, chains: [pages(records, pageSize)], others };
@@ -141,16 +136,6 @@ function countReading(counting: Counting, source: Source, unfinished: number): P
   return { total: null, records: length, chains: source.requests.map(() => 1), others: 0 };
 }
 
-function groupOf(source: Source): ApiGroup {
-  const request = { token: null, limit: 1, filter: noFilter, withTotal: false };
-  if (source.kind === 'list') return source.page(request).group;
-  const now = new Date(0).toISOString();
-  if (source.kind === 'windowed') return source.page({ ...request, window: { from: now, to: now } }).group;
-  const [first] = source.requests;
-  if (first !== undefined) return first.operation(request).group;
-  return source.identity.source === 'profiles' ? 'profile' : 'realtime';
-}
-
 /** What is left of the chains where an earlier run has read some of their pages. */
 function remaining(chains: readonly number[], { unfinished }: OpenedStream): number[] {
   if (unfinished === undefined) return [...chains];
@@ -179,13 +164,13 @@ export async function planStream(context: RunContext, task: PlanTask): Promise<P
   const previous = before?.streams.get(config.name);
   const found = await openStream(context, { config, meter, previous, session });
   const { source } = found;
-  if (source === undefined) return undefined;
+  const { filter, group } = config.reads;
+  if (source === undefined || group === null) return undefined;
   const others = meter.requests;
   const isLeft = found.unfinished !== undefined && found.unfinished.run.runId !== running;
   const opened = isLeft ? found : { ...found, unfinished: undefined };
   const values = before?.values.get(config.name) ?? [];
-  const filter = filterOf(config);
-  const asked = pageSizeOf(config) ?? context.config.service.pageSize;
+  const asked = config.reads.pageSize ?? context.config.service.pageSize;
   const hashing = before === undefined ? '' : hashVersion(before.duckdbVersion);
   const sample = await sampleStream(context, {
     opened,
@@ -204,7 +189,7 @@ export async function planStream(context: RunContext, task: PlanTask): Promise<P
   const counted = await countReading(counting, source, unfinished);
   const { journal, run } = opened.unfinished ?? {};
   return {
-    group: groupOf(source),
+    group,
     reads: readsBy(config, source, values),
     ...counted,
     chains: counted.chains === null ? null : remaining(counted.chains, opened),

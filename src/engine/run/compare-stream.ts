@@ -24,9 +24,6 @@ import type { Definition } from './definition.js';
 import { enforceContract } from './enforce-contract.js';
 import type { Reading } from './reading.js';
 
-/** Above this many absent keys a source that sets no limit of its own is read a second time. */
-const defaultConfirmDeletes = 10_000;
-
 export interface CompareTask {
   readonly job: JobConfig;
   readonly config: StreamConfig;
@@ -122,7 +119,7 @@ async function confirm(task: CompareTask, compared: Compared): Promise<Compared>
   if (difference.deleted === 0 || !isList || source.distrustsTokens) return compared;
   // A key that is hashed tells nobody which record to ask for.
   const one = reading.key.some((name) => config.columns[name]?.hash) ? undefined : source.one;
-  const most = config.source === 'index_profiles' ? config.confirmDeletes : defaultConfirmDeletes;
+  const most = config.reads.confirmDeletes;
   // What the contract leaves out is there, and is not wanted.
   const absent = await absentKeys(store.session, workTables(config.name), most + discardedKeys.size + 1);
   const keys = absent.filter((key) => !discardedKeys.has(key));

@@ -13,22 +13,12 @@ function digest(value: unknown): string {
     .slice(0, 16);
 }
 
-/**
- * What a stream is about. Which keys are asked for is no part of it: a key that is no longer listed is a delete; nor is how
- * the records are read.
- */
+/** What a stream is about: all of its options but those that its source has as `notDefining`. */
 export function definitionOf(config: StreamConfig, source: Source | undefined, tenantId: string): Definition {
-  const given = config as unknown as Readonly<Record<string, unknown>>;
-  const names = ['segment', 'collection', 'scale', 'destinationDataTemplateId', 'query'];
-  const filter = config.source === 'index_profiles' ? Object.entries(config.filter).sort() : [];
-  const parts: Record<string, unknown> = {
-    source: config.source,
-    tenant_id: tenantId,
-    index: source?.identity.index ?? null,
-    filter,
-    key: source?.key ?? given.key,
-  };
-  for (const name of names) if (given[name] !== undefined) parts[name] = given[name];
+  const { key, definition } = config.reads;
+  // Stores of version 0.1.0 have an index and a filter of every stream.
+  const always = { source: config.source, tenant_id: tenantId, index: null, filter: [], key };
+  const parts = { ...always, ...definition, ...source?.resolved };
   return Object.fromEntries(Object.entries(parts).map(([name, value]) => [name, digest(value)]));
 }
 

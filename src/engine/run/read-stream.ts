@@ -7,7 +7,7 @@ import type { ColumnRules } from '../../rows/column-rules.js';
 import type { StreamState } from '../../snapshot/snapshot-store.js';
 import type { Session } from '../../store/duckdb.js';
 import { findUnfinished, type RunIdentity, takeOver, type UnfinishedStream } from '../../store/run-state.js';
-import { openSource } from '../../streams/open-source.js';
+import type { WindowManners } from '../../streams/declaration.js';
 import type { Source, Window, WindowedSource } from '../../streams/source.js';
 import { cut, planWindows } from '../../streams/windows.js';
 import { refuseOtherSalts, rulesOf } from '../column-rules.js';
@@ -18,10 +18,6 @@ import { SqlReading } from './sql-reading.js';
 
 /** Moves when parts written by an older cdsync can no longer stand beside new ones. */
 const converterVersion = 2;
-/** How far back the first run of a stream reads that says no `since`. */
-const defaultSinceMs = 30 * 86_400_000;
-/** The most that a page of audit events may hold, by what is published. */
-const auditPageSize = 1000;
 
 /** A `Date` header tells whole seconds: the one that is under way is read, and read again by the next run. */
 const dateStepMs = 1000;
@@ -40,8 +36,8 @@ export function fingerprint(
     apiVersions,
     identity: source?.identity ?? null,
     key: source?.key ?? null,
-    filter: config.source === 'index_profiles' ? Object.entries(config.filter).sort() : [],
-    partition: config.source === 'index_profiles' ? (config.partitionBy ?? null) : null,
+    filter: [...config.reads.filter].sort(),
+    partition: config.reads.partitionBy ?? null,
     compression: context.job.parquet.compression,
     contract: config.contract,
     rules: rules.identity,
@@ -78,10 +74,7 @@ export async function openStream(context: RunContext, task: OpenTask): Promise<O
   const { client, signal, clock } = context;
   const { service } = context.config;
   const lastRunAt = previous?.covered?.at(-1)?.to;
-  const source =
-    config.source === 'sql'
-      ? undefined
-      : await openSource(config, { client, service, signal, meter, session, now: clock.now(), lastRunAt });
+  const source = await config.reads.open?.({ client, service, signal, meter, session, now: clock.now(), lastRunAt });
   const rules = rulesOf(config, context.salts, previous?.columns);
   if (!context.rekey) refuseOtherSalts(rules, previous?.columns);
   const print = fingerprint(context, config, { source, rules });
@@ -92,21 +85,25 @@ export async function openStream(context: RunContext, task: OpenTask): Promise<O
   const mayResume = !context.full && context.range === undefined && source !== undefined;
   const unfinished = mayResume ? await findUnfinished(context.layout, config.name, limits) : undefined;
   const opened = { config, source, rules, fingerprint: print, definition, meter, unfinished };
-  if (source?.kind !== 'windowed') return { ...opened, windows: [] };
+  const { windows } = config.reads;
+  if (source?.kind !== 'windowed' || windows === undefined) return { ...opened, windows: [] };
   if (unfinished !== undefined) return { ...opened, windows: windowsOf(unfinished.journal.start.partitions) };
-  return { ...opened, windows: await windowsToRead(context, source, task) };
+  return { ...opened, windows: await windowsToRead(context, { source, manners: windows }, task) };
 }
 
 /** What a run has to read of a list, up to the service's own present: it is its clock that stamps the records. */
-async function windowsToRead(context: RunContext, source: WindowedSource, task: OpenTask): Promise<Window[]> {
-  const { config, previous, meter } = task;
+async function windowsToRead(
+  context: RunContext,
+  { source, manners }: { source: WindowedSource; manners: WindowManners },
+  { previous, meter }: OpenTask,
+): Promise<Window[]> {
   const { client, clock, signal } = context;
-  const { since, lagMs } = config as { since?: number; lagMs: number };
+  const { since, reachMs, lagMs } = manners;
   const now = clock.now();
   const minute = { from: new Date(now - 60_000).toISOString(), to: new Date(now).toISOString() };
   const operation = source.page({ window: minute, token: null, limit: 1, filter: new Map(), withTotal: false });
   const date = await client.send(operation, (_, { headers }) => Date.parse(String(headers.date)), { signal, meter });
-  const first = Date.parse(previous?.covered?.[0]?.from ?? '') || now - defaultSinceMs;
+  const first = Date.parse(previous?.covered?.[0]?.from ?? '') || now - reachMs;
   const untilMs = Number.isNaN(date) ? now : date + dateStepMs;
   const longestMs = source.longestWindowMs;
   const { range, full } = context;
@@ -136,16 +133,12 @@ export interface ReadTask {
 }
 
 /** How a list is read in parts; undefined where it is not. */
-export function partitionOf(config: StreamConfig, lastValues: readonly string[]): ExtractionOptions['partition'] {
-  if (config.source !== 'index_profiles' || config.partitionBy === undefined) return undefined;
-  const values = config.partitionBy.values ?? lastValues;
-  return values.length === 0 ? undefined : { attribute: config.partitionBy.attribute, values };
-}
-
-/** Records asked for in a page; undefined where the service's own setting holds. */
-export function pageSizeOf(config: StreamConfig): number | undefined {
-  const { pageSize } = config as { pageSize?: number };
-  return pageSize ?? (config.source === 'audit_events' ? auditPageSize : undefined);
+export function partitionOf(
+  { reads: { partitionBy } }: StreamConfig,
+  lastValues: readonly string[],
+): ExtractionOptions['partition'] {
+  const values = partitionBy?.values ?? lastValues;
+  return partitionBy === undefined || values.length === 0 ? undefined : { attribute: partitionBy.attribute, values };
 }
 
 /** Makes a stream's reading, which goes on from what an earlier run has read where it can. */
@@ -155,12 +148,11 @@ export async function beginReading(context: RunContext, task: ReadTask): Promise
   const { config, source, unfinished } = opened;
   const folder = layout.streamRun(run.runId, config.name);
   const { compression } = job.parquet;
-  if (config.source === 'sql') {
+  if (source === undefined) {
     const monotonic = () => clock.monotonic();
     const columns = previous?.columns;
     return new SqlReading({ config, session, folder, compression, columns, rules: opened.rules, monotonic });
   }
-  if (source === undefined) throw new TypeError(`stream ${config.name} has no source`);
   if (unfinished !== undefined) await takeOver(layout, unfinished, run);
   const extraction = await StreamExtraction.begin({
     stream: config.name,
@@ -170,12 +162,12 @@ export async function beginReading(context: RunContext, task: ReadTask): Promise
     clock,
     database,
     converter,
-    filter: new Map(config.source === 'index_profiles' ? Object.entries(config.filter) : []),
+    filter: config.reads.filter,
     partition: partitionOf(config, lastValues),
     windows: opened.windows,
     unfinished: task.unfinishedKeys,
     covered: previous?.covered ?? [],
-    pageSize: pageSizeOf(config) ?? all.service.pageSize,
+    pageSize: config.reads.pageSize ?? all.service.pageSize,
     concurrency: all.service.concurrency,
     compression,
     folder,
@@ -184,7 +176,7 @@ export async function beginReading(context: RunContext, task: ReadTask): Promise
     columns: previous?.columns,
     rules: opened.rules,
     resume: unfinished?.journal,
-    checkTotal: config.source === 'index_profiles' && config.checkTotal,
+    checkTotal: config.reads.checkTotal,
   });
   for (const name of ['requests', 'retries', 'throttled', 'bytes'] as const)
     extraction.live[name] += opened.meter[name];

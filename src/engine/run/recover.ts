@@ -14,7 +14,6 @@ import {
 import { isDamaged } from '../../store/duckdb.js';
 import { discardStream } from '../../store/run-state.js';
 import { runFolders } from '../../store/storage.js';
-import { windowedSource } from '../../streams/open-source.js';
 import type { RunContext } from '../run-context.js';
 
 /** What the store says before a run. */
@@ -48,9 +47,9 @@ export async function readBefore(
     const known = state.streams.get(stream.name);
     if (known === undefined) continue;
     unfinished.set(stream.name, await unfinishedKeys(store, stream, known));
-    const attribute = stream.source === 'index_profiles' ? stream.partitionBy : undefined;
-    if (attribute === undefined || attribute.values !== undefined) continue;
-    values.set(stream.name, await distinctValues(store, known, 'attribute', attribute.attribute));
+    const { partitionBy } = stream.reads;
+    if (partitionBy === undefined || partitionBy.values !== undefined) continue;
+    values.set(stream.name, await distinctValues(store, known, 'attribute', partitionBy.attribute));
   }
   const folders = await runFolders(layout);
   const runs = await store.session.rows(
@@ -97,12 +96,12 @@ export async function recover(context: RecoveryContext): Promise<Before> {
 
 /** Keys of the records that have not ended, where a stream's records change until they have. */
 async function unfinishedKeys(store: SnapshotStore, config: StreamConfig, state: StreamState): Promise<string[]> {
-  const source = windowedSource(config);
+  const { unfinished } = config.reads;
   const [key] = state.key;
-  if (source?.isUnfinished === undefined || key === undefined) return [];
+  if (unfinished === undefined || key === undefined) return [];
   const found: string[] = [];
-  for await (const record of storedRows(store, state, [key, ...(source.watched ?? [])])) {
-    if (source.isUnfinished(record)) found.push(String(record[key]));
+  for await (const record of storedRows(store, state, [key, ...unfinished.watched])) {
+    if (unfinished.is(record)) found.push(String(record[key]));
   }
   return found;
 }

@@ -3,7 +3,6 @@ import { CdsyncError } from '../../core/errors.js';
 import { formatBytes } from '../../core/quantities.js';
 import type { StreamState } from '../../snapshot/snapshot-store.js';
 import { bytesBelow, bytesOf, freeSpace } from '../../store/free-space.js';
-import { windowedSource } from '../../streams/open-source.js';
 import type { RunContext } from '../run-context.js';
 import { diskNeed, keyBytes } from './disk-need.js';
 import type { Before } from './recover.js';
@@ -26,8 +25,8 @@ function sizeOf({ snapshot }: StreamState): { rows: number; bytes: number } {
 }
 
 /** Streams whose every record is read in each run. */
-function readInFull(config: StreamConfig): boolean {
-  return windowedSource(config) === undefined && config.source !== 'collection_history';
+function readInFull({ reads }: StreamConfig): boolean {
+  return reads.brings === 'everything';
 }
 
 /** What the last run has written of the streams that are to be read in full, and what there is room for. */

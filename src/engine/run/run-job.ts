@@ -16,7 +16,6 @@ import { heldStreams } from '../../store/held.js';
 import { JobLock } from '../../store/job-lock.js';
 import { createRun, discardRun, discardStream, hasStreams, type RunIdentity } from '../../store/run-state.js';
 import { prepareStorage, runFolders } from '../../store/storage.js';
-import { windowedSource } from '../../streams/open-source.js';
 import { reportJob } from '../report-job.js';
 import type { RunContext } from '../run-context.js';
 import { beforeRun } from '../workflow/before-run.js';
@@ -38,12 +37,12 @@ const startAnew = new Set(['unbalanced', 'key_missing', 'key_not_unique', 'contr
 export function chosenStreams(context: RunContext): readonly StreamConfig[] {
   const named = namedStreams(context);
   if (context.range === undefined) return named;
-  const byTime = named.filter((config) => windowedSource(config) !== undefined);
+  const byTime = named.filter(({ reads }) => reads.windows !== undefined);
   if (byTime.length > 0) return byTime;
   throw new CdsyncError('no stream of the run is read by time, so that there is nothing to read again', {
     code: 'usage',
     kind: 'configuration',
-    hint: '--from and --to are for audit_events, ingest_jobs and workflow_runs',
+    hint: '--from and --to are for the sources that have the option `since`',
   });
 }
 

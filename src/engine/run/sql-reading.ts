@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { StreamConfigOf } from '../../config/config.js';
+import type { StreamConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
 import { quoteIdentifier, sqlText } from '../../core/sql.js';
 import type { Extracted } from '../../extract/extracted.js';
@@ -16,7 +16,7 @@ import { type ParquetCompression, writeParquet } from '../../store/parquet.js';
 import type { Reading } from './reading.js';
 
 export interface SqlReadingOptions {
-  readonly config: StreamConfigOf<'sql'>;
+  readonly config: Pick<StreamConfig, 'name' | 'reads'>;
   /** It sees the streams that the query names. */
   readonly session: Session;
   /** The stream's private folder in the run. */
@@ -44,6 +44,12 @@ function storableType(type: string): string {
     .join('');
 }
 
+/** The query, without what would end it before its time. */
+function queryText({ name, reads }: SqlReadingOptions['config']): string {
+  if (reads.query === undefined) throw new TypeError(`stream ${name} is no query`);
+  return reads.query.trim().replace(/;\s*$/, '');
+}
+
 /** The rows of a query over other streams, as if they had been read. */
 export class SqlReading implements Reading {
   readonly resumed = false;
@@ -52,11 +58,13 @@ export class SqlReading implements Reading {
   readonly live = { ...noCounters };
   readonly key: readonly string[];
   readonly #options: SqlReadingOptions;
+  readonly #query: string;
   #result: Extracted | undefined;
 
   constructor(options: SqlReadingOptions) {
     this.#options = options;
-    this.key = options.config.key;
+    this.key = options.config.reads.key;
+    this.#query = queryText(options.config);
   }
 
   counters(): Counters {
@@ -111,11 +119,6 @@ export class SqlReading implements Reading {
   }
 
   async close(): Promise<void> {}
-
-  /** Without what would end it before its time. */
-  get #query(): string {
-    return this.#options.config.query.trim().replace(/;\s*$/, '');
-  }
 
   async #ask<T>(work: () => Promise<T>): Promise<T> {
     try {

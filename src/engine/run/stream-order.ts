@@ -3,16 +3,6 @@ import { CdsyncError } from '../../core/errors.js';
 import { sqlText } from '../../core/sql.js';
 import type { Session } from '../../store/duckdb.js';
 
-/** The query by which a stream is made of others; undefined where it is read from the service alone. */
-export function queryOf(config: StreamConfig): string | undefined {
-  if (config.source === 'sql') return config.query;
-  for (const list of [(config as { ids?: unknown }).ids, (config as { keys?: unknown }).keys]) {
-    const query = (list as { sql?: string } | undefined)?.sql;
-    if (query !== undefined) return query;
-  }
-  return undefined;
-}
-
 function collectTables(node: unknown, found: Set<string>): void {
   if (Array.isArray(node)) for (const item of node) collectTables(item, found);
   else if (typeof node === 'object' && node !== null) {
@@ -64,7 +54,7 @@ export async function orderStreams(
   const names = all.map(({ name }) => name);
   let waiting: OrderedStream[] = [];
   for (const config of configs) {
-    const query = queryOf(config);
+    const { query } = config.reads;
     const tables = query === undefined ? new Set<string>() : await referencedTables(session, config.name, query);
     waiting.push({ config, needs: names.filter((name) => tables.has(name)) });
   }

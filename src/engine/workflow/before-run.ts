@@ -21,9 +21,9 @@ export async function goesOn({
   if (full) return false;
   for (const runId of await runFolders(layout)) {
     if ((await readRun(layout, runId)) === undefined) continue;
-    for (const { name, source } of job.streams) {
+    for (const { name, reads } of job.streams) {
       if (only?.includes(name) === false) continue;
-      if (source === 'sql' || (await readHeld(layout, runId, name)) !== undefined) continue;
+      if (reads.open === undefined || (await readHeld(layout, runId, name)) !== undefined) continue;
       const journal = await Journal.readUsable(layout.streamRun(runId, name));
       if (journal === undefined || journal.failed !== undefined) continue;
       if (clock.now() - Date.parse(journal.start.started_at) <= job.resumeWithinMs) return true;

@@ -1,8 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import type { IndexProfilesStream } from '../../../src/config/config.js';
+import type { StreamConfig } from '../../../src/config/config.js';
 import { folder, head, members, parse, problemsOf, withStream } from './sample.js';
 
 const open = '$\u007b';
+
+type IndexProfilesStream = Extract<StreamConfig, { source: 'index_profiles' }>;
 
 function profilesStream(text: string, env: Record<string, string> = {}): IndexProfilesStream {
   const stream = parse(text, env).jobs[0]?.streams[0];
@@ -112,6 +114,7 @@ test('a small configuration gets every default', () => {
             confirmDeletes: 10_000,
             contract: { columns: 'evolve', types: 'evolve' },
             guards,
+            reads: expect.anything(),
           },
         ],
         resumeWithinMs: 43_200_000,
@@ -189,6 +192,7 @@ describe('defaults', () => {
       guards,
       columns: {},
       contract: { columns: 'evolve', types: 'evolve' },
+      reads: expect.anything(),
     });
     expect(job('{}', `{ ${streams}, guards: { min_rows: 0 } }`)?.streams[0]?.guards.minRows).toBe(0);
     expect(job('{ guards: { min_rows: 0 } }', `{ ${streams} }`)?.streams[0]?.guards.minRows).toBe(0);

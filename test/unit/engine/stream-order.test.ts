@@ -2,6 +2,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { StreamConfig } from '../../../src/config/config.js';
 import { orderStreams, referencedTables } from '../../../src/engine/run/stream-order.js';
 import { Database, type Session } from '../../../src/store/duckdb.js';
+import type { SourceDeclaration } from '../../../src/streams/declaration.js';
+import { profiles } from '../../../src/streams/profiles.js';
+import { segments } from '../../../src/streams/segments.js';
+import { sql as sqlSource } from '../../../src/streams/sql.js';
+import { streamSource } from '../../../src/streams/stream-source.js';
 
 let database: Database;
 let session: Session;
@@ -14,8 +19,10 @@ afterAll(() => {
   database.close();
 });
 
-const sql = (name: string, query: string) => ({ name, source: 'sql', query, key: ['id'] }) as unknown as StreamConfig;
-const list = (name: string) => ({ name, source: 'segments' }) as unknown as StreamConfig;
+const stream = (name: string, source: SourceDeclaration, options: object = {}) =>
+  ({ name, source: source.name, ...options, reads: streamSource(source, { ...options }) }) as unknown as StreamConfig;
+const sql = (name: string, query: string) => stream(name, sqlSource, { query, key: ['id'] });
+const list = (name: string) => stream(name, segments);
 
 async function levels(...configs: StreamConfig[]): Promise<string[][]> {
   const ordered = await orderStreams(session, configs, configs);
@@ -43,12 +50,7 @@ describe('the tables of a query', () => {
 
 describe('the order of streams', () => {
   it('has each after those that it needs', async () => {
-    const keyed = {
-      name: 'd',
-      source: 'profiles',
-      index: 'i',
-      ids: { sql: 'select id from c' },
-    } as unknown as StreamConfig;
+    const keyed = stream('d', profiles, { index: 'i', ids: { sql: 'select id from c' } });
     expect(await levels(sql('c', 'from a join b using (id)'), keyed, list('a'), list('b'), sql('e', 'from a'))).toEqual(
       [['a', 'b'], ['c', 'e'], ['d']],
     );

@@ -1,0 +1,28 @@
+import { resolve } from 'node:path';
+import { z } from 'zod';
+import { camelKey, unwrap } from '../sdk/option.js';
+
+function withPath(schema: z.core.$ZodType, value: unknown, folder: string): unknown {
+  const { core, facts } = unwrap(schema);
+  if (typeof value === 'string') return facts?.path ? resolve(folder, value) : value;
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
+  if (core instanceof z.ZodObject) return withPaths(core.shape, value, folder);
+  // Of a value that may be a list or a map, a map stands here.
+  const map =
+    core instanceof z.ZodUnion ? core.options.find((form) => unwrap(form).core instanceof z.ZodObject) : undefined;
+  return map === undefined ? value : withPath(map, value, folder);
+}
+
+/** A map of options, in camelCase, with the paths that it declares made absolute: they are taken from `folder`. */
+export function withPaths<T extends object>(
+  shape: Readonly<Record<string, z.core.$ZodType>>,
+  value: T,
+  folder: string,
+): T {
+  const resolved = { ...value } as Record<string, unknown>;
+  for (const [key, schema] of Object.entries(shape)) {
+    const name = camelKey(key);
+    if (resolved[name] !== undefined) resolved[name] = withPath(schema, resolved[name], folder);
+  }
+  return resolved as T;
+}

@@ -1,0 +1,62 @@
+import { z } from 'zod';
+import { map, option } from '../sdk/option.js';
+import { text, verbatim } from '../sdk/option-types.js';
+
+/** Keys of single requests as a stream gives them; a file's path is absolute. */
+export type KeyListOptions<K> =
+  | readonly K[]
+  | { readonly file?: string | undefined; readonly sql?: string | undefined };
+
+/** Keys of single requests: written in the configuration, or where to take them from. */
+function keyList<L extends z.ZodArray>(list: L, what: 'ids' | 'keys') {
+  const columns =
+    what === 'ids' ? 'Its column `id` or `profile_id`, or its only one.' : 'Its columns are the names of the keys.';
+  const from = map({
+    file: text({
+      description: `A file that lists them: .csv, .parquet${what === 'ids' ? ', or one a line' : ', or .jsonl'}. ${columns}`,
+      example: `./${what}.csv`,
+      path: true,
+    }).optional(),
+    sql: text({
+      description: `A query over the other streams of the job that gives them. ${columns}`,
+      example: what === 'ids' ? 'select profile_id from vip' : 'select email from members',
+    }).optional(),
+  });
+  const written = option(list, { description: `The ${what} themselves.`, allowed: `a list of ${what}` });
+  return z.union([written, option(from, { description: `Where the ${what} come from.`, forms: [['file'], ['sql']] })]);
+}
+
+/** The ids that a source asks for. */
+export const ids = option(keyList(z.array(verbatim({ description: 'One id.', example: 'p-0001' })), 'ids'), {
+  description: 'The ids that are asked for, one request each.',
+  allowed: 'a list of ids, or a map with file: or sql:',
+});
+
+/** The identity keys that a source looks profiles up by. */
+export const identityKeys = option(
+  keyList(
+    z.array(
+      option(
+        z.record(z.string().min(1), verbatim({ description: 'A value of the key.', example: 'ada@example.com' })),
+        {
+          description: 'Keys of one profile, by name; several narrow the lookup.',
+          allowed: 'text that is not empty',
+          check: (value) => (Object.keys(value as object).length === 0 ? [{ path: [], message: 'names no key' }] : []),
+        },
+      ),
+    ),
+    'keys',
+  ),
+  {
+    description: 'The identity keys that profiles are looked up by, one lookup each.',
+    allowed: 'a list of maps of key names to values, or a map with file: or sql:',
+  },
+);
+
+/** The collection that a source reads. */
+export const collection = verbatim({ description: 'Id of the profile collection.', example: 'col-1' });
+
+/** The query that keys come from, where they come from one. */
+export function queryOfKeys(list: KeyListOptions<unknown> | undefined): string | undefined {
+  return list !== undefined && 'sql' in list ? list.sql : undefined;
+}

@@ -1,0 +1,43 @@
+import { ServiceError } from '../client/errors.js';
+import type { Index } from '../client/profile-api.js';
+import { CdsyncError } from '../core/errors.js';
+import { nearest } from '../core/nearest.js';
+import { readAllIndexes, type ServiceAsk } from './whole-list.js';
+
+/** Undefined where the API key may see none, which need not keep it from reading one. */
+async function visibleIndexes(ask: ServiceAsk): Promise<Index[] | undefined> {
+  try {
+    return await readAllIndexes(ask);
+  } catch (error) {
+    if (error instanceof ServiceError && error.status === 403) return undefined;
+    throw error;
+  }
+}
+
+/**
+ * The id of the index that is called so, by id or by name.
+ * @throws {CdsyncError} `index_not_found` with the nearest names, `index_ambiguous`, `page_loop`; what the client throws
+ */
+export async function resolveIndex(ask: ServiceAsk, idOrName: string): Promise<string> {
+  const indexes = await visibleIndexes(ask);
+  if (indexes === undefined || indexes.some(({ id }) => id === idOrName)) return idOrName;
+  const named = indexes.filter(({ name }) => name === idOrName);
+  const [only] = named;
+  if (named.length === 1 && only !== undefined) return only.id;
+  if (named.length > 1) {
+    throw new CdsyncError(`${named.length} indexes are called "${idOrName}"`, {
+      code: 'index_ambiguous',
+      hint: `give the id instead: ${named.map(({ id }) => id).join(', ')}`,
+    });
+  }
+  const names = indexes.flatMap(({ id, name }) => (name === undefined ? [id] : [name, id]));
+  const near = nearest(idOrName, names);
+  const shown = near.length > 0 ? near : names.slice(0, 10);
+  throw new CdsyncError(`the tenant has no index "${idOrName}"`, {
+    code: 'index_not_found',
+    hint:
+      shown.length === 0
+        ? 'it has no indexes at all: check `tenant_id`'
+        : `did you mean ${shown.map((name) => `"${name}"`).join(' or ')}?`,
+  });
+}

@@ -1,0 +1,47 @@
+import { z } from 'zod';
+import { parseMoment } from '../core/quantities.js';
+import { type OptionFacts, option } from '../sdk/option.js';
+import { whole } from '../sdk/option-types.js';
+import type { Manners } from './declaration.js';
+
+/** How far back the first run of a stream reads that says no `since`. */
+const defaultReachMs = 30 * 86_400_000;
+
+/** A date or a time: ISO 8601, UTC where no offset is given, as milliseconds since 1970; not in the future. */
+function moment(facts: OptionFacts) {
+  const schema = z
+    .string()
+    .regex(/^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:?\d{2})?)?$/)
+    .refine((written) => !Number.isNaN(parseMoment(written)), 'must be a date or a time that the calendar has')
+    .transform(parseMoment);
+  return option(schema, {
+    allowed: 'a date or a time of the past, such as 2026-01-31 or 2026-01-31T12:00:00Z',
+    verbatim: true,
+    check: (written) =>
+      parseMoment(String(written)) > Date.now() ? [{ path: [], message: 'this time is in the future' }] : [],
+    ...facts,
+  });
+}
+
+/** Options of the lists that are read in windows of time; none of them says which records a stream is about. */
+export const windowOptions = {
+  since: moment({
+    description:
+      'The first run reads from here on; left out: from 30 days before it. An earlier time is filled in later.',
+    example: '2026-01-01',
+  }).optional(),
+  lag_ms: whole(0, 604_800_000, {
+    description:
+      'Each run reads so much again of what the run before has read: what the service lists late is found then.',
+    unit: 'ms',
+    example: 600_000,
+  }).prefault(600_000),
+};
+
+/** Names of {@link windowOptions}. */
+export const windowOptionNames = ['since', 'lag_ms'] as const;
+
+/** How {@link windowOptions} want a list read. */
+export function windowManners({ since, lagMs }: { since?: number | undefined; lagMs: number }): Partial<Manners> {
+  return { windows: { since, lagMs, reachMs: defaultReachMs } };
+}
