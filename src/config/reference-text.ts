@@ -3,7 +3,7 @@ import { nameRule } from './names.js';
 /** What the reference page says before its tables: what holds for every option. */
 export const introduction = `# Configuration
 
-<!-- Generated: change the declarations in src/config, then run
+<!-- Generated: change the declarations in src/config and src/streams, then run
      npx tsx src/cli/main.ts schema --docs > docs/configuration.md -->
 
 A configuration is one YAML 1.2 file (or JSON, which is YAML); commands take it as their first argument, and

@@ -1,18 +1,14 @@
 import { readFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import type { Config, StreamConfig } from '../../../src/config/config.js';
-import { parseConfig } from '../../../src/config/parse.js';
-import { Salts } from '../../../src/engine/column-rules.js';
-import { newProgress } from '../../../src/engine/progress.js';
-import { type OpenedStream, openStream } from '../../../src/engine/run/read-stream.js';
-import type { RunContext } from '../../../src/engine/run-context.js';
-import type { Converter } from '../../../src/extract/convert/converter.js';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { optionJsonSchema } from '../../../src/config/json-schema.js';
+import { streamSchemaWith } from '../../../src/config/stream-options.js';
+import { choice, verbatim, whole } from '../../../src/sdk/option-types.js';
+import type { StreamState } from '../../../src/snapshot/snapshot-store.js';
 import { Database, type Session } from '../../../src/store/duckdb.js';
-import { JobLayout } from '../../../src/store/layout.js';
-import { JumpingClock } from '../client/clocks.js';
-import { scriptedService, serviceOptions, testClient } from '../client/scripted-service.js';
+import { source } from '../../../src/streams/declaration.js';
+import { sources } from '../../../src/streams/sources.js';
+import { configOf, opened } from './open-stream.js';
 
 let database: Database;
 let session: Session;
@@ -25,62 +21,127 @@ afterAll(() => {
   database.close();
 });
 
-/** A configuration with these streams, as JSON, which YAML is. */
-function configOf(streams: readonly object[]): Config {
-  const service = { base_url: 'https://cds.example', tenant_id: 'acme', auth: { token_file: './token' } };
-  const named = streams.map((stream, index) => ({ name: `s${index}`, ...stream }));
-  const text = JSON.stringify({ service, jobs: { job: { streams: named } } });
-  return parseConfig(text, '/srv/cdsync.yaml', { env: {} });
-}
-
-/** A stream as a run opens it, at a service that has one index and answers everything else with an empty page. */
-async function opened(config: Config, stream: StreamConfig): Promise<OpenedStream> {
-  const service = await scriptedService((response, { url }) => {
-    const data = url.pathname.endsWith('/indexes') ? [{ id: 'idx-1', name: 'members' }] : [];
-    response.setHeader('content-type', 'application/json');
-    response.end(JSON.stringify({ data, next_token: null }));
-  });
-  const { client, abort } = testClient(serviceOptions(service.baseUrl));
-  const [job] = config.jobs;
-  if (job === undefined) throw new Error('there is no job');
-  const context: RunContext = {
-    config,
-    job,
-    client,
-    database,
-    converter: undefined as unknown as Converter,
-    clock: new JumpingClock(),
-    signal: abort.signal,
-    notice: () => {},
-    salts: new Salts(),
-    layout: new JobLayout(join(tmpdir(), 'cdsync-nothing'), job.name),
-    progress: newProgress(job.name, []),
-    only: undefined,
-    full: true,
-    range: undefined,
-    accept: false,
-    rekey: false,
-  };
-  onTestFinished(() => client.close());
-  const meter = { requests: 0, retries: 0, throttled: 0, bytes: 0 };
-  return openStream(context, { config: stream, meter, previous: undefined, session });
-}
-
 interface Recorded {
   readonly stream: object;
   readonly definition: Readonly<Record<string, string>>;
   readonly fingerprint: string;
 }
 
-/** What stores and unfinished readings of version 0.1.0 hold. */
+/** What stores and unfinished readings of version 0.1.0 have. */
 const recorded: readonly Recorded[] = JSON.parse(
   readFileSync(join(import.meta.dirname, 'definitions-0.1.0.json'), 'utf8'),
 );
+const named = recorded.map((each): [string, Recorded] => [JSON.stringify(each.stream), each]);
 
 describe('The definition of a stream', () => {
-  it.each(recorded)('is for $stream what stores of version 0.1.0 hold', async ({ stream, definition, fingerprint }) => {
-    const config = configOf([stream]);
-    const found = await opened(config, config.jobs[0]?.streams[0] as StreamConfig);
+  it.each(named)('is for %s what stores of version 0.1.0 have', async (_, { stream, definition, fingerprint }) => {
+    const found = await opened(configOf(stream), { database, session });
     expect({ definition: found.definition, fingerprint: found.fingerprint }).toEqual({ definition, fingerprint });
+  });
+
+  it('was recorded of every source', () => {
+    const seen = new Set(recorded.map(({ stream }) => (stream as { source: string }).source));
+    expect(sources.map(({ name }) => name).filter((name) => !seen.has(name))).toEqual([]);
+  });
+});
+
+/** A source that cdsync does not have. */
+const tags = source({
+  name: 'tags',
+  description: 'The tags of a shelf.',
+  options: {
+    shelf: verbatim({ description: 'Id of the shelf.', example: 'sh-1' }),
+    color: choice(['red', 'blue'], { description: 'Only tags of this color.', example: 'red' }).optional(),
+    patience_ms: whole(0, 1000, { description: 'How long to wait.', unit: 'ms', example: 10 }).prefault(10),
+  },
+  notDefining: ['patience_ms'],
+  group: 'management',
+  brings: 'everything',
+  declared: [{ field: 'tag', type: 'VARCHAR' }],
+  container: null,
+  key: ['tag'],
+  pages: { size: 20 },
+  open: ({ shelf, color }) => ({
+    kind: 'list',
+    page: ({ token, limit }) => ({
+      group: 'management',
+      method: 'GET',
+      path: `/shelves/${shelf}/tags`,
+      query: Object.entries({ color, token, limit }).flatMap(([name, value]) =>
+        value === undefined || value === null ? [] : [[name, String(value)] as const],
+      ),
+      label: 'GET /shelves/{id}/tags',
+    }),
+  }),
+});
+
+describe('A source that is new', () => {
+  const known = [...sources, tags];
+  const open = (options: object, previous?: object) =>
+    opened(configOf({ source: 'tags', shelf: 'sh-1', ...options }, known), {
+      database,
+      session,
+      previous: previous && ({ definition: previous } as StreamState),
+    });
+
+  it('is opened by a run, with its own options and its own size of a page', async () => {
+    const { source: found, config } = await open({ color: 'blue' });
+    if (found?.kind !== 'list') throw new Error('it is another kind of source');
+    expect(found).toMatchObject({ key: ['tag'], identity: { source: 'tags', shelf: 'sh-1', color: 'blue' } });
+    expect(config.reads.pageSize).toBe(20);
+    expect(found.page({ token: null, limit: 5, filter: new Map(), withTotal: false })).toMatchObject({
+      path: '/shelves/sh-1/tags',
+      query: [
+        ['color', 'blue'],
+        ['limit', '5'],
+      ],
+    });
+    expect((await open({ page_size: 7 })).config.reads.pageSize).toBe(7);
+  });
+
+  it('is refused where an option of its own changed, unless the option defines nothing', async () => {
+    const before = await open({});
+    const refused = { code: 'definition_changed', message: expect.stringMatching(/^its color changed/) };
+    await expect(open({ color: 'red' }, before.definition)).rejects.toMatchObject(refused);
+    await expect(open({ shelf: 'sh-2' }, before.definition)).rejects.toMatchObject({ code: 'definition_changed' });
+    const patient = await open({ patience_ms: 900, page_size: 3 }, before.definition);
+    expect(patient.definition).toEqual(before.definition);
+    expect(patient.fingerprint).toBe(before.fingerprint);
+    expect((await open({ color: 'red' })).fingerprint).not.toBe(before.fingerprint);
+  });
+
+  it('has its options in the JSON Schema, beside those of every stream', () => {
+    const { oneOf } = optionJsonSchema(streamSchemaWith(known)) as { oneOf: { properties: Record<string, object> }[] };
+    const own = oneOf.find(({ properties }) => JSON.stringify(properties.source).includes('tags'));
+    expect(own).toMatchObject({ description: 'The tags of a shelf.', required: ['name', 'source', 'shelf'] });
+    expect(Object.keys(own?.properties ?? {})).toEqual([
+      'name',
+      'source',
+      'shelf',
+      'color',
+      'patience_ms',
+      'page_size',
+      'guards',
+      'columns',
+      'contract',
+    ]);
+  });
+
+  it('has its options and the rules for its columns judged with the place in the file', () => {
+    const problems = (stream: object) => {
+      try {
+        configOf({ source: 'tags', ...stream }, known);
+        return [];
+      } catch (error) {
+        return (error as { problems: { path: string; message: string }[] }).problems.map(
+          ({ path, message }) => `${path}: ${message}`,
+        );
+      }
+    };
+    expect(problems({ shelf: 'a', colour: 'red' })).toEqual(['jobs.job.streams[0].colour: unknown key']);
+    expect(problems({})).toEqual(['jobs.job.streams[0].shelf: missing']);
+    expect(problems({ shelf: 'a', columns: { tag: { drop: true } } })).toEqual([
+      'jobs.job.streams[0].columns.tag.drop: the column is the key, which tells rows apart',
+    ]);
   });
 });
