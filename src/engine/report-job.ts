@@ -1,7 +1,9 @@
 import type { CdsyncError } from '../core/errors.js';
-import type { JobReport, ReportedError, RunStatus, StreamReport, StreamStatus } from '../core/run.js';
+import type { JobReport, ReportedError, RunReport, RunStatus, StreamReport, StreamStatus } from '../core/run.js';
 import type { StreamCommit } from '../snapshot/commit.js';
+import { writeFileAtomically } from '../store/durable.js';
 import type { Counters } from '../store/journal.js';
+import type { JobLayout } from '../store/layout.js';
 import type { RunIdentity } from '../store/run-state.js';
 
 /** A guard that does not hold, and by how much. */
@@ -95,4 +97,10 @@ export function reportJob({ job, run, resumed, sequence, status, seconds, stream
     destinations: [],
     seconds,
   };
+}
+
+/** Keeps the report for `cdsync status`. */
+export async function keepReport(layout: JobLayout, report: JobReport): Promise<void> {
+  const document: RunReport = { status: report.status, jobs: [report], error: null };
+  await writeFileAtomically(layout.report(report.run_id), `${JSON.stringify(document, null, 1)}\n`);
 }

@@ -216,6 +216,19 @@ export class StreamExtraction {
     });
   }
 
+  /** What of a list can be asked once more; undefined where absent records are gone: nothing else, or proved by the list's total. */
+  get confirmable():
+    | (Pick<StreamExtraction, 'readAgain' | 'addSingle'> & { readonly one: ListSource['one'] | undefined })
+    | undefined {
+    const { source } = this.#options;
+    if (source.kind !== 'list' || source.distrustsTokens === true) return undefined;
+    return {
+      one: source.one,
+      readAgain: () => this.readAgain(),
+      addSingle: (key, body) => this.addSingle(key, body),
+    };
+  }
+
   /** Reads the whole list once more, unpartitioned: records that the first reading missed are added. */
   async readAgain(): Promise<void> {
     await this.#checkpointed(() => this.#readAll([{ kind: 'again' }]));

@@ -102,6 +102,7 @@ const statements = [
 /** A job's private store, attached to the process's one DuckDB instance; nobody else may open the file meanwhile. */
 export class SnapshotStore {
   readonly session: Session;
+  #isClosed = false;
 
   private constructor(session: Session) {
     this.session = session;
@@ -215,8 +216,10 @@ export class SnapshotStore {
     await this.session.run(`INSERT INTO ${table} VALUES (${sqlText(state.stream)}, ${sqlText(JSON.stringify(state))})`);
   }
 
-  /** Writes everything into the one file and lets go of it: only then may it be copied. */
+  /** Writes everything into the one file and lets go of it: only then may it be copied. A second call does nothing. */
   async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
     try {
       await this.session.run(`DETACH ${storeName}`);
     } finally {

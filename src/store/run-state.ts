@@ -44,14 +44,15 @@ export async function discardRun(layout: JobLayout, runId: string): Promise<void
   await rm(layout.run(runId), { recursive: true, force: true });
 }
 
-export async function discardStream(layout: JobLayout, runId: string, stream: string): Promise<void> {
-  await rm(layout.streamRun(runId, stream), { recursive: true, force: true });
+/** Streams of which something that was read lies in a run's folder. */
+export async function streamsIn(layout: JobLayout, runId: string): Promise<string[]> {
+  return readdir(dirname(layout.streamRun(runId, 'any'))).catch(() => []);
 }
 
-/** Whether a run's folder still holds anything read. */
-export async function hasStreams(layout: JobLayout, runId: string): Promise<boolean> {
-  const names = await readdir(dirname(layout.streamRun(runId, 'any'))).catch(() => []);
-  return names.length > 0;
+/** Removes what a run has read of some streams, and with the last of them its folder. */
+export async function discardStreams(layout: JobLayout, runId: string, streams: readonly string[]): Promise<void> {
+  for (const stream of streams) await rm(layout.streamRun(runId, stream), { recursive: true, force: true });
+  if ((await streamsIn(layout, runId)).length === 0) await discardRun(layout, runId);
 }
 
 /** Moves what an earlier run has read of a stream into the folder of another run. */

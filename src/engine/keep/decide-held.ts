@@ -4,31 +4,27 @@ import { CdsyncError } from '../../core/errors.js';
 import { nearest } from '../../core/nearest.js';
 import type { JobReport } from '../../core/run.js';
 import type { Extracted } from '../../extract/extracted.js';
-import { hashVersion } from '../../rows/row-hash.js';
-import { commitRun } from '../../snapshot/commit.js';
-import { compact, compactionReason } from '../../snapshot/compact.js';
-import { publish } from '../../snapshot/publish.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
-import { writeFileAtomically } from '../../store/durable.js';
 import { type HeldStream, heldStreams } from '../../store/held.js';
 import { JobLock } from '../../store/job-lock.js';
 import { noCounters } from '../../store/journal.js';
-import { discardRun, discardStream, hasStreams } from '../../store/run-state.js';
+import { discardStreams, type RunIdentity } from '../../store/run-state.js';
 import { prepareStorage } from '../../store/storage.js';
-import { reportJob } from '../report-job.js';
+import { keepReport, reportJob } from '../report-job.js';
+import { commitAndPublish } from '../run/commit-and-publish.js';
 import { type ComparedStream, compareStream } from '../run/compare-stream.js';
 import type { Reading } from '../run/reading.js';
-import { publishOptions, recover } from '../run/recover.js';
+import { type Before, recover } from '../run/recover.js';
 import type { RunContext } from '../run-context.js';
 
-/** Which of what is held is meant. */
+/** Which held streams are meant. */
 export interface HeldChoice {
   readonly runId: string;
-  /** Only these streams of it; all where left out. */
+  /** Undefined: all that the run holds. */
   readonly streams: readonly string[] | undefined;
 }
 
-/** @throws {CdsyncError} `not_held`, with what is held */
+/** @throws {CdsyncError} `not_held`, naming the runs that hold something */
 async function chooseHeld({ layout, job }: RunContext, { runId, streams }: HeldChoice): Promise<HeldStream[]> {
   const all = await heldStreams(
     layout,
@@ -70,6 +66,7 @@ function heldReading({ layout }: RunContext, held: HeldStream): Reading {
     key: held.key,
     brings: held.brings,
     covered: held.covered,
+    confirmable: undefined,
     counters: () => read.counters,
     read: async () => undefined,
     extracted: async () => extracted,
@@ -102,81 +99,61 @@ export async function approveRun(context: RunContext, choice: HeldChoice): Promi
 }
 
 async function approveLocked(context: RunContext, choice: HeldChoice): Promise<JobReport> {
-  const { layout, clock, job, database, config, client, signal } = context;
+  const { layout, clock, job, database } = context;
   const began = clock.monotonic();
   await context.salts.define(database, job);
   const before = await recover(context);
   const held = await chooseHeld(context, choice);
   const [{ run_id: runId, started_at: startedAt }] = held as [HeldStream, ...HeldStream[]];
-  const store = await SnapshotStore.open(database, layout);
-  const compared: { held: HeldStream; result: ComparedStream }[] = [];
-  let sequence: number;
-  try {
-    for (const each of held) {
-      const previous = before.streams.get(each.stream);
-      refuseMoved(each, previous);
-      const result = await compareStream({
-        job,
-        config: job.streams.find(({ name }) => name === each.stream) as StreamConfig,
-        source: undefined,
-        reading: heldReading(context, each),
-        previous,
-        store,
-        client,
-        signal,
-        concurrency: config.service.concurrency,
-        hashVersion: hashVersion(before.duckdbVersion),
-        runId,
-        startedAt,
-        definition: each.definition,
-        folder: layout.streamRun(runId, each.stream),
-      });
-      compared.push({ held: each, result });
-    }
-    sequence = await commitRun(store, {
-      layout,
-      runId,
-      startedAt,
-      finishedAt: new Date(clock.now()).toISOString(),
-      status: 'ok',
-      sequence: before.sequence,
-      streams: compared.map(({ result }) => result.commit),
-      parquet: job.parquet.enabled,
-      historyMs: job.publish.history,
-    });
-    await publishAfter(context, store);
-  } finally {
-    await store.close().catch(() => undefined);
-  }
-  for (const { stream } of held) await discardStream(layout, runId, stream);
-  if (!(await hasStreams(layout, runId))) await discardRun(layout, runId);
+  const run = { runId, startedAt };
+  const { compared, sequence } = await commitHeld(context, held, { run, before });
+  await discardStreams(
+    layout,
+    runId,
+    held.map(({ stream }) => stream),
+  );
   const report = reportJob({
     job: job.name,
-    run: { runId, startedAt },
+    run,
     resumed: false,
     sequence,
     status: 'ok',
     seconds: (clock.monotonic() - began) / 1000,
-    streams: compared.map(({ held: { stream, read }, result }) => ({
+    streams: held.map(({ stream, read }, index) => ({
       name: stream,
       error: undefined,
       findings: [],
       counters: read.counters,
-      commit: result.commit,
+      commit: compared[index]?.commit,
     })),
   });
-  const document = { status: report.status, jobs: [report], error: null };
-  await writeFileAtomically(layout.report(runId), `${JSON.stringify(document, null, 1)}\n`);
+  await keepReport(layout, report);
   return report;
 }
 
-/** The store must be closed before its file is copied. */
-async function publishAfter(context: RunContext, store: SnapshotStore): Promise<void> {
-  const state = await store.state();
-  const reason = await compactionReason(store, state);
-  await store.close();
-  await compact(context.database, context.layout, { reason, sequence: state.sequence });
-  await publish(context.database, context.layout, state, publishOptions(context));
+/** Compares what was held with the snapshot once more, commits it and publishes the result. */
+async function commitHeld(
+  context: RunContext,
+  held: readonly HeldStream[],
+  { run, before }: { run: RunIdentity; before: Before },
+): Promise<{ compared: readonly ComparedStream[]; sequence: number }> {
+  const { layout, database, job } = context;
+  const store = await SnapshotStore.open(database, layout);
+  try {
+    const compared: ComparedStream[] = [];
+    for (const each of held) {
+      const { stream, definition } = each;
+      refuseMoved(each, before.streams.get(stream));
+      const config = job.streams.find(({ name }) => name === stream) as StreamConfig;
+      const reading = heldReading(context, each);
+      compared.push(await compareStream(context, { config, reading, before, store, run, definition }));
+    }
+    const streams = compared.map(({ commit }) => commit);
+    const { sequence } = before;
+    return { compared, sequence: await commitAndPublish(context, store, { run, status: 'ok', sequence, streams }) };
+  } finally {
+    await store.close();
+  }
 }
 
 /**
@@ -190,9 +167,9 @@ export async function discardHeld(context: RunContext, choice: HeldChoice): Prom
   const lock = await JobLock.acquire(database, layout, new Date(clock.now()).toISOString());
   try {
     const held = await chooseHeld(context, choice);
-    for (const { stream } of held) await discardStream(layout, choice.runId, stream);
-    if (!(await hasStreams(layout, choice.runId))) await discardRun(layout, choice.runId);
-    return held.map(({ stream }) => stream);
+    const streams = held.map(({ stream }) => stream);
+    await discardStreams(layout, choice.runId, streams);
+    return streams;
   } finally {
     await lock.release();
   }

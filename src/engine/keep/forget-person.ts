@@ -1,24 +1,24 @@
-import { open, readdir, readFile } from 'node:fs/promises';
-import { join, relative } from 'node:path';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { JobConfig, StreamConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
 import { nearest } from '../../core/nearest.js';
 import { sqlText, sqlTexts } from '../../core/sql.js';
 import { emptyShape } from '../../rows/column-shape.js';
 import { treated } from '../../rows/value-text.js';
-import { compact, compactionReason } from '../../snapshot/compact.js';
-import { forgetRows, tellingValues } from '../../snapshot/forget.js';
-import { publish } from '../../snapshot/publish.js';
+import { type Forgotten, forgetRows, tellingValues } from '../../snapshot/forget.js';
 import { SnapshotStore, type StreamState, storeTable } from '../../snapshot/snapshot-store.js';
 import type { Session } from '../../store/duckdb.js';
 import { writeFileAtomically } from '../../store/durable.js';
 import { JobLock } from '../../store/job-lock.js';
 import type { JobLayout } from '../../store/layout.js';
-import { createRun, discardRun, discardStream, hasStreams } from '../../store/run-state.js';
+import { createRun, discardStreams, type RunIdentity } from '../../store/run-state.js';
 import { prepareStorage, runFolders } from '../../store/storage.js';
 import { rulesOf, Salts } from '../column-rules.js';
 import type { StorageEngine } from '../open-engine.js';
-import { publishOptions, recover } from '../run/recover.js';
+import { publishStore } from '../run/commit-and-publish.js';
+import { recover } from '../run/recover.js';
+import { filesWith } from './files-with.js';
 
 /** What `cdsync forget` did, and what it found afterwards; without a key or a value. */
 export interface ForgetResult {
@@ -41,10 +41,6 @@ export interface ForgetResult {
   also_in: string[];
 }
 
-/** What is shorter may stand anywhere by chance. */
-const leastTextBytes = 6;
-const chunkBytes = 4 * 1024 * 1024;
-
 /** The keys as rows have them: where the key is hashed, both what was given and its hash. */
 async function rowKeys(
   session: Session,
@@ -60,52 +56,6 @@ async function rowKeys(
     `SELECT ${treated('key', text, { hash })} AS hashed FROM (SELECT unnest(${sqlTexts(given)}) AS key)`,
   );
   return [...given, ...rows.map(({ hashed }) => String(hashed))];
-}
-
-async function filesBelow(folder: string): Promise<string[]> {
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
-  return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
-}
-
-async function holds(path: string, texts: readonly Buffer[]): Promise<boolean> {
-  const overlap = Math.max(...texts.map(({ length }) => length));
-  const chunk = Buffer.alloc(chunkBytes + overlap);
-  const handle = await open(path, 'r');
-  try {
-    let kept = 0;
-    for (;;) {
-      const { bytesRead } = await handle.read(chunk, kept, chunkBytes);
-      if (bytesRead === 0) return false;
-      const filled = chunk.subarray(0, kept + bytesRead);
-      if (texts.some((text) => filled.includes(text))) return true;
-      kept = Math.min(overlap, filled.length);
-      chunk.copyWithin(0, filled.length - kept, filled.length);
-    }
-  } finally {
-    await handle.close();
-  }
-}
-
-/** Compressed files hide their bytes, so that they are read as well. */
-async function parquetHolds(session: Session, path: string, texts: readonly string[]): Promise<boolean> {
-  const row = 'to_json(f)::VARCHAR';
-  const found = texts.map((text) => `contains(${row}, ${sqlText(JSON.stringify(text).slice(1, -1))})`);
-  return (
-    (await session.number(`SELECT count(*) FROM read_parquet(${sqlText(path)}) AS f WHERE ${found.join(' OR ')}`)) > 0
-  );
-}
-
-async function filesWith(session: Session, layout: JobLayout, texts: readonly string[]): Promise<string[]> {
-  const searched = texts.filter((text) => Buffer.byteLength(text) >= leastTextBytes);
-  if (searched.length === 0) return [];
-  const bytes = searched.map((text) => Buffer.from(text));
-  const found: string[] = [];
-  for (const path of await filesBelow(layout.folder)) {
-    const has =
-      (await holds(path, bytes)) || (path.endsWith('.parquet') && (await parquetHolds(session, path, searched)));
-    if (has) found.push(relative(layout.folder, path));
-  }
-  return found.sort();
 }
 
 /** Guards name keys in their messages, and reports keep those. */
@@ -145,9 +95,53 @@ function configOf(job: JobConfig, stream: string): StreamConfig {
 
 /** What was read and not committed may have the person too; it is read again. */
 async function discardReadings(layout: JobLayout, stream: string): Promise<void> {
-  for (const runId of await runFolders(layout)) {
-    await discardStream(layout, runId, stream);
-    if (!(await hasStreams(layout, runId))) await discardRun(layout, runId);
+  for (const runId of await runFolders(layout)) await discardStreams(layout, runId, [stream]);
+}
+
+interface ErasureTask {
+  readonly layout: JobLayout;
+  readonly job: JobConfig;
+  readonly config: StreamConfig;
+  readonly state: StreamState;
+  readonly given: readonly string[];
+  readonly salts: Salts;
+  /** Of the commit before. */
+  readonly sequence: number;
+}
+
+/** What was erased, and what may still tell of it. */
+interface Erasure extends Forgotten {
+  readonly run: RunIdentity;
+  readonly keys: readonly string[];
+  readonly texts: readonly string[];
+  readonly others: readonly string[];
+}
+
+/** Erases the rows from the store, and publishes what is left. */
+async function eraseRows({ database, clock }: StorageEngine, task: ErasureTask): Promise<Erasure> {
+  const { layout, job, config, state, given, salts } = task;
+  const { stream } = state;
+  const run = await createRun(layout, clock.now());
+  const store = await SnapshotStore.open(database, layout);
+  try {
+    const keys = await rowKeys(store.session, config, state, { salts, given });
+    const texts = [...new Set([...keys, ...(await tellingValues(store, state, keys))])];
+    const forgotten = await forgetRows(store, {
+      layout,
+      state,
+      keys,
+      runId: run.runId,
+      at: run.startedAt > state.synced_at ? run.startedAt : new Date(Date.parse(state.synced_at) + 1).toISOString(),
+      sequence: task.sequence + 1,
+      folder: join(layout.streamRun(run.runId, stream), 'parts'),
+      compression: job.parquet.compression,
+    });
+    const { streams } = await store.state();
+    const others = await otherStreams(store, streams.values(), stream, keys);
+    await publishStore({ database, layout, job, clock }, store);
+    return { ...forgotten, run, keys, texts, others };
+  } finally {
+    await store.close();
   }
 }
 
@@ -159,10 +153,11 @@ async function discardReadings(layout: JobLayout, stream: string): Promise<void>
  * @throws {CdsyncError} `stream_not_found`, `not_published`, `locked`
  */
 export async function forget(
-  { database, clock, layoutOf }: StorageEngine,
+  engine: StorageEngine,
   job: JobConfig,
   { stream, keys: given }: { stream: string; keys: readonly string[] },
 ): Promise<ForgetResult> {
+  const { database, clock, layoutOf } = engine;
   const config = configOf(job, stream);
   const layout = layoutOf(job.name);
   await prepareStorage(layout, job.publish.mode);
@@ -178,48 +173,37 @@ export async function forget(
         hint: 'there is nothing to forget',
       });
     }
-    const run = await createRun(layout, clock.now());
-    const store = await SnapshotStore.open(database, layout);
-    const { session } = store;
-    const work = async () => {
-      const keys = await rowKeys(session, config, state, { salts, given });
-      const texts = [...new Set([...keys, ...(await tellingValues(store, state, keys))])];
-      const sequence = before.sequence + 1;
-      const forgotten = await forgetRows(store, {
-        layout,
-        state,
-        keys,
-        runId: run.runId,
-        at: run.startedAt > state.synced_at ? run.startedAt : new Date(Date.parse(state.synced_at) + 1).toISOString(),
-        sequence,
-        folder: join(layout.streamRun(run.runId, stream), 'parts'),
-        compression: job.parquet.compression,
-      });
-      const after = await store.state();
-      const others = await otherStreams(store, after.streams.values(), stream, keys);
-      return { keys, texts, sequence, forgotten, after, others, reason: await compactionReason(store, after) };
-    };
-    const { keys, texts, sequence, forgotten, after, others, reason } = await work().finally(() => store.close());
-    await compact(database, layout, { reason, sequence });
-    await publish(database, layout, after, publishOptions({ job, clock }));
+    const { sequence } = before;
+    const erased = await eraseRows(engine, { layout, job, config, state, given, salts, sequence });
     await discardReadings(layout, stream);
-    await eraseFromReports(layout, keys);
-    const reader = await database.connect();
-    // What another stream still has stands in the files that they share.
-    const remains = others.length > 0 ? [] : await filesWith(reader, layout, texts).finally(() => reader.close());
-    return {
-      status: remains.length === 0 ? 'ok' : 'failed',
-      job: job.name,
-      stream,
-      run_id: run.runId,
-      sequence,
-      keys: given.length,
-      ...forgotten,
-      searched: texts.length,
-      remains,
-      also_in: others,
-    };
+    await eraseFromReports(layout, erased.keys);
+    return await search(engine, layout, { job: job.name, stream, keys: given.length, erased, sequence: sequence + 1 });
   } finally {
     await lock.release();
   }
+}
+
+/** Looks for what was erased in every file of the job. */
+async function search(
+  { database }: StorageEngine,
+  layout: JobLayout,
+  { erased, ...known }: Pick<ForgetResult, 'job' | 'stream' | 'keys' | 'sequence'> & { erased: Erasure },
+): Promise<ForgetResult> {
+  const { run, rows, history, texts, others } = erased;
+  const reader = await database.connect();
+  // What another stream still has stands in the files that they share.
+  const remains = others.length > 0 ? [] : await filesWith(reader, layout, texts).finally(() => reader.close());
+  return {
+    status: remains.length === 0 ? 'ok' : 'failed',
+    job: known.job,
+    stream: known.stream,
+    run_id: run.runId,
+    sequence: known.sequence,
+    keys: known.keys,
+    rows,
+    history,
+    searched: texts.length,
+    remains,
+    also_in: [...others],
+  };
 }

@@ -7,7 +7,7 @@ import { type Covered, SnapshotStore, type StreamState } from '../../snapshot/sn
 import { JobLock } from '../../store/job-lock.js';
 import { Journal } from '../../store/journal.js';
 import type { JobLayout } from '../../store/layout.js';
-import { discardRun, discardStream, hasStreams } from '../../store/run-state.js';
+import { discardStreams } from '../../store/run-state.js';
 import { runFolders } from '../../store/storage.js';
 import type { StorageEngine } from '../open-engine.js';
 import { type PartitionState, partitionStates, resetPartition } from './partition-state.js';
@@ -112,8 +112,7 @@ async function dropCheckpoints(layout: JobLayout, stream: string): Promise<strin
       () => true,
     );
     if (!hasOne) continue;
-    await discardStream(layout, runId, stream);
-    if (!(await hasStreams(layout, runId))) await discardRun(layout, runId);
+    await discardStreams(layout, runId, [stream]);
     dropped.push(runId);
   }
   return dropped;

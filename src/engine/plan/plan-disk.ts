@@ -1,9 +1,9 @@
 import type { StreamState } from '../../snapshot/snapshot-store.js';
 import { bytesOf } from '../../store/free-space.js';
+import { chosenStreams } from '../run/chosen-streams.js';
 import { diskNeed, type StreamSize } from '../run/disk-need.js';
 import type { Before } from '../run/recover.js';
 import { roomFor } from '../run/require-space.js';
-import { chosenStreams } from '../run/run-job.js';
 import type { RunContext } from '../run-context.js';
 import type { JobPlan, PlannedStream } from './job-plan.js';
 import type { PlannedReading } from './plan-stream.js';

@@ -1,13 +1,12 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { ServiceClient } from '../../client/client.js';
-import type { JobConfig, StreamConfig } from '../../config/config.js';
+import type { StreamConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
 import { sqlTexts } from '../../core/sql.js';
 import type { Extracted } from '../../extract/extracted.js';
-import { StreamExtraction } from '../../extract/stream-extraction.js';
 import { emptyShape } from '../../rows/column-shape.js';
 import type { StoredColumn } from '../../rows/columns.js';
+import { hashVersion } from '../../rows/row-hash.js';
 import { treated } from '../../rows/value-text.js';
 import { widen } from '../../rows/widen.js';
 import { type ApplyTask, writeChanges } from '../../snapshot/apply.js';
@@ -18,30 +17,24 @@ import type { SnapshotStore, StreamState } from '../../snapshot/snapshot-store.j
 import { type Unified, unifyParts, workTables } from '../../snapshot/unify-parts.js';
 import type { Session } from '../../store/duckdb.js';
 import { type ParquetFile, writeParquet } from '../../store/parquet.js';
-import type { Source } from '../../streams/source.js';
+import type { RunIdentity } from '../../store/run-state.js';
+import type { RunContext } from '../run-context.js';
 import { confirmDeletes } from './confirm-deletes.js';
 import type { Definition } from './definition.js';
 import { enforceContract } from './enforce-contract.js';
 import type { Reading } from './reading.js';
+import type { Before } from './recover.js';
+
+type CompareContext = Pick<RunContext, 'job' | 'layout' | 'client' | 'signal' | 'config'>;
 
 export interface CompareTask {
-  readonly job: JobConfig;
   readonly config: StreamConfig;
-  /** Undefined where the stream is a query. */
-  readonly source: Source | undefined;
   readonly reading: Reading;
-  readonly previous: StreamState | undefined;
+  readonly before: Before;
   readonly store: SnapshotStore;
-  readonly client: ServiceClient;
-  readonly signal: AbortSignal;
-  readonly concurrency: number;
-  readonly hashVersion: string;
-  readonly runId: string;
-  readonly startedAt: string;
+  readonly run: RunIdentity;
   /** What the stream is about. */
   readonly definition: Definition;
-  /** The stream's private folder in the run. */
-  readonly folder: string;
 }
 
 /** What a commit would do, and what it was made of. */
@@ -60,8 +53,16 @@ interface Compared {
   readonly diffed: DiffTask;
 }
 
-async function compare(task: CompareTask): Promise<Compared> {
-  const { store, reading, config, previous, job, hashVersion, folder } = task;
+/** The same, with what follows from it. */
+interface Comparing extends CompareTask {
+  readonly context: CompareContext;
+  readonly previous: StreamState | undefined;
+  /** The stream's private folder in the run. */
+  readonly folder: string;
+}
+
+async function compare({ context, store, reading, config, before, previous, folder }: Comparing): Promise<Compared> {
+  const { compression } = context.job.parquet;
   const {
     read,
     discarded,
@@ -73,14 +74,22 @@ async function compare(task: CompareTask): Promise<Compared> {
     read: await reading.extracted(),
     key: reading.key,
     folder,
-    compression: job.parquet.compression,
+    compression,
   });
   const tables = workTables(config.name);
   const { key, brings } = reading;
-  const unified = await unifyParts(store.session, { ...read, key, compression: job.parquet.compression }, tables);
+  const unified = await unifyParts(store.session, { ...read, key, compression }, tables);
   balance(config.name, read, unified);
   const { columns } = read;
-  const diffed = { stream: config.name, previous, columns, key, hashVersion, rows: unified.rows, brings };
+  const diffed = {
+    stream: config.name,
+    previous,
+    columns,
+    key,
+    hashVersion: hashVersion(before.duckdbVersion),
+    rows: unified.rows,
+    brings,
+  };
   const difference = await diff(store.session, diffed, tables);
   const refreshed = await countRefreshed(store.session, diffed, unified.files);
   return { read, discarded, discardedKeys, unified, diffed, difference: { ...difference, refreshed } };
@@ -97,28 +106,29 @@ function balance(stream: string, { counters, dropped }: Extracted, { rows, dupli
 }
 
 /** Nothing where there was something is held, unless the stream says that it may be so: `min_rows: 0`. */
-function isSuspiciouslyEmpty({ config, previous, reading }: CompareTask, { unified }: Compared): boolean {
+function isSuspiciouslyEmpty({ config, previous, reading }: Comparing, { unified }: Compared): boolean {
   const mayBe = reading.brings === 'additions' || previous === undefined || previous.rows === 0;
   return !mayBe && unified.rows === 0 && config.guards.minRows !== 0;
 }
 
 /** A snapshot of no rows is one file of no rows, so that a glob over its folder still tells the columns. */
-async function emptySnapshot({ store, folder, job }: CompareTask, { columns }: Extracted): Promise<ParquetFile[]> {
+async function emptySnapshot({ store, folder, context }: Comparing, { columns }: Extracted): Promise<ParquetFile[]> {
   const query = `SELECT ${widen([], columns, 'file')} WHERE false`;
-  return [await writeParquet(store.session, query, join(folder, 'parts', 'empty.parquet'), job.parquet.compression)];
+  const { compression } = context.job.parquet;
+  return [await writeParquet(store.session, query, join(folder, 'parts', 'empty.parquet'), compression)];
 }
 
 /**
  * Absent keys are only candidates: they are asked for, or where they are many or cannot be asked for, the list is read
- * again. A list that was proved by its total, or came on one page, needs neither.
+ * again. A list that came on one page needs neither.
  */
-async function confirm(task: CompareTask, compared: Compared): Promise<Compared> {
-  const { config, reading, source, store } = task;
+async function confirm(task: Comparing, compared: Compared): Promise<Compared> {
+  const { config, reading, store, context } = task;
   const { difference, discardedKeys } = compared;
-  const isList = source?.kind === 'list' && reading instanceof StreamExtraction;
-  if (difference.deleted === 0 || !isList || source.distrustsTokens) return compared;
+  const { confirmable } = reading;
+  if (difference.deleted === 0 || confirmable === undefined) return compared;
   // A key that is hashed tells nobody which record to ask for.
-  const one = reading.key.some((name) => config.columns[name]?.hash) ? undefined : source.one;
+  const one = reading.key.some((name) => config.columns[name]?.hash) ? undefined : confirmable.one;
   const most = config.reads.confirmDeletes;
   // What the contract leaves out is there, and is not wanted.
   const absent = await absentKeys(store.session, workTables(config.name), most + discardedKeys.size + 1);
@@ -126,10 +136,14 @@ async function confirm(task: CompareTask, compared: Compared): Promise<Compared>
   if (keys.length === 0) return compared;
   if (keys.length > most || one === undefined) {
     if (one === undefined && reading.live.pages === 1) return compared;
-    await reading.readAgain();
+    await confirmable.readAgain();
     return compare(task);
   }
-  const present = await confirmDeletes({ ...task, source, extraction: reading, stream: config.name, keys });
+  const { client, signal } = context;
+  const { concurrency } = context.config.service;
+  const meter = reading.live;
+  const add = (key: string, body: Buffer) => confirmable.addSingle(key, body);
+  const present = await confirmDeletes({ stream: config.name, keys, one, add, client, signal, concurrency, meter });
   return present === 0 ? compared : compare(task);
 }
 
@@ -179,13 +193,16 @@ async function readRejects(files: readonly string[]): Promise<FoundReject[]> {
  * where everything is absent: then nobody is asked, and the guards hold the stream.
  * @throws {CdsyncError} `unbalanced`
  */
-export async function compareStream(task: CompareTask): Promise<ComparedStream> {
-  const { config, reading, previous, store, job, runId, startedAt, folder } = task;
+export async function compareStream(context: CompareContext, given: CompareTask): Promise<ComparedStream> {
+  const { config, reading, store, run } = given;
+  const previous = given.before.streams.get(config.name);
+  const folder = context.layout.streamRun(run.runId, config.name);
+  const task: Comparing = { ...given, context, previous, folder };
   const first = await compare(task);
   const isEmpty = isSuspiciouslyEmpty(task, first);
   const { read, discarded, unified, difference, diffed } = isEmpty ? first : await confirm(task, first);
   const tables = workTables(config.name);
-  const { compression } = job.parquet;
+  const { compression } = context.job.parquet;
   const grown =
     reading.brings === 'additions' && previous !== undefined
       ? await growSnapshot(store, { ...diffed, difference, read: unified.files, folder, compression }, tables)
@@ -199,8 +216,8 @@ export async function compareStream(task: CompareTask): Promise<ComparedStream> 
     rows: difference.rows,
     changesPath: join(folder, 'changes.parquet'),
     compression,
-    runId,
-    syncedAt: laterThan(previous?.synced_at, startedAt),
+    runId: run.runId,
+    syncedAt: laterThan(previous?.synced_at, run.startedAt),
   };
   const commit: StreamCommit = {
     task: apply,

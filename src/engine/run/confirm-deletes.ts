@@ -1,14 +1,16 @@
 import pLimit from 'p-limit';
-import { type ServiceClient, ServiceError } from '../../client/client.js';
+import { type RequestMeter, type ServiceClient, ServiceError } from '../../client/client.js';
 import { CdsyncError } from '../../core/errors.js';
-import type { StreamExtraction } from '../../extract/stream-extraction.js';
-import type { ListSource } from '../../streams/source.js';
+import type { Confirmable } from './reading.js';
 
 export interface ConfirmTask {
   readonly stream: string;
   readonly keys: readonly string[];
-  readonly source: ListSource;
-  readonly extraction: StreamExtraction;
+  /** The request for one record. */
+  readonly one: NonNullable<Confirmable['one']>;
+  /** Adds a record to what was read. @returns whether it was kept */
+  readonly add: Confirmable['addSingle'];
+  readonly meter: RequestMeter;
   readonly client: ServiceClient;
   readonly signal: AbortSignal;
   readonly concurrency: number;
@@ -20,17 +22,15 @@ export interface ConfirmTask {
  * @returns how many are there after all
  */
 export async function confirmDeletes(task: ConfirmTask): Promise<number> {
-  const { source, extraction, client, signal, keys, concurrency } = task;
-  const { one } = source;
-  if (one === undefined) return 0;
+  const { one, add, client, signal, keys, concurrency, meter } = task;
   const limit = pLimit(concurrency);
   let present = 0;
   let failed = false;
   const ask = async (key: string) => {
     if (failed) return;
     try {
-      const body = await client.send(one(key), (bytes) => bytes, { signal, meter: extraction.live });
-      if (await extraction.addSingle(key, body)) present += 1;
+      const body = await client.send(one(key), (bytes) => bytes, { signal, meter });
+      if (await add(key, body)) present += 1;
     } catch (error) {
       if (error instanceof ServiceError && error.status === 404) return;
       failed = true;

@@ -1,7 +1,5 @@
 import type { StreamConfig } from '../../config/config.js';
 import { sqlTexts } from '../../core/sql.js';
-import { compact, compactionReason } from '../../snapshot/compact.js';
-import { type PublishOptions, publish } from '../../snapshot/publish.js';
 import { restoreFiles } from '../../snapshot/restore-files.js';
 import {
   distinctValues,
@@ -11,10 +9,10 @@ import {
   storedRows,
   storeTable,
 } from '../../snapshot/snapshot-store.js';
-import { isDamaged } from '../../store/duckdb.js';
-import { discardStream } from '../../store/run-state.js';
+import { discardStreams } from '../../store/run-state.js';
 import { runFolders } from '../../store/storage.js';
 import type { RunContext } from '../run-context.js';
+import { publishStore } from './commit-and-publish.js';
 
 /** What the store says before a run. */
 export interface Before extends StoreState {
@@ -80,18 +78,16 @@ async function restore(context: RecoveryContext, store: SnapshotStore, before: B
 export async function recover(context: RecoveryContext): Promise<Before> {
   const { database, layout } = context;
   const store = await SnapshotStore.open(database, layout);
-  const read = async () => {
+  try {
     const found = await readBefore(store, context);
     const before = await restore(context, store, found.before);
-    return { before, committed: found.committed, reason: await compactionReason(store, before) };
-  };
-  const { before, committed, reason } = await read().finally(() => store.close());
-  await compact(database, layout, { reason, sequence: before.sequence });
-  const again = await isDamaged(database, layout.link);
-  await publish(database, layout, before, { ...publishOptions(context), again });
-  // What has been committed is never gone on from: its records would be taken for newly read ones.
-  for (const { runId, stream } of committed) await discardStream(layout, runId, stream);
-  return before;
+    await publishStore(context, store, { repairs: true });
+    // A committed stream is never resumed: its records would be taken for newly read ones.
+    for (const { runId, stream } of found.committed) await discardStreams(layout, runId, [stream]);
+    return before;
+  } finally {
+    await store.close();
+  }
 }
 
 /** Keys of the records that have not ended, where a stream's records change until they have. */
@@ -104,11 +100,4 @@ async function unfinishedKeys(store: SnapshotStore, config: StreamConfig, state:
     if (unfinished.is(record)) found.push(String(record[key]));
   }
   return found;
-}
-
-/** What of a job's snapshots people may see, and how much of the past. */
-export function publishOptions({ job, clock }: Pick<RunContext, 'job' | 'clock'>): PublishOptions {
-  const { publish: published, keep } = job;
-  const changesBefore = new Date(clock.now() - keep.changes).toISOString();
-  return { duckdb: published.duckdb, mode: published.mode, keepSnapshots: keep.snapshots, changesBefore };
 }

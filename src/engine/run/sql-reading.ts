@@ -55,6 +55,7 @@ export class SqlReading implements Reading {
   readonly resumed = false;
   readonly brings = 'everything';
   readonly covered = undefined;
+  readonly confirmable = undefined;
   readonly live = { ...noCounters };
   readonly key: readonly string[];
   readonly #options: SqlReadingOptions;

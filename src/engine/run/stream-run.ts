@@ -1,6 +1,5 @@
 import type { StreamConfig } from '../../config/config.js';
 import { asCdsyncError, type CdsyncError } from '../../core/errors.js';
-import { hashVersion } from '../../rows/row-hash.js';
 import type { StreamCommit } from '../../snapshot/commit.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import type { Session } from '../../store/duckdb.js';
@@ -14,6 +13,10 @@ import { judge } from './guards.js';
 import { beginReading, type OpenedStream, openStream } from './read-stream.js';
 import type { Reading } from './reading.js';
 import type { Before } from './recover.js';
+import type { StreamEnd } from './removable.js';
+
+/** Failures by what was read: comparing it once more would only fail once more. */
+const failuresByContent = new Set(['unbalanced', 'key_missing', 'key_not_unique', 'contract_violated']);
 
 /** One stream's way through the run. */
 export class StreamRun {
@@ -91,22 +94,8 @@ export class StreamRun {
     return this.attempt('comparing', async () => {
       const { opened, reading } = this;
       if (opened === undefined || reading === undefined) return;
-      this.#compared = await compareStream({
-        job: this.#context.job,
-        config: opened.config,
-        source: opened.source,
-        reading,
-        previous: before.streams.get(this.name),
-        store,
-        client: this.#context.client,
-        signal: this.#context.signal,
-        concurrency: this.#context.config.service.concurrency,
-        hashVersion: hashVersion(before.duckdbVersion),
-        runId: run.runId,
-        startedAt: run.startedAt,
-        definition: opened.definition,
-        folder: this.#context.layout.streamRun(run.runId, this.name),
-      });
+      const { config, definition } = opened;
+      this.#compared = await compareStream(this.#context, { config, reading, before, store, run, definition });
       const { commit } = this.#compared;
       this.outcome.commit = commit;
       this.outcome.findings = await judge({
@@ -134,7 +123,16 @@ export class StreamRun {
     this.outcome.findings = [...this.outcome.findings, finding];
   }
 
-  /** Keeps what is held for whoever approves it. */
+  /** How it ended. */
+  get end(): StreamEnd {
+    const { name, outcome, opened } = this;
+    if (this.commit !== undefined) return { name, state: 'committed' };
+    if (this.isHeld) return { name, state: 'held' };
+    if (failuresByContent.has(outcome.error?.code ?? '')) return { name, state: 'wrong' };
+    return { name, state: opened === undefined ? 'unopened' : 'failed' };
+  }
+
+  /** Keeps a held stream for `cdsync approve`. */
   async keepHeld(run: RunIdentity): Promise<void> {
     const { reading, outcome } = this;
     const compared = this.#compared;

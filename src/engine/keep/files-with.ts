@@ -1,0 +1,56 @@
+import { open, readdir } from 'node:fs/promises';
+import { join, relative } from 'node:path';
+import { sqlText } from '../../core/sql.js';
+import type { Session } from '../../store/duckdb.js';
+import type { JobLayout } from '../../store/layout.js';
+
+/** What is shorter may stand anywhere by chance. */
+const leastTextBytes = 6;
+const chunkBytes = 4 * 1024 * 1024;
+
+async function filesBelow(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+}
+
+async function holds(path: string, texts: readonly Buffer[]): Promise<boolean> {
+  const overlap = Math.max(...texts.map(({ length }) => length));
+  const chunk = Buffer.alloc(chunkBytes + overlap);
+  const handle = await open(path, 'r');
+  try {
+    let kept = 0;
+    for (;;) {
+      const { bytesRead } = await handle.read(chunk, kept, chunkBytes);
+      if (bytesRead === 0) return false;
+      const filled = chunk.subarray(0, kept + bytesRead);
+      if (texts.some((text) => filled.includes(text))) return true;
+      kept = Math.min(overlap, filled.length);
+      chunk.copyWithin(0, filled.length - kept, filled.length);
+    }
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Compressed files hide their bytes, so that they are read as well. */
+async function parquetHolds(session: Session, path: string, texts: readonly string[]): Promise<boolean> {
+  const row = 'to_json(f)::VARCHAR';
+  const found = texts.map((text) => `contains(${row}, ${sqlText(JSON.stringify(text).slice(1, -1))})`);
+  return (
+    (await session.number(`SELECT count(*) FROM read_parquet(${sqlText(path)}) AS f WHERE ${found.join(' OR ')}`)) > 0
+  );
+}
+
+/** Files of a job, relative to its folder, that hold one of the texts, as they stand there or in Parquet. Short texts are not looked for. */
+export async function filesWith(session: Session, layout: JobLayout, texts: readonly string[]): Promise<string[]> {
+  const searched = texts.filter((text) => Buffer.byteLength(text) >= leastTextBytes);
+  if (searched.length === 0) return [];
+  const bytes = searched.map((text) => Buffer.from(text));
+  const found: string[] = [];
+  for (const path of await filesBelow(layout.folder)) {
+    const has =
+      (await holds(path, bytes)) || (path.endsWith('.parquet') && (await parquetHolds(session, path, searched)));
+    if (has) found.push(relative(layout.folder, path));
+  }
+  return found.sort();
+}

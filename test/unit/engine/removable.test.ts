@@ -1,0 +1,130 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { type RunEnd, removable, type StreamEnd } from '../../../src/engine/run/removable.js';
+
+const [older, old, own] = ['20261101T000000Z-aaaaaa', '20261102T000000Z-bbbbbb', '20261103T000000Z-cccccc'];
+
+function end(streams: readonly StreamEnd[], more: Partial<RunEnd> = {}): RunEnd {
+  const folders = [{ runId: own, streams: streams.map(({ name }) => name) }];
+  return { runId: own, streams, isInterrupted: false, isPart: false, folders, held: [], ...more };
+}
+
+const states = ['committed', 'held', 'wrong', 'failed', 'unopened'] as const;
+const names = ['a', 'b', 'c'];
+
+/** Anything that may lie in the folders of three runs when the third has ended. */
+const ends: fc.Arbitrary<RunEnd> = fc
+  .record({
+    streams: fc
+      .subarray(names, { minLength: 1 })
+      .chain((chosen) =>
+        fc.tuple(...chosen.map((name) => fc.constantFrom(...states).map((state): StreamEnd => ({ name, state })))),
+      ),
+    isInterrupted: fc.boolean(),
+    isPart: fc.boolean(),
+    inFolders: fc.tuple(fc.subarray(names), fc.subarray(names), fc.subarray(names)),
+    held: fc.subarray([older, old].flatMap((runId) => names.map((stream) => ({ runId, stream })))),
+  })
+  .map(({ inFolders, streams, held, ...rest }) => {
+    const folders = [older, old, own].map((runId, index) => ({ runId, streams: inFolders[index] ?? [] }));
+    const lies = ({ runId, stream }: { runId: string; stream: string }) =>
+      folders.some((folder) => folder.runId === runId && folder.streams.includes(stream));
+    const ofOwn = streams.filter(({ state }) => state === 'held').map(({ name }) => ({ runId: own, stream: name }));
+    return { ...rest, runId: own, streams, folders, held: [...held, ...ofOwn].filter(lies) };
+  });
+
+describe('what a run leaves behind', () => {
+  test('goes with its folder when all streams are committed', () => {
+    expect(removable(end([{ name: 'a', state: 'committed' }]))).toEqual({ runs: [own], streams: [] });
+  });
+
+  test('stays where a stream failed, and what was committed beside it goes', () => {
+    const streams: StreamEnd[] = [
+      { name: 'a', state: 'committed' },
+      { name: 'b', state: 'failed' },
+    ];
+    expect(removable(end(streams))).toEqual({ runs: [], streams: [{ runId: own, stream: 'a' }] });
+  });
+
+  test('goes where what was read is wrong: resuming it would fail again', () => {
+    expect(removable(end([{ name: 'a', state: 'wrong' }])).runs).toEqual([own]);
+  });
+
+  test('stays whole after an interruption, whatever else there is', () => {
+    const streams: StreamEnd[] = [{ name: 'a', state: 'failed' }];
+    const folders = [
+      { runId: old, streams: ['b'] },
+      { runId: own, streams: ['a'] },
+    ];
+    expect(removable(end(streams, { isInterrupted: true, folders }))).toEqual({ runs: [], streams: [] });
+  });
+
+  test('stays where a guard holds it, until the stream is committed or held again', () => {
+    const folders = [{ runId: old, streams: ['a'] }];
+    const held = [{ runId: old, stream: 'a' }];
+    const goneAfter = (state: StreamEnd['state']) => removable(end([{ name: 'a', state }], { folders, held })).runs;
+    expect(states.filter((state) => goneAfter(state).includes(old))).toEqual(['committed', 'held']);
+  });
+
+  test('of several held streams only those go that came to another end', () => {
+    const folders = [{ runId: old, streams: ['a', 'b'] }];
+    const held = ['a', 'b'].map((stream) => ({ runId: old, stream }));
+    const streams: StreamEnd[] = [
+      { name: 'a', state: 'committed' },
+      { name: 'b', state: 'failed' },
+    ];
+    expect(removable(end(streams, { folders, held }))).toEqual({
+      runs: [],
+      streams: [{ runId: old, stream: 'a' }],
+    });
+  });
+
+  test('of earlier runs goes only after a run that looked at every stream in full', () => {
+    const folders = [
+      { runId: older, streams: ['a'] },
+      { runId: old, streams: ['b'] },
+    ];
+    const goneAfter = (state: StreamEnd['state'], isPart: boolean) =>
+      removable(end([{ name: 'a', state }], { folders, isPart })).runs;
+    expect(goneAfter('committed', false)).toEqual([older, old]);
+    expect(goneAfter('failed', false)).toEqual([older, old]);
+    expect(goneAfter('committed', true)).toEqual([]);
+    expect(goneAfter('unopened', false)).toEqual([]);
+  });
+
+  test('never has something of a held stream that nobody decided about, nor a checkpoint that may be resumed', () => {
+    fc.assert(
+      fc.property(ends, (given) => {
+        const { runs, streams } = removable(given);
+        const goes = (runId: string, stream: string) =>
+          runs.includes(runId) || streams.some((each) => each.runId === runId && each.stream === stream);
+        const stateOf = new Map(given.streams.map(({ name, state }) => [name, state]));
+        for (const { runId, streams: inFolder } of given.folders) {
+          for (const stream of inFolder) {
+            const state = stateOf.get(stream);
+            const isHeld = given.held.some((each) => each.runId === runId && each.stream === stream);
+            if (given.isInterrupted) expect(goes(runId, stream)).toBe(false);
+            else if (runId === own) expect(goes(runId, stream)).toBe(state === 'committed' || state === 'wrong');
+            else if (isHeld) expect(goes(runId, stream)).toBe(state === 'committed' || state === 'held');
+            else if (given.isPart || [...stateOf.values()].includes('unopened'))
+              expect(goes(runId, stream)).toBe(false);
+          }
+        }
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  test('leaves no folder in which nothing lies', () => {
+    fc.assert(
+      fc.property(ends, (given) => {
+        const { runs, streams } = removable(given);
+        for (const { runId, streams: inFolder } of given.folders) {
+          const gone = streams.filter((each) => each.runId === runId).map(({ stream }) => stream);
+          const isEmpty = inFolder.every((stream) => gone.includes(stream));
+          if (isEmpty && !given.isInterrupted) expect(runs).toContain(runId);
+        }
+      }),
+    );
+  });
+});
