@@ -4,7 +4,7 @@ import { rowKey } from '../rows/row-hash.js';
 import { sameColumns, widen } from '../rows/widen.js';
 import { type ParquetCompression, type ParquetFile, writeParquet } from '../store/parquet.js';
 import { type Difference, type DiffTask, hashesStand } from './diff.js';
-import { createEarlier } from './history.js';
+import { createEarlier, keepEarlier } from './history.js';
 import { earlierTable, keysTable, type SnapshotStore, storeTable } from './snapshot-store.js';
 import type { WorkTables } from './unify-parts.js';
 
@@ -193,6 +193,7 @@ export async function applyStream(store: SnapshotStore, task: ApplyTask, tables:
   const isWhole = task.addition === undefined;
   const rebuild = isWhole && (task.previous === undefined || share > rebuildShare || refreshed > 0 || !onlyAdds(task));
   await prepareTables(store, task, rebuild);
+  if (task.previous !== undefined) await keepEarlier(store, { ...task, previous: task.previous }, tables);
   const columns = names(task.columns);
   const changes = storeTable(`${task.stream}__changes`);
   await store.session.run(

@@ -1,6 +1,8 @@
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { type Column, ColumnSet } from '../rows/columns.js';
 import { rowKey } from '../rows/row-hash.js';
+import { widen } from '../rows/widen.js';
+import type { DiffTask } from './diff.js';
 import {
   earlierTable,
   momentsTable,
@@ -9,10 +11,12 @@ import {
   storeName,
   storeTable,
 } from './snapshot-store.js';
+import type { WorkTables } from './unify-parts.js';
 
 /*
- * The history of a stream is made of its changes. Those older than `publish.history` go; what a key was before its first
- * change that is kept stands in a table of its own, and what a key without changes is stands in the stream's table.
+ * The history of a stream is made of its changes. Those older than `publish.history` go. What a key was before its first
+ * change that is kept stands in a table of its own; what a key without changes is stands in the stream's table, and moves to
+ * the former when the key changes.
  */
 
 /** Makes what a stream's history needs in the store; to be repeated when its columns have changed. */
@@ -88,6 +92,25 @@ export async function beginHistories(store: SnapshotStore, states: Iterable<Stre
 export function createEarlier(stream: string, columns: readonly Pick<Column, 'name' | 'type'>[]): string {
   const typed = columns.map(({ name, type }) => `${quoteIdentifier(name)} ${type}`);
   return `CREATE OR REPLACE TABLE ${earlierTable(stream)} (_run_id VARCHAR, _synced_at TIMESTAMPTZ, ${typed.join(', ')})`;
+}
+
+/**
+ * Keeps what rows were that are about to change for the first time in reach of the history: their earlier changes are pruned,
+ * and their row in the stream's table goes. The table of changes must not have the new ones yet.
+ */
+export async function keepEarlier(
+  { session }: SnapshotStore,
+  { stream, key, columns, previous }: Pick<DiffTask, 'stream' | 'key' | 'columns'> & { readonly previous: StreamState },
+  { changed }: Pick<WorkTables, 'changed'>,
+): Promise<void> {
+  const names = columns.map(({ name }) => quoteIdentifier(name)).join(', ');
+  const before = `SELECT _run_id, _synced_at, ${widen(previous.columns, columns, 'table')} FROM ${storeTable(stream)}`;
+  await session.run(
+    `INSERT INTO ${earlierTable(stream)} (_run_id, _synced_at, ${names})
+     SELECT _run_id, _synced_at, ${names} FROM (${before})
+     WHERE ${rowKey(key)} IN (SELECT key FROM ${changed} WHERE op <> 'insert')
+       AND ${rowKey(key)} NOT IN (SELECT ${rowKey(key)} FROM ${storeTable(`${stream}__changes`)})`,
+  );
 }
 
 /** Takes the changes before `horizon` (ISO 8601) away, without losing what the rows were at that time. */

@@ -1,0 +1,123 @@
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { momentsTable, storeTable } from '../../../src/snapshot/snapshot-store.js';
+import { type GivenRow, Snapshots } from '../../fixtures/snapshots.js';
+
+let snapshots: Snapshots;
+beforeEach(async () => {
+  snapshots = await Snapshots.open();
+});
+afterEach(() => snapshots.close());
+
+const hour = 3_600_000;
+
+/** One night of a list; undefined where a key is not in it. */
+const night = fc.record({
+  a: fc.option(fc.integer({ min: 0, max: 2 }), { nil: undefined }),
+  b: fc.option(fc.integer({ min: 0, max: 2 }), { nil: undefined }),
+  c: fc.option(fc.integer({ min: 0, max: 2 }), { nil: undefined }),
+});
+
+function rowsOf(values: Readonly<Record<string, number | undefined>>): GivenRow[] {
+  return Object.entries({ ...values, z: 0 }).flatMap(([id, n]) => (n === undefined ? [] : [{ id, n }]));
+}
+
+/** What the published file says a stream was at a time. */
+async function asOf(own: Snapshots, at: number): Promise<GivenRow[]> {
+  const { session } = await own.store();
+  await session.run('USE store');
+  try {
+    const time = new Date(at).toISOString();
+    return await own.query(`SELECT id, n FROM members_as_of('${time}'::TIMESTAMPTZ) ORDER BY id`);
+  } finally {
+    await session.run('USE memory');
+  }
+}
+
+describe('the history of a stream', () => {
+  test('tells at any time that is kept what a model of all versions tells, whatever was pruned', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(night, { minLength: 2, maxLength: 6 }),
+        fc.integer({ min: 0, max: 4 }),
+        async (nights, keptHours) => {
+          const own = await Snapshots.open();
+          try {
+            const versions: { at: number; rows: GivenRow[] }[] = [];
+            for (const values of nights) {
+              const rows = rowsOf(values);
+              const { run, task } = await own.run('members', rows, { historyMs: keptHours * hour + 1 });
+              versions.push({ at: Date.parse(run.finishedAt), rows });
+              expect(Date.parse(task.syncedAt)).toBe(Date.parse(run.startedAt));
+            }
+            const [{ first } = {}] = await own.query(
+              `SELECT epoch_ms(min(committed_at)) AS first FROM ${momentsTable} WHERE stream = 'members'`,
+            );
+            for (const { at, rows } of versions) {
+              for (const time of [at, at + hour / 2]) {
+                if (time < Number(first)) await expect(asOf(own, time)).rejects.toThrow();
+                else expect(await asOf(own, time)).toEqual(rows);
+              }
+            }
+            const last = versions.at(-1);
+            expect(Number(first)).toBeLessThanOrEqual(last?.at ?? 0);
+          } finally {
+            await own.close();
+          }
+        },
+      ),
+      { numRuns: 6, endOnFailure: true },
+    );
+  });
+
+  test('keeps what a row was that changes long after its last change was pruned', async () => {
+    const historyMs = 90 * 60_000;
+    for (const n of [1, 2, 3, 4]) await snapshots.run('members', rowsOf({ a: 1, b: n }), { historyMs });
+    const { run } = await snapshots.run('members', rowsOf({ b: 4, c: 1 }), { historyMs });
+    const before = Date.parse(run.startedAt) - hour / 2;
+    expect(await asOf(snapshots, before)).toEqual(rowsOf({ a: 1, b: 4 }));
+    expect(await asOf(snapshots, Date.parse(run.finishedAt))).toEqual(rowsOf({ b: 4, c: 1 }));
+  });
+
+  test('has one version a change, each valid until the next', async () => {
+    for (const n of [1, 2, 2, 3]) await snapshots.run('members', [{ id: 'a', n }]);
+    await snapshots.run('members', [{ id: 'b', n: 9 }]);
+    const versions = await snapshots.query(
+      `SELECT id, n, hour(_valid_from) AS since, hour(_valid_to) AS until FROM ${storeTable('members__history')} ORDER BY id, n`,
+    );
+    expect(versions).toEqual([
+      { id: 'a', n: 1, since: 0, until: 1 },
+      { id: 'a', n: 2, since: 1, until: 3 },
+      { id: 'a', n: 3, since: 3, until: 4 },
+      { id: 'b', n: 9, since: 4, until: null },
+    ]);
+  });
+
+  test('is not touched by a column that is not tracked', async () => {
+    const untracked = ['seen'];
+    await snapshots.run('members', [{ id: 'a', n: 1, seen: 1 }], { untracked });
+    await snapshots.run('members', [{ id: 'a', n: 1, seen: 2 }], { untracked });
+    const versions = await snapshots.query(`SELECT * FROM ${storeTable('members__history')}`);
+    expect(versions).toHaveLength(1);
+    expect(versions[0]).not.toHaveProperty('seen');
+  });
+
+  test('prunes nothing, and does so quickly, where no change is old enough', async () => {
+    for (const n of [1, 2, 3]) await snapshots.run('members', [{ id: 'a', n }], { historyMs: 1000 * hour });
+    expect(await snapshots.query(`SELECT n FROM ${storeTable('members__changes')} ORDER BY n`)).toHaveLength(3);
+    await snapshots.run('members', [{ id: 'a', n: 4 }], { historyMs: 90 * 60_000 });
+    expect(await snapshots.query(`SELECT n FROM ${storeTable('members__changes')} ORDER BY n`)).toEqual([
+      { n: 3 },
+      { n: 4 },
+    ]);
+  });
+
+  test('takes a parameter of another name where a column is called ts', async () => {
+    await snapshots.run('members', [{ id: 'a', ts: 5 }]);
+    const { session } = await snapshots.store();
+    await session.run('USE store');
+    const rows = await snapshots.query(`SELECT id, ts FROM members_as_of('2026-11-02T00:00:00Z'::TIMESTAMPTZ)`);
+    await session.run('USE memory');
+    expect(rows).toEqual([{ id: 'a', ts: 5 }]);
+  });
+});
