@@ -86,7 +86,7 @@ describe('a column', () => {
       e: hmac('2'),
     });
     expect(await runWell(job)).toMatchObject({ inserted: 0, updated: 0, unchanged: 5 });
-    expect(await filesHolding(space, job, ['xample.com'])).toEqual([]);
+    expect(await filesHolding(space.jobFolder(job), ['xample.com'])).toEqual([]);
   });
 
   it('is masked, dropped, renamed', async () => {
@@ -106,7 +106,7 @@ describe('a column', () => {
       { id: 'a', phone: '*************9999', email: 'a***@example.com', postcode: '02134', has_notes: false },
       { id: 'b', phone: '***', email: '***', postcode: '9', has_notes: false },
     ]);
-    expect(await filesHolding(space, job, ['canary-notes'])).toEqual([]);
+    expect(await filesHolding(space.jobFolder(job), ['canary-notes'])).toEqual([]);
     expect(await runWell(job)).toMatchObject({ unchanged: 2, updated: 0 });
     expect(await space.query(job, "select path from cdsync.columns where column_name = 'postcode'")).toEqual([
       { path: 'attributes.zip' },
@@ -167,7 +167,7 @@ describe('a new rule', () => {
       b: { email: 'canary-two@example.com' },
     });
     await runWell(job);
-    expect((await filesHolding(space, job, ['canary'])).length).toBeGreaterThan(3);
+    expect((await filesHolding(space.jobFolder(job), ['canary'])).length).toBeGreaterThan(3);
     await configure({ email: hashed, notes: { drop: true } }, { name: job });
     expect(await runWell(job)).toMatchObject({ inserted: 0, updated: 0, deleted: 0, unchanged: 2 });
     expect(await column(job, 'email')).toEqual({
@@ -176,7 +176,7 @@ describe('a new rule', () => {
     });
     const before = await space.query(job, "select email from made__changes where id = 'a' order by _synced_at");
     expect(before.map(({ email }) => email)).toEqual([hmac('canary-one@example.com'), hmac('canary-six@example.com')]);
-    expect(await filesHolding(space, job, ['canary'])).toEqual([]);
+    expect(await filesHolding(space.jobFolder(job), ['canary'])).toEqual([]);
     expect((await space.cdsync(['verify', `${job}.json`])).code).toBe(0);
     expect(await readdir(join(space.jobFolder(job), 'published'))).toHaveLength(1);
     expect(await runWell(job)).toMatchObject({ unchanged: 2, updated: 0 });
@@ -207,12 +207,12 @@ describe('rules of other sources', () => {
       name,
       "select any_value(origin_ip) filter (starts_with(origin_ip, '192.')) as actor, count(origin_ip)::int as n from audit",
     );
-    expect((await filesHolding(space, name, [String(actor)])).length).toBeGreaterThan(1);
+    expect((await filesHolding(space.jobFolder(name), [String(actor)])).length).toBeGreaterThan(1);
     const columns = { origin_ip: hashed, session_id: { drop: true } };
     await space.configure(name, [{ ...audit, columns }], { service });
     const { code, report } = await run(name);
     expect([code, streamOf(report.jobs[0] as never, 'audit').deleted]).toEqual([0, 0]);
-    expect(await filesHolding(space, name, [String(actor)])).toEqual([]);
+    expect(await filesHolding(space.jobFolder(name), [String(actor)])).toEqual([]);
     expect(await space.query(name, `select count(*)::int as n from audit where length(origin_ip) = 64`)).toEqual([
       { n },
     ]);
@@ -259,7 +259,7 @@ describe('a salt', () => {
     await runWell(job);
     expect((await space.cdsync(['query', `${job}.json`, 'from made'])).code).toBe(0);
     expect((await space.cdsync(['status', `${job}.json`])).code).toBe(0);
-    expect(await filesHolding(space, job, [salt])).toEqual([]);
+    expect(await filesHolding(space.jobFolder(job), [salt])).toEqual([]);
     await serve({ a: { v: 1 } });
     expect(await runWell(job)).toMatchObject({ deleted: 1, unchanged: 1 });
     expect(await rowsOf(job, 'id')).toEqual([{ id: hmac('a') }]);

@@ -47,13 +47,13 @@ describe('forget', () => {
     await nights('forget1');
     await serve({ 'person-1': {} });
     expect((await space.run('forget1')).code).toBe(3);
-    expect((await filesHolding(space, 'forget1', ['canary'])).length).toBeGreaterThan(4);
+    expect((await filesHolding(space.jobFolder('forget1'), ['canary'])).length).toBeGreaterThan(4);
     const { code, stdout } = await space.cdsync(['forget', 'forget1.json', 'made', 'canary-id', '--json']);
     expect([code, JSON.parse(stdout)]).toMatchObject([
       0,
       { status: 'ok', rows: 1, history: 2, remains: [], searched: 3 },
     ]);
-    expect(await filesHolding(space, 'forget1', ['canary', 'Canary'])).toEqual([]);
+    expect(await filesHolding(space.jobFolder('forget1'), ['canary', 'Canary'])).toEqual([]);
     expect(await space.query('forget1', 'select count(*)::int as n from made')).toEqual([{ n: 40 }]);
     expect((await space.cdsync(['verify', 'forget1.json'])).code).toBe(0);
     expect(await readdir(join(space.jobFolder('forget1'), 'published'))).toHaveLength(1);
@@ -68,7 +68,7 @@ describe('forget', () => {
     expect(JSON.parse(first.stdout)).toMatchObject({ rows: 1, also_in: ['copy'] });
     const second = await space.cdsync(['forget', 'forget2.json', 'copy', 'canary-id', '--json']);
     expect([second.code, JSON.parse(second.stdout)]).toMatchObject([0, { rows: 1, also_in: [], remains: [] }]);
-    expect(await filesHolding(space, 'forget2', ['canary-id', 'canary-old'])).toEqual([]);
+    expect(await filesHolding(space.jobFolder('forget2'), ['canary-id', 'canary-old'])).toEqual([]);
   });
 
   it('reaches destinations with the next push', async () => {

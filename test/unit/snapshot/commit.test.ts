@@ -1,0 +1,177 @@
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { earlierTable, keysTable, storeTable } from '../../../src/snapshot/snapshot-store.js';
+import { type GivenRow, type ReadingOptions, Snapshots } from '../../fixtures/snapshots.js';
+
+let snapshots: Snapshots;
+beforeEach(async () => {
+  snapshots = await Snapshots.open();
+});
+afterEach(() => snapshots.close());
+
+const many = (from: number, to: number, more: (n: number) => GivenRow = () => ({})): GivenRow[] =>
+  Array.from({ length: to - from }, (_, index) => ({ id: `p${from + index}`, n: from + index, ...more(from + index) }));
+
+/** The stream's rows with the times that the store gives them, and the hashes that are kept beside them. */
+async function stored(stream: string) {
+  const rows = await snapshots.query(`SELECT * EXCLUDE (_run_id) FROM ${storeTable(stream)} ORDER BY id`);
+  const keys = await snapshots.query(`SELECT key, hash::VARCHAR AS hash FROM ${keysTable(stream)} ORDER BY key`);
+  return { rows, keys };
+}
+
+describe('a commit', () => {
+  test('brings the same rows, times and hashes whether it patches the table or builds it anew', async () => {
+    // Of two streams with the same changed rows one is so long that they are patched in.
+    const ballast = many(1000, 1100);
+    const change = async (stream: string, rest: readonly GivenRow[]) => {
+      await snapshots.run(stream, [...many(0, 6), ...rest]);
+      await snapshots.run(stream, [...many(2, 5), { id: 'p5', n: -5 }, { id: 'p7', n: 7, tier: 'new' }, ...rest]);
+      await snapshots.run(stream, [...many(2, 5), { id: 'p0', n: 0 }, { id: 'p7', n: 8 }, ...rest]);
+      const { rows, keys } = await stored(stream);
+      const isOwn = (id: unknown) => String(id).length < 4;
+      return { rows: rows.filter(({ id }) => isOwn(id)), keys: keys.filter(({ key }) => isOwn(key)) };
+    };
+    const times = (found: { rows: GivenRow[] }) =>
+      found.rows.map(({ _synced_at, _first_seen_at, ...row }) => ({ ...row, isNew: _synced_at === _first_seen_at }));
+    const [rebuilt, patched] = [await change('short', []), await change('long', ballast)];
+    expect(times(patched)).toEqual(times(rebuilt));
+    expect(patched.keys).toEqual(rebuilt.keys);
+    expect(times(patched)).toEqual([
+      { id: 'p0', n: 0, tier: null, isNew: true },
+      { id: 'p2', n: 2, tier: null, isNew: true },
+      { id: 'p3', n: 3, tier: null, isNew: true },
+      { id: 'p4', n: 4, tier: null, isNew: true },
+      { id: 'p7', n: 8, tier: null, isNew: false },
+    ]);
+  });
+
+  test('leaves the store with exactly the rows that were read, and hashes that fit them, however columns widen', async () => {
+    const value = fc.constantFrom<unknown>(null, 1, 2.5, 'x', true);
+    const reading = fc.tuple(
+      fc.uniqueArray(fc.record({ id: fc.constantFrom('a', 'b', 'c', 'd'), v: value }), { selector: ({ id }) => id }),
+      fc.boolean(),
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(reading, { minLength: 2, maxLength: 4 }), async (readings) => {
+        const own = await Snapshots.open();
+        try {
+          for (const [rows, isLong] of readings) {
+            const all = [...rows, ...(isLong ? many(0, 60) : [])];
+            const { task } = await own.run('members', all);
+            const plain = (row: GivenRow) => ({ id: row.id, v: row.v ?? null, n: row.n ?? null });
+            const byId = (one: GivenRow, other: GivenRow) => (String(one.id) < String(other.id) ? -1 : 1);
+            expect((await own.rows('members')).map(plain).sort(byId)).toEqual(all.map(plain).sort(byId));
+            const keys = await own.query(`SELECT key FROM ${keysTable(task.stream)} ORDER BY key`);
+            expect(keys.map(({ key }) => key)).toEqual(all.map(({ id }) => id).sort());
+          }
+        } finally {
+          await own.close();
+        }
+      }),
+      { numRuns: 8, endOnFailure: true },
+    );
+  });
+
+  test('gives a sequence number only where something changed, and notes each run all the same', async () => {
+    const sequences: number[] = [];
+    for (const rows of [many(0, 3), many(0, 3), many(0, 4)])
+      sequences.push((await snapshots.run('members', rows)).sequence);
+    expect(sequences).toEqual([1, 1, 2]);
+    expect(await snapshots.query(`SELECT sequence, status FROM ${storeTable('runs', 'cdsync')}`)).toHaveLength(3);
+    expect(
+      await snapshots.query(`SELECT changed, rows, inserted, unchanged FROM ${storeTable('streams', 'cdsync')}`),
+    ).toEqual([
+      { changed: true, rows: 3, inserted: 3, unchanged: 0 },
+      { changed: false, rows: 3, inserted: 0, unchanged: 3 },
+      { changed: true, rows: 4, inserted: 1, unchanged: 3 },
+    ]);
+  });
+
+  test('is all or nothing: what fails in its middle leaves store and sequence as they were', async () => {
+    await snapshots.run('members', many(0, 3));
+    const before = await stored('members');
+    const run = await snapshots.nextRun();
+    const good = await snapshots.compare(run, 'members', many(0, 9));
+    const bad = await snapshots.compare(run, 'other', many(0, 1));
+    const broken = { ...bad, task: { ...bad.task, changesPath: '/nowhere/changes.parquet' } };
+    await expect(snapshots.commit(run, [good, broken])).rejects.toThrow();
+    expect(await stored('members')).toEqual(before);
+    expect((await snapshots.state()).sequence).toBe(1);
+    expect([...(await snapshots.state()).streams.keys()]).toEqual(['members']);
+  });
+
+  test('keeps rejects and columns for those who open the file', async () => {
+    const run = await snapshots.nextRun();
+    const commit = await snapshots.compare(run, 'members', [{ id: 'a', n: 1 }]);
+    const rejects = [{ key: null, column: 'n', reason: 'no key' }];
+    await snapshots.commit(run, [{ ...commit, rejects }]);
+    expect(await snapshots.query(`SELECT key, column_name, reason FROM ${storeTable('rejects', 'cdsync')}`)).toEqual([
+      { key: null, column_name: 'n', reason: 'no key' },
+    ]);
+    expect(await snapshots.query(`SELECT path, type, since_run FROM ${storeTable('columns', 'cdsync')}`)).toEqual([
+      { path: 'id', type: 'VARCHAR', since_run: run.runId },
+      { path: 'n', type: 'BIGINT', since_run: run.runId },
+    ]);
+  });
+});
+
+describe('a snapshot that grows', () => {
+  const brings: ReadingOptions = { brings: 'additions' };
+
+  test('gets a file more where rows only came, and leaves the others alone', async () => {
+    await snapshots.run('events', many(0, 3), brings);
+    await snapshots.publish();
+    const { task } = await snapshots.run('events', many(2, 5), brings);
+    expect(task.addition?.map(({ rows }) => rows)).toEqual([2]);
+    const { snapshot } = (await snapshots.state()).streams.get('events') ?? { snapshot: [] };
+    expect(snapshot.map(({ rows }) => rows)).toEqual([3, 2]);
+    expect(await snapshots.rows('events')).toEqual(many(0, 5));
+  });
+
+  test('adds nothing where nothing came', async () => {
+    await snapshots.run('events', many(0, 3), brings);
+    const { task, sequence } = await snapshots.run('events', [], brings);
+    expect({ addition: task.addition, sequence }).toEqual({ addition: [], sequence: 1 });
+  });
+
+  test.each<[string, GivenRow]>([
+    ['a row changed', { id: 'p1', n: -1 }],
+    ['a column came', { id: 'p9', n: 9, tier: 'x' }],
+    ['a type widened', { id: 'p9', n: 9.5 }],
+  ])('is written anew as a whole where %s', async (_, row) => {
+    await snapshots.run('events', many(0, 3), brings);
+    const { task } = await snapshots.run('events', [row], brings);
+    expect(task.addition).toBeUndefined();
+    expect(task.files).toHaveLength(1);
+    const stands = new Map([...many(0, 3), row].map((each) => [each.id, each]));
+    expect(await snapshots.rows('events')).toMatchObject([...stands.values()]);
+    const keys = await snapshots.query(`SELECT key FROM ${keysTable('events')} ORDER BY key`);
+    expect(keys.map(({ key }) => key)).toEqual([...stands.keys()]);
+  });
+
+  test('is written anew as a whole once it has many files', async () => {
+    await snapshots.run('events', many(0, 1), brings);
+    const state = (await snapshots.state()).streams.get('events');
+    const [file] = state?.snapshot ?? [];
+    if (state === undefined || file === undefined) throw new Error('nothing was committed');
+    const store = await snapshots.store();
+    await store.rememberStream({ ...state, snapshot: Array.from({ length: 63 }, () => file) });
+    expect((await snapshots.run('events', many(1, 2), brings)).task.addition).toHaveLength(1);
+    expect((await snapshots.state()).streams.get('events')?.snapshot).toHaveLength(64);
+    expect((await snapshots.run('events', many(2, 3), brings)).task.addition).toBeUndefined();
+    expect((await snapshots.state()).streams.get('events')?.snapshot).toHaveLength(1);
+    expect(await snapshots.rows('events')).toHaveLength(3);
+  });
+});
+
+describe('the store', () => {
+  test('keeps what keys were before in a table that follows its columns', async () => {
+    const historyMs = 30 * 60_000;
+    await snapshots.run('members', [{ id: 'a', n: 1 }], { historyMs });
+    await snapshots.run('members', [{ id: 'a', n: 2 }], { historyMs });
+    await snapshots.run('members', [{ id: 'a', n: 'three', tier: 'x' }], { historyMs });
+    expect(await snapshots.query(`SELECT id, n, tier FROM ${earlierTable('members')}`)).toEqual([
+      { id: 'a', n: 2, tier: null },
+    ]);
+  });
+});

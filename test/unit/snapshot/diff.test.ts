@@ -1,0 +1,179 @@
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type GivenRow, Snapshots } from '../../fixtures/snapshots.js';
+
+let snapshots: Snapshots;
+beforeAll(async () => {
+  snapshots = await Snapshots.open();
+});
+afterAll(() => snapshots.close());
+
+/** Values of one kind, or of any: a column's type widens on the way. */
+const kinds = [
+  fc.constant(null),
+  fc.integer({ min: -3, max: 3 }),
+  fc.constantFrom(0.5, -2.25),
+  fc.constantFrom('', 'x', '1'),
+];
+const anyValue = fc.oneof(...kinds);
+
+/** A list as it may come: each key at most once, values of one kind a column more often than not. */
+const list: fc.Arbitrary<GivenRow[]> = fc
+  .tuple(fc.constantFrom(...kinds, anyValue), fc.constantFrom(...kinds, anyValue))
+  .chain(([a, b]) =>
+    fc.uniqueArray(
+      fc.record({ id: fc.constantFrom('p1', 'p2', 'p3', 'p4', "it's", 'ä'), a, b }, { requiredKeys: ['id'] }),
+      { selector: ({ id }) => id, maxLength: 6 },
+    ),
+  );
+
+/** A row as the model compares it: null and missing are the same, and numbers are what they are in any type. */
+function content(row: GivenRow, without: readonly string[] = []): string {
+  const told = Object.entries(row).filter(([name, value]) => value !== null && !without.includes(name));
+  return JSON.stringify(told.sort(([one], [other]) => (one < other ? -1 : 1)));
+}
+
+function model(before: ReadonlyMap<string, GivenRow>, now: readonly GivenRow[], brings: 'everything' | 'additions') {
+  const found = { inserted: 0, updated: 0, deleted: 0, unchanged: 0 };
+  for (const row of now) {
+    const known = before.get(String(row.id));
+    if (known === undefined) found.inserted += 1;
+    else if (content(known) === content(row)) found.unchanged += 1;
+    else found.updated += 1;
+  }
+  const absent = before.size - found.updated - found.unchanged;
+  if (brings === 'everything') found.deleted = absent;
+  else found.unchanged += absent;
+  return found;
+}
+
+let number = 0;
+/** A name that no other case has used. */
+function newStream(): string {
+  number += 1;
+  return `s${number}`;
+}
+
+describe('what changed', () => {
+  test.each(['everything', 'additions'] as const)(
+    'is what a model in plain JavaScript says, for readings that bring %s, whatever types the columns widen to',
+    async (brings) => {
+      await fc.assert(
+        fc.asyncProperty(fc.array(list, { minLength: 2, maxLength: 4 }), async (readings) => {
+          const own = await Snapshots.open();
+          try {
+            const before = new Map<string, GivenRow>();
+            for (const rows of readings) {
+              const expected = model(before, rows, brings);
+              const { task } = await own.run('members', rows, { brings });
+              expect(task.difference).toMatchObject(expected);
+              if (brings === 'everything') before.clear();
+              for (const row of rows) before.set(String(row.id), row);
+              const stored = await own.rows('members');
+              expect(task.rows).toBe(before.size);
+              expect(stored.map(({ id }) => id).sort()).toEqual([...before.keys()].sort());
+            }
+          } finally {
+            await own.close();
+          }
+        }),
+        { numRuns: 6 },
+      );
+    },
+  );
+
+  test('is everything on the first run', async () => {
+    const { task } = await snapshots.run(newStream(), [{ id: 'a' }, { id: 'b' }]);
+    expect(task.difference).toEqual({ inserted: 2, updated: 0, deleted: 0, unchanged: 0, refreshed: 0, rows: 2 });
+  });
+
+  test('is nothing where only the order of rows, of columns and of parts is another', async () => {
+    const stream = newStream();
+    await snapshots.run(stream, [
+      { id: 'a', x: 1, y: 'u' },
+      { id: 'b', x: 2, y: 'v' },
+    ]);
+    const again = await snapshots.run(
+      stream,
+      [
+        { y: 'v', x: 2, id: 'b' },
+        { y: 'u', x: 1, id: 'a' },
+      ],
+      { rowsInPart: 1 },
+    );
+    expect(again.task.difference).toMatchObject({ updated: 0, unchanged: 2 });
+    expect(again.changes).toBeUndefined();
+    expect(again.sequence).toBe((await snapshots.state()).sequence);
+  });
+
+  test('has no row that a new column without values changes, and each that a value of it changes', async () => {
+    const stream = newStream();
+    await snapshots.run(stream, [{ id: 'a' }, { id: 'b' }]);
+    const { task } = await snapshots.run(stream, [
+      { id: 'a', tier: null },
+      { id: 'b', tier: 'gold' },
+    ]);
+    expect(task.difference).toMatchObject({ updated: 1, unchanged: 1 });
+  });
+
+  test('has no row whose values only got a wider type', async () => {
+    const stream = newStream();
+    await snapshots.run(stream, [
+      { id: 'a', n: 1 },
+      { id: 'b', n: 2 },
+    ]);
+    const { task } = await snapshots.run(stream, [
+      { id: 'a', n: 1 },
+      { id: 'b', n: 2.5 },
+    ]);
+    expect(task.difference).toMatchObject({ updated: 1, unchanged: 1 });
+    const text = await snapshots.run(stream, [
+      { id: 'a', n: 1 },
+      { id: 'b', n: 'two' },
+    ]);
+    expect(text.task.difference).toMatchObject({ updated: 1, unchanged: 1 });
+  });
+
+  test('has no row in which only an untracked column differs; its new value is kept all the same', async () => {
+    const stream = newStream();
+    const untracked = ['seen'];
+    await snapshots.run(stream, [{ id: 'a', n: 1, seen: 1 }], { untracked });
+    const { task } = await snapshots.run(stream, [{ id: 'a', n: 1, seen: 2 }], { untracked });
+    expect(task.difference).toMatchObject({ updated: 0, unchanged: 1, refreshed: 1 });
+    expect(await snapshots.rows(stream)).toEqual([{ id: 'a', n: 1, seen: 2 }]);
+  });
+
+  test('counts rows anew where a column is tracked from now on', async () => {
+    const stream = newStream();
+    await snapshots.run(stream, [{ id: 'a', n: 1 }], { untracked: ['n'] });
+    const { task } = await snapshots.run(stream, [{ id: 'a', n: 2 }]);
+    expect(task.difference).toMatchObject({ updated: 1, unchanged: 0 });
+  });
+
+  test('leaves the copy of a key that was read last', async () => {
+    const stream = newStream();
+    const { task, duplicates } = await snapshots.run(
+      stream,
+      [
+        { id: 'a', n: 1 },
+        { id: 'b', n: 1 },
+        { id: 'a', n: 2 },
+      ],
+      { rowsInPart: 2 },
+    );
+    expect({ rows: task.rows, duplicates }).toEqual({ rows: 2, duplicates: 1 });
+    expect(await snapshots.rows(stream)).toEqual([
+      { id: 'a', n: 2 },
+      { id: 'b', n: 1 },
+    ]);
+  });
+
+  test('tells rows of a key of several columns apart', async () => {
+    const stream = newStream();
+    const key = ['id', 'segment'];
+    const row = (id: string, segment: string, n: number) => ({ id, segment, n });
+    await snapshots.run(stream, [row('a', 'x', 1), row('a', 'y', 1)], { key });
+    const { task } = await snapshots.run(stream, [row('a', 'x', 2), row('b', 'y', 1)], { key });
+    expect(task.difference).toMatchObject({ inserted: 1, updated: 1, deleted: 1, unchanged: 0 });
+  });
+});

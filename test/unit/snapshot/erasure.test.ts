@@ -1,0 +1,120 @@
+import { readdir, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { compact, compactionReason } from '../../../src/snapshot/compact.js';
+import { forgetRows, tellingValues } from '../../../src/snapshot/forget.js';
+import { earlierTable, keysTable, storeTable } from '../../../src/snapshot/snapshot-store.js';
+import { JobLayout } from '../../../src/store/layout.js';
+import { filesHolding } from '../../fixtures/files-holding.js';
+import { Snapshots } from '../../fixtures/snapshots.js';
+
+let snapshots: Snapshots;
+beforeEach(async () => {
+  snapshots = await Snapshots.open();
+});
+afterEach(() => snapshots.close());
+
+const secret = 'a-name-that-nobody-may-keep';
+
+/** Why the store is to be written anew now; done where there is a reason. */
+async function compactNow() {
+  const store = await snapshots.store();
+  const state = await store.state();
+  const reason = await compactionReason(store, state);
+  await snapshots.detach();
+  await compact(snapshots.database, snapshots.layout, { reason, sequence: state.sequence });
+  return reason;
+}
+
+describe('writing the store anew', () => {
+  test('has no reason where little is free and nothing was taken away', async () => {
+    await snapshots.run('members', [{ id: 'a', n: 1 }]);
+    await snapshots.run('members', [{ id: 'a', n: 2 }]);
+    expect(await compactNow()).toBeUndefined();
+  });
+
+  test('takes from the disk what a rule took away, once', async () => {
+    await snapshots.run('members', [{ id: 'a', name: secret }]);
+    await snapshots.publish();
+    await snapshots.run('members', [{ id: 'a' }], { dropped: ['name'] });
+    expect(await compactNow()).toBe('rewritten');
+    await snapshots.publish();
+    expect(await filesHolding(snapshots.layout.folder, [secret])).toEqual([]);
+    expect(await compactNow()).toBeUndefined();
+    expect(await snapshots.rows('members')).toEqual([{ id: 'a' }]);
+  });
+
+  test('gives space back where much is free, and loses nothing', async () => {
+    await snapshots.run('members', [{ id: 'a', n: 1 }]);
+    const { session } = await snapshots.store();
+    await session.run(
+      `CREATE TABLE ${storeTable('much')} AS SELECT hash(i) AS a, hash(i, 1) AS b, hash(i, 2) AS c FROM range(1000000) AS t(i)`,
+    );
+    await session.run(`DROP TABLE ${storeTable('much')}`);
+    await snapshots.detach();
+    const before = (await stat(snapshots.layout.store)).size;
+    expect(await compactNow()).toBe('free');
+    expect((await stat(snapshots.layout.store)).size).toBeLessThan(before / 2);
+    expect(await snapshots.rows('members')).toEqual([{ id: 'a', n: 1 }]);
+    await snapshots.run('members', [{ id: 'a', n: 2 }]);
+    expect(await snapshots.query(`SELECT n FROM ${storeTable('members__history')} ORDER BY n`)).toHaveLength(2);
+  });
+
+  test('may fail where it is only about space, and leaves no file behind', async () => {
+    const nowhere = new JobLayout(snapshots.layout.folder, 'nothing');
+    await compact(snapshots.database, nowhere, { reason: 'free', sequence: 1 });
+    await expect(compact(snapshots.database, nowhere, { reason: 'rewritten', sequence: 1 })).rejects.toThrow();
+    expect(await readdir(snapshots.layout.private)).not.toContainEqual(expect.stringMatching(/tmp/));
+  });
+});
+
+describe('forgetting rows', () => {
+  test('erases them from rows, keys, changes, history, rejects and files, as a commit of its own', async () => {
+    const historyMs = 90 * 60_000;
+    const rows = (n: number) => [
+      { id: 'a', name: secret, n },
+      { id: 'b', name: 'somebody else', n },
+    ];
+    for (const n of [1, 2]) {
+      await snapshots.run('members', rows(n), { historyMs });
+      await snapshots.publish();
+    }
+    const run = await snapshots.nextRun();
+    const commit = await snapshots.compare(run, 'members', rows(3), { rowsInPart: 1 });
+    await snapshots.commit(run, [{ ...commit, rejects: [{ key: 'a', column: 'n', reason: secret }] }], { historyMs });
+    await snapshots.publish();
+
+    const { runId, startedAt } = await snapshots.nextRun();
+    const store = await snapshots.store();
+    const state = (await store.state()).streams.get('members');
+    if (state === undefined) throw new Error('nothing was committed');
+    expect(await tellingValues(store, state, ['a'])).toEqual([secret]);
+    const { layout } = snapshots;
+    const folder = join(layout.streamRun(runId, 'members'), 'parts');
+    const task = {
+      layout,
+      state,
+      keys: ['a'],
+      runId,
+      at: startedAt,
+      sequence: 4,
+      folder,
+      compression: 'zstd',
+    } as const;
+    const forgotten = await forgetRows(store, task);
+    expect(forgotten.rows).toBe(1);
+    expect(forgotten.history).toBeGreaterThan(0);
+    for (const table of [storeTable('members'), storeTable('members__changes'), earlierTable('members')]) {
+      expect(await snapshots.query(`FROM ${table} WHERE id = 'a'`)).toEqual([]);
+    }
+    expect(await snapshots.query(`SELECT key FROM ${keysTable('members')}`)).toEqual([{ key: 'b' }]);
+    expect(await snapshots.query(`FROM ${storeTable('rejects', 'cdsync')}`)).toEqual([]);
+    expect(await snapshots.state()).toMatchObject({ sequence: 4, runId });
+
+    expect(await compactNow()).toBe('rewritten');
+    await snapshots.publish({ keepSnapshots: 10 });
+    expect(await filesHolding(layout.folder, [secret])).toEqual([]);
+    const next = await snapshots.run('members', rows(3).slice(1));
+    expect(next.task.difference).toMatchObject({ inserted: 0, updated: 0, deleted: 0, unchanged: 1 });
+  });
+});

@@ -1,0 +1,276 @@
+import {
+  chmod,
+  lstat,
+  readdir,
+  readFile,
+  readlink,
+  rename,
+  rm,
+  stat,
+  symlink,
+  truncate,
+  writeFile,
+} from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { DuckDBInstance } from '@duckdb/node-api';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { publish } from '../../../src/snapshot/publish.js';
+import { restoreFiles } from '../../../src/snapshot/restore-files.js';
+import { readFeed } from '../../../src/store/feed.js';
+import { readManifest } from '../../../src/store/manifest.js';
+import { Snapshots } from '../../fixtures/snapshots.js';
+
+let snapshots: Snapshots;
+beforeEach(async () => {
+  snapshots = await Snapshots.open();
+});
+afterEach(() => snapshots.close());
+
+const rowsOf = (...values: number[]) => values.map((n) => ({ id: `p${n}`, n }));
+
+/** Everything that people may read below the job's folder, sorted. */
+async function visible(): Promise<string[]> {
+  const { folder } = snapshots.layout;
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  return entries
+    .filter((entry) => !entry.isDirectory())
+    .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1))
+    .filter((path) => !path.startsWith('.cdsync'))
+    .sort();
+}
+
+/** Rows of what the link leads to. */
+async function publishedRows(): Promise<unknown[]> {
+  const instance = await DuckDBInstance.create(snapshots.layout.link, { access_mode: 'READ_ONLY' });
+  const connection = await instance.connect();
+  try {
+    const reader = await connection.runAndReadAll('SELECT id, n FROM members ORDER BY id');
+    return reader.getRowObjectsJson();
+  } finally {
+    connection.closeSync();
+    instance.closeSync();
+  }
+}
+
+describe('publishing', () => {
+  test('leads readers to the newest snapshot by link and manifest, and keeps the version before for those who have it open', async () => {
+    const first = await snapshots.run('members', rowsOf(1));
+    await snapshots.publish();
+    const second = await snapshots.run('members', rowsOf(1, 2));
+    await snapshots.publish();
+    expect(await readlink(snapshots.layout.link)).toBe('published/2.duckdb');
+    expect(await visible()).toEqual(
+      [
+        'job.duckdb',
+        ...[first, second].map(({ run }) => `parquet/members/changes/${run.runId}/00001.parquet`),
+        'parquet/members/manifest.json',
+        ...[first, second].map(({ run }) => `parquet/members/snapshot/${run.runId}/00001.parquet`),
+        'published/1.duckdb',
+        'published/2.duckdb',
+      ].sort(),
+    );
+    expect(await readManifest(snapshots.layout.manifest('members'))).toMatchObject({
+      run_id: second.run.runId,
+      sequence: 2,
+      rows: 2,
+      files: [{ path: `snapshot/${second.run.runId}/00001.parquet`, rows: 2 }],
+    });
+    await snapshots.run('members', rowsOf(3));
+    await snapshots.publish();
+    expect(await readdir(snapshots.layout.publishedFolder)).toEqual(['2.duckdb', '3.duckdb']);
+  });
+
+  test('keeps so many snapshots as Parquet files as are asked for, and changes up to a time', async () => {
+    const runs: string[] = [];
+    for (const n of [1, 2, 3, 4]) {
+      const { run } = await snapshots.run('members', rowsOf(n));
+      runs.push(run.runId);
+      await snapshots.publish({ keepSnapshots: 3, changesBefore: '2026-11-01T02:00:00.000Z' });
+    }
+    expect(await readdir(snapshots.layout.snapshots('members'))).toEqual(runs.slice(1));
+    expect(await readdir(dirname(snapshots.layout.changes('members', 'any')))).toEqual(runs.slice(2));
+    const feed = await readFeed(snapshots.layout, 'members');
+    expect(feed?.changes.map(({ run_id }) => run_id)).toEqual(runs.slice(2));
+    expect(feed?.complete_since).toBe(2);
+  });
+
+  test('changes nothing where it is done already', async () => {
+    await snapshots.run('members', rowsOf(1));
+    await snapshots.publish();
+    const times = async () =>
+      Promise.all((await visible()).map(async (path) => (await lstat(join(snapshots.layout.folder, path))).mtimeMs));
+    const before = await times();
+    await snapshots.publish();
+    expect(await times()).toEqual(before);
+  });
+
+  test('gives files the permissions that are asked for, and folders those to be passed', async () => {
+    await snapshots.run('members', rowsOf(1));
+    await snapshots.publish({ mode: 0o640 });
+    const paths = (await visible()).filter((path) => path !== 'job.duckdb');
+    const modes = await Promise.all(
+      paths.map(async (path) => (await stat(join(snapshots.layout.folder, path))).mode & 0o777),
+    );
+    expect(new Set(modes)).toEqual(new Set([0o640]));
+    expect((await stat(snapshots.layout.snapshots('members'))).mode & 0o777).toBe(0o750);
+  });
+
+  test('publishes no DuckDB file where none is wanted', async () => {
+    await snapshots.run('members', rowsOf(1));
+    await snapshots.publish({ duckdb: false });
+    expect((await visible()).filter((path) => path.endsWith('.duckdb'))).toEqual([]);
+  });
+
+  test('removes every file of before once values were taken away', async () => {
+    await snapshots.run('members', [{ id: 'a', secret: 'x' }]);
+    await snapshots.publish();
+    const { run } = await snapshots.run('members', [{ id: 'a' }], { dropped: ['secret'] });
+    await snapshots.publish({ keepSnapshots: 10 });
+    expect(await readdir(snapshots.layout.snapshots('members'))).toEqual([run.runId]);
+    expect(await readdir(dirname(snapshots.layout.changes('members', 'any')))).toEqual([run.runId]);
+    expect(await readdir(snapshots.layout.publishedFolder)).toEqual(['2.duckdb']);
+  });
+});
+
+/** What a cut at each step of publishing leaves undone. */
+const cuts: readonly (readonly [string, (runId: string) => Promise<void>])[] = [
+  [
+    'before the Parquet files were moved',
+    async (runId) => {
+      const state = await snapshots.state();
+      const { snapshot, changes } = state.streams.get('members') ?? { snapshot: [], changes: [] };
+      await snapshots.detach();
+      for (const file of [...snapshot, ...changes]) {
+        await rename(join(snapshots.layout.stream('members'), file.path), join(snapshots.layout.folder, file.from));
+      }
+      await rm(snapshots.layout.snapshot('members', runId), { recursive: true });
+      await rm(snapshots.layout.manifest('members'));
+    },
+  ],
+  ['before the manifest was written', () => rm(snapshots.layout.manifest('members'))],
+  [
+    'with the manifest of before',
+    async () => {
+      const path = snapshots.layout.manifest('members');
+      const manifest = JSON.parse(await readFile(path, 'utf8'));
+      await writeFile(path, JSON.stringify({ ...manifest, sequence: 1, files: [] }));
+    },
+  ],
+  ['before the feed was written', () => rm(snapshots.layout.feed('members'))],
+  ['before the store was copied', () => rm(snapshots.layout.published(2))],
+  ['before the link was made', () => rm(snapshots.layout.link)],
+  [
+    'while the link still led to the version before',
+    async () => {
+      await rm(snapshots.layout.link);
+      await symlink('published/1.duckdb', snapshots.layout.link);
+    },
+  ],
+];
+
+describe('publishing that was cut short', () => {
+  test.each(cuts)('is made good %s', async (_, cut) => {
+    await snapshots.run('members', rowsOf(1));
+    await snapshots.publish();
+    const { run } = await snapshots.run('members', rowsOf(1, 2));
+    await snapshots.publish();
+    const whole = await visible();
+    await cut(run.runId);
+    await snapshots.publish();
+    expect(await visible()).toEqual(whole);
+    expect(await readlink(snapshots.layout.link)).toBe('published/2.duckdb');
+    expect(await publishedRows()).toHaveLength(2);
+    expect((await readManifest(snapshots.layout.manifest('members')))?.sequence).toBe(2);
+    expect((await readFeed(snapshots.layout, 'members'))?.sequence).toBe(2);
+  });
+
+  test('refuses to tell of files that are nowhere', async () => {
+    const { run } = await snapshots.run('members', rowsOf(1));
+    await rm(snapshots.layout.run(run.runId), { recursive: true });
+    await expect(snapshots.publish()).rejects.toMatchObject({ code: 'snapshot_incomplete', stream: 'members' });
+  });
+
+  test('writes a published file anew only where that is asked for', async () => {
+    await snapshots.run('members', rowsOf(1));
+    await snapshots.publish();
+    const path = snapshots.layout.published(1);
+    const { size } = await stat(path);
+    await chmod(path, 0o644);
+    await truncate(path, 100);
+    await snapshots.publish();
+    expect((await stat(path)).size).toBe(100);
+    await snapshots.publish({ again: true });
+    expect((await stat(path)).size).toBe(size);
+    expect(await publishedRows()).toEqual([{ id: 'p1', n: '1' }]);
+  });
+
+  test('leaves what was published before where the store is damaged', async () => {
+    await snapshots.run('members', rowsOf(1));
+    await snapshots.publish();
+    await snapshots.run('members', rowsOf(1, 2));
+    const state = await snapshots.state();
+    await snapshots.detach();
+    const { size } = await stat(snapshots.layout.store);
+    await truncate(snapshots.layout.store, size - 262_144);
+    const options = { duckdb: true, mode: 0o644, keepSnapshots: 2, changesBefore: '2026-01-01T00:00:00.000Z' };
+    await expect(publish(snapshots.database, snapshots.layout, state, options)).rejects.toMatchObject({
+      code: 'state_unreadable',
+    });
+    expect(await readlink(snapshots.layout.link)).toBe('published/1.duckdb');
+    expect(await publishedRows()).toHaveLength(1);
+  });
+});
+
+describe('Parquet files that are gone', () => {
+  async function restore(thorough: boolean): Promise<string[]> {
+    const store = await snapshots.store();
+    const { streams } = await store.state();
+    const restored = await restoreFiles(store, snapshots.layout, streams.values(), { thorough, compression: 'zstd' });
+    return restored.map(({ stream }) => stream);
+  }
+
+  const readAll = async () => {
+    const { files } = (await readManifest(snapshots.layout.manifest('members'))) ?? { files: [] };
+    const paths = files.map(({ path }) => join(snapshots.layout.stream('members'), path));
+    return snapshots.query(`SELECT id, n FROM read_parquet(${JSON.stringify(paths).replaceAll('"', "'")}) ORDER BY id`);
+  };
+
+  test('are written anew from the store, in one file, and published', async () => {
+    const { run } = await snapshots.run('members', rowsOf(1, 2, 3), { rowsInPart: 1 });
+    await snapshots.publish();
+    await rm(join(snapshots.layout.snapshot('members', run.runId), '00002.parquet'));
+    expect(await restore(false)).toEqual(['members']);
+    await snapshots.publish();
+    expect(await readdir(snapshots.layout.snapshot('members', run.runId))).toEqual(['00001.parquet']);
+    expect(await readAll()).toEqual(rowsOf(1, 2, 3));
+    expect(await restore(true)).toEqual([]);
+  });
+
+  test('are found by their length, and damaged ones of the same length only by a thorough look', async () => {
+    const { run } = await snapshots.run('members', rowsOf(1));
+    await snapshots.publish();
+    const path = join(snapshots.layout.snapshot('members', run.runId), '00001.parquet');
+    const bytes = await readFile(path);
+    bytes.writeUInt8((bytes[20] ?? 0) ^ 0xff, 20);
+    await writeFile(path, bytes);
+    expect(await restore(false)).toEqual([]);
+    expect(await restore(true)).toEqual(['members']);
+    await snapshots.publish();
+    await truncate(path, 10);
+    expect(await restore(false)).toEqual(['members']);
+  });
+
+  test('are changes too, unless history no longer has them', async () => {
+    const { run } = await snapshots.run('members', rowsOf(1));
+    await snapshots.publish();
+    const folder = snapshots.layout.changes('members', run.runId);
+    await rm(folder, { recursive: true });
+    expect(await restore(false)).toEqual(['members']);
+    await snapshots.publish();
+    expect(await readdir(folder)).toEqual(['00001.parquet']);
+    const other = await snapshots.run('other', rowsOf(1), { historyMs: -1000 * 3_600_000 });
+    await rm(snapshots.layout.run(other.run.runId), { recursive: true });
+    expect(await restore(false)).toEqual(['other']);
+    expect((await snapshots.state()).streams.get('other')?.changes).toEqual([]);
+  });
+});
