@@ -1,6 +1,6 @@
-import { configDefaults, defineConfig } from 'vitest/config';
+import { defineConfig } from 'vitest/config';
 
-/** Every connector against the real thing, and what else takes minutes: a command of their own, `npm run test:integration`. */
+/** What takes minutes: every connector against the real thing, every command of the documents, leaks, growth. */
 const long = [
   'test/conformance/connectors/*.test.ts',
   'test/integration/canary.test.ts',
@@ -8,16 +8,22 @@ const long = [
   'test/integration/growth.test.ts',
   'test/integration/recipes.test.ts',
 ];
-const isLong = process.env.CDSYNC_TEST_LONG !== undefined;
+const fault = ['test/fault/**/*.test.ts'];
 
 export default defineConfig({
   test: {
-    include: isLong ? long : ['test/**/*.test.ts'],
-    exclude: [...configDefaults.exclude, ...(isLong ? [] : long)],
     globalSetup: ['test/fixtures/build.ts'],
     setupFiles: ['test/fixtures/property-seed.ts'],
     testTimeout: 60_000,
     hookTimeout: 60_000,
     maxWorkers: 2,
+    // Loading modules anew for each file takes longer than most files.
+    isolate: false,
+    // `npm test` is the quick one; npm run test:integration and test:fault are the others.
+    projects: [
+      { extends: true, test: { name: 'quick', include: ['test/**/*.test.ts'], exclude: [...long, ...fault] } },
+      { extends: true, test: { name: 'long', include: long } },
+      { extends: true, test: { name: 'fault', include: fault } },
+    ],
   },
 });

@@ -3,7 +3,8 @@ import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RunReport } from '../../src/core/run.js';
 import { type LocalService, startLocalService } from '../../src/local-service/service.js';
-import { type Ended, ended } from '../fixtures/workspace.js';
+import { type Ended, runWarm } from '../fixtures/warm-cdsync.js';
+import { ended } from '../fixtures/workspace.js';
 import { delivered, destination, job, newRules, streams } from './situations.js';
 import { type Strike, strikePreload, strikeVariables } from './strike.js';
 
@@ -163,6 +164,10 @@ export class Lane {
     else await fetch(`${this.url}/_control/faults`, { method: 'DELETE' });
   }
 
+  get #environment(): Record<string, string> {
+    return { PATH: process.env.PATH ?? '', HOME: join(this.folder, 'home'), TMPDIR: join(this.folder, 'tmp') };
+  }
+
   /** Begins a run; what it is struck by, and where, is told by {@link struck}. */
   async start(options: RunOptions = {}): Promise<ChildProcess> {
     const { strike, wrap } = options;
@@ -174,9 +179,7 @@ export class Lane {
     return spawn(program, words, {
       cwd: this.folder,
       env: {
-        PATH: process.env.PATH ?? '',
-        HOME: join(this.folder, 'home'),
-        TMPDIR: join(this.folder, 'tmp'),
+        ...this.#environment,
         ...(strike === undefined ? {} : strikeVariables(this.storage, this.#report, strike)),
       },
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -184,7 +187,8 @@ export class Lane {
   }
 
   async run(options: RunOptions = {}): Promise<Ended> {
-    const end = await ended(await this.start(options));
+    const isCalm = options.strike === undefined && options.wrap === undefined;
+    const end = isCalm ? await this.command(['run', 'cdsync.json', ...shown]) : await ended(await this.start(options));
     this.#printed = end.code === null ? '' : end.stdout;
     return end;
   }
@@ -196,14 +200,9 @@ export class Lane {
     return jobs.some(({ streams }) => streams.some(({ name, status }) => name === stream && status === 'failed'));
   }
 
-  async command(words: readonly string[]): Promise<Ended> {
-    return ended(
-      spawn(process.execPath, [cdsync, ...words], {
-        cwd: this.folder,
-        env: { PATH: process.env.PATH ?? '', HOME: join(this.folder, 'home'), TMPDIR: join(this.folder, 'tmp') },
-        stdio: ['ignore', 'pipe', 'pipe'],
-      }),
-    );
+  /** A command that nothing strikes. */
+  command(words: readonly string[]): Promise<Ended> {
+    return runWarm({ words, cwd: this.folder, env: this.#environment });
   }
 
   /** The steps that the last run has told. */
