@@ -85,8 +85,9 @@ export async function openStream(context: RunContext, task: OpenTask): Promise<O
   const mayResume = !context.full && context.range === undefined && source !== undefined;
   const unfinished = mayResume ? await findUnfinished(context.layout, config.name, limits) : undefined;
   const opened = { config, source, rules, fingerprint: print, definition, meter, unfinished };
+  if (source?.kind !== 'windowed') return { ...opened, windows: [] };
   const { windows } = config.reads;
-  if (source?.kind !== 'windowed' || windows === undefined) return { ...opened, windows: [] };
+  if (windows === undefined) throw new TypeError(`the manners of ${config.source} lack its windows`);
   if (unfinished !== undefined) return { ...opened, windows: windowsOf(unfinished.journal.start.partitions) };
   return { ...opened, windows: await windowsToRead(context, { source, manners: windows }, task) };
 }

@@ -1,0 +1,31 @@
+import { readFile } from 'node:fs/promises';
+import { dirname, relative, resolve } from 'node:path';
+import { expect, it } from 'vitest';
+
+/** What a file imports as it is loaded: no types, and nothing that is imported later. */
+function loaded(text: string): string[] {
+  const statements = text.matchAll(/^(?:import|export) (?!type )[^;]*?from '([^']+)';/gms);
+  return [...statements].map((match) => match[1] as string);
+}
+
+/** Files and packages that loading this file loads, with the file that brings each. */
+async function everythingLoaded(entry: string): Promise<Map<string, string>> {
+  const found = new Map<string, string>([[resolve(entry), '']]);
+  for (const file of found.keys()) {
+    if (!file.endsWith('.ts')) continue;
+    for (const specifier of loaded(await readFile(file, 'utf8'))) {
+      const target = specifier.startsWith('.') ? resolve(dirname(file), specifier.replace(/\.js$/, '.ts')) : specifier;
+      if (!found.has(target)) found.set(target, relative('.', file));
+    }
+  }
+  return found;
+}
+
+it('reading a configuration loads neither the client nor DuckDB, whatever sources and connectors there are', async () => {
+  const found = await everythingLoaded('src/config/load.ts');
+  expect(found.has(resolve('src/streams/sql.ts'))).toBe(true);
+  const packages = [...found].filter(([name]) => !name.startsWith('/') && !name.startsWith('node:'));
+  expect(packages.filter(([name]) => name !== 'zod' && name !== 'yaml')).toEqual([]);
+  const heavy = ['src/client/client.ts', 'src/store/duckdb.ts'];
+  expect(heavy.flatMap((file) => found.get(resolve(file)) ?? [])).toEqual([]);
+});
