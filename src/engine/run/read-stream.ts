@@ -22,7 +22,7 @@ const converterVersion = 2;
 /** A `Date` header tells whole seconds: the one that is under way is read, and read again by the next run. */
 const dateStepMs = 1000;
 
-/** Of everything that decides what a stream's parts hold: what was read under another one cannot be gone on from. */
+/** Of everything that decides what a stream's parts hold. A reading with another fingerprint is not resumed. */
 export function fingerprint(
   context: RunContext,
   config: StreamConfig,
