@@ -1,4 +1,4 @@
-import { mkdir } from 'node:fs/promises';
+import { chmod, mkdir, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { type DuckDBConnection, DuckDBInstance, type DuckDBValue } from '@duckdb/node-api';
 import {
@@ -258,9 +258,12 @@ function checkedText(column: string, kind: ChecksumColumn['of']['kind']): string
 export async function openDuckdb({ options }: DestinationContext<typeof duckdbOptions>): Promise<TableDestination> {
   const { path, schema, memoryMb } = options;
   try {
-    await mkdir(dirname(path), { recursive: true });
+    await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    const isNew = (await stat(path).catch(() => undefined)) === undefined;
     const instance = await DuckDBInstance.fromCache(path, { memory_limit: `${memoryMb}MB` });
     try {
+      // DuckDB makes files that the umask may let others read.
+      if (isNew) await chmod(path, 0o600);
       const connection = await instance.connect();
       await connection.run("SET TimeZone = 'UTC'");
       return new DuckdbDestination(instance, connection, schema);

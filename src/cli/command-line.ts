@@ -43,6 +43,10 @@ const wordRules = { 'strip-dashed': true, 'greedy-arrays': false, 'boolean-negat
 function parser(words: readonly string[]) {
   return commonOptions(words)
     .command(commands)
+    .middleware(({ _: [command] }) => {
+      // Whatever a command writes is the user's alone, also what DuckDB makes; only the configuration is for a team.
+      if (command !== 'init') process.umask(0o077);
+    })
     .demandCommand(1, 'name a command')
     .strict()
     .check((given, options) => refuseRepeated(given, options as unknown as { array: readonly string[] }))
@@ -112,7 +116,7 @@ async function lastLine(words: readonly string[], ending: Ending): Promise<strin
 }
 
 /**
- * Runs one command line to its end and leaves its exit code in `process.exitCode`. It throws nothing: an error is told on
+ * Runs one command line to its end and leaves its exit code in `process.exitCode`, and a umask that lets nobody else read. It throws nothing: an error is told on
  * standard error, in the words of the command line. One at a time in a process.
  */
 export async function runCommandLine(words: readonly string[]): Promise<void> {

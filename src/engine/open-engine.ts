@@ -34,8 +34,6 @@ export async function withEngine<T>(
   options: EngineOptions,
   work: (engine: Engine) => Promise<T>,
 ): Promise<T> {
-  // Whatever the process writes is the user's alone; what is published gets its own mode.
-  process.umask(0o077);
   const { memoryMb, threads } = config.resources;
   const database = await Database.open({ memoryMb, threads });
   const converter = new Converter(database, Math.min(lanes, threads));
@@ -73,7 +71,6 @@ export type StorageEngine = Pick<Engine, 'database' | 'clock' | 'layoutOf'>;
 
 /** Opens what is needed to work on the storage folder, and closes it again whatever happens. */
 export async function withStorage<T>(config: LocalConfig, work: (engine: StorageEngine) => Promise<T>): Promise<T> {
-  process.umask(0o077);
   const { memoryMb, threads } = config.resources;
   const database = await Database.open({ memoryMb, threads });
   try {
@@ -92,7 +89,6 @@ export async function withDelivery<T>(
   { signal, notice, budget }: EngineOptions,
   work: (engine: DeliveryEngine) => Promise<T>,
 ): Promise<T> {
-  process.umask(0o077);
   const { service, resources } = config;
   const client = service && new ServiceClient({ service, clock: systemClock, onNotice: notice, budget });
   try {

@@ -1,5 +1,5 @@
 import { constants } from 'node:fs';
-import { chmod, copyFile, mkdir, readdir, readlink, rename, rm, symlink } from 'node:fs/promises';
+import { chmod, copyFile, readdir, readlink, rename, rm, symlink } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { CdsyncError } from '../core/errors.js';
 import { runIdPattern, runIdStamp } from '../core/run.js';
@@ -15,7 +15,7 @@ import {
 } from '../store/durable.js';
 import type { JobLayout } from '../store/layout.js';
 import { type Manifest, readManifest } from '../store/manifest.js';
-import { folderMode } from '../store/storage.js';
+import { folderMode, makeFolder } from '../store/storage.js';
 import { publishFeed } from './publish-feed.js';
 import type { CommittedFile, StoreState, StreamState } from './snapshot-store.js';
 
@@ -52,7 +52,8 @@ async function moveFile(layout: JobLayout, stream: string, file: CommittedFile, 
 async function promote(layout: JobLayout, state: StreamState, { mode }: PublishOptions): Promise<void> {
   const files = [...state.snapshot, ...state.changes];
   const folders = new Set(files.map(({ path }) => dirname(join(layout.stream(state.stream), path))));
-  for (const folder of folders) await mkdir(folder, { recursive: true, mode: folderMode(mode) });
+  const above = [layout.stream(state.stream), ...[...folders].map(dirname)];
+  for (const folder of new Set([...above, ...folders])) await makeFolder(folder, folderMode(mode));
   for (const file of files) await moveFile(layout, state.stream, file, mode);
   for (const folder of folders) {
     await syncFolder(folder);

@@ -1,5 +1,6 @@
-import { readFile, rm, writeFile } from 'node:fs/promises';
+import { readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
+import { basename, dirname, join } from 'node:path';
 import { z } from 'zod';
 import { CdsyncError } from '../core/errors.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
@@ -56,6 +57,9 @@ async function processStart(pid: number): Promise<number | undefined> {
   return Number.isNaN(began) ? undefined : began;
 }
 
+/** Files that this process has locked. The system's lock is the process's: it keeps only other processes out. */
+const held = new Set<string>();
+
 /** What is locked: a small database file, who says to have it, and what it is called. */
 interface LockPlace {
   readonly file: string;
@@ -76,13 +80,16 @@ interface LockPlace {
 export class JobLock {
   readonly #database: Database;
   readonly #place: LockPlace;
+  /** The entry in `held`. */
+  readonly #held: string;
 
-  private constructor(database: Database, place: LockPlace) {
+  private constructor(database: Database, place: LockPlace, entry: string) {
     this.#database = database;
     this.#place = place;
+    this.#held = entry;
   }
 
-  /** @throws {CdsyncError} `locked` where another process holds it. */
+  /** @throws {CdsyncError} `locked` where another process, or other work in this one, holds it. */
   static acquire(database: Database, layout: JobLayout, startedAt: string): Promise<JobLock> {
     const { lock: file, lockOwner: owner, job } = layout;
     const place = {
@@ -95,7 +102,7 @@ export class JobLock {
     return JobLock.#acquire(database, place, startedAt);
   }
 
-  /** The right to deliver to a destination. @throws {CdsyncError} `locked` where another process delivers to it. */
+  /** The right to deliver to a destination. @throws {CdsyncError} `locked` where another delivery holds it. */
   static acquireDestination(
     database: Database,
     layout: JobLayout,
@@ -110,13 +117,19 @@ export class JobLock {
   }
 
   static async #acquire(database: Database, place: LockPlace, startedAt: string): Promise<JobLock> {
-    const session = await database.connect();
+    const folder = dirname(place.file);
+    // A folder that cannot be looked at is told of by what opens the file.
+    const entry = join(await realpath(folder).catch(() => folder), basename(place.file));
+    if (held.has(entry)) throw await lockedError(place);
+    held.add(entry);
     try {
-      await attachLock(session, place);
-    } finally {
-      session.close();
+      const session = await database.connect();
+      await attachLock(session, place).finally(() => session.close());
+    } catch (error) {
+      held.delete(entry);
+      throw error;
     }
-    const lock = new JobLock(database, place);
+    const lock = new JobLock(database, place, entry);
     try {
       await place.sweep?.();
       await lock.describe({ started_at: startedAt });
@@ -134,10 +147,13 @@ export class JobLock {
   }
 
   async release(): Promise<void> {
-    await rm(this.#place.owner, { force: true });
-    const session = await this.#database.connect();
-    await session.run(`DETACH ${quoteIdentifier(this.#place.name)}`);
-    session.close();
+    try {
+      await rm(this.#place.owner, { force: true });
+      const session = await this.#database.connect();
+      await session.run(`DETACH ${quoteIdentifier(this.#place.name)}`).finally(() => session.close());
+    } finally {
+      held.delete(this.#held);
+    }
   }
 }
 
@@ -175,7 +191,7 @@ async function emptyDatabase(session: Session, place: LockPlace): Promise<Buffer
   }
 }
 
-async function lockedError({ owner: path, what }: LockPlace, cause: unknown): Promise<CdsyncError> {
+async function lockedError({ owner: path, what }: LockPlace, cause?: unknown): Promise<CdsyncError> {
   const owner = await readStateIfUsable(path, ownerSchema);
   const who =
     owner === undefined

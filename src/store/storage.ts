@@ -79,20 +79,34 @@ export function folderMode(fileMode: number): number {
   return 0o700 | ((fileMode & 0o044) >> 2) | (fileMode & 0o044);
 }
 
+/**
+ * Makes a folder with this mode whatever the umask, and those above it that are missing. One that is there gets the mode
+ * too, if it is this user's to use: what somebody has locked on purpose stays so.
+ */
+export async function makeFolder(folder: string, mode: number): Promise<void> {
+  const first = (await mkdir(folder, { recursive: true, mode })) ?? folder;
+  for (let at = folder; at.length >= first.length; at = dirname(at)) {
+    const { uid, mode: present } = await stat(at);
+    if (uid !== process.getuid?.() || (present & 0o700) !== 0o700 || (present & 0o777) === mode) continue;
+    // A group that the folder hands on stays.
+    await chmod(at, (present & 0o7000) | mode);
+  }
+}
+
 /** Makes what is missing of a job's folders, and checks that they can be written to. */
 export async function prepareStorage(layout: JobLayout, publishMode: number): Promise<void> {
   try {
     const existed = await checkStorage(layout);
     const open = folderMode(publishMode);
     for (const folder of [layout.folder, layout.publishedFolder, layout.parquet]) {
-      await mkdir(folder, { recursive: true, mode: open });
+      await makeFolder(folder, open);
       await access(folder, constants.W_OK | constants.X_OK);
     }
+    // What lies in them is private by its folder: DuckDB makes files that the umask lets others read.
     for (const folder of [layout.reports, layout.private, layout.locks, layout.runs]) {
-      await mkdir(folder, { recursive: true, mode: 0o700 });
+      await makeFolder(folder, 0o700);
       await access(folder, constants.W_OK | constants.X_OK);
     }
-    if ((await stat(layout.folder)).uid === process.getuid?.()) await chmod(layout.folder, open);
     if (!existed) await writeStateFile(layout.format, { format: storageFormat });
   } catch (error) {
     throw asCdsyncError(error);

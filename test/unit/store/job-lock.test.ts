@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -36,5 +36,18 @@ describe('the lock of a job', () => {
       expect((await lockOwner(layout))?.pid).toBe(process.pid);
       await lock.release();
     }
+  });
+
+  it('is refused to other work in the same process, by whatever path, until it is given back', async () => {
+    const other = await Database.open({ memoryMb: 256, threads: 1 });
+    const link = join(folder, 'link');
+    await symlink(folder, link);
+    const lock = await JobLock.acquire(database, layout, startedAt);
+    const again = () => JobLock.acquire(other, new JobLayout(link, 'nightly'), startedAt);
+    await expect(again()).rejects.toMatchObject({ code: 'locked', kind: 'locked' });
+    expect((await lockOwner(layout))?.pid).toBe(process.pid);
+    await lock.release();
+    await (await again()).release();
+    other.close();
   });
 });
