@@ -54,7 +54,7 @@ describe('the tarball', () => {
   it('can be imported', async () => {
     await writeFile(
       join(installed, 'try.mjs'),
-      "import { loadConfig, runJob } from 'cdsync';\nconsole.log(typeof loadConfig, typeof runJob);\n",
+      "import { loadConfig, run } from 'cdsync';\nconsole.log(typeof loadConfig, typeof run);\n",
     );
     expect(execFileSync(process.execPath, [join(installed, 'try.mjs')], { encoding: 'utf8' }).trim()).toBe(
       'function function',

@@ -1,0 +1,90 @@
+import type { Budget } from '../../client/budget.js';
+import { onAbort } from '../../client/on-abort.js';
+import { openBudget } from '../../client/open-budget.js';
+import type { Config, JobConfig } from '../../config/config.js';
+import { CdsyncError } from '../../core/errors.js';
+import type { JobReport } from '../../core/run.js';
+import { jobContext, withEngine } from '../open-engine.js';
+import { newProgress, type RunProgress } from '../progress.js';
+import { runAndDeliver } from './run-and-deliver.js';
+
+/** How often `onProgress` is called. */
+const progressMs = 1_000;
+
+export interface RunOptions {
+  /** The job to run; may be left out if the configuration has only one. */
+  readonly job?: string;
+  /** Aborts to stop the run. What was read is kept, and the next run resumes it. */
+  readonly signal?: AbortSignal;
+  /** The same for all runs that send to one service at once. Default: a budget of this run's own. It is left open. */
+  readonly budget?: Budget;
+  /** Whether the destinations are loaded after the run. Default true. */
+  readonly deliver?: boolean;
+  /** Gets each line that a person should know of: a deprecation, for example. It must not throw. */
+  readonly onNotice?: (line: string) => void;
+  /** Gets what the run is doing about once a second, always the same object. It must not throw. */
+  readonly onProgress?: (progress: RunProgress) => void;
+}
+
+/** @throws {CdsyncError} `usage`, `job_not_found` */
+function chosenJob({ jobs, outline }: Config, { job: wanted, deliver = true }: RunOptions): JobConfig {
+  const loaded = jobs.map(({ name }) => name);
+  if (wanted === undefined && jobs.length > 1) {
+    throw new CdsyncError(`the configuration has several jobs: ${loaded.join(', ')}`, {
+      code: 'usage',
+      kind: 'configuration',
+      hint: `choose one, for example: run(config, { job: '${loaded[0]}' })`,
+    });
+  }
+  const job = jobs.find(({ name }) => wanted === undefined || name === wanted);
+  if (job === undefined) {
+    throw new CdsyncError(wanted === undefined ? 'no job was loaded' : `no job is called ${JSON.stringify(wanted)}`, {
+      code: 'job_not_found',
+      kind: 'configuration',
+      hint: `the jobs that were loaded: ${loaded.join(', ') || 'none'}`,
+    });
+  }
+  if (!deliver) return { ...job, destinations: [] };
+  const configured = outline.find(({ name }) => name === job.name)?.destinations ?? [];
+  if (configured.length > 0 && job.destinations.length === 0) {
+    throw new CdsyncError(`job "${job.name}" was loaded without its destinations`, {
+      code: 'usage',
+      kind: 'configuration',
+      hint: 'load it with needs: { destinations: true }, or run it with deliver: false',
+    });
+  }
+  return job;
+}
+
+/**
+ * Runs one job of a configuration as `cdsync run` does: reads its streams, commits what changed, publishes it, and loads its
+ * destinations. It prints nothing and leaves the process alone: its umask, signals, environment and exit code.
+ *
+ * Any number of jobs may run at once, each with a DuckDB of its own that takes the configuration's `memory_mb`. A stream or a
+ * destination that fails does not throw: the report says so.
+ *
+ * @returns what `cdsync run --json` has under `jobs`; its status is `interrupted` if the signal has aborted
+ * @throws {CdsyncError} what keeps the run from a report: kind `configuration` (`job_not_found`, `usage`), kind `locked` if the
+ *   job is being run, here or in another process, kind `interrupted` if the signal aborts before there is anything to report, and
+ *   kind `fatal` for a storage folder that cannot be used (`storage_newer`, `state_unreadable`, `disk_full`)
+ */
+export async function run(config: Config, options: RunOptions = {}): Promise<JobReport> {
+  const job = chosenJob(config, options);
+  const { signal, onNotice, onProgress, budget = openBudget() } = options;
+  // A signal of the run's own: many listen to it, and the program's may outlive many runs.
+  const stop = new AbortController();
+  const release = signal && onAbort(signal, () => stop.abort(signal.reason));
+  const progress = newProgress(
+    job.name,
+    job.streams.map(({ name }) => name),
+  );
+  const timer = onProgress && setInterval(() => onProgress(progress), progressMs);
+  try {
+    const engineOptions = { signal: stop.signal, notice: onNotice ?? (() => undefined), budget };
+    return await withEngine(config, engineOptions, (engine) => runAndDeliver({ ...jobContext(engine, job), progress }));
+  } finally {
+    clearInterval(timer);
+    release?.();
+    if (options.budget === undefined) await budget.close();
+  }
+}
