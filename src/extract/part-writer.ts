@@ -1,12 +1,11 @@
 import { join } from 'node:path';
-import { CdsyncError } from '../core/errors.js';
 import type { ColumnRules } from '../rows/column-rules.js';
 import type { ColumnSet, StoredColumn } from '../rows/columns.js';
 import { type PartRecord, partFiles } from '../rows/part.js';
 import { writeFileAtomically } from '../store/durable.js';
 import type { Counters, Journal, PartitionCursor } from '../store/journal.js';
 import type { ParquetCompression } from '../store/parquet.js';
-import type { Converter } from './convert/converter.js';
+import type { PartMaker } from './convert/part-maker.js';
 import { SpoolFile } from './convert/spool-file.js';
 import type { Reject, ScannedPage } from './scan/scanned-page.js';
 
@@ -37,7 +36,7 @@ export interface PartWriterOptions {
   readonly compression: ParquetCompression;
   readonly columns: ColumnSet;
   readonly rules: ColumnRules;
-  readonly converter: Converter;
+  readonly maker: PartMaker;
   readonly journal: Journal;
   /** Parts that are there already. */
   readonly parts: number;
@@ -210,36 +209,19 @@ export class PartWriter {
     while (this.#pending.size >= pendingBatches) await Promise.race(this.#pending);
   }
 
-  async #makePart(batch: Batch, number: number, stored: readonly StoredColumn[]): Promise<PartRecord> {
-    const { folder, converter, key, compression, rules } = this.#options;
-    const { path, keysPath, rejectsPath } = partFiles(folder, number);
+  async #makePart(batch: Batch, number: number, columns: readonly StoredColumn[]): Promise<PartRecord> {
+    const { folder, maker, key, compression, rules } = this.#options;
+    const files = partFiles(folder, number);
     if (batch.rejects.length > 0) {
       const lines = batch.rejects.map(({ raw, ...reject }) => JSON.stringify({ ...reject, raw: raw.toString('utf8') }));
-      await writeFileAtomically(rejectsPath, `${lines.join('\n')}\n`);
+      await writeFileAtomically(files.rejectsPath, `${lines.join('\n')}\n`);
     }
-    const common = { number, segments: batch.segments, rejects: batch.rejects.length };
-    if (batch.spool.records === 0) {
-      return { ...common, rows: 0, bytes: 0, sha256: '', columns: rules.keep(stored) };
-    }
-    const made = await converter.convert({
-      spool: batch.spool.path,
-      maxRecordBytes: batch.maxRecordBytes,
-      columns: stored,
-      rules,
-      key,
-      number,
-      part: path,
-      keys: keysPath,
-      compression,
-    });
-    if (made.rows !== batch.spool.records) {
-      throw new CdsyncError(`a part holds ${made.rows} rows, but ${batch.spool.records} records were read into it`, {
-        code: 'conversion_failed',
-        hint: 'run again; if it stays, report it with the version of cdsync',
-      });
-    }
-    const { rows, bytes, sha256, keysSha256, columns } = made;
-    return { ...common, rows, bytes, sha256, keys_sha256: keysSha256, columns: [...columns] };
+    const { segments, maxRecordBytes } = batch;
+    const { path: spool, records } = batch.spool;
+    const common = { number, segments, rejects: batch.rejects.length };
+    if (records === 0) return { ...common, rows: 0, bytes: 0, sha256: '', columns: rules.keep(columns) };
+    const sealed = { spool, records, maxRecordBytes, columns, rules, key, number, files, compression };
+    return { ...common, ...(await maker.make(sealed)) };
   }
 
   #track(work: Promise<unknown>): void {

@@ -11,7 +11,7 @@ import { type Counters, Journal, type JournalState, noCounters, type PartitionCu
 import type { ParquetCompression } from '../store/parquet.js';
 import type { ListSource, Source, Window } from '../streams/source.js';
 import { merged, type Span } from '../streams/windows.js';
-import type { Converter } from './convert/converter.js';
+import type { PartMaker } from './convert/part-maker.js';
 import { type Extracted, extracted, preparePartsFolder } from './extracted.js';
 import { KeyFilter } from './key-filter.js';
 import { KeyedFetcher } from './keyed-fetcher.js';
@@ -55,7 +55,7 @@ export interface ExtractionOptions {
   readonly signal: AbortSignal;
   readonly clock: Clock;
   readonly database: Database;
-  readonly converter: Converter;
+  readonly converter: PartMaker;
   readonly compression: ParquetCompression;
   /** `streams/<stream>` of the run's private folder. */
   readonly folder: string;
@@ -125,7 +125,7 @@ export class StreamExtraction {
       compression: options.compression,
       columns: this.#columns,
       rules: options.rules,
-      converter: options.converter,
+      maker: options.converter,
       journal,
       parts: resume?.parts.at(-1)?.number ?? 0,
       counters: () => this.counters(),

@@ -72,7 +72,14 @@ async function convert(bodies: readonly Buffer[], folder: string): Promise<numbe
     compression: 'zstd' as const,
     rules: new ColumnRules(new Map()),
   };
-  const writer = new PartWriter({ ...options, columns, converter, journal, parts: 0, counters: () => noCounters });
+  const writer = new PartWriter({
+    ...options,
+    columns,
+    maker: converter,
+    journal,
+    parts: 0,
+    counters: () => noCounters,
+  });
   const scanner = new RecordScanner(columns, { container: 'attributes', key: ['id'], filter: new Map() });
   const began = process.cpuUsage();
   for (const body of bodies) {

@@ -1,29 +1,12 @@
 import pLimit from 'p-limit';
 import { asCdsyncError, CdsyncError } from '../../core/errors.js';
 import { quoteIdentifier, sqlText } from '../../core/sql.js';
-import type { ColumnRules } from '../../rows/column-rules.js';
-import { type Column, ColumnSet, type ColumnTreatment, type StoredColumn } from '../../rows/columns.js';
+import { type Column, ColumnSet, type ColumnTreatment } from '../../rows/columns.js';
 import { misfits, treated } from '../../rows/value-text.js';
 import type { Database, Session } from '../../store/duckdb.js';
 import { writeKeys } from '../../store/keys-file.js';
-import { type ParquetCompression, type ParquetFile, writeParquet } from '../../store/parquet.js';
-
-/** What a batch of spooled records is and becomes. */
-export interface ConversionTask {
-  readonly spool: string;
-  /** The longest record's bytes. */
-  readonly maxRecordBytes: number;
-  /** As they stood when the batch was sealed: every value in it fits them. */
-  readonly columns: readonly StoredColumn[];
-  readonly rules: ColumnRules;
-  /** Columns that make the key. */
-  readonly key: readonly string[];
-  /** Number of the part, which orders copies of one key. */
-  readonly number: number;
-  readonly part: string;
-  readonly keys: string;
-  readonly compression: ParquetCompression;
-}
+import { writeParquet } from '../../store/parquet.js';
+import type { MadePart, PartMaker, SealedBatch } from './part-maker.js';
 
 /** The type by which a column is read from what was spooled: what the scanner has made text is text. */
 export function spooledType({ type, declared }: Column): string {
@@ -55,15 +38,8 @@ function selected(column: Column, treatment: ColumnTreatment | undefined): strin
   return needsCast ? `${value}::${column.fileType} AS ${name}` : `${value} AS ${name}`;
 }
 
-/** A part, and the columns it really has. */
-export interface ConvertedPart extends ParquetFile {
-  /** Checksum of its keys file. */
-  readonly keysSha256: string;
-  readonly columns: readonly StoredColumn[];
-}
-
-/** Turns spooled batches into Parquet parts, off the main thread, at most `lanes` at once in the whole process. */
-export class Converter {
+/** Lets DuckDB turn batches into Parquet parts, off the main thread, at most `lanes` at once in the whole process. */
+export class Converter implements PartMaker {
   readonly #database: Database;
   readonly #limit: ReturnType<typeof pLimit>;
   readonly #idle: Session[] = [];
@@ -73,15 +49,11 @@ export class Converter {
     this.#limit = pLimit(lanes);
   }
 
-  /**
-   * The part and its keys, both safe on disk (the keys may be computed again).
-   * @throws {CdsyncError} `conversion_failed`, `disk_full`
-   */
-  convert(task: ConversionTask): Promise<ConvertedPart> {
+  make(batch: SealedBatch): Promise<MadePart> {
     return this.#limit(async () => {
       const session = this.#idle.pop() ?? (await this.#database.connect());
       try {
-        return await convertOn(session, task);
+        return await convertOn(session, batch);
       } catch (error) {
         throw conversionError(error);
       } finally {
@@ -118,21 +90,23 @@ export function convertedRows(read: ColumnSet, kept: ColumnSet, source: string):
   return `SELECT ${values.join(', ')} FROM ${source}`;
 }
 
-async function convertOn(session: Session, task: ConversionTask): Promise<ConvertedPart> {
-  const set = ColumnSet.restore(task.columns);
-  const all = readSpool(set.list, task.spool, task.maxRecordBytes);
+async function convertOn(session: Session, batch: SealedBatch): Promise<MadePart> {
+  const { spool, records, maxRecordBytes, rules, key, number, files, compression } = batch;
+  const set = ColumnSet.restore(batch.columns);
+  const all = readSpool(set.list, spool, maxRecordBytes);
   await undeclareMisfits(session, set, all);
-  const kept = ColumnSet.restore(task.rules.keep(set.store()));
+  const kept = ColumnSet.restore(rules.keep(set.store()));
   const read = kept.list.map(({ place, field }) => set.get(place, field) as Column);
-  const query = convertedRows(set, kept, readSpool(read, task.spool, task.maxRecordBytes));
-  const file = await writeParquet(session, query, task.part, task.compression);
-  const { number, key } = task;
-  const { sha256: keysSha256 } = await writeKeys(
-    session,
-    { number, path: task.part, columns: kept.list, key },
-    task.keys,
-  );
-  return { ...file, keysSha256, columns: kept.store() };
+  const query = convertedRows(set, kept, readSpool(read, spool, maxRecordBytes));
+  const { rows, bytes, sha256 } = await writeParquet(session, query, files.path, compression);
+  if (rows !== records) {
+    throw new CdsyncError(`a part holds ${rows} rows, but ${records} records were read into it`, {
+      code: 'conversion_failed',
+      hint: 'run again; if it stays, report it with the version of cdsync',
+    });
+  }
+  const keys = await writeKeys(session, { number, path: files.path, columns: kept.list, key }, files.keysPath);
+  return { rows, bytes, sha256, keys_sha256: keys.sha256, columns: kept.store() };
 }
 
 function conversionError(error: unknown): CdsyncError {

@@ -11,6 +11,7 @@ import { ExactScanner } from '../../../src/extract/scan/exact-scanner.js';
 import { RecordScanner } from '../../../src/extract/scan/record-scanner.js';
 import { ColumnRules } from '../../../src/rows/column-rules.js';
 import { type Column, ColumnSet } from '../../../src/rows/columns.js';
+import { partFiles } from '../../../src/rows/part.js';
 import { Database, type Session } from '../../../src/store/duckdb.js';
 import { type ModelRecord, streams, write } from '../../fixtures/json-model.js';
 
@@ -36,16 +37,17 @@ type Rows = Map<string, Map<string, string | null>>;
 /** One batch that DuckDB has read: of each row its attributes as JSON text. */
 async function load(spool: SpoolFile, columns: ColumnSet, maxRecordBytes: number, rows: Rows): Promise<void> {
   await spool.finish();
-  const part = join(folder, 'part.parquet');
-  await converter.convert({
+  const files = partFiles(folder, 1);
+  const part = files.path;
+  await converter.make({
     spool: spool.path,
+    records: spool.records,
     maxRecordBytes,
     columns: columns.store(),
     rules: new ColumnRules(new Map()),
     key: ['id'],
     number: 1,
-    part,
-    keys: join(folder, 'part.keys'),
+    files,
     compression: 'none',
   });
   const attributes = columns.list.filter(({ place }) => place === 'attribute');
