@@ -2,6 +2,7 @@ import { mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ColumnSet, type StoredColumn } from '../rows/columns.js';
 import { type Part, partFiles } from '../rows/part.js';
+import { noneStanding, type Standing } from '../rows/standing.js';
 import type { Database } from '../store/duckdb.js';
 import { sha256OfFile, syncFolder } from '../store/durable.js';
 import type { Counters, JournalState } from '../store/journal.js';
@@ -16,6 +17,8 @@ export interface DroppedRows {
 
 /** Everything one reading of a stream has brought. */
 export interface Extracted {
+  /** What was read and is in no part, because it stands as the snapshot before has it. */
+  readonly standing: Standing;
   /** Parts that have rows, in the order of their numbers. */
   readonly parts: readonly Part[];
   /** All columns that any part has, with types that hold the values of all of them. */
@@ -46,6 +49,7 @@ export function extracted(folder: string, state: JournalState, columns: ColumnSe
   for (const part of state.parts) merged.merge(ColumnSet.restore(part.columns));
   const filesOf = (number: number) => partFiles(join(folder, 'parts'), number);
   return {
+    standing: noneStanding,
     parts: state.parts
       .filter(({ rows }) => rows > 0)
       .map((part) => {

@@ -1,7 +1,9 @@
+import { CdsyncError } from '../core/errors.js';
 import { quoteIdentifier, sqlTexts } from '../core/sql.js';
 import type { StoredColumn } from '../rows/columns.js';
 import { ColumnSet } from '../rows/columns.js';
 import { rowHash, rowKey } from '../rows/row-hash.js';
+import { type Standing, standingKeys } from '../rows/standing.js';
 import { isNewlyTreated, sameColumns, widen } from '../rows/widen.js';
 import type { Session } from '../store/duckdb.js';
 import { keysTable, type StreamState, storeTable } from './snapshot-store.js';
@@ -26,10 +28,17 @@ export interface DiffTask {
   readonly columns: readonly StoredColumn[];
   readonly key: readonly string[];
   readonly hashVersion: string;
-  /** Rows that the reading has. */
+  /** Rows that the reading's files have. */
   readonly rows: number;
   /** Whether what the reading lacks is gone, or was only not asked for. */
   readonly brings: 'everything' | 'additions';
+  /** Rows of the snapshot before that the reading has met, though its files lack them. */
+  readonly standing: Standing;
+}
+
+/** Whether the files of the reading are the whole snapshot, so that no row of the one before is needed beside them. */
+export function holdsAll({ previous, brings, standing }: Pick<DiffTask, 'previous' | 'brings' | 'standing'>): boolean {
+  return previous === undefined || (brings === 'everything' && standing.records === 0);
 }
 
 /** Whether the stored hashes still say what the columns of now would say. */
@@ -71,8 +80,46 @@ export function storedKeys(
   return `SELECT ${rowKey(task.key)} AS key, ${rowHash(ColumnSet.restore(task.columns).list)} AS hash FROM ${rows}`;
 }
 
-/** Compares the keys and hashes of a reading with those of the snapshot before. */
-export async function diff(session: Session, task: DiffTask, { keys, changed }: WorkTables): Promise<Difference> {
+/**
+ * Adds stored keys, with their hashes, to those of the reading: rows that stand are then unchanged like any other.
+ * @param among a table whose column `key` has the only keys that are wanted; left out, all that the reading did not bring
+ * @returns how many came
+ */
+export async function completeKeys(
+  session: Session,
+  task: DiffTask,
+  { keys }: WorkTables,
+  among?: string,
+): Promise<number> {
+  return session.number(
+    `INSERT INTO ${keys} SELECT key, hash, NULL, NULL FROM (${storedKeys(task, among)})
+     WHERE key NOT IN (SELECT key FROM ${keys})`,
+  );
+}
+
+/** @throws {CdsyncError} `unbalanced` where a row is said to stand that is not there */
+async function addStanding(session: Session, task: DiffTask, tables: WorkTables): Promise<number> {
+  if (task.standing.records === 0) return 0;
+  const standing = standingKeys(task.standing);
+  const added = await completeKeys(session, task, tables, standing);
+  const missing = await session.number(
+    `SELECT count(*) FROM ${standing} WHERE key NOT IN (SELECT key FROM ${tables.keys})`,
+  );
+  if (missing === 0) return added;
+  throw new CdsyncError(`${missing} rows were recognised that the last snapshot does not have`, {
+    code: 'unbalanced',
+    stream: task.stream,
+    hint: 'nothing was committed; run again with --full, and report it if it stays',
+  });
+}
+
+/**
+ * Compares the keys and hashes of a reading with those of the snapshot before.
+ * @throws {CdsyncError} `unbalanced` where a row is said to stand that is not there
+ */
+export async function diff(session: Session, task: DiffTask, tables: WorkTables): Promise<Difference> {
+  const { keys, changed } = tables;
+  const standing = await addStanding(session, task, tables);
   const first = task.previous === undefined;
   const source = first
     ? `SELECT key, 'insert' AS op FROM ${keys}`
@@ -89,7 +136,7 @@ export async function diff(session: Session, task: DiffTask, { keys, changed }: 
   );
   const inserted = counts.get('insert') ?? 0;
   const updated = counts.get('update') ?? 0;
-  const rows = task.brings === 'everything' ? task.rows : (task.previous?.rows ?? 0) + inserted;
+  const rows = task.brings === 'everything' ? task.rows + standing : (task.previous?.rows ?? 0) + inserted;
   const deleted = counts.get('delete') ?? 0;
   return { inserted, updated, deleted, unchanged: rows - inserted - updated, refreshed: 0, rows };
 }
@@ -134,14 +181,6 @@ export function takesAway({ previous, columns }: Pick<DiffTask, 'previous' | 'co
     const found = now.get(pathOf(column));
     return found === undefined || isNewlyTreated(column, found);
   });
-}
-
-/** Adds the stored keys that a reading of additions did not bring. */
-export async function completeKeys(session: Session, task: DiffTask, { keys }: WorkTables): Promise<void> {
-  await session.run(
-    `INSERT INTO ${keys} SELECT key, hash, NULL, NULL FROM (${storedKeys(task)})
-     WHERE key NOT IN (SELECT key FROM ${keys})`,
-  );
 }
 
 /** Keys that the snapshot before has and the reading has not, at most `limit` of them. */

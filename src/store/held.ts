@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { z } from 'zod';
 import { partSchema } from '../rows/part.js';
+import { noneStanding, standingSchema } from '../rows/standing.js';
 import { columnsSchema } from '../rows/stored-columns.js';
 import { countersSchema } from './journal.js';
 import type { JobLayout } from './layout.js';
@@ -28,6 +29,7 @@ const heldSchema = z.object({
     counters: countersSchema,
     dropped: z.array(z.object({ part: z.number(), from: z.number(), to: z.number() })),
     rejects: z.array(z.string()),
+    standing: standingSchema.default(noneStanding),
   }),
 });
 

@@ -59,6 +59,7 @@ function heldReading({ layout }: RunContext, held: HeldStream): Reading {
       path: inParts(basename(part.path)),
       keysPath: inParts(basename(part.keysPath)),
     })),
+    standing: { ...read.standing, keyFiles: read.standing.keyFiles.map((path) => inParts(basename(path))) },
   };
   return {
     live: { ...noCounters },

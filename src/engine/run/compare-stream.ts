@@ -1,7 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { StreamConfig } from '../../config/config.js';
-import { CdsyncError } from '../../core/errors.js';
 import { sqlTexts } from '../../core/sql.js';
 import type { Extracted } from '../../extract/extracted.js';
 import { emptyShape } from '../../rows/column-shape.js';
@@ -12,13 +11,14 @@ import { widen } from '../../rows/widen.js';
 import { type ApplyTask, writeChanges } from '../../snapshot/apply.js';
 import { type CommittedReject, isChanged, type StreamCommit } from '../../snapshot/commit.js';
 import { absentKeys, countRefreshed, type Difference, type DiffTask, diff } from '../../snapshot/diff.js';
-import { growSnapshot } from '../../snapshot/grow.js';
+import { writeSnapshotFiles } from '../../snapshot/snapshot-files.js';
 import type { SnapshotStore, StreamState } from '../../snapshot/snapshot-store.js';
 import { type Unified, unifyParts, workTables } from '../../snapshot/unify-parts.js';
 import type { Session } from '../../store/duckdb.js';
 import { type ParquetFile, writeParquet } from '../../store/parquet.js';
 import type { RunIdentity } from '../../store/run-state.js';
 import type { RunContext } from '../run-context.js';
+import { balance } from './balance.js';
 import { confirmDeletes } from './confirm-deletes.js';
 import type { Definition } from './definition.js';
 import { enforceContract } from './enforce-contract.js';
@@ -89,26 +89,17 @@ async function compare({ context, store, reading, config, before, previous, fold
     hashVersion: hashVersion(before.duckdbVersion),
     rows: unified.rows,
     brings,
+    standing: read.standing,
   };
   const difference = await diff(store.session, diffed, tables);
   const refreshed = await countRefreshed(store.session, diffed, unified.files);
   return { read, discarded, discardedKeys, unified, diffed, difference: { ...difference, refreshed } };
 }
 
-/** Read = kept + rejected + duplicates, or something was lost on the way. */
-function balance(stream: string, { counters, dropped }: Extracted, { rows, duplicates }: Unified): void {
-  const away = dropped.reduce((sum, { from, to }) => sum + to - from, 0);
-  if (counters.read === rows + duplicates + away + counters.rejected) return;
-  throw new CdsyncError(
-    `${counters.read} records were read, but ${rows} rows, ${duplicates + away} duplicates and ${counters.rejected} rejects came of them`,
-    { code: 'unbalanced', stream, hint: 'nothing was committed; run again, and report it if it stays' },
-  );
-}
-
 /** Nothing where there was something is held, unless the stream says that it may be so: `min_rows: 0`. */
-function isSuspiciouslyEmpty({ config, previous, reading }: Comparing, { unified }: Compared): boolean {
+function isSuspiciouslyEmpty({ config, previous, reading }: Comparing, { difference }: Compared): boolean {
   const mayBe = reading.brings === 'additions' || previous === undefined || previous.rows === 0;
-  return !mayBe && unified.rows === 0 && config.guards.minRows !== 0;
+  return !mayBe && difference.rows === 0 && config.guards.minRows !== 0;
 }
 
 /** A snapshot of no rows is one file of no rows, so that a glob over its folder still tells the columns. */
@@ -203,10 +194,8 @@ export async function compareStream(context: CompareContext, given: CompareTask)
   const { read, discarded, unified, difference, diffed } = isEmpty ? first : await confirm(task, first);
   const tables = workTables(config.name);
   const { compression } = context.job.parquet;
-  const grown =
-    reading.brings === 'additions' && previous !== undefined
-      ? await growSnapshot(store, { ...diffed, difference, read: unified.files, folder, compression }, tables)
-      : { files: unified.files, addition: undefined };
+  const growing = { ...diffed, difference, read: unified.files, folder, compression };
+  const grown = await writeSnapshotFiles(store, growing, tables);
   const files = grown.files.length > 0 ? grown.files : await emptySnapshot(task, read);
   const apply: ApplyTask = {
     ...diffed,

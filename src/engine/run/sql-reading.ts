@@ -8,6 +8,7 @@ import type { ColumnRules } from '../../rows/column-rules.js';
 import { emptyShape } from '../../rows/column-shape.js';
 import { ColumnSet, type StoredColumn } from '../../rows/columns.js';
 import { type Part, partFiles } from '../../rows/part.js';
+import { noneStanding } from '../../rows/standing.js';
 import { treated } from '../../rows/value-text.js';
 import { queryError, type Session } from '../../store/duckdb.js';
 import { type Counters, noCounters } from '../../store/journal.js';
@@ -110,6 +111,7 @@ export class SqlReading implements Reading {
       columns: columns.store(),
       counters: this.live,
       dropped: [],
+      standing: noneStanding,
       rejects: [],
     };
   }

@@ -1,0 +1,68 @@
+import { join } from 'node:path';
+import { quoteIdentifier, sqlTexts } from '../core/sql.js';
+import { rowKey } from '../rows/row-hash.js';
+import { sameColumns, widen } from '../rows/widen.js';
+import { type ParquetCompression, type ParquetFile, writeParquet } from '../store/parquet.js';
+import { completeKeys, type Difference, type DiffTask, hashesStand, holdsAll, restates } from './diff.js';
+import { type SnapshotStore, storeTable } from './snapshot-store.js';
+import type { WorkTables } from './unify-parts.js';
+
+/** Files of a snapshot that grows; with this many, the next one is written as a whole again. */
+const mostFiles = 64;
+
+export interface SnapshotFilesTask extends DiffTask {
+  readonly difference: Difference;
+  /** Files of what was read, each key once. */
+  readonly read: readonly ParquetFile[];
+  /** The stream's private folder in the run. */
+  readonly folder: string;
+  readonly compression: ParquetCompression;
+}
+
+/** The files of a snapshot. */
+export interface SnapshotFiles {
+  /** All of its rows; where `addition` is given, only those that were read. */
+  readonly files: readonly ParquetFile[];
+  /** What comes to the files of the snapshot before; undefined where `files` are the whole. */
+  readonly addition: readonly ParquetFile[] | undefined;
+}
+
+/**
+ * The files of the snapshot that a reading makes. Those of the reading, where they hold all rows; where rows only came,
+ * a file of these beside the files that are there; otherwise the whole anew, what was read and what stands.
+ */
+export async function writeSnapshotFiles(
+  store: SnapshotStore,
+  task: SnapshotFilesTask,
+  tables: WorkTables,
+): Promise<SnapshotFiles> {
+  const { previous, columns, difference, read, stream, folder, compression } = task;
+  if (previous === undefined || holdsAll(task)) return { files: read, addition: undefined };
+  const { inserted, updated, deleted, refreshed } = difference;
+  const onlyCame = updated + deleted + refreshed === 0;
+  if (onlyCame && inserted === 0 && !restates(task)) return { files: read, addition: [] };
+  // The stored keys are replaced by those of the reading: then they have to be all there are.
+  const replacesKeys = !hashesStand(task);
+  const names = columns.map(({ name }) => quoteIdentifier(name)).join(', ');
+  const files = `read_parquet(${sqlTexts(read.map(({ path }) => path))})`;
+  const key = rowKey(task.key);
+  const { snapshot } = previous;
+  if (
+    onlyCame &&
+    sameColumns(previous.columns, columns, 'file') &&
+    snapshot.length > 0 &&
+    snapshot.length < mostFiles
+  ) {
+    const came = `SELECT ${names} FROM ${files} WHERE ${key} IN (SELECT key FROM ${tables.changed})`;
+    const path = join(folder, 'parts', 'addition.parquet');
+    const addition = [await writeParquet(store.session, came, path, compression)];
+    if (replacesKeys && task.brings === 'additions') await completeKeys(store.session, task, tables);
+    return { files: read, addition };
+  }
+  if (task.brings === 'additions') await completeKeys(store.session, task, tables);
+  const stored = `(SELECT ${widen(previous.columns, columns, 'file')} FROM ${storeTable(stream)})`;
+  const whole = `${read.length === 0 ? '' : `SELECT ${names} FROM ${files} UNION ALL`}
+     SELECT ${names} FROM ${stored} WHERE ${key} IN (SELECT key FROM ${tables.keys} WHERE part IS NULL)`;
+  const path = join(folder, 'parts', 'whole.parquet');
+  return { files: [await writeParquet(store.session, whole, path, compression)], addition: undefined };
+}

@@ -1,0 +1,116 @@
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { balance } from '../../../src/engine/run/balance.js';
+import { noneStanding } from '../../../src/rows/standing.js';
+import { keysTable, storeTable } from '../../../src/snapshot/snapshot-store.js';
+import { noCounters } from '../../../src/store/journal.js';
+import { type GivenRow, Snapshots } from '../../fixtures/snapshots.js';
+
+let snapshots: Snapshots;
+beforeEach(async () => {
+  snapshots = await Snapshots.open();
+});
+afterEach(() => snapshots.close());
+
+const stream = 'members';
+
+/** Everything that a commit leaves: rows, hashes, changes, and what the snapshot's files hold together. */
+async function content(own: Snapshots) {
+  const state = (await own.state()).streams.get(stream);
+  const files = (state?.snapshot ?? []).map(({ from }) => `'${own.layout.folder}/${from}'`);
+  return {
+    count: state?.rows,
+    rows: await own.rows(stream),
+    hashes: await own.query(`SELECT key, hash::VARCHAR AS hash FROM ${keysTable(stream)} ORDER BY key`),
+    files: await own.query(`SELECT * FROM read_parquet([${files}]) ORDER BY id`),
+    changes: await own.query(
+      `SELECT * EXCLUDE (_run_id) FROM ${storeTable(`${stream}__changes`)} ORDER BY _synced_at, id`,
+    ),
+  };
+}
+
+const nights = fc.array(
+  fc.dictionary(
+    fc.constantFrom('a', 'b', 'c', "it's", ...Array.from({ length: 12 }, (_, index) => `k${index}`)),
+    fc.integer({ min: 0, max: 2 }),
+    { minKeys: 1, noNullPrototype: true },
+  ),
+  { minLength: 2, maxLength: 3 },
+);
+type Night = Readonly<Record<string, number>>;
+
+function rowsOf(night: Night, without: readonly string[] = []): GivenRow[] {
+  return Object.entries(night)
+    .filter(([id]) => !without.includes(id))
+    .map(([id, n]) => ({ id, n }));
+}
+
+describe('a reading whose parts hold only what changed', () => {
+  test('leaves the same rows, hashes, files and changes as one whose parts hold everything', async () => {
+    const read = async (given: readonly Night[], leavesOut: boolean) => {
+      const own = await Snapshots.open();
+      try {
+        const found: unknown[] = [];
+        let before: Night = {};
+        for (const night of given) {
+          const standing = leavesOut ? Object.keys(night).filter((id) => before[id] === night[id]) : [];
+          const { task } = await own.run(stream, rowsOf(night, standing), { standing });
+          found.push(task.difference, await content(own));
+          before = night;
+        }
+        return found;
+      } finally {
+        await own.close();
+      }
+    };
+    await fc.assert(
+      fc.asyncProperty(nights, async (given) => {
+        expect(await read(given, true)).toEqual(await read(given, false));
+      }),
+      { numRuns: 5 },
+    );
+  });
+
+  test('is refused where it says that a row stands which is not there', async () => {
+    await snapshots.run(stream, [{ id: 'a', n: 1 }]);
+    await expect(snapshots.run(stream, [], { standing: ['a', 'b'] })).rejects.toMatchObject({ code: 'unbalanced' });
+  });
+});
+
+describe('a reading that only adds', () => {
+  const brings = 'additions' as const;
+
+  test('keeps the hashes of all rows where they are computed in a new way', async () => {
+    await snapshots.run(stream, rowsOf({ a: 1, b: 2 }), { brings });
+    await snapshots.run(stream, rowsOf({ c: 3 }), { brings, duckdbVersion: 'next' });
+    const { hashes, files } = await content(snapshots);
+    expect(hashes.map(({ key }) => key)).toEqual(['a', 'b', 'c']);
+    expect(files).toEqual(rowsOf({ a: 1, b: 2, c: 3 }));
+    const again = await snapshots.run(stream, rowsOf({ a: 1 }), { brings, duckdbVersion: 'next' });
+    expect(again.task.difference).toMatchObject({ inserted: 0, updated: 0, unchanged: 3 });
+  });
+
+  test('keeps columns up to date that make no change', async () => {
+    await snapshots.run(stream, rowsOf({ a: 1, b: 2 }), { brings, untracked: ['n'] });
+    const { task } = await snapshots.run(stream, rowsOf({ a: 9 }), { brings, untracked: ['n'] });
+    expect(task.difference).toMatchObject({ inserted: 0, updated: 0, refreshed: 1 });
+    const { rows, files } = await content(snapshots);
+    expect([rows, files]).toEqual([rowsOf({ a: 9, b: 2 }), rowsOf({ a: 9, b: 2 })]);
+  });
+});
+
+describe('the balance of a reading', () => {
+  const counters = { ...noCounters, read: 10, rejected: 1 };
+  const dropped = [{ part: 1, from: 2, to: 4 }];
+  const standing = { records: 3, keyFiles: ['k'] };
+
+  test('counts rows, copies, rejects, rows read again and rows that stand', () => {
+    balance(stream, { counters, dropped, standing }, { rows: 3, duplicates: 1 });
+    expect(() => balance(stream, { counters, dropped, standing }, { rows: 4, duplicates: 1 })).toThrow(
+      '4 rows, 3 that stand, 3 duplicates',
+    );
+    expect(() => balance(stream, { counters, dropped, standing: noneStanding }, { rows: 3, duplicates: 1 })).toThrow(
+      '3 rows, 3 duplicates and 1 rejects',
+    );
+  });
+});
