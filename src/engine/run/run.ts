@@ -13,17 +13,17 @@ const progressMs = 1_000;
 
 export interface RunOptions {
   /** The job to run; may be left out if the configuration has only one. */
-  readonly job?: string;
+  readonly job?: string | undefined;
   /** Aborts to stop the run. What was read is kept, and the next run resumes it. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** The same for all runs that send to one service at once. Default: a budget of this run's own. It is left open. */
-  readonly budget?: Budget;
+  readonly budget?: Budget | undefined;
   /** Whether the destinations are loaded after the run. Default true. */
-  readonly deliver?: boolean;
+  readonly deliver?: boolean | undefined;
   /** Gets each line that a person should know of: a deprecation, for example. It must not throw. */
-  readonly onNotice?: (line: string) => void;
+  readonly onNotice?: ((line: string) => void) | undefined;
   /** Gets what the run is doing about once a second, always the same object. It must not throw. */
-  readonly onProgress?: (progress: RunProgress) => void;
+  readonly onProgress?: ((progress: RunProgress) => void) | undefined;
 }
 
 /** @throws {CdsyncError} `usage`, `job_not_found` */
