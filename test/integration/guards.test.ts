@@ -1,7 +1,7 @@
-import { existsSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { JobReport } from '../../src/core/run.js';
 import { streamOf, Workspace } from '../fixtures/workspace.js';
 
 let space: Workspace;
@@ -22,83 +22,96 @@ async function serve(index: string, count: number, attributes: (n: number) => At
 const made = (guards: Attributes = {}, name = 'made') => ({ name, source: 'index_profiles', index: name, guards });
 const same = (n: number) => ({ n });
 
-/** A job with a snapshot of 100 rows, then another day, run under these guards. */
-async function secondDay(job: string, guards: Attributes, count: number, attributes: (n: number) => Attributes) {
+/** A job with a snapshot of 100 rows, then another day that is held. */
+async function heldDay(job: string, count: number, attributes: (n: number) => Attributes) {
   await serve('made', 100, same);
-  await space.configure(job, [made(guards)]);
+  await space.configure(job, [made()]);
   await space.runWell(job);
   await serve('made', count, attributes);
+  return heldRun(job);
+}
+
+/** A run that ends with something held. */
+async function heldRun(job: string) {
   const { code, report, stderr } = await space.run(job);
   const [of] = report.jobs;
-  if (of === undefined) throw new Error(stderr);
-  return { code, stderr, run: of.run_id, job: of, stream: streamOf(of, 'made') };
+  if (code !== 3 || of === undefined) throw new Error(`nothing is held: ${stderr}`);
+  return { stderr, run: of.run_id, stream: streamOf(of, 'made') };
 }
+
+const runFolders = (job: string) => readdir(join(space.jobFolder(job), '.cdsync', 'runs'));
 
 const rows = async (job: string) => Number((await space.query(job, 'select count(*)::int as rows from made'))[0]?.rows);
 
-describe('a guard holds', () => {
-  it.each([
-    [
-      'more deletes than a tenth, where nothing is said',
-      {},
-      85,
-      same,
-      'guard_max_deleted',
-      /15 of 100 \(15\.0%\) rows would be deleted, 10% may be: r\d+, r\d+, r\d+, …/,
-    ],
-    [
-      'more deletes than a number',
-      { max_deleted: 3 },
-      96,
-      same,
-      'guard_max_deleted',
-      /4 of 100 .*, 3 may be: r96, r97, r98, …/,
-    ],
-    [
-      'more changes than a share',
-      { max_changed: '20%' },
-      100,
-      (n: number) => ({ n: n < 21 ? -n - 1 : n }),
-      'guard_max_changed',
-      /21 updates and 0 deletes on 100 rows, where 20% may change/,
-    ],
-    ['too few rows', { min_rows: 98 }, 97, same, 'guard_min_rows', /97 rows are fewer than 98/],
-    [
-      'too many rows without a value',
-      { max_null: { n: '5%' } },
-      100,
-      (n: number) => (n < 6 ? { m: 1 } : { n }),
-      'guard_max_null',
-      /6 of 100 \(6\.0%\) rows have no n, 5% may have none/,
-    ],
-    [
-      'values that are not unique',
-      { unique: ['n'] },
-      100,
-      (n: number) => ({ n: n < 2 ? 0 : n }),
-      'guard_unique',
-      /1 rows have the n of another row/,
-    ],
-    [
-      'what a query finds',
-      { expect: ['select id from made where n > 99'] },
-      101,
-      same,
-      'guard_expect',
-      /1 rows came of a query that must give none: select id from made/,
-    ],
-    ['nothing at all', {}, 0, same, 'empty_answer', /nothing came back, where the last snapshot has 100 rows/],
-  ] as const)('%s', async (_, guards, count, attributes, code, message) => {
-    const job = `held_${code}${Object.keys(guards).length}`;
-    const ended = await secondDay(job, guards, count, attributes);
-    expect([ended.code, ended.job.status, ended.stream.status]).toEqual([3, 'held', 'held']);
-    expect(ended.stream.error).toMatchObject({ code });
-    expect(ended.stream.error?.message).toMatch(message);
-    expect(ended.stderr).toContain(`cdsync approve ${ended.run}, or: cdsync discard ${ended.run}`);
-    expect(await rows(job)).toBe(100);
+describe('guards', () => {
+  it('hold each stream that breaks one, with what is made of it; the others are committed', async () => {
+    const guarded = (name: string, guards: Attributes) => ({ name, source: 'index_profiles', index: 'made', guards });
+    const streams: [Attributes, string, string | undefined, RegExp][] = [
+      [guarded('usual', {}), 'ok', undefined, /^$/],
+      [guarded('within', { max_deleted: '5%', max_changed: '12%', min_rows: 95 }), 'ok', undefined, /^$/],
+      [guarded('deletes', { max_deleted: 3 }), 'held', 'guard_max_deleted', /5 of 100 .*, 3 may be: r95, r96, r97, …/],
+      [
+        guarded('changes', { max_changed: '11%' }),
+        'held',
+        'guard_max_changed',
+        /0 inserts, 7 updates and 5 deletes on 100 rows, where 11% may change/,
+      ],
+      [guarded('rows', { min_rows: 96 }), 'held', 'guard_min_rows', /95 rows are fewer than 96/],
+      [
+        guarded('nulls', { max_null: { n: '5%' } }),
+        'held',
+        'guard_max_null',
+        /6 of 95 \(6\.3%\) rows have no n, 5% may have none/,
+      ],
+      [guarded('twins', { unique: ['n'] }), 'held', 'guard_unique', /1 rows have the n of another row/],
+      [
+        guarded('asked', { expect: ['select id from asked where n is null'] }),
+        'held',
+        'guard_expect',
+        /6 rows came of a query that must give none: select id from asked/,
+      ],
+      [
+        { name: 'counted', source: 'sql', key: ['n'], query: 'select count(*) as n from deletes' },
+        'skipped',
+        'dependency',
+        /it needs stream "deletes", which a guard holds/,
+      ],
+      [
+        { name: 'more', source: 'sql', key: ['n'], query: 'select n + 1 as n from counted' },
+        'skipped',
+        'dependency',
+        /it needs stream "counted", which a guard holds/,
+      ],
+    ];
+    await serve('made', 100, same);
+    await space.configure(
+      'guarded',
+      streams.map(([stream]) => stream),
+    );
+    await space.runWell('guarded');
+    await serve('made', 95, (n) => (n === 1 ? { n: 0 } : n > 1 && n < 8 ? { m: n } : { n }));
+    const { code, report, stderr } = await space.run('guarded');
+    const [job] = report.jobs;
+    expect([code, job?.status, job?.sequence]).toEqual([3, 'held', 2]);
+    expect(job?.streams.map(({ name, status, error }) => [name, status, error?.code])).toEqual(
+      streams.map(([{ name }, status, error]) => [name, status, error]),
+    );
+    for (const [{ name }, , , message] of streams) {
+      expect([name, streamOf(job as JobReport, String(name)).error?.message ?? '']).toEqual([
+        name,
+        expect.stringMatching(message),
+      ]);
+    }
+    expect(stderr).toContain(`cdsync approve ${job?.run_id}, or: cdsync discard ${job?.run_id}`);
+    expect(
+      await space.query(
+        'guarded',
+        'select (from (select count(*)::int from deletes)) as held, (from (select count(*)::int from within)) as kept',
+      ),
+    ).toEqual([{ held: 100, kept: 95 }]);
   });
 
-  it('records that could not be kept, unless they may be', async () => {
+  it('hold records that could not be kept, unless they may be', async () => {
     await serve('made', 100, same);
     await space.configure('rejecting', [made()]);
     await space.control('faults', { kind: 'garbage_record', match: '/profiles', count: 1 });
@@ -106,98 +119,58 @@ describe('a guard holds', () => {
     await space.clearFaults();
   });
 
-  it('nothing where changes are within bounds, and on the first run', async () => {
-    const ended = await secondDay(
-      'within',
-      { max_deleted: '5%', max_changed: '10%', unique: ['n'], max_null: { n: 0 } },
-      95,
-      same,
-    );
-    expect([ended.code, ended.stream.deleted]).toEqual([0, 5]);
-  });
-
-  it('only its stream, or the whole job', async () => {
+  it('hold the whole job where they are asked to', async () => {
     await serve('other', 5, same);
-    for (const [scope, others] of [
-      ['stream', 'ok'],
-      ['job', 'held'],
-    ] as const) {
-      await serve('made', 100, same);
-      const job = `scope_${scope}`;
-      await space.configure(job, [made(), made({}, 'other')], { job: { guards: { scope } } });
-      await space.runWell(job);
-      await serve('made', 50, same);
-      await serve('other', 5, (n) => ({ n: n + 1 }));
-      const { code, report } = await space.run(job);
-      expect([code, report.jobs[0]?.streams.map(({ status }) => status)]).toEqual([3, ['held', others]]);
-      await serve('other', 5, same);
-    }
-  });
-});
-
-describe('a stream that is made of one that is held', () => {
-  it('is skipped, and the run counts as held', async () => {
     await serve('made', 100, same);
-    const counted = { name: 'counted', source: 'sql', key: ['n'], query: 'select count(*) as n from made' };
-    const more = { name: 'more', source: 'sql', key: ['n'], query: 'select n + 1 as n from counted' };
-    await space.configure('waiting', [made(), counted, more]);
-    await space.runWell('waiting');
+    await space.configure('scope', [made(), made({}, 'other')], { job: { guards: { scope: 'job' } } });
+    await space.runWell('scope');
     await serve('made', 50, same);
-    const { code, report } = await space.run('waiting');
-    expect([code, report.status]).toEqual([3, 'held']);
-    expect(report.jobs[0]?.streams.map(({ status, error }) => [status, error?.code])).toEqual([
-      ['held', 'guard_max_deleted'],
-      ['skipped', 'dependency'],
-      ['skipped', 'dependency'],
-    ]);
+    await serve('other', 5, (n) => ({ n: n + 1 }));
+    const { code, report } = await space.run('scope');
+    expect([code, report.jobs[0]?.streams.map(({ status }) => status)]).toEqual([3, ['held', 'held']]);
   });
 });
 
 describe('what is held', () => {
-  it('is committed once it is approved', async () => {
-    const { run, stream } = await secondDay('approved', {}, 50, (n) => ({ n: n === 0 ? -1 : n }));
-    const { code, stdout } = await space.cdsync(['approve', 'approved.json', run, '--json']);
-    expect(code).toBe(0);
-    const [job] = JSON.parse(stdout).jobs;
-    expect(job).toMatchObject({ run_id: run, sequence: 2, status: 'ok' });
-    expect(job.streams[0]).toMatchObject({ rows: 50, deleted: 50, updated: 1 });
-    expect(stream).toMatchObject({ deleted: 50, updated: 1 });
-    expect(await rows('approved')).toBe(50);
-    expect((await space.manifest('approved', 'made')).rows).toBe(50);
-    expect(await readdir(join(space.jobFolder('approved'), '.cdsync', 'runs'))).toEqual([]);
-    expect(streamOf(await space.runWell('approved'), 'made').unchanged).toBe(50);
-    expect((await space.cdsync(['approve', 'approved.json', run])).code).toBe(2);
-  });
-
-  it('is thrown away when it is discarded, and the next run reads anew', async () => {
-    const { run } = await secondDay('discarded', {}, 50, same);
-    const status = JSON.parse((await space.cdsync(['status', 'discarded.json', '--json'])).stdout);
+  it('gives way to what a later run holds, until it is discarded or approved', async () => {
+    const { run: first } = await heldDay('held', 50, (n) => ({ n: n === 0 ? -1 : n }));
+    const { run: second } = await heldRun('held');
+    expect(second).not.toBe(first);
+    expect(await runFolders('held')).toEqual([second]);
+    const status = JSON.parse((await space.cdsync(['status', 'held.json', '--json'])).stdout);
     expect(status.streams[0]).toMatchObject({
       checkpoint: null,
-      held: { run_id: run, findings: [{ guard: 'max_deleted' }] },
+      held: { run_id: second, findings: [{ guard: 'max_deleted' }, { guard: 'max_changed' }] },
     });
-    expect((await space.cdsync(['status', 'discarded.json'])).stdout).toContain(`cdsync approve ${run}`);
-    expect((await space.cdsync(['discard', 'discarded.json', run])).code).toBe(0);
-    expect(existsSync(join(space.jobFolder('discarded'), '.cdsync', 'runs', run))).toBe(false);
-    expect(await rows('discarded')).toBe(100);
-    expect((await space.run('discarded')).code).toBe(3);
+    expect((await space.cdsync(['status', 'held.json'])).stdout).toContain(`cdsync approve ${second}`);
+    expect((await space.cdsync(['discard', 'held.json', second])).code).toBe(0);
+    expect(await runFolders('held')).toEqual([]);
+    expect(await rows('held')).toBe(100);
+
+    const { run: third, stream } = await heldRun('held');
+    const { code, stdout } = await space.cdsync(['approve', 'held.json', third, '--json']);
+    expect(code).toBe(0);
+    const [job] = JSON.parse(stdout).jobs;
+    expect(job).toMatchObject({ run_id: third, sequence: 2, status: 'ok' });
+    expect(job.streams[0]).toMatchObject({ rows: 50, deleted: 50, updated: 1 });
+    expect(stream).toMatchObject({ deleted: 50, updated: 1 });
+    expect(await rows('held')).toBe(50);
+    expect((await space.manifest('held', 'made')).rows).toBe(50);
+    expect(await runFolders('held')).toEqual([]);
+    expect(streamOf(await space.runWell('held'), 'made').unchanged).toBe(50);
+    const again = await space.cdsync(['approve', 'held.json', third]);
+    expect([again.code, again.stderr]).toEqual([2, expect.stringContaining('nothing is held at all')]);
   });
 
-  it('gives way to what a later run commits or holds', async () => {
-    const { run } = await secondDay('superseded', {}, 50, same);
-    const again = (await space.run('superseded')).report.jobs[0];
-    expect(again?.status).toBe('held');
-    expect(again?.run_id).not.toBe(run);
-    expect(await readdir(join(space.jobFolder('superseded'), '.cdsync', 'runs'))).toEqual([again?.run_id]);
-    await serve('made', 100, same);
-    await space.runWell('superseded');
-    const { code, stderr } = await space.cdsync(['approve', 'superseded.json', String(again?.run_id)]);
-    expect([code, stderr]).toEqual([2, expect.stringContaining('nothing is held at all')]);
-  });
-
-  it('may be approved although nothing came back', async () => {
-    const { run } = await secondDay('emptied', {}, 0, same);
-    expect((await space.cdsync(['approve', 'emptied.json', run])).code).toBe(0);
+  it('may be approved although nothing came back, and is gone once a later run commits', async () => {
+    const { run } = await heldDay('emptied', 0, same);
+    await serve('made', 100, (n) => ({ n: n === 0 ? -1 : n }));
+    await space.runWell('emptied');
+    expect((await space.cdsync(['approve', 'emptied.json', run])).code).toBe(2);
+    await serve('made', 0, same);
+    const { run: other, stream } = await heldRun('emptied');
+    expect(stream.error).toMatchObject({ code: 'empty_answer' });
+    expect((await space.cdsync(['approve', 'emptied.json', other])).code).toBe(0);
     expect(await rows('emptied')).toBe(0);
   });
 });
