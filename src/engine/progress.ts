@@ -1,5 +1,5 @@
 import type { DeliveryProgress } from '../deliver/delivery.js';
-import type { LiveCounters } from '../extract/stream-extraction.js';
+import type { LiveCounters } from '../extract/live-counters.js';
 
 export type StreamPhase = 'waiting' | 'reading' | 'comparing' | 'done' | 'failed';
 

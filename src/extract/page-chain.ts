@@ -1,11 +1,8 @@
 import type { RequestMeter } from '../client/client.js';
 import { CdsyncError } from '../core/errors.js';
-import type { PartitionCursor } from '../store/journal.js';
-import type { KeyFilter } from './key-filter.js';
 import { type FetchedPage, isRefusal, type PageFetcher } from './page-fetcher.js';
-import type { PartWriter } from './part-writer.js';
+import type { ReadTask, TakenPage, TaskIntake } from './read-task.js';
 import { cutPageExactly, MalformedPageError } from './scan/page-cutter.js';
-import type { PageScanner, ScannedPage } from './scan/scanned-page.js';
 import { TokenGuard } from './token-guard.js';
 
 /** A dead token makes a partition start again this often at most. */
@@ -15,39 +12,25 @@ const maxPagesWithoutNewKey = 100;
 /** A page whose records are no JSON is fetched again this often. */
 const maxRefetches = 3;
 
-/** What the chains of one stream share. */
 export interface ChainContext {
-  readonly stream: string;
-  readonly meter: RequestMeter;
-  readonly scanner: PageScanner;
-  readonly writer: PartWriter;
-  readonly seen: KeyFilter;
-  readonly onPage: (page: ScannedPage, missing: number) => void;
-}
-
-export interface ChainTask {
-  readonly partition: string;
-  /** Tells this chain from the stream's others. */
-  readonly ordinal: number;
   readonly fetcher: PageFetcher;
-  readonly start: PartitionCursor;
-  /** The endpoint may give tokens that lead nowhere: the first page that brings nothing new ends the chain. */
-  readonly distrustsTokens: boolean;
+  readonly intake: TaskIntake;
+  readonly meter: RequestMeter;
 }
 
 /**
- * Reads one partition from its cursor to its last page, asking for each page as soon as its token is known, while the
- * page before it is still being taken in.
+ * Reads one task from its cursor to its last page. It asks for each page as soon as its token is known, while the page
+ * before it is still being taken in.
  */
 export class PageChain {
   readonly #context: ChainContext;
-  readonly #task: ChainTask;
+  readonly #task: ReadTask;
   #guard = new TokenGuard();
   #attempt: number;
   #pages: number;
   #fruitless = 0;
 
-  constructor(context: ChainContext, task: ChainTask) {
+  constructor(task: ReadTask, context: ChainContext) {
     this.#context = context;
     this.#task = task;
     this.#attempt = task.start.attempt;
@@ -88,7 +71,7 @@ export class PageChain {
   }
 
   #fetch(token: string | null): Promise<FetchedPage> {
-    return this.#task.fetcher.fetch(token);
+    return this.#context.fetcher.fetch(token);
   }
 
   /** A token that is refused where the list itself is not, is dead: the partition is read from its start once more. */
@@ -105,7 +88,7 @@ export class PageChain {
     this.#pages = 0;
     this.#fruitless = 0;
     this.#guard = new TokenGuard();
-    await this.#context.writer.note({ type: 'attempt', partition: this.#task.partition, attempt: this.#attempt });
+    await this.#context.intake.restart(this.#attempt);
     return page;
   }
 
@@ -121,24 +104,17 @@ export class PageChain {
   }
 
   async #takeIn(page: FetchedPage): Promise<void> {
-    const { writer, scanner, seen, onPage } = this.#context;
-    const cursor: PartitionCursor = {
+    const taken = await this.#context.intake.take(page, {
       token: page.nextToken,
       issued_at: page.issuedAt,
       pages: this.#pages + 1,
       attempt: this.#attempt,
       done: page.nextToken === null,
-    };
-    const scan = () => {
-      const scanned = scanner.scan(page.body, page.start, page.end);
-      onPage(scanned, page.missing);
-      return scanned;
-    };
-    const scanned = await writer.add(scan, this.#task.partition, cursor);
+    });
     this.#pages += 1;
-    if (scanned.mismatches > 0) throw this.#filterIgnored(scanned);
-    if (scanned.records === 0) return;
-    this.#fruitless = seen.add(scanned.keyHashes, this.#task.ordinal * 8 + this.#attempt) ? 0 : this.#fruitless + 1;
+    if (taken.mismatches > 0) throw this.#filterIgnored(taken);
+    if (taken.records === 0) return;
+    this.#fruitless = taken.bringsNew ? 0 : this.#fruitless + 1;
     if (this.#fruitless < (this.#task.distrustsTokens ? 1 : maxPagesWithoutNewKey)) return;
     throw this.#failure(
       'page_loop',
@@ -171,7 +147,7 @@ export class PageChain {
     throw failure;
   }
 
-  #filterIgnored({ mismatches, mismatchedAttribute }: ScannedPage): CdsyncError {
+  #filterIgnored({ mismatches, mismatchedAttribute }: TakenPage): CdsyncError {
     return this.#failure(
       'filter_ignored',
       `${mismatches} records of one page do not match the filter on "${mismatchedAttribute}"`,
@@ -182,7 +158,7 @@ export class PageChain {
   }
 
   #failure(code: string, message: string, details: { hint: string; cause?: unknown }): CdsyncError {
-    return new CdsyncError(message, { code, stream: this.#context.stream, ...details });
+    return new CdsyncError(message, { code, ...details });
   }
 }
 

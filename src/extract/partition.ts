@@ -1,22 +1,26 @@
+import { z } from 'zod';
 import { CdsyncError } from '../core/errors.js';
 import type { Source, Window } from '../streams/source.js';
 
-/** What one chain of pages reads of a stream. */
-export type Partition =
+export const partitionSchema = z.discriminatedUnion('kind', [
   /** The list, unpartitioned. */
-  | { readonly kind: 'whole' }
+  z.object({ kind: z.literal('whole') }),
   /** The list once more, unpartitioned: it decides about too many absent keys. */
-  | { readonly kind: 'again' }
+  z.object({ kind: z.literal('again') }),
   /** The records with one value of the partitioning attribute. */
-  | { readonly kind: 'value'; readonly value: string }
+  z.object({ kind: z.literal('value'), value: z.string() }),
   /** A span of time, its end excluded. */
-  | { readonly kind: 'window'; readonly from: string; readonly to: string }
+  z.object({ kind: z.literal('window'), from: z.string(), to: z.string() }),
   /** One record of a list in windows of time, which had not ended. */
-  | { readonly kind: 'record'; readonly key: string }
+  z.object({ kind: z.literal('record'), key: z.string() }),
   /** A chunk of the records that are asked for by key, from 0. */
-  | { readonly kind: 'keys'; readonly chunk: number }
+  z.object({ kind: z.literal('keys'), chunk: z.number() }),
   /** Records that were asked for one by one, because a reading did not bring them. */
-  | { readonly kind: 'single' };
+  z.object({ kind: z.literal('single') }),
+]);
+
+/** What one chain of pages reads of a stream. */
+export type Partition = z.infer<typeof partitionSchema>;
 
 /** Records that are asked for by key become one batch of requests, the unit of restart. */
 const chunkKeys = 200;

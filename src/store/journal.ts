@@ -6,7 +6,7 @@ import { type PartRecord, partRecordSchema } from '../rows/part.js';
 import { columnsSchema } from '../rows/stored-columns.js';
 import { syncFolder } from './durable.js';
 
-const cursorSchema = z.object({
+export const cursorSchema = z.object({
   /** Asks for the next page; null before the first page and after the last. */
   token: z.string().nullable(),
   /** When the service gave the token: ISO 8601, our clock. */
@@ -21,6 +21,9 @@ const cursorSchema = z.object({
 
 /** How far one partition has been read, durably. */
 export type PartitionCursor = z.infer<typeof cursorSchema>;
+
+/** Before the first page. */
+export const firstCursor: PartitionCursor = { token: null, issued_at: null, pages: 0, attempt: 1, done: false };
 
 export const countersSchema = z.object({
   requests: z.number(),
@@ -129,7 +132,7 @@ function replay(path: string, entries: JournalEntry[], length: number): JournalS
         parts.push({ ...entry.part, columns });
       }
     } else if (entry.type === 'attempt') {
-      cursors.set(entry.partition, { token: null, issued_at: null, pages: 0, attempt: entry.attempt, done: false });
+      cursors.set(entry.partition, { ...firstCursor, attempt: entry.attempt });
     } else if (entry.type === 'failed') {
       failed = entry.code;
     }

@@ -1,5 +1,5 @@
 import type { Extracted } from '../../extract/extracted.js';
-import type { LiveCounters } from '../../extract/stream-extraction.js';
+import type { LiveCounters } from '../../extract/live-counters.js';
 import type { Covered } from '../../snapshot/snapshot-store.js';
 import type { Counters } from '../../store/journal.js';
 import type { ListSource } from '../../streams/source.js';

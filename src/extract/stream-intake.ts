@@ -1,0 +1,148 @@
+import { join } from 'node:path';
+import type { ColumnRules } from '../rows/column-rules.js';
+import { ColumnSet, type StoredColumn } from '../rows/columns.js';
+import { type Counters, firstCursor, type Journal, type JournalState, type PartitionCursor } from '../store/journal.js';
+import type { ParquetCompression } from '../store/parquet.js';
+import type { Source } from '../streams/source.js';
+import type { PartMaker } from './convert/part-maker.js';
+import { KeyFilter } from './key-filter.js';
+import type { LiveCounters } from './live-counters.js';
+import type { FetchedPage } from './page-fetcher.js';
+import { PartWriter } from './part-writer.js';
+import { partitionName } from './partition.js';
+import type { ReadTask, TaskIntake } from './read-task.js';
+import { RecordScanner } from './scan/record-scanner.js';
+import type { ScannedPage } from './scan/scanned-page.js';
+
+export interface StreamIntakeOptions {
+  readonly source: Source;
+  /** `streams/<stream>` of the run's private folder. */
+  readonly folder: string;
+  readonly journal: Journal;
+  /** What an earlier process has read. */
+  readonly resume: JournalState | undefined;
+  /** What is known of the columns from the last snapshot. */
+  readonly columns: readonly StoredColumn[] | undefined;
+  readonly rules: ColumnRules;
+  readonly converter: PartMaker;
+  readonly compression: ParquetCompression;
+  /** Counts the records as they come. */
+  readonly live: LiveCounters;
+  /** What the stream has done so far, for a checkpoint. */
+  readonly counters: () => Counters;
+}
+
+/**
+ * Where the pages of all tasks of a stream come together, one at a time: they share its columns, its parts and its journal
+ * (see docs/decisions/0003-one-batch-for-all-partitions.md).
+ */
+export class StreamIntake {
+  readonly #options: StreamIntakeOptions;
+  readonly #columns: ColumnSet;
+  readonly #writer: PartWriter;
+  readonly #seen = new KeyFilter();
+
+  constructor(options: StreamIntakeOptions) {
+    this.#options = options;
+    this.#columns = startingColumns(options);
+    const { folder, source, compression, rules, converter, journal, resume, counters } = options;
+    this.#writer = new PartWriter({
+      folder: join(folder, 'parts'),
+      spoolFolder: join(folder, 'spool'),
+      key: source.key,
+      compression,
+      columns: this.#columns,
+      rules,
+      maker: converter,
+      journal,
+      parts: resume?.parts.at(-1)?.number ?? 0,
+      counters,
+    });
+  }
+
+  /** The columns of all records so far, as they are kept. */
+  get columns(): ColumnSet {
+    return ColumnSet.restore(this.#options.rules.keep(this.#columns.store()));
+  }
+
+  /** What one task hands its pages to. */
+  of({ partition, ordinal, filter }: ReadTask): TaskIntake {
+    const name = partitionName(partition);
+    const scanner = this.#scanner(filter);
+    return {
+      take: async (page, cursor) => {
+        const scanned = await this.#add(scanner, page, name, cursor);
+        const { records, mismatches, mismatchedAttribute, keyHashes } = scanned;
+        const bringsNew = records > 0 && this.#seen.add(keyHashes, ordinal * 8 + cursor.attempt);
+        return { records, bringsNew, mismatches, mismatchedAttribute };
+      },
+      restart: (attempt) => this.#writer.note({ type: 'attempt', partition: name, attempt }),
+    };
+  }
+
+  /**
+   * Takes in a record that was asked for by its key.
+   * @returns whether it was kept: false where it does not match the filter any more
+   */
+  async addSingle(body: Buffer, filter: ReadTask['filter']): Promise<boolean> {
+    const scanner = this.#scanner(filter);
+    const cursor = { ...firstCursor, done: true };
+    const { records } = await this.#writer.add(
+      () => {
+        const page = scanner.scan(body, 0, body.length);
+        if (page.records !== 1 || page.mismatches !== 0) return { ...page, records: 0, rejects: [] };
+        this.#options.live.read += 1;
+        this.#options.live.kept += 1;
+        return page;
+      },
+      partitionName({ kind: 'single' }),
+      cursor,
+    );
+    return records > 0;
+  }
+
+  /** On return everything that was taken in is in parts and in the journal. */
+  flush(): Promise<void> {
+    return this.#writer.flush();
+  }
+
+  /** Notes that reading on from the checkpoint would only meet the same failure. */
+  fail(code: string): Promise<void> {
+    return this.#writer.note({ type: 'failed', code });
+  }
+
+  close(): Promise<void> {
+    return this.#writer.close();
+  }
+
+  #scanner(filter: ReadTask['filter']): RecordScanner {
+    const { container, key } = this.#options.source;
+    return new RecordScanner(this.#columns, { container, key, filter: new Map(filter) });
+  }
+
+  #add(scanner: RecordScanner, page: FetchedPage, name: string, cursor: PartitionCursor): Promise<ScannedPage> {
+    const scan = () => {
+      const scanned = scanner.scan(page.body, page.start, page.end);
+      this.#count(scanned, page.missing);
+      return scanned;
+    };
+    return this.#writer.add(scan, name, cursor);
+  }
+
+  #count(page: ScannedPage, missing: number): void {
+    const { live } = this.#options;
+    live.pages += 1;
+    live.read += page.records + page.rejects.length;
+    live.kept += page.records;
+    live.rejected += page.rejects.length;
+    live.replaced += page.replacedSurrogates;
+    live.missing += missing;
+  }
+}
+
+function startingColumns({ source, columns, resume, rules }: StreamIntakeOptions): ColumnSet {
+  const set = rules.begin(source.declared, columns);
+  const last = resume?.parts.at(-1);
+  if (last !== undefined) set.merge(rules.begin([], last.columns));
+  return set;
+}

@@ -1,0 +1,74 @@
+import pLimit from 'p-limit';
+import type { RequestMeter, ServiceClient } from '../client/client.js';
+import type { Clock } from '../core/clock.js';
+import type { Source } from '../streams/source.js';
+import { PageChain } from './page-chain.js';
+import type { ReadTask, TaskIntake } from './read-task.js';
+import { taskFetcher } from './task-fetcher.js';
+
+/** Chunks of keys that are asked for at once; their requests share the stream's concurrency. */
+const chunksAtOnce = 4;
+
+export interface TaskRunnerOptions {
+  readonly source: Source;
+  readonly client: ServiceClient;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  readonly meter: RequestMeter;
+  /** Chains, and requests for single records, at once. */
+  readonly concurrency: number;
+  intakeOf(task: ReadTask): TaskIntake;
+}
+
+/** Reads tasks of one stream, several at once. */
+export class TaskRunner {
+  readonly #options: TaskRunnerOptions;
+  readonly #requestLimit: ReturnType<typeof pLimit>;
+  /** Page sizes as the service takes them, by what was asked for first. */
+  readonly #pageSizes = new Map<number, { limit: number }>();
+
+  constructor(options: TaskRunnerOptions) {
+    this.#options = options;
+    this.#requestLimit = pLimit(options.concurrency);
+  }
+
+  /** A page size that was refused has become smaller, for all tasks that ask for it. */
+  pageSize(asked: number): { limit: number } {
+    const known = this.#pageSizes.get(asked) ?? { limit: asked };
+    this.#pageSizes.set(asked, known);
+    return known;
+  }
+
+  /**
+   * Reads each task to its last page. After a failure no other task begins, and those under way are cut short.
+   * @throws what the first task that failed has thrown; see {@link PageChain.read}
+   */
+  async run(tasks: readonly ReadTask[]): Promise<void> {
+    const { source, concurrency, signal } = this.#options;
+    const limit = pLimit(source.kind === 'keyed' ? chunksAtOnce : concurrency);
+    const stop = new AbortController();
+    const either = AbortSignal.any([signal, stop.signal]);
+    const failures: unknown[] = [];
+    const chains = tasks.map((task) =>
+      limit(async () => {
+        if (task.start.done || stop.signal.aborted) return;
+        try {
+          await this.#read(task, either);
+        } catch (error) {
+          failures.push(error);
+          stop.abort();
+        }
+      }),
+    );
+    await Promise.all(chains);
+    if (failures.length > 0) throw failures[0];
+    signal.throwIfAborted();
+  }
+
+  #read(task: ReadTask, signal: AbortSignal): Promise<void> {
+    const { source, client, clock, meter, intakeOf } = this.#options;
+    const context = { client, clock, signal, meter, pageSize: this.pageSize(task.pageSize) };
+    const fetcher = taskFetcher(task, source, context, this.#requestLimit);
+    return new PageChain(task, { fetcher, meter, intake: intakeOf(task) }).read();
+  }
+}

@@ -1,0 +1,194 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { ServiceError } from '../../../src/client/client.js';
+import { PageChain } from '../../../src/extract/page-chain.js';
+import type { FetchedPage } from '../../../src/extract/page-fetcher.js';
+import { type ReadTask, readTaskSchema, type TaskIntake } from '../../../src/extract/read-task.js';
+import { MalformedPageError } from '../../../src/extract/scan/page-text.js';
+import { firstCursor, noCounters, type PartitionCursor } from '../../../src/store/journal.js';
+
+const whole: ReadTask = {
+  partition: { kind: 'whole' },
+  ordinal: 0,
+  filter: [],
+  pageSize: 10,
+  distrustsTokens: false,
+  start: firstCursor,
+};
+
+function page(nextToken: string | null, text = 'x'): FetchedPage {
+  const body = Buffer.from(text);
+  const issuedAt = '2026-11-22T00:00:00.000Z';
+  return { body, start: 0, end: body.length, nextToken, total: null, issuedAt, missing: 0 };
+}
+
+function refusal(): ServiceError {
+  return new ServiceError('the token is not known', { code: 'bad_request', status: 400 });
+}
+
+/** A task read against a list of pages by their tokens; what was taken in is told in the order in which it was. */
+async function read(
+  task: ReadTask,
+  pages: (token: string | null, fetch: number) => FetchedPage | Error,
+  taken: (page: FetchedPage, index: number) => Partial<Awaited<ReturnType<TaskIntake['take']>>> | Error = () => ({}),
+) {
+  const asked: (string | null)[] = [];
+  const log: (PartitionCursor | { restart: number })[] = [];
+  let fetches = 0;
+  let takes = 0;
+  const meter = { ...noCounters };
+  const chain = new PageChain(task, {
+    meter,
+    fetcher: {
+      fetch: async (token) => {
+        asked.push(token);
+        const answer = pages(token, fetches++);
+        if (answer instanceof Error) throw answer;
+        return answer;
+      },
+    },
+    intake: {
+      take: async (given, cursor) => {
+        const found = taken(given, takes++);
+        if (found instanceof Error) throw found;
+        log.push(cursor);
+        return { records: 1, bringsNew: true, mismatches: 0, mismatchedAttribute: null, ...found };
+      },
+      restart: async (attempt) => {
+        log.push({ restart: attempt });
+      },
+    },
+  });
+  const error = await chain.read().then(
+    () => undefined,
+    (thrown) => thrown as { code?: string },
+  );
+  return { error, asked, log, meter };
+}
+
+describe('a task', () => {
+  it('is all JSON, whatever its partition, filter and cursor', () => {
+    const text = fc.string({ unit: 'grapheme' });
+    const partition = fc.oneof(
+      fc.constantFrom({ kind: 'whole' as const }, { kind: 'again' as const }),
+      fc.record({ kind: fc.constant('value' as const), value: text }),
+      fc.record({ kind: fc.constant('window' as const), from: text, to: text }),
+      fc.record({ kind: fc.constant('record' as const), key: text }),
+      fc.record({ kind: fc.constant('keys' as const), chunk: fc.nat() }),
+    );
+    const start = fc.record({
+      token: fc.option(text),
+      issued_at: fc.option(text),
+      pages: fc.nat(),
+      attempt: fc.nat(),
+      done: fc.boolean(),
+    });
+    const names = fc.oneof(text, fc.constantFrom('__proto__', '1', 'toString'));
+    const tasks = fc.record({
+      partition,
+      ordinal: fc.nat(),
+      filter: fc.array(fc.tuple(names, text)),
+      pageSize: fc.nat(),
+      distrustsTokens: fc.boolean(),
+      start,
+    });
+    fc.assert(
+      fc.property(tasks, (task) => {
+        expect(readTaskSchema.parse(JSON.parse(JSON.stringify(task)))).toEqual(task);
+      }),
+    );
+  });
+});
+
+describe('a chain of pages', () => {
+  it('goes from its cursor to its last page, each page with the cursor behind it', async () => {
+    const start = { ...firstCursor, token: 'b', pages: 2 };
+    const found = await read({ ...whole, start }, (token) => page(token === 'b' ? 'c' : null));
+    expect(found.error).toBeUndefined();
+    expect(found.asked).toEqual(['b', 'c']);
+    expect(found.log).toMatchObject([
+      { token: 'c', pages: 3, attempt: 1, done: false },
+      { token: null, pages: 4, attempt: 1, done: true },
+    ]);
+  });
+
+  it('starts again as another attempt where only its token is refused, and gives up after the third', async () => {
+    const once = await read(whole, (token, fetch) =>
+      token === 'b' && fetch === 1 ? refusal() : page(token === null ? 'b' : null),
+    );
+    expect(once.error).toBeUndefined();
+    expect(once.log).toMatchObject([
+      { pages: 1, attempt: 1 },
+      { restart: 2 },
+      { pages: 1, attempt: 2 },
+      { pages: 2, attempt: 2, done: true },
+    ]);
+    const always = await read(whole, (token) => (token === 'b' ? refusal() : page('b')));
+    expect(always.error).toMatchObject({ code: 'dead_token' });
+    expect(always.log.filter((each) => 'restart' in each)).toEqual([{ restart: 2 }, { restart: 3 }]);
+  });
+
+  it('fails with the refusal itself where the list is refused too', async () => {
+    const refused = refusal();
+    const found = await read({ ...whole, start: { ...firstCursor, token: 'b', pages: 1 } }, () => refused);
+    expect(found.error).toBe(refused);
+  });
+
+  it('notices tokens that run in a circle of any length, and a hundred pages without a new key', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.integer({ min: 0, max: 20 }), fc.integer({ min: 1, max: 20 }), async (lead, length) => {
+        const next = (token: string | null) => {
+          const at = token === null ? 0 : Number(token) + 1;
+          return page(String(at < lead + length ? at : lead));
+        };
+        const found = await read(whole, next);
+        expect(found.error).toMatchObject({ code: 'page_loop' });
+        expect(found.asked.length).toBeLessThan(4 * (lead + length) + 4);
+      }),
+    );
+    const endless = (token: string | null) => page(String(Number(token ?? 0) + 1));
+    const fruitless = await read(whole, endless, (_, index) => ({ bringsNew: index < 5 }));
+    expect(fruitless.error).toMatchObject({ code: 'page_loop' });
+    expect(fruitless.log).toHaveLength(105);
+    const empty = await read(
+      whole,
+      (token) => page(token === '150' ? null : String(Number(token ?? 0) + 1)),
+      () => ({ records: 0, bringsNew: false }),
+    );
+    expect(empty.error).toBeUndefined();
+  });
+
+  it('ends at the first page without a new key where tokens are not trusted', async () => {
+    const endless = (token: string | null) => page(String(Number(token ?? 0) + 1));
+    const found = await read({ ...whole, distrustsTokens: true }, endless, (_, index) => ({ bringsNew: index < 2 }));
+    expect(found.error).toMatchObject({ code: 'page_loop' });
+    expect(found.log).toHaveLength(3);
+  });
+
+  it('fails where records do not match the filter', async () => {
+    const found = await read(
+      whole,
+      () => page(null),
+      () => ({ mismatches: 3, mismatchedAttribute: 'tier' }),
+    );
+    expect(found.error).toMatchObject({ code: 'filter_ignored', message: expect.stringContaining('"tier"') });
+  });
+
+  it('fetches a page again whose records are no JSON, and goes on with the token of the one that is whole', async () => {
+    const found = await read(
+      whole,
+      (token, fetch) => page(token === null ? (fetch === 0 ? 'torn' : 'b') : null),
+      (_, index) => (index === 0 ? new MalformedPageError('no JSON') : {}),
+    );
+    expect(found.error).toBeUndefined();
+    expect(found.log).toMatchObject([{ token: 'b' }, { token: null, done: true }]);
+    expect(found.meter.retries).toBe(1);
+    const never = await read(
+      whole,
+      () => page(null),
+      () => new MalformedPageError('no JSON'),
+    );
+    expect(never.error).toBeInstanceOf(MalformedPageError);
+    expect(never.asked).toHaveLength(4);
+  });
+});
