@@ -121,7 +121,7 @@ async function windowsToRead(
   });
 }
 
-export interface ReadTask {
+export interface BeginTask {
   readonly opened: OpenedStream;
   readonly run: RunIdentity;
   readonly previous: StreamState | undefined;
@@ -143,7 +143,7 @@ export function partitionOf(
 }
 
 /** Makes a stream's reading, which goes on from what an earlier run has read where it can. */
-export async function beginReading(context: RunContext, task: ReadTask): Promise<Reading> {
+export async function beginReading(context: RunContext, task: BeginTask): Promise<Reading> {
   const { config: all, client, signal, clock, database, converter, job, layout } = context;
   const { opened, run, previous, lastValues, session } = task;
   const { config, source, unfinished } = opened;
