@@ -1,7 +1,8 @@
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Workspace } from '../../fixtures/workspace.js';
+import type { RunReport } from '../../../src/core/run.js';
+import { ended, Workspace } from '../../fixtures/workspace.js';
 
 const connector = `export default {
   kind: 'records', name: 'null', summary: 'Takes everything.', options: {}, capabilities: { batchRecords: 100 },
@@ -43,7 +44,10 @@ let places = 0;
 async function told(word: string, env: Record<string, string> = {}) {
   const members = { name: 'members', source: 'index_profiles', index: 'loyalty_members' };
   await space.configure('own', [members], { job: { destinations: [{ name: `mine_${places++}`, connector: word }] } });
-  const { code, report } = await space.run('own', [], env);
+  // What Node itself is told needs a process of its own.
+  const words = ['run', 'own.json', '--json', '--quiet'];
+  const { code, stdout } = await ('NODE_OPTIONS' in env ? ended(space.spawn(words, env)) : space.cdsync(words));
+  const report = JSON.parse(stdout) as RunReport;
   const [destination] = report.jobs[0]?.destinations ?? [];
   return { code, message: report.error?.message ?? '', rows: destination?.rows };
 }

@@ -1,0 +1,166 @@
+import { mkdir, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { rememberDelivery } from '../../../src/deliver/delivery-state.js';
+import {
+  type DestinationStatus,
+  destinationStatuses,
+  forgetDestination,
+} from '../../../src/deliver/destination-status.js';
+import { DeliveryInput } from '../../../src/deliver/input.js';
+import { moveLocalWatermark, Outbox, readLocalWatermark } from '../../../src/deliver/outbox.js';
+import { countRejects, rejectsPath, writeRejects } from '../../../src/deliver/rejects.js';
+import { writeFeed } from '../../../src/store/feed.js';
+import { PublishedStream } from './published-stream.js';
+
+let published: PublishedStream;
+beforeEach(async () => {
+  published = await PublishedStream.open();
+});
+afterEach(() => published.close());
+
+/** A run that brings three rows. */
+async function run(): Promise<void> {
+  await published.commit(['a', 'b', 'c'].map((id) => ({ op: 'insert', id, n: 1 })));
+  await writeFeed(published.layout, published.feed);
+}
+
+function deliver(sequence: number, more: { store_id?: string; rejected?: number } = {}): Promise<void> {
+  return rememberDelivery(published.layout, 'crm', 'members', {
+    table: 'people',
+    store_id: 'store',
+    sequence,
+    definition: 'as it is',
+    delivered_at: '2026-01-05T00:00:00.000Z',
+    rejected: 0,
+    ...more,
+  });
+}
+
+async function status(): Promise<DestinationStatus> {
+  const [found] = await destinationStatuses(published.layout, [{ name: 'crm', streams: ['members'] }]);
+  return found as DestinationStatus;
+}
+
+const rejects = () => rejectsPath(published.layout, 'crm', 'members');
+const reject = { key: 'b', column: null, reason: 'unknown', run_id: 'run-1' };
+
+async function fillOutbox(): Promise<Outbox> {
+  const { layout, session, feed, folder } = published;
+  const task = { layout, feed, session, folder: join(folder, 'input'), retried: undefined };
+  const pieces = await (await DeliveryInput.open(task)).allChanges(0);
+  const columns = [{ value: '"id"', as: 'id' }];
+  const target = join(layout.deliveredStream('crm', 'members'), 'outbox');
+  return Outbox.fill(session, target, { feed, pieces, columns, definition: 'as it is' });
+}
+
+describe('a destination', () => {
+  it('lacks nothing before the first run', async () => {
+    expect(await status()).toEqual({
+      name: 'crm',
+      stream: 'members',
+      table: null,
+      sequence: null,
+      delivered_at: null,
+      behind: 0,
+      pending: 0,
+      rejected: 0,
+      outbox: null,
+    });
+  });
+
+  it('that nothing was delivered to needs the whole snapshot', async () => {
+    await run();
+    expect(await status()).toMatchObject({ sequence: null, behind: 1, pending: null });
+  });
+
+  it('that has what is published lacks nothing', async () => {
+    await run();
+    await deliver(1);
+    expect(await status()).toMatchObject({
+      table: 'people',
+      sequence: 1,
+      delivered_at: '2026-01-05T00:00:00.000Z',
+      behind: 0,
+      pending: 0,
+    });
+  });
+
+  it('lacks the changes of each run since', async () => {
+    await published.commit([
+      { op: 'insert', id: 'a', n: 1 },
+      { op: 'insert', id: 'b', n: 1 },
+    ]);
+    await published.commit([{ op: 'delete', id: 'b', n: 1 }]);
+    await published.commit([
+      { op: 'update', id: 'a', n: 3 },
+      { op: 'insert', id: 'd', n: 3 },
+    ]);
+    await writeFeed(published.layout, published.feed);
+    await deliver(1);
+    expect(await status()).toMatchObject({ sequence: 1, behind: 2, pending: 3 });
+    await deliver(2);
+    expect(await status()).toMatchObject({ sequence: 2, behind: 1, pending: 2 });
+  });
+
+  it('further behind than the changes that are kept, or of another storage folder, needs the whole snapshot', async () => {
+    await run();
+    await deliver(1);
+    await published.commit([{ op: 'update', id: 'a', n: 2 }]);
+    await published.commit([{ op: 'update', id: 'a', n: 3 }]);
+    await writeFeed(published.layout, { ...published.feed, complete_since: 2 });
+    expect(await status()).toMatchObject({ sequence: 1, behind: 2, pending: null });
+    await deliver(3, { store_id: 'elsewhere' });
+    expect(await status()).toMatchObject({ sequence: 3, behind: 3, pending: null });
+  });
+
+  it('is shown with what it has refused, and how much of an outbox it has', async () => {
+    await run();
+    await deliver(1);
+    await writeRejects(rejects(), [reject, { ...reject, key: 'c' }]);
+    const outbox = await fillOutbox();
+    outbox.acknowledged.note([0, 1], []);
+    await outbox.close();
+    expect(await status()).toMatchObject({ rejected: 2, outbox: { records: 3, acknowledged: 2 } });
+  });
+
+  it('is shown as new where what is remembered of it cannot be read', async () => {
+    await run();
+    const path = join(published.layout.delivery('crm'), 'state.json');
+    await mkdir(dirname(path), { recursive: true });
+    await writeFile(path, '{');
+    expect(await status()).toMatchObject({ sequence: null, behind: 1 });
+  });
+
+  it('is not shown where what is published for it cannot be read', async () => {
+    await run();
+    await writeFile(published.layout.feed('members'), '{');
+    await expect(status()).rejects.toMatchObject({
+      code: 'state_unreadable',
+      hint: expect.stringContaining('the next run writes it anew'),
+    });
+  });
+});
+
+it('a destination that is forgotten has nothing, and others stay as they are', async () => {
+  const { layout } = published;
+  await run();
+  await deliver(1);
+  await writeRejects(rejects(), [reject]);
+  await (await fillOutbox()).close();
+  const kept = layout.deliveredStream('crm', 'members');
+  await moveLocalWatermark(kept, { version: 1, store_id: 's', sequence: 1, definition: 'd', delivered_at: '2026' });
+  await rememberDelivery(layout, 'crm', 'others', {
+    table: null,
+    store_id: 'store',
+    sequence: 7,
+    definition: 'd',
+    delivered_at: '2026-01-05T00:00:00.000Z',
+    rejected: 0,
+  });
+  await forgetDestination(layout, 'crm', ['members']);
+  expect(await status()).toMatchObject({ sequence: null, table: null, rejected: 0, outbox: null, pending: null });
+  expect([await readLocalWatermark(kept), await countRejects(layout, 'crm', 'members')]).toEqual([undefined, 0]);
+  const [others] = await destinationStatuses(layout, [{ name: 'crm', streams: ['others'] }]);
+  expect(others?.sequence).toBe(7);
+});
