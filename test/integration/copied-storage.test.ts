@@ -31,7 +31,7 @@ async function verified(job: string): Promise<void> {
   expect([code, stdout]).toEqual([0, stdout]);
 }
 
-/** Nothing may be taken for new: it is the snapshot of before that is gone on from. */
+/** Nothing may be taken for new: the run continues from the last snapshot. */
 async function goesOn(job: string): Promise<void> {
   const report = await space.runWell(job);
   const { inserted, updated, deleted } = streamOf(report, 'members');
@@ -41,8 +41,8 @@ async function goesOn(job: string): Promise<void> {
 
 const parquetFiles = async (job: string) => (await space.files(job)).filter((file) => file.endsWith('.parquet'));
 
-describe('a storage folder from elsewhere', () => {
-  it('goes on from an archive that tar has made and unpacked in another place', async () => {
+describe('an archive of a storage folder', () => {
+  it('that tar has made is used where it is unpacked, in another place', async () => {
     await twoDays('archived', [audit]);
     const { code, stderr } = await shell(
       space,
@@ -54,84 +54,83 @@ describe('a storage folder from elsewhere', () => {
     expect([report.sequence, streamOf(report, 'members').unchanged]).toEqual([2, streamOf(report, 'members').rows]);
     await verified('archived');
   });
+});
+
+describe('a storage folder from elsewhere', () => {
+  const job = 'kept';
+  let folder: string;
+  beforeAll(async () => {
+    folder = await twoDays(job);
+  });
 
   it('goes on where an archiver has put a copy in the place of the link, or lost what it led to', async () => {
-    const folder = await twoDays('linkless');
-    const link = join(folder, 'linkless.duckdb');
+    const link = join(folder, `${job}.duckdb`);
     await unlink(link);
     await copyFile(join(folder, 'published', '2.duckdb'), link);
-    await goesOn('linkless');
+    await goesOn(job);
     await rm(join(folder, 'published'), { recursive: true });
-    await goesOn('linkless');
-    expect(await space.query('linkless', 'select count(*)::int as n from members')).toHaveLength(1);
+    await goesOn(job);
+    expect(await space.query(job, 'select count(*)::int as n from members')).toHaveLength(1);
   });
 
   it('goes on after the folders of Parquet files were lost, and writes them anew', async () => {
-    const folder = await twoDays('bare');
-    const before = await space.query('bare', 'select * exclude (_run_id) from members order by id');
+    const before = await space.query(job, 'select * exclude (_run_id) from members order by id');
     await rm(join(folder, 'parquet'), { recursive: true });
-    await goesOn('bare');
-    const { files, rows } = await space.manifest('bare', 'members');
+    await goesOn(job);
+    const { files, rows } = await space.manifest(job, 'members');
     expect([files.map((file) => file.rows), rows]).toEqual([[before.length], before.length]);
     const glob = join(folder, 'parquet', 'members', 'snapshot', '*', '*.parquet');
-    const [read] = await space.query('bare', `select count(*)::int as n from read_parquet('${glob}')`);
+    const [read] = await space.query(job, `select count(*)::int as n from read_parquet('${glob}')`);
     expect(read?.n).toBe(before.length);
   });
 
   it('writes damaged files anew when it is to read everything, and only those', async () => {
-    await twoDays('damaged');
     const [good = '', bad = ''] = await Promise.all(
       ['segments', 'members'].map(async (stream) => {
-        const [file] = (await space.manifest('damaged', stream)).files;
-        return join(space.jobFolder('damaged'), 'parquet', stream, String(file?.path));
+        const [file] = (await space.manifest(job, stream)).files;
+        return join(folder, 'parquet', stream, String(file?.path));
       }),
     );
     const intact = await readFile(good);
     await writeFile(bad, 'no Parquet');
-    const { code, stderr } = await space.cdsync(['verify', 'damaged.json']);
-    expect([code, stderr]).toEqual([
-      1,
-      expect.stringContaining('next: cdsync run damaged.json --job damaged --full ('),
-    ]);
-    const run = await space.cdsync(['run', 'damaged.json', '--full']);
+    const { code, stderr } = await space.cdsync(['verify', `${job}.json`]);
+    expect([code, stderr]).toEqual([1, expect.stringContaining(`next: cdsync run ${job}.json --job ${job} --full (`)]);
+    const run = await space.cdsync(['run', `${job}.json`, '--full']);
     expect([run.code, run.stderr]).toMatchObject([
       0,
       expect.stringContaining('stream members: its Parquet files were missing or damaged, and were written anew'),
     ]);
     expect(run.stderr).not.toContain('stream segments');
     expect((await readFile(good)).equals(intact)).toBe(true);
-    await verified('damaged');
+    await verified(job);
   });
 
   it('mends a manifest that somebody has changed', async () => {
-    const folder = await twoDays('told');
     const path = join(folder, 'parquet', 'members', 'manifest.json');
     const manifest = await readFile(path, 'utf8');
     await writeFile(path, manifest.replace(/"rows": \d+/, '"rows": 1'));
-    await goesOn('told');
+    await goesOn(job);
     expect(await readFile(path, 'utf8')).toBe(manifest);
   });
 
   it('is refused where the store is lost and something is published, and says how to get it back', async () => {
-    const folder = await twoDays('storeless');
     await rm(join(folder, '.cdsync', 'store.duckdb'));
-    const files = await parquetFiles('storeless');
-    const { code, report } = await space.run('storeless');
+    const files = await parquetFiles(job);
+    const { code, report } = await space.run(job);
     expect([code, report.error?.code]).toEqual([1, 'state_unreadable']);
-    expect(await parquetFiles('storeless')).toEqual(files);
+    expect(await parquetFiles(job)).toEqual(files);
     const command = /: (cp [^;]+);/.exec(report.error?.hint ?? '')?.[1];
     expect((await shell(space, String(command))).code).toBe(0);
-    await goesOn('storeless');
+    await goesOn(job);
   });
 
   it('is refused where all that is private was left behind, and begins anew once it was moved away', async () => {
-    const folder = await twoDays('half');
     await rename(join(folder, '.cdsync'), join(space.folder, 'kept-aside'));
-    const { code, report } = await space.run('half');
+    const { code, report } = await space.run(job);
     expect([code, report.error?.code]).toEqual([1, 'state_unreadable']);
     expect(report.error?.hint).toContain('restore');
     await rename(folder, join(space.folder, 'moved-away'));
-    expect((await space.runWell('half')).sequence).toBe(1);
+    expect((await space.runWell(job)).sequence).toBe(1);
   });
 });
 
@@ -147,23 +146,24 @@ describe('the lock of a run elsewhere', () => {
     return (JSON.parse(stdout) as JobStatus).running;
   };
 
-  it.each([
-    ['another machine', { host: 'elsewhere' }],
-    ['another start of this one', { boot_id: 'another' }],
-    ['a process that is no more', { pid: 2 ** 22 - 1 }],
-    ['a process whose number another one has got', { started_at: '2020-01-01T00:00:00.000Z' }],
-  ])('is no lock where it is that of %s', async (_, changes) => {
-    const job = `owned_${Object.keys(changes).join('_')}`;
-    await space.configure(job, [segments]);
-    await space.runWell(job);
-    await owner(job, {});
-    expect(await running(job)).toMatchObject({ pid: process.pid });
-    await owner(job, changes);
-    expect(await running(job)).toBeNull();
-    expect((await space.runWell(job)).sequence).toBe(1);
+  it('is no lock where its owner is not a process of this machine that still runs', async () => {
+    await space.configure('owned', [segments]);
+    await space.runWell('owned');
+    await owner('owned', {});
+    expect(await running('owned')).toMatchObject({ pid: process.pid });
+    for (const elsewhere of [
+      { host: 'elsewhere' },
+      { boot_id: 'another' },
+      { pid: 2 ** 22 - 1 },
+      { started_at: '2020-01-01T00:00:00.000Z' },
+    ]) {
+      await owner('owned', elsewhere);
+      expect([elsewhere, await running('owned')]).toEqual([elsewhere, null]);
+    }
+    expect((await space.runWell('owned')).sequence).toBe(1);
   });
 
-  it('is not copied with what it locks: a checkpoint from elsewhere is gone on from', async () => {
+  it('is not copied with what it locks: a run resumes from a checkpoint from elsewhere', async () => {
     await space.configure('moved', [{ ...members, page_size: 10 }]);
     await space.control('faults', { kind: 'slow', match: '/profiles', delay_ms: 30, share: 1 });
     const run = space.spawn(['run', 'moved.json', '--quiet']);

@@ -47,7 +47,7 @@ async function chooseHeld({ layout, job }: RunContext, { runId, streams }: HeldC
   );
 }
 
-/** What was held, as if it had just been read. */
+/** A held stream, as if it had just been read. */
 function heldReading({ layout }: RunContext, held: HeldStream): Reading {
   const folder = layout.streamRun(held.run_id, held.stream);
   const inParts = (name: string) => `${folder}/parts/${name}`;
@@ -132,7 +132,7 @@ async function approveLocked(context: RunContext, choice: HeldChoice): Promise<J
   return report;
 }
 
-/** Compares what was held with the snapshot once more, commits it and publishes the result. */
+/** Compares held streams with their snapshots once more, commits them and publishes the result. */
 async function commitHeld(
   context: RunContext,
   held: readonly HeldStream[],

@@ -43,7 +43,7 @@ function discreetName(partition: Partition, index: number): string {
   return partition.kind === 'value' ? `value-${index + 1}` : shownName(partition);
 }
 
-/** Checkpoints of a stream that a run may go on from, the newest run first. */
+/** Checkpoints of a stream that a run may resume, the newest run first. */
 async function checkpoints(layout: JobLayout, stream: string) {
   const found = [];
   for (const runId of (await runFolders(layout)).reverse()) {

@@ -13,7 +13,7 @@ export interface PlannedStream {
   readonly group: ApiGroup | null;
   /** Records by the service's own count; null where it gives none. */
   readonly total: number | null;
-  /** Records that the run would read; null where nobody knows before it does. */
+  /** Records that the run would read; null where only the run itself will tell. */
   readonly records: number | null;
   readonly snapshot_rows: number | null;
   /** Chains of pages that are read side by side. */
@@ -22,7 +22,7 @@ export interface PlannedStream {
   readonly requests: number | null;
   readonly round_trip_ms: number | null;
   readonly seconds: number | null;
-  /** What an earlier run has read, and this one would go on from. */
+  /** What an earlier run has read, and this one would resume. */
   readonly resumes: { readonly run_id: string; readonly records: number; readonly pages: number } | null;
   readonly held: { readonly run_id: string; readonly findings: readonly { guard: string; message: string }[] } | null;
   /** Streams that it is made of. */

@@ -43,7 +43,7 @@ export interface PlanTask {
   readonly before: Before | undefined;
   /** The published snapshot is attached to it, and the streams that this one is made of are visible. */
   readonly session: Session;
-  /** The run that is under way: what it has read is not there to be gone on from. */
+  /** The run that is under way: what it has read cannot be resumed. */
   readonly running: string | undefined;
 }
 

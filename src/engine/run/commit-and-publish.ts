@@ -37,7 +37,7 @@ export async function publishStore(
   const { database, layout } = context;
   const state = await store.state();
   const reason = await compactionReason(store, state);
-  // Whoever copies the file of a store that is attached gets half of it.
+  // Copying the file of an attached store would drop DuckDB's lock on it.
   await store.close();
   await compact(database, layout, { reason, sequence: state.sequence });
   const again = repairs && (await isDamaged(database, layout.link));

@@ -17,7 +17,7 @@ export interface Confirmable {
 /** How a stream's records come to be, from the service or from a query. */
 export interface Reading {
   readonly live: LiveCounters;
-  /** Whether it goes on from what an earlier process has read. */
+  /** Whether it resumes what an earlier process has read. */
   readonly resumed: boolean;
   readonly key: readonly string[];
   /** Whether what is lacking is gone, or was only not asked for. */

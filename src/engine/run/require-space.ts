@@ -13,7 +13,7 @@ const leastShare = 0.5;
 const usualChange = 0.02;
 /** A record as it is spooled, in terms of one in Parquet. */
 const spooledFactor = 12;
-/** With less than this free, a first run is warned: nobody knows how much it will need. */
+/** With less than this free, a first run is warned: how much it will need is unknown. */
 const firstRunFloor = 500e6;
 
 /** Rows and bytes of a stream's last snapshot. */
@@ -51,7 +51,7 @@ export async function roomFor(
   const known = streams.flatMap((name) => before?.streams.get(name) ?? []).map(sizeOf);
   const parts = known.reduce((sum, { rows, bytes }) => sum + bytes + rows * keyBytes, 0);
   const free = await freeSpace(layout.folder);
-  // What earlier runs have left is gone on from, or removed.
+  // What earlier runs have left is resumed or removed.
   const usable = free + (await bytesBelow(layout.runs));
   return { streams, known, parts, free, usable, isShort: usable < leastShare * parts };
 }

@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import type { JobReport, RunStatus } from '../../core/run.js';
+import type { JobReport } from '../../core/run.js';
 import { sqlText } from '../../core/sql.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import type { Session } from '../../store/duckdb.js';
@@ -17,15 +17,9 @@ import { commitAndPublish } from './commit-and-publish.js';
 import { compareLevels, Level, type LevelTask } from './level.js';
 import { recover } from './recover.js';
 import { requireSpace } from './require-space.js';
+import { statusOf } from './run-status.js';
 import { orderStreams } from './stream-order.js';
 import type { StreamRun } from './stream-run.js';
-
-function statusOf(streams: readonly StreamRun[], interrupted: boolean): RunStatus {
-  const failed = streams.filter(({ outcome, waits }) => outcome.error !== undefined && !waits).length;
-  if (interrupted) return 'interrupted';
-  if (failed === 0) return streams.some(({ isHeld }) => isHeld) ? 'held' : 'ok';
-  return streams.some(({ commit }) => commit !== undefined) ? 'partial' : 'failed';
-}
 
 /** From the first page to the published files, level by level. @returns the sequence number that stands */
 async function readAndCommit(
@@ -49,7 +43,7 @@ async function readAndCommit(
     const { sequence } = before;
     return await commitAndPublish(context, store, {
       run,
-      status: statusOf(streams, false),
+      status: statusOf(streams),
       sequence,
       streams: commits,
     });
@@ -102,7 +96,7 @@ async function runLocked(context: RunContext, lock: JobLock, session: Session): 
       run,
       resumed: streams.some(({ opened }) => opened?.unfinished !== undefined),
       sequence: sequence === 0 ? null : sequence,
-      status: statusOf(streams, isInterrupted),
+      status: isInterrupted ? 'interrupted' : statusOf(streams),
       seconds: (clock.monotonic() - began) / 1000,
       streams: inConfiguredOrder(context, streams).map(({ outcome }) => outcome),
     });

@@ -151,7 +151,7 @@ export class SqlReading implements Reading {
     return new CdsyncError(message, { code: 'sql_failed', stream: this.#options.config.name, hint });
   }
 
-  /** Columns with types that hold the values of now and of the last snapshot. */
+  /** Columns with types that hold the present values and those of the last snapshot. */
   async #columns(found: readonly ResultColumn[]): Promise<ColumnSet> {
     const { rules, columns: before = [] } = this.#options;
     const columns = ColumnSet.restore(before.filter(({ field }) => rules.of('envelope', field)?.drop !== true));

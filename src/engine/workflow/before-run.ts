@@ -48,7 +48,7 @@ async function runWorkflow(context: RunContext, step: number, { startWorkflow: o
 }
 
 /**
- * What a job wants done before its streams are read (`before:`), one after the other. A run that goes on from one that was
+ * What a job wants done before its streams are read (`before:`), one after the other. A run that resumes one that was
  * cut short does not do it again: what was read already belongs to what was done then. Where it fails, every stream is
  * skipped with the reason.
  */
