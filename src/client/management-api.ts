@@ -6,54 +6,10 @@ import { given, type PageRequest, paging, type QueryParameters } from './paging.
 const text = z.string().nullish();
 const count = z.number().nullish();
 
-const auditEvent = z.looseObject({
-  event_id: z.string(),
-  event_type: text,
-  happened_at: text,
-  principal_id: text,
-  principal_name: text,
-  principal_email: text,
-  object_id: text,
-  object_name: text,
-  origin_ip: text,
-  user_agent: text,
-  session_id: text,
-  tenant: text,
-  tenant_family: text,
-});
-
-/** Something that was done in the tenant or one of its sandboxes, and by whom. Fields that are not known are kept. */
-export type AuditEvent = z.infer<typeof auditEvent>;
-
-const campaign = z.looseObject({ id: z.string(), name: text, deliver_at: text });
-
-/** A campaign, or the draft of one. */
-export type Campaign = z.infer<typeof campaign>;
-
 const segment = z.looseObject({ id: z.string(), name: text, status: text });
 
 /** A segment of the tenant. */
 export type Segment = z.infer<typeof segment>;
-
-const ingestFile = z.looseObject({ file_id: text, name: text, read: count, errors: count });
-const ingestTable = z.looseObject({
-  feed_id: text,
-  job_id: text,
-  table_name: text,
-  state: text,
-  read: count,
-  errors: count,
-  rejected: count,
-  inserted: count,
-  updated: count,
-  started_at: text,
-  ended_at: text,
-  files: z.array(ingestFile).nullish(),
-});
-const ingestJob = z.looseObject({ id: z.string(), workflow_id: text, tables: z.array(ingestTable).nullish() });
-
-/** One ingestion of source tables; its state is that of its tables. */
-export type IngestJob = z.infer<typeof ingestJob>;
 
 const workflowError = z.looseObject({ type: text, message: text, attribution: text, data: z.unknown().optional() });
 const taskInstance = z.looseObject({
@@ -102,7 +58,7 @@ export interface AuditEventsRequest extends PageRequest {
   readonly happenedTo?: string | undefined;
 }
 
-/** One page of audit events, up to 1000 (specification, section 4.11); {@link readAuditEvents} decodes it. */
+/** One page of audit events, up to 1000 (specification, section 4.11). */
 export function auditEventsPageOperation({ happenedFrom, happenedTo, ...page }: AuditEventsRequest): Operation {
   const bounds = given({ happened_from: happenedFrom, happened_to: happenedTo });
   return read('/audit-events', '/audit-events', [...bounds, ...paging(page)]);
@@ -116,13 +72,13 @@ function campaignsQuery({ destinationDataTemplateId, ...page }: CampaignsRequest
   return [...given({ destination_data_template_id: destinationDataTemplateId }), ...paging(page)];
 }
 
-/** One page of campaigns (specification, section 4.11); {@link readCampaigns} decodes it. */
+/** One page of campaigns (specification, section 4.11). */
 export function campaignsPageOperation(request: CampaignsRequest): Operation {
   return read('/campaigns', '/campaigns', campaignsQuery(request));
 }
 
 /**
- * One page of drafts of campaigns (specification, section 4.11); {@link readCampaigns} decodes it.
+ * One page of drafts of campaigns (specification, section 4.11).
  * @param version of the API, which for drafts may be another than for the rest
  */
 export function campaignDraftsPageOperation(request: CampaignsRequest, version: string): Operation {
@@ -143,7 +99,7 @@ export interface IngestJobsRequest {
 }
 
 /**
- * The ingest jobs of a window (specification, section 4.11); {@link readIngestJobs} decodes it. The endpoint takes no limit
+ * The ingest jobs of a window (specification, section 4.11). The endpoint takes no limit
  * and is not known to give tokens; one that comes is followed.
  */
 export function ingestJobsOperation({ createdFrom, createdTo, nextToken }: IngestJobsRequest): Operation {
@@ -151,7 +107,7 @@ export function ingestJobsOperation({ createdFrom, createdTo, nextToken }: Inges
   return read('/ingest/jobs', '/ingest/jobs', [...bounds, ...paging({ nextToken: nextToken ?? null })]);
 }
 
-/** One ingest job (specification, section 4.11); {@link readIngestJob} decodes it. @throws {CdsyncError} `invalid_id` */
+/** One ingest job (specification, section 4.11). @throws {CdsyncError} `invalid_id` */
 export function getIngestJobOperation(id: string): Operation {
   return read(`/ingest/jobs/${pathSegment(id)}`, '/ingest/jobs/{id}');
 }
@@ -209,16 +165,8 @@ export function stopWorkflowOperation(id: string): Operation {
   return { group: 'management', method: 'POST', path, idempotent: true, label: 'POST /workflow/runs/{id}/stop' };
 }
 
-/** Decodes {@link auditEventsPageOperation}. @throws {MalformedBodyError} */
-export const readAuditEvents = pageDecoder<AuditEvent>(auditEvent);
-/** Decodes {@link campaignsPageOperation} and {@link campaignDraftsPageOperation}. @throws {MalformedBodyError} */
-export const readCampaigns = pageDecoder<Campaign>(campaign);
 /** Decodes {@link segmentsPageOperation}. @throws {MalformedBodyError} */
 export const readSegments = pageDecoder<Segment>(segment);
-/** Decodes {@link ingestJobsOperation}. @throws {MalformedBodyError} */
-export const readIngestJobs = pageDecoder<IngestJob>(ingestJob);
-/** Decodes {@link getIngestJobOperation}. @throws {MalformedBodyError} */
-export const readIngestJob = objectDecoder<IngestJob>(ingestJob);
 /** Decodes {@link workflowRunsPageOperation}. @throws {MalformedBodyError} */
 export const readWorkflowRuns = pageDecoder<WorkflowRun>(workflowRun);
 /** Decodes the operations that answer with one workflow run. @throws {MalformedBodyError} */

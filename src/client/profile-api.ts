@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { type Operation, pathSegment } from './operation.js';
-import { objectDecoder, pageDecoder } from './page-envelope.js';
+import { pageDecoder } from './page-envelope.js';
 import { type PageRequest, paging } from './paging.js';
 
 export interface ProfilesPageRequest extends PageRequest {
@@ -20,24 +20,19 @@ const index = z.looseObject({
 /** An index of the tenant; fields that are not specified are kept (specification, section 2.1). */
 export type Index = z.infer<typeof index>;
 
-const profile = z.looseObject({ id: z.string(), index_id: z.string().nullish(), attributes: z.unknown().optional() });
-
-/** A profile of an index; `attributes` is as received (specification, section 2.2). */
-export type IndexProfile = z.infer<typeof profile>;
-
 /** One page of the tenant's indexes (specification, section 4.2); {@link readIndexes} decodes it. */
 export function indexesPageOperation(request: PageRequest): Operation {
   return { group: 'profile', method: 'GET', path: '/indexes', query: paging(request), label: 'GET /indexes' };
 }
 
-/** One index (specification, section 4.3); {@link readIndex} decodes it. @throws {CdsyncError} `invalid_id` */
+/** One index (specification, section 4.3). @throws {CdsyncError} `invalid_id` */
 export function getIndexOperation(id: string): Operation {
   const path = `/indexes/${pathSegment(id)}`;
   return { group: 'profile', method: 'GET', path, label: 'GET /indexes/{id}' };
 }
 
 /**
- * One page of the profiles of an index (specification, section 4.4); {@link readProfiles} decodes it.
+ * One page of the profiles of an index (specification, section 4.4).
  * @throws {CdsyncError} `invalid_id`
  */
 export function profilesPageOperation({ indexId, filter, ...page }: ProfilesPageRequest): Operation {
@@ -46,7 +41,7 @@ export function profilesPageOperation({ indexId, filter, ...page }: ProfilesPage
   return { group: 'profile', method: 'GET', path, query, label: 'GET /indexes/{id}/profiles' };
 }
 
-/** One profile of an index (specification, section 4.5); {@link readProfile} decodes it. @throws {CdsyncError} `invalid_id` */
+/** One profile of an index (specification, section 4.5). @throws {CdsyncError} `invalid_id` */
 export function getProfileOperation(indexId: string, id: string): Operation {
   const path = `/indexes/${pathSegment(indexId)}/profiles/${pathSegment(id)}`;
   return { group: 'profile', method: 'GET', path, label: 'GET /indexes/{id}/profiles/{id}' };
@@ -59,9 +54,3 @@ export function filterParameters(filter: Iterable<readonly [string, string]>): (
 
 /** Decodes {@link indexesPageOperation}. @throws {MalformedBodyError} */
 export const readIndexes = pageDecoder<Index>(index);
-/** Decodes {@link getIndexOperation}. @throws {MalformedBodyError} */
-export const readIndex = objectDecoder<Index>(index);
-/** Decodes {@link profilesPageOperation}. @throws {MalformedBodyError} */
-export const readProfiles = pageDecoder<IndexProfile>(profile);
-/** Decodes {@link getProfileOperation}. @throws {MalformedBodyError} */
-export const readProfile = objectDecoder<IndexProfile>(profile);

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { type Operation, pathSegment } from './operation.js';
-import { objectDecoder, pageDecoder } from './page-envelope.js';
+import { objectDecoder } from './page-envelope.js';
 import { given, type PageRequest, paging, type QueryParameters } from './paging.js';
 
 const text = z.string().nullish();
@@ -17,32 +17,6 @@ const realtimeProfile = z.looseObject({
 
 /** A profile of a collection (specification, section 2.3). Fields that are not known are kept. */
 export type RealtimeProfile = z.infer<typeof realtimeProfile>;
-
-const membership = z.looseObject({ segment_id: z.string(), segment_name: text });
-
-/** That a profile is in a real-time segment (specification, section 2.4). */
-export type SegmentMembership = z.infer<typeof membership>;
-
-const member = z.looseObject({ profile_id: z.string() });
-
-/** A member of a real-time segment. */
-export type SegmentMember = z.infer<typeof member>;
-
-const stats = z.looseObject({
-  total_profiles: z.number().nullish(),
-  link_cardinality: z.record(z.string(), z.number()).nullish(),
-});
-
-/** Statistics of a collection. */
-export type CollectionStats = z.infer<typeof stats>;
-
-const history = z.looseObject({
-  scale: text,
-  data: z.array(z.looseObject({ bucket: z.union([z.string(), z.number()]), count: z.number().nullish() })),
-});
-
-/** Profile counts of a collection over time. */
-export type CollectionHistory = z.infer<typeof history>;
 
 const readsProfiles = ['profile-collections:read', 'pii:read'];
 const readsSegments = ['real-time-segments:read', 'pii:read'];
@@ -122,8 +96,7 @@ export function getRealtimeProfileOperation(
 }
 
 /**
- * One page of the real-time segments that a profile is in (specification, section 4.8); {@link readProfileSegments}
- * decodes it.
+ * One page of the real-time segments that a profile is in (specification, section 4.8).
  * @throws {CdsyncError} `invalid_id`
  */
 export function profileSegmentsPageOperation(collectionId: string, profileId: string, page: PageRequest): Operation {
@@ -133,7 +106,7 @@ export function profileSegmentsPageOperation(collectionId: string, profileId: st
 }
 
 /**
- * One page of the members of a real-time segment (specification, section 4.10); {@link readSegmentMembers} decodes it. Some
+ * One page of the members of a real-time segment (specification, section 4.10). Some
  * deployments give a next token that, sent back, brings the first page again.
  * @throws {CdsyncError} `invalid_id`
  */
@@ -142,7 +115,7 @@ export function segmentMembersPageOperation(segmentId: string, page: PageRequest
   return read(path, '/segments/{segment-id}/profiles', { query: paging(page), permissions: readsSegments });
 }
 
-/** Statistics of a collection (specification, section 4.10); {@link readCollectionStats} decodes it. @throws {CdsyncError} `invalid_id` */
+/** Statistics of a collection (specification, section 4.10). @throws {CdsyncError} `invalid_id` */
 export function collectionStatsOperation(collectionId: string): Operation {
   const path = `/collections/${pathSegment(collectionId)}/stats`;
   return read(path, '/collections/{collection-id}/stats', { permissions: ['profile-collections:read'] });
@@ -157,7 +130,7 @@ export interface CollectionHistoryRequest {
 }
 
 /**
- * Profile counts of a collection over time (specification, section 4.10); {@link readCollectionHistory} decodes it.
+ * Profile counts of a collection over time (specification, section 4.10).
  * @throws {CdsyncError} `invalid_id`
  */
 export function collectionHistoryOperation(
@@ -171,11 +144,3 @@ export function collectionHistoryOperation(
 
 /** Decodes {@link lookupProfileOperation} and {@link getRealtimeProfileOperation}. @throws {MalformedBodyError} */
 export const readRealtimeProfile = objectDecoder<RealtimeProfile>(realtimeProfile);
-/** Decodes {@link profileSegmentsPageOperation}. @throws {MalformedBodyError} */
-export const readProfileSegments = pageDecoder<SegmentMembership>(membership);
-/** Decodes {@link segmentMembersPageOperation}. @throws {MalformedBodyError} */
-export const readSegmentMembers = pageDecoder<SegmentMember>(member);
-/** Decodes {@link collectionStatsOperation}. @throws {MalformedBodyError} */
-export const readCollectionStats = objectDecoder<CollectionStats>(stats);
-/** Decodes {@link collectionHistoryOperation}. @throws {MalformedBodyError} */
-export const readCollectionHistory = objectDecoder<CollectionHistory>(history);

@@ -3,6 +3,7 @@ import * as management from '../../../src/client/management-api.js';
 import type { PageRequest } from '../../../src/client/paging.js';
 import * as profile from '../../../src/client/profile-api.js';
 import * as realtime from '../../../src/client/realtime-api.js';
+import * as decoders from '../../fixtures/decoders.js';
 
 /** Things that are there in the service under test. */
 export interface Known {
@@ -41,7 +42,7 @@ export const calls: Readonly<Record<string, Call>> = {
   getIndex: {
     operation: ({ indexId }) => profile.getIndexOperation(indexId),
     unknown: () => profile.getIndexOperation(gone),
-    decode: profile.readIndex,
+    decode: decoders.readIndex,
   },
   profilesPage: {
     operation: ({ indexId }) => {
@@ -49,24 +50,24 @@ export const calls: Readonly<Record<string, Call>> = {
     },
     page: ({ indexId }, page) => profile.profilesPageOperation({ indexId, filter: [['country', 'DE']], ...page }),
     unknown: () => profile.profilesPageOperation({ indexId: gone }),
-    decode: profile.readProfiles,
+    decode: decoders.readProfiles,
   },
   getProfile: {
     operation: ({ indexId, profileId }) => profile.getProfileOperation(indexId, profileId),
     unknown: ({ indexId }) => profile.getProfileOperation(indexId, gone),
-    decode: profile.readProfile,
+    decode: decoders.readProfile,
   },
   auditEventsPage: {
     operation: ({ from, to }) => {
       return management.auditEventsPageOperation({ happenedFrom: from, happenedTo: to, ...everything });
     },
     page: ({ from, to }, page) => management.auditEventsPageOperation({ happenedFrom: from, happenedTo: to, ...page }),
-    decode: management.readAuditEvents,
+    decode: decoders.readAuditEvents,
   },
   campaignsPage: {
     operation: () => management.campaignsPageOperation({ destinationDataTemplateId: 'ddt-1', ...everything }),
     page: (_, page) => management.campaignsPageOperation(page),
-    decode: management.readCampaigns,
+    decode: decoders.readCampaigns,
   },
   campaignDraftsPage: {
     operation: () => {
@@ -74,7 +75,7 @@ export const calls: Readonly<Record<string, Call>> = {
       return management.campaignDraftsPageOperation(request, 'unstable');
     },
     page: (_, page) => management.campaignDraftsPageOperation(page, '2024-04-01'),
-    decode: management.readCampaigns,
+    decode: decoders.readCampaigns,
   },
   segmentsPage: {
     operation: () => management.segmentsPageOperation(everything),
@@ -83,12 +84,12 @@ export const calls: Readonly<Record<string, Call>> = {
   },
   ingestJobs: {
     operation: ({ from, to }) => management.ingestJobsOperation({ createdFrom: from, createdTo: to }),
-    decode: management.readIngestJobs,
+    decode: decoders.readIngestJobs,
   },
   getIngestJob: {
     operation: ({ ingestJobId }) => management.getIngestJobOperation(ingestJobId),
     unknown: () => management.getIngestJobOperation(gone),
-    decode: management.readIngestJob,
+    decode: decoders.readIngestJob,
   },
   workflowRunsPage: {
     operation: ({ from, to }) => {
@@ -138,23 +139,23 @@ export const calls: Readonly<Record<string, Call>> = {
     operation: ({ memberId }) => realtime.profileSegmentsPageOperation('col-1', memberId, everything),
     page: ({ memberId }, page) => realtime.profileSegmentsPageOperation('col-1', memberId, page),
     unknown: () => realtime.profileSegmentsPageOperation('col-1', gone, {}),
-    decode: realtime.readProfileSegments,
+    decode: decoders.readProfileSegments,
   },
   segmentMembersPage: {
     operation: () => realtime.segmentMembersPageOperation('seg-gold', everything),
     page: (_, page) => realtime.segmentMembersPageOperation('seg-gold', page),
     unknown: () => realtime.segmentMembersPageOperation(gone, {}),
-    decode: realtime.readSegmentMembers,
+    decode: decoders.readSegmentMembers,
   },
   collectionStats: {
     operation: () => realtime.collectionStatsOperation('col-1'),
     unknown: () => realtime.collectionStatsOperation(gone),
-    decode: realtime.readCollectionStats,
+    decode: decoders.readCollectionStats,
   },
   collectionHistory: {
     operation: ({ from, to }) =>
       realtime.collectionHistoryOperation('col-1', { scale: 'hour', after: from, before: to }),
     unknown: () => realtime.collectionHistoryOperation(gone),
-    decode: realtime.readCollectionHistory,
+    decode: decoders.readCollectionHistory,
   },
 };

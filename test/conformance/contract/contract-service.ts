@@ -7,6 +7,7 @@ import * as realtime from '../../../src/client/realtime-api.js';
 import { systemClock } from '../../../src/core/clock.js';
 import { Secret } from '../../../src/core/secret.js';
 import { type LocalService, startLocalService } from '../../../src/local-service/service.js';
+import * as decoders from '../../fixtures/decoders.js';
 import { serviceOptions } from '../../unit/client/scripted-service.js';
 import type { Call, Known } from './calls.js';
 import { Recorder } from './recorder.js';
@@ -81,13 +82,13 @@ export class ContractService {
     const isMembers = ({ name }: profile.Index) => name === 'loyalty_members';
     const index = await this.#firstOf(profile.indexesPageOperation({}), profile.readIndexes, isMembers);
     const profiles = profile.profilesPageOperation({ indexId: index.id, limit: 1 });
-    const person = await this.#firstOf<profile.IndexProfile>(profiles, profile.readProfiles);
+    const person = await this.#firstOf<decoders.IndexProfile>(profiles, decoders.readProfiles);
     const members = realtime.segmentMembersPageOperation('seg-gold', { limit: 1 });
-    const { profile_id: memberId } = await this.#firstOf<realtime.SegmentMember>(members, realtime.readSegmentMembers);
+    const { profile_id: memberId } = await this.#firstOf<decoders.SegmentMember>(members, decoders.readSegmentMembers);
     const one = realtime.getRealtimeProfileOperation('col-1', memberId);
     const { links } = await this.send<realtime.RealtimeProfile>(one, realtime.readRealtimeProfile);
     const jobs = management.ingestJobsOperation({ createdFrom: from, createdTo: to });
-    const job = await this.#firstOf<management.IngestJob>(jobs, management.readIngestJobs);
+    const job = await this.#firstOf<decoders.IngestJob>(jobs, decoders.readIngestJobs);
     return {
       indexId: index.id,
       profileId: person.id,

@@ -3,6 +3,7 @@ import * as management from '../../../src/client/management-api.js';
 import type { Page } from '../../../src/client/page-envelope.js';
 import * as profile from '../../../src/client/profile-api.js';
 import * as realtime from '../../../src/client/realtime-api.js';
+import * as decoders from '../../fixtures/decoders.js';
 import type { Known } from './calls.js';
 import { ContractService } from './contract-service.js';
 
@@ -34,13 +35,10 @@ const within = (time: unknown, { from, to }: { from: string; to: string }) =>
 describe('Parameters that the client sends do in the local service what is published', () => {
   it('happened_from (included) and happened_to (excluded) of audit events', async () => {
     const ask = (bounds: object) =>
-      items<management.AuditEvent>(
-        management.auditEventsPageOperation({ ...bounds, ...most }),
-        management.readAuditEvents,
-      );
+      items<decoders.AuditEvent>(management.auditEventsPageOperation({ ...bounds, ...most }), decoders.readAuditEvents);
     const all = await ask({ happenedFrom: known.from, happenedTo: known.to });
     const { from, to } = middle(all.map(({ happened_at: at }) => at));
-    const ids = (events: management.AuditEvent[]) => events.map(({ event_id: id }) => id).sort();
+    const ids = (events: decoders.AuditEvent[]) => events.map(({ event_id: id }) => id).sort();
     const wanted = all.filter(({ happened_at: at }) => within(at, { from, to }));
     expect(ids(await ask({ happenedFrom: from, happenedTo: to }))).toEqual(ids(wanted));
     expect(wanted.length).toBeLessThan(all.length);
@@ -73,10 +71,7 @@ describe('Parameters that the client sends do in the local service what is publi
 
   it('created_from and created_to of ingest jobs: a window of at most 7 days', async () => {
     const ask = (createdFrom: string, createdTo: string) =>
-      items<management.IngestJob>(
-        management.ingestJobsOperation({ createdFrom, createdTo }),
-        management.readIngestJobs,
-      );
+      items<decoders.IngestJob>(management.ingestJobsOperation({ createdFrom, createdTo }), decoders.readIngestJobs);
     const half = new Date((Date.parse(known.from) + Date.parse(known.to)) / 2).toISOString();
     const [whole, first, second] = [
       await ask(known.from, known.to),
@@ -93,10 +88,10 @@ describe('Parameters that the client sends do in the local service what is publi
     ['campaigns', management.campaignsPageOperation],
     ['drafts', (request: management.CampaignsRequest) => management.campaignDraftsPageOperation(request, 'unstable')],
   ])('destination_data_template_id of %s', async (_, make) => {
-    const all = await items<management.Campaign>(make(most), management.readCampaigns);
-    const only = await items<management.Campaign>(
+    const all = await items<decoders.Campaign>(make(most), decoders.readCampaigns);
+    const only = await items<decoders.Campaign>(
       make({ destinationDataTemplateId: 'ddt-1', ...most }),
-      management.readCampaigns,
+      decoders.readCampaigns,
     );
     expect(only.length).toBeGreaterThan(0);
     expect(only).toEqual(all.filter(({ destination_data_template_id: id }) => id === 'ddt-1'));
@@ -106,9 +101,9 @@ describe('Parameters that the client sends do in the local service what is publi
   it('filter[<attribute>] of profiles, several together', async () => {
     const { indexId } = known;
     const ask = (filter: [string, string][]) =>
-      items<profile.IndexProfile>(profile.profilesPageOperation({ indexId, filter, ...most }), profile.readProfiles);
+      items<decoders.IndexProfile>(profile.profilesPageOperation({ indexId, filter, ...most }), decoders.readProfiles);
     const all = await ask([]);
-    const isWanted = ({ attributes }: profile.IndexProfile) => {
+    const isWanted = ({ attributes }: decoders.IndexProfile) => {
       const { tier, country } = attributes as Record<string, unknown>;
       return tier === 'gold' && country === 'US';
     };
@@ -182,10 +177,10 @@ describe('Parameters that the client sends do in the local service what is publi
       ['hour', 48],
     ] as const) {
       const operation = realtime.collectionHistoryOperation('col-1', { scale, after, before });
-      const found = await contract.send<realtime.CollectionHistory>(operation, realtime.readCollectionHistory);
+      const found = await contract.send<decoders.CollectionHistory>(operation, decoders.readCollectionHistory);
       expect([found.scale, found.data.length, found.data[0]?.bucket]).toEqual([scale, buckets, after]);
     }
     const turned = realtime.collectionHistoryOperation('col-1', { after: before, before: after });
-    await expect(contract.send(turned, realtime.readCollectionHistory)).rejects.toMatchObject({ status: 400 });
+    await expect(contract.send(turned, decoders.readCollectionHistory)).rejects.toMatchObject({ status: 400 });
   });
 });

@@ -5,10 +5,10 @@ import {
   indexesPageOperation,
   profilesPageOperation,
   readIndexes,
-  readProfiles,
 } from '../../../src/client/profile-api.js';
 import { getRealtimeProfileOperation, readRealtimeProfile } from '../../../src/client/realtime-api.js';
 import type { EndForm } from '../../../src/local-service/operations/page-envelope.js';
+import { readProfiles } from '../../fixtures/decoders.js';
 import { scriptedService, serviceOptions, testClient } from '../../unit/client/scripted-service.js';
 import type { Answered } from '../local-service/caller.js';
 import { type Checks, Setting, timestamp } from './setting.js';

@@ -5,9 +5,9 @@ import {
   getProfileOperation,
   indexesPageOperation,
   profilesPageOperation,
-  readProfiles,
 } from '../../../src/client/profile-api.js';
 import { operations } from '../../../src/local-service/operations/table.js';
+import { readProfiles } from '../../fixtures/decoders.js';
 import { emptyPage, scriptedService, serviceOptions, testClient } from '../../unit/client/scripted-service.js';
 import { type Checks, Setting } from './setting.js';
 

@@ -3,6 +3,7 @@ import type { Decode } from '../../../src/client/client.js';
 import * as management from '../../../src/client/management-api.js';
 import type { Operation } from '../../../src/client/operation.js';
 import { operations } from '../../../src/local-service/operations/table.js';
+import * as decoders from '../../fixtures/decoders.js';
 import { type Checks, dayMs, type Setting } from './setting.js';
 
 /** What our client reads with an operation, which version 2024-04-01 must have. */
@@ -16,7 +17,7 @@ async function read<T>(setting: Setting, operation: Operation, decode: Decode<T>
 function ingestJobs(setting: Setting) {
   const [createdFrom, createdTo] = [Date.now() - 6 * dayMs, Date.now()].map((at) => new Date(at).toISOString());
   const window = { createdFrom: createdFrom as string, createdTo: createdTo as string };
-  return read(setting, management.ingestJobsOperation(window), management.readIngestJobs);
+  return read(setting, management.ingestJobsOperation(window), decoders.readIngestJobs);
 }
 
 function startedRun(setting: Setting) {
@@ -26,16 +27,16 @@ function startedRun(setting: Setting) {
 /** The Management API. */
 export const section4Management: Checks = {
   '4.11.text.GET /audit-events': async (setting) => {
-    const { data } = await read(setting, management.auditEventsPageOperation({}), management.readAuditEvents);
+    const { data } = await read(setting, management.auditEventsPageOperation({}), decoders.readAuditEvents);
     expect(data).toHaveLength(25);
     expect(data[0]).toMatchObject({ event_type: expect.stringMatching(/^:/), tenant_family: 'acme' });
   },
   '4.11.text.GET /campaign-drafts': async (setting) => {
     const operation = management.campaignDraftsPageOperation({}, '2024-04-01');
-    expect((await read(setting, operation, management.readCampaigns)).data[0]?.id).toMatch(/^draft-/);
+    expect((await read(setting, operation, decoders.readCampaigns)).data[0]?.id).toMatch(/^draft-/);
   },
   '4.11.text.GET /campaigns': async (setting) => {
-    const { data } = await read(setting, management.campaignsPageOperation({}), management.readCampaigns);
+    const { data } = await read(setting, management.campaignsPageOperation({}), decoders.readCampaigns);
     expect(data[0]?.id).toMatch(/^cmp-/);
   },
   '4.11.text.GET /ingest/jobs': async (setting) => {
@@ -46,7 +47,7 @@ export const section4Management: Checks = {
   '4.11.text.GET /ingest/jobs/{id}': async (setting) => {
     const [one] = (await ingestJobs(setting)).data;
     const operation = management.getIngestJobOperation(one?.id ?? '');
-    expect(await read(setting, operation, management.readIngestJob)).toEqual(one);
+    expect(await read(setting, operation, decoders.readIngestJob)).toEqual(one);
   },
   '4.11.text.GET /segments': async (setting) => {
     const { data } = await read(setting, management.segmentsPageOperation({}), management.readSegments);

@@ -5,12 +5,11 @@ import {
   collectionStatsOperation,
   getRealtimeProfileOperation,
   profileSegmentsPageOperation,
-  readCollectionStats,
-  readProfileSegments,
   readRealtimeProfile,
 } from '../../../src/client/realtime-api.js';
 import type { Operation } from '../../../src/local-service/operations/operation.js';
 import { operations } from '../../../src/local-service/operations/table.js';
+import { readCollectionStats, readProfileSegments } from '../../fixtures/decoders.js';
 import { scriptedService, serviceOptions, testClient } from '../../unit/client/scripted-service.js';
 import { parse, withStream } from '../../unit/config/sample.js';
 import type { Checks } from './setting.js';

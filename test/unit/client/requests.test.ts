@@ -9,10 +9,10 @@ import {
   indexesPageOperation,
   profilesPageOperation,
   readIndexes,
-  readProfiles,
 } from '../../../src/client/profile-api.js';
 import { sendEventOperation } from '../../../src/client/realtime-api.js';
 import { packageVersion } from '../../../src/core/package-version.js';
+import { readProfiles } from '../../fixtures/decoders.js';
 import { emptyPage, givenToken, scriptedService, serviceOptions, testClient } from './scripted-service.js';
 
 const wellFormed = fc.string({ unit: 'binary' }).map((text) => text.toWellFormed());
