@@ -108,8 +108,8 @@ export async function keepEarlier(
   await session.run(
     `INSERT INTO ${earlierTable(stream)} (_run_id, _synced_at, ${names})
      SELECT _run_id, _synced_at, ${names} FROM (${before})
-     WHERE ${rowKey(key)} IN (SELECT key FROM ${changed} WHERE op <> 'insert')
-       AND ${rowKey(key)} NOT IN (SELECT ${rowKey(key)} FROM ${storeTable(`${stream}__changes`)})`,
+     WHERE ${rowKey(key)} IN (SELECT key FROM ${changed} WHERE op <> 'insert'
+       EXCEPT SELECT ${rowKey(key)} FROM ${storeTable(`${stream}__changes`)} WHERE ${rowKey(key)} IN (SELECT key FROM ${changed}))`,
   );
 }
 
