@@ -1,40 +1,26 @@
-import type { RequestMeter, ServiceClient } from '../client/client.js';
 import { CdsyncError } from '../core/errors.js';
-import type { ListSource } from '../streams/source.js';
-import { readTotal } from './page-fetcher.js';
 import type { Partition } from './partition.js';
 
 /** A list that is held against its own total. */
 export interface CountedList {
-  readonly source: ListSource;
-  readonly filter: ReadonlyMap<string, string>;
-  readonly client: ServiceClient;
-  readonly signal: AbortSignal;
-  readonly meter: RequestMeter;
+  /** `GET /indexes/{id}/profiles` */
+  readonly label: string;
+  /** The endpoint may give page tokens that lead nowhere. */
+  readonly distrustsTokens: boolean;
+  /** Whether fewer records than the total fail the stream. */
+  readonly checkTotal: boolean;
   /** Before the reading; null where the service gave none. */
   readonly totalAtStart: number | null;
   /** What reads it completely, if nothing is left out. */
   readonly partitions: readonly Partition[];
-  /** Whether fewer records than the total fail the stream. */
-  readonly checkTotal: boolean;
-  /** Records that a page may have. */
-  readonly pageSize: () => number;
+  /** Records that a page may have, as far as is known. */
+  pageSize(): number;
+  /** What the service says now; null where it says nothing. */
+  total(): Promise<number | null>;
   /** Reads partitions to their last page. */
-  readonly read: (partitions: readonly Partition[], pageSize?: number) => Promise<void>;
+  read(partitions: readonly Partition[], pageSize?: number): Promise<void>;
   /** Different keys that came so far. */
-  readonly distinctKeys: () => Promise<number>;
-}
-
-/** What the list says to be its total; null where it says nothing. */
-export function totalOf({
-  source,
-  filter,
-  client,
-  signal,
-  meter,
-}: Pick<CountedList, 'source' | 'filter' | 'client' | 'signal' | 'meter'>): Promise<number | null> {
-  const operation = source.page({ token: null, limit: 1, filter, withTotal: true });
-  return client.send(operation, readTotal, { signal, meter });
+  distinctKeys(): Promise<number>;
 }
 
 /**
@@ -43,7 +29,7 @@ export function totalOf({
  * @throws {CdsyncError} `total_mismatch`, `members_incomplete`, and what reading throws
  */
 export async function readCounted(list: CountedList): Promise<void> {
-  if (list.source.distrustsTokens) return readByTotal(list);
+  if (list.distrustsTokens) return readByTotal(list);
   await list.read(list.partitions);
   await complete(list);
 }
@@ -59,7 +45,7 @@ async function complete(list: CountedList): Promise<void> {
   await list.read([{ kind: isPartitioned ? 'whole' : 'again' }]);
   if (!list.checkTotal) return;
   const found = await list.distinctKeys();
-  const least = Math.min(list.totalAtStart ?? 0, (await totalOf(list)) ?? 0);
+  const least = Math.min(list.totalAtStart ?? 0, (await list.total()) ?? 0);
   if (found >= least) return;
   throw new CdsyncError(`the list has ${least} records by its own total, but ${found} came, also on a second reading`, {
     code: 'total_mismatch',
@@ -73,13 +59,12 @@ async function readByTotal(list: CountedList): Promise<void> {
   const wanted = await wantedRecords(list);
   if (wanted === null ? !circled : (await list.distinctKeys()) >= wanted) return;
   circled = await endsInCircle(list, [{ kind: 'again' }], Math.max(list.pageSize(), wanted ?? 0));
-  const after = await totalOf(list);
+  const after = await list.total();
   const least = after === null || wanted === null ? null : Math.min(after, list.totalAtStart ?? wanted);
   const found = await list.distinctKeys();
   if (least === null ? !circled : found >= least) return;
-  const { label } = list.source.page({ token: null, limit: 1, filter: new Map(), withTotal: false });
   throw new CdsyncError(
-    `${label} brought ${found} members of ${least ?? 'an unknown number'}, also in one large page`,
+    `${list.label} brought ${found} members of ${least ?? 'an unknown number'}, also in one large page`,
     {
       code: 'members_incomplete',
       hint: 'the last snapshot stays; run again, and report it to the service if it stays so',
@@ -100,6 +85,6 @@ async function endsInCircle(list: CountedList, partitions: readonly Partition[],
 
 /** The larger of the totals before and after; null where one of them is not known. */
 async function wantedRecords(list: CountedList): Promise<number | null> {
-  const after = await totalOf(list);
+  const after = await list.total();
   return after === null || list.totalAtStart === null ? null : Math.max(after, list.totalAtStart);
 }

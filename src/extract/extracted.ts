@@ -66,7 +66,7 @@ export function extracted(folder: string, state: JournalState, columns: ColumnSe
 /**
  * Makes a stream's folders ready. Where a journal is given, what it does not name is removed and what it names is
  * checked; where that is not whole, or no journal is given, everything is removed.
- * @returns whether the journal can be gone on from
+ * @returns whether the reading can resume from the journal
  */
 export async function preparePartsFolder(
   folder: string,

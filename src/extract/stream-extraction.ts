@@ -16,10 +16,11 @@ import {
 import type { ParquetCompression } from '../store/parquet.js';
 import type { ListSource, Source, Window } from '../streams/source.js';
 import { merged, type Span } from '../streams/windows.js';
-import { type CountedList, readCounted, totalOf } from './completeness.js';
+import { type CountedList, readCounted } from './completeness.js';
 import type { PartMaker } from './convert/part-maker.js';
 import { type Extracted, extracted, preparePartsFolder } from './extracted.js';
 import type { LiveCounters } from './live-counters.js';
+import { readTotal } from './page-fetcher.js';
 import { type Partition, partitionName, partitionNamed, partitionsOf } from './partition.js';
 import type { ReadTask } from './read-task.js';
 import { hasAttributes, isRecord } from './scan/single-record.js';
@@ -67,7 +68,7 @@ export interface ExtractionOptions {
   /** What is known of the columns from the last snapshot. */
   readonly columns: readonly StoredColumn[] | undefined;
   readonly rules: ColumnRules;
-  /** What an earlier process has read, to be gone on from. */
+  /** What an earlier process has read: the reading resumes from it. */
   readonly resume: JournalState | undefined;
   /** Whether the total is asked for even where nothing is partitioned. */
   readonly checkTotal: boolean;
@@ -113,7 +114,7 @@ export class StreamExtraction {
     });
   }
 
-  /** Prepares the folder, and goes on from `resume` where that is given and its parts are whole. */
+  /** Prepares the folder, and resumes from `resume` where that is given and its parts are whole. */
   static async begin(given: ExtractionOptions): Promise<StreamExtraction> {
     const resumable = await preparePartsFolder(given.folder, given.resume, given.source.key, given.database);
     const options = resumable ? given : { ...given, resume: undefined };
@@ -127,7 +128,7 @@ export class StreamExtraction {
     const extraction = new StreamExtraction(options, journal, { partitions, total: null });
     try {
       const counted = extraction.#counted;
-      const total = counted === undefined ? null : await totalOf(counted);
+      const total = counted === undefined ? null : await counted.total();
       const names = partitions.map(partitionName);
       const about = { version: 1, stream, fingerprint, started_at: startedAt } as const;
       await journal.append({ type: 'start', ...about, total, partitions: names });
@@ -139,7 +140,7 @@ export class StreamExtraction {
     }
   }
 
-  /** Whether it goes on from what an earlier process has read. */
+  /** Whether it resumes what an earlier process has read. */
   get resumed(): boolean {
     return this.#options.resume !== undefined;
   }
@@ -180,18 +181,18 @@ export class StreamExtraction {
   /** The list as it is held against its own total; undefined where the total is not asked for. */
   get #counted(): CountedList | undefined {
     const { source, partition, checkTotal, filter, client, signal, pageSize } = this.#options;
+    const distrustsTokens = source.kind === 'list' && source.distrustsTokens === true;
     if (source.kind !== 'list') return undefined;
-    if (partition === undefined && !checkTotal && source.distrustsTokens !== true) return undefined;
+    if (partition === undefined && !checkTotal && !distrustsTokens) return undefined;
+    const operation = source.page({ token: null, limit: 1, filter, withTotal: true });
     return {
-      source,
-      filter,
-      client,
-      signal,
-      meter: this.live,
+      label: operation.label,
+      distrustsTokens,
       checkTotal,
       totalAtStart: this.#totalAtStart,
       partitions: this.#partitions,
       pageSize: () => this.#runner.pageSize(pageSize).limit,
+      total: () => client.send(operation, readTotal, { signal, meter: this.live }),
       read: (partitions, asked) => this.#runner.run(partitions.map((each) => this.#task(each, asked))),
       distinctKeys: () => this.#distinctKeys(),
     };

@@ -4,7 +4,7 @@ import { sqlText, sqlTexts } from '../core/sql.js';
 import { rowHash, rowKey, type TypedColumn } from './row-hash.js';
 import { columnsSchema } from './stored-columns.js';
 
-/** Of a part, all but its place on the disk, which is another one when a later run goes on from it. */
+/** All of a part but its place on the disk, which changes when a later run takes it over. */
 export const partRecordSchema = z.object({
   /** Counts from 1 in the order of reading: of copies of one key, the one in the later part stands. */
   number: z.number(),

@@ -41,7 +41,7 @@ export function holdsAll({ previous, brings, standing }: Pick<DiffTask, 'previou
   return previous === undefined || (brings === 'everything' && standing.records === 0);
 }
 
-/** Whether the stored hashes still say what the columns of now would say. */
+/** Whether the stored hashes are those that the present columns give. */
 export function hashesStand({
   previous,
   columns,

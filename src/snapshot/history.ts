@@ -29,7 +29,7 @@ export async function defineHistory(store: SnapshotStore, state: StreamState): P
   const [rows, changes, history] = [stream, `${stream}__changes`, `${stream}__history`].map(quoteIdentifier);
   const before = `_cdsync.${quoteIdentifier(`before_${stream}`)}`;
   const stamp = '_run_id, _synced_at';
-  // Names are not qualified: whoever opens the published file has it under another name.
+  // Names are not qualified: readers of the published file have it under another name.
   await session.run(`USE ${storeName}`);
   try {
     await session.run(
@@ -157,7 +157,7 @@ async function pruneMoments({ session }: SnapshotStore, stream: string, limit: s
   );
 }
 
-/** How fresh each stream is, for whoever reads the published file. */
+/** How fresh each stream is, for readers of the published file. */
 export async function defineFreshness({ session }: SnapshotStore): Promise<void> {
   await session.run(`USE ${storeName}`);
   try {

@@ -50,7 +50,7 @@ export async function publishFeed(
   const earlier = earlierChanges(feed, id, state);
   const lastGone = earlier.findLastIndex(({ run_id }) => run_id < changesBefore);
   const kept = earlier.slice(lastGone + 1);
-  // Where it is not known what came before, whoever is not just one commit behind gets everything.
+  // Where it is not known what came before, a destination that is more than one commit behind gets everything.
   const unknownBefore = earlier.length === 0 || feed === undefined ? state.sequence - 1 : feed.complete_since;
   const since = state.rewritten === true ? state.sequence : (earlier[lastGone]?.sequence ?? unknownBefore);
   await writeFeed(layout, {

@@ -74,7 +74,7 @@ export interface ResumeRules {
 }
 
 /**
- * What the newest run that has begun a stream has read of it, if it can be gone on from: the same request, begun recently
+ * What the newest run that has begun a stream has read of it, if a run can resume from it: the same request, begun recently
  * enough, and not failed by what it read.
  */
 export async function findUnfinished(

@@ -1,0 +1,130 @@
+import { describe, expect, it } from 'vitest';
+import { CdsyncError } from '../../../src/core/errors.js';
+import { type CountedList, readCounted } from '../../../src/extract/completeness.js';
+import type { Partition } from '../../../src/extract/partition.js';
+
+const whole: Partition = { kind: 'whole' };
+const again: Partition = { kind: 'again' };
+const values: Partition[] = [
+  { kind: 'value', value: 'x' },
+  { kind: 'value', value: 'y' },
+];
+
+interface Given {
+  /** Before and after each reading. */
+  readonly totals: readonly (number | null)[];
+  /** Different keys after each reading, or what it fails with. */
+  readonly came: readonly (number | CdsyncError)[];
+  readonly list?: Partial<CountedList>;
+}
+
+/** What was read of a list that is counted so, and what came of it. */
+async function read({ totals: [totalAtStart = null, ...totals], came, list = {} }: Given) {
+  const readings: [readonly Partition[], number | undefined][] = [];
+  let keys = 0;
+  const error = await readCounted({
+    label: 'GET /list',
+    distrustsTokens: false,
+    checkTotal: false,
+    totalAtStart,
+    partitions: [whole],
+    pageSize: () => 100,
+    total: async () => totals.shift() ?? null,
+    read: async (partitions, pageSize) => {
+      const found = came[readings.length] ?? 0;
+      readings.push([partitions, pageSize]);
+      if (found instanceof CdsyncError) throw found;
+      keys = found;
+    },
+    distinctKeys: async () => keys,
+    ...list,
+  }).then(
+    () => undefined,
+    (thrown) => thrown as CdsyncError,
+  );
+  return { error, readings };
+}
+
+const once = (partitions: readonly Partition[]) => [[partitions, undefined]];
+
+describe('a list that is read in partitions', () => {
+  const list = { partitions: values };
+
+  it('is complete with as many keys as its total says, before and after', async () => {
+    const found = await read({ totals: [5, 6], came: [6], list });
+    expect(found).toEqual({ error: undefined, readings: once(values) });
+  });
+
+  it('is read unpartitioned too where keys are lacking, or its total is not known', async () => {
+    for (const totals of [
+      [6, 5],
+      [5, 6],
+      [null, 5],
+      [5, null],
+    ]) {
+      const { error, readings } = await read({ totals, came: [5, 6], list });
+      const isComplete = totals[0] === 5 && totals[1] === 5;
+      expect([totals, error, readings.length]).toEqual([totals, undefined, isComplete ? 1 : 2]);
+      expect(readings[1]).toEqual([[whole], undefined]);
+    }
+  });
+
+  it('is read unpartitioned too where its total is far too small to tell that nothing is lacking', async () => {
+    expect((await read({ totals: [100, 100], came: [110], list })).readings).toHaveLength(1);
+    expect((await read({ totals: [100, 100], came: [112, 112], list })).readings).toHaveLength(2);
+  });
+});
+
+describe('a list whose total is checked', () => {
+  const list = { checkTotal: true };
+
+  it('is read once more where keys are lacking, and fails where they still are', async () => {
+    expect(await read({ totals: [9, 9, 9], came: [8, 9], list })).toEqual({
+      error: undefined,
+      readings: [...once([whole]), ...once([again])],
+    });
+    const { error } = await read({ totals: [9, 9, 9], came: [8, 8], list });
+    expect(error).toMatchObject({ code: 'total_mismatch' });
+  });
+
+  it('does not fail where records were deleted meanwhile', async () => {
+    expect((await read({ totals: [9, 9, 8], came: [8, 8], list })).error).toBeUndefined();
+  });
+});
+
+describe('a list whose page tokens may lead nowhere', () => {
+  const list = { distrustsTokens: true };
+  const circle = new CdsyncError('a circle', { code: 'page_loop' });
+
+  it('is complete by its total, whether or not its tokens lead back', async () => {
+    expect((await read({ totals: [7, 7], came: [7], list })).readings).toEqual(once([whole]));
+    const partly = { ...list, distinctKeys: async () => 7 };
+    expect((await read({ totals: [7, 7], came: [circle], list: partly })).readings).toEqual(once([whole]));
+  });
+
+  it('is read once more in one page that holds all of it', async () => {
+    const { error, readings } = await read({ totals: [250, 250, 250], came: [100, 250], list });
+    expect(error).toBeUndefined();
+    expect(readings).toEqual([
+      [[whole], undefined],
+      [[again], 250],
+    ]);
+  });
+
+  it('fails where that lacks members too', async () => {
+    const { error } = await read({ totals: [250, 250, 250], came: [100, 200], list });
+    expect(error).toMatchObject({ code: 'members_incomplete', message: expect.stringContaining('200 members of 250') });
+  });
+
+  it('is taken as it is without a total only if its tokens came to an end', async () => {
+    expect((await read({ totals: [null, null], came: [100], list })).readings).toHaveLength(1);
+    const { error, readings } = await read({ totals: [null, null, null], came: [circle, circle], list });
+    expect(readings).toHaveLength(2);
+    expect(error).toMatchObject({ code: 'members_incomplete' });
+  });
+
+  it('fails with what is no circle', async () => {
+    const refused = new CdsyncError('no', { code: 'forbidden' });
+    expect((await read({ totals: [7], came: [refused], list })).error).toBe(refused);
+  });
+});
