@@ -67,7 +67,7 @@ class BigqueryDestination implements TableDestination {
   }
 
   async watermarks(): Promise<Watermark[]> {
-    // Whoever may not create what is there already is not asked to.
+    // A user who may not create what is there already is not asked to.
     if ((await this.#find(watermarkTable)) === undefined) {
       const columns = watermarkColumns.map((name) => ({ name, type: name === 'sequence' ? 'INT64' : 'STRING' }));
       await this.#session.rows(`CREATE TABLE IF NOT EXISTS ${watermarks} (${definitions(columns)})`);

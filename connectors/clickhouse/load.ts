@@ -55,7 +55,7 @@ class ClickhouseDestination implements TableDestination {
   }
 
   async watermarks(): Promise<Watermark[]> {
-    // Whoever may not create what is there already is not asked to.
+    // A user who may not create what is there already is not asked to.
     if ((await this.#find(watermarkTable)) === undefined) {
       await this.#session.run(`CREATE TABLE IF NOT EXISTS ${watermarks} (destination String, stream String,
         table_name String, store_id String, sequence Int64, definition String, delivered_at String,

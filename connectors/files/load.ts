@@ -186,7 +186,7 @@ export class FilesDestination implements TableDestination {
 
   /**
    * Makes the next set, which counts from then on, and tidies up.
-   * @param what names the table, or the stream, to whoever was too late
+   * @param what names the table, or the stream, to the delivery that was too late
    */
   async #moveOn(found: Manifest, changes: Partial<Manifest>, what: string): Promise<void> {
     const sets = new TableSets(this.#store, folderOf(found.table));

@@ -81,9 +81,9 @@ function setOf(path: string): number | undefined {
 }
 
 /**
- * The sets of one table. Each set has a manifest of its own number, which is made once and never changed: whoever makes the
- * next number has moved the table on, and nobody else can. `manifest.json`, which readers look at, is then swapped; if that is
- * cut short, whoever opens the table next does it.
+ * The sets of one table. Each set has a manifest of its own number, which is made once and never changed: only one delivery can
+ * make the next number, and with it moves the table on. `manifest.json`, which readers look at, is then swapped. If that is cut
+ * short, the next delivery that opens the table does it.
  */
 export class TableSets {
   readonly folder: string;

@@ -16,7 +16,7 @@ export interface FileStore {
   /** Paths of all files below a folder. */
   files(folder: string): Promise<readonly string[]>;
   read(path: string): Promise<Tagged | undefined>;
-  /** Writes what is not there yet. @returns false where it is, whoever was first */
+  /** Writes what is not there yet. @returns false where somebody was first */
   create(path: string, text: string): Promise<boolean>;
   /** Writes all of it or nothing. @returns false where the file is not, or no longer, the one that `tag` tells of (none: not there) */
   replace(path: string, text: string, tag: string | undefined): Promise<boolean>;

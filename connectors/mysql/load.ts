@@ -50,7 +50,7 @@ class MysqlDestination implements TableDestination {
   }
 
   async watermarks(): Promise<Watermark[]> {
-    // Whoever may not create what is there already is not asked to.
+    // A user who may not create what is there already is not asked to.
     if ((await this.#find(watermarkTable)) === undefined) {
       const text = `varchar(255) CHARACTER SET utf8mb4 COLLATE ${this.#session.collation}`;
       await this.#session.run(`CREATE TABLE IF NOT EXISTS ${watermarks} (destination ${text}, stream ${text},

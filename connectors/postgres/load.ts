@@ -65,7 +65,7 @@ class PostgresDestination implements TableDestination {
   }
 
   async watermarks(): Promise<Watermark[]> {
-    // Whoever may not create what is there already is not asked to.
+    // A user who may not create what is there already is not asked to.
     const { schema } = this.#rights;
     if ((await this.#number('SELECT count(*) FROM pg_namespace WHERE nspname = $1', [schema])) === 0)
       await this.#query(`${oneAtATime}; CREATE SCHEMA IF NOT EXISTS ${identifier(schema)}`);

@@ -61,7 +61,7 @@ class SnowflakeDestination implements TableDestination {
   }
 
   async watermarks(): Promise<Watermark[]> {
-    // Whoever may not create what is there already is not asked to.
+    // A user who may not create what is there already is not asked to.
     if ((await this.#find(watermarkTable)) === undefined) {
       const columns = watermarkColumns.map((name) => ({
         name,
@@ -120,7 +120,7 @@ class SnowflakeDestination implements TableDestination {
     try {
       await this.#stage(load, rows, files);
       await this.#session.transaction(async () => {
-        // First the watermark: whoever else wants to move it waits, and then finds that it has been moved.
+        // First the watermark: another delivery that wants to move it waits, and then finds that it has been moved.
         await this.#moveWatermark(load);
         await this.#change(load, rows);
       });

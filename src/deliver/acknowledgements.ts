@@ -99,7 +99,7 @@ export class Acknowledgements implements Acknowledged {
     return journal;
   }
 
-  /** How many records a file says are dealt with, for whoever only looks. */
+  /** How many records a file says are dealt with; changes nothing. */
   static async count(path: string): Promise<number> {
     const { lines } = await readLines(path);
     return lines.reduce((sum, line) => sum + ('done' in line ? line.done[1] - line.done[0] : 1), 0);

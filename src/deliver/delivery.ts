@@ -40,7 +40,7 @@ export interface StreamTask<C extends Connector> {
   readonly progress: DeliveryProgress;
 }
 
-/** What is being done for one stream of a destination, for whoever shows it. */
+/** What a delivery is doing for one stream, so that it can be shown. */
 export interface DeliveryProgress {
   readonly destination: string;
   readonly stream: string;

@@ -89,7 +89,7 @@ export class PieceData implements LoadData {
     for (let index = 0; index < pieces.length; index += 1) {
       const file = await ahead;
       ahead = this.#write(pieces[index + 1]);
-      // Whoever stops in the middle never looks at it.
+      // A load that stops in the middle never looks at it.
       ahead.catch(() => undefined);
       if (file === undefined) continue;
       this.handedOver += file.rows;

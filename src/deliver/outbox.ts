@@ -60,7 +60,7 @@ function recordsSql(
 }
 
 /**
- * The records of one delivery, in a fixed order, on the disk until each is acknowledged: whoever goes on after a crash sends
+ * The records of one delivery, in a fixed order, on the disk until each is acknowledged. After a crash the next delivery sends
  * the same records under the same ids, and only those that are not acknowledged yet.
  */
 export class Outbox {
@@ -158,7 +158,7 @@ function outgoing(row: Row, stream: string): StoredRecord {
   };
 }
 
-/** How much of an outbox is dealt with, for whoever only looks; undefined where there is none. */
+/** How much of an outbox is dealt with, without opening it; undefined where there is none. */
 export async function outboxProgress(folder: string): Promise<{ records: number; acknowledged: number } | undefined> {
   const mark = await readStateFile(join(folder, 'outbox.json'), markFile);
   if (mark === undefined) return undefined;

@@ -68,7 +68,7 @@ interface LockPlace {
   readonly name: string;
   /** For messages: `job "nightly" is being run`. */
   readonly what: string;
-  /** Done by whoever has got the lock, first of all. */
+  /** The first thing that the owner of the lock does. */
   readonly sweep?: () => Promise<void>;
 }
 
@@ -140,7 +140,7 @@ export class JobLock {
     }
   }
 
-  /** Says which run holds the lock, for whoever meets it. */
+  /** Says which run holds the lock, to all who find it taken. */
   async describe(run: { started_at: string; run_id?: string }): Promise<void> {
     const owner: LockOwner = { host: hostname(), boot_id: await bootId(), pid: process.pid, ...run };
     await writeStateFile(this.#place.owner, owner);
@@ -170,7 +170,7 @@ async function attachLock(session: Session, place: LockPlace): Promise<void> {
     if (isHeld(error)) throw await lockedError(place, error);
     if (!tellsOfDamage(error)) throw error;
     // DuckDB locks a file before it reads it: nobody holds this one, and nothing in it is of any worth. It is written anew in
-    // its place and not replaced, so that whoever comes at the same moment locks the same file.
+    // its place and not replaced, so that all who come at the same moment lock the same file.
     await writeFile(place.file, await emptyDatabase(session, place));
     await attach().catch(async (again: Error) => {
       throw isHeld(again) ? await lockedError(place, again) : again;

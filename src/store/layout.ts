@@ -105,7 +105,7 @@ export class JobLayout {
   deliveredStream(destination: string, stream: string): string {
     return join(this.delivery(destination), 'streams', stream);
   }
-  /** Held open by whoever delivers to the destination, and by nothing else; beside it who that is. */
+  /** Held open by the process that delivers to the destination, and by nothing else; beside it the name of that process. */
   destinationLock(destination: string): { file: string; owner: string } {
     const folder = this.delivery(destination);
     return { file: join(folder, 'lock.duckdb'), owner: join(folder, 'lock.json') };

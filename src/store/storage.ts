@@ -74,7 +74,7 @@ async function refuseStoreWithoutFormat(layout: JobLayout): Promise<void> {
   });
 }
 
-/** Permissions of the folders above published files: passable for whoever may read the files. */
+/** Permissions of the folders above published files: passable for those who may read the files. */
 export function folderMode(fileMode: number): number {
   return 0o700 | ((fileMode & 0o044) >> 2) | (fileMode & 0o044);
 }

@@ -586,7 +586,6 @@ describe('a store that refuses', () => {
     ['NoSuchBucket', 404, 'destination_refused', 'fatal', /make it/],
     ['PermanentRedirect', 301, 'destination_refused', 'fatal', /region/],
     ['InternalError', 500, 'destination_unavailable', 'retryable', undefined],
-    ['SlowDown', 503, 'destination_unavailable', 'retryable', undefined],
   ])('with %s says what is wrong, and nothing secret', async (code, status, wanted, kind, hint) => {
     const driver = await open(await bucketPlace(store.url));
     store.meddling = (_, response) => s3Refusal(response, status, code);
