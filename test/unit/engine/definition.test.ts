@@ -1,12 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Operation } from '../../../src/client/client.js';
 import { optionJsonSchema } from '../../../src/config/json-schema.js';
 import { streamSchemaWith } from '../../../src/config/stream-options.js';
 import { choice, verbatim, whole } from '../../../src/sdk/option-types.js';
 import type { StreamState } from '../../../src/snapshot/snapshot-store.js';
 import { Database, type Session } from '../../../src/store/duckdb.js';
-import { source } from '../../../src/streams/declaration.js';
+import { type SourceDeclaration, source } from '../../../src/streams/declaration.js';
+import type { Source } from '../../../src/streams/source.js';
 import { sources } from '../../../src/streams/sources.js';
 import { configOf, opened } from './open-stream.js';
 
@@ -43,6 +45,31 @@ describe('The definition of a stream', () => {
     const seen = new Set(recorded.map(({ stream }) => (stream as { source: string }).source));
     expect(sources.map(({ name }) => name).filter((name) => !seen.has(name))).toEqual([]);
   });
+});
+
+/** Any request of a source; undefined where it has none. */
+function anyRequest(opened: Source): Operation | undefined {
+  const page = { token: null, limit: 1, filter: new Map(), withTotal: false };
+  if (opened.kind === 'list') return opened.page(page);
+  if (opened.kind === 'keyed') return opened.requests[0]?.operation(page);
+  return opened.page({ ...page, window: { from: '2026-01-01T00:00:00.000Z', to: '2026-01-02T00:00:00.000Z' } });
+}
+
+describe('Every source', () => {
+  it.each(named)('asks within the budget that it names: %s', async (_, { stream }) => {
+    const { source: found, config } = await opened(configOf(stream), { database, session });
+    expect(found === undefined ? null : anyRequest(found)?.group).toBe(config.reads.group);
+    expect(found?.kind === 'windowed').toBe(config.reads.windows !== undefined);
+  });
+
+  it.each(sources.map((each): [string, SourceDeclaration] => [each.name, each]))(
+    'declares the columns of its key: %s',
+    (_, { key, declared, options }) => {
+      const columns = declared.map(({ field }) => field);
+      if ('option' in key) expect(options).toHaveProperty(key.option);
+      else expect(columns).toEqual(expect.arrayContaining([...key]));
+    },
+  );
 });
 
 /** A source that cdsync does not have. */
