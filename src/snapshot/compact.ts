@@ -40,7 +40,7 @@ export async function compactionReason(store: SnapshotStore, state: StoreState):
  * Writes the store anew, without what is free in it. It must not be attached; readers find the old file or the
  * new one.
  */
-export async function compactStore(database: Database, layout: JobLayout, sequence: number): Promise<void> {
+async function compactStore(database: Database, layout: JobLayout, sequence: number): Promise<void> {
   const next = temporaryName(layout.store);
   const session = await database.connect();
   try {

@@ -1,11 +1,12 @@
 import type { JobConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
-import type { DestinationReport, JobReport, RunStatus } from '../../core/run.js';
+import type { JobReport } from '../../core/run.js';
 import type { DeliveryContext } from '../../deliver/delivery.js';
 import { readFeed } from '../../store/feed.js';
 import type { JobLayout } from '../../store/layout.js';
 import { prepareStorage } from '../../store/storage.js';
 import { type DeliverJobOptions, deliverJob } from './deliver-job.js';
+import { statusOfDeliveries } from './run-status.js';
 
 /** The newest of the runs that have published what is delivered. */
 async function newestRun(
@@ -19,14 +20,6 @@ async function newestRun(
       newest = { runId: feed.run_id, sequence: feed.sequence };
   }
   return newest;
-}
-
-function statusOf(destinations: readonly DestinationReport[], interrupted: boolean): RunStatus {
-  if (interrupted) return 'interrupted';
-  const bad = destinations.filter(({ status }) => status === 'failed' || status === 'partial');
-  if (bad.length === 0) return 'ok';
-  const good = destinations.some(({ status }) => status === 'ok' || status === 'partial');
-  return good ? 'partial' : 'failed';
 }
 
 /**
@@ -57,7 +50,7 @@ export async function pushJob(context: DeliveryContext, options: DeliverJobOptio
     run_id: runId,
     sequence,
     resumed: false,
-    status: statusOf(destinations, signal.aborted),
+    status: signal.aborted ? 'interrupted' : statusOfDeliveries(destinations),
     streams: [],
     destinations,
     seconds: (clock.monotonic() - began) / 1000,

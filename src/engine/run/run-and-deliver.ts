@@ -1,18 +1,9 @@
-import type { DestinationReport, JobReport, RunStatus } from '../../core/run.js';
-import { writeFileAtomically } from '../../store/durable.js';
+import type { JobReport } from '../../core/run.js';
+import { keepReport } from '../report-job.js';
 import type { RunContext } from '../run-context.js';
 import { serviceAccess } from '../service-access.js';
 import { runJob } from './run-job.js';
-
-/** What a run's status becomes with what its destinations have done. */
-export function statusWithDestinations(status: RunStatus, destinations: readonly DestinationReport[]): RunStatus {
-  const failed = destinations.some((each) => each.status === 'failed' || each.status === 'partial');
-  const delivered = destinations.some(({ rows, status: each }) => rows > 0 && (each === 'ok' || each === 'partial'));
-  if (status === 'failed') return delivered ? 'partial' : 'failed';
-  if (!failed || status === 'interrupted') return status;
-  // What a guard holds was not committed; of everything else something was, now or before.
-  return status === 'held' && !delivered ? 'failed' : 'partial';
-}
+import { statusWithDestinations } from './run-status.js';
 
 /**
  * One run of a job, and then the delivery of what it has published. By then the job's lock is free again: a slow destination
@@ -34,8 +25,7 @@ export async function runAndDeliver(context: RunContext): Promise<JobReport> {
   const status = signal.aborted ? 'interrupted' : statusWithDestinations(report.status, destinations);
   const seconds = report.seconds + (clock.monotonic() - began) / 1000;
   const complete: JobReport = { ...report, status, destinations, seconds };
-  const document = { status, jobs: [complete], error: null };
-  const write = () => writeFileAtomically(layout.report(report.run_id), `${JSON.stringify(document, null, 1)}\n`);
+  const write = () => keepReport(layout, complete);
   // The lock is free: a run that begins meanwhile takes the file under its temporary name for what a crash has left.
   await write().catch((error: NodeJS.ErrnoException) => (error.code === 'ENOENT' ? write() : Promise.reject(error)));
   return complete;

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { statusOf } from '../../../src/engine/run/run-status.js';
+import type { RunStatus } from '../../../src/core/run.js';
+import { statusOf, statusOfDeliveries, statusWithDestinations } from '../../../src/engine/run/run-status.js';
 
 const ends = {
   committed: { commit: {}, isHeld: false, waits: false, outcome: { error: undefined } },
@@ -18,4 +19,39 @@ test.each<[(keyof typeof ends)[], string]>([
   [['failed', 'held', 'committed'], 'partial'],
 ])('a run with streams that are %j ends as %s', (streams, status) => {
   expect(statusOf(streams.map((end) => ends[end]))).toBe(status);
+});
+
+const deliveries = {
+  rows: { status: 'ok', rows: 5 },
+  nothing: { status: 'ok', rows: 0 },
+  some: { status: 'partial', rows: 2 },
+  failed: { status: 'failed', rows: 0 },
+  skipped: { status: 'skipped', rows: 0 },
+} as const;
+
+test.each<[RunStatus, (keyof typeof deliveries)[], RunStatus]>([
+  ['ok', ['rows', 'nothing', 'skipped'], 'ok'],
+  ['ok', ['rows', 'failed'], 'partial'],
+  ['ok', ['failed'], 'partial'],
+  ['ok', ['some'], 'partial'],
+  ['held', ['nothing'], 'held'],
+  ['held', ['failed'], 'failed'],
+  ['held', ['rows', 'failed'], 'partial'],
+  ['failed', ['nothing'], 'failed'],
+  ['failed', ['failed'], 'failed'],
+  ['failed', ['rows'], 'partial'],
+  ['partial', ['rows'], 'partial'],
+  ['interrupted', ['failed'], 'interrupted'],
+])('a run that ended as %s ends as a whole, with deliveries that are %j, as %s', (status, given, whole) => {
+  const destinations = given.map((each) => deliveries[each]);
+  expect(statusWithDestinations(status, destinations)).toBe(whole);
+});
+
+test.each<[(keyof typeof deliveries)[], RunStatus]>([
+  [['rows', 'nothing', 'skipped'], 'ok'],
+  [['failed', 'failed'], 'failed'],
+  [['failed', 'nothing'], 'partial'],
+  [['some'], 'partial'],
+])('a delivery without a run, of destinations that are %j, ends as %s', (given, status) => {
+  expect(statusOfDeliveries(given.map((each) => deliveries[each]))).toBe(status);
 });
