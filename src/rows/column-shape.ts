@@ -36,7 +36,7 @@ const integers = Kind.safeInteger | Kind.longInteger | Kind.hugeInteger;
 /** More fields than this in one struct are a map in disguise: the column becomes JSON. */
 export const maxStructFields = 256;
 /** Lists and structs nested deeper than this make the column JSON. */
-export const maxTypedDepth = 16;
+const maxTypedDepth = 16;
 
 export function emptyShape(): Shape {
   return { kinds: 0 };

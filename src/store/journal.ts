@@ -71,7 +71,7 @@ const failedSchema = z.object({ type: z.literal('failed'), code: z.string() });
 
 const entrySchema = z.discriminatedUnion('type', [startSchema, checkpointSchema, attemptSchema, failedSchema]);
 export type JournalEntry = z.infer<typeof entrySchema>;
-export type JournalStart = z.infer<typeof startSchema>;
+type JournalStart = z.infer<typeof startSchema>;
 
 /** What a journal says, its entries put together. */
 export interface JournalState {

@@ -23,7 +23,7 @@ function options(compression: ParquetCompression): string {
 }
 
 /** Writes a query's rows into a Parquet file without making it durable: for files that can be computed again. */
-export async function copyToParquet(
+async function copyToParquet(
   session: Session,
   query: string,
   path: string,

@@ -9,7 +9,7 @@ import type { JobLayout } from './layout.js';
 import { readStateFile, type StateFile, writeStateFile } from './state-file.js';
 
 /** Of everything under `<storage>/<job>/`; moves when an older cdsync could not read it any more. */
-export const storageFormat = 1;
+const storageFormat = 1;
 
 const formatFile: StateFile<{ format: number }> = {
   schema: z.object({ format: z.number().int() }),
