@@ -119,12 +119,9 @@ export class StreamExtraction {
     const resumable = await preparePartsFolder(given.folder, given.resume, given.source.key, given.database);
     const options = resumable ? given : { ...given, resume: undefined };
     const { startedAt, stream, fingerprint, resume, folder } = options;
+    const partitions = resume?.start.partitions.map(partitionNamed) ?? partitionsOf(options);
     const journal = await Journal.open(folder, resume?.length ?? 0);
-    if (resume !== undefined) {
-      const { total, partitions } = resume.start;
-      return new StreamExtraction(options, journal, { total, partitions: partitions.map(partitionNamed) });
-    }
-    const partitions = partitionsOf(options);
+    if (resume !== undefined) return new StreamExtraction(options, journal, { partitions, total: resume.start.total });
     const extraction = new StreamExtraction(options, journal, { partitions, total: null });
     try {
       const counted = extraction.#counted;
