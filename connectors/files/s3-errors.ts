@@ -25,16 +25,13 @@ export function isPreconditionFailure(error: unknown): boolean {
   return name === 'PreconditionFailed' || $metadata?.httpStatusCode === 412 || $metadata?.httpStatusCode === 409;
 }
 
-/** What a store's answer means. Its own words are left out: they may repeat what was sent. */
-export function s3Error(
-  error: unknown,
-  { place, bucket }: { readonly place: string; readonly bucket: string },
-): unknown {
-  if (error instanceof CdsyncError) return error;
-  const { name = '', message = '', code = '', $metadata } = error as S3Failure;
+interface Told {
+  readonly cause: unknown;
+  readonly causeQuotesValues: true;
+}
+
+function loginError({ name = '', $metadata }: S3Failure, place: string, told: Told): CdsyncError | undefined {
   const status = $metadata?.httpStatusCode;
-  const told = { cause: error, causeQuotesValues: true };
-  if (name === 'AbortError') return error;
   if (name === 'CredentialsProviderError')
     return loginRefused(`no credentials were found for ${place}`, { ...told, hint: credentialsHint });
   if (name === 'RequestTimeTooSkewed')
@@ -42,23 +39,30 @@ export function s3Error(
       ...told,
       hint: 'set the clock of this machine',
     });
-  if (logins.has(name) || status === 401)
-    return loginRefused(`${place} refuses the login (${name || status})`, { ...told, hint: credentialsHint });
+  if (!logins.has(name) && status !== 401) return undefined;
+  return loginRefused(`${place} refuses the login (${name || status})`, { ...told, hint: credentialsHint });
+}
+
+function bucketError({ name = '', message = '', $metadata }: S3Failure, bucket: string, told: Told) {
   if (name === 'NoSuchBucket')
     return loadRefused(`there is no bucket "${bucket}"`, {
       ...told,
       hint: 'make it, or check `url`, `endpoint` and `region`',
     });
-  if (regions.has(name) || status === 301)
+  if (regions.has(name) || $metadata?.httpStatusCode === 301)
     return loadRefused(`bucket "${bucket}" is in another region`, {
       ...told,
       hint: 'give `region` the one of the bucket',
     });
-  if (/region is missing/i.test(message))
-    return loadRefused(`it is not known in which region bucket "${bucket}" is`, {
-      ...told,
-      hint: 'give it in `region`',
-    });
+  if (!/region is missing/i.test(message)) return undefined;
+  return loadRefused(`it is not known in which region bucket "${bucket}" is`, {
+    ...told,
+    hint: 'give it in `region`',
+  });
+}
+
+function requestError({ name, message = '', code = '', $metadata }: S3Failure, place: string, told: Told): CdsyncError {
+  const status = $metadata?.httpStatusCode;
   if (status === 403) {
     return permissionMissing(`${place} refuses access (${name || status})`, {
       ...told,
@@ -73,4 +77,15 @@ export function s3Error(
   if (status !== undefined && status >= 400 && status < 500 && status !== 408 && status !== 429)
     return loadRefused(`${place} refuses a request (${name || status})`, told);
   return unavailable(`${place} is not to be had (${code || name || status})`, told);
+}
+
+/** What a store's answer means. Its own words are left out: they may repeat what was sent. */
+export function s3Error(
+  error: unknown,
+  { place, bucket }: { readonly place: string; readonly bucket: string },
+): unknown {
+  const failure = error as S3Failure;
+  if (error instanceof CdsyncError || failure.name === 'AbortError') return error;
+  const told: Told = { cause: error, causeQuotesValues: true };
+  return loginError(failure, place, told) ?? bucketError(failure, bucket, told) ?? requestError(failure, place, told);
 }

@@ -44,6 +44,15 @@ const hint =
 const markFile: StateFile<Mark> = { schema: markSchema, hint };
 const watermarkFile: StateFile<LocalWatermark> = { schema: watermarkSchema, hint };
 
+/** What an outbox is filled with. */
+export interface OutboxContent {
+  readonly feed: Feed;
+  readonly pieces: readonly Piece[];
+  /** SQL for each value of a record, and the name that it gets. */
+  readonly columns: readonly { readonly value: string; readonly as: string }[];
+  readonly definition: string;
+}
+
 /** SQL for one record a row, of rows with the columns that the destination gets under these names. */
 function recordsSql(
   feed: Feed,
@@ -87,17 +96,7 @@ export class Outbox {
   static async fill(
     session: Session,
     folder: string,
-    {
-      feed,
-      pieces,
-      columns,
-      definition,
-    }: {
-      readonly feed: Feed;
-      readonly pieces: readonly Piece[];
-      readonly columns: readonly { readonly value: string; readonly as: string }[];
-      readonly definition: string;
-    },
+    { feed, pieces, columns, definition }: OutboxContent,
   ): Promise<Outbox> {
     await rm(folder, { recursive: true, force: true });
     await mkdir(folder, { recursive: true, mode: 0o700 });
