@@ -2,7 +2,7 @@ import { interrupted } from './errors.js';
 import { onAbort } from './on-abort.js';
 
 /**
- * Waits for work that others share: an abort ends the waiting, not the work.
+ * Waits for work that several callers share: an abort ends the wait, not the work.
  * @throws {CdsyncError} `interrupted` as soon as the signal aborts, and what the work throws
  */
 export function abortable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {

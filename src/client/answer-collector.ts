@@ -1,7 +1,7 @@
 import type { Dispatcher } from 'undici';
 import { exchangeFailure } from './exchange-failure.js';
 
-/** Lower-case names; a header that came several times is a list. */
+/** Headers by lower-case name; a header that came several times is a list. */
 export type AnswerHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
 export interface Answer {
@@ -10,15 +10,15 @@ export interface Answer {
   readonly body: Buffer;
 }
 
-/** What the sender of one request wants to know at once. Neither function may throw. */
+/** Tells the sender of one request how far it has come. Neither function may throw. */
 export interface ExchangeObserver {
-  /** The request goes onto a connection now; not called where there never was one. */
+  /** The request goes onto a connection now; not called if there never was one. */
   readonly onSent: () => void;
   /** The answer has begun. */
   readonly onAnswer: () => void;
 }
 
-/** Collects the answer to one request; settles its promise exactly once, at once when `abort` is called. */
+/** Collects the answer to one request; settles its promise exactly once, and immediately when `abort` is called. */
 export class AnswerCollector implements Dispatcher.DispatchHandler {
   readonly #observer: ExchangeObserver;
   readonly #resolve: (answer: Answer) => void;
@@ -54,7 +54,7 @@ export class AnswerCollector implements Dispatcher.DispatchHandler {
   }
 
   onResponseStart(_: Dispatcher.DispatchController, status: number, headers: AnswerHeaders): void {
-    // What comes before the answer proper (103 Early Hints) is not counted by anybody.
+    // An informational answer (103 Early Hints) is not the answer proper.
     if (status < 200) return;
     this.#status = status;
     this.#headers = headers;

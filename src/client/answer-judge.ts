@@ -12,12 +12,12 @@ import { type Again, Setback } from './setback.js';
 import { isRetryableStatus, redirectError, statusError } from './status-error.js';
 import type { TokenSource } from './token-source.js';
 
-/** Says what an answer that cannot be used means: the error it becomes, and whether the request may be sent again. */
+/** Judges an answer that cannot be used: which error it becomes, and whether the request may be sent again. */
 export class AnswerJudge {
   readonly #auth: AuthOptions['type'];
   readonly #tokens: TokenSource;
   readonly #clock: Clock;
-  /** Whether anything usable has ever come; before that, pages of proxies are not asked for again and again. */
+  /** Whether any answer was ever usable. Before that, a web page (of a proxy) is not asked for again and again. */
   #understood = false;
 
   constructor(auth: AuthOptions['type'], tokens: TokenSource, clock: Clock) {
@@ -26,12 +26,12 @@ export class AnswerJudge {
     this.#clock = clock;
   }
 
-  /** To be told of each answer that was decoded. */
+  /** Call it after each decoded answer. */
   understood(): void {
     this.#understood = true;
   }
 
-  /** An answer whose status is no success. */
+  /** The setback for an answer whose status is not a success. */
   refusal(operation: Operation, answer: Answer, idempotent: boolean): Setback {
     const { status, headers } = answer;
     const { label, permissions, group } = operation;
@@ -41,17 +41,17 @@ export class AnswerJudge {
     const toError = (attempts: number) => {
       const redact = this.#redactor(operation);
       const hint = tooLong
-        ? `the service asks to be left alone for ${formatDuration(waitMs)}: run again after that`
+        ? `the service asks cdsync to wait ${formatDuration(waitMs)}: run again after that`
         : undefined;
       return statusError(answer, { label, group, attempts, permissions, redact, auth: this.#auth, hint });
     };
     return new Setback(toError, { again: tooLong ? 'never' : againAfter(status, idempotent, group), waitMs });
   }
 
-  /** A success whose body is not what the operation answers. */
+  /** The setback for a success whose body is not what the operation should answer. */
   malformed(operation: Operation, { body, headers, status }: Answer, cause: Error, idempotent: boolean): Setback {
     const html = looksLikeHtml(body, headers['content-type']);
-    const reason = html ? 'it is a web page' : cause instanceof SyntaxError ? 'it is no JSON' : cause.message;
+    const reason = html ? 'it is a web page' : cause instanceof SyntaxError ? 'it is not JSON' : cause.message;
     const toError = (attempts: number) => {
       const tries = attempts > 1 ? `, tried ${attempts} times` : '';
       return new ServiceError(`${operation.label} got an answer that cannot be read (${status})${tries}: ${reason}`, {
@@ -60,7 +60,7 @@ export class AnswerJudge {
         status,
         hint: html
           ? 'this looks like a proxy or a login page: is `base_url` the address of the API itself?'
-          : 'if it stays so, something between cdsync and the service may cut or change its answers',
+          : 'if it happens again, something between cdsync and the service may cut or change its answers',
       });
     };
     return new Setback(toError, { again: idempotent ? 'later' : 'never', firstContact: html && !this.#understood });
@@ -74,8 +74,8 @@ export class AnswerJudge {
 
 function againAfter(status: number, idempotent: boolean, group: ApiGroup): Again {
   if (status === 429) return 'when_allowed';
-  // 503 says "try again" even of an event (published facts, Real-time API): it was not taken. Of a workflow that was to be
-  // started nobody says so.
+  // A 503 means that the service did not take the event (published facts, Real-time API), so it may be sent again. For the
+  // start of a workflow no such fact is published.
   if (isRetryableStatus(status) && (idempotent || (status === 503 && group === 'realtime'))) return 'later';
   return 'never';
 }

@@ -11,8 +11,8 @@ function isBlank(byte: number | undefined): boolean {
 }
 
 /**
- * Looks at the ends of a body: everything the service answers is one JSON object. What is in between is for the decoder;
- * this catches pages of proxies and bodies that were cut without a length to tell by, at no cost.
+ * Checks both ends of a body: every answer of the service is one JSON object. This costs almost nothing, and catches web
+ * pages of proxies and bodies that were cut off without a stated length; the decoder checks the rest.
  * @throws {MalformedBodyError}
  */
 export function checkObjectShape(body: Buffer): void {
@@ -21,8 +21,8 @@ export function checkObjectShape(body: Buffer): void {
   if (start === body.length) throw new MalformedBodyError('it is empty');
   let end = body.length - 1;
   while (isBlank(body[end])) end -= 1;
-  if (body[start] !== brace.open) throw new MalformedBodyError('it is no JSON object');
-  if (body[end] !== brace.close) throw new MalformedBodyError('it breaks off');
+  if (body[start] !== brace.open) throw new MalformedBodyError('it is not a JSON object');
+  if (body[end] !== brace.close) throw new MalformedBodyError('it is cut off');
 }
 
 /** Whether a body looks like a web page: a proxy's, or a login form. */

@@ -22,18 +22,18 @@ export type { Operation, RequestMeter } from './operation.js';
 export interface ServiceClientOptions {
   readonly service: ServiceOptions;
   readonly clock: Clock;
-  /** Numbers from 0 to 1, 1 excluded, for the jitter of retries. */
+  /** Returns numbers from 0 to 1, 1 excluded, for the jitter of retries. */
   readonly random?: () => number;
-  /** Told once of each deprecation that the service announces. */
+  /** Called once for each deprecation that the service announces. */
   readonly onNotice?: (notice: string) => void;
   /** The same for all clients that send under one limit. The client leaves it open. */
   readonly budget: Budget;
 }
 
-/** What a decoder may want to know of an answer besides its body. */
+/** The parts of an answer that a decoder gets besides its body. */
 export type AnswerHead = Pick<Answer, 'status' | 'headers'>;
 
-/** Makes a value of a whole body; throws a {@link MalformedBodyError} (or a SyntaxError) to have it asked for again. */
+/** Makes a value of a whole body. If it throws a {@link MalformedBodyError} or a SyntaxError, the client asks again. */
 export type Decode<T> = (body: Buffer, answer: AnswerHead) => T;
 
 export interface SendOptions {
@@ -49,13 +49,13 @@ interface Errand<T> extends SendOptions {
   readonly body: string | null;
   readonly version: string | null;
   readonly allowance: Allowance;
-  /** A 401 is answered with one renewal of the token. */
+  /** Whether the token was renewed after a 401; that happens once a call. */
   renewed: boolean;
 }
 
 /**
- * The client of one service and tenant: every request of cdsync goes through {@link ServiceClient.send}, within the budget
- * of its group, with a valid token, and again where that may help. Safe for any number of calls at once.
+ * The client of one service and tenant. Every request of cdsync goes through {@link ServiceClient.send}, which keeps to the
+ * budget of its group, adds a valid token, and retries if that may help. Safe for any number of calls at once.
  */
 export class ServiceClient {
   readonly #service: ServiceOptions;
@@ -65,7 +65,7 @@ export class ServiceClient {
   readonly #budget: Budget;
   readonly #allowances = new Map<ApiGroup, Allowance>();
   readonly #closing = new AbortController();
-  /** To each caller's signal the one that also aborts when the client closes; callers share few. */
+  /** For each caller's signal, one that also aborts when the client closes; callers share few signals. */
   readonly #signals = new WeakMap<AbortSignal, AbortSignal>();
   readonly #retrier: Retrier;
   readonly #judge: AnswerJudge;
@@ -90,10 +90,10 @@ export class ServiceClient {
   }
 
   /**
-   * Sends a request and decodes its answer. `decode` gets the whole body, decompressed, and owns it; its status is one of
-   * 200 to 299. It runs within the retries: what it refuses as malformed is asked for again.
-   * @throws {ServiceError} what was refused or failed for good
-   * @throws {CdsyncError} `interrupted` as soon as the signal aborts; `token_unusable`; what `decode` throws otherwise
+   * Sends a request and decodes its answer. `decode` gets the whole body of an answer of status 200 to 299, decompressed, and
+   * owns it. If it refuses the body as malformed, the client asks again.
+   * @throws {ServiceError} if the request was refused or failed for good
+   * @throws {CdsyncError} `interrupted` as soon as the signal aborts; `token_unusable`; any other error of `decode`
    */
   async send<T>(operation: Operation, decode: Decode<T>, options: SendOptions): Promise<T> {
     const { meter } = options;
@@ -118,7 +118,7 @@ export class ServiceClient {
     );
   }
 
-  /** Ends all connections; whatever is still under way, or waits, ends as `interrupted`. */
+  /** Ends all connections; every request that is under way or waits ends as `interrupted`. */
   async close(): Promise<void> {
     this.#closing.abort();
     this.#tokens.close();
@@ -186,7 +186,7 @@ export class ServiceClient {
     });
   }
 
-  /** An answer that is no success: what the allowance and the token source learn of it, and what may be done. */
+  /** The setback for an answer that is not a success; the allowance and the token source learn of it too. */
   async #refusal<T>(errand: Errand<T>, answer: Answer, token: string): Promise<Setback> {
     const { operation, allowance, meter, signal } = errand;
     const setback = this.#judge.refusal(operation, answer, isIdempotent(operation));

@@ -14,9 +14,9 @@ export interface ServiceErrorDetails extends ErrorDetails {
  * `malformed_response`, `response_too_large`, `unsendable_request`, `oauth_failed`.
  */
 export class ServiceError extends CdsyncError {
-  /** Of the answer; undefined where none came. */
+  /** The status of the answer; undefined if none came. */
   readonly status: number | undefined;
-  /** The service's own words, shortened, without the client's secrets and without values that the request carried. */
+  /** The service's own message, shortened, without the client's secrets and without the request's values. */
   readonly serviceMessage: string | undefined;
   readonly traceId: string | undefined;
 
@@ -29,16 +29,16 @@ export class ServiceError extends CdsyncError {
   }
 }
 
-/** Thrown by a `decode` whose body is not what the operation answers: the client then asks again. */
+/** A `decode` throws it if the body is not what the operation should answer; the client then asks again. */
 export class MalformedBodyError extends CdsyncError {
-  /** @param reason what is wrong with the body, without any of its contents: `it is no JSON` */
+  /** @param reason what is wrong with the body, without any of its contents: `it is not JSON` */
   constructor(reason: string, cause?: unknown) {
     super(reason, { code: 'malformed_response', kind: 'retryable', cause });
     this.name = 'MalformedBodyError';
   }
 }
 
-/** What everything that waits throws once its signal has aborted. */
+/** The error of a wait whose signal has aborted. */
 export function interrupted(cause?: unknown): CdsyncError {
   return new CdsyncError('interrupted', { code: 'interrupted', kind: 'interrupted', cause });
 }

@@ -3,12 +3,12 @@ import { errors } from 'undici';
 /**
  * Why an exchange brought no answer:
  * - `dns`, `refused`, `connect_timeout`, `tls`: no connection; nothing was sent.
- * - `first_byte_timeout`, `body_timeout`: the answer did not begin, or stood still.
+ * - `first_byte_timeout`, `body_timeout`: the answer did not begin, or stalled.
  * - `lost`: the connection broke before the answer began.
  * - `torn`: the answer broke off, or its compression is broken.
- * - `too_large`: the answer is beyond what the client takes in.
+ * - `too_large`: the answer is larger than the client accepts.
  * - `closed`: the client was closed.
- * - `unsendable`: the request cannot be put into HTTP; a defect of the caller.
+ * - `unsendable`: HTTP cannot carry the request; a defect of the caller.
  */
 export type FailureReason =
   | 'dns'
@@ -62,7 +62,7 @@ const tlsCode =
 /** @param answerBegan whether the status line and the headers had come */
 export function exchangeFailure(cause: unknown, answerBegan: boolean): ExchangeFailure {
   const code = codeOf(cause) ?? '';
-  // undici's parser keeps what it could not read, which may be anybody's data.
+  // undici's parser error keeps the bytes that it could not read, which may hold personal data.
   if (cause instanceof errors.HTTPParserError) delete (cause as { data?: unknown }).data;
   const known = byCode[code] ?? (tlsCode.test(code) ? 'tls' : undefined);
   if (known !== undefined) return new ExchangeFailure(known, cause);

@@ -18,7 +18,7 @@ interface Wording {
   readonly hint: (host: string) => string | undefined;
 }
 
-const again = 'run again: what was read so far is kept';
+const again = 'run again: everything read so far is kept';
 const whichAddress = (host: string) =>
   /^(localhost|127\.|\[::1\])/.test(host)
     ? 'is `base_url` right? For the local service, start `cdsync serve` first'
@@ -60,7 +60,7 @@ const wordings: Record<Exclude<FailureReason, 'closed'>, Wording> = {
   body_timeout: {
     code: 'timeout',
     kind: 'retryable',
-    says: () => 'got an answer that stood still in the middle',
+    says: () => 'got an answer that stalled in the middle',
     hint: () => 'try a smaller `page_size`, or raise `timeouts_ms.body`',
   },
   lost: {
@@ -79,7 +79,7 @@ const wordings: Record<Exclude<FailureReason, 'closed'>, Wording> = {
   unsendable: {
     code: 'unsendable_request',
     kind: 'fatal',
-    says: () => 'cannot be put into HTTP',
+    says: () => 'cannot be sent over HTTP',
     hint: () => 'check `tenant_id`, the header names and the versions for characters that HTTP does not allow',
   },
 };
@@ -89,7 +89,7 @@ export function isRetryable(reason: Exclude<FailureReason, 'closed'>): boolean {
   return wordings[reason].kind === 'retryable';
 }
 
-/** An exchange that brought no answer, as users are told of it. */
+/** The error that users see for an exchange that brought no answer. */
 export function failureError(
   failure: ExchangeFailure,
   reason: Exclude<FailureReason, 'closed'>,

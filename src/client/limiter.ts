@@ -6,26 +6,26 @@ import { ReleaseRing } from './release-ring.js';
 import { Waiter, WaiterQueue } from './waiter-queue.js';
 
 /**
- * How long a permit stays out after the answer began. The service counts a request somewhere between its sending and its
- * answer, so a full second from the answer on is enough, and no less would be. The millisecond more covers services
- * that count both ends of the second or whole milliseconds, and clocks that run differently by up to 0.1 %.
+ * How long a permit stays in use after the answer began. The service counts a request at some moment between its sending
+ * and its answer, so one full second from the answer is enough, and less is not. The extra millisecond covers services that
+ * count both ends of the second or whole milliseconds, and clocks whose speeds differ by up to 0.1 %.
  */
 export const permitWindowMs = 1_001;
 
-/** What is left of the budget after a 429, at most once in each `adaptMs`. */
+/** The share of the budget that remains after a 429; applied at most once in each `adaptMs`. */
 const shrinkTo = 0.7;
-/** What of the configured limit comes back with each quiet `adaptMs`. */
+/** The share of the configured limit that comes back after each `adaptMs` without a 429. */
 const recoverBy = 0.05;
 const adaptMs = 1_000;
 
 /**
- * Never more than `limit` requests in any sliding second as the service sees it, wherever between sending and answer it
- * counts them (specification, section 8): a request holds a permit from before it is sent until a second after its answer
- * began, so two requests that the service counts within one second hold theirs at the same moment. With arrivals
- * anywhere in that span no rule that gives permits back sooner keeps the promise.
+ * Allows at most `limit` requests in any sliding second, at whichever moment between sending and answer the service counts
+ * them (specification, section 8). A request holds a permit from before it is sent until a second after its answer began.
+ * So any two requests that the service counts within one second hold permits at the same moment. Since the service may count
+ * a request anywhere in that span, no rule that gives permits back sooner keeps the promise.
  *
- * Permits are handed out as soon as there are any, without pacing; each costs constant time. One timer serves all who wait, and
- * none runs while nobody does: it would keep the process alive.
+ * Permits are handed out as soon as they are free, without pacing; each costs constant time. One timer serves all waiters. No
+ * timer runs while nobody waits: it would keep the process alive.
  */
 export class Limiter implements Allowance {
   readonly #clock: Clock;
@@ -40,7 +40,7 @@ export class Limiter implements Allowance {
   /** When the one timer fires, and how to stop it. */
   #timer: { readonly at: number; readonly stop: AbortController } | undefined;
 
-  /** @param limit requests a second, at least 1; fractions are cut off */
+  /** @param limit requests a second, at least 1; rounded down */
   constructor(limit: number, clock: Clock) {
     if (!(limit >= 1)) throw new RangeError(`a limiter needs at least 1 request a second, not ${limit}`);
     this.#limit = Math.floor(limit);
@@ -54,7 +54,7 @@ export class Limiter implements Allowance {
     return this.#effective;
   }
 
-  /** Makes the configured limit smaller; a larger one changes nothing. */
+  /** Makes the configured limit smaller; a larger `limit` changes nothing. */
   lower(limit: number): void {
     this.#limit = Math.max(1, Math.min(this.#limit, Math.floor(limit)));
     this.#effective = Math.min(this.#effective, this.#limit);
@@ -72,7 +72,7 @@ export class Limiter implements Allowance {
     this.#cooling.dropUntil(now);
     if (now - this.#shrunkAt >= adaptMs) {
       this.#shrunkAt = now;
-      // From what was really in use: others may be using up the rest, and a limit far above would take long to be felt.
+      // Shrink from the permits in use: others may use up the rest, and shrinking a limit far above our use has no effect.
       this.#effective = Math.max(1, Math.floor(Math.min(this.#effective, this.#used) * shrinkTo));
     }
     this.#quietSince = now;
@@ -128,7 +128,7 @@ export class Limiter implements Allowance {
     });
   }
 
-  /** Hands out what there is, then sets the timer for the next. */
+  /** Hands out the free permits, then sets the timer for the next one. */
   #serve(): void {
     const now = this.#clock.monotonic();
     while (this.#waiters.length > 0 && this.#available(now)) this.#waiters.take()?.resolve(this.#grant());
@@ -140,7 +140,7 @@ export class Limiter implements Allowance {
     let at = this.#used < this.#effective ? now : this.#cooling.earliest;
     if (this.#effective < this.#limit) at = Math.min(at, this.#quietSince + adaptMs);
     at = Math.max(at, this.#pausedUntil);
-    // With all permits under way the next answer serves; a timer that fires earlier sets the next one itself.
+    // While all permits are under way, the next answer serves the waiters; a timer that fires earlier sets the next one itself.
     if (at === Number.POSITIVE_INFINITY || (this.#timer !== undefined && this.#timer.at <= at)) return;
     this.#stopTimer();
     const timer = { at, stop: new AbortController() };

@@ -79,7 +79,7 @@ export function campaignsPageOperation(request: CampaignsRequest): Operation {
 
 /**
  * One page of drafts of campaigns (specification, section 4.11).
- * @param version of the API, which for drafts may be another than for the rest
+ * @param version the API version for drafts, which may differ from that of the other operations
  */
 export function campaignDraftsPageOperation(request: CampaignsRequest, version: string): Operation {
   return { ...read('/campaign-drafts', '/campaign-drafts', campaignsQuery(request)), version };
@@ -99,8 +99,8 @@ export interface IngestJobsRequest {
 }
 
 /**
- * The ingest jobs of a window (specification, section 4.11). The endpoint takes no limit
- * and is not known to give tokens; one that comes is followed.
+ * The ingest jobs of a window (specification, section 4.11). The endpoint takes no limit, and is not known to return tokens;
+ * if one comes, it is followed.
  */
 export function ingestJobsOperation({ createdFrom, createdTo, nextToken }: IngestJobsRequest): Operation {
   const bounds = given({ created_from: createdFrom, created_to: createdTo });
@@ -150,7 +150,7 @@ export interface StartWorkflowRequest {
   readonly runMode?: 'source' | 'refresh' | 'full' | undefined;
 }
 
-/** Starts a workflow (specification, section 4.11): each time it is sent, another run. {@link readWorkflowRun} decodes it. */
+/** Starts a workflow (specification, section 4.11): each request starts another run. {@link readWorkflowRun} decodes it. */
 export function startWorkflowOperation({ configId, rangeFrom, rangeTo, runMode }: StartWorkflowRequest): Operation {
   const body = Object.fromEntries([
     ['config_id', configId],

@@ -1,7 +1,7 @@
 import type { ApiGroup } from '../core/service-options.js';
 import type { AnswerHeaders } from './answer-collector.js';
 
-/** Tells of announced ends of versions, once for each group and each announcement. */
+/** Reports deprecated API versions, once for each group and each announcement. */
 export class DeprecationNotices {
   readonly #tell: (notice: string) => void;
   readonly #told = new Set<string>();
@@ -32,7 +32,7 @@ const groupNames: Record<ApiGroup, string> = {
   realtime: 'Real-time API',
 };
 
-/** A date of the form `@<seconds>` is written out; everything else as it came, kept short. */
+/** A date of the form `@<seconds>` is written out; any other text is shown as it came, cut to 100 characters. */
 function shown(value: string | string[]): string {
   const text = Array.isArray(value) ? value.join(', ') : value;
   const seconds = /^@(\d{1,12})$/.exec(text)?.[1];

@@ -16,7 +16,7 @@ import type { Transport, WireRequest } from './transport.js';
 
 const label = 'POST /api/v0/oauth2/token';
 
-/** The unit of `expires_in` is not specified; seconds are what services send (published facts, OAuth). */
+/** The unit of `expires_in` is not specified; services send seconds (published facts, OAuth). */
 const tokenAnswer = objectDecoder(
   z.object({ access_token: z.string().min(1), expires_in: z.coerce.number().positive().optional().catch(undefined) }),
 );
@@ -34,7 +34,7 @@ export interface OauthContext {
 
 /**
  * Exchanges client credentials for an access token, with retries (specification, section 4.9).
- * @throws {ServiceError} `oauth_failed`, of kind `auth` where the credentials were refused; what a request without an answer becomes
+ * @throws {ServiceError} `oauth_failed`, of kind `auth` if the credentials were refused; the error of a request without an answer
  * @throws {CdsyncError} `interrupted`
  */
 export function exchangeCredentials(context: OauthContext, signal: AbortSignal): Promise<IssuedToken> {
@@ -98,7 +98,7 @@ function issued({ body, status }: Answer): IssuedToken {
     if (!(error instanceof MalformedBodyError)) throw error;
     const details = { code: 'oauth_failed', kind: 'retryable', status, cause: error } as const;
     throw new Setback(
-      () => new ServiceError(`${label} was answered with what is no token: ${error.message}`, details),
+      () => new ServiceError(`${label} got an answer without a usable token: ${error.message}`, details),
       { again: 'later' },
     );
   }

@@ -4,15 +4,15 @@ import { abortable } from './abortable.js';
 import { interrupted } from './errors.js';
 import type { TokenSource } from './token-source.js';
 
-/** A token is renewed this long before it ends, or after four fifths of a short life. */
+/** A token is renewed this long before it expires, or after four fifths of its life if that is later. */
 const renewBeforeMs = 60_000;
 const renewBeforeShare = 0.2;
-/** After a renewal that failed while the old token still serves, the next is tried no sooner. */
+/** The shortest wait after a failed renewal while the old token is still valid. */
 const holdOffMs = 1_000;
 
 export interface IssuedToken {
   readonly token: string;
-  /** From the request on; undefined where the service did not say. */
+  /** Counted from the request; undefined if the service did not say. */
   readonly lifetimeMs: number | undefined;
 }
 
@@ -23,9 +23,9 @@ interface KeptToken {
 }
 
 /**
- * Tokens from OAuth client credentials (specification, section 4.9). States: *none* until the first is asked for; *fresh*;
- * *due*, in which the old one still serves while one renewal is under way; *ended*, in which requests wait for the renewal.
- * A 401 makes the refused token *ended*, unless another has taken its place meanwhile.
+ * Tokens from OAuth client credentials (specification, section 4.9). States: *none* until the first request; *fresh*; *due*:
+ * requests still use the old token while one renewal is under way; *ended*: requests wait for the renewal. A 401 makes the
+ * refused token *ended*, unless another has replaced it meanwhile.
  */
 export class OauthToken implements TokenSource {
   readonly #exchange: (signal: AbortSignal) => Promise<IssuedToken>;

@@ -1,12 +1,12 @@
 /**
- * What is to be called when a signal aborts. One listener serves all callers of a signal: a run shares one signal among
- * hundreds of requests, and a signal warns of a leak beyond ten listeners, and finds each of them by searching.
+ * The functions to call when a signal aborts. One listener serves all callers of a signal: a run shares one signal among
+ * hundreds of requests, but a signal warns of a leak beyond ten listeners, and removes a listener by a linear search.
  */
 const callbacks = new WeakMap<AbortSignal, Set<() => void>>();
 
 /**
- * Calls `callback` once, as soon as the signal aborts; at once where it has.
- * @returns what takes it back
+ * Calls `callback` once, as soon as the signal aborts; at once if it has already.
+ * @returns a function that withdraws the callback
  */
 export function onAbort(signal: AbortSignal, callback: () => void): () => void {
   if (signal.aborted) {

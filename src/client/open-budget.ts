@@ -2,7 +2,7 @@ import { systemClock } from '../core/clock.js';
 import type { Budget } from './budget.js';
 import { ProcessBudget } from './process-budget.js';
 
-/** The budget of a program: the engines that are given the same one send no more than one limit allows. */
+/** Creates the budget of a program. All engines that get the same budget together keep within one limit. */
 export function openBudget(): Budget {
   return new ProcessBudget(systemClock);
 }

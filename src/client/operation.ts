@@ -1,29 +1,29 @@
 import { CdsyncError } from '../core/errors.js';
 import type { ApiGroup } from '../core/service-options.js';
 
-/** One request of the service's API; what builds them is pure. */
+/** One request to the service's API. The functions that build operations are pure. */
 export interface Operation {
   readonly group: ApiGroup;
   readonly method: 'GET' | 'POST';
-  /** What follows the prefix of the group; each segment made by {@link pathSegment}. */
+  /** The path after the prefix of the group; each segment made by {@link pathSegment}. */
   readonly path: string;
-  /** Names and values as they are: the client encodes them. */
+  /** Names and values, not encoded: the client does that. */
   readonly query?: readonly (readonly [string, string])[];
   /** Sent as JSON. */
   readonly body?: unknown;
-  /** In its place: JSON that is sent as it stands, for numbers that JavaScript would change. */
+  /** Replaces `body`: JSON text that is sent unchanged, for numbers that JavaScript would alter. */
   readonly json?: string;
-  /** What messages call it; must hold no personal values: `GET /indexes/{id}/profiles`. */
+  /** Its name in messages, without personal values: `GET /indexes/{id}/profiles`. */
   readonly label: string;
-  /** Another version than that of the group; null sends none (specification, section 9). */
+  /** An API version other than the group's; null sends none (specification, section 9). */
   readonly version?: string | null;
-  /** Whether sending it twice is the same as once; default: what is read by GET is. */
+  /** Whether sending it twice has the same effect as sending it once. Default: true for GET. */
   readonly idempotent?: boolean;
-  /** What the API key needs for it, where that is published. */
+  /** The permissions that the API key needs, if they are published. */
   readonly permissions?: readonly string[];
 }
 
-/** What one stream has cost so far; the client counts up. */
+/** The requests of one stream so far; the client adds to it. */
 export interface RequestMeter {
   /** Sent, retries included. */
   requests: number;
@@ -36,7 +36,7 @@ export interface RequestMeter {
 
 /**
  * An id as one segment of a path. Text that UTF-8 cannot hold (a lone surrogate) is sent as U+FFFD.
- * @throws {CdsyncError} `invalid_id` for the ids that a URL cannot carry as a segment: they would ask for something else
+ * @throws {CdsyncError} `invalid_id` for ids that a URL cannot carry as a segment: they would address something else
  */
 export function pathSegment(id: string): string {
   if (id === '' || id === '.' || id === '..') {
@@ -48,7 +48,7 @@ export function pathSegment(id: string): string {
   return encodeURIComponent(id.toWellFormed());
 }
 
-/** Names and values as a query string without its question mark; right for any name and any value. */
+/** Encodes any names and values as a query string, without the question mark. */
 export function encodeQuery(query: Iterable<readonly [string, string]>): string {
   let encoded = '';
   for (const [name, value] of query) {

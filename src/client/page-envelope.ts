@@ -6,7 +6,7 @@ export interface Page<T> {
   readonly data: T[];
   /** Null on the last page. */
   readonly nextToken: string | null;
-  /** Null where the service did not count. */
+  /** Null if the service did not count. */
   readonly total: number | null;
 }
 
@@ -16,7 +16,7 @@ export function parseJson(body: Buffer): unknown {
     return JSON.parse(body.toString('utf8'));
   } catch (error) {
     // Its message quotes the body, which may hold personal values.
-    throw new MalformedBodyError(`it is no JSON (${error instanceof Error ? error.name : 'error'})`);
+    throw new MalformedBodyError(`it is not JSON (${error instanceof Error ? error.name : 'error'})`);
   }
 }
 
@@ -29,12 +29,12 @@ export function objectDecoder<T>(schema: z.ZodType<T>): (body: Buffer) => T {
   };
 }
 
-/** A decoder for one page of such objects; unknown fields are kept. @throws {MalformedBodyError} */
+/** A decoder for one page of objects; unknown fields are kept. @throws {MalformedBodyError} */
 export function pageDecoder<T>(item: z.ZodType<T>): (body: Buffer) => Page<T> {
   const decode = objectDecoder(
     z.object({
       data: z.array(item),
-      // The end of a list has been seen in three forms: absent, empty and null.
+      // Services mark the end of a list in three ways: the token is absent, empty or null.
       next_token: z.string().nullish(),
       total: z.number().nullish(),
     }),

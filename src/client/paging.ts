@@ -1,8 +1,8 @@
-/** What every list of the service takes (specification, section 4.1). */
+/** The parameters that every list of the service takes (specification, section 4.1). */
 export interface PageRequest {
   /** Null or empty asks for the first page. */
   readonly nextToken?: string | null;
-  /** Records at most. */
+  /** Most records in the page. */
   readonly limit?: number;
   /** Asks for the total, which can be expensive for the service. */
   readonly withTotal?: boolean;
@@ -10,7 +10,7 @@ export interface PageRequest {
 
 export type QueryParameters = (readonly [string, string])[];
 
-/** The parameters of a list; a token that is empty or null must not be sent (specification, section 4.1). */
+/** The query parameters of a list. An empty or null token must not be sent (specification, section 4.1). */
 export function paging({ nextToken, limit, withTotal }: PageRequest): QueryParameters {
   const query: QueryParameters = [];
   if (limit !== undefined) query.push(['limit', String(limit)]);
@@ -19,7 +19,7 @@ export function paging({ nextToken, limit, withTotal }: PageRequest): QueryParam
   return query;
 }
 
-/** Parameters that were given, by the names that the service has for them. */
+/** The parameters that are defined, under the service's names. */
 export function given(parameters: Readonly<Record<string, string | undefined>>): QueryParameters {
   return Object.entries(parameters).flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const]));
 }

@@ -5,7 +5,7 @@ import { type PageRequest, paging } from './paging.js';
 
 export interface ProfilesPageRequest extends PageRequest {
   readonly indexId: string;
-  /** Attribute to value; several narrow the result. */
+  /** Pairs of attribute and value; a profile must match all of them. */
   readonly filter?: Iterable<readonly [string, string]>;
 }
 

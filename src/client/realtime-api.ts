@@ -30,8 +30,8 @@ function read(
 }
 
 /**
- * Sends one event to a stream (specification, sections 4.10 and 6): 202 and 204 are answers without a body. Sent twice it
- * may count twice.
+ * Sends one event to a stream (specification, sections 4.10 and 6). The answers 202 and 204 have no body. An event that is
+ * sent twice may count twice.
  * @param event a JSON object of at most 64 KB, or its text
  * @throws {CdsyncError} `invalid_id`
  */
@@ -47,7 +47,7 @@ export function sendEventOperation(streamId: string, event: Readonly<Record<stri
 }
 
 export interface LookupRequest {
-  /** Name of an identity key to its value; at least one. */
+  /** The value of each identity key, by the key's name; at least one. */
   readonly keys: Readonly<Record<string, string>>;
   /** Asks for enriched attributes as well. */
   readonly enrich?: boolean;
@@ -106,8 +106,8 @@ export function profileSegmentsPageOperation(collectionId: string, profileId: st
 }
 
 /**
- * One page of the members of a real-time segment (specification, section 4.10). Some
- * deployments give a next token that, sent back, brings the first page again.
+ * One page of the members of a real-time segment (specification, section 4.10). On some deployments the next token brings
+ * the first page again.
  * @throws {CdsyncError} `invalid_id`
  */
 export function segmentMembersPageOperation(segmentId: string, page: PageRequest): Operation {

@@ -1,4 +1,4 @@
-/** Times in ascending order, in a ring of fixed size: what is given back, and when. */
+/** The times at which permits become free, in ascending order, in a ring of fixed size. */
 export class ReleaseRing {
   readonly #times: Float64Array;
   #head = 0;
@@ -12,7 +12,7 @@ export class ReleaseRing {
     return this.#count;
   }
 
-  /** The earliest time; infinite where there is none. */
+  /** The earliest time; infinite if there is none. */
   get earliest(): number {
     return this.#count === 0 ? Number.POSITIVE_INFINITY : (this.#times[this.#head] as number);
   }
@@ -25,7 +25,7 @@ export class ReleaseRing {
     this.#count += 1;
   }
 
-  /** Forgets all times that have come. */
+  /** Removes all times up to and including `now`. */
   dropUntil(now: number): void {
     const times = this.#times;
     while (this.#count > 0 && (times[this.#head] as number) <= now) {

@@ -1,7 +1,7 @@
 import type { ServiceOptions } from '../core/service-options.js';
 import type { Operation } from './operation.js';
 
-/** The header lists of requests, made once for each token, version and kind of body. */
+/** The header lists of requests; each is made once for a token, a version, and with or without a body. */
 export class RequestHeaders {
   readonly #service: Pick<ServiceOptions, 'tenantId' | 'tenantHeader' | 'apiVersions'>;
   readonly #userAgent: string;
@@ -19,7 +19,7 @@ export class RequestHeaders {
     return group === 'realtime' ? null : this.#service.apiVersions[group];
   }
 
-  /** Names and values in turn; the list must not be changed. */
+  /** Names and values in turn. Callers must not change the list. */
   list(version: string | null, withBody: boolean, token: string): readonly string[] {
     if (token !== this.#token) {
       this.#token = token;

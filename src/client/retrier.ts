@@ -4,13 +4,13 @@ import { onAbort } from './on-abort.js';
 import { type RetryOptions, RetrySchedule } from './retry-policy.js';
 import { Setback } from './setback.js';
 
-/** Repeats attempts that end with a {@link Setback}, as often and after such waits as the retry policy says. */
+/** Repeats attempts that end with a {@link Setback}; the retry policy says how often and after which waits. */
 export class Retrier {
   readonly #options: RetryOptions;
   readonly #clock: Clock;
   readonly #random: () => number;
 
-  /** @param random gives numbers from 0 to 1, 1 excluded */
+  /** @param random returns numbers from 0 to 1, 1 excluded */
   constructor(options: RetryOptions, clock: Clock, random: () => number) {
     this.#options = options;
     this.#clock = clock;
@@ -19,7 +19,7 @@ export class Retrier {
 
   /**
    * @param onRetry called before each further attempt
-   * @throws {CdsyncError} what the last setback becomes; `interrupted` as soon as the signal aborts
+   * @throws {CdsyncError} the error of the last setback; `interrupted` as soon as the signal aborts
    */
   async run<T>(attempt: () => Promise<T>, signal: AbortSignal, onRetry: () => void): Promise<T> {
     let schedule: RetrySchedule | undefined;

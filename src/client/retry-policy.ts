@@ -1,16 +1,16 @@
 import type { ServiceOptions } from '../core/service-options.js';
 import type { AnswerHeaders } from './answer-collector.js';
 
-/** The longest delay before the first retry; doubles from one to the next. */
+/** The longest delay before the first retry; it doubles with each further retry. */
 const baseDelayMs = 200;
-/** Attempts before the service has ever answered: a wrong address should be told within seconds. */
+/** Attempts before the service has ever answered: the user should learn of a wrong address within seconds. */
 const firstContactAttempts = 3;
-/** Throttling is borne for this many times the longest delay: five minutes by default. */
+/** Throttling is tolerated for this many times the longest delay: five minutes by default. */
 const throttlePatience = 5;
 
 /**
- * The longest `Retry-After` that is waited out; asked for more, a request fails at once and says so: what is wrong for so
- * long is for the user to know.
+ * The longest `Retry-After` that the client waits out. If the service asks for more, the request fails at once and says so:
+ * the user should know of an outage that long.
  */
 export const maxRetryAfterMs = 15 * 60_000;
 
@@ -18,8 +18,8 @@ export type RetryOptions = ServiceOptions['retry'];
 
 /**
  * How often and after which waits one request is tried again: exponential backoff with full jitter. Failures and 429s are
- * counted apart: failures end after `maxAttempts`; 429s only when they have also gone on for five times `maxDelayMs`,
- * since the budget adapts to them.
+ * counted separately. A request fails for good after `maxAttempts` failures. After 429s it fails only when there were
+ * `maxAttempts` of them and five times `maxDelayMs` have passed since the first, because the budget adapts to 429s.
  */
 export class RetrySchedule {
   readonly #options: RetryOptions;
@@ -33,7 +33,7 @@ export class RetrySchedule {
     this.#random = random;
   }
 
-  /** @returns milliseconds to wait before trying again; undefined where the request has failed for good */
+  /** @returns milliseconds to wait before the next attempt; undefined if the request has failed for good */
   afterFailure(firstContact: boolean): number | undefined {
     this.#failures += 1;
     const { maxAttempts } = this.#options;
@@ -56,9 +56,9 @@ export class RetrySchedule {
 }
 
 /**
- * Milliseconds that `Retry-After` asks to wait, from seconds or a date; undefined where there is none that can be read.
- * A date is taken against the answer's own `Date`, so that clocks need not agree.
- * @param now the time of day in milliseconds, where the answer has no `Date`
+ * Milliseconds that `Retry-After` asks to wait, given as seconds or as a date; undefined if the header is missing or
+ * unreadable. A date is compared with the answer's own `Date`, so that clocks need not agree.
+ * @param now the time of day in milliseconds, used if the answer has no `Date`
  */
 export function retryAfterMs(headers: AnswerHeaders, now: number): number | undefined {
   const value = headers['retry-after'];

@@ -4,23 +4,23 @@ import type { ExchangeFailure } from './exchange-failure.js';
 import { failureError, isRetryable } from './failure-error.js';
 
 /**
- * What may be done after an attempt that failed:
- * - `never`: trying again cannot succeed, or could do twice what was to be done once.
- * - `at_once`: something was put right, for example the token.
+ * When a failed attempt may be repeated:
+ * - `never`: another attempt cannot succeed, or could do something twice.
+ * - `at_once`: the reason is gone, for example the token was renewed.
  * - `later`: after a backoff, as often as failures are retried.
- * - `when_allowed`: the same for a 429, which is borne longer.
+ * - `when_allowed`: the same for a 429, which is retried for longer.
  */
 export type Again = 'never' | 'at_once' | 'later' | 'when_allowed';
 
 export interface SetbackDetails {
   readonly again: Again;
-  /** Nothing has ever come from the service: few attempts, so that a wrong address is told soon. */
+  /** The service has never answered: few attempts, so that the user soon learns of a wrong address. */
   readonly firstContact?: boolean;
-  /** What the service asked to wait. */
+  /** Milliseconds that the service asked to wait. */
   readonly waitMs?: number | undefined;
 }
 
-/** One failed attempt, with the error that it becomes if it was the last; never leaves the client. */
+/** One failed attempt, with the error that it becomes if it is the last; never leaves the client. */
 export class Setback extends Error {
   readonly again: Again;
   readonly firstContact: boolean;
@@ -35,7 +35,7 @@ export class Setback extends Error {
     this.waitMs = waitMs ?? 0;
   }
 
-  /** The same setback after something was done about it. */
+  /** The same setback with another time for the next attempt. */
   andAgain(again: Again): Setback {
     return new Setback(this.toError, { again });
   }
@@ -44,14 +44,14 @@ export class Setback extends Error {
 export interface FailureCircumstances {
   readonly label: string;
   readonly host: string;
-  /** Whether the request was, or may have been, put onto a connection. */
+  /** Whether the request went, or may have gone, onto a connection. */
   readonly sent: boolean;
   readonly idempotent: boolean;
   /** Whether the service has ever answered. */
   readonly reached: boolean;
 }
 
-/** @returns what is to be thrown for an exchange that brought no answer */
+/** @returns the value to throw for an exchange that brought no answer */
 export function failureSetback(failure: ExchangeFailure, circumstances: FailureCircumstances): Setback | CdsyncError {
   const { reason } = failure;
   if (reason === 'closed') return interrupted(failure);

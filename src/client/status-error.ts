@@ -6,32 +6,32 @@ import type { ApiGroup, AuthOptions } from '../core/service-options.js';
 import type { Answer } from './answer-collector.js';
 import { ServiceError } from './errors.js';
 
-/** Beyond this an error body is somebody else's page, not the service's. */
+/** A larger error body does not come from the service, but for example from a proxy. */
 const maxErrorBodyBytes = 64 * 1024;
 
 const text = z.string().optional().catch(undefined);
-/** Specification, section 2.6; all of it optional, since proxies answer too. */
+/** Specification, section 2.6; every member is optional, because proxies answer too. */
 const errorBody = z.object({ message: text, request_id: text, trace_id: text });
 
 export interface StatusContext {
   readonly label: string;
-  /** Left out where it is no operation of the API's groups. */
+  /** Left out if the operation belongs to no API group. */
   readonly group?: ApiGroup;
   readonly attempts: number;
   readonly auth: AuthOptions['type'];
   readonly permissions: readonly string[] | undefined;
-  /** Takes secrets and personal values out of what the service says. */
+  /** Takes secrets and personal values out of the service's message. */
   readonly redact: (text: string) => string;
   /** Instead of the usual hint. */
   readonly hint?: string | undefined;
 }
 
-/** Whether an answer of this status may be another one if the request is sent again; 429 is. */
+/** Whether the same request may get another answer later; true for 429. */
 export function isRetryableStatus(status: number): boolean {
   return status === 408 || status === 429 || (status >= 500 && status !== 501 && status !== 505);
 }
 
-/** An answer that is no success, as users are told of it. */
+/** The error that users see for an answer that is not a success. */
 export function statusError(answer: Answer, context: StatusContext): ServiceError {
   const { status } = answer;
   const said = readErrorBody(answer, context.redact);
@@ -57,7 +57,7 @@ export function statusError(answer: Answer, context: StatusContext): ServiceErro
   });
 }
 
-/** A redirect, which is never followed: it would send the token elsewhere. */
+/** The error for a redirect. cdsync never follows one: that would send the token elsewhere. */
 export function redirectError({ status, headers }: Answer, label: string): ServiceError {
   const { location } = headers;
   const target = typeof location === 'string' && URL.canParse(location) ? new URL(location) : undefined;
@@ -67,7 +67,7 @@ export function redirectError({ status, headers }: Answer, label: string): Servi
     hint:
       target === undefined
         ? 'is `base_url` right? It must not end in /api or /prof'
-        : `set \`base_url\` to ${target.origin} if that is the service: cdsync does not send a token where it was not told to`,
+        : `set \`base_url\` to ${target.origin} if that is the service: cdsync sends the token to no other address`,
   });
 }
 
@@ -100,7 +100,7 @@ function classify(status: number, said: string, context: StatusContext): Classif
     return {
       code: 'service_unavailable',
       kind: isRetryableStatus(status) ? 'retryable' : 'fatal',
-      hint: 'the service has trouble; run again later: what was read so far is kept',
+      hint: 'the service has trouble; run again later: everything read so far is kept',
     };
   }
   return { code: 'bad_request', kind: 'fatal', hint: versionHint };
@@ -108,14 +108,13 @@ function classify(status: number, said: string, context: StatusContext): Classif
 
 const tokenHints: Record<AuthOptions['type'], string> = {
   token:
-    'the token is not valid for this tenant: it may have ended, been revoked, or be deposed by key rotations; issue another for an API key of `tenant_id`',
+    'the token is not valid for this tenant: it may have expired, been revoked, or been deposed by key rotations; issue another for an API key of `tenant_id`',
   token_file:
     'the token in the file is not valid for this tenant: put a newly issued one there, for an API key of `tenant_id`',
-  client_credentials:
-    'the service does not take the token that it issued: check that the credentials belong to `tenant_id`',
+  client_credentials: 'the service refuses the token that it issued: check that the credentials belong to `tenant_id`',
 };
 
-/** Specification, section 1: nothing of the Real-time API is there before its operator has enabled it. */
+/** Specification, section 1: the Real-time API does not exist for a tenant until the operator has enabled it. */
 const realtimeHint =
   'is the id right? If so, real-time features may not be enabled for this tenant: the operator of the service enables them';
 

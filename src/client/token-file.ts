@@ -5,12 +5,13 @@ import { Secret } from '../core/secret.js';
 import { abortable } from './abortable.js';
 import { type TokenSource, usableToken } from './token-source.js';
 
-/** The file is looked at no more often than this. */
+/** The shortest time between two looks at the file. */
 const lookEveryMs = 1_000;
 
 /**
- * A token in a file that somebody else keeps up to date: looked at once a second while requests are made, read again
- * when it has changed, and once on a 401. While it is missing or empty, as in the middle of a rotation, the last token serves.
+ * A token in a file that another program keeps up to date. While requests are made, the file is looked at once a second, and
+ * read again if it has changed; it is also read after a 401. While it is missing or empty, as in the middle of a rotation,
+ * the last token is used.
  */
 export class TokenFile implements TokenSource {
   readonly #path: string;
@@ -37,7 +38,7 @@ export class TokenFile implements TokenSource {
 
   async renew(refused: string, signal: AbortSignal): Promise<boolean> {
     if (this.#token?.reveal() === refused) {
-      // A look that is under way may have begun before the refusal.
+      // A read that is under way may have begun before the refusal.
       if (this.#reading !== undefined) await abortable(this.#reading, signal);
       await abortable(this.#read(true), signal);
     }

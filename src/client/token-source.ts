@@ -7,22 +7,22 @@ export interface TokenSource {
   /** The token to send now, if there is one without waiting. */
   current(): string | undefined;
   /**
-   * The token to send now, after whatever it takes to get one.
-   * @throws {CdsyncError} `token_unusable`, `oauth_failed`, and what the exchange throws; `interrupted`
+   * The token to send now; waits for one if there is none yet.
+   * @throws {CdsyncError} `token_unusable`, `oauth_failed`, and the errors of the exchange; `interrupted`
    */
   obtain(signal: AbortSignal): Promise<string>;
   /**
-   * To be called when the service answered 401 to a token; however many call, one renewal is under way at a time.
+   * Call it when the service answers 401 to a token. Calls share one renewal at a time.
    * @returns whether there is another token to try
    */
   renew(refused: string, signal: AbortSignal): Promise<boolean>;
-  /** What must not appear in any message. */
+  /** The secrets that must not appear in any message. */
   secrets(): Iterable<Secret>;
-  /** Ends what is under way; who waits gets `interrupted`. */
+  /** Ends the renewal that is under way; its callers get `interrupted`. */
   close(): void;
 }
 
-/** A token that was given and stays as it is. */
+/** A fixed token from the configuration. */
 export class GivenToken implements TokenSource {
   readonly #token: Secret;
   #checked: string | undefined;
@@ -52,9 +52,9 @@ export class GivenToken implements TokenSource {
 }
 
 /**
- * The text as a bearer token: trimmed, and without a leading `Bearer`, which people copy along.
- * @param where what to call its origin in messages: `the token in /run/token`
- * @throws {CdsyncError} `token_unusable` where it is empty or has characters that no header may have
+ * The text as a bearer token: trimmed, and without a leading `Bearer`, which people often copy with the token.
+ * @param where its origin, for messages: `the token in /run/token`
+ * @throws {CdsyncError} `token_unusable` if it is empty or has characters that no header may have
  */
 export function usableToken(text: string, where: string): string {
   const token = text.trim().replace(/^bearer\s+/i, '');
@@ -66,7 +66,7 @@ export function usableToken(text: string, where: string): string {
   });
 }
 
-/** How long a token lives by its own `iat` and `exp` claims, from its issue on; undefined where it does not say. */
+/** A token's lifetime by its own `iat` and `exp` claims, counted from its issue; undefined if it lacks them. */
 export function tokenLifetimeMs(token: string): number | undefined {
   try {
     const { exp, iat } = decodeJwt(token);
@@ -76,7 +76,7 @@ export function tokenLifetimeMs(token: string): number | undefined {
   }
 }
 
-/** When a token ends by its own `exp` claim; undefined where it has none or is no JSON Web Token. */
+/** When a token expires by its own `exp` claim; undefined if it has none or is not a JSON Web Token. */
 export function tokenExpiry(token: string): Date | undefined {
   try {
     const { exp } = decodeJwt(token);

@@ -7,15 +7,15 @@ import { interrupted } from './errors.js';
 import { ExchangeFailure } from './exchange-failure.js';
 import { onAbort } from './on-abort.js';
 
-/** Of one answer, before and after decompression: far beyond any page, small enough not to exhaust the memory. */
+/** The largest answer, before and after decompression: far larger than any page, small enough for the memory. */
 const maxBodyBytes = 256 * 1024 * 1024;
 
 const inflate = promisify(gunzip);
 
-/** A request as it goes onto the wire. */
+/** A request as it is sent. */
 export interface WireRequest {
   readonly method: 'GET' | 'POST';
-  /** From the root of the base URL on, query included, encoded. */
+  /** The path from the root of the base URL, with the query, encoded. */
   readonly target: string;
   /** Names and values in turn. */
   readonly headers: readonly string[];
@@ -23,12 +23,12 @@ export interface WireRequest {
 }
 
 /**
- * The connections to one base URL: sends a request once and brings its whole answer. Follows no redirects, retries
+ * The connections to one base URL: sends a request once and returns its whole answer. Follows no redirects, retries
  * nothing, judges no status.
  *
- * Timeouts: `connect` for a connection with its TLS handshake; `firstByte` from the request sent to the answer's headers;
- * `body` for any pause within the body, so that a large page may take its time as long as it moves. undici watches the
- * last two by a coarse timer: they may come up to a second late.
+ * Timeouts: `connect` for a connection with its TLS handshake; `firstByte` from the end of the request to the answer's
+ * headers; `body` for any pause within the body, so that a large page may take long as long as bytes keep coming. undici
+ * measures the last two with a coarse timer: they may fire up to a second late.
  */
 export class Transport {
   /** `host:port` of the base URL, for messages. */
@@ -66,7 +66,7 @@ export class Transport {
     return { ...answer, body: await inflated(answer.body) };
   }
 
-  /** Ends all connections; what is still under way fails as `closed`. */
+  /** Ends all connections; requests that are under way fail as `closed`. */
   async close(): Promise<void> {
     await this.#pool.destroy();
   }
@@ -87,7 +87,7 @@ export class Transport {
       );
       const release = onAbort(signal, () => collector.abort(interrupted(signal.reason)));
       const { method, target, headers, body } = request;
-      // undici declares the list as writable, and only reads it.
+      // undici declares the list as writable, but only reads it.
       this.#pool.dispatch(
         { method, path: this.#basePath + target, headers: headers as string[], body, idempotent: true },
         collector,

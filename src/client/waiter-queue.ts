@@ -9,7 +9,7 @@ export class Waiter<T> {
   }
 }
 
-/** First in, first out; adding, taking and leaving from the middle each take constant time. */
+/** First in, first out. Adding, taking, and removing from the middle each take constant time. */
 export class WaiterQueue<T> {
   #first: Waiter<T> | undefined;
   #last: Waiter<T> | undefined;

@@ -1,4 +1,4 @@
-/** Time as everything that waits or stamps sees it; tests give their own. */
+/** The time that all waits and timestamps use; tests pass a clock of their own. */
 export interface Clock {
   /** Milliseconds since the Unix epoch; may jump. */
   now(): number;

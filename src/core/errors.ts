@@ -1,7 +1,7 @@
 /**
  * What the engine does with an error:
  * - `configuration`: refused before any work; exit 2.
- * - `auth`: the service or a destination refused the caller; exit 4 when all that failed failed so.
+ * - `auth`: the service or a destination refused the caller; exit 4 if every failure of the run is of this kind.
  * - `retryable`: may succeed if tried again; the client and the destinations' runner retry it, the rest treat it as fatal.
  * - `interrupted`: the caller asked to stop; exit 130.
  * - `locked`: another run has the job; exit 75.
@@ -19,11 +19,11 @@ export interface ErrorDetails {
   readonly stream?: string | undefined;
   readonly destination?: string | undefined;
   readonly requestId?: string | undefined;
-  /** The cause's message may hold values of records: it is shown only to who asked for values. */
+  /** The cause's message may hold values of records: it is shown only if the user asked for values. */
   readonly causeQuotesValues?: boolean;
 }
 
-/** The one root of the errors that cdsync throws on purpose. Messages never carry secrets or personal values. */
+/** The root class of every error that cdsync throws on purpose. Messages never carry secrets or personal values. */
 export class CdsyncError extends Error {
   readonly code: string;
   readonly kind: ErrorKind;
@@ -52,11 +52,11 @@ interface StorageProblem {
   readonly hint: string;
 }
 
-const goesOn = 'the run goes on from its checkpoint';
+const resumes = 'the run resumes from its checkpoint';
 const full: StorageProblem = {
   code: 'disk_full',
   says: 'the disk is full',
-  hint: `free some space, then run again: ${goesOn}`,
+  hint: `free some space, then run again: ${resumes}`,
 };
 const noPermission: StorageProblem = {
   code: 'storage_permission',
@@ -66,17 +66,17 @@ const noPermission: StorageProblem = {
 const tooManyFiles: StorageProblem = {
   code: 'too_many_files',
   says: 'too many files are open',
-  hint: `raise the limit (ulimit -n), then run again: ${goesOn}`,
+  hint: `raise the limit (ulimit -n), then run again: ${resumes}`,
 };
 
-/** What the operating system answers to work on files, and what that means to whoever runs cdsync. */
+/** Error codes of the operating system for files, and what each means to the user. */
 const storageProblems: Readonly<Record<string, StorageProblem>> = {
   ENOSPC: full,
   EDQUOT: full,
   EFBIG: {
     code: 'disk_full',
-    says: 'a file may not grow as far as it must',
-    hint: `raise the limit of file sizes (ulimit -f), or use a file system without one, then run again: ${goesOn}`,
+    says: 'a file reached the largest size allowed',
+    hint: `raise the limit of file sizes (ulimit -f), or use a file system without one, then run again: ${resumes}`,
   },
   EACCES: noPermission,
   EPERM: noPermission,
@@ -86,20 +86,20 @@ const storageProblems: Readonly<Record<string, StorageProblem>> = {
 };
 const brokenStorage: StorageProblem = {
   code: 'storage_failed',
-  says: 'the storage folder could not be worked on',
-  hint: `check the disk and what else works on the folder, then run again: ${goesOn}`,
+  says: 'the storage folder could not be read or written',
+  hint: `check the disk and what else uses the folder, then run again: ${resumes}`,
 };
 
 /**
- * An error of work on files, told by the operating system's code for it.
- * @param code such as `ENOSPC`; one that is not known is some other failure of the storage
+ * The error for a failed file operation, by the operating system's error code.
+ * @param code such as `ENOSPC`; an unknown one becomes `storage_failed`
  */
 export function storageError(code: string, message: string, cause: unknown): CdsyncError {
   const { says, hint, ...problem } = storageProblems[code] ?? brokenStorage;
   return new CdsyncError(`${says}: ${message}`, { code: problem.code, hint, cause });
 }
 
-/** What work on a file or a handle of one has thrown: only that has a system call, and an address never. */
+/** A thrown value as a storage error, if a file operation threw it: such errors name a system call and never an address. */
 function storageFailure(thrown: unknown): CdsyncError | undefined {
   const { code, syscall, address } = (thrown ?? {}) as NodeJS.ErrnoException & { readonly address?: string };
   if (typeof code !== 'string' || !/^E[A-Z0-9]+$/.test(code)) return undefined;
@@ -108,7 +108,7 @@ function storageFailure(thrown: unknown): CdsyncError | undefined {
   return storageError(code, (thrown as Error).message, thrown);
 }
 
-/** Any thrown value as a {@link CdsyncError}; what was not thrown on purpose becomes `unexpected`. */
+/** Any thrown value as a {@link CdsyncError}; errors that cdsync did not throw on purpose become `unexpected`. */
 export function asCdsyncError(thrown: unknown): CdsyncError {
   if (thrown instanceof CdsyncError) return thrown;
   const failure = storageFailure(thrown);
@@ -117,7 +117,7 @@ export function asCdsyncError(thrown: unknown): CdsyncError {
     return new CdsyncError('interrupted', { code: 'interrupted', kind: 'interrupted', cause: thrown });
   }
   if (thrown instanceof SyntaxError) {
-    // What a parser says of a text quotes it.
+    // A parser's message quotes the text.
     return new CdsyncError('a text could not be parsed', {
       code: 'unexpected',
       cause: thrown,

@@ -22,7 +22,7 @@ function distance(a: string, b: string): number {
   return last[b.length] as number;
 }
 
-/** The candidates that look most like `name`, nearest first; none that differ in more than about a third. */
+/** The candidates that look most like `name`, nearest first; leaves out those that differ in more than about a third. */
 export function nearest(name: string, candidates: Iterable<string>, most = 3): string[] {
   const wanted = name.toLowerCase();
   return [...new Set(candidates)]

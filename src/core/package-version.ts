@@ -2,10 +2,10 @@ import { readFileSync } from 'node:fs';
 
 let known: string | undefined;
 
-/** The version of cdsync that runs. */
+/** The version of the running cdsync; `0.0.0` if its package.json is not found. */
 export function packageVersion(): string {
   if (known === undefined) {
-    // The same distance from src/core/ in a checkout and from dist/src/core/ in an installed package, but for one folder.
+    // Two folders up from src/core/ in a checkout, three up from dist/src/core/ in an installed package.
     for (const place of ['../../package.json', '../../../package.json']) {
       try {
         const { name, version } = JSON.parse(readFileSync(new URL(place, import.meta.url), 'utf8'));

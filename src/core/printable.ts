@@ -1,16 +1,16 @@
 const maxLength = 300;
 
-/** Who speaks may name a person; an address is the one thing by which that can be told for sure. */
+/** Other people's texts may name a person; only an e-mail address can be recognised for sure. */
 const address = /[^\s@"'`<>()[\]{},;:=/]+@[^\s@"'`<>()[\]{},;:=/]+\.[\p{L}\p{N}-]+/gu;
 
-/** A text without the addresses of people that stand in it. */
+/** The text with each e-mail address replaced by `[address]`. */
 export function withoutAddresses(text: string): string {
   return text.replace(address, '[address]');
 }
 
 /**
- * Somebody else's words as part of a message: on one line, without what steers a terminal and without addresses of people,
- * cut where they are long.
+ * Text of another program, made fit for a message: on one line, without control characters for the terminal, without
+ * e-mail addresses, cut after 300 characters.
  */
 export function printable(words: string): string {
   const line = withoutAddresses(words)

@@ -7,7 +7,7 @@ const durationUnits: Record<string, number> = {
   w: 604_800_000,
 };
 
-/** Milliseconds in a duration such as `500ms`, `12h` or `30d`; undefined where the text is none. */
+/** Milliseconds in a duration such as `500ms`, `12h` or `30d`; undefined if the text is not a duration. */
 export function parseDurationMs(text: string): number | undefined {
   const match = /^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)$/.exec(text.trim());
   if (match === null) return undefined;
@@ -16,7 +16,7 @@ export function parseDurationMs(text: string): number | undefined {
 
 const byteUnits = ['B', 'kB', 'MB', 'GB', 'TB'];
 
-/** Bytes for people, in powers of 1000: `12.3 MB`. */
+/** A number of bytes for people to read, in powers of 1000: `12.3 MB`. */
 export function formatBytes(bytes: number): string {
   let value = bytes;
   let unit = 0;
@@ -27,7 +27,7 @@ export function formatBytes(bytes: number): string {
   return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${byteUnits[unit]}`;
 }
 
-/** A span of milliseconds for people: `0.4 s`, `12 s`, `3 min 20 s`, `5 h 2 min`, `3 days`. */
+/** A span of milliseconds for people to read: `0.4 s`, `12 s`, `3 min 20 s`, `5 h 2 min`, `3 days`. */
 export function formatDuration(ms: number): string {
   const seconds = ms / 1000;
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
@@ -44,7 +44,7 @@ export function formatCount(count: number): string {
   return count.toLocaleString('en-US');
 }
 
-/** A date or a time as milliseconds since 1970, UTC where it names no offset; NaN where it is neither. */
+/** A date or a time as milliseconds since 1970. A time without an offset is UTC; other text gives NaN. */
 export function parseMoment(written: string): number {
   const iso = written.replace(' ', 'T');
   return Date.parse(iso.length > 10 && !/(Z|[+-]\d{2}:?\d{2})$/.test(iso) ? `${iso}Z` : iso);

@@ -22,7 +22,7 @@ export interface StreamReport {
   unchanged: number;
   duplicates: number;
   rejected: number;
-  /** Records that were asked for by key, and that the service does not have. */
+  /** Records that were looked up by key and that the service does not have. */
   missing: number;
   requests: number;
   retries: number;
@@ -48,7 +48,7 @@ export interface DestinationReport {
 export interface JobReport {
   job: string;
   run_id: string;
-  /** Number of the snapshot that stands after the run; null before the first. */
+  /** Number of the latest snapshot after the run; null before the first. */
   sequence: number | null;
   resumed: boolean;
   status: RunStatus;
@@ -64,7 +64,7 @@ export interface RunReport {
   error: ReportedError | null;
 }
 
-/** What the id of a run begins with that began at this time. */
+/** The start of a run id: the time at which the run began. */
 export function runIdStamp(startedAtMs: number): string {
   return new Date(startedAtMs).toISOString().replace(/[-:]/g, '').replace(/\.\d+/, '');
 }
@@ -77,5 +77,5 @@ export function newRunId(startedAtMs: number): string {
   return `${runIdStamp(startedAtMs)}-${randomBytes(3).toString('hex')}`;
 }
 
-/** Matches what {@link newRunId} makes; folders with other names are never taken for runs. */
+/** Matches the ids that {@link newRunId} makes; a folder with any other name is not a run. */
 export const runIdPattern = /^\d{8}T\d{6}Z-[0-9a-f]{6}$/;

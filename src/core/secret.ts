@@ -2,7 +2,7 @@ import { inspect } from 'node:util';
 
 const shown = '[secret]';
 
-/** A value that no log, error, report or inspection shows; only {@link Secret.reveal} gives it. */
+/** A value that logs, errors, reports and `inspect` show as `[secret]`; only {@link Secret.reveal} returns it. */
 export class Secret {
   readonly #value: string;
 
@@ -27,7 +27,7 @@ export class Secret {
   }
 }
 
-/** The password in a URL, as it stands there and as it is. */
+/** The password in a URL, encoded and decoded. */
 function passwordOf(value: string): string[] {
   if (!/^\w+:\/\//.test(value) || !URL.canParse(value)) return [];
   const { password } = new URL(value);
@@ -39,8 +39,8 @@ function passwordOf(value: string): string[] {
 }
 
 /**
- * A function that takes the given secrets out of any text: the last line of defence for messages that come from
- * elsewhere (a server, a library). Values shorter than 4 characters are left alone: they would match by chance.
+ * A function that replaces the given secrets in any text: the last line of defence for messages of a server or a
+ * library. It does not look for values shorter than 4 characters: they would match by chance.
  */
 export function redactor(secrets: Iterable<Secret>): (text: string) => string {
   const values = new Set<string>();
@@ -50,7 +50,7 @@ export function redactor(secrets: Iterable<Secret>): (text: string) => string {
       if (part.length < 4) continue;
       values.add(part);
       values.add(encodeURIComponent(part));
-      // As it stands in a JSON document.
+      // As a JSON document spells it.
       values.add(JSON.stringify(part).slice(1, -1));
     }
   }

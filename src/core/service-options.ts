@@ -1,6 +1,6 @@
 import type { Secret } from './secret.js';
 
-/** How the client proves who it is (specification, sections 4.9 and 5). */
+/** How the client authenticates (specification, sections 4.9 and 5). */
 export type AuthOptions =
   | { readonly type: 'token'; readonly token: Secret }
   /** The file is read again whenever it has changed, and once on a 401. */
@@ -10,7 +10,7 @@ export type AuthOptions =
 /** The groups of the API; each has its version and its request budget (specification, section 1). */
 export type ApiGroup = 'profile' | 'management' | 'realtime';
 
-/** Where the service is and how it is to be treated: the `service:` part of a configuration. */
+/** The service's address, credentials and limits: the `service:` part of a configuration. */
 export interface ServiceOptions {
   /** Without prefix and without a trailing slash. */
   readonly baseUrl: string;
@@ -21,7 +21,7 @@ export interface ServiceOptions {
   readonly apiVersions: { readonly profile: string; readonly management: string; readonly campaignDrafts: string };
   /** Requests a second, for each group. */
   readonly rateLimits: Readonly<Record<ApiGroup, number>>;
-  /** Records asked for in one page, where the stream does not say. */
+  /** Records to ask for in one page, unless the stream says otherwise. */
   readonly pageSize: number;
   readonly timeoutsMs: { readonly connect: number; readonly firstByte: number; readonly body: number };
   readonly retry: { readonly maxAttempts: number; readonly maxDelayMs: number };

@@ -1,4 +1,4 @@
-/** An identifier as DuckDB's SQL takes it. */
+/** A name, quoted as an identifier of DuckDB's SQL. */
 export function quoteIdentifier(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }

@@ -1,17 +1,17 @@
 import type { ColumnSum } from './destination.js';
 
-/** A column as a statement counts and sums it. */
+/** The SQL that counts and sums a column. */
 export interface SummedColumn {
   readonly name: string;
   /** SQL of its value. */
   readonly value: string;
-  /** SQL of the sum over its values, as text; undefined where only their number is compared. */
+  /** SQL of the sum over its values, as text; undefined if only the number of values is compared. */
   readonly sum: string | undefined;
 }
 
 /**
- * What {@link TableDestination.checksum} tells, by one SELECT.
- * @param read Takes what is to be selected, and brings the one row that it makes; nothing where there are no rows to ask
+ * The answer of {@link TableDestination.checksum}, from one SELECT.
+ * @param read Takes the SELECT list and returns the one result row; undefined if there is nothing to read
  * @param identifier Quotes a name
  */
 export async function columnSums(

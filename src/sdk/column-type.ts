@@ -1,4 +1,4 @@
-/** What a column of a stream holds. Every value may be missing, which is NULL. */
+/** The type of a stream's column. Any value may be missing, which is NULL. */
 export type ColumnType =
   | { readonly kind: 'boolean' }
   /** An integer of 64 bits, with sign. */
@@ -49,7 +49,7 @@ const plain: Readonly<Record<string, ColumnType>> = {
   'TIMESTAMP WITH TIME ZONE': { kind: 'timestamp' },
 };
 
-/** Splits at commas that stand outside of quotes and brackets. */
+/** Splits at commas outside of quotes and brackets. */
 function parts(text: string): string[] {
   const found: string[] = [];
   let [depth, quoted, from] = [0, false, 0];
@@ -74,7 +74,7 @@ function structField(text: string): StructField {
   return { name: bare ?? (quoted ?? '').replaceAll('""', '"'), type: parseColumnType(type) };
 }
 
-/** The type that DuckDB writes so; types that streams do not have are taken for text. */
+/** Parses a type as DuckDB writes it; types that streams do not have become text. */
 export function parseColumnType(duckdbType: string): ColumnType {
   const text = duckdbType.trim();
   if (text.endsWith('[]')) return { kind: 'list', element: parseColumnType(text.slice(0, -2)) };

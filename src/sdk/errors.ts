@@ -6,7 +6,7 @@ interface Told {
   /** What the reader can do next: one sentence. */
   readonly hint?: string | undefined;
   readonly cause?: unknown;
-  /** The cause's message may hold values of records: it is shown only to who asks for values. */
+  /** The cause's message may hold values of records: it is shown only if the user asked for values. */
   readonly causeQuotesValues?: boolean;
 }
 
@@ -15,22 +15,22 @@ export function loginRefused(message: string, told: Told = {}): CdsyncError {
   return new CdsyncError(message, { code: 'destination_login', kind: 'auth', ...told });
 }
 
-/** The caller may not do what is needed; the hint says what to grant. Not retried. */
+/** The caller lacks a permission; the hint says what to grant. Not retried. */
 export function permissionMissing(message: string, told: Told = {}): CdsyncError {
   return new CdsyncError(message, { code: 'destination_permission', kind: 'auth', ...told });
 }
 
-/** The destination cannot be reached, has gone away, or asks for patience. The load is done again from its beginning. */
+/** The destination cannot be reached, has gone away, or asks to wait. The load is repeated from its beginning. */
 export function unavailable(message: string, told: Told = {}): CdsyncError {
   return new CdsyncError(message, { code: 'destination_unavailable', kind: 'retryable', ...told });
 }
 
-/** The destination refuses what it was sent, and would again. */
+/** The destination refuses the load, and would refuse it again. */
 export function loadRefused(message: string, told: Told = {}): CdsyncError {
   return new CdsyncError(message, { code: 'destination_refused', ...told });
 }
 
-/** Another delivery has moved the watermark meanwhile: nothing of this load may stand. */
+/** Another delivery has moved the watermark since it was read: the load must leave nothing behind. */
 export function watermarkMoved(stream: string): CdsyncError {
   return new CdsyncError(`another delivery has moved the watermark of stream "${stream}" meanwhile`, {
     code: 'watermark_moved',
@@ -38,7 +38,7 @@ export function watermarkMoved(stream: string): CdsyncError {
   });
 }
 
-/** What arrived is not what was sent: nothing of this load may stand. */
+/** The number of rows that arrived differs from the number sent: the load must leave nothing behind. */
 export function countDiffers(what: string, expected: number, found: number): CdsyncError {
   return new CdsyncError(`${what} holds ${found} rows where ${expected} were sent`, {
     code: 'count_differs',
@@ -48,7 +48,7 @@ export function countDiffers(what: string, expected: number, found: number): Cds
 }
 
 /**
- * Loads a vendor's library that is installed only by those who use its connector.
+ * Loads a vendor's library, which only users of its connector install.
  * @throws {CdsyncError} `connector_package_missing` with the command that installs it
  */
 export async function vendorLibrary<T>(name: string, load: () => Promise<T>): Promise<T> {
@@ -65,7 +65,7 @@ export async function vendorLibrary<T>(name: string, load: () => Promise<T>): Pr
   }
 }
 
-/** Codes of Node.js by which a connection says that nobody is there, or no more: {@link unavailable}. */
+/** Node.js error codes of a connection that failed or was lost; they become {@link unavailable}. */
 export const connectionLost: ReadonlySet<string> = new Set([
   'ECONNREFUSED',
   'ECONNRESET',

@@ -1,4 +1,4 @@
-/** What the author of a connector needs: `import { tableConnector, text } from 'cdsync/sdk'`. */
+/** Everything that a connector imports: `import { tableConnector, text } from 'cdsync/sdk'`. */
 export { printable } from '../core/printable.js';
 export { redactor, Secret } from '../core/secret.js';
 export type {

@@ -8,12 +8,12 @@ export function text(facts: OptionFacts) {
   return option(z.string().min(1), { allowed: 'text that is not empty', ...facts });
 }
 
-/** Text that identifies something or is compared with it: kept character for character, `02134` and `1.50` too. */
+/** Text that identifies or matches something: kept character for character, `02134` and `1.50` too. */
 export function verbatim(facts: OptionFacts) {
   return text({ ...facts, verbatim: true });
 }
 
-/** A path of a file or a folder, relative to the YAML file; absolute for those who read it. */
+/** A path of a file or a folder. The YAML gives it relative to its own folder; code gets it absolute. */
 export function path(facts: OptionFacts) {
   return text({ allowed: 'a path', ...facts, path: true, verbatim: true });
 }
@@ -41,7 +41,7 @@ export function duration(facts: OptionFacts) {
   return option(schema, { allowed: 'a duration: a number and ms, s, m, h, d or w, such as 90s or 12h', ...facts });
 }
 
-/** Text that is shown nowhere. */
+/** Text that no output shows: code gets a {@link Secret}. */
 export function secret(pattern: RegExp, facts: OptionFacts) {
   const schema = z
     .string()

@@ -1,29 +1,29 @@
 import { z } from 'zod';
 
-/** What is known of an option beside its type; the error messages, the JSON Schema and the reference page read it here. */
+/** Facts about an option besides its type: the source of its error messages, JSON Schema and reference page. */
 export interface OptionFacts {
-  /** One or two sentences: what it does, and what follows from it. */
+  /** One or two sentences: what it does, and its consequences. */
   readonly description: string;
-  /** As one writes it in the YAML. */
+  /** As a user writes it in the YAML. */
   readonly example?: unknown;
   readonly unit?: string;
-  /** Its value is in no message, and belongs into a variable. */
+  /** No message shows its value, and users should put it in a variable. */
   readonly secret?: boolean;
-  /** The text is taken as it stands, even where a variable holds a quoted YAML scalar. */
+  /** The text is taken literally, even if a variable holds a quoted YAML scalar. */
   readonly verbatim?: boolean;
-  /** A path of a file or a folder: taken from the folder of the YAML file, and absolute for those who read the option. */
+  /** A path of a file or a folder: relative to the folder of the YAML file, made absolute for code. */
   readonly path?: boolean;
-  /** What is allowed, in words, where the type does not tell it well. */
+  /** What is allowed, in words, if the type does not say it well. */
   readonly allowed?: string;
-  /** Of maps of several kinds: which others there may be, in words. */
+  /** For a map of several kinds: further kinds that connectors add, in words. */
   readonly otherKinds?: string;
-  /** Of a map: the sets of keys of which exactly one must be given. */
+  /** For a map: sets of keys, of which the user must give exactly one set. */
   readonly forms?: readonly (readonly string[])[];
-  /** Rules between the parts of a map or a list. Sees what was readable of it, before defaults. */
+  /** Rules between the parts of a map or a list. Gets its readable parts, before defaults. */
   readonly check?: (value: unknown) => readonly Finding[];
 }
 
-/** A broken rule, at a path inside the map or list that was checked. */
+/** A broken rule, and its path inside the checked map or list. */
 export interface Finding {
   readonly path: readonly (string | number)[];
   readonly message: string;
@@ -31,7 +31,7 @@ export interface Finding {
 
 const known = new WeakMap<z.core.$ZodType, OptionFacts>();
 
-/** Declares an option: the schema is its type, the facts the rest. `.optional()` and `.prefault()` may follow. */
+/** Declares an option with its type and its facts. `.optional()` and `.prefault()` may follow. */
 export function option<S extends z.ZodType>(schema: S, facts: OptionFacts): S {
   // A copy, so that one schema may serve several options.
   const own = schema.clone();
@@ -41,7 +41,7 @@ export function option<S extends z.ZodType>(schema: S, facts: OptionFacts): S {
 
 type CamelKey<K> = K extends `${infer Head}_${infer Tail}` ? `${Head}${Capitalize<CamelKey<Tail>>}` : K;
 
-/** The value of a map with its keys in camelCase, without the keys that are refused. */
+/** The type of a map's value: keys in camelCase, without the refused keys. */
 export type Camel<T> = {
   readonly [K in keyof T as [T[K]] extends [undefined] ? never : CamelKey<K>]: T[K];
 };
@@ -59,12 +59,12 @@ export function map<S extends z.core.$ZodLooseShape>(shape: S) {
   });
 }
 
-/** What an option's schema comes down to once defaults, optionality and transformations are taken off. */
+/** An option's schema without its defaults, optionality and transformations. */
 export interface Unwrapped {
   readonly core: z.core.$ZodType;
   readonly facts: OptionFacts | undefined;
   readonly required: boolean;
-  /** As one would write it; undefined where there is none. */
+  /** The default as a user would write it; undefined if there is none. */
   readonly fallback: unknown;
 }
 
@@ -90,7 +90,7 @@ export function unwrap(schema: z.core.$ZodType): Unwrapped {
   }
 }
 
-/** What an option allows, in words. */
+/** The values that an option allows, in words. */
 export function allowedWords({ core, facts }: Unwrapped): string {
   if (facts?.allowed !== undefined) return facts.allowed;
   if (core instanceof z.ZodEnum) return [...core.options, ...(facts?.otherKinds ? [facts.otherKinds] : [])].join(', ');

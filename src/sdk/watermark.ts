@@ -1,6 +1,6 @@
 /**
- * How far a stream has been delivered to a destination: everything up to and with `sequence` of the store `storeId`. Kept in
- * the destination itself, in {@link watermarkTable}, one row for each (destination, stream).
+ * How far a stream has been delivered to a destination: everything up to and including snapshot `sequence` of the store
+ * `storeId`. The destination itself keeps it in {@link watermarkTable}, one row for each (destination, stream).
  */
 export interface Watermark {
   /** The destination's name in the configuration. */
@@ -18,7 +18,7 @@ export interface Watermark {
   readonly deliveredAt: string;
 }
 
-/** Where watermarks are kept, under exactly this name, beside the tables that they are about. */
+/** The table of watermarks: it has exactly this name, and lies beside the tables that it describes. */
 export const watermarkTable = '_cdsync_watermarks';
 
 /** Columns of {@link watermarkTable} in order. `sequence` is an integer of 64 bits, the others are text. */
@@ -32,7 +32,7 @@ export const watermarkColumns = [
   'delivered_at',
 ] as const;
 
-/** A watermark as a row of {@link watermarkTable} has it. */
+/** The watermark in a row of {@link watermarkTable}. */
 export function watermarkFrom(row: Readonly<Record<string, unknown>>): Watermark {
   return {
     destination: String(row.destination),
@@ -45,7 +45,7 @@ export function watermarkFrom(row: Readonly<Record<string, unknown>>): Watermark
   };
 }
 
-/** Whether two readings of a stream's watermark found it at the same place: nobody has moved it in between. */
+/** Whether two readings of a stream's watermark are equal: nobody has moved it in between. */
 export function sameWatermark(one: Watermark | undefined, other: Watermark | undefined): boolean {
   if (one === undefined || other === undefined) return one === other;
   return one.storeId === other.storeId && one.sequence === other.sequence && one.deliveredAt === other.deliveredAt;

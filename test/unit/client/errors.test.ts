@@ -193,7 +193,7 @@ describe('A success that cannot be read', () => {
 
   it('is told without what it holds', async () => {
     const error = await failureOf(list, (response) => response.end('{"data":[{"email":"ann@example.com"}'));
-    expect(error.message).toBe('GET /indexes got an answer that cannot be read (200): it is no JSON (SyntaxError)');
+    expect(error.message).toBe('GET /indexes got an answer that cannot be read (200): it is not JSON (SyntaxError)');
     expect(JSON.stringify({ ...error, stack: error.stack })).not.toContain('ann@');
   });
 });
