@@ -1,12 +1,12 @@
 import { CdsyncError } from '../core/errors.js';
 
-/** Where the local service runs that is to be steered. */
+/** Where the local service listens. */
 export interface ControlAddress {
   readonly host: string;
   readonly port: number;
 }
 
-/** What the service says of a key. */
+/** What the service says about a key. */
 export interface KeyAnswer {
   readonly name: string;
   readonly tenant: string;
@@ -14,13 +14,13 @@ export interface KeyAnswer {
   readonly client_id: string;
   readonly client_secret?: string;
   readonly token?: string;
-  /** Of the token; null where it does not expire. */
+  /** When the token expires; null if it never does. */
   readonly expires_at?: string | null;
   readonly deposed_at: string | null;
 }
 
 /**
- * Asks a running local service to do something with its keys.
+ * Asks a running local service to act on its keys.
  * @throws {CdsyncError} `unreachable`, `control_refused`
  */
 export async function askForKeys({ host, port }: ControlAddress, request: object): Promise<KeyAnswer> {
@@ -32,13 +32,13 @@ export async function askForKeys({ host, port }: ControlAddress, request: object
   } catch (cause) {
     throw new CdsyncError(`no local service answers on ${host}:${port}`, {
       code: 'unreachable',
-      hint: 'start it first: cdsync serve; name its --host and --port where they are not the usual ones',
+      hint: 'start it first: cdsync serve; name its --host and --port if they are not the defaults',
       cause,
     });
   }
   const answer = (await response.json().catch(() => ({}))) as KeyAnswer & { message?: string };
   if (response.ok) return answer;
-  throw new CdsyncError(`the local service refused it: ${answer.message ?? `status ${response.status}`}`, {
+  throw new CdsyncError(`the local service refused the request: ${answer.message ?? `status ${response.status}`}`, {
     code: 'control_refused',
     kind: 'configuration',
     hint: 'see: cdsync serve keys --help',

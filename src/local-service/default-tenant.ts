@@ -1,5 +1,5 @@
-/** The tenant, and the name of its key, that a service has that was started without any. */
+/** A service that has no keys yet starts with this tenant and a key of this name. */
 export const defaultTenant = 'acme';
 export const defaultKey = 'default';
-/** Validity of tokens where nobody says otherwise. */
+/** Default validity of a token, in days. */
 export const defaultTokenDays = 90;

@@ -4,7 +4,7 @@ import { CdsyncError } from '../core/errors.js';
 import { isRecord } from './realtime/event.js';
 
 const entry = z.object({
-  /** Of the service's state; a file that was left behind by another one has another name. */
+  /** The name of the service state that the event belongs to; a leftover file of another state has another name. */
   journal: z.string(),
   sequence: z.int(),
   tenant: z.string(),
@@ -21,26 +21,26 @@ function parsed(line: string): JournalEntry[] {
   try {
     return [entry.parse(JSON.parse(line))];
   } catch {
-    // Torn by a crash: it was not on disk, and so it was never accepted.
+    // A crash tore the line: it never reached the disk as a whole, so the service never accepted the event.
     return [];
   }
 }
 
 /**
- * The events that have been accepted since the state file was last written, in a file beside it: writing all of the state
- * for each event would take the longer the more there were.
+ * The events accepted since the state file was last written, in a file beside it. To write the whole state for each event
+ * would take longer with every event.
  */
 export class EventJournal {
   readonly #path: string;
   #waiting: string[] = [];
   #bytes = 0;
 
-  /** @param statePath that of the state file */
+  /** @param statePath path of the state file */
   constructor(statePath: string) {
     this.#path = `${statePath}.events`;
   }
 
-  /** How long the file has grown since it was last cleared. */
+  /** Roughly how many bytes were written since the file was last cleared. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -54,18 +54,18 @@ export class EventJournal {
       throw new CdsyncError(`the events file ${this.#path} cannot be read`, {
         code: 'service_state_unreadable',
         kind: 'configuration',
-        hint: 'remove it to go on without the last events, or make it readable',
+        hint: 'remove it to continue without the last events, or make it readable',
         cause: error,
       });
     }
   }
 
-  /** Takes note of an event, which {@link flush} then writes. */
+  /** Adds an event for {@link flush} to write. */
   add(event: JournalEntry): void {
     this.#waiting.push(JSON.stringify(event));
   }
 
-  /** Writes everything that was added before, and waits until it is on disk. Not to be called twice at once. */
+  /** Writes every added event and waits until they are on disk. Call it again only after it has finished. */
   async flush(): Promise<void> {
     const lines = this.#waiting;
     if (lines.length === 0) return;
@@ -73,7 +73,7 @@ export class EventJournal {
     try {
       const file = await open(this.#path, 'a', 0o600);
       try {
-        // A line of its own, whatever a write that failed may have left.
+        // Starts with a line break, in case a failed write has left half a line.
         const text = `\n${lines.join('\n')}\n`;
         await file.writeFile(text);
         await file.datasync();
@@ -87,7 +87,7 @@ export class EventJournal {
     }
   }
 
-  /** Empties the file, once all that is in it stands in the state file too. */
+  /** Empties the file. Call it only after the state file holds every event in it. */
   async clear(): Promise<void> {
     this.#bytes = 0;
     await truncate(this.#path).catch((error: NodeJS.ErrnoException) => {

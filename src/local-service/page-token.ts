@@ -1,19 +1,19 @@
 import { hashText, mix } from './data/hash.js';
 
-/** What a page token says. */
+/** The content of a page token. */
 export interface PagePosition {
   /** Position of the first record of the page. */
   readonly position: number;
-  /** Tells apart tokens for the same page: 0, or counted up by a fault. */
+  /** Distinguishes tokens for the same page: 0 unless a fault counts it up. */
   readonly salt: number;
 }
 
 const length = 24;
 
 /**
- * Page tokens: opaque, bound to one list (index and filters), of no use when tampered with. The same place in the same
- * list always has the same token, also after a restart. Our own keyed sum stands in for a real signature, which would
- * cost more than the page.
+ * Page tokens are opaque, bound to one list (index and filters), and refused if changed. The same place in the same list
+ * always has the same token, also after a restart. A keyed checksum replaces a real signature, which would cost more than
+ * the page.
  */
 export class PageTokens {
   readonly #key: number;
@@ -24,7 +24,7 @@ export class PageTokens {
     this.#key = hashText(`page tokens ${seed}`);
   }
 
-  /** All tokens issued so far are dead from now on. */
+  /** Makes every token issued so far invalid. */
   expireAll(): void {
     this.#generation += 1;
   }
@@ -40,7 +40,7 @@ export class PageTokens {
     return bytes.toString('base64url');
   }
 
-  /** Undefined where the token is not one of this list. */
+  /** Undefined if the token does not belong to this list. */
   read(list: number, token: string): PagePosition | undefined {
     const bytes = Buffer.from(token, 'base64url');
     if (bytes.length !== length || bytes.toString('base64url') !== token) return undefined;

@@ -1,6 +1,6 @@
 /**
- * What a policy of an API key can allow. `pii:read`, `profile-collections:read` and `real-time-segments:read` are the
- * specification's (section 5); the other names are not published, and ours.
+ * The permissions that a policy can give an API key. The specification (section 5) names `pii:read`,
+ * `profile-collections:read` and `real-time-segments:read`; the other names are our own.
  */
 export const permissions = [
   'indexes:read',

@@ -1,9 +1,9 @@
-/** What has been asked of the service since its start or the last reset. */
+/** Counts the requests since the service's start or the last reset. */
 export class RequestStats {
   requests = 0;
-  /** Answers of status 429. */
+  /** Answers with status 429. */
   throttled = 0;
-  /** Pages of lists. */
+  /** Answered pages of lists. */
   pages = 0;
   readonly #operations = new Map<string, number>();
   readonly #statuses = new Map<number, number>();

@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from '../core/clock.js';
 
-/** The service's time of day, which tests move on; what measures spans of time is not moved. */
+/** The service's time of day, which tests can move. The monotonic time does not move with it. */
 export class ServiceClock {
   readonly #clock: Clock;
   #offsetMs: number;

@@ -16,14 +16,14 @@ import { RequestStats } from './request-stats.js';
 import { ServiceClock } from './service-clock.js';
 import { noState, type SavedState } from './state-file.js';
 
-/** What days did to the data of a tenant, from before the first to after the last. */
+/** The net change of a tenant's data over some days. */
 export interface DataChange {
   readonly indexes: Record<string, NetChange>;
   readonly realtime: RealtimeChange;
   readonly management: ManagementChange;
 }
 
-/** Everything that the service knows; operations and controls work on it. */
+/** The whole state of the service. Operations and controls work on it. */
 export class ServiceState {
   readonly seed: number;
   readonly profiles: number;
@@ -67,12 +67,12 @@ export class ServiceState {
     this.management = new ManagementTenants(seed, now, saved.management);
   }
 
-  /** Days that have changed the data. */
+  /** The days that have changed the data. */
   get days(): readonly DayShares[] {
     return this.#days;
   }
 
-  /** The indexes of a tenant that is known. */
+  /** The indexes of a tenant that has a key. */
   data(tenant: string): TenantData {
     let data = this.#tenants.get(tenant);
     if (data === undefined) {
@@ -82,7 +82,7 @@ export class ServiceState {
     return data;
   }
 
-  /** Days pass for the data of every tenant; returns what they did to the data of this one. */
+  /** Lets days pass for the data of every tenant; returns the change of this one. */
   change(days: readonly DayShares[], tenant: string): DataChange {
     const data = this.data(tenant);
     this.#days = [...this.#days, ...days];
@@ -92,7 +92,7 @@ export class ServiceState {
     return { indexes: data.moveTo(this.#days), realtime, management };
   }
 
-  /** What a restart must not lose. */
+  /** The state that a restart must keep. */
   saved(): SavedState {
     return {
       version: 1,

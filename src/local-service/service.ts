@@ -15,7 +15,7 @@ import { type StateSaver, savesNothing, stateSaver } from './state-saver.js';
 
 export type { LocalServiceOptions } from './options.js';
 
-/** A service that runs, and a key of it to use. */
+/** A running service, with a key for it. */
 export interface LocalService {
   /** Without a trailing slash. */
   readonly url: string;
@@ -24,11 +24,11 @@ export interface LocalService {
   readonly token: string;
   readonly clientId: string;
   readonly clientSecret: string;
-  /** Stops at once, whoever is still connected. */
+  /** Stops at once, even if clients are connected. */
   close(): Promise<void>;
 }
 
-/** Connections stay open longer than any client of ours leaves them idle. */
+/** Longer than our own clients leave a connection idle. */
 const keepAliveMs = 120_000;
 
 function firstKey({ keys }: ServiceState): ApiKey {
@@ -58,7 +58,7 @@ async function listen(server: Server, host: string, port: number): Promise<numbe
   return (server.address() as AddressInfo).port;
 }
 
-/** Keeps the state in its file; events that came after it was last written are taken in again. */
+/** Replays the events that came after the state file was last written, then keeps the state in that file. */
 async function keepState(state: ServiceState, path: string | undefined): Promise<StateSaver> {
   if (path === undefined) return savesNothing;
   const journal = new EventJournal(path);
@@ -69,7 +69,7 @@ async function keepState(state: ServiceState, path: string | undefined): Promise
 
 function createListener(state: ServiceState, dispatcher: Dispatcher, { save }: StateSaver): RequestListener {
   return (request, response) => {
-    // A client that goes away in the middle is no fault of the service.
+    // A client may leave in the middle of an answer; without a listener, that would end the process.
     response.on('error', () => undefined);
     if (isControl(request.url)) void handleControl(request, response, { state, save });
     else dispatcher.handle(request, response);
@@ -82,7 +82,7 @@ function createHttpServer({ tls }: LocalServiceOptions, listener: RequestListene
 }
 
 /**
- * Starts the Customer Data Service on this machine, with a tenant, a key and OAuth credentials.
+ * Starts a Customer Data Service on this machine, with a tenant, a key and OAuth credentials.
  * @throws {CdsyncError} `port_in_use`, `cannot_listen`, `service_state_unreadable`, `seed_mismatch`
  */
 export async function startLocalService(options: LocalServiceOptions = {}): Promise<LocalService> {
@@ -94,17 +94,17 @@ export async function startLocalService(options: LocalServiceOptions = {}): Prom
   const key = firstKey(state);
   const { tenant, clientId, clientSecret } = key.stored;
   const { token } = await state.tokens.issue(key, { days: defaultTokenDays, rotate: false });
-  // Renders the records, which would otherwise delay the first answer.
+  // Renders the records now, so that the first answer need not wait for it.
   state.data(tenant);
   const closing = new AbortController();
-  // Each answer that is delayed listens to it.
+  // Every delayed answer adds a listener, and Node warns about more than ten.
   setMaxListeners(0, closing.signal);
   const { latencyMs = 0, gzip = false } = options;
   const saver = await keepState(state, stateFile);
   const dispatcher = new Dispatcher(state, { latencyMs, gzip, signal: closing.signal, saver });
   const server = createHttpServer(options, createListener(state, dispatcher, saver));
   const bound = await listen(server, host, port);
-  // Not before: of two services on one port and one state file, the second one must leave the file alone.
+  // Only after it listens: a second service with the same port and state file fails before it writes the file.
   await saver.save().catch((error) => {
     server.close();
     throw error;

@@ -10,7 +10,7 @@ const share = z.number().min(0).max(1);
 
 const savedState = z.object({
   version: z.literal(1),
-  /** Undefined where nothing was saved yet. */
+  /** Undefined if nothing was saved yet. */
   seed: z.int().optional(),
   timeOffsetMs: z.number(),
   days: z.array(z.object({ updated: share, inserted: share, deleted: share })),
@@ -28,19 +28,19 @@ const savedState = z.object({
       generation: z.int(),
     }),
   ),
-  /** Left out by a service that had no real-time features yet. */
+  /** Missing in files from versions without real-time features. */
   realtime: savedRealtime.optional(),
   management: savedManagement.optional(),
 });
 
-/** What is kept over restarts: keys, the time that has been moved, the days that have changed the data, what events did. */
+/** The state kept over restarts: keys, the moved time, the days of changes, the Management API and real-time profiles. */
 export type SavedState = z.infer<typeof savedState>;
 
-/** Of a service that was never started. */
+/** The state of a service that was never started. */
 export const noState: SavedState = { version: 1, timeOffsetMs: 0, days: [], keys: [] };
 
 /**
- * Reads a state file; one that is not there is an empty one.
+ * Reads a state file; a missing one gives {@link noState}.
  * @throws {CdsyncError} `service_state_unreadable`, `seed_mismatch`
  */
 export async function readState(path: string, seed: number): Promise<SavedState> {
@@ -53,7 +53,7 @@ export async function readState(path: string, seed: number): Promise<SavedState>
   }
   const state = parse(path, text);
   if (state.seed !== undefined && state.seed !== seed) {
-    throw new CdsyncError(`the state file ${path} belongs to a service of seed ${state.seed}, not ${seed}`, {
+    throw new CdsyncError(`the state file ${path} belongs to a service with seed ${state.seed}, not ${seed}`, {
       code: 'seed_mismatch',
       kind: 'configuration',
       hint: `start with --seed ${state.seed}, or with another state file`,
@@ -92,7 +92,7 @@ function unreadable(path: string, cause: unknown): CdsyncError {
   return new CdsyncError(`the state file ${path} cannot be read`, {
     code: 'service_state_unreadable',
     kind: 'configuration',
-    hint: 'remove it to begin anew, or name another file',
+    hint: 'remove it to start without it, or name another file',
     cause,
   });
 }

@@ -2,11 +2,11 @@ import type { EventJournal } from './event-journal.js';
 import type { ServiceState } from './service-state.js';
 import { writeState } from './state-file.js';
 
-/** Makes what has changed last over restarts; false where the service keeps nothing. */
+/** Saves changes for the next start. Both methods return false if the service keeps nothing. */
 export interface StateSaver {
-  /** Everything. */
+  /** Saves everything. */
   save(): Promise<boolean>;
-  /** Events that have been accepted. */
+  /** Saves the accepted events only. */
   saveEvents(): Promise<boolean>;
 }
 
@@ -14,7 +14,7 @@ export const savesNothing: StateSaver = { save: async () => false, saveEvents: a
 
 const maxJournalBytes = 16 * 1024 * 1024;
 
-/** Saves to the state file and the journal beside it, one write after the other; all who wait for the next one share it. */
+/** Saves to the state file and its journal, one write at a time. Callers that wait for the next write share it. */
 export function stateSaver(state: ServiceState, path: string, journal: EventJournal): StateSaver {
   let last: Promise<void> = Promise.resolve();
   const shared = (write: () => Promise<void>) => {
@@ -24,7 +24,7 @@ export function stateSaver(state: ServiceState, path: string, journal: EventJour
         next = last
           .catch(() => undefined)
           .then(() => {
-            // Who comes from here on may have changed what is being written.
+            // A later caller may have changed something after this write took the state: it needs another write.
             next = undefined;
             return write();
           });

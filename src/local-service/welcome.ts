@@ -1,6 +1,6 @@
 import type { LocalService } from './service.js';
 
-/** What to type to use a service that has just been started. */
+/** The lines that tell a user how to use a service that has just started. */
 export function welcome(service: LocalService, profiles: number, tenantHeader: string): string[] {
   return [
     `A Customer Data Service with ${profiles.toLocaleString('en-US')} profiles listens on ${service.url}`,

@@ -13,7 +13,7 @@ const body = z.strictObject({
   ),
 });
 
-/** Adds audit events with times of their own: such as come late. */
+/** Adds audit events at given times, so that a test can let events come late. */
 export const addAuditEvents: Control = {
   method: 'POST',
   path: 'audit',

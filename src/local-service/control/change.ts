@@ -9,7 +9,7 @@ const body = z.strictObject({
   updated: share.default(usualDay.updated),
   inserted: share.default(usualDay.inserted),
   deleted: share.default(usualDay.deleted),
-  /** Whose data is reported; the days pass for all. */
+  /** The tenant whose changes are reported; the days pass for every tenant. */
   tenant: z.string().default(defaultTenant),
 });
 

@@ -35,7 +35,7 @@ const controls: readonly Control[] = [
 const maxBodyBytes = 512 * 1024 * 1024;
 const prefix = '/_control/';
 
-/** Whether a request is none of the service's interface, but one to steer it. */
+/** Whether a request steers the local service, instead of using the published interface. */
 export function isControl(url: string | undefined): boolean {
   return url?.startsWith(prefix) === true;
 }

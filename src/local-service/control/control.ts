@@ -5,22 +5,22 @@ import type { ServiceState } from '../service-state.js';
 /** What a control works on. */
 export interface ControlContext {
   readonly state: ServiceState;
-  /** Writes the state file; false where the service has none. */
+  /** Writes the state file; false if the service has none. */
   save(): Promise<boolean>;
 }
 
 /** One way to steer the local service from outside. */
 export interface Control {
   readonly method: 'GET' | 'POST' | 'DELETE';
-  /** Behind `/_control/`. */
+  /** The path after `/_control/`. */
   readonly path: string;
-  /** Changes what a restart must not lose. */
+  /** Changes state that a restart must keep. */
   readonly lasting?: true;
-  /** Returns what is answered as JSON; undefined answers 204. */
+  /** Returns the value to answer as JSON; undefined answers 204. */
   handle(body: unknown, context: ControlContext): unknown;
 }
 
-/** @throws {ServiceError} 400 that names everything that is wrong with the body */
+/** @throws {ServiceError} 400 that names every mistake in the body */
 export function checked<T>(schema: z.ZodType<T>, body: unknown): T {
   const result = schema.safeParse(body);
   if (result.success) return result.data;

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { faultSchema } from '../faults/fault.js';
 import { type Control, checked } from './control.js';
 
-/** Makes something go wrong. */
+/** Sets a fault. */
 export const setFault: Control = {
   method: 'POST',
   path: 'faults',
@@ -21,7 +21,7 @@ export const showFaults: Control = {
 
 const which = z.strictObject({ id: z.int().optional() });
 
-/** Clears the fault of an id, or all. */
+/** Clears the fault with an id, or every fault. */
 export const clearFaults: Control = {
   method: 'DELETE',
   path: 'faults',

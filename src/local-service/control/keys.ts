@@ -16,7 +16,7 @@ const body = z.discriminatedUnion('action', [
   z.strictObject({
     action: z.literal('issue'),
     ...reference,
-    /** Of validity; null for ever. */
+    /** Days of validity; null issues a token that never expires. */
     days: z.int().min(1).max(36_500).nullable().default(defaultTokenDays),
     rotate: z.boolean().default(false),
   }),
@@ -31,7 +31,7 @@ function shown({ stored }: ApiKey) {
   return { id, name, tenant, permissions, client_id: clientId, rotations, deposed_at: deposedAt };
 }
 
-/** Keys are managed in the user interface (specification, section 5); what is done to them is audited. */
+/** Adds the audit event that the user interface, where keys are managed, would add (specification, section 5). */
 function record(state: ServiceState, key: ApiKey, what: string): void {
   const { id, name, tenant } = key.stored;
   const actor = { id: 'usr-ada', name: 'Ada Operator', originIp: '127.0.0.1', userAgent: 'control' };

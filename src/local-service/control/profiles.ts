@@ -7,11 +7,11 @@ const body = z.strictObject({
   index: z.string().min(1),
   tenant: z.string().default(defaultTenant),
   filterable: z.array(z.string()).default([]),
-  /** Strings are JSON text, served as they are; anything else is written as JSON. */
+  /** A string is JSON text and served unchanged; any other value is served as its JSON. */
   records: z.array(z.unknown()),
 });
 
-/** Gives the tenant an index of given records, in the place of one of that name. */
+/** Gives the tenant an index of given records; it replaces an index of the same name. */
 export const setProfiles: Control = {
   method: 'POST',
   path: 'profiles',
@@ -24,7 +24,7 @@ export const setProfiles: Control = {
 
 const which = z.strictObject({ index: z.string(), tenant: z.string().default(defaultTenant) });
 
-/** Takes such an index away; a generated one of that name is back then. */
+/** Removes an index of given records; a generated index of the same name shows again. */
 export const forgetProfiles: Control = {
   method: 'DELETE',
   path: 'profiles',

@@ -9,7 +9,7 @@ const body = z.union([
   z.strictObject({ tenant, segment: z.string(), exists: z.boolean() }),
 ]);
 
-/** Gives a tenant real-time features or takes them away, or a single segment (specification, section 1). */
+/** Enables or disables a tenant's real-time features, or shows or hides one segment (specification, section 1). */
 export const setRealtime: Control = {
   method: 'POST',
   path: 'realtime',

@@ -1,7 +1,7 @@
 import { ServiceError } from '../http/service-error.js';
 import type { Control } from './control.js';
 
-/** Writes the state file; it is written after every lasting change anyway. */
+/** Writes the state file now; the service also writes it after every lasting change. */
 export const saveState: Control = {
   method: 'POST',
   path: 'state/save',

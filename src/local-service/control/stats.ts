@@ -6,7 +6,7 @@ export const showStats: Control = {
   handle: (_, { state }) => ({ ...state.stats.report(), peak_per_second: state.limits.peaks() }),
 };
 
-/** Begins to count anew. */
+/** Sets all counts to zero. */
 export const resetStats: Control = {
   method: 'POST',
   path: 'stats/reset',

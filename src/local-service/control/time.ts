@@ -5,7 +5,7 @@ const body = z.strictObject({ advance_ms: z.int() });
 
 const shown = (now: number) => ({ now: new Date(now).toISOString() });
 
-/** Moves the service's time of day. */
+/** Moves the service's time of day forward, or back by a negative amount. */
 export const moveTime: Control = {
   method: 'POST',
   path: 'time',

@@ -27,8 +27,8 @@ const segments = { person, address, activity };
 const variantNumbers = Array.from({ length: variants }, (_, variant) => variant);
 
 /**
- * The records of one index, rendered once: a record is one copy of some hundred bytes, in which the few digits that are
- * its own are then written over.
+ * The records of one index, rendered once. To write a record, it copies some hundred bytes and then overwrites the few
+ * digits that differ from profile to profile.
  */
 export class BodyTable {
   readonly indexId: string;
@@ -40,7 +40,7 @@ export class BodyTable {
   readonly #person: readonly Buffer[];
   readonly #address: readonly Buffer[];
   readonly #activity: readonly Buffer[];
-  /** Head and three segments of the same variant, which is what a profile has that was never updated. */
+  /** Head and three segments of one variant: the record of a profile without updates. */
   readonly #whole: readonly Buffer[];
   readonly #columns = new Map<string, readonly (string | undefined)[]>();
 
@@ -71,7 +71,7 @@ export class BodyTable {
     );
   }
 
-  /** Writes a record of a profile that was never updated; returns the offset behind it. */
+  /** Writes the record of a profile without updates; returns the offset after it. */
   writeWhole(target: Uint8Array, offset: number, variant: number, number: number, id: number): number {
     const whole = this.#whole[variant] as Buffer;
     target.set(whole, offset);
@@ -79,7 +79,7 @@ export class BodyTable {
     return offset + whole.length;
   }
 
-  /** Writes a record that has its segments from several variants; returns the offset behind it. */
+  /** Writes a record whose segments come from several variants; returns the offset after it. */
   writeParts(target: Uint8Array, offset: number, parts: Variants, number: number, id: number): number {
     let end = offset;
     for (const segment of [
@@ -95,7 +95,7 @@ export class BodyTable {
     return end;
   }
 
-  /** The variants of a segment whose attribute has this value, as text; undefined where no segment has the attribute. */
+  /** The variants of a segment whose attribute has this value, as text; undefined if no segment has the attribute. */
   matching(attribute: string, value: string): { segment: keyof Variants; mask: Uint8Array } | undefined {
     for (const segment of ['person', 'address', 'activity'] as const) {
       const values = this.#values(segment, attribute);

@@ -2,12 +2,12 @@
 export interface IndexDefinition {
   readonly name: string;
   readonly description: string;
-  /** Holds each profile whose number leaves `offset` when divided by `stride`. */
+  /** The index holds each profile whose number divided by `stride` leaves the remainder `offset`. */
   readonly stride: number;
   readonly offset: number;
   /**
-   * Attributes that differ from profile to profile, as JSON text: `{number}` stands for ten digits of its number,
-   * `{scattered}` for ten others, and `{mailbox}`, at the very end, for the name that an e-mail address has.
+   * Attributes that differ from profile to profile, as JSON text. `{number}` stands for the profile's number in ten
+   * digits, `{scattered}` for its id in ten digits, and `{mailbox}`, at the very end, for the name in its e-mail address.
    */
   readonly own: string;
   readonly person: readonly string[];
@@ -47,7 +47,7 @@ export const catalogue: readonly IndexDefinition[] = [
   },
   {
     name: 'newsletter_subscribers',
-    description: 'Who gets the newsletter',
+    description: 'Everybody who gets the newsletter',
     stride: 4,
     offset: 1,
     own: email,
@@ -58,7 +58,7 @@ export const catalogue: readonly IndexDefinition[] = [
   },
   {
     name: 'store_visitors',
-    description: 'Who has been seen in a store',
+    description: 'Everybody seen in a store',
     stride: 10,
     offset: 3,
     own: `"visitor_id":"V{number}","phone":"+1{scattered}",${email}`,

@@ -13,7 +13,7 @@ const created = Date.UTC(2025, 0, 15, 9, 30);
 const dayMs = 86_400_000;
 const maxLists = 2000;
 
-/** An index over the profiles of a population: nothing is stored for any of them. */
+/** An index over the profiles of a population; it stores nothing for a profile. */
 export class GeneratedIndex implements IndexSource {
   readonly filterable: readonly string[];
   readonly maxRecordBytes: number;
@@ -91,13 +91,13 @@ export class GeneratedIndex implements IndexSource {
   }
 }
 
-/** Finds what matches by going over the numbers: some nanoseconds each, so that even narrow filters need no table. */
+/** Tries the numbers one by one: each takes some nanoseconds, so that even a narrow filter needs no table. */
 class GeneratedList implements ProfileList {
   readonly #stride: number;
   readonly #offset: number;
   readonly #population: Population;
   readonly #masks: Masks | undefined;
-  /** Which variants match where all three segments have the same. */
+  /** Which variants match a profile without updates, whose three segments have the same variant. */
   readonly #whole: Uint8Array;
   readonly #impossible: boolean;
   #positions = new Float64Array(128);
@@ -146,7 +146,7 @@ class GeneratedList implements ProfileList {
     return from - past + this.#offset + (past > this.#offset ? this.#stride : 0);
   }
 
-  /** The first number of a profile from this one on that matches; -1 where none does. */
+  /** The first number, at or after `from`, of a profile that matches; -1 if none does. */
   #nextMatch(from: number): number {
     if (this.#impossible) return -1;
     const { moment } = this.#population;

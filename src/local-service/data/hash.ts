@@ -8,7 +8,7 @@ export function mix(value: number): number {
   return (h ^ (h >>> 16)) >>> 0;
 }
 
-/** What {@link mix} made it from. */
+/** The inverse of {@link mix}. */
 export function unmix(mixed: number): number {
   let h = mixed | 0;
   h = Math.imul(h ^ (h >>> 16), 0x7ed1b41d);
@@ -16,12 +16,12 @@ export function unmix(mixed: number): number {
   return (h ^ (h >>> 16)) >>> 0;
 }
 
-/** 32 bits of a text. */
+/** Hashes a text to 32 bits. */
 export function hashText(text: string): number {
   return createHash('sha256').update(text).digest().readUInt32LE(0);
 }
 
-/** A short series of pseudo-random numbers that depends on its seed alone. */
+/** A short series of pseudo-random numbers; the seed alone decides them. */
 export class Draws {
   #state: number;
 

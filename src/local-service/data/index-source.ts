@@ -14,15 +14,15 @@ export type Filters = readonly (readonly [attribute: string, value: string])[];
 export interface Selected {
   readonly positions: ArrayLike<number>;
   readonly count: number;
-  /** Position of the first record behind the page; -1 at the end of the list. */
+  /** Position of the first record after the page; -1 at the end of the list. */
   readonly next: number;
 }
 
 /** The records of an index that match some filters. */
 export interface ProfileList {
-  /** The list's size at present. */
+  /** The present number of records. */
   total(): number;
-  /** At most `limit` records from a position on. */
+  /** At most `limit` records, from a position onwards. */
   select(from: number, limit: number): Selected;
 }
 
@@ -30,13 +30,13 @@ export interface ProfileList {
 export interface IndexSource {
   readonly resource: IndexResource;
   readonly filterable: readonly string[];
-  /** No record is longer. */
+  /** The longest record has at most this many bytes. */
   readonly maxRecordBytes: number;
-  /** Filters name filterable attributes only. */
+  /** The caller passes filterable attributes only. */
   list(filters: Filters): ProfileList;
-  /** Writes the record at a position that a selection gave; returns the offset behind it. */
+  /** Writes the record at a position that a selection gave; returns the offset after it. */
   write(position: number, target: Uint8Array, offset: number): number;
-  /** Position of the record with this id; -1 where there is none. */
+  /** Position of the record with this id; -1 if there is none. */
   find(id: string): number;
 }
 

@@ -1,19 +1,19 @@
 import { mix } from './hash.js';
 
-/** Shares of what a day changes, each from 0 to 1. */
+/** What a day changes, as shares from 0 to 1. */
 export interface DayShares {
-  /** Of the profiles that were there the day before. */
+  /** Share of the profiles that existed the day before. */
   readonly updated: number;
-  /** Of the profiles that there were at the start. */
+  /** Share of the number of profiles before the first day. */
   readonly inserted: number;
-  /** Of the profiles that were there the day before. */
+  /** Share of the profiles that existed the day before. */
   readonly deleted: number;
 }
 
-/** What a day brings where nobody says otherwise. */
+/** The default shares of a day. */
 export const usualDay: DayShares = { updated: 0.01, inserted: 0.002, deleted: 0.001 };
 
-/** A phase is one of so many steps from 0 to 1. */
+/** The number of steps from 0 to 1 that a phase can take. */
 export const phases = 1 << 20;
 
 interface Birth {
@@ -26,20 +26,20 @@ const deathSalt = 0x3c6ef372;
 const unit = 0x1_0000_0000;
 
 /**
- * The profiles of one tenant as they are after some days. Which of them a day touches is arithmetic, so that neither
- * memory nor time grows with days: every profile has two phases between 0 and 1. It is updated on each day in which the
- * sum of all days' shares passes a whole number less its phase, and it is gone for good from the day on in which the share
- * that has died passes its other phase.
+ * The profiles of one tenant after some days. Arithmetic decides which profiles a day touches, so that neither memory nor
+ * time grows with the number of days. Every profile has two phases between 0 and 1. A day updates the profile when the
+ * running sum of `updated` shares, plus the first phase, reaches the next whole number. The profile is deleted for good
+ * when the total share of deleted profiles passes the second phase.
  */
 export class Moment {
-  /** Numbers from 0 to before this have been profiles. */
+  /** One more than the highest profile number so far, deleted profiles included. */
   readonly end: number;
   readonly #key: number;
   readonly #initial: number;
   readonly #updates: number;
   readonly #deaths: number;
   readonly #births: Birth[] = [];
-  /** The same as above for those that have been there from the start, which is what must be fast. */
+  /** Computed in advance for the profiles that exist from the start: this path must be fast. */
   readonly #wholeUpdates: number;
   readonly #onceMoreFrom: number;
   readonly #goneBelow: number;
@@ -67,7 +67,7 @@ export class Moment {
     return this.#goneBelow > 0;
   }
 
-  /** How often a profile has been updated that has this phase, an integer from 0 to below {@link phases}. */
+  /** How often the days have updated a profile. @param phase an integer from 0, less than {@link phases} */
   updates(number: number, phase: number): number {
     if (number < this.#initial) return phase >= this.#onceMoreFrom ? this.#wholeUpdates + 1 : this.#wholeUpdates;
     const share = phase / phases;
@@ -83,7 +83,7 @@ export class Moment {
     return born + ((1 - born) * draw) / unit < this.#deaths;
   }
 
-  /** By halving: this is asked for every number that a day has brought. */
+  /** A binary search: a full reading calls this for every profile that a day has inserted. */
   #birth(number: number): Birth | undefined {
     let [from, to] = [0, this.#births.length];
     while (from < to) {

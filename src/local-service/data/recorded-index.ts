@@ -10,12 +10,12 @@ function parsed(text: string): Recorded {
     const { id, attributes } = JSON.parse(text) ?? {};
     return { id, attributes: (Array.isArray(attributes) ? attributes[0] : attributes) ?? {} };
   } catch {
-    // Served as it is all the same: that is what such records are for.
+    // Tests give broken JSON on purpose: the service serves it all the same.
     return { id: undefined, attributes: {} };
   }
 }
 
-/** An index whose records a test has given, as raw JSON text: served byte for byte, in the order given. */
+/** An index whose records a test has given as raw JSON text; it serves them byte for byte, in the given order. */
 export class RecordedIndex implements IndexSource {
   readonly maxRecordBytes: number;
   readonly #texts: readonly Buffer[];

@@ -7,7 +7,7 @@ export const variants = 4096;
 /** Attributes by name, in the order in which they are written. */
 export type Attributes = Record<string, unknown>;
 
-/** The levels of `tier`, and how many in 64 have them. */
+/** The levels of `tier`, and how many of 64 variants have each. */
 const tiers = [
   ['bronze', 32],
   ['silver', 18],
@@ -18,12 +18,12 @@ const tiers = [
 const epoch = Date.UTC(2025, 0, 15, 9, 30);
 const dayMs = 86_400_000;
 
-/** A moment up to `days` days before 2025, in milliseconds. */
+/** An ISO 8601 time with milliseconds, up to `days` days before 15 January 2025. */
 function before(draws: Draws, days: number): string {
   return new Date(epoch - Math.floor(draws.next() * days * dayMs)).toISOString();
 }
 
-/** Who somebody is: what no update changes. */
+/** Who somebody is: no update changes these attributes. */
 export function person(seed: number, variant: number): Attributes {
   const draws = new Draws(seed + variant * 3);
   const [first, last] = names[variant % names.length] as (typeof names)[number];
@@ -59,7 +59,7 @@ export function address(seed: number, variant: number): Attributes {
   };
 }
 
-/** The position in a country's 64 variants decides on the tier, so that every country has every tier. */
+/** A variant's position among the 64 of its country decides the tier, so that every country has every tier. */
 export function tierOf(variant: number): number {
   let position = Math.floor(variant / places.length) % 64;
   return tiers.findIndex(([, count]) => {
@@ -68,7 +68,7 @@ export function tierOf(variant: number): number {
   });
 }
 
-/** What somebody does: what updates change. No two variants are the same in `updated_at`. */
+/** What somebody does: updates change these attributes. No two variants have the same `updated_at`. */
 export function activity(seed: number, variant: number): Attributes {
   const draws = new Draws(seed + variant * 3 + 2);
   const orders = draws.below(120);

@@ -7,7 +7,7 @@ import { type Population, tenantPeople } from './population.js';
 import { RecordedIndex } from './recorded-index.js';
 import { renderedBodies } from './rendered-bodies.js';
 
-/** What a number of days did to an index, from before the first to after the last. */
+/** The net change of an index over some days: its state after the last compared with its state before the first. */
 export interface NetChange {
   inserted: number;
   updated: number;
@@ -30,7 +30,7 @@ export class TenantData {
     );
   }
 
-  /** In the order of GET /indexes; those that tests have given stand behind the others, or in the place of their name. */
+  /** In the order of GET /indexes: generated ones, then those of given records, which hide a generated namesake. */
   get indexes(): readonly IndexSource[] {
     const generated = this.#generated.filter(({ resource }) => !this.#recorded.has(resource.name));
     return [...generated, ...this.#recorded.values()];
@@ -42,7 +42,7 @@ export class TenantData {
     return generated !== undefined && this.#recorded.has(generated.resource.name) ? undefined : generated;
   }
 
-  /** Gives the tenant an index of its own records, or gives one other records. */
+  /** Creates an index of given records, or replaces the records of one. */
   record(name: string, filterable: readonly string[], texts: readonly string[], at: number): IndexResource {
     const now = new Date(at).toISOString();
     const known = this.#recorded.get(name)?.resource;
@@ -57,12 +57,12 @@ export class TenantData {
     return resource;
   }
 
-  /** Takes such an index away again; false where there is none. */
+  /** Removes an index of given records; false if there is none. */
   forget(name: string): boolean {
     return this.#recorded.delete(name);
   }
 
-  /** Brings the generated indexes to where they are after all of these days. */
+  /** Moves the generated indexes to a new day. @param days all days since the start, not only the new ones */
   moveTo(days: readonly DayShares[]): Record<string, NetChange> {
     const before = this.#population.moment;
     this.#population.moveTo(days);

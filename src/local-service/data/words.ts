@@ -1,4 +1,4 @@
-/** 64 countries, as ISO 3166-1 codes, each with a city, a form of its postcode (# a digit, A a letter) and a time zone. */
+/** 64 countries (ISO 3166-1 codes), each with a city, a postcode pattern (# a digit, A a letter) and a time zone. */
 export const places: readonly (readonly [country: string, city: string, postcode: string, timezone: string])[] = [
   ['US', 'Boston', '021##', 'America/New_York'],
   ['DE', 'Köln', '50###', 'Europe/Berlin'],
@@ -66,7 +66,7 @@ export const places: readonly (readonly [country: string, city: string, postcode
   ['AU', 'Hobart', '70##', 'Australia/Hobart'],
 ];
 
-/** A first and a last name each; the third is what an e-mail address makes of them. */
+/** First name, last name, and the name in an e-mail address. */
 export const names: readonly (readonly [first: string, last: string, mailbox: string])[] = [
   ['Anna', 'Schmidt', 'anna.schmidt'],
   ['José', 'García Núñez', 'jose.garcia'],

@@ -10,14 +10,14 @@ function retryAfter(value: number | string | null | undefined): Record<string, s
 
 function statusAnswer(fault: FaultOf<'status'>): Answer {
   const headers = { ...retryAfter(fault.retry_after), ...fault.headers };
-  const message = fault.message ?? `status ${fault.status}, as a fault says`;
+  const message = fault.message ?? `status ${fault.status}, set by a fault`;
   if (fault.body === undefined) throw new ServiceError(fault.status, message, headers);
   return { status: fault.status, headers, body: Buffer.from(fault.body) };
 }
 
 /**
- * The answer that a fault gives in the place of the operation's; undefined where none does.
- * @throws {ServiceError} where that is an error
+ * The answer that a fault gives instead of the operation; undefined if no fault does.
+ * @throws {ServiceError} if that answer is an error
  */
 export function answerInstead(faults: readonly Fault[], needed: readonly Permission[]): Answer | undefined {
   const status = faultOf(faults, 'status');
@@ -28,13 +28,13 @@ export function answerInstead(faults: readonly Fault[], needed: readonly Permiss
     throw new ServiceError(403, `the API key lacks the permission ${needed[0] ?? 'asked for'}`);
   }
   if (faultOf(faults, 'not_json') !== undefined) {
-    const body = Buffer.from('<!doctype html><title>Please sign in</title><p>Please sign in to go on.');
+    const body = Buffer.from('<!doctype html><title>Please sign in</title><p>Please sign in to continue.');
     return { status: 200, headers: { 'content-type': 'text/html' }, body };
   }
   return undefined;
 }
 
-/** What faults make of an answer before it is sent. */
+/** Applies the faults to an answer before it is sent. */
 export function disturbedAnswer(answer: Answer, faults: readonly Fault[], acceptsGzip: boolean): Answer {
   let { headers, body } = answer;
   const deprecation = faultOf(faults, 'deprecation');

@@ -7,7 +7,7 @@ import type { PagePosition } from '../page-token.js';
 import type { ServiceState } from '../service-state.js';
 import { type Fault, faultOf } from './fault.js';
 
-/** A page that was asked for, and what is to go wrong with it. */
+/** A requested page, and the faults to apply to it. */
 export interface DisturbedPage {
   readonly listing: Listing;
   readonly paging: Paging;
@@ -59,7 +59,7 @@ function refuseDeadToken({ paging: { token }, faults }: DisturbedPage): void {
 }
 
 /**
- * The same page as ever, but for its faults.
+ * The usual page with its faults applied.
  * @throws {ServiceError} 400 for a token that a fault has killed
  */
 export function disturbedPage(page: DisturbedPage, state: ServiceState): Answer {

@@ -13,7 +13,7 @@ interface Sending {
   readonly signal: AbortSignal;
 }
 
-/** Breaks the connection off at once, as a crash of the service would: the other side sees a reset. */
+/** Ends the connection at once, as a crash of the service would: the client sees a reset. */
 export function breakOff({ socket }: ServerResponse): void {
   if (socket !== null && 'resetAndDestroy' in socket) socket.resetAndDestroy();
 }
@@ -28,7 +28,7 @@ async function sendSlowly({ response, answer, clock, signal }: Sending, delayMs:
   response.end();
 }
 
-/** Sends an answer as its faults say: whole, in part, or drop by drop. */
+/** Sends an answer as the faults demand: whole, in part, or drop by drop. */
 export async function sendDisturbed(sending: Sending): Promise<void> {
   const { response, answer, faults, clock } = sending;
   const torn = faultOf(faults, 'torn');

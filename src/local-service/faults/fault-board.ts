@@ -11,21 +11,21 @@ interface SetFault {
   hits: number;
 }
 
-/** A fault with what it has done so far. */
+/** A fault, how many matching requests it has seen, and how many of them it has hit. */
 export type FaultReport = Fault & { readonly id: number; readonly seen: number; readonly hits: number };
 
 const none: readonly Fault[] = [];
 
 function matcher(match: string | undefined): (line: string) => boolean {
   if (match === undefined) return () => true;
-  // A path begins with a slash too, and what follows its last one is seldom flags.
+  // A plain path begins with a slash too, but the text after its last slash is rarely a set of flags.
   const expression = /^\/(.*)\/([dgimsuvy]*)$/s.exec(match);
   if (expression === null) return (line) => line.includes(match);
   try {
     const pattern = new RegExp(expression[1] as string, expression[2]?.replaceAll(/[gy]/g, ''));
     return (line) => pattern.test(line);
   } catch {
-    throw badRequest(`match ${match} is no regular expression`);
+    throw badRequest(`match ${match} is not a regular expression`);
   }
 }
 
@@ -37,7 +37,7 @@ function plain(line: string): string {
   }
 }
 
-/** The faults that are set, and which requests they hit. */
+/** Holds the faults, and decides which requests they hit. */
 export class FaultBoard {
   readonly #seed: number;
   #faults: SetFault[] = [];
@@ -67,12 +67,12 @@ export class FaultBoard {
     return this.#faults.map((entry) => this.#report(entry));
   }
 
-  /** Clears one fault, or all. */
+  /** Clears the fault with this id, or every fault. */
   clear(id?: number): void {
     this.#faults = id === undefined ? [] : this.#faults.filter((entry) => entry.id !== id);
   }
 
-  /** The faults that this request is hit by, in the order in which they were set; counts it. */
+  /** The faults that hit this request, in the order in which they were set. Counts the request. */
   hits(method: string, url: string): readonly Fault[] {
     if (this.#faults.length === 0) return none;
     const line = `${method} ${url}`;

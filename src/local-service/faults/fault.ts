@@ -4,21 +4,21 @@ const share = z.number().min(0).max(1);
 const count = z.int().min(1);
 const delayMs = z.int().min(0).max(3_600_000);
 
-/** Which requests a fault hits; docs/local-service.md tells the rest. */
+/** Which requests a fault hits; docs/local-service.md explains the faults. */
 const aim = {
-  /** Part of `METHOD path?query`, or a regular expression between slashes; everything where left out. */
+  /** Part of `METHOD path?query`, or a regular expression between slashes. Default: every request. */
   match: z.string().optional(),
-  /** How many of the matching requests it passes over before it begins. */
+  /** How many matching requests it lets pass first. */
   after: z.int().min(0).default(0),
-  /** How many requests it hits before it is over. */
+  /** How many requests it hits in all. Default: no limit. */
   count: count.optional(),
-  /** The share of the matching requests that it hits, always the same ones for a seed. */
+  /** The share of matching requests that it hits; the seed decides which ones. */
   share: share.optional(),
 };
 
 const headers = z.record(z.string(), z.string());
 
-/** Everything that can be made to go wrong, with its parameters. */
+/** Every fault with its parameters. */
 export const faultSchema = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('status'),
@@ -26,7 +26,7 @@ export const faultSchema = z.discriminatedUnion('kind', [
     status: z.int().min(200).max(599),
     retry_after: z.union([z.number(), z.string()]).optional(),
     message: z.string().optional(),
-    /** Sent as it is, in the place of an error body. */
+    /** Sent unchanged instead of an error body. */
     body: z.string().optional(),
     headers: headers.optional(),
   }),

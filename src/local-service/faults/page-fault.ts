@@ -14,7 +14,7 @@ const kinds: ReadonlySet<FaultKind> = new Set<FaultKind>([
   'end_form',
 ]);
 
-/** Whether a fault is one of the pages of lists. */
+/** Whether a fault changes pages of lists. */
 export function isPageFault({ kind }: Fault): boolean {
   return kinds.has(kind);
 }

@@ -3,7 +3,7 @@ export interface Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
-  /** To be called when the body has been handed to the operating system. */
+  /** Call it when the operating system has taken the body. */
   readonly release?: (() => void) | undefined;
 }
 
@@ -14,5 +14,5 @@ export function jsonAnswer(value: unknown, status = 200): Answer {
   return { status, headers: noHeaders, body: Buffer.from(JSON.stringify(value)) };
 }
 
-/** 204: done, nothing to say. */
+/** Status 204, without a body. */
 export const doneAnswer: Answer = { status: 204, headers: noHeaders, body: empty };

@@ -47,7 +47,7 @@ function checkPermissions({ permissions }: Guard, key: ApiKey): void {
 }
 
 /**
- * Takes each request through the same steps: route, budget, faults, token, version, permissions, operation. Nothing waits
+ * Takes each request through the same steps: route, budget, faults, token, permissions, version, operation. No step waits
  * unless it must, so that a page costs one turn of the event loop.
  */
 export class Dispatcher {
@@ -76,7 +76,7 @@ export class Dispatcher {
     }
   }
 
-  /** Undefined where a fault sees to the answer. */
+  /** Undefined if faults hit the request: then {@link #disturb} answers it. */
   #answer(exchange: Exchange): Answer | Promise<Answer> | undefined {
     const { request, url } = exchange;
     const method = request.method ?? 'GET';
@@ -91,7 +91,7 @@ export class Dispatcher {
     const query = mark < 0 ? '' : url.slice(mark + 1);
     if (faults.length === 0) return this.#perform(request, route, query, faults, tenant);
     const perform = async () => this.#perform(request, route, query, faults, tenant);
-    // A fault may ask for what cannot be sent, such as a line break in a header.
+    // Node may refuse to send what a fault asks for, such as a line break in a header.
     this.#disturb(exchange, faults, route, perform).catch(() => breakOff(exchange.response));
     return undefined;
   }

@@ -2,7 +2,7 @@ import { mix } from '../data/hash.js';
 import { type Answer, jsonAnswer } from './answer.js';
 import { ServiceError } from './service-error.js';
 
-/** Error bodies (specification, section 2.6), each with ids of its own. */
+/** Makes error bodies (specification, section 2.6), each with its own ids. */
 export class ErrorBodies {
   #count = 0;
 

@@ -15,6 +15,6 @@ export async function jsonObject(request: IncomingMessage, maxBytes: number): Pr
     throw badRequest('the body is not JSON');
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw badRequest('the body is no JSON object');
+    throw badRequest('the body is not a JSON object');
   return value as Record<string, unknown>;
 }

@@ -3,15 +3,15 @@ import { badRequest } from './service-error.js';
 
 const pattern = /^\d{4}(-\d{2}(-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2})?)?)?)?$/;
 
-/** The 31st of June is no day, though `Date.parse` takes it for the 1st of July. */
+/** Refuses days such as 31 June, which `Date.parse` reads as 1 July. */
 function isDay(iso: string): boolean {
   const [day] = iso.split('T');
   return day?.length !== 10 || new Date(`${day}T00:00:00Z`).toISOString().startsWith(day);
 }
 
 /**
- * A parameter that is a time: ISO 8601, UTC where no offset is given; a year, a month or a day stand for their beginning.
- * Milliseconds since the Unix epoch, undefined where it is not given.
+ * Reads a time in ISO 8601, in UTC unless it has an offset; a year, a month or a day means its first moment.
+ * Returns milliseconds since the Unix epoch, or undefined if the parameter is missing.
  * @throws {ServiceError} 400
  */
 export function momentOf(query: Query, name: string): number | undefined {
@@ -21,11 +21,11 @@ export function momentOf(query: Query, name: string): number | undefined {
   const whole = /T/.test(iso) && !/(Z|[+-]\d{2}:\d{2})$/.test(iso) ? `${iso}Z` : iso;
   const at = pattern.test(text) ? Date.parse(whole) : Number.NaN;
   if (Number.isNaN(at) || !isDay(iso))
-    throw badRequest(`${name} is no time: ${JSON.stringify(text)}; it must be ISO 8601, UTC`);
+    throw badRequest(`${name} is not a time: ${JSON.stringify(text)}; it must be ISO 8601, UTC`);
   return at;
 }
 
-/** Two bounds of a time, the first included, the second not; open where they are not given. @throws {ServiceError} 400 */
+/** Reads a span of time: `from` is included, `to` is not; a missing bound leaves it open. @throws {ServiceError} 400 */
 export function spanOf(query: Query, from: string, to: string): { from: number; to: number } {
   const span = {
     from: momentOf(query, from) ?? Number.NEGATIVE_INFINITY,

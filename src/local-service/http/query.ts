@@ -12,7 +12,7 @@ function decoded(text: string): string {
   }
 }
 
-/** Parses what stands behind the question mark. @throws {ServiceError} 400 */
+/** Parses the text after the question mark. @throws {ServiceError} 400 */
 export function parseQuery(text: string): Query {
   if (text === '') return [];
   return text
@@ -26,7 +26,7 @@ export function parseQuery(text: string): Query {
     });
 }
 
-/** The value of a parameter that may stand there once. @throws {ServiceError} 400 */
+/** The value of a parameter that may occur only once. @throws {ServiceError} 400 */
 export function single(query: Query, name: string): string | undefined {
   let found: string | undefined;
   for (const [other, value] of query) {
@@ -37,7 +37,7 @@ export function single(query: Query, name: string): string | undefined {
   return found;
 }
 
-/** A parameter that is `true` or `false`; false where it is left out. @throws {ServiceError} 400 */
+/** A parameter that is `true` or `false`; false if it is missing. @throws {ServiceError} 400 */
 export function flag(query: Query, name: string): boolean {
   const value = single(query, name);
   if (value !== undefined && value !== 'true' && value !== 'false') throw badRequest(`${name} must be true or false`);

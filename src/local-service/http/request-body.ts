@@ -5,14 +5,14 @@ import { ServiceError } from './service-error.js';
 export async function requestBody(request: IncomingMessage, maxBytes: number): Promise<string> {
   const chunks: Buffer[] = [];
   let length = 0;
-  // Giving up must not take the connection with it, which the answer still needs.
+  // The answer still needs the connection, so leaving the loop must not destroy it.
   for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
     length += chunk.length;
     if (length > maxBytes) break;
     chunks.push(chunk);
   }
   if (length > maxBytes) {
-    // Whatever stayed unread would stand before the next request.
+    // Bytes left unread would come before the next request on this connection.
     request.resume();
     throw new ServiceError(413, `the body is longer than ${maxBytes} bytes`);
   }

@@ -8,7 +8,7 @@ interface Path {
 
 export interface Route {
   readonly operation: Operation;
-  /** What stands in the place of each `{…}` of the path, decoded. */
+  /** The decoded value of each `{…}` in the path. */
   readonly parameters: readonly string[];
 }
 
@@ -39,7 +39,7 @@ export class Router {
     }
   }
 
-  /** @throws {ServiceError} 404 for a path that no operation has, 405 for a method that it does not have */
+  /** @throws {ServiceError} 404 if no operation has the path, 405 if the path has operations, but not of this method */
   find(method: string, path: string): Route {
     const segments = path.split('/');
     const found = this.#paths.find(

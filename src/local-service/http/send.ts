@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Answer } from './answer.js';
 
-/** Head of an answer as node:http takes it fastest. */
+/** The headers of an answer, in the form that node:http takes fastest. */
 export function headOf({ headers, body }: Answer, date: string): string[] {
   const head = ['Date', date, 'Content-Length', String(body.length)];
   if (body.length > 0 && headers['content-type'] === undefined) head.push('Content-Type', 'application/json');
@@ -9,7 +9,7 @@ export function headOf({ headers, body }: Answer, date: string): string[] {
   return head;
 }
 
-/** Sends an answer and gives its buffer back. */
+/** Sends an answer, then releases its buffer. */
 export function send(response: ServerResponse, answer: Answer, date: string): void {
   response.writeHead(answer.status, headOf(answer, date));
   response.end(answer.body, answer.release);

@@ -1,4 +1,4 @@
-/** An answer that is an error (specification, sections 2.6 and 7). Thrown anywhere, turned into a body in one place. */
+/** An error answer (specification, sections 2.6 and 7). Any code may throw it; one place turns it into a body. */
 export class ServiceError extends Error {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;

@@ -16,7 +16,7 @@ const claims = z.object({
   jti: z.string(),
 });
 
-/** What an access token says. */
+/** The claims of an access token. */
 export type Claims = z.infer<typeof claims>;
 
 /** Makes the text of an access token: a JSON Web Token, signed with HMAC SHA-256. */
@@ -26,7 +26,7 @@ export async function signToken(content: Claims, signingKey: Uint8Array): Promis
     .sign(signingKey);
 }
 
-/** The claims of a token whose signature is right, whether or not it is valid now; undefined for any other text. */
+/** The claims of a correctly signed token, even one that has expired or was revoked; undefined for any other text. */
 export async function readToken(token: string, signingKey: Uint8Array): Promise<Claims | undefined> {
   try {
     const { payload } = await compactVerify(token, signingKey, { algorithms: ['HS256'] });

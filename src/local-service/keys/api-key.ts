@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Permission } from '../permissions.js';
 
-/** How long tokens stay valid after a rotation (specification, section 8). */
+/** How long a rotation leaves the tokens that it deposes valid (specification, section 8). */
 export const deposedMs = 30 * 86_400_000;
 
 /** A key as the state file keeps it. Times are milliseconds since the Unix epoch. */
@@ -12,16 +12,16 @@ export interface StoredKey {
   permissions: Permission[];
   readonly clientId: string;
   readonly clientSecret: string;
-  /** Internal secret that tokens are issued with. */
+  /** The internal secret; new tokens carry its digest. */
   secret: string;
-  /** The one before the last rotation, as long as it counts. */
+  /** The secret before the last rotation, and when it was deposed; null if none is left. */
   deposed: { secret: string; at: number } | null;
   rotations: number;
-  /** Counts how often all tokens were revoked. */
+  /** How often all tokens were revoked. */
   generation: number;
 }
 
-/** What of a key's internal secret stands in the claims of its tokens. */
+/** The digest of a key's internal secret, for the claims of its tokens. */
 export function secretDigest(secret: string): string {
   return createHash('sha256').update(secret).digest('base64url').slice(0, 22);
 }
@@ -41,7 +41,7 @@ export class ApiKey {
   #active: string;
   #deposed: string | undefined;
 
-  /** @param newSecret the internal secret after so many rotations */
+  /** @param newSecret gives the internal secret after a number of rotations */
   constructor(stored: StoredKey, newSecret: (rotation: number) => string) {
     this.stored = stored;
     this.#newSecret = newSecret;
@@ -65,7 +65,7 @@ export class ApiKey {
     return digest === this.#deposed && this.stored.deposed !== null && now < this.stored.deposed.at + deposedMs;
   }
 
-  /** Deposes the tokens issued so far; tokens that were deposed already are dropped. */
+  /** Deposes the active tokens, and drops those that were deposed before. */
   rotate(now: number): void {
     const { stored } = this;
     stored.deposed = { secret: stored.secret, at: now };
@@ -75,7 +75,7 @@ export class ApiKey {
     this.#active = secretDigest(stored.secret);
   }
 
-  /** Ends deposed tokens: an explicit drop, or the revocation of all tokens from before the last rotation. */
+  /** Ends the deposed tokens: an explicit drop, and "revoke old tokens", do this. */
   dropDeposed(): boolean {
     const had = this.stored.deposed !== null;
     this.stored.deposed = null;

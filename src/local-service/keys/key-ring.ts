@@ -3,7 +3,7 @@ import { badRequest, notFound, ServiceError } from '../http/service-error.js';
 import { type Permission, permissions } from '../permissions.js';
 import { ApiKey, type StoredKey } from './api-key.js';
 
-/** Which key is meant: a name or an id, and the tenant where several have a key of that name. */
+/** Names a key: by its name or id, and by its tenant if several tenants have a key of that name. */
 export interface KeyReference {
   readonly key: string;
   readonly tenant?: string | undefined;
@@ -12,7 +12,7 @@ export interface KeyReference {
 export interface NewKey {
   readonly name: string;
   readonly tenant: string;
-  /** Every permission where left out. */
+  /** Default: every permission. */
   readonly permissions?: readonly string[] | undefined;
 }
 
@@ -25,8 +25,8 @@ function checkedPermissions(names: readonly string[]): Permission[] {
 }
 
 /**
- * The API keys of all tenants. Each belongs to one tenant, sandboxes have their own (specification, section 5). Everything
- * secret is derived from the seed, so that a service that is started again has the same credentials.
+ * The API keys of all tenants. Each key belongs to one tenant; sandboxes have their own (specification, section 5). Every
+ * secret derives from the seed, so that a service has the same credentials after a restart.
  */
 export class KeyRing {
   readonly #seed: number;
@@ -42,12 +42,12 @@ export class KeyRing {
     return [...this.#keys.values()];
   }
 
-  /** Tenants are known by their keys. */
+  /** Whether a tenant exists: it does once it has a key. */
   hasTenant(tenant: string): boolean {
     return this.#tenants.has(tenant);
   }
 
-  /** Tenants that have a key. */
+  /** Every tenant that has a key. */
   get tenants(): readonly string[] {
     return [...this.#tenants];
   }
@@ -60,7 +60,7 @@ export class KeyRing {
     return this.keys.find(({ stored }) => stored.clientId === clientId);
   }
 
-  /** @throws {ServiceError} 404, or 409 where several tenants have such a key */
+  /** @throws {ServiceError} 404, or 409 if several tenants have such a key */
   find({ key, tenant }: KeyReference): ApiKey {
     const found = this.keys.filter(
       ({ stored }) => (stored.id === key || stored.name === key) && (tenant === undefined || stored.tenant === tenant),
@@ -70,13 +70,13 @@ export class KeyRing {
     return found[0];
   }
 
-  /** @throws {ServiceError} 400 for an unknown permission or an odd tenant id, 409 where the tenant has such a key */
+  /** @throws {ServiceError} 400 for an unknown permission or a malformed tenant id, 409 if the tenant has such a key */
   create({ name, tenant, permissions: names = permissions }: NewKey): ApiKey {
     if (!/^[a-z0-9][a-z0-9-]{0,62}$/.test(tenant)) {
-      throw badRequest('a tenant id consists of small letters, digits and dashes');
+      throw badRequest('a tenant id has at most 63 small letters, digits and dashes, and does not start with a dash');
     }
     if (this.keys.some(({ stored }) => stored.name === name && stored.tenant === tenant)) {
-      throw new ServiceError(409, `${tenant} has a key ${name} already`);
+      throw new ServiceError(409, `${tenant} already has a key ${name}`);
     }
     const id = this.#derive('key', tenant, name).slice(0, 12);
     return this.#add({

@@ -16,7 +16,7 @@ export interface IssueOptions {
   readonly rotate: boolean;
 }
 
-/** A token whose signature is right; whether it is valid is asked anew for each request. */
+/** A correctly signed token; each request checks again whether it is still valid. */
 interface KnownToken {
   readonly key: ApiKey;
   readonly claims: Claims;
@@ -27,7 +27,7 @@ export class TokenOffice {
   readonly #keys: KeyRing;
   readonly #clock: ServiceClock;
   readonly #signingKey: Uint8Array;
-  /** By the text of the Authorization header; signatures are checked once for each token. */
+  /** By the text of the Authorization header, so that each signature is checked only once. */
   readonly #known = new Map<string, KnownToken>();
   #issued = 0;
 
@@ -44,7 +44,7 @@ export class TokenOffice {
   }
 
   /**
-   * A token for OAuth credentials (specification, section 4.9).
+   * Issues a token for OAuth credentials (specification, section 4.9).
    * @throws {ServiceError} 401
    */
   async exchange(
@@ -60,7 +60,7 @@ export class TokenOffice {
   }
 
   /**
-   * The key that a request comes from. Needs to wait only for a token that was not seen before.
+   * The API key of a request. It returns a promise only for a token that it has not seen before.
    * @throws {ServiceError} 401
    */
   authenticate(authorization: string | undefined, tenant: string): ApiKey | Promise<ApiKey> {

@@ -3,10 +3,10 @@ import { tenantFamily } from '../tenant-family.js';
 import { PeakMeter } from './peak-meter.js';
 import { SlidingWindow } from './sliding-window.js';
 
-/** Requests a second for each group of the API; 0 is no limit. */
+/** Requests per second for each group of the API; 0 sets no limit. */
 export type RateLimits = Readonly<Record<ApiGroup, number>>;
 
-/** Published: 2000 for the Profile API (specification, section 8) and 10 for the Management API; nothing for the third. */
+/** The published limits: 2000 for the Profile API (specification, section 8), 10 for the Management API, no other. */
 export const publishedLimits: RateLimits = { profile: 2000, management: 10, realtime: 0 };
 
 interface Counter {
@@ -14,7 +14,7 @@ interface Counter {
   readonly meter: PeakMeter;
 }
 
-/** One budget of requests for a tenant and its sandboxes together, for each group (specification, section 8). */
+/** For each group, a tenant and its sandboxes share one budget of requests (specification, section 8). */
 export class FamilyLimits {
   readonly #limits: RateLimits;
   readonly #counters = new Map<string, Map<ApiGroup, Counter>>();
@@ -24,7 +24,7 @@ export class FamilyLimits {
     this.#limits = limits;
   }
 
-  /** Milliseconds until such a request may come again; 0 where it passes now. */
+  /** Counts a request. Returns 0 if it passes, otherwise the milliseconds until one may pass. */
   arrive(tenant: string, group: ApiGroup, now: number): number {
     const { window, meter } = this.#counter(tenant, group);
     meter.add(now);

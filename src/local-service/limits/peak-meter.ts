@@ -1,11 +1,11 @@
-/** The most requests that came in any second so far, those turned away included. */
+/** The most requests that have come in any second, including refused ones. */
 export class PeakMeter {
   peak = 0;
   #times = new Float64Array(4096);
   #first = 0;
   #count = 0;
 
-  /** Takes note of a request at this time (milliseconds, never going back). */
+  /** Counts a request. @param now in milliseconds, never less than before */
   add(now: number): void {
     while (this.#count > 0 && now - (this.#times[this.#first] as number) >= 1000) {
       this.#first = (this.#first + 1) % this.#times.length;
@@ -17,7 +17,6 @@ export class PeakMeter {
     if (this.#count > this.peak) this.peak = this.#count;
   }
 
-  /** Forgets everything. */
   reset(): void {
     this.peak = 0;
     this.#count = 0;

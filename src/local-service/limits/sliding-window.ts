@@ -1,17 +1,17 @@
 /**
- * Never lets more than `limit` requests pass in any second, half-open: of two requests exactly a second apart the second
- * one begins a new second. What is turned away does not count.
+ * Lets at most `limit` requests pass in any second. A second is half-open: two requests exactly one second apart fall into
+ * different seconds. Refused requests do not count.
  */
 export class SlidingWindow {
   readonly #passed: Float64Array;
   #oldest = 0;
 
-  /** @param limit requests a second, a whole number from 1 */
+  /** @param limit requests per second, a whole number from 1 */
   constructor(limit: number) {
     this.#passed = new Float64Array(limit).fill(Number.NEGATIVE_INFINITY);
   }
 
-  /** True where a request at this time (milliseconds, never going back) may pass. */
+  /** Whether a request may pass; counts it if so. @param now in milliseconds, never less than before */
   pass(now: number): boolean {
     if (now - (this.#passed[this.#oldest] as number) < 1000) return false;
     this.#passed[this.#oldest] = now;

@@ -3,7 +3,7 @@ import type { AuditEvent, SavedManagement } from './saved-management.js';
 import { TenantManagement } from './tenant-management.js';
 import { shownRun } from './workflow-run.js';
 
-/** What days did to a list, from before the first to after the last. */
+/** The net change of a list over some days: its state after the last compared with its state before the first. */
 export interface ListChange {
   inserted: number;
   updated: number;
@@ -52,7 +52,7 @@ export class ManagementTenants {
     return found;
   }
 
-  /** Audit events that a tenant sees, by time: a production tenant those of its sandboxes too. */
+  /** The audit events that a tenant sees, by time. A production tenant also sees those of its sandboxes. */
   events(tenant: string, known: readonly string[]): AuditEvent[] {
     const seen = known.filter((other) => other === tenant || tenantFamily(other) === tenant);
     const events = [...new Set([tenant, ...seen])].flatMap((each) => this.of(each).events());
@@ -60,7 +60,7 @@ export class ManagementTenants {
     return events.sort((a, b) => (key(a) < key(b) ? -1 : 1));
   }
 
-  /** Days pass for every tenant; returns what they did to what this one sees. */
+  /** Lets days pass for every tenant; returns the changes in the lists of this one. */
   pass(days: number, tenant: string, known: readonly string[], now: number): ManagementChange {
     const before = this.#lists(tenant, known, now);
     for (const each of new Set([tenant, ...known, ...this.#tenants.keys()])) this.of(each).pass(days, now);
@@ -72,7 +72,7 @@ export class ManagementTenants {
 
   #lists(tenant: string, known: readonly string[], now: number): Lists {
     const own = this.of(tenant);
-    // Ends and starts of this very day lie up to one step ahead of the present.
+    // Jobs and runs of the last day can start and end shortly after the present.
     const then = now + 1000;
     return {
       audit_events: byId(this.events(tenant, known), 'event_id'),

@@ -15,7 +15,7 @@ interface Kind {
 
 const subjects = ['Spring', 'Welcome', 'Win-back', 'Birthday', 'Loyalty', 'Outdoor', 'Clearance', 'Köln', 'Newsletter'];
 const audiences = ['members', 'VIPs', 'new customers', 'lapsed customers', 'families', 'store visitors'];
-/** Segments that examples name: the real-time ones have the same ids. */
+/** Examples name these segments. The real-time segments have the same ids. */
 const fixedSegments = [
   { id: 'seg-vip', name: 'VIP' },
   { id: 'seg-lapsed', name: 'Lapsed' },
@@ -52,13 +52,13 @@ function idOf(list: NamedList, number: number): string {
   return fixed?.id ?? `${kinds[list].prefix}-${String(number + 1).padStart(4, '0')}`;
 }
 
-/** One of the lists as it is after so many days: each day brings one thing, renames one and takes one away. */
+/** A list after a number of days: each day adds one thing, renames one and removes one. */
 export function namedList(list: NamedList, tenant: string, seed: number, days: number): NamedThing[] {
   const kind: Kind = kinds[list];
   const versions = new Map<number, number>();
   for (let number = 0; number < kind.first; number += 1) versions.set(number, 0);
   for (let day = 1; day <= days; day += 1) {
-    // The first ones, which examples name, stay.
+    // Examples name the first ones: they stay unchanged.
     const old = [...versions.keys()].filter((number) => number >= fixedSegments.length);
     versions.delete(old[(day * 5) % old.length] as number);
     const left = [...versions.keys()].filter((number) => number >= fixedSegments.length);

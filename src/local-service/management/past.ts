@@ -5,7 +5,7 @@ import { type WorkflowConfig, workflowConfigs } from './workflow-config.js';
 import type { RunFacts } from './workflow-run.js';
 
 export const dayMs = 86_400_000;
-/** Days of history that a tenant has before the service is started first. */
+/** Days of history that a tenant has before the first start of the service. */
 export const pastDays = 60;
 /** Audit events of one day. */
 export const dailyEvents = 40;
@@ -24,7 +24,7 @@ const eventTypes = [
   ':service.export/finished',
 ];
 
-/** What every audit event says of who did it. */
+/** The fields of an audit event that say who did it. */
 export function principal(
   id: string,
   name: string,
@@ -32,7 +32,7 @@ export function principal(
   return { principal_id: id, principal_name: name, principal_email: `${id}@operators.example.com` };
 }
 
-/** The audit events of one day, spread from `from` on by `stepMs`; `day` tells it from others. */
+/** The audit events of one day, `stepMs` apart, the first at `from`. @param day a name that no other day has */
 export function eventsOfDay(tenant: string, seed: number, day: string, from: number, stepMs: number): AuditEvent[] {
   const draws = new Draws(hashText(`audit ${tenant} ${seed} ${day}`));
   return Array.from({ length: dailyEvents }, (_, index) => {
@@ -55,7 +55,7 @@ export function eventsOfDay(tenant: string, seed: number, day: string, from: num
   });
 }
 
-/** A run that the service has started by itself. */
+/** A run that the schedule of the service has started. */
 export function nightlyRun(tenant: string, seed: number, day: string, at: number, endsAt: number): RunFacts {
   return {
     id: `run-${hashText(`run ${tenant} ${seed} ${day}`).toString(16).padStart(8, '0')}`,

@@ -8,12 +8,12 @@ const startedRun = z.object({
   rangeTo: z.string().optional(),
   principalId: z.string(),
   principalName: z.string(),
-  /** Milliseconds since the Unix epoch, as all times here. */
+  /** Milliseconds since the Unix epoch, like all times in this file. */
   at: z.number(),
   stopAt: z.number().nullable(),
 });
 
-/** A run that somebody has started. */
+/** A run that a client has started. */
 export type StartedRun = z.infer<typeof startedRun>;
 
 const auditEvent = z.object({
@@ -32,11 +32,11 @@ const auditEvent = z.object({
   tenant_family: z.string(),
 });
 
-/** An audit event as the API gives it. */
+/** An audit event as the API answers it. */
 export type AuditEvent = z.infer<typeof auditEvent>;
 
 const savedTenant = z.object({
-  /** When the days have passed that changed the data. */
+  /** For each day of changes, when it passed. */
   days: z.array(z.number()),
   runs: z.array(startedRun),
   events: z.array(auditEvent),
@@ -44,9 +44,9 @@ const savedTenant = z.object({
 
 export type SavedTenant = z.infer<typeof savedTenant>;
 
-/** What of the Management API a restart must not lose. */
+/** The state of the Management API that a restart must keep. */
 export const savedManagement = z.object({
-  /** When the service was started first: the past ends there. */
+  /** When the service was first started; the invented past ends there. */
   origin: z.number(),
   tenants: z.record(z.string(), savedTenant),
 });

@@ -7,7 +7,7 @@ import type { AuditEvent, SavedTenant, StartedRun } from './saved-management.js'
 import { startingMs, type WorkflowConfig, workflowConfigs } from './workflow-config.js';
 import { ingestJob, type RunFacts, shownRun, stateOf } from './workflow-run.js';
 
-/** Who does something, as an audit event tells it. */
+/** Who does something, for the audit event. */
 export interface Actor {
   readonly id: string;
   readonly name: string;
@@ -15,10 +15,10 @@ export interface Actor {
   readonly userAgent: string;
 }
 
-/** Milliseconds that one day of changes takes up: its events have times of their own. */
+/** How many milliseconds of the clock one day of changes takes, so that its events have different times. */
 export const changeStepMs = 50;
 
-/** What one tenant has of the Management API: a past that follows from the seed, and what was done since. */
+/** The Management API of one tenant: a past derived from the seed, and everything done since. */
 export class TenantManagement {
   readonly #tenant: string;
   readonly #seed: number;
@@ -37,7 +37,7 @@ export class TenantManagement {
     return namedList(list, this.#tenant, this.#seed, this.saved.days.length);
   }
 
-  /** Audit events of this tenant alone, in no order. */
+  /** The audit events of this tenant alone, unsorted. */
   events(): AuditEvent[] {
     const [tenant, seed, origin] = [this.#tenant, this.#seed, this.#origin];
     this.#pastEvents ??= Array.from({ length: pastDays }, (_, day) =>
@@ -47,7 +47,7 @@ export class TenantManagement {
     return [...this.#pastEvents, ...days, ...this.saved.events];
   }
 
-  /** Every run, the newest last. */
+  /** Every run: the past first, then the days of changes, then the runs that clients started. */
   runs(): RunFacts[] {
     const [tenant, seed, origin] = [this.#tenant, this.#seed, this.#origin];
     const { days, runs } = this.saved;
@@ -74,12 +74,12 @@ export class TenantManagement {
     return found;
   }
 
-  /** Ingest jobs that there are at a time. */
+  /** The ingest jobs that exist at a time. */
   jobs(now: number): { createdAt: number; shown: Record<string, unknown> }[] {
     return this.runs().flatMap((run) => ingestJob(run, now) ?? []);
   }
 
-  /** @throws {ServiceError} 400 where there is no such workflow */
+  /** @throws {ServiceError} 400 if there is no such workflow */
   start(
     request: Omit<StartedRun, 'id' | 'at' | 'stopAt' | 'principalId' | 'principalName'>,
     actor: Actor,
@@ -94,12 +94,12 @@ export class TenantManagement {
     return shownRun(this.run(id), now);
   }
 
-  /** @throws {ServiceError} 404, 409 where it has ended */
+  /** @throws {ServiceError} 404, or 409 if it has ended or was started by the schedule */
   stop(id: string, actor: Actor, now: number): Record<string, unknown> {
     const run = this.run(id);
     const state = stateOf(run, now);
     if (state !== 'started' && state !== 'in progress' && state !== 'stopping') {
-      throw new ServiceError(409, `the workflow run has ${state === 'stopped' ? 'been stopped' : state} already`);
+      throw new ServiceError(409, `the workflow run has already ${state === 'stopped' ? 'been stopped' : state}`);
     }
     const saved = this.saved.runs.find((each) => each.id === id);
     if (saved === undefined) throw new ServiceError(409, 'scheduled workflow runs cannot be stopped');
@@ -110,7 +110,7 @@ export class TenantManagement {
     return shownRun(this.run(id), now);
   }
 
-  /** Adds an audit event of something that was really done. */
+  /** Adds an audit event for something that a client or a test has done. */
   record(type: string, object: { id: string; name?: string }, actor: Actor, now: number): void {
     const number = this.saved.events.length + 1;
     this.saved.events.push({
@@ -128,7 +128,7 @@ export class TenantManagement {
     });
   }
 
-  /** Days pass: each has times of its own, as near to the present as can be. */
+  /** Lets days pass. Each takes its own {@link changeStepMs}, as close to the present as possible. */
   pass(days: number, now: number): void {
     for (let day = 0; day < days; day += 1) {
       const last = this.saved.days.at(-1) ?? 0;

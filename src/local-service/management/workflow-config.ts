@@ -1,4 +1,4 @@
-/** A workflow that can be started, and what becomes of its runs. */
+/** A workflow that can be started, and how its runs end. */
 export interface WorkflowConfig {
   readonly id: string;
   readonly name: string;
@@ -17,7 +17,7 @@ export const workflowConfigs: readonly WorkflowConfig[] = [
   { id: 'cg-platform-fail', name: 'Unlucky run', durationMs: 2000, ends: 'failed', attribution: 'platform' },
 ];
 
-/** A run is `started` for so long before it is `in progress`. */
+/** How long a run is `started` before it is `in progress`, in milliseconds. */
 export const startingMs = 500;
-/** A run that is told to stop is `stopping` for so long. */
+/** How long a run is `stopping` before it is `stopped`, in milliseconds. */
 export const stoppingMs = 1000;

@@ -1,13 +1,13 @@
 import type { StartedRun } from './saved-management.js';
 import { stoppingMs, type WorkflowConfig } from './workflow-config.js';
 
-/** A run as time has it: everything else follows from it and the present moment. */
+/** The facts of a run; its state follows from them and the time. */
 export interface RunFacts extends StartedRun {
   readonly tenant: string;
   readonly config: WorkflowConfig;
-  /** It is `started` for so long before it is `in progress`. */
+  /** How long it is `started` before it is `in progress`. */
   readonly startingMs: number;
-  /** When it ends if nobody stops it; Infinity where that is not known yet. */
+  /** When it ends if nobody stops it; Infinity if that is not known yet. */
   readonly endsAt: number;
 }
 
@@ -15,7 +15,7 @@ export type RunState = 'started' | 'in progress' | 'stopping' | 'stopped' | 'suc
 
 interface Phase {
   readonly state: RunState;
-  /** When it came to be so. */
+  /** When this state began. */
   readonly since: number;
   readonly endedAt: number | null;
 }
@@ -31,7 +31,7 @@ function phaseOf({ at, stopAt, endsAt, config, startingMs }: RunFacts, now: numb
   return { state: 'in progress', since: at + startingMs, endedAt: null };
 }
 
-/** What a run is at a time. */
+/** The state of a run at a time. */
 export function stateOf(run: RunFacts, now: number): RunState {
   return phaseOf(run, now).state;
 }
@@ -44,7 +44,7 @@ function errorOf({ config }: RunFacts, state: RunState): Record<string, unknown>
   return {
     error: {
       type: isCustomers ? 'feed_unreadable' : 'internal',
-      message: isCustomers ? 'the file of feed feed-2 has 3 columns where its table has 4' : 'a worker was lost',
+      message: isCustomers ? 'the file of feed feed-2 has 3 columns, but its table has 4' : 'a worker was lost',
       attribution: config.attribution,
       data: isCustomers ? { feed_id: 'feed-2' } : {},
     },
@@ -101,7 +101,7 @@ export function shownRun(
 
 const tableNames = ['customers', 'orders'];
 
-/** The ingest job that a run has made by a time; undefined before it got to that. */
+/** The ingest job of a run at a time; undefined before the run has made it. */
 export function ingestJob(
   run: RunFacts,
   now: number,

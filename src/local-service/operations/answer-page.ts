@@ -11,7 +11,7 @@ import { type Paging, type PagingRules, parsePaging } from './paging.js';
 
 const openingBytes = Buffer.from(opening);
 const comma = 0x2c;
-/** More than opening, token and total can take. */
+/** More bytes than opening, token and total can take. */
 const envelopeBytes = 256;
 const start: PagePosition = { position: 0, salt: 0 };
 const noHeaders = {};
@@ -40,7 +40,7 @@ function pageFrom(listing: Listing, paging: Paging, from: PagePosition, state: S
 
 /**
  * Answers one page of a list (specification, sections 2.5 and 4.1).
- * @throws {ServiceError} 400 for wrong parameters and for a token that is not one of this list
+ * @throws {ServiceError} 400 for wrong parameters and for a token of another list
  */
 export function answerPage(
   call: Call,

@@ -33,7 +33,7 @@ function rangeOf(query: Query, now: number): HistoryRange {
   }
   const { first, end } = bucketRange(range, now);
   if ((end - first) / scales[scale] > maxBuckets) {
-    throw badRequest(`these are more than ${maxBuckets} buckets: ask for a shorter time or a larger scale`);
+    throw badRequest(`the range has more than ${maxBuckets} buckets: ask for a shorter range or a larger scale`);
   }
   return range;
 }

@@ -7,7 +7,7 @@ import type { Operation } from './operation.js';
 
 const longestWindowMs = 7 * 86_400_000;
 
-/** GET /ingest/jobs (specification, section 4.11): all of a window of at most 7 days, on one page. */
+/** GET /ingest/jobs (specification, section 4.11): one page with every job of a window of at most 7 days. */
 export const listIngestJobs: Operation = {
   method: 'GET',
   path: '/api/ingest/jobs',

@@ -4,7 +4,7 @@ import { listingOf } from './listing.js';
 import { managementApi } from './management-api.js';
 import type { Operation } from './operation.js';
 
-/** GET /audit-events (specification, section 4.11): a production tenant sees the events of its sandboxes as well. */
+/** GET /audit-events (specification, section 4.11): a production tenant also sees the events of its sandboxes. */
 export const listAuditEvents: Operation = {
   method: 'GET',
   path: '/api/audit-events',

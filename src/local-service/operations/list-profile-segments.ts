@@ -3,7 +3,7 @@ import { listingOf } from './listing.js';
 import type { Operation } from './operation.js';
 import { namedCollection, namedProfile, realtimeApi, realtimeOf } from './realtime-api.js';
 
-/** GET /profiles/{collection-id}/{profile-id}/segments (specification, section 4.8), whose total is no matter of choice. */
+/** GET /profiles/{collection-id}/{profile-id}/segments (specification, section 4.8). It always has a total. */
 export const listProfileSegments: Operation = {
   method: 'GET',
   path: '/prof/profiles/{collection-id}/{profile-id}/segments',

@@ -11,7 +11,7 @@ function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** In one order, whatever that of the query is: a token belongs to all of them. */
+/** Sorts the filters: a token belongs to a set of filters, whatever their order in the query. */
 function parseFilters(query: Query, { filterable, resource }: IndexSource, ignored: boolean): Filters {
   const filters: (readonly [string, string])[] = [];
   for (const [name, value] of query) {

@@ -23,7 +23,7 @@ function membersOf(segment: Segment): Listing {
   };
 }
 
-/** As some deployments do it: there always is a next token, and it is not read. */
+/** Some deployments do this: they always send a next token, but ignore it in requests. */
 function withIgnoredToken(call: Call, listing: Listing): [Call, Listing] {
   const select = (from: number, limit: number): Selected => {
     const { positions, count, next } = listing.select(from, limit);

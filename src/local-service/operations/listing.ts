@@ -3,7 +3,7 @@ import type { ProfileList } from '../data/index-source.js';
 
 /** A list that is answered page by page. */
 export interface Listing extends ProfileList {
-  /** Page tokens are bound to it. */
+  /** Binds page tokens to this list. */
   readonly id: number;
   readonly maxRecordBytes: number;
   write(position: number, target: Uint8Array, offset: number): number;
@@ -12,7 +12,7 @@ export interface Listing extends ProfileList {
 const ids = new Map<string, number>();
 const maxIds = 5000;
 
-/** The same for the same text, whatever the process. */
+/** The id of a list; the same text gives the same id in every process. */
 export function listingId(text: string): number {
   let id = ids.get(text);
   if (id === undefined) {

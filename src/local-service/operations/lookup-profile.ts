@@ -16,7 +16,7 @@ interface Lookup {
 }
 
 const maxBodyBytes = 64 * 1024;
-/** Parameters of the query that are no keys. */
+/** Query parameters that are not keys. */
 const reserved = ['_enrich', 'api_version'];
 
 const body = z.object({
@@ -33,7 +33,7 @@ async function bodyLookup({ request }: Call): Promise<Lookup> {
     throw badRequest('the body is not JSON');
   }
   const read = body.safeParse(given);
-  // What zod says could show a key's value.
+  // The message from zod could show the value of a key.
   if (!read.success) throw badRequest('the body must be {"keys": {name: text}, "enrich": true or false}');
   return { keys: Object.entries(read.data.keys ?? {}), enrich: read.data.enrich };
 }
@@ -42,7 +42,7 @@ function queryLookup({ query }: Call): Lookup {
   return { keys: query.filter(([name]) => !reserved.includes(name)), enrich: flag(query, '_enrich') };
 }
 
-/** Where the service is, as the client has called it. */
+/** The service's base URL, with the host name that the client has used. */
 function baseUrl({ headers, socket }: IncomingMessage): string {
   return headers.host === undefined ? '' : `${'encrypted' in socket ? 'https' : 'http'}://${headers.host}`;
 }

@@ -7,38 +7,38 @@ import type { ApiKey } from '../keys/api-key.js';
 import type { Permission } from '../permissions.js';
 import type { ServiceState } from '../service-state.js';
 
-/** What an operation is given of a request. */
+/** A request as an operation gets it. */
 export interface Call {
   readonly request: IncomingMessage;
-  /** What stands in the place of each `{…}` of the path. */
+  /** The value of each `{…}` in the path. */
   readonly parameters: readonly string[];
   readonly query: Query;
-  /** From the tenant header; of guarded operations, the tenant that the token was issued for. */
+  /** From the tenant header; for a guarded operation, the token was issued for this tenant. */
   readonly tenant: string;
-  /** The API key that the token was issued for; undefined where no token is asked for. */
+  /** The API key that the token was issued for; undefined if the operation needs no token. */
   readonly key: ApiKey | undefined;
-  /** The faults that were set for this request. */
+  /** The faults that hit this request. */
   readonly faults: readonly Fault[];
 }
 
-/** What a request must bring before an operation takes it. */
+/** What a request needs before an operation takes it. */
 export interface Guard {
-  /** Whose budget the request counts in. */
+  /** The group whose budget the request uses. */
   readonly group: ApiGroup;
-  /** Accepted in `api-version`, `unstable` apart; empty where no version is needed. */
+  /** The versions that `api-version` may name besides `unstable`; empty if the operation needs no version. */
   readonly versions: readonly string[];
   readonly permissions: readonly Permission[];
 }
 
-/** One operation of the service: a file of its own, and a line in the table. */
+/** One operation of the service. Each has a file, and a line in the table. */
 export interface Operation {
   readonly method: string;
-  /** With its prefix; parameters as `{name}`. */
+  /** The path with its prefix; parameters are written as `{name}`. */
   readonly path: string;
-  /** Left out of the one operation that gives tokens. */
+  /** Undefined only for the operation that issues tokens. */
   readonly guard?: Guard;
-  /** Changes what a restart must not lose, nothing but events perhaps: it is saved before the answer is sent. */
+  /** Changes state that a restart must keep: true saves everything before the answer, `events` only the events. */
   readonly lasting?: true | 'events';
-  /** @throws {ServiceError} whatever is to be answered instead */
+  /** @throws {ServiceError} the error to answer */
   handle(call: Call, state: ServiceState): Answer | Promise<Answer>;
 }

@@ -1,7 +1,7 @@
 const smallest = 1 << 12;
 const maxIdleBytes = 1 << 25;
 
-/** Buffers for pages, used again and again: making one of 85 kB for each page would keep the garbage collector busy. */
+/** Reuses the buffers of pages: a new one of 85 kB for each page would keep the garbage collector busy. */
 export class PageBuffers {
   readonly #idle = new Map<number, Buffer[]>();
   #idleBytes = 0;
@@ -16,7 +16,7 @@ export class PageBuffers {
     return buffer;
   }
 
-  /** Takes one back that nobody will read or write any more. */
+  /** Takes a buffer back. The caller must not use it afterwards. */
   give(buffer: Buffer): void {
     if (this.#idleBytes + buffer.length > maxIdleBytes) return;
     const idle = this.#idle.get(buffer.length);

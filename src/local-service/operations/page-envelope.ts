@@ -1,4 +1,4 @@
-/** How the end of a list is told: all three forms have been seen. */
+/** The form of `next_token` on the last page. Deployments use all three. */
 export type EndForm = 'absent' | 'empty' | 'null';
 
 const endings: Readonly<Record<EndForm, string>> = {
@@ -7,10 +7,10 @@ const endings: Readonly<Record<EndForm, string>> = {
   null: ',"next_token":null',
 };
 
-/** What begins the envelope of a page (specification, section 2.5). */
+/** The start of a page's envelope (specification, section 2.5). */
 export const opening = '{"data":[';
 
-/** What closes it behind the records; null stands for the end of the list, and for a total that was not asked for. */
+/** The rest of the envelope, after the records. A null token ends the list; a null total is left out. */
 export function closing(token: string | null, end: EndForm, total: number | null): string {
   const next = token === null ? endings[end] : `,"next_token":"${token}"`;
   return `]${next}${total === null ? '' : `,"total":${total}`}}`;

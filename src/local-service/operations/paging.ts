@@ -18,11 +18,11 @@ function parseLimit(text: string | undefined, max: number): number {
   return limit;
 }
 
-/** In what a list differs from the others. */
+/** How the paging of a list differs from other lists. */
 export interface PagingRules {
   /** A larger `limit` is refused. */
   readonly maxLimit: number;
-  /** Tells the total whether or not it is asked for. */
+  /** The list has a total even if the request does not ask for it. Default false. */
   readonly alwaysTotal?: boolean;
 }
 

@@ -6,33 +6,33 @@ import type { TenantRealtime } from '../realtime/tenant-realtime.js';
 import type { ServiceState } from '../service-state.js';
 import type { Call, Guard } from './operation.js';
 
-/** Guard of an operation of the Real-time API, which needs no version (specification, sections 4.1 and 9). */
+/** The guard of a Real-time API operation, which needs no version (specification, sections 4.1 and 9). */
 export function realtimeApi(...permissions: readonly Permission[]): Guard {
   return { group: 'realtime', versions: [], permissions };
 }
 
-/** What the tenant has of real-time features. @throws {ServiceError} 404 where they are not enabled */
+/** The tenant's real-time features. @throws {ServiceError} 404 if they are not enabled */
 export function realtimeOf({ tenant }: Call, state: ServiceState): TenantRealtime {
   const realtime = state.realtime.of(tenant);
   if (!realtime.enabled) throw notFound(`real-time features are not enabled for the tenant ${tenant}`);
   return realtime;
 }
 
-/** The collection that the path names first. @throws {ServiceError} 404 */
+/** The collection whose id comes first in the path. @throws {ServiceError} 404 */
 export function namedCollection(realtime: TenantRealtime, { parameters }: Call): Collection {
   const collection = realtime.collection(parameters[0] as string);
   if (collection === undefined) throw notFound('there is no profile collection of this id');
   return collection;
 }
 
-/** The segment that the path names first. @throws {ServiceError} 404 */
+/** The segment whose id comes first in the path. @throws {ServiceError} 404 */
 export function namedSegment(realtime: TenantRealtime, { parameters }: Call): Segment {
   const segment = realtime.segment(parameters[0] as string);
   if (segment === undefined) throw notFound('there is no real-time segment of this id');
   return segment;
 }
 
-/** Position of the profile that the path names second. @throws {ServiceError} 404 */
+/** Position of the profile whose id comes second in the path. @throws {ServiceError} 404 */
 export function namedProfile(collection: Collection, { parameters }: Call): number {
   const position = collection.find(parameters[1] as string);
   if (position < 0) throw notFound('there is no profile of this id in the collection');

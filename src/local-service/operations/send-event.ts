@@ -9,7 +9,7 @@ import type { Call, Operation } from './operation.js';
 import { realtimeApi, realtimeOf } from './realtime-api.js';
 
 const maxEventBytes = 64 * 1024;
-/** Of a body that is refused for its size, what the client may still send in peace; beyond it the connection ends. */
+/** The service reads a refused body up to this size and keeps the connection; for a longer one it closes it. */
 const maxRefusedBytes = 1024 * 1024;
 
 const accepted: Answer = { status: 202, headers: {}, body: Buffer.alloc(0) };
@@ -20,10 +20,10 @@ function checkHead({ headers }: IncomingMessage): void {
   if (length === undefined) throw new ServiceError(411, 'an event needs the header Content-Length');
   if (Number(length) > maxEventBytes) {
     const close: Record<string, string> = Number(length) > maxRefusedBytes ? { connection: 'close' } : {};
-    throw new ServiceError(413, `an event has at most ${maxEventBytes} bytes`, close);
+    throw new ServiceError(413, `an event may have at most ${maxEventBytes} bytes`, close);
   }
   const type = headers['content-type']?.split(';')[0]?.trim().toLowerCase();
-  if (type !== 'application/json') throw new ServiceError(415, 'an event is sent as application/json');
+  if (type !== 'application/json') throw new ServiceError(415, 'an event must be sent as application/json');
 }
 
 async function eventOf(request: IncomingMessage): Promise<Record<string, unknown>> {
@@ -35,7 +35,7 @@ async function eventOf(request: IncomingMessage): Promise<Record<string, unknown
   } catch {
     throw badRequest('the body is not JSON');
   }
-  if (!isRecord(event)) throw badRequest('an event is one JSON object');
+  if (!isRecord(event)) throw badRequest('an event must be one JSON object');
   return event;
 }
 
@@ -53,7 +53,7 @@ async function take(call: Call, state: ServiceState): Promise<Answer> {
   const event = await eventOf(call.request);
   const stream = openStream(call.parameters[0] as string);
   if (stream.mode === 'drops') return doneAnswer;
-  // From here to the end nothing waits, so that events that come at once are applied one after the other.
+  // Nothing below waits, so that simultaneous events are applied one after the other.
   state.realtime.take(call.tenant, stream.id, event, state.clock.now());
   return accepted;
 }

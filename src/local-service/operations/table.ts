@@ -7,7 +7,7 @@ import { oauthToken } from './oauth-token.js';
 import type { Operation } from './operation.js';
 import { realtimeOperations } from './realtime-operations.js';
 
-/** Everything that the service can do. */
+/** Every operation of the published interface. */
 export const operations: readonly Operation[] = [
   oauthToken,
   listIndexes,

@@ -56,7 +56,7 @@ export const getWorkflowRun: Operation = {
   },
 };
 
-/** Who makes a request: the API key, which is a synthetic identity (specification, section 2.7). */
+/** The actor of a request is its API key, a synthetic identity (specification, section 2.7). */
 function actorOf({ request, key }: Call): Actor {
   return {
     id: `key-${key?.stored.id ?? 'unknown'}`,
@@ -88,7 +88,7 @@ function starting(path: string): Operation {
   return { method: 'POST', path, guard: managementApi('workflow-runs:write'), lasting: true, handle: start };
 }
 
-/** POST /workflow/runs/ (specification, section 4.11), with its slash and without. */
+/** POST /workflow/runs/ (specification, section 4.11), with and without the trailing slash. */
 export const startWorkflow: readonly Operation[] = [starting('/api/workflow/runs'), starting('/api/workflow/runs/')];
 
 /** POST /workflow/runs/{id}/stop (specification, section 4.11). */

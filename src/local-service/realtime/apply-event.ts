@@ -21,11 +21,11 @@ function makeProfile({ touched }: Collection, now: number): number {
   return position;
 }
 
-/** Moves the times of the profile at a position to now, and begins to store it where that was not done before. */
+/** Moves the times of the profile at a position to now, and stores the profile if it is not stored yet. */
 function touch(collection: Collection, position: number, now: number): number {
   const version = collection.version(position);
   const { createdAt, updatedAt } = collection.timesAt(position, version);
-  // Days of data may have brought the profile beyond the clock; it never goes back all the same.
+  // Days of changes may have moved the profile's times beyond the clock. They must not go back.
   const at = Math.max(now, updatedAt + 1);
   const known = collection.touched.get(position);
   if (known === undefined) {
@@ -36,8 +36,8 @@ function touch(collection: Collection, position: number, now: number): number {
 }
 
 /**
- * Takes an event in: finds its profile by id, or by the first key that somebody has, or makes one for its keys. Keys that
- * nobody has become the profile's. An event without any of this belongs to nobody and changes nothing.
+ * Applies an event. It finds the profile by id, or by the first key that a profile has, or makes a profile for the keys.
+ * The profile gets the keys that no profile has. An event without a known id or any key changes nothing.
  */
 export function applyEvent(collection: Collection, event: RealtimeEvent, now: number): void {
   const found = findProfile(collection, event);

@@ -1,10 +1,10 @@
 import type { Attributes } from '../data/segments.js';
 
-/** A profile collection that a tenant has from the start. */
+/** A profile collection that every tenant has from the start. */
 export interface CollectionDefinition {
   readonly id: string;
   readonly name: string;
-  /** How many profiles it has before the first day, of this many people. */
+  /** How many of a tenant's people it holds before the first day. */
   readonly size: (people: number) => number;
 }
 
@@ -13,11 +13,11 @@ export interface SegmentDefinition {
   readonly id: string;
   readonly name: string;
   readonly collection: string;
-  /** Asks only for attributes that come from what somebody does, or from events. */
+  /** Reads only the attributes that `People.done` or events give. */
   readonly matches: (attributes: Attributes) => boolean;
 }
 
-/** What an event stream does with events: `drops` says that it took them, `paused` takes none now. */
+/** What a stream does with events: `feeds` applies them, `drops` accepts but ignores them, `paused` refuses them. */
 export type StreamMode = 'feeds' | 'drops' | 'paused';
 
 /** An event stream (specification, section 6). */
@@ -32,7 +32,7 @@ export const collections: readonly CollectionDefinition[] = [
   { id: 'col-2', name: 'store_guests', size: (people) => Math.min(people, 40) },
 ];
 
-/** In the order in which the segments of a profile are listed. */
+/** The segments of a profile are listed in this order. */
 export const segments: readonly SegmentDefinition[] = [
   {
     id: 'seg-vip',

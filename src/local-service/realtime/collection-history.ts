@@ -1,6 +1,6 @@
 import type { Collection } from './collection.js';
 
-/** Widths of buckets in milliseconds. */
+/** Widths of buckets, in milliseconds. */
 export const scales = { minute: 60_000, hour: 3_600_000, day: 86_400_000 } as const;
 
 export type Scale = keyof typeof scales;
@@ -10,13 +10,13 @@ const defaultBuckets = 30;
 
 export interface HistoryRange {
   readonly scale: Scale;
-  /** Milliseconds since the Unix epoch. The bucket that this falls into is the first. */
+  /** Milliseconds since the Unix epoch. The first bucket contains this time. */
   readonly after?: number | undefined;
-  /** What begins here or later is left out. */
+  /** Milliseconds since the Unix epoch. Buckets that begin at this time or later are left out. */
   readonly before?: number | undefined;
 }
 
-/** Starts of the first bucket and of the one behind the last; buckets that are yet to come are none. */
+/** The start of the first bucket, and of the one after the last; no bucket begins in the future. */
 export function bucketRange({ scale, after, before }: HistoryRange, now: number): { first: number; end: number } {
   const width = scales[scale];
   const end = Math.ceil(Math.min(before ?? Number.POSITIVE_INFINITY, now + 1) / width) * width;
@@ -24,7 +24,7 @@ export function bucketRange({ scale, after, before }: HistoryRange, now: number)
   return { first, end: Math.max(first, end) };
 }
 
-/** Sizes of a collection at the end of each bucket, of the present one at this moment (specification, section 4.10). */
+/** The size of a collection at the end of each bucket, and now for the present one (specification, section 4.10). */
 export function collectionHistory(collection: Collection, range: HistoryRange, now: number) {
   const width = scales[range.scale];
   const { first, end } = bucketRange(range, now);

@@ -1,12 +1,12 @@
 import type { Collection } from './collection.js';
 
-/** Statistics of a collection as they are answered (specification, section 4.10). */
+/** The statistics of a collection as the API answers them (specification, section 4.10). */
 export interface CollectionStats {
   readonly total_profiles: number;
   readonly link_cardinality: Readonly<Record<string, number>>;
 }
 
-/** Counts profiles, and their links by the name of the key. */
+/** Counts the profiles, and for each key name the links. */
 export function collectionStats(collection: Collection): CollectionStats {
   const links = new Map([
     ['email', 0],

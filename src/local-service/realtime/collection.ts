@@ -11,7 +11,7 @@ import { madeFrom, TouchedProfiles } from './touched-profiles.js';
 
 export interface CollectionOptions {
   readonly people: People;
-  /** How many people there were before the first day. */
+  /** The number of people before the first day. */
   readonly initialPeople: number;
   /** When the service was first started, in milliseconds since the Unix epoch. */
   readonly origin: number;
@@ -19,15 +19,15 @@ export interface CollectionOptions {
 }
 
 /**
- * A profile collection: people, of whom nothing is stored, and what events have made of some of them. Profiles are named by
- * their position in the collection's order, which never changes.
+ * A profile collection. It computes people and stores only what events have changed or made. A position in the
+ * collection's order, which never changes, names a profile.
  */
 export class Collection {
   readonly id: string;
   readonly touched: TouchedProfiles;
   readonly counts: CountLog;
   readonly people: People;
-  /** Another number after each event. */
+  /** Each event that changes the collection raises it. */
   revision = 0;
   readonly #roster: Roster;
   #counted: { readonly moment: Moment; readonly people: number } | undefined;
@@ -41,7 +41,7 @@ export class Collection {
     this.touched = new TouchedProfiles(hashText(`${people.idOf(0)} ${definition.id}`));
     for (const one of saved?.touched ?? []) {
       const place = one.number === undefined ? madeFrom + this.touched.made : this.#roster.placeOf(one.number);
-      // A service of another size may hold other people.
+      // A service started with another number of profiles may hold other people.
       if (place >= 0) this.touched.add(place, one);
     }
   }
@@ -54,13 +54,13 @@ export class Collection {
     return this.people.population.moment;
   }
 
-  /** How often days have updated the profile at a position; -1 where there is none, or no more. */
+  /** How often days have updated the profile at a position; -1 if it does not exist yet, or is deleted. */
   version(position: number, moment = this.moment): number {
     if (position >= madeFrom) return position < madeFrom + this.touched.made ? 0 : -1;
     return this.people.population.version(this.#roster.numberAt(position), moment);
   }
 
-  /** The first position from this one on that can hold a profile at a moment; -1 behind the last. */
+  /** The first position, at or after this one, that can hold a profile at a moment; -1 after the last. */
   seek(position: number, moment = this.moment): number {
     if (position < madeFrom && this.#roster.numberAt(position) < moment.end) return position;
     const made = Math.max(position, madeFrom);
@@ -73,13 +73,13 @@ export class Collection {
     return this.#counted.people + this.touched.made;
   }
 
-  /** Position of the profile with this id; -1 where there is none. */
+  /** Position of the profile with this id; -1 if there is none. */
   find(id: string): number {
     const number = this.people.numberOf(id);
     return number === undefined ? this.touched.findMade(id) : this.#present(number);
   }
 
-  /** Position of the profile that a key points to; -1 where there is none. */
+  /** Position of the profile that has this key; -1 if none has. */
   withKey(name: string, value: string): number {
     const holder = this.touched.holders(name, value).find((position) => this.version(position) >= 0);
     if (holder !== undefined) return holder;
@@ -103,7 +103,7 @@ export class Collection {
     return touched === undefined ? base : withEvents(base, touched);
   }
 
-  /** Days that passed since the last event count in full, so that what they update is always later than the event. */
+  /** Each update since the last event adds a whole day, so that its times are always later than the event. */
   timesAt(position: number, version: number): ProfileTimes {
     const touched = this.touched.get(position);
     if (touched === undefined) return this.people.times(this.#roster.numberAt(position), version);

@@ -1,4 +1,4 @@
-/** How many profiles a collection had at some time, in milliseconds since the Unix epoch. */
+/** How many profiles a collection had from a time on. `at` is in milliseconds since the Unix epoch. */
 export interface Count {
   readonly at: number;
   readonly total: number;
@@ -8,15 +8,15 @@ const minuteMs = 60_000;
 const growthMs = 730 * 86_400_000;
 
 /**
- * The sizes that a collection has had: before the service's first start an invented past, in which it grows to the size of
- * that time, and from then on what really happened, to the minute.
+ * The sizes of a collection over time. Before the service's first start they are invented: the collection grows to its
+ * size at that start. Afterwards they are the real ones, to the minute.
  */
 export class CountLog {
   readonly #origin: number;
   readonly #first: number;
   readonly #counts: Count[];
 
-  /** @param first profiles at the service's first start, `origin` */
+  /** @param first number of profiles at the service's first start, `origin` */
   constructor(origin: number, first: number, counts: readonly Count[] = []) {
     this.#origin = origin;
     this.#first = first;
@@ -27,7 +27,7 @@ export class CountLog {
     return this.#counts;
   }
 
-  /** Takes note of a size; a clock that went back does not disturb the order. */
+  /** Adds a size. If the clock went back, it uses the time of the last size, so that the order stays. */
   add(now: number, total: number): void {
     const last = this.#counts.at(-1);
     if (total === (last?.total ?? this.#first)) return;

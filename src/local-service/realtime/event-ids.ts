@@ -1,4 +1,4 @@
-/** Ids of events that have been taken; of the most recent ones, so that neither memory nor the state file grows for ever. */
+/** The ids of the most recent events, limited so that neither memory nor the state file grows for ever. */
 export class EventIds {
   static readonly most = 100_000;
   readonly #ids: Set<string>;
@@ -7,7 +7,7 @@ export class EventIds {
     this.#ids = new Set(ids);
   }
 
-  /** False for one that was taken before. */
+  /** Adds an id; false if it is there already. */
   take(id: string): boolean {
     if (this.#ids.has(id)) return false;
     const [oldest] = this.#ids;
@@ -16,7 +16,7 @@ export class EventIds {
     return true;
   }
 
-  /** In the order in which they came. */
+  /** In the order in which they were added. */
   get all(): readonly string[] {
     return [...this.#ids];
   }

@@ -1,12 +1,12 @@
 import type { Attributes } from '../data/segments.js';
 
-/** What the local service understands of an event; docs/local-service.md tells the shape, which is ours. */
+/** The parts of an event that the local service understands. The shape is our own: see docs/local-service.md. */
 export interface RealtimeEvent {
   readonly id: string | undefined;
   readonly profileId: string | undefined;
   readonly keys: readonly (readonly [name: string, value: string])[];
   readonly attributes: Attributes;
-  /** What is added to attributes that count. */
+  /** Amounts to add to counting attributes. */
   readonly counts: Readonly<Record<string, number>>;
 }
 
@@ -29,7 +29,7 @@ function keysOf(keys: unknown): (readonly [string, string])[] {
   );
 }
 
-/** Larger ones would make sums that JSON cannot tell. */
+/** Sums of larger amounts could exceed what JSON can express. */
 const maxAmount = 1e12;
 
 function amountOf(value: unknown): number {
@@ -41,7 +41,7 @@ function timeOf(payload: Attributes, now: number): string {
   return new Date(Number.isNaN(at) ? now : at).toISOString();
 }
 
-/** Reads an event; what is not understood is left alone, for the published interface shows no shape that it could break. */
+/** Reads an event. It ignores what it does not understand, since the published interface prescribes no shape. */
 export function readEvent(payload: Attributes, now: number): RealtimeEvent {
   const given = isRecord(payload.attributes) ? payload.attributes : {};
   const event = { id: textOf(payload.event_id), profileId: textOf(payload.profile_id), keys: keysOf(payload.keys) };
@@ -54,7 +54,7 @@ export function readEvent(payload: Attributes, now: number): RealtimeEvent {
     case 'page_view':
       return { ...event, attributes: given, counts: { page_views: 1 } };
     case 'loyalty':
-      // Points in the attributes would be the new balance, not what is added to it.
+      // `points` in the attributes would be the new balance, not an amount to add.
       return { ...event, attributes: given, counts: { points: amountOf(payload.points) } };
     default:
       return { ...event, attributes: given, counts: {} };

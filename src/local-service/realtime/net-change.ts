@@ -3,7 +3,7 @@ import type { NetChange } from '../data/tenant-data.js';
 import type { Collection } from './collection.js';
 import type { Segment } from './segment.js';
 
-/** What days did to the members of a segment, from before the first to after the last. */
+/** The net change of a segment's members over some days. */
 export interface MembershipChange {
   entered: number;
   left: number;
@@ -11,13 +11,13 @@ export interface MembershipChange {
   total: number;
 }
 
-/** What two full readings, before some days and after them, would find. */
+/** The difference between two full readings, one before some days and one after them. */
 export interface RealtimeChange {
   readonly collections: Record<string, NetChange>;
   readonly segments: Record<string, MembershipChange>;
 }
 
-/** Compares a collection and its segments as they were at a moment with what they are now. */
+/** Compares a collection and its segments at an earlier moment with the present. */
 export function compareTo(before: Moment, collection: Collection, segments: readonly Segment[]): RealtimeChange {
   const change: NetChange = { inserted: 0, updated: 0, deleted: 0, total: 0 };
   const memberships = segments.map(() => ({ entered: 0, left: 0, total: 0 }));

@@ -3,10 +3,10 @@ import { type Population, variantOf } from '../data/population.js';
 import { type Attributes, activity, address, person, variants } from '../data/segments.js';
 import { names } from '../data/words.js';
 
-/** Values of identity keys by the key's name (specification, section 2.3). */
+/** The identity keys of a profile: for each key name its values (specification, section 2.3). */
 export type Links = Readonly<Record<string, readonly string[]>>;
 
-/** Milliseconds since the Unix epoch. */
+/** The times of a profile, in milliseconds since the Unix epoch. */
 export interface ProfileTimes {
   readonly createdAt: number;
   readonly updatedAt: number;
@@ -18,7 +18,7 @@ const epoch = Date.UTC(2025, 0, 15, 9, 30);
 const idPattern = /^p-[0-9a-f]{8}$/;
 const tickMs = 300_000;
 
-/** Which text of a key belongs to whom: the number, or the 32 bits of the id. */
+/** How the value of a key leads to its person: its digits are the person's number, or the 32 bits of the id. */
 const keyPatterns: Readonly<Record<string, { readonly pattern: RegExp; readonly by: 'number' | 'id' }>> = {
   email: { pattern: /^m(\d{10})\./, by: 'number' },
   phone: { pattern: /^\+1(\d{10})$/, by: 'id' },
@@ -35,7 +35,7 @@ export class People {
 
   constructor(population: Population, seed: number) {
     this.population = population;
-    // The same as that of the indexes' records: people have the same names and tiers there.
+    // The indexes use the same seed, so that people have the same names and tiers there.
     this.#seed = hashText(`bodies ${seed}`);
   }
 
@@ -43,7 +43,7 @@ export class People {
     return `p-${this.population.idOf(number).toString(16).padStart(8, '0')}`;
   }
 
-  /** Undefined for what is no id of a person, born or not. */
+  /** The number that an id stands for, whether or not the person exists yet; undefined if it is not a person's id. */
   numberOf(id: string): number | undefined {
     return idPattern.test(id) ? this.population.numberOf(Number.parseInt(id.slice(2), 16)) : undefined;
   }
@@ -59,12 +59,12 @@ export class People {
     };
   }
 
-  /** The same as the lengths of {@link links}, for counting. */
+  /** How many e-mail addresses {@link links} would give: counting needs no texts. */
   emails(number: number): number {
     return this.#hasSecondAddress(this.population.idOf(number)) ? 2 : 1;
   }
 
-  /** Whom a key belongs to, born or not; undefined where that is nobody. */
+  /** The number of the person with this key, whether or not the person exists yet; undefined if nobody has it. */
   withKey(name: string, value: string): number | undefined {
     const known = Object.hasOwn(keyPatterns, name) ? keyPatterns[name] : undefined;
     const digits = known?.pattern.exec(value)?.[1];
@@ -76,7 +76,7 @@ export class People {
   times(number: number, version: number): ProfileTimes {
     const id = this.population.idOf(number);
     const { joined_at: joined } = person(this.#seed, variantOf(this.population.codeOf(number)));
-    // Every version is later than the one before, so that no update leaves a profile as it was.
+    // Each version is later than the one before, so that every update changes the profile.
     const updatedAt = epoch + version * dayMs + (id % dayMs);
     return { createdAt: Date.parse(String(joined)), updatedAt, tickedAt: updatedAt + (id % tickMs) };
   }
@@ -91,13 +91,13 @@ export class People {
     return enrich ? { ...plain, ...this.#enriched(done) } : plain;
   }
 
-  /** Which variant of what people do somebody has. */
+  /** The activity variant of a person. */
   activityVariant(number: number, version: number): number {
     const variant = variantOf(this.population.codeOf(number));
     return version === 0 ? variant : this.population.activityAt(number, version, variant);
   }
 
-  /** The attributes that segments ask for, of a variant of what people do. */
+  /** The attributes of an activity variant that segments read. */
   done(variant: number): Attributes {
     const { tier, points, orders, ltv, last_order_at, is_active } = this.#activity(variant);
     const last = last_order_at === undefined ? {} : { last_purchase_at: last_order_at };

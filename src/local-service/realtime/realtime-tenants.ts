@@ -9,12 +9,12 @@ export interface RealtimeOptions {
   readonly seed: number;
   readonly profiles: number;
   readonly days: readonly DayShares[];
-  /** The time of day, which is that of the first start where nothing is saved. */
+  /** The time of day. Without saved state, it becomes the time of the first start. */
   readonly now: number;
   readonly saved?: SavedRealtime | undefined;
 }
 
-/** The real-time features of all tenants, each made when it is first asked for. */
+/** The real-time features of all tenants. It makes those of a tenant when they are first needed. */
 export class RealtimeTenants {
   readonly #options: RealtimeOptions;
   readonly #origin: number;
@@ -32,12 +32,12 @@ export class RealtimeTenants {
     this.#days = options.days;
   }
 
-  /** Events are written to a journal from now on. */
+  /** Adds every further event to a journal. */
   recordTo(journal: EventJournal): void {
     this.#journal = journal;
   }
 
-  /** Takes in what a journal holds beyond the saved state. */
+  /** Applies the events of a journal that the saved state does not have yet. */
   replay(entries: readonly JournalEntry[]): void {
     for (const { journal, sequence, tenant, stream, at, event } of entries) {
       if (journal !== this.#journalName || sequence <= this.#sequence) continue;
@@ -46,7 +46,7 @@ export class RealtimeTenants {
     }
   }
 
-  /** Takes an event in that a stream of a tenant has accepted. */
+  /** Applies an event that a tenant's stream has accepted, and adds it to the journal. */
   take(tenant: string, stream: string, event: Record<string, unknown>, at: number): void {
     this.#sequence += 1;
     this.#journal?.add({ journal: this.#journalName, sequence: this.#sequence, tenant, stream, at, event });
@@ -64,7 +64,7 @@ export class RealtimeTenants {
     return found;
   }
 
-  /** Days pass for all; tells what they did for this one. */
+  /** Lets days pass for every tenant; returns the change of this one. @param days all days since the start */
   moveTo(days: readonly DayShares[], tenant: string, now: number): RealtimeChange {
     const shown = this.of(tenant);
     this.#days = days;

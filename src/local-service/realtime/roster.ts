@@ -1,5 +1,6 @@
 /**
- * Which people a collection holds: every so many, evenly spread, those born later included. Both directions are arithmetic.
+ * Which people a collection holds: evenly spread ones, also among those who come later. Arithmetic converts a place into
+ * a number and back.
  */
 export class Roster {
   readonly #size: number;
@@ -11,12 +12,12 @@ export class Roster {
     this.#people = people;
   }
 
-  /** The number of the person at a place; infinity where a collection is for nobody. */
+  /** The number of the person at a place; infinity if the collection holds nobody. */
   numberAt(place: number): number {
     return this.#size === 0 ? Number.POSITIVE_INFINITY : Math.ceil(((place + 1) * this.#people) / this.#size) - 1;
   }
 
-  /** The place of a person; -1 for somebody whom the collection does not hold. */
+  /** The place of a person; -1 if the collection does not hold the person. */
   placeOf(number: number): number {
     if (this.#size === 0) return -1;
     const place = Math.floor(((number + 1) * this.#size) / this.#people) - 1;

@@ -3,26 +3,26 @@ import { touchedProfile } from './touched-profile.js';
 
 const collection = z.object({
   touched: z.array(touchedProfile),
-  /** When the number of profiles changed, and to what. */
+  /** Each change of the number of profiles. `at` is in milliseconds since the Unix epoch. */
   counts: z.array(z.object({ at: z.number(), total: z.int() })),
 });
 
 const tenant = z.object({
   enabled: z.boolean(),
-  /** Segments that have been taken away. */
+  /** Ids of hidden segments. */
   missing: z.array(z.string()),
   collections: z.record(z.string(), collection),
-  /** Ids of events that each stream has taken. */
+  /** For each stream, the ids of the events that it has taken. */
   events: z.record(z.string(), z.array(z.string())),
 });
 
-/** What is kept of real-time features over restarts. */
+/** The real-time state that a restart must keep. */
 export const savedRealtime = z.object({
   /** When the service was first started, in milliseconds since the Unix epoch. */
   origin: z.number(),
-  /** Names the journal of events that belongs to this state. */
+  /** The name of this state in the journal of events. */
   journal: z.string(),
-  /** Number of the last event that is in this state. */
+  /** Number of the last event in this state. */
   sequence: z.int(),
   tenants: z.record(z.string(), tenant),
 });

@@ -4,13 +4,13 @@ import { variants } from '../data/segments.js';
 import type { SegmentDefinition } from './catalogue.js';
 import type { Collection } from './collection.js';
 
-/** A real-time segment over a collection: its members follow from their attributes each time that they are asked for. */
+/** A real-time segment over a collection. Each reading computes the members from their attributes. */
 export class Segment {
   readonly id: string;
   readonly name: string;
   readonly collection: Collection;
   readonly #matches: SegmentDefinition['matches'];
-  /** Whether each variant of what people do matches. */
+  /** For each activity variant, whether it matches. */
   #mask: Uint8Array | undefined;
   #counted: { readonly moment: Moment; readonly revision: number; readonly total: number } | undefined;
 
@@ -21,7 +21,7 @@ export class Segment {
     this.collection = collection;
   }
 
-  /** Whether the profile at a position belongs to it in this version; not with a version below zero. */
+  /** Whether the profile at a position is a member in this version; false for a version below zero. */
   has(position: number, version: number): boolean {
     if (version < 0) return false;
     const { collection } = this;
@@ -40,7 +40,7 @@ export class Segment {
     return this.#counted.total;
   }
 
-  /** At most `limit` members from a position on, in the order of the collection. */
+  /** At most `limit` members, from a position onwards, in the order of the collection. */
   select(from: number, limit: number): Selected {
     const positions: number[] = [];
     let next = this.#next(from);

@@ -2,7 +2,7 @@ import type { Attributes } from '../data/segments.js';
 import type { Collection } from './collection.js';
 import type { Links } from './people.js';
 
-/** A real-time profile as it is answered (specification, section 2.3). */
+/** A real-time profile as the API answers it (specification, section 2.3). */
 export interface RealtimeProfile {
   readonly collection_id: string;
   readonly profile_id: string;
@@ -24,7 +24,7 @@ function linksAt(collection: Collection, position: number): Links {
 
 const timestamp = (ms: number) => new Date(ms).toISOString();
 
-/** The profile at a position where there is one; enriched attributes only where they are asked for. */
+/** The profile at a position, which must hold one. @param enrich whether to add enriched attributes */
 export function shownProfile(collection: Collection, position: number, enrich: boolean): RealtimeProfile {
   const version = collection.version(position);
   const { createdAt, updatedAt, tickedAt } = collection.timesAt(position, version);

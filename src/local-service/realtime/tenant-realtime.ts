@@ -13,7 +13,7 @@ import { Segment } from './segment.js';
 export interface TenantRealtimeOptions {
   readonly tenant: string;
   readonly seed: number;
-  /** People before the first day. */
+  /** Number of people before the first day. */
   readonly profiles: number;
   readonly days: readonly DayShares[];
   /** When the service was first started, in milliseconds since the Unix epoch. */
@@ -23,7 +23,7 @@ export interface TenantRealtimeOptions {
 
 /** The real-time features of one tenant: collections, the streams that feed them, and segments. */
 export class TenantRealtime {
-  /** Without it there is nothing to be found (specification, section 1). */
+  /** If false, every request to the Real-time API is answered 404 (specification, section 1). */
   enabled: boolean;
   readonly #people: People;
   readonly #collections: readonly Collection[];
@@ -52,7 +52,7 @@ export class TenantRealtime {
     return this.#collections.find((collection) => collection.id === id);
   }
 
-  /** Those that are there. */
+  /** The segments that are not hidden. */
   get segments(): readonly Segment[] {
     return this.#segments.filter(({ id }) => !this.#missing.has(id));
   }
@@ -61,7 +61,7 @@ export class TenantRealtime {
     return this.segments.find((segment) => segment.id === id);
   }
 
-  /** Takes a segment away or brings it back; false where there never was one. */
+  /** Shows or hides a segment; false if no such segment is defined. */
   setSegment(id: string, exists: boolean): boolean {
     if (!segments.some((segment) => segment.id === id)) return false;
     if (exists) this.#missing.delete(id);
@@ -69,7 +69,7 @@ export class TenantRealtime {
     return true;
   }
 
-  /** Takes an event of a stream in, once: one with the id of an earlier one changes nothing. */
+  /** Applies an event of a stream. An event with the id of an earlier one changes nothing. */
   take(streamId: string, payload: Record<string, unknown>, now: number): void {
     const stream = streams.find(({ id }) => id === streamId);
     const collection = stream && this.collection(stream.collection);
@@ -78,7 +78,7 @@ export class TenantRealtime {
     applyEvent(collection, event, now);
   }
 
-  /** Brings collections to where they are after all of these days; tells what can be seen of it. */
+  /** Moves the collections to a new day; returns the change that clients can see. @param days all since the start */
   moveTo(days: readonly DayShares[], now: number): RealtimeChange {
     const before = this.#people.population.moment;
     this.#people.population.moveTo(days);

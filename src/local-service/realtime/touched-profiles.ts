@@ -1,18 +1,18 @@
 import { mix, unmix } from '../data/hash.js';
 import type { TouchedProfile } from './touched-profile.js';
 
-/** Profiles that events have made stand behind all that days can bring. */
+/** The first position for profiles that events make: far above any person's. */
 export const madeFrom = 2 ** 40;
 
 const madeId = /^pe-[0-9a-f]{8}$/;
 const keyText = (name: string, value: string) => JSON.stringify([name, value]);
 const none: readonly number[] = [];
 
-/** The profiles of a collection that events have touched or made, by their position in it. */
+/** The profiles of a collection that events have changed or made, by position. */
 export class TouchedProfiles {
   readonly #idKey: number;
   readonly #profiles = new Map<number, TouchedProfile>();
-  /** A key can have several holders in the course of time: the earlier ones have been deleted. */
+  /** A key can have several holders over time. All but the last are deleted profiles. */
   readonly #holders = new Map<string, number[]>();
   #made = 0;
 
@@ -20,12 +20,12 @@ export class TouchedProfiles {
     this.#idKey = idKey;
   }
 
-  /** In the order in which they were first touched. */
+  /** In the order of their first event. */
   get all(): readonly TouchedProfile[] {
     return [...this.#profiles.values()];
   }
 
-  /** How many of them events have made. */
+  /** How many profiles events have made. */
   get made(): number {
     return this.#made;
   }
@@ -34,14 +34,14 @@ export class TouchedProfiles {
     return this.#profiles.size === 0 ? undefined : this.#profiles.get(position);
   }
 
-  /** The id of the next one that an event makes. */
+  /** The id for the next profile that an event makes. */
   nextId(): string {
     return `pe-${mix(this.#made ^ this.#idKey)
       .toString(16)
       .padStart(8, '0')}`;
   }
 
-  /** Position of one that an event has made, by its id; -1 where there is none. */
+  /** Position of the profile with this id, if an event has made it; otherwise -1. */
   findMade(id: string): number {
     if (!madeId.test(id)) return -1;
     const index = (unmix(Number.parseInt(id.slice(3), 16)) ^ this.#idKey) >>> 0;
@@ -52,14 +52,14 @@ export class TouchedProfiles {
     return this.#holders.get(keyText(name, value)) ?? none;
   }
 
-  /** Takes a profile in, with its links; the position of one that was made is the next one. */
+  /** Adds a profile with its links. A profile that an event has made must get the next free position. */
   add(position: number, touched: TouchedProfile): void {
     this.#profiles.set(position, touched);
     if (position >= madeFrom) this.#made += 1;
     for (const [name, value] of touched.links) this.#hold(position, name, value);
   }
 
-  /** Gives a profile that is here one more key. */
+  /** Adds a key to a profile that is already here. */
   link(position: number, name: string, value: string): void {
     this.#profiles.get(position)?.links.push([name, value]);
     this.#hold(position, name, value);
