@@ -1,0 +1,113 @@
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import type { JobConfig } from '../../../src/config/config.js';
+import { systemClock } from '../../../src/core/clock.js';
+import { verifyJob } from '../../../src/engine/inspect/verify-job.js';
+import { compact, compactionReason } from '../../../src/snapshot/compact.js';
+import { forgetRows } from '../../../src/snapshot/forget.js';
+import { restoreFiles } from '../../../src/snapshot/restore-files.js';
+import { storeTable } from '../../../src/snapshot/snapshot-store.js';
+import { type GivenRow, type ReadingOptions, Snapshots } from '../../fixtures/snapshots.js';
+
+const value = fc.constantFrom<unknown>(null, 1, 2.5, 'x', '1', true, { a: 1 }, { a: 'y', b: null });
+const rows: fc.Arbitrary<GivenRow[]> = fc.uniqueArray(
+  fc.record({ id: fc.constantFrom('a', 'b', 'c', 'd', 'e'), v: value, w: value }, { requiredKeys: ['id'] }),
+  { selector: ({ id }) => id, maxLength: 5 },
+);
+
+/** Something that happens to a stream between two looks at it. */
+type Step =
+  | {
+      readonly kind: 'run';
+      readonly rows: readonly GivenRow[];
+      readonly options: ReadingOptions & { historyMs: number };
+    }
+  | { readonly kind: 'lose' }
+  | { readonly kind: 'forget'; readonly key: string };
+
+const hour = 3_600_000;
+const run: fc.Arbitrary<Step> = fc.record({
+  kind: fc.constant('run' as const),
+  rows,
+  options: fc.record({
+    brings: fc.constantFrom('everything' as const, 'everything' as const, 'additions' as const),
+    untracked: fc.constantFrom([], [], ['w']),
+    dropped: fc.constantFrom<string[]>([], [], [], ['v']),
+    rowsInPart: fc.integer({ min: 1, max: 3 }),
+    historyMs: fc.constantFrom(0, 90 * 60_000, 100 * hour),
+  }),
+});
+const steps = fc.array(
+  fc.oneof(
+    { weight: 6, arbitrary: run },
+    { weight: 1, arbitrary: fc.constant<Step>({ kind: 'lose' }) },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constant('forget' as const), key: fc.constantFrom('a', 'b') }) },
+  ),
+  { minLength: 1, maxLength: 5 },
+);
+
+async function take(snapshots: Snapshots, step: Step): Promise<void> {
+  const { layout } = snapshots;
+  if (step.kind === 'run') {
+    // What is dropped is not read either.
+    const { dropped = [] } = step.options;
+    const kept = step.rows.map((row) =>
+      Object.fromEntries(Object.entries(row).filter(([name]) => !dropped.includes(name))),
+    );
+    await snapshots.run('members', kept, step.options);
+    return;
+  }
+  const store = await snapshots.store();
+  const { streams, sequence } = await store.state();
+  const state = streams.get('members');
+  if (state === undefined) throw new Error('nothing was committed');
+  if (step.kind === 'lose') {
+    await rm(layout.snapshots('members'), { recursive: true });
+    await restoreFiles(store, layout, streams.values(), { thorough: false, compression: 'zstd' });
+    return;
+  }
+  const { runId, startedAt } = await snapshots.nextRun();
+  const folder = join(layout.streamRun(runId, 'members'), 'parts');
+  const at = { keys: [step.key], runId, at: startedAt, sequence: sequence + 1 };
+  await forgetRows(store, { layout, state, folder, compression: 'zstd', ...at });
+}
+
+/** Publishes what the steps have made, as a run does. */
+async function publish(snapshots: Snapshots): Promise<void> {
+  const store = await snapshots.store();
+  const state = await store.state();
+  const reason = await compactionReason(store, state);
+  await snapshots.detach();
+  await compact(snapshots.database, snapshots.layout, { reason, sequence: state.sequence });
+  await snapshots.publish();
+}
+
+/** Keys of the versions that are valid now, by the history. */
+async function presentKeys(snapshots: Snapshots): Promise<unknown[]> {
+  const present = `SELECT id FROM ${storeTable('members__history')} WHERE _valid_to IS NULL ORDER BY id`;
+  return (await snapshots.query(present)).map(({ id }) => id);
+}
+
+test('the store, its history, its published copy, Parquet files and manifests agree, whatever came, was dropped, lost or forgotten', async () => {
+  await fc.assert(
+    fc.asyncProperty(run, steps, async (first, each) => {
+      const snapshots = await Snapshots.open();
+      const job = { name: 'job', publish: { duckdb: true } } as unknown as JobConfig;
+      const engine = { database: snapshots.database, clock: systemClock, layoutOf: () => snapshots.layout };
+      try {
+        for (const step of [first, ...each]) {
+          await take(snapshots, step);
+          await publish(snapshots);
+          const { mismatches } = await verifyJob(engine, job);
+          expect(mismatches).toEqual([]);
+          expect(await presentKeys(snapshots)).toEqual((await snapshots.rows('members')).map(({ id }) => id));
+        }
+      } finally {
+        await snapshots.close();
+      }
+    }),
+    { numRuns: Number(process.env.CDSYNC_TEST_RUNS ?? 4), endOnFailure: true },
+  );
+});
