@@ -6,7 +6,7 @@ function identifier(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 
-/** SQL that gives the rows of a query as the suite compares them: every value as text. */
+/** SQL that returns the rows of a query in the form that the suite compares: every value as text. */
 export function comparedSql(columns: readonly { readonly name: string; readonly type: string }[], sql: string): string {
   const texts = columns.map(({ name, type }) => {
     const value = identifier(name);
@@ -21,7 +21,7 @@ export function comparedSql(columns: readonly { readonly name: string; readonly 
   return `SELECT ${texts.join(', ')} FROM (${sql})`;
 }
 
-/** A DuckDB of nothing but memory. */
+/** Runs `work` on a DuckDB in memory. */
 export async function inMemory<T>(work: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
   const instance = await DuckDBInstance.create(':memory:', { threads: '2' });
   const connection = await instance.connect();
@@ -34,7 +34,7 @@ export async function inMemory<T>(work: (connection: DuckDBConnection) => Promis
   }
 }
 
-/** The rows of a query as the suite compares them. */
+/** The rows of a query, as {@link ComparedRow}s. */
 export async function selectCompared(connection: DuckDBConnection, sql: string): Promise<ComparedRow[]> {
   const described = (await connection.runAndReadAll(`DESCRIBE ${sql}`)).getRowObjects();
   const columns = described.map((row) => ({ name: String(row.column_name), type: String(row.column_type) }));
@@ -45,12 +45,12 @@ export async function selectCompared(connection: DuckDBConnection, sql: string):
   });
 }
 
-/** The same over files alone. */
+/** The same for a query that reads only files. */
 export function comparedRows(sql: string): Promise<ComparedRow[]> {
   return inMemory((connection) => selectCompared(connection, sql));
 }
 
-/** A number as its text stands; compared by value, integers digit for digit. */
+/** Whether two numbers, given as text, have the same value; integers are compared digit for digit. */
 function sameNumber(a: string, b: string): boolean {
   if (a === b) return true;
   const integer = /^-?\d+$/;
@@ -58,7 +58,7 @@ function sameNumber(a: string, b: string): boolean {
   return Number(a) === Number(b);
 }
 
-/** JSON with its numbers as text. */
+/** Parses JSON, but keeps its numbers as text. */
 function parsed(text: string): unknown {
   return JSON.parse(
     text.replace(/("(?:[^"\\]|\\.)*")|(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)/g, (_, quoted, number) =>
@@ -77,12 +77,12 @@ function sameParsed(a: unknown, b: unknown): boolean {
     return a.length === b.length && a.every((each, i) => sameParsed(each, b[i]));
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return a === b;
   const [x, y] = [a as Record<string, unknown>, b as Record<string, unknown>];
-  // A member that is NULL and one that is missing are the same.
+  // A NULL member equals a missing one.
   const keys = new Set([...Object.keys(x), ...Object.keys(y)]);
   return [...keys].every((key) => sameParsed(x[key] ?? null, y[key] ?? null));
 }
 
-/** Whether two JSON texts say the same; integers digit for digit, other numbers as doubles. */
+/** Whether two JSON texts have the same value; integers are compared digit for digit, other numbers as doubles. */
 export function sameJson(a: string, b: string): boolean {
   try {
     return sameParsed(parsed(a), parsed(b));
@@ -91,7 +91,7 @@ export function sameJson(a: string, b: string): boolean {
   }
 }
 
-/** Whether two values are the same, as {@link ComparedRow} has them. */
+/** Whether two values of {@link ComparedRow}s are the same. */
 export function sameValue(a: string | null | undefined, b: string | null | undefined): boolean {
   if ((a ?? null) === (b ?? null)) return true;
   if (a == null || b == null) return false;
@@ -100,7 +100,7 @@ export function sameValue(a: string | null | undefined, b: string | null | undef
   return /^[[{"]/.test(a) && sameJson(a, b);
 }
 
-/** What differs between the rows that should be there and those that are, a line each; rows are told apart by `key`. */
+/** The first 10 differences between expected and found rows, a line each; `key` identifies a row. */
 export function differences(
   expected: readonly ComparedRow[],
   found: readonly ComparedRow[],

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 
-/** A TCP proxy that can cut what goes through it, as a server does that goes away. */
+/** A TCP proxy that can cut its connections, like a server that goes away. */
 export class CuttingProxy {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
@@ -49,7 +49,7 @@ export class CuttingProxy {
     server.pipe(client);
   }
 
-  /** Lets so many more bytes reach the server, then cuts every connection; connections that come later work. */
+  /** Lets this many more bytes reach the server, then cuts every connection; later connections work. */
   cutAfter(bytes: number): void {
     this.#left = bytes;
   }
@@ -60,7 +60,7 @@ export class CuttingProxy {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  /** Answers no more, or answers again. */
+  /** With true, cuts every connection and refuses new ones; with false, accepts them again. */
   refuse(refuses: boolean): void {
     this.#refuses = refuses;
     if (refuses) this.cut();

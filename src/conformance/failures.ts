@@ -10,7 +10,7 @@ import type { Workbench } from './suite.js';
 
 type LoadFunction = (load: Load) => Promise<void>;
 
-/** The connector with something done to its loads. */
+/** The connector with its loads changed. `call` counts from 1. */
 function withLoad(
   connector: TableConnector,
   change: (load: LoadFunction, call: number) => LoadFunction,
@@ -34,7 +34,7 @@ function withLoad(
   };
 }
 
-/** A load whose data breaks off: the connector is left in the middle of it, as by a crash of this process. */
+/** A load whose data breaks off after the first file or batch, as in a crash of this process. */
 function brokenOff(load: Load): Load {
   const { data } = load;
   const broken = () => {
@@ -64,9 +64,9 @@ function brokenOff(load: Load): Load {
   };
 }
 
-/** What goes wrong on the way, and what must be true afterwards. */
+/** Tests of failures during a load: what must be true afterwards. */
 export function failures(bench: Workbench): void {
-  it('begins a load anew that broke off before its commit', async () => {
+  it('repeats a load that broke off before its commit', async () => {
     const connector = withLoad(bench.connector, (load, call) => (given) => load(call === 2 ? brokenOff(given) : given));
     const subject = await bench.subject({ connector });
     delivered(await subject.run(before));
@@ -75,7 +75,7 @@ export function failures(bench: Workbench): void {
   });
 
   it.runIf(bench.isTransactional)(
-    'leaves a table as it was where a load broke off',
+    'leaves the table as it was if a load broke off',
     async () => {
       const connector = withLoad(bench.connector, (load, call) => (given) => load(call > 1 ? brokenOff(given) : given));
       const subject = await bench.subject({ connector });
@@ -87,7 +87,7 @@ export function failures(bench: Workbench): void {
     120_000,
   );
 
-  it('finds out that a load was committed whose answer was lost', async () => {
+  it('notices that a load was committed although its answer was lost', async () => {
     let loads = 0;
     const connector = withLoad(bench.connector, (load, call) => async (given) => {
       loads += 1;
@@ -101,7 +101,7 @@ export function failures(bench: Workbench): void {
     expect(column(await subject.place.rows('people'), 'id')).toEqual(await expectedIds(subject, bench));
   });
 
-  it.runIf(bench.isTransactional)('keeps nothing of a load whose watermark another delivery has moved', async () => {
+  it.runIf(bench.isTransactional)('keeps nothing of a load if another delivery has moved the watermark', async () => {
     const connector = withLoad(bench.connector, (load, call) => (given) => {
       if (call !== 2 || given.before === undefined) return load(given);
       return load({ ...given, before: { ...given.before, sequence: 999 } });
@@ -114,7 +114,7 @@ export function failures(bench: Workbench): void {
     delivered(await subject.push());
   });
 
-  it('stops when it is told to, and goes on with the next delivery', async () => {
+  it('stops when it is told to, and resumes with the next delivery', async () => {
     const controller = new AbortController();
     const connector = withLoad(bench.connector, (load, call) => (given) => {
       if (call === 1) controller.abort();
@@ -136,7 +136,7 @@ export function failures(bench: Workbench): void {
   });
 
   it.runIf(bench.hasMode('append'))(
-    'appends nothing to what another storage folder has loaded, until it is told to',
+    'appends nothing to a table that another storage folder has loaded, until it is told to',
     async () => {
       const subject = await bench.subject({ destination: { mode: 'append' } });
       delivered(await subject.run(before));
@@ -161,7 +161,7 @@ export function failures(bench: Workbench): void {
     expect(column(await place.rows('people'), 'id')).toEqual(await expectedIds(second, bench));
   });
 
-  it('says what is missing where the caller may not write', async ({ skip }) => {
+  it('says which permission is missing if the caller may not write', async ({ skip }) => {
     const place = await bench.place();
     const options = await place.withoutPermission?.();
     if (options === undefined) return skip('the place has no permissions');
@@ -172,7 +172,7 @@ export function failures(bench: Workbench): void {
     expect(await place.rows('people').catch(() => [])).toEqual([]);
   });
 
-  it.runIf(bench.harness.server)('gets over a server that goes away in the middle', async () => {
+  it.runIf(bench.harness.server)('survives a server that goes away in the middle of a load', async () => {
     const server = bench.harness.server as { host: string; port: number };
     const proxy = bench.keep(await CuttingProxy.open(server));
     const place = await bench.place();
@@ -185,7 +185,7 @@ export function failures(bench: Workbench): void {
   });
 
   it.runIf(bench.harness.server)(
-    'fails while the server cannot be reached, and makes it good once it can',
+    'fails while the server cannot be reached, and catches up once it can',
     { timeout: 120_000 },
     async () => {
       const server = bench.harness.server as { host: string; port: number };
@@ -203,7 +203,7 @@ export function failures(bench: Workbench): void {
   );
 }
 
-/** Keys that the table should hold: those of the snapshot; where deletes do not come, with those that are gone. */
+/** The keys that the table should hold: those of the snapshot; also deleted ones if the connector has no mode `mirror`. */
 async function expectedIds(subject: Subject, bench: Workbench): Promise<(string | null)[]> {
   return bench.hasMode('mirror') ? column(await subject.published(), 'id') : subject.everPublished();
 }

@@ -10,9 +10,9 @@ export { CuttingProxy } from './cutting-proxy.js';
 export type { ComparedRow, TableHarness, TablePlace } from './harness.js';
 
 /**
- * Declares the tests that every connector of tables has to pass, for Vitest: against the real thing, by way of the same
- * configuration, diff and delivery that users have. What a connector does not declare to be able to is left out.
- * `CDSYNC_TEST_MILLION=1` adds a million rows.
+ * Declares the tests that every connector of tables must pass, for Vitest. They run against the real thing, through the same
+ * configuration, diff and delivery that users have. Tests of capabilities that the connector does not declare are left out.
+ * `CDSYNC_TEST_MILLION=1` adds a test with a million rows.
  */
 export function tableConformance(harness: TableHarness): void {
   describe(`connector ${harness.connector.name}`, () => {

@@ -5,18 +5,18 @@ import type { Workbench } from './suite.js';
 
 const modes = ['append', 'upsert', 'mirror', 'replace'] as const;
 
-/** What each mode makes of first loads, changes, deletes and repetitions. */
+/** Tests of each mode: first loads, changes, deletes and repetitions. */
 export function loads(bench: Workbench): void {
   const declared = modes.filter((mode) => bench.hasMode(mode));
 
   describe.each(declared)('mode %s', (mode) => {
-    it('loads a first snapshot whole', async () => {
+    it('loads all of a first snapshot', async () => {
       const subject = await bench.subject({ destination: { mode } });
       expect(delivered(await subject.run(before)).rows).toBe(95);
       expect(differences(await subject.published(), ownless(await subject.place.rows('people')))).toEqual([]);
     });
 
-    it('brings nothing for a first snapshot without rows, and what comes later', async () => {
+    it('loads nothing from a first snapshot without rows, and the rows of later ones', async () => {
       const subject = await bench.subject({ destination: { mode } });
       expect(delivered(await subject.run(people(0, 0))).rows).toBe(0);
       expect(await subject.place.rows('people')).toEqual([]);
@@ -24,7 +24,7 @@ export function loads(bench: Workbench): void {
       expect(column(await subject.place.rows('people'), 'id')).toEqual(['p0', 'p1', 'p2']);
     });
 
-    it('does nothing where nothing has changed', async () => {
+    it('does nothing if nothing has changed', async () => {
       const subject = await bench.subject({ destination: { mode } });
       delivered(await subject.run(before));
       const rows = await subject.place.rows('people');
@@ -33,7 +33,7 @@ export function loads(bench: Workbench): void {
       expect(differences(rows, await subject.place.rows('people'))).toEqual([]);
     });
 
-    it('folds what several runs have changed', async () => {
+    it('combines the changes of several runs', async () => {
       const subject = await bench.subject({ destination: { mode } });
       delivered(await subject.run(before));
       await subject.commit(people(5, 100, "'in between'"));
@@ -52,7 +52,7 @@ export function loads(bench: Workbench): void {
     });
   });
 
-  it.runIf(bench.hasMode('append'))('append: every change is one more row, with what it was', async () => {
+  it.runIf(bench.hasMode('append'))('append: every change is one more row, with its operation', async () => {
     const subject = await bench.subject({ destination: { mode: 'append' } });
     delivered(await subject.run(before));
     delivered(await subject.run(after));
@@ -64,7 +64,7 @@ export function loads(bench: Workbench): void {
     expect(column(rows, '_synced_at').every((time) => /^\d{4}-\d\d-\d\dT/.test(String(time)))).toBe(true);
   });
 
-  it.runIf(bench.hasMode('upsert'))('upsert: what is gone at the source stays', async () => {
+  it.runIf(bench.hasMode('upsert'))('upsert: rows that the source has deleted stay', async () => {
     const subject = await bench.subject({ destination: { mode: 'upsert' } });
     delivered(await subject.run(before));
     delivered(await subject.run(after));
@@ -74,7 +74,7 @@ export function loads(bench: Workbench): void {
     expect(differences(await subject.published(), left)).toEqual([]);
   });
 
-  it.runIf(bench.deletes('hard'))('mirror: what is gone at the source goes', async () => {
+  it.runIf(bench.deletes('hard'))('mirror: rows that the source has deleted are removed', async () => {
     const subject = await bench.subject({ destination: { mode: 'mirror', deletes: 'hard' } });
     delivered(await subject.run(before));
     expect(delivered(await subject.run(after)).rows).toBe(15);
@@ -82,7 +82,7 @@ export function loads(bench: Workbench): void {
   });
 
   it.runIf(bench.deletes('soft'))(
-    'mirror with soft deletes: what is gone is marked, and unmarked when it is back',
+    'mirror with soft deletes: a deleted row is marked, and unmarked when it is back',
     async () => {
       const subject = await bench.subject({ destination: { mode: 'mirror', deletes: 'soft' } });
       delivered(await subject.run(before));
@@ -96,7 +96,7 @@ export function loads(bench: Workbench): void {
     },
   );
 
-  it.runIf(bench.deletes('soft'))('mirror with soft deletes: what everything lacks is marked, too', async () => {
+  it.runIf(bench.deletes('soft'))('mirror with soft deletes: a full load marks the rows that it lacks', async () => {
     const subject = await bench.subject({ destination: { mode: 'mirror', deletes: 'soft' } });
     delivered(await subject.run(before));
     await subject.loseStorage();
@@ -128,7 +128,7 @@ export function loads(bench: Workbench): void {
   });
 
   it.runIf(bench.keyed !== undefined)(
-    'sends everything once more when it is told to, without a row too many',
+    'sends everything once more when it is told to, and duplicates no row',
     async () => {
       const subject = await bench.subject({ destination: { mode: bench.keyed } });
       delivered(await subject.run(before));
@@ -137,7 +137,7 @@ export function loads(bench: Workbench): void {
     },
   );
 
-  it('takes columns out, gives others another name, and puts the table under the name that it is told', async () => {
+  it('drops columns, renames others, and names the table as configured', async () => {
     const columns = { score: { drop: true }, marks: { drop: true }, name: { rename: 'full_name' } };
     const subject = await bench.subject({ destination: { columns, table: 'crm_{stream}' } });
     delivered(await subject.run(before));

@@ -1,21 +1,21 @@
 import type { DestinationReport, JobReport } from '../core/run.js';
 import type { ComparedRow } from './harness.js';
 
-/** Rows of people, as a query: their ids from one number up to, not including, another. */
+/** A query for rows of people. Their numbers run from `from`, included, to `to`, excluded. */
 export function people(from: number, to: number, name = "'name ' || i"): string {
   return `SELECT 'p' || i AS id, ${name} AS name, i AS visits, i * 0.5::DOUBLE AS score, i % 2 = 0 AS active,
     TIMESTAMPTZ '2026-01-01 00:00:00+00' + to_microseconds(i * 1000001) AS seen_at, [i, i + 1] AS marks,
     {'city': 'c' || i % 7, 'zip': lpad(i::VARCHAR, 5, '0')} AS address FROM range(${from}, ${to}) t(i)`;
 }
 
-/** A first snapshot, and what the second makes of it: p0 to p4 are new, p5 to p9 have changed, p95 to p99 are gone. */
+/** A first snapshot, and a second one: in that, p0 to p4 are new, p5 to p9 have changed, p95 to p99 are gone. */
 export const before = people(5, 100);
 export const after = `${people(0, 5)} UNION ALL ${people(5, 10, "'another ' || i")} UNION ALL ${people(10, 95)}`;
 
-/** The keys that the second snapshot has no more. */
+/** The keys that the second snapshot lacks. */
 export const gone = ['p95', 'p96', 'p97', 'p98', 'p99'];
 
-/** The one destination's part of a report, whose delivery is expected to have succeeded. */
+/** The report of the one destination. @throws unless its delivery succeeded */
 export function delivered(report: JobReport): DestinationReport {
   const [target] = report.destinations;
   if (target === undefined) throw new Error(`nothing was delivered: ${JSON.stringify(report)}`);
@@ -24,7 +24,7 @@ export function delivered(report: JobReport): DestinationReport {
   return target;
 }
 
-/** The same of a delivery that is expected to have failed, or to have left rows out. */
+/** The status and error of the one destination. @throws unless its delivery failed, or left rows out */
 export function undelivered(report: JobReport): { status: string; code: string; message: string; hint: string | null } {
   const [target] = report.destinations;
   if (target?.error == null) throw new Error(`the delivery did not fail: ${JSON.stringify(report.destinations)}`);

@@ -3,7 +3,7 @@ import { differences } from './compare.js';
 import { column, delivered, ownless, people, undelivered } from './rows.js';
 import type { Workbench } from './suite.js';
 
-/** Columns that come, and columns that become something else. */
+/** Tests of new columns, and of columns that change their type. */
 export function schema(bench: Workbench): void {
   const typed = (value: string, to = 5) => `SELECT 'p' || i AS id, ${value} AS value FROM range(${to}) t(i)`;
 
@@ -14,7 +14,7 @@ export function schema(bench: Workbench): void {
     expect(differences(await subject.published(), ownless(await subject.place.rows('people')))).toEqual([]);
   });
 
-  it('keeps a column that comes no more, empty where a row has changed', async () => {
+  it('keeps a column that the stream no longer has, empty in changed rows', async () => {
     const subject = await bench.subject();
     delivered(await subject.run(people(0, 10)));
     delivered(await subject.run(`SELECT * EXCLUDE (score) FROM (${people(0, 10, "'changed'")})`));
@@ -23,14 +23,14 @@ export function schema(bench: Workbench): void {
     expect(differences(await subject.published(), ownless(rows))).toEqual([]);
   });
 
-  it('takes a wider number', async () => {
+  it('widens the type of a number', async () => {
     const subject = await bench.subject();
     delivered(await subject.run(typed('i')));
     delivered(await subject.run(typed('i + 0.5::DOUBLE')));
     expect(differences(await subject.published(), widest(await subject.place.rows('people')))).toEqual([]);
   });
 
-  it('gives a column that had no value any type', async () => {
+  it('gives any type to a column that had no value', async () => {
     const subject = await bench.subject();
     delivered(await subject.run(typed('NULL')));
     delivered(await subject.run(typed('[i]')));
@@ -38,7 +38,7 @@ export function schema(bench: Workbench): void {
   });
 
   describe('a type that the column cannot become', () => {
-    // Not every connector has such: this one widens nothing.
+    // Some connectors can widen to any type; this one widens nothing.
     const rigid = () => ({ ...bench.connector, widens: () => false });
 
     it('goes into a column beside it, with all values, and the old one keeps those that fit', async () => {
@@ -55,7 +55,7 @@ export function schema(bench: Workbench): void {
       expect(column(await subject.place.rows('people'), variant)).toEqual(['0', '1', '3', '4', '5', '6', 'two']);
     });
 
-    it('fails the stream where the job says so, and leaves the table as it was', async () => {
+    it('fails the stream if the job says so, and leaves the table as it was', async () => {
       const subject = await bench.subject({ connector: rigid(), destination: { on_type_change: 'fail' } });
       delivered(await subject.run(typed('i')));
       const { status, code, message } = undelivered(await subject.run(typed("'text'")));
@@ -65,7 +65,7 @@ export function schema(bench: Workbench): void {
     });
   });
 
-  it('refuses a table of another shape, and names the difference; told to, it takes it', async () => {
+  it('refuses a table of another shape, and names the difference; takes it when told to', async () => {
     const subject = await bench.subject();
     const destination = await subject.openDestination();
     const type = { kind: 'boolean' } as const;
@@ -86,7 +86,7 @@ export function schema(bench: Workbench): void {
   });
 }
 
-/** Rows whose column has got one beside it, with the values of that one. */
+/** The rows, with the values of `value` taken from the variant column beside it, if there is one. */
 function widest(rows: readonly ReadonlyMap<string, string | null>[]): ReadonlyMap<string, string | null>[] {
   return ownless(rows).map((row) => {
     const variant = [...row.keys()].find((name) => name.startsWith('value__'));

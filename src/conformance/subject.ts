@@ -21,7 +21,7 @@ type Json = Readonly<Record<string, unknown>>;
 export interface SubjectOptions {
   readonly connector: TableConnector;
   readonly place: TablePlace;
-  /** Keys of the destination beside the place's, such as `mode`. */
+  /** Further keys of the destination besides the place's, such as `mode`. */
   readonly destination?: Json;
   /** Key columns of the stream; default `id`. */
   readonly key?: readonly string[];
@@ -30,8 +30,8 @@ export interface SubjectOptions {
 const never = new AbortController().signal;
 
 /**
- * A job whose one stream, `people`, is a query, so that its snapshots can be made without a service, and whose destination is
- * the connector that is tried. Everything else is the real thing: configuration, diff, commit, publishing, delivery.
+ * A job that delivers to the connector under test. Its one stream, `people`, is a query, so that snapshots need no service.
+ * Everything else is the real thing: configuration, diff, commit, publishing, delivery.
  */
 export class Subject {
   readonly folder: string;
@@ -87,7 +87,7 @@ export class Subject {
     return this.#run(query, false);
   }
 
-  /** The same, and delivers it. */
+  /** Makes a snapshot of the rows of a query, and delivers it. */
   async run(query: string, options: { readonly others?: readonly Json[]; readonly signal?: AbortSignal } = {}) {
     return this.#run(query, true, options);
   }
@@ -107,14 +107,14 @@ export class Subject {
     );
   }
 
-  /** What the stream reads: a file, so that its definition stays the same. */
+  /** Writes the rows of a query into the file that the stream reads, so that the stream's definition stays the same. */
   async #write(query: string): Promise<void> {
     await inMemory(async (connection) => {
       await connection.run(`COPY (${query}) TO '${join(this.folder, 'rows.parquet')}' (FORMAT parquet)`);
     });
   }
 
-  /** Delivers what is published. */
+  /** Delivers the published snapshot. */
   async push(
     options: Partial<Pick<DeliverJobOptions, 'full' | 'adopt'>> & { readonly signal?: AbortSignal } = {},
   ): Promise<JobReport> {
@@ -135,7 +135,7 @@ export class Subject {
     );
   }
 
-  /** The destination itself, as a delivery opens it. To be closed. */
+  /** Opens the destination as a delivery does. The caller closes it. */
   async openDestination(): Promise<TableDestination> {
     const [job] = this.#config().jobs;
     const options = job?.destinations[0]?.options as DestinationContext['options'];
@@ -144,19 +144,19 @@ export class Subject {
     return this.connector.open({ ...context, notice: () => undefined });
   }
 
-  /** Forgets everything that this storage folder knows: the next run begins with another store. */
+  /** Deletes the storage folder: the next run begins with another store. */
   async loseStorage(): Promise<void> {
     await rm(join(this.folder, 'data'), { recursive: true, force: true });
   }
 
-  /** The rows of the snapshot, as the suite compares them. */
+  /** The rows of the published snapshot. */
   async published(): Promise<ComparedRow[]> {
     const folder = join(this.folder, 'data', 'job', 'parquet', 'people');
     const { files } = JSON.parse(await readFile(join(folder, 'manifest.json'), 'utf8')) as Manifest;
     return comparedRows(`FROM read_parquet([${files.map(({ path }) => `'${join(folder, path)}'`).join(', ')}])`);
   }
 
-  /** Keys of everything that was ever there. */
+  /** The keys of all records of all snapshots so far. */
   async everPublished(): Promise<(string | null)[]> {
     const changes = join(this.folder, 'data', 'job', 'parquet', 'people', 'changes', '*', '*.parquet');
     const rows = await comparedRows(`SELECT DISTINCT id FROM read_parquet('${changes}') ORDER BY id`);

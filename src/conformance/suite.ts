@@ -5,7 +5,7 @@ import { Subject, type SubjectOptions } from './subject.js';
 
 type Options = Partial<Omit<SubjectOptions, 'place'>> & { readonly place?: TablePlace };
 
-/** Makes what the tests of a suite work on, and takes it away again. */
+/** Makes the places and jobs that a suite's tests work on, and closes them before the next test. */
 export class Workbench {
   readonly harness: TableHarness;
   readonly #open: { close(): Promise<void> }[] = [];
@@ -39,12 +39,12 @@ export class Workbench {
     return this.harness.connector;
   }
 
-  /** Whether the connector declares a mode; all are declared by saying nothing. */
+  /** Whether the connector has a mode; one that declares no modes has them all. */
   hasMode(mode: 'append' | 'upsert' | 'mirror' | 'replace'): boolean {
     return this.connector.capabilities.modes?.includes(mode) ?? true;
   }
 
-  /** A mode with keys that the connector has: mirror where it can be. */
+  /** A mode of the connector that uses keys: mirror if it has that. */
   get keyed(): 'mirror' | 'upsert' | undefined {
     return (['mirror', 'upsert'] as const).find((mode) => this.hasMode(mode));
   }

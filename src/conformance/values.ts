@@ -32,7 +32,7 @@ function quoted(name: string): string {
 
 const emptyList = '[]::BIGINT[]';
 
-/** SQL texts of values, by the type of their column. */
+/** Values as SQL, by the type of their column. */
 const oddValues: Record<string, readonly string[]> = {
   BIGINT: ['0', '-1', '9007199254740993', '-9007199254740993', '9223372036854775807', '-9223372036854775808'],
   'DECIMAL(38,0)': [
@@ -75,14 +75,14 @@ const oddValues: Record<string, readonly string[]> = {
   JSON: [`'{"a":[1,{"b":null}],"c":"\\u00e9"}'`, `'[]'`, `'"text"'`, `'12345678901234567890123'`, `'true'`, `'{}'`],
 };
 
-/** Names, values and keys that nobody expects, and everybody has. */
+/** Tests of odd names, values and keys. */
 export function values(bench: Workbench): void {
-  it('takes any name of a column', async () => {
+  it('takes a column of any name', async () => {
     const subject = await bench.subject();
     const selected = oddNames.map((name, index) => `'value ${index}' AS ${quoted(name)}`);
     delivered(await subject.run(`SELECT 'p1' AS id, ${selected.join(', ')}`));
     const [row] = ownless(await subject.place.rows('people'));
-    // Names that the destination does not take have others there; the values are all there, each once.
+    // The destination replaces names that it cannot take; each value must be there exactly once.
     const expected = ['p1', ...oddNames.map((_, index) => `value ${index}`)];
     expect([...(row?.values() ?? [])].sort()).toEqual(expected.sort());
     delivered(await subject.run(`SELECT 'p1' AS id, ${selected.join(', ').replaceAll('value', 'other')}`));
@@ -116,7 +116,7 @@ export function values(bench: Workbench): void {
     expect(differences(await subject.published(), ownless(await subject.place.rows('people')))).toEqual([]);
   });
 
-  it.runIf(bench.keyed)('sets rows aside that have no key', async () => {
+  it.runIf(bench.keyed)('sets aside rows without a key', async () => {
     const subject = await bench.subject({ key: ['id', 'part'], destination: { mode: bench.keyed } });
     const rows = "SELECT 'p' || i AS id, CASE WHEN i <> 3 THEN 'a' END AS part, i AS visits FROM range(5) t(i)";
     const { status, code } = undelivered(await subject.run(rows));
@@ -138,7 +138,7 @@ export function values(bench: Workbench): void {
       `SELECT 'p' || i AS id, CASE WHEN i = 3 THEN ${name} ELSE 'short' END AS name FROM range(5) t(i)`;
 
     it.runIf(bench.keyed)(
-      'are kept aside, named with column and reason, and tried again with what they are by then',
+      'are kept aside, named with column and reason, and tried again with their latest values',
       async () => {
         const subject = await bench.subject({ connector: narrow(), destination: { mode: bench.keyed } });
         const { status, message } = undelivered(await subject.run(rows(long)));
@@ -152,16 +152,19 @@ export function values(bench: Workbench): void {
       },
     );
 
-    it.runIf(bench.keyed)('are tried again with what they are by then, though that has not changed since', async () => {
-      const subject = await bench.subject({ connector: narrow(), destination: { mode: bench.keyed } });
-      undelivered(await subject.run(rows(long)));
-      subject.connector = bench.connector;
-      expect(delivered(await subject.push()).rows).toBe(1);
-      expect(differences(await subject.published(), ownless(await subject.place.rows('people')))).toEqual([]);
-      expect(delivered(await subject.push()).rows).toBe(0);
-    });
+    it.runIf(bench.keyed)(
+      'are tried again with their latest values, also if those have not changed since',
+      async () => {
+        const subject = await bench.subject({ connector: narrow(), destination: { mode: bench.keyed } });
+        undelivered(await subject.run(rows(long)));
+        subject.connector = bench.connector;
+        expect(delivered(await subject.push()).rows).toBe(1);
+        expect(differences(await subject.published(), ownless(await subject.place.rows('people')))).toEqual([]);
+        expect(delivered(await subject.push()).rows).toBe(0);
+      },
+    );
 
-    it('let nothing of the stream go where the job says so', async () => {
+    it('stop the whole stream if the job says so', async () => {
       const subject = await bench.subject({ connector: narrow(), destination: { on_reject: 'fail' } });
       const { status, code, message } = undelivered(await subject.run(rows(long)));
       expect([status, code]).toEqual(['failed', 'row_rejected']);

@@ -5,7 +5,7 @@ import { quoteIdentifier, sqlText } from '../core/sql.js';
 
 export type Row = Record<string, DuckDBValue>;
 
-/** What DuckDB says where the operating system has refused something, as that one's codes. */
+/** Messages of DuckDB about a refusal of the operating system, and that system's error code for each. */
 const systemCodes: readonly (readonly [RegExp, string])[] = [
   [/no space left|could not write all bytes|ENOSPC|disk quota/i, 'ENOSPC'],
   [/file too large/i, 'EFBIG'],
@@ -15,18 +15,18 @@ const systemCodes: readonly (readonly [RegExp, string])[] = [
   [/^IO Error: (could not|cannot|failed to)|input\/output error|fsync failed/i, 'EIO'],
 ];
 
-/** SQL as messages show it: what it compares with may be a person's; also where an excerpt cuts it off. */
+/** SQL for messages, without its literals: they may hold personal values. Also removes a literal that an excerpt cuts off. */
 export function withoutLiterals(sql: string): string {
   return sql.replace(/'(?:[^'\n]|'')*('|$)/gm, "'…'");
 }
 
-/** An error of DuckDB without its message, which may quote records; that is kept as the cause. */
+/** The error for a failure of DuckDB. DuckDB's own message may quote records, so it is kept only in the cause. */
 function databaseError(cause: unknown): CdsyncError {
   const message = cause instanceof Error ? cause.message : String(cause);
   if (tellsOfDamage(cause)) {
     return new CdsyncError('DuckDB met a file that is torn or damaged', {
       code: 'state_unreadable',
-      hint: 'cdsync verify tells which; what was published stays as it was. Restore the storage folder from a backup',
+      hint: 'cdsync verify says which; everything published stays as it was. Restore the storage folder from a backup',
       cause,
       causeQuotesValues: true,
     });
@@ -42,14 +42,14 @@ function databaseError(cause: unknown): CdsyncError {
   });
 }
 
-/** Whether DuckDB says that a file is none of its own, or is torn. */
+/** Whether DuckDB says that a file is not a database of DuckDB, or is torn. */
 export function tellsOfDamage(error: unknown): boolean {
   const said = error instanceof CdsyncError ? error.cause : error;
   const message = said instanceof Error ? said.message : String(said);
   return /not a valid DuckDB|corrupt|checksum|serialization|magic|could not read enough bytes/i.test(message);
 }
 
-/** Whether a file is a database of DuckDB that can be opened no more; a missing one, or one that is held, is not. */
+/** Whether a database file of DuckDB is damaged. A missing file, or one that another process has locked, is not damaged. */
 export async function isDamaged(database: Database, path: string): Promise<boolean> {
   const session = await database.connect();
   try {
@@ -67,8 +67,8 @@ export async function isDamaged(database: Database, path: string): Promise<boole
 }
 
 /**
- * Reads every value in a file of DuckDB: each block is compared with its checksum on the way.
- * @throws {CdsyncError} `state_unreadable` where one is damaged
+ * Reads every value in a DuckDB file; DuckDB compares each block with its checksum on the way.
+ * @throws {CdsyncError} `state_unreadable` if a block is damaged
  */
 export async function readThrough(database: Database, path: string): Promise<void> {
   const session = await database.connect();
@@ -79,7 +79,7 @@ export async function readThrough(database: Database, path: string): Promise<voi
     );
     for (const { schema_name, table_name } of tables) {
       const table = ['read_through', String(schema_name), String(table_name)].map(quoteIdentifier).join('.');
-      // Counting values is answered without reading them.
+      // DuckDB can count values without reading them, so hash them.
       await session.run(`SELECT bit_xor(hash(t)) FROM ${table} AS t`);
     }
   } finally {
@@ -88,12 +88,12 @@ export async function readThrough(database: Database, path: string): Promise<voi
   }
 }
 
-/** Codes by which DuckDB's refusal of a query is told: a file that cannot be read is one that the query names. */
+/** Codes that become `sql_failed` for a query: a file that cannot be read is one that the query names. */
 const isOfQuery = new Set(['database_failed', 'state_unreadable', 'storage_failed', 'storage_permission']);
 
 /**
- * What the author of a query is told of DuckDB's refusal. What it says of names and grammar quotes the query; what it says
- * of values quotes records, and is left out.
+ * The error that the author of a query sees if DuckDB refuses it. Messages about names and grammar quote only the query, and
+ * are shown; messages about values quote records, and are left out.
  */
 export function queryError(thrown: unknown, hint: string, kind: ErrorKind = 'fatal'): CdsyncError {
   const cause = thrown instanceof CdsyncError ? thrown.cause : thrown;
@@ -114,7 +114,7 @@ export function queryError(thrown: unknown, hint: string, kind: ErrorKind = 'fat
   });
 }
 
-/** One connection of a {@link Database}: statements on it run one after the other. */
+/** One connection to a {@link Database}: its statements run one after the other. */
 export class Session {
   readonly #connection: DuckDBConnection;
 
@@ -139,7 +139,7 @@ export class Session {
     }
   }
 
-  /** Row after row without holding the whole result. */
+  /** The rows of a query one by one, without the whole result in memory. */
   async *stream(sql: string): AsyncGenerator<Row> {
     try {
       const result = await this.#connection.stream(sql);
@@ -149,7 +149,7 @@ export class Session {
     }
   }
 
-  /** Chunk after chunk of at most 2048 rows, as DuckDB has them. */
+  /** DuckDB's chunks of a query's result, each of at most 2048 rows. */
   async *chunks(sql: string): AsyncGenerator<DuckDBDataChunk> {
     try {
       const result = await this.#connection.stream(sql);
@@ -163,13 +163,13 @@ export class Session {
     }
   }
 
-  /** The one value of a query that gives one row of one number; 0 where it gives none. */
+  /** The result of a query that returns one number; 0 if it returns no row. */
   async number(sql: string): Promise<number> {
     const [row] = await this.rows(sql);
     return row === undefined ? 0 : Number(Object.values(row)[0] ?? 0);
   }
 
-  /** All statements of `work` or none; the error that stopped it is thrown on. */
+  /** Commits all statements of `work`, or none. Rethrows the error that stopped it. */
   async transaction<T>(work: () => Promise<T>): Promise<T> {
     await this.run('BEGIN TRANSACTION');
     try {
@@ -177,7 +177,7 @@ export class Session {
       await this.run('COMMIT');
       return result;
     } catch (error) {
-      // A transaction that failed in COMMIT is gone already; what matters is the first error.
+      // After a failed COMMIT there is no transaction, so ROLLBACK fails too; only the first error matters.
       await this.run('ROLLBACK').catch(() => undefined);
       throw error;
     }
@@ -193,11 +193,11 @@ export class Session {
   }
 }
 
-/** DuckDB goes beyond its limit by up to a sixth: what it allocates outside of its buffers is not counted. */
+/** DuckDB exceeds its memory limit by up to a sixth: it does not count allocations outside of its buffers. */
 const limitShare = 0.85;
 
 export interface DatabaseOptions {
-  /** What DuckDB may really take; what Node holds comes on top. */
+  /** The memory that DuckDB may use in fact, in MB; Node's comes on top. */
   readonly memoryMb: number;
   readonly threads: number;
 }
@@ -214,7 +214,7 @@ export class Database {
     const instance = await DuckDBInstance.create(':memory:', {
       memory_limit: `${Math.floor(memoryMb * limitShare)}MB`,
       threads: String(threads),
-      // Nothing is ever fetched from the network behind the user's back.
+      // Never fetch an extension from the network without the user's knowledge.
       autoinstall_known_extensions: 'false',
       autoload_known_extensions: 'false',
     });
@@ -227,7 +227,7 @@ export class Database {
     return session;
   }
 
-  /** Where what does not fit in memory goes; the folder must exist. */
+  /** Sets the folder for data that does not fit in memory. It must exist. */
   async spillTo(folder: string): Promise<void> {
     const session = await this.connect();
     await session.run(`SET temp_directory = ${sqlText(folder)}`);

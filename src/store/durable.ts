@@ -29,14 +29,14 @@ export async function renameDurably(from: string, to: string): Promise<void> {
   await syncFolder(dirname(to));
 }
 
-/** Where a file is written before it gets its name; what a crash leaves of these is swept by {@link temporaryPattern}. */
+/** A temporary name for a file that is being written. {@link temporaryPattern} finds the ones that a crash leaves behind. */
 export function temporaryName(path: string): string {
   return join(dirname(path), `.${basename(path)}.${randomBytes(4).toString('hex')}.tmp`);
 }
 
 export const temporaryPattern = /^\..*\.[0-9a-f]{8}\.tmp(\.wal)?$/;
 
-/** Readers see the old content or the new one, never a mixture, whatever crashes when. */
+/** Replaces a file. Readers see the old content or the new one, never a mixture, even after a crash at any moment. */
 export async function writeFileAtomically(path: string, content: string, mode = 0o600): Promise<void> {
   const temporary = temporaryName(path);
   try {
@@ -55,8 +55,8 @@ export async function writeFileAtomically(path: string, content: string, mode = 
 }
 
 /**
- * What stands under a name; undefined only where nothing does.
- * @throws what else hinders looking: a folder that may not be entered is not an empty one
+ * The stats of a path; undefined only if nothing has that name.
+ * @throws any other error: a folder that may not be entered is not an empty one
  */
 export async function statsIfThere(path: string): Promise<Stats | undefined> {
   return stat(path).catch((error: NodeJS.ErrnoException) => {

@@ -12,9 +12,9 @@ const changesSchema = z.object({
   sequence: z.number(),
   synced_at: z.string(),
   rows: z.number(),
-  /** Relative to `parquet/<stream>/`; empty where the job keeps no Parquet files. */
+  /** Relative to `parquet/<stream>/`; empty if the job keeps no Parquet files. */
   files: z.array(z.string()),
-  /** Columns of the files; left out where they are those of the next run's. */
+  /** Columns of the files; left out if they equal those of the next run. */
   columns: columnsSchema.optional(),
 });
 
@@ -29,17 +29,17 @@ const feedSchema = z.object({
   key: z.array(z.string()),
   columns: columnsSchema,
   definition: z.record(z.string(), z.string()),
-  /** Paths are relative to `parquet/<stream>/`; empty where the job keeps no Parquet files. */
+  /** Paths are relative to `parquet/<stream>/`; empty if the job keeps no Parquet files. */
   snapshot: z.array(fileSchema),
-  /** Of every run later than `complete_since`, the oldest first. */
+  /** The changes of every run after `complete_since`, the oldest first. */
   changes: z.array(changesSchema),
-  /** A destination that has this sequence, or a later one, needs nothing but `changes`. */
+  /** A destination that has this sequence, or a later one, needs only `changes`. */
   complete_since: z.number(),
 });
 
 /**
- * What a stream's last commits have for destinations: the snapshot that stands and the changes that led to it. Written when
- * the commit is published, so that a delivery needs neither the store nor the job's lock.
+ * A stream's data for destinations: its present snapshot and the changes that led to it. Written when the commit is
+ * published, so that a delivery needs neither the store nor the job's lock.
  */
 export type Feed = z.infer<typeof feedSchema>;
 export type FeedChanges = z.infer<typeof changesSchema>;
@@ -50,7 +50,7 @@ const feedFile: StateFile<Feed> = {
 };
 
 /**
- * @returns undefined where nothing of the stream has been published yet
+ * @returns undefined if nothing of the stream has been published yet
  * @throws {CdsyncError} `state_unreadable`
  */
 export function readFeed(layout: JobLayout, stream: string): Promise<Feed | undefined> {

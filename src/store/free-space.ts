@@ -1,7 +1,7 @@
 import { readdir, stat, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
-/** Bytes that this user may still write where a folder is, or will be. */
+/** Bytes that this user may still write to the file system of a folder, which need not exist yet. */
 export async function freeSpace(folder: string): Promise<number> {
   try {
     const { bavail, bsize } = await statfs(folder);
@@ -13,7 +13,7 @@ export async function freeSpace(folder: string): Promise<number> {
   }
 }
 
-/** Bytes of the files below a folder; 0 where there is none. Links are not followed. */
+/** Bytes of the files below a folder; 0 if there is no folder. Does not follow links. */
 export async function bytesBelow(folder: string): Promise<number> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => []);
   const files = entries.filter((entry) => entry.isFile());
@@ -21,7 +21,7 @@ export async function bytesBelow(folder: string): Promise<number> {
   return (await Promise.all(sizes)).reduce((sum, found) => sum + (found?.size ?? 0), 0);
 }
 
-/** Bytes of one file; 0 where there is none. */
+/** Bytes of one file; 0 if there is none. */
 export async function bytesOf(path: string): Promise<number> {
   return stat(path).then(
     ({ size }) => size,

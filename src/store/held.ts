@@ -17,7 +17,7 @@ const heldSchema = z.object({
   run_id: z.string(),
   started_at: z.string(),
   findings: z.array(finding),
-  /** The snapshot that it was compared with; null where there was none. */
+  /** The snapshot that the guards compared it with; null if there was none. */
   previous: z.object({ run_id: z.string(), sequence: z.number() }).nullable(),
   definition: z.record(z.string(), z.string()),
   key: z.array(z.string()),
@@ -33,7 +33,7 @@ const heldSchema = z.object({
   }),
 });
 
-/** What a guard has held: everything that its commit needs, beside the parts in the same folder. */
+/** A stream that a guard has held: everything that its commit needs, except the parts in the same folder. */
 export type HeldStream = z.infer<typeof heldSchema>;
 
 function heldPath(layout: JobLayout, runId: string, stream: string): string {
@@ -44,12 +44,12 @@ export async function writeHeld(layout: JobLayout, held: HeldStream): Promise<vo
   await writeStateFile(heldPath(layout, held.run_id, held.stream), held);
 }
 
-/** What a run holds of a stream; undefined where it holds nothing, or nothing that can be read. */
+/** A stream that a run has held; undefined if the run has not held it, or if the file cannot be read. */
 export function readHeld(layout: JobLayout, runId: string, stream: string): Promise<HeldStream | undefined> {
   return readStateIfUsable(heldPath(layout, runId, stream), heldSchema);
 }
 
-/** All that is held of these streams, the oldest first. */
+/** The held data of these streams, the oldest first. */
 export async function heldStreams(layout: JobLayout, streams: readonly string[]): Promise<HeldStream[]> {
   const found: HeldStream[] = [];
   for (const runId of await runFolders(layout)) {

@@ -20,7 +20,7 @@ const ownerSchema = z.object({
 
 export type LockOwner = z.infer<typeof ownerSchema>;
 
-/** Who says to hold the job's lock; only a lock that is really held makes it true. */
+/** The process that the owner file names. It may be gone: only the lock itself proves that the job is running. */
 export function lockOwner(layout: JobLayout): Promise<LockOwner | undefined> {
   return readStateIfUsable(layout.lockOwner, ownerSchema);
 }
@@ -29,7 +29,7 @@ async function bootId(): Promise<string> {
   return (await readFile('/proc/sys/kernel/random/boot_id', 'utf8').catch(() => '')).trim();
 }
 
-/** Whether the process that the owner file names still lives on this machine. */
+/** Whether the process that the owner file names is still running on this machine. */
 export async function ownerLives(owner: LockOwner): Promise<boolean> {
   if (owner.host !== hostname() || owner.boot_id !== (await bootId())) return false;
   try {
@@ -37,45 +37,45 @@ export async function ownerLives(owner: LockOwner): Promise<boolean> {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EPERM') return false;
   }
-  // Its number may have gone to another process since: in containers they are small, and come again soon.
+  // Another process may have got its id since: in containers ids are small, and soon reused.
   const began = await processStart(owner.pid);
   return began === undefined || began <= Date.parse(owner.started_at) + startToleranceMs;
 }
 
-/** Times that Linux tells of processes are given in these parts of a second, counted from a start that it rounds to seconds. */
+/** Linux gives a process's start in these ticks since boot, and rounds the boot time to seconds. */
 const ticksPerSecond = 100;
 const startToleranceMs = 2_000;
 
-/** When a process began, in milliseconds since 1970; undefined where the system does not tell. */
+/** When a process began, in milliseconds since 1970; undefined if the system does not say. */
 async function processStart(pid: number): Promise<number | undefined> {
   const read = (path: string) => readFile(path, 'utf8').catch(() => '');
   const [about, system] = await Promise.all([read(`/proc/${pid}/stat`), read('/proc/stat')]);
-  // The second field is the name of the program, in brackets, with whatever it has in it.
+  // The second field is the program's name in brackets, which may itself hold spaces and brackets.
   const ticks = Number(about.slice(about.lastIndexOf(')') + 2).split(' ')[19]);
   const booted = Number(/^btime (\d+)$/m.exec(system)?.[1]);
   const began = (booted + ticks / ticksPerSecond) * 1000;
   return Number.isNaN(began) ? undefined : began;
 }
 
-/** Files that this process has locked. The system's lock is the process's: it keeps only other processes out. */
+/** Files that this process has locked. The system's lock keeps out only other processes, not other work in this one. */
 const held = new Set<string>();
 
-/** What is locked: a small database file, who says to have it, and what it is called. */
+/** A lock: a small database file, the file that names the owner, and names for messages. */
 interface LockPlace {
   readonly file: string;
   readonly owner: string;
-  /** Of the attached database; unique in the process. */
+  /** The name of the attached database; unique in the process. */
   readonly name: string;
   /** For messages: `job "nightly" is being run`. */
   readonly what: string;
-  /** The first thing that the owner of the lock does. */
+  /** Runs first, once the lock is taken. */
   readonly sweep?: () => Promise<void>;
 }
 
 /**
- * The right to work on a job, or on one of its destinations. It is the lock that DuckDB takes on a small database file, which
- * the operating system gives back when the process ends, however it ends; nothing else may open that file in this process,
- * for closing it anywhere would drop the lock.
+ * The right to work on a job, or on one of its destinations: the lock that DuckDB takes on a small database file. The
+ * operating system releases it when the process ends, however it ends. Nothing else in this process may open that file:
+ * closing it anywhere would drop the lock.
  */
 export class JobLock {
   readonly #database: Database;
@@ -89,7 +89,7 @@ export class JobLock {
     this.#held = entry;
   }
 
-  /** @throws {CdsyncError} `locked` where another process, or other work in this one, holds it. */
+  /** Locks a job. @throws {CdsyncError} `locked` if another process, or other work in this one, holds the lock. */
   static acquire(database: Database, layout: JobLayout, startedAt: string): Promise<JobLock> {
     const { lock: file, lockOwner: owner, job } = layout;
     const place = {
@@ -102,7 +102,7 @@ export class JobLock {
     return JobLock.#acquire(database, place, startedAt);
   }
 
-  /** The right to deliver to a destination. @throws {CdsyncError} `locked` where another delivery holds it. */
+  /** Locks a destination. @throws {CdsyncError} `locked` if another delivery holds the lock. */
   static acquireDestination(
     database: Database,
     layout: JobLayout,
@@ -118,7 +118,7 @@ export class JobLock {
 
   static async #acquire(database: Database, place: LockPlace, startedAt: string): Promise<JobLock> {
     const folder = dirname(place.file);
-    // A folder that cannot be looked at is told of by what opens the file.
+    // If the folder cannot be read, opening the file reports it.
     const entry = join(await realpath(folder).catch(() => folder), basename(place.file));
     if (held.has(entry)) throw await lockedError(place);
     held.add(entry);
@@ -140,7 +140,7 @@ export class JobLock {
     }
   }
 
-  /** Says which run holds the lock, to all who find it taken. */
+  /** Writes into the owner file which run holds the lock. */
   async describe(run: { started_at: string; run_id?: string }): Promise<void> {
     const owner: LockOwner = { host: hostname(), boot_id: await bootId(), pid: process.pid, ...run };
     await writeStateFile(this.#place.owner, owner);
@@ -169,8 +169,8 @@ async function attachLock(session: Session, place: LockPlace): Promise<void> {
   } catch (error) {
     if (isHeld(error)) throw await lockedError(place, error);
     if (!tellsOfDamage(error)) throw error;
-    // DuckDB locks a file before it reads it: nobody holds this one, and nothing in it is of any worth. It is written anew in
-    // its place and not replaced, so that all who come at the same moment lock the same file.
+    // DuckDB locks a file before it reads it, so nobody holds this one, and its content is worthless. Rewrite the file rather
+    // than replace it, so that a process that comes at the same moment locks the same file.
     await writeFile(place.file, await emptyDatabase(session, place));
     await attach().catch(async (again: Error) => {
       throw isHeld(again) ? await lockedError(place, again) : again;
@@ -178,7 +178,7 @@ async function attachLock(session: Session, place: LockPlace): Promise<void> {
   }
 }
 
-/** The bytes of a database without anything in it, which DuckDB does not take an empty file for. */
+/** The bytes of a database without tables; DuckDB does not accept an empty file as one. */
 async function emptyDatabase(session: Session, place: LockPlace): Promise<Buffer> {
   const path = temporaryName(place.file);
   const name = quoteIdentifier(`${place.name}__fresh`);
@@ -200,7 +200,7 @@ async function lockedError({ owner: path, what }: LockPlace, cause?: unknown): P
   return new CdsyncError(`${what} by ${who}`, {
     code: 'locked',
     kind: 'locked',
-    hint: 'wait until it ends, or stop it; its lock goes with its process',
+    hint: 'wait until it ends, or stop it; the lock is released when its process ends',
     cause,
   });
 }

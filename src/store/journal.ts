@@ -13,9 +13,9 @@ export const cursorSchema = z.object({
   issued_at: z.string().nullable(),
   /** Pages read by this attempt. */
   pages: z.number(),
-  /** Counts from 1; a partition whose token died starts again as its next attempt. */
+  /** Counts from 1; if a token expires, the partition starts again as its next attempt. */
   attempt: z.number(),
-  /** The last page said that it was the last. */
+  /** Whether the service has said that the last page read is the last. */
   done: z.boolean(),
 });
 
@@ -35,27 +35,27 @@ export const countersSchema = z.object({
   kept: z.number(),
   rejected: z.number(),
   replaced: z.number(),
-  /** Asked for by key, and not there. */
+  /** Records that were looked up by key and that the service does not have. */
   missing: z.number().default(0),
   milliseconds: z.number(),
 });
 
-/** What a stream's extraction has done so far, earlier processes included. */
+/** The counters of a stream's extraction so far, earlier processes included. */
 export type Counters = z.infer<typeof countersSchema>;
 
-/** A part as a line names it: its columns are left out where they are those of the part before. */
+/** A part in a line of the journal; its columns are left out if they equal those of the part before. */
 const journaledPart = partRecordSchema.extend({ columns: columnsSchema.optional() });
 
 const startSchema = z.object({
   type: z.literal('start'),
   version: z.literal(1),
   stream: z.string(),
-  /** Of the request and of everything that shapes the parts; a journal of another one is of no use. */
+  /** Hash of the request and of everything that shapes the parts; a journal with another one cannot be resumed. */
   fingerprint: z.string(),
   started_at: z.string(),
-  /** Total before the read, where it was asked for. */
+  /** Total before the read, if it was asked for. */
   total: z.number().nullable(),
-  /** Names of the partitions, in order; one unnamed partition is the whole. */
+  /** Names of the partitions, in order; a single partition with an empty name is the whole stream. */
   partitions: z.array(z.string()),
 });
 const checkpointSchema = z.object({
@@ -64,23 +64,23 @@ const checkpointSchema = z.object({
   cursors: z.record(z.string(), cursorSchema),
   counters: countersSchema,
 });
-/** The rows that earlier attempts of the partition have left in parts no longer count. */
+/** A new attempt at a partition: rows that earlier attempts left in parts no longer count. */
 const attemptSchema = z.object({ type: z.literal('attempt'), partition: z.string(), attempt: z.number() });
-/** The reading failed by what it read; it is not to be continued. */
+/** The extraction failed because of the data that it read; it must not be resumed. */
 const failedSchema = z.object({ type: z.literal('failed'), code: z.string() });
 
 const entrySchema = z.discriminatedUnion('type', [startSchema, checkpointSchema, attemptSchema, failedSchema]);
 export type JournalEntry = z.infer<typeof entrySchema>;
 type JournalStart = z.infer<typeof startSchema>;
 
-/** What a journal says, its entries put together. */
+/** The state that a journal's entries add up to. */
 export interface JournalState {
   readonly start: JournalStart;
   readonly parts: PartRecord[];
   readonly cursors: Map<string, PartitionCursor>;
   readonly counters: Counters;
   readonly failed: string | undefined;
-  /** Bytes of whole lines; what follows is a line that a crash tore. */
+  /** Bytes of whole lines; any further bytes are a line that a crash has torn. */
   readonly length: number;
 }
 
@@ -101,7 +101,7 @@ export const noCounters: Counters = {
 function foreign(path: string, line: number, cause: unknown): CdsyncError {
   return new CdsyncError(`${path}:${line}: not a line of a cdsync journal`, {
     code: 'state_unreadable',
-    hint: 'the file was changed or damaged; remove the folder it lies in to start this stream anew',
+    hint: 'the file was changed or damaged; remove its folder to read this stream from the start',
     cause,
   });
 }
@@ -141,8 +141,8 @@ function replay(path: string, entries: JournalEntry[], length: number): JournalS
 }
 
 /**
- * The checkpoints of one stream in one run: a file of JSON lines, each synced before anything relies on it. A part is
- * named in it only after the part itself is safe, so whatever the journal names exists.
+ * The checkpoints of one stream in one run: a file of JSON lines, each synced before anything relies on it. A line names a
+ * part only after the part itself is durable, so every part that the journal names exists.
  */
 export class Journal {
   readonly #handle: FileHandle;
@@ -156,9 +156,9 @@ export class Journal {
   }
 
   /**
-   * What the journal in a folder says; undefined where there is none, or none with a first line. A last line without
-   * its newline was torn by a crash and does not count.
-   * @throws {CdsyncError} `state_unreadable` where a whole line is not a journal's.
+   * The state of the journal in a folder; undefined if there is no journal, or none with a whole line. A last line without a
+   * newline was torn by a crash and does not count.
+   * @throws {CdsyncError} `state_unreadable` if a whole line does not belong to a journal.
    */
   static async read(streamFolder: string): Promise<JournalState | undefined> {
     const path = Journal.path(streamFolder);
@@ -176,7 +176,7 @@ export class Journal {
     );
   }
 
-  /** The same, where a damaged one is of no more use than none. */
+  /** The same, but a damaged journal counts as none; `damaged` is called with the error. */
   static async readUsable(
     streamFolder: string,
     damaged: (error: CdsyncError) => void = () => undefined,
@@ -190,7 +190,7 @@ export class Journal {
     }
   }
 
-  /** Opens the journal for appending, cut to its `length` whole bytes first. */
+  /** Cuts the journal to `length` bytes, its whole lines, and opens it for appending. */
   static async open(streamFolder: string, length: number): Promise<Journal> {
     const handle = await open(Journal.path(streamFolder), 'a', 0o600);
     await handle.truncate(length);

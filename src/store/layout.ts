@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 
-/** Where everything of one job lies: `<storage>/<job>/`. Paths only; nothing here touches the disk. */
+/** The paths of one job's files, below `<storage>/<job>/`. Nothing here touches the disk. */
 export class JobLayout {
   readonly folder: string;
   readonly job: string;
@@ -10,7 +10,7 @@ export class JobLayout {
     this.job = job;
   }
 
-  /** The link that people open. */
+  /** The link that users open. */
   get link(): string {
     return join(this.folder, `${this.job}.duckdb`);
   }
@@ -57,19 +57,19 @@ export class JobLayout {
   get locks(): string {
     return join(this.private, 'locks');
   }
-  /** Held open by the run that owns the job, and by nothing else: see JobLock. */
+  /** The run that owns the job holds this file open, and nothing else may open it: see JobLock. */
   get lock(): string {
     return join(this.locks, 'job.duckdb');
   }
-  /** Tells who holds {@link lock}. */
+  /** Says who holds {@link lock}. */
   get lockOwner(): string {
     return join(this.locks, 'job.json');
   }
-  /** Workflows that a run has started, while it has not come to an end. */
+  /** The workflows that a run has started; kept until the run ends. */
   get startedWorkflows(): string {
     return join(this.private, 'workflows.json');
   }
-  /** Files that are written anew from the store, on their way to being published. */
+  /** Files rewritten from the store, before they are published. */
   get restored(): string {
     return join(this.private, 'restored');
   }
@@ -82,7 +82,7 @@ export class JobLayout {
   runState(runId: string): string {
     return join(this.run(runId), 'run.json');
   }
-  /** DuckDB's spill files and whatever else may go with the process. */
+  /** DuckDB's spill files and other files that may be lost when the process ends. */
   runTemporary(runId: string): string {
     return join(this.run(runId), 'tmp');
   }
@@ -90,22 +90,22 @@ export class JobLayout {
     return join(this.run(runId), 'streams', stream);
   }
 
-  /** What a stream has for destinations. */
+  /** The feed of a stream: its data for destinations. */
   feed(stream: string): string {
     return join(this.private, 'feeds', `${stream}.json`);
   }
   get deliveries(): string {
     return join(this.private, 'deliveries');
   }
-  /** What is known here of a destination, and what a delivery to it works with. */
+  /** The records that cdsync keeps about a destination, and the working files of a delivery to it. */
   delivery(destination: string): string {
     return join(this.deliveries, destination);
   }
-  /** What is kept of a stream's records for a destination that can store nothing. */
+  /** The progress of a stream's records, for a destination that can store none. */
   deliveredStream(destination: string, stream: string): string {
     return join(this.delivery(destination), 'streams', stream);
   }
-  /** Held open by the process that delivers to the destination, and by nothing else; beside it the name of that process. */
+  /** The delivery to the destination holds `file` open, and nothing else may open it; `owner` says which process that is. */
   destinationLock(destination: string): { file: string; owner: string } {
     const folder = this.delivery(destination);
     return { file: join(folder, 'lock.duckdb'), owner: join(folder, 'lock.json') };

@@ -12,18 +12,18 @@ const manifestSchema = z.object({
   files: z.array(z.object({ path: z.string(), rows: z.number(), bytes: z.number(), sha256: z.string() })),
 });
 
-/** Says which Parquet files make a stream's present snapshot. */
+/** Lists the Parquet files of a stream's present snapshot. */
 export type Manifest = z.infer<typeof manifestSchema>;
 
 const manifestFile: StateFile<Manifest> = {
   schema: manifestSchema,
   what: 'manifest',
   code: 'manifest_unreadable',
-  hint: 'run again: the manifest is written anew from the store',
+  hint: 'run again: the run rewrites the manifest from the store',
 };
 
 /**
- * @returns undefined where there is none
+ * @returns undefined if there is none
  * @throws {CdsyncError} `manifest_unreadable`
  */
 export function readManifest(path: string): Promise<Manifest | undefined> {

@@ -13,7 +13,7 @@ export interface ParquetFile {
   readonly sha256: string;
 }
 
-/** Small enough that a writer holds little, large enough that readers skip by statistics. */
+/** Small enough that a writer needs little memory, large enough that readers can skip groups by their statistics. */
 const rowGroupRows = 20_480;
 
 function options(compression: ParquetCompression): string {
@@ -22,7 +22,7 @@ function options(compression: ParquetCompression): string {
   return `(FORMAT parquet, COMPRESSION ${codec}${level}, ROW_GROUP_SIZE ${rowGroupRows})`;
 }
 
-/** Writes a query's rows into a Parquet file without making it durable: for files that can be computed again. */
+/** Writes a query's rows into a Parquet file that is not durable: for files that can be recomputed. Returns their number. */
 async function copyToParquet(
   session: Session,
   query: string,
@@ -33,8 +33,8 @@ async function copyToParquet(
 }
 
 /**
- * Writes a query's rows, in their order, into a Parquet file that is whole and durable once it has its name: DuckDB's COPY
- * itself syncs nothing.
+ * Writes a query's rows, in their order, into a Parquet file. The file is complete and durable once it has its name: DuckDB's
+ * COPY alone syncs nothing.
  */
 export async function writeParquet(
   session: Session,

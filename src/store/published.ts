@@ -6,14 +6,14 @@ import type { JobLayout } from './layout.js';
 
 /** A published snapshot, open for reading. */
 export interface Published {
-  /** The version that the link pointed to when it was opened. */
+  /** The file that the link pointed to when it was opened. */
   readonly path: string;
   /** Rows come in chunks. */
   query(sql: string): Promise<DuckDBResult>;
   close(): void;
 }
 
-/** @throws {CdsyncError} `not_published`, `published_busy` where somebody holds that version for writing; `sql_failed` */
+/** @throws {CdsyncError} `not_published`; `published_busy` if somebody has that version open for writing; `sql_failed` */
 export async function openPublished(
   layout: JobLayout,
   { memoryMb, threads }: { memoryMb: number; threads: number },

@@ -11,7 +11,7 @@ import { runFolders } from './storage.js';
 
 const runSchema = z.object({ version: z.literal(1), run_id: z.string(), started_at: z.string() });
 
-/** A run as its private folder remembers it. */
+/** A run as its private folder records it. */
 export interface RunIdentity {
   readonly runId: string;
   /** ISO 8601, our clock. */
@@ -25,13 +25,13 @@ export interface UnfinishedStream {
   readonly journal: JournalState;
 }
 
-/** Undefined where the folder does not tell: nothing can be resumed without it, and the folder is then discarded. */
+/** Reads which run a folder belongs to; undefined if it does not say. Such a folder cannot be resumed, and is discarded. */
 export async function readRun(layout: JobLayout, runId: string): Promise<RunIdentity | undefined> {
   const found = await readStateIfUsable(layout.runState(runId), runSchema);
   return found && { runId: found.run_id, startedAt: found.started_at };
 }
 
-/** Makes a run's private folder. */
+/** Creates a run's private folder. */
 export async function createRun(layout: JobLayout, startedAtMs: number): Promise<RunIdentity> {
   const run = { runId: newRunId(startedAtMs), startedAt: new Date(startedAtMs).toISOString() };
   await mkdir(layout.run(run.runId), { mode: 0o700 });
@@ -44,18 +44,18 @@ export async function discardRun(layout: JobLayout, runId: string): Promise<void
   await rm(layout.run(runId), { recursive: true, force: true });
 }
 
-/** Streams of which something that was read lies in a run's folder. */
+/** The streams with data in a run's folder. */
 export async function streamsIn(layout: JobLayout, runId: string): Promise<string[]> {
   return readdir(dirname(layout.streamRun(runId, 'any'))).catch(() => []);
 }
 
-/** Removes what a run has read of some streams, and with the last of them its folder. */
+/** Removes the data of some streams from a run's folder, and the folder itself once no stream is left in it. */
 export async function discardStreams(layout: JobLayout, runId: string, streams: readonly string[]): Promise<void> {
   for (const stream of streams) await rm(layout.streamRun(runId, stream), { recursive: true, force: true });
   if ((await streamsIn(layout, runId)).length === 0) await discardRun(layout, runId);
 }
 
-/** Moves what an earlier run has read of a stream into the folder of another run. */
+/** Moves a stream's data from the folder of an earlier run into the folder of another run. */
 export async function takeOver(layout: JobLayout, { stream, run }: UnfinishedStream, to: RunIdentity): Promise<void> {
   if (run.runId === to.runId) return;
   const target = layout.streamRun(to.runId, stream);
@@ -69,13 +69,13 @@ export interface ResumeRules {
   readonly fingerprint: string;
   readonly now: number;
   readonly resumeWithinMs: number;
-  /** Told of a checkpoint that is damaged: it is of no more use than none. */
+  /** Called for a damaged checkpoint, which counts as none. */
   readonly notice: (line: string) => void;
 }
 
 /**
- * What the newest run that has begun a stream has read of it, if a run can resume from it: the same request, begun recently
- * enough, and not failed by what it read.
+ * The newest unfinished extraction of a stream, if it can be resumed: the request is the same, it began recently enough, and
+ * it has not failed because of its data.
  */
 export async function findUnfinished(
   layout: JobLayout,
@@ -86,14 +86,14 @@ export async function findUnfinished(
     const run = await readRun(layout, runId);
     if (run === undefined) continue;
     const journal = await Journal.readUsable(layout.streamRun(runId, stream), ({ message }) =>
-      rules.notice(`stream ${stream} is read anew: ${message}`),
+      rules.notice(`stream ${stream} is read from the start: ${message}`),
     );
     if (journal === undefined) continue;
-    // What a guard has held is judged by a person; the next run reads anew.
+    // A person decides about held data; until then the next run reads from the start.
     if ((await readHeld(layout, runId, stream)) !== undefined) return undefined;
     const age = rules.now - Date.parse(journal.start.started_at);
     const usable = journal.failed === undefined && journal.start.fingerprint === rules.fingerprint;
-    // A clock that was set back gives a negative age; that is no reason to throw away what was read.
+    // A clock that was set back gives a negative age; that is no reason to discard the data.
     return usable && age <= rules.resumeWithinMs ? { stream, run, journal } : undefined;
   }
   return undefined;

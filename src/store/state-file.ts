@@ -3,10 +3,10 @@ import type { z } from 'zod';
 import { CdsyncError } from '../core/errors.js';
 import { writeFileAtomically } from './durable.js';
 
-/** A kind of small JSON file that cdsync keeps for itself, and what to do where one cannot be read. */
+/** A kind of small JSON file that cdsync keeps for itself, and the error for one that cannot be read. */
 export interface StateFile<T> {
   readonly schema: z.ZodType<T>;
-  /** What it is, in a message. Default: a state file. */
+  /** Its name in messages. Default: `state file`. */
   readonly what?: string;
   /** Default: `state_unreadable`. */
   readonly code?: string;
@@ -14,9 +14,9 @@ export interface StateFile<T> {
 }
 
 /**
- * Reads what {@link writeStateFile} has written.
- * @returns undefined where there is no such file
- * @throws {CdsyncError} with the code of its kind where its content is another
+ * Reads a file that {@link writeStateFile} has written.
+ * @returns undefined if there is no such file
+ * @throws {CdsyncError} with the code of its kind if the content does not fit
  */
 export async function readStateFile<T>(
   path: string,
@@ -32,11 +32,11 @@ export async function readStateFile<T>(
   try {
     return schema.parse(JSON.parse(text));
   } catch (cause) {
-    throw new CdsyncError(`${path} is no ${what} of cdsync`, { code, hint, cause });
+    throw new CdsyncError(`${path} is not a ${what} of cdsync`, { code, hint, cause });
   }
 }
 
-/** The same for a file that can be done without: undefined also where it cannot be read. */
+/** The same for a file that cdsync can do without: undefined also if it cannot be read. */
 export async function readStateIfUsable<T>(path: string, schema: z.ZodType<T>): Promise<T | undefined> {
   try {
     return schema.parse(JSON.parse(await readFile(path, 'utf8')));
@@ -45,7 +45,7 @@ export async function readStateIfUsable<T>(path: string, schema: z.ZodType<T>): 
   }
 }
 
-/** Replaces a state file: a reader sees the old content or the new. Its folder must be there. */
+/** Replaces a state file: a reader sees the old content or the new. Its folder must exist. */
 export async function writeStateFile(path: string, content: unknown): Promise<void> {
   await writeFileAtomically(path, `${JSON.stringify(content)}\n`);
 }

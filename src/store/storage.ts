@@ -8,7 +8,7 @@ import { temporaryPattern } from './durable.js';
 import type { JobLayout } from './layout.js';
 import { readStateFile, type StateFile, writeStateFile } from './state-file.js';
 
-/** Of everything under `<storage>/<job>/`; moves when an older cdsync could not read it any more. */
+/** The format of everything under `<storage>/<job>/`. It rises with each change that an older cdsync cannot read. */
 const storageFormat = 1;
 
 const formatFile: StateFile<{ format: number }> = {
@@ -17,8 +17,8 @@ const formatFile: StateFile<{ format: number }> = {
 };
 
 /**
- * Checks that the folder is one that this cdsync can work with.
- * @returns false where nothing is there yet
+ * Checks that this cdsync can work with the folder.
+ * @returns false if the folder has no data yet
  * @throws {CdsyncError} `storage_newer`, `state_unreadable`, `storage_permission`
  */
 export async function checkStorage(layout: JobLayout): Promise<boolean> {
@@ -52,7 +52,7 @@ function isThere(path: string): Promise<boolean> {
   );
 }
 
-/** A store that is gone or empty would be begun anew, and with it the history of what is published. */
+/** Refuses a published job whose store is missing or empty: a run would create a new store and lose the history. */
 async function refusePublishedWithoutStore(layout: JobLayout): Promise<void> {
   const store = await stat(layout.store).catch(() => undefined);
   if (!(await isThere(layout.link)) || (store !== undefined && store.size > 0)) return;
@@ -61,8 +61,8 @@ async function refusePublishedWithoutStore(layout: JobLayout): Promise<void> {
   throw new CdsyncError(`${layout.link} is published, but ${layout.store} is ${lacks}`, {
     code: 'state_unreadable',
     hint: hasPrivate
-      ? `what is published is a copy of it: cp ${layout.link} ${layout.store}; or, to begin anew, move ${layout.folder} away`
-      : `the folder was copied in part: restore ${layout.private} too; or, to begin anew, move ${layout.folder} away`,
+      ? `the published file is a copy of it: cp ${layout.link} ${layout.store}; or, to start from nothing, move ${layout.folder} away`
+      : `the folder was copied in part: restore ${layout.private} too; or, to start from nothing, move ${layout.folder} away`,
   });
 }
 
@@ -74,26 +74,26 @@ async function refuseStoreWithoutFormat(layout: JobLayout): Promise<void> {
   });
 }
 
-/** Permissions of the folders above published files: passable for those who may read the files. */
+/** Permissions of the folders above published files: all users who may read the files may enter the folders. */
 export function folderMode(fileMode: number): number {
   return 0o700 | ((fileMode & 0o044) >> 2) | (fileMode & 0o044);
 }
 
 /**
- * Makes a folder with this mode whatever the umask, and those above it that are missing. One that is there gets the mode
- * too, if it is this user's to use: what somebody has locked on purpose stays so.
+ * Creates a folder, and missing ones above it, with this mode whatever the umask. An existing folder gets the mode too, if
+ * this user owns it and may use it: a folder that somebody has locked on purpose stays locked.
  */
 export async function makeFolder(folder: string, mode: number): Promise<void> {
   const first = (await mkdir(folder, { recursive: true, mode })) ?? folder;
   for (let at = folder; at.length >= first.length; at = dirname(at)) {
     const { uid, mode: present } = await stat(at);
     if (uid !== process.getuid?.() || (present & 0o700) !== 0o700 || (present & 0o777) === mode) continue;
-    // A group that the folder hands on stays.
+    // Keep the setuid, setgid and sticky bits, such as a group that new files inherit.
     await chmod(at, (present & 0o7000) | mode);
   }
 }
 
-/** Makes what is missing of a job's folders, and checks that they can be written to. */
+/** Creates the missing folders of a job, and checks that all can be written to. */
 export async function prepareStorage(layout: JobLayout, publishMode: number): Promise<void> {
   try {
     const existed = await checkStorage(layout);
@@ -102,7 +102,7 @@ export async function prepareStorage(layout: JobLayout, publishMode: number): Pr
       await makeFolder(folder, open);
       await access(folder, constants.W_OK | constants.X_OK);
     }
-    // What lies in them is private by its folder: DuckDB makes files that the umask lets others read.
+    // Only the folder keeps its files private: DuckDB creates files that the umask may let others read.
     for (const folder of [layout.reports, layout.private, layout.locks, layout.runs]) {
       await makeFolder(folder, 0o700);
       await access(folder, constants.W_OK | constants.X_OK);
@@ -114,8 +114,8 @@ export async function prepareStorage(layout: JobLayout, publishMode: number): Pr
 }
 
 /**
- * Removes what writers that crashed have left under their temporary names. Only who holds the job's lock may do so: those
- * of a run that lives are still being written.
+ * Removes the temporary files that crashed writers have left. Call it only with the job's lock: the temporary files of a
+ * running run are still being written.
  */
 export async function sweepStorage(layout: JobLayout): Promise<void> {
   const streams = (await namesIn(layout.parquet)).map((stream) => layout.stream(stream));
@@ -124,7 +124,7 @@ export async function sweepStorage(layout: JobLayout): Promise<void> {
   for (const folder of [...others, ...streams]) await sweep(folder);
 }
 
-/** The same of a destination, for who holds its lock. */
+/** The same for a destination. Call it only with the destination's lock. */
 export async function sweepDelivery(layout: JobLayout, destination: string): Promise<void> {
   await sweep(layout.delivery(destination));
 }
@@ -135,7 +135,7 @@ async function sweep(folder: string): Promise<void> {
   }
 }
 
-/** What is in a folder; nothing where there is none. */
+/** The names in a folder; none if there is no folder. */
 async function namesIn(folder: string): Promise<string[]> {
   return readdir(folder).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return [];
@@ -143,7 +143,7 @@ async function namesIn(folder: string): Promise<string[]> {
   });
 }
 
-/** Ids of the runs that have left a private folder, oldest first. */
+/** Ids of the runs that have a private folder, oldest first. */
 export async function runFolders(layout: JobLayout): Promise<string[]> {
   return (await namesIn(layout.runs)).filter((name) => runIdPattern.test(name)).sort();
 }

@@ -203,7 +203,7 @@ describe('what was good stays', () => {
     const journal = join(runs, run, 'streams', 'members', 'journal.jsonl');
     await writeFile(journal, `${(await readFile(journal, 'utf8')).split('\n')[0]}\n{"type":"checkpoint"}\n`);
     const { code, stderr } = await space.cdsync(['run', 'garbage.json']);
-    expect(stderr).toMatch(/stream members is read anew: .*journal\.jsonl:2/);
+    expect(stderr).toMatch(/stream members is read from the start: .*journal\.jsonl:2/);
     expect(code).toBe(0);
     expect((await space.runWell('garbage')).streams[0]).toMatchObject({ inserted: 0, updated: 0, deleted: 0 });
   });

@@ -35,14 +35,14 @@ describe('a state file', () => {
       await writeFile(path, text);
       await expect(readStateFile(path, file)).rejects.toMatchObject({
         code: 'state_unreadable',
-        message: `${path} is no state file of cdsync`,
+        message: `${path} is not a state file of cdsync`,
         hint: 'write it anew',
       });
       await expect(
         readStateFile(path, { ...file, what: 'manifest', code: 'manifest_unreadable' }),
       ).rejects.toMatchObject({
         code: 'manifest_unreadable',
-        message: `${path} is no manifest of cdsync`,
+        message: `${path} is not a manifest of cdsync`,
       });
       expect(await readStateIfUsable(path, schema)).toBeUndefined();
     },
