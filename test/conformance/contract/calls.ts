@@ -5,7 +5,7 @@ import * as profile from '../../../src/client/profile-api.js';
 import * as realtime from '../../../src/client/realtime-api.js';
 import * as decoders from '../../fixtures/decoders.js';
 
-/** Things that are there in the service under test. */
+/** Things that exist in the service under test. */
 export interface Known {
   readonly indexId: string;
   readonly profileId: string;
@@ -15,17 +15,17 @@ export interface Known {
   /** ISO 8601: from a week ago to now. */
   readonly from: string;
   readonly to: string;
-  /** Starts a workflow that goes on for long. */
+  /** Starts a workflow that runs for a long time. */
   startRun(): Promise<string>;
 }
 
-/** How the client makes one operation: with everything that may be sent, and with an id that is not there. */
+/** How the client makes one operation: with every parameter that may be sent, and with an id that does not exist. */
 export interface Call {
   readonly operation: (known: Known) => Operation | Promise<Operation>;
   readonly decode: Decode<unknown>;
-  /** One page of the list, where it has pages. */
+  /** One page, if the operation is a list with pages. */
   readonly page?: (known: Known, page: PageRequest) => Operation;
-  /** Asks for what does not exist. */
+  /** Asks for a thing that does not exist. */
   readonly unknown?: (known: Known) => Operation;
 }
 

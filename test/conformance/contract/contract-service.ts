@@ -14,7 +14,7 @@ import { Recorder } from './recorder.js';
 
 const dayMs = 86_400_000;
 
-/** A local service, a client of it, and between them what records all that they say. */
+/** A local service and its client, with a recorder between them. */
 export class ContractService {
   readonly recorder: Recorder;
   readonly #service: LocalService;
@@ -50,7 +50,7 @@ export class ContractService {
     return by.send(operation, decode, { signal: new AbortController().signal, meter }) as Promise<T>;
   }
 
-  /** A client whose key may do this and nothing else. */
+  /** A client whose key has these permissions and no others. */
   async clientWith(permissions: readonly string[]): Promise<ServiceClient> {
     const name = `key-${this.#clients.length}`;
     const answer = await fetch(`${this.#service.url}/_control/keys`, {
@@ -72,7 +72,7 @@ export class ContractService {
 
   async #firstOf<T>(operation: Operation, decode: Call['decode'], is: (item: T) => boolean = () => true): Promise<T> {
     const found = (await this.send<Page<T>>(operation, decode)).data.find(is);
-    if (found === undefined) throw new Error(`${operation.label} has nothing to test with`);
+    if (found === undefined) throw new Error(`there is nothing to test ${operation.label} with`);
     return found;
   }
 

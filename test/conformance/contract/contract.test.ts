@@ -23,7 +23,7 @@ afterAll(() => contract.close());
 const send = <T>(operation: Operation, decode: Call['decode'], by?: ServiceClient) =>
   contract.send<T>(operation, decode, by);
 
-/** Whether a path is made by a template: `{…}` stands for one segment. */
+/** Whether a path fits a template, in which `{…}` stands for one segment. */
 function fits(path: string, template: string): boolean {
   const [segments, parts] = [path.split('/'), template.split('/')];
   return (
@@ -38,7 +38,7 @@ function unpublishedParameters({ url }: Exchange, { query = [] }: Published): st
   });
 }
 
-/** What of a request is not as it is published. */
+/** Every point in which a request differs from what is published. */
 function requestFaults(exchange: Exchange, spec: Published): string[] {
   const [method = '', path = ''] = spec.request.split(' ');
   const faults = unpublishedParameters(exchange, spec).map((name) => `parameter ${name} is not published`);
@@ -54,18 +54,18 @@ function requestFaults(exchange: Exchange, spec: Published): string[] {
 const cases = Object.entries(calls).map(([name, call]) => [name, call, published[name] as Published] as const);
 
 describe('The interface is covered', () => {
-  it('by the client: each function that makes an operation', () => {
+  it('by the functions of the client that make operations', () => {
     const made = Object.keys({ ...profile, ...management, ...realtime }).filter((name) => /Operation$/.test(name));
     expect(made.map((name) => name.replace(/Operation$/, '')).sort()).toEqual(Object.keys(calls).sort());
     expect(Object.keys(calls).concat('oauthToken').sort()).toEqual(Object.keys(published).sort());
     expect(Object.keys(published)).toHaveLength(23);
   });
 
-  it('by the local service: each line of its table', () => {
+  it('by the table of the local service', () => {
     const anyId = (request: string) => request.replace(/\{[^}]*\}/g, '{}');
     const served = operations.map(({ method, path }) => anyId(`${method} ${path}`));
     const wanted = Object.values(published).map(({ request }) => anyId(request));
-    // Published facts: workflows are started with a trailing slash and without.
+    // The interface publishes the start of a workflow with a trailing slash; clients also leave it out.
     expect(served.filter((each) => each !== 'POST /api/workflow/runs').sort()).toEqual(wanted.sort());
   });
 });
@@ -92,7 +92,7 @@ describe('The client and the local service agree with what is published', () => 
   });
 
   it.each(cases.filter(([, , { query }]) => query !== undefined))(
-    'parameters: %s is asked with every one that is published',
+    'parameters: the request for %s has every published one',
     async (_, { operation, page, decode }, { query = [] }) => {
       await send(await operation(known), decode);
       const sent = new Set([...recorder.last().url.searchParams.keys()].map((name) => name.replace(/\[.*\]$/, '[…]')));
@@ -102,7 +102,7 @@ describe('The client and the local service agree with what is published', () => 
   );
 
   it.each(cases.filter(([, , { answer }]) => answer !== null))(
-    'fields: what reads %s knows each one that is published',
+    'fields: the decoder of %s checks every published one',
     async (_, { operation, decode }, { answer, status }) => {
       await send(await operation(known), decode);
       const { answered } = recorder.last();
@@ -140,7 +140,7 @@ describe('Pages', () => {
   const paged = cases.flatMap(([name, call]) => (call.page === undefined ? [] : [[name, call.page, call] as const]));
 
   it.each(paged)(
-    'of %s bring together what one page has, as many as the total says',
+    'of %s add up to what one large page has, and to the total',
     async (name, page, { decode }) => {
       const all = await send<Page<unknown>>(page(known, { limit: 1000, withTotal: true }), decode);
       const limit = Math.max(1, Math.ceil(all.data.length / 4));
@@ -161,12 +161,12 @@ describe('Pages', () => {
   );
 });
 
-describe('What is refused', () => {
+describe('The service refuses', () => {
   const unknown = cases.flatMap(([name, call]) => {
     return call.unknown === undefined ? [] : [[name, call.unknown, call.decode] as const];
   });
 
-  it.each(unknown)('%s says that there is no such thing, with the body of errors', async (_, make, decode) => {
+  it.each(unknown)('%s with an unknown id: 404 with an error body', async (_, make, decode) => {
     const failure = await send(make(known), decode).catch((error) => error);
     const { status, answered } = recorder.last();
     const body = JSON.parse(answered);
@@ -183,7 +183,7 @@ describe('What is refused', () => {
   const guarded = cases.filter(([, , { permissions }]) => permissions !== undefined);
 
   it.each(guarded)(
-    '%s needs the permissions that are published, and no more',
+    '%s without one of its published permissions, and needs no others',
     async (_, { operation, decode }, spec) => {
       const { permissions = [] } = spec;
       const made = await operation(known);
@@ -198,7 +198,7 @@ describe('What is refused', () => {
   );
 
   it.each(cases.filter(([, , { version }]) => version !== null))(
-    '%s in a version that is not there',
+    '%s in a version that does not exist',
     async (_, { operation, decode }) => {
       const refused = send({ ...(await operation(known)), version: '1999-01-01' }, decode);
       await expect(refused).rejects.toMatchObject({ status: 400, hint: expect.stringContaining('api_versions') });

@@ -23,7 +23,7 @@ async function items<T>(operation: Make, decode: Parameters<ContractService['sen
   return (await contract.send<Page<T>>(operation, decode)).data;
 }
 
-/** The times at a quarter and at three quarters of a list, each of which one of its items has. */
+/** Two times that items of a list have, a quarter and three quarters of the way through it. */
 function middle(times: readonly (string | null | undefined)[]): { from: string; to: string } {
   const sorted = times.filter((time): time is string => typeof time === 'string').sort();
   return { from: sorted[sorted.length >> 2] as string, to: sorted[(sorted.length * 3) >> 2] as string };
@@ -32,7 +32,7 @@ function middle(times: readonly (string | null | undefined)[]): { from: string; 
 const within = (time: unknown, { from, to }: { from: string; to: string }) =>
   typeof time === 'string' && time >= from && time < to;
 
-describe('Parameters that the client sends do in the local service what is published', () => {
+describe('In the local service, each parameter of the client does what is published', () => {
   it('happened_from (included) and happened_to (excluded) of audit events', async () => {
     const ask = (bounds: object) =>
       items<decoders.AuditEvent>(management.auditEventsPageOperation({ ...bounds, ...most }), decoders.readAuditEvents);
@@ -130,7 +130,7 @@ describe('Parameters that the client sends do in the local service what is publi
     expect([plain?.task_instances, verbose?.task_instances?.length]).toEqual([undefined, 3]);
   });
 
-  it('config_id and run_mode of a start, which a stop ends', async () => {
+  it('config_id and run_mode of a started run, which can be stopped', async () => {
     const start = management.startWorkflowOperation({ configId: 'cg-slow', runMode: 'refresh' });
     const run = await contract.send<management.WorkflowRun>(start, management.readWorkflowRun);
     expect(run).toMatchObject({ state: 'started', type: 'refresh', config_id: 'cg-slow' });
@@ -160,7 +160,7 @@ describe('Parameters that the client sends do in the local service what is publi
     }
   });
 
-  it('keys of a lookup, whatever is in them: a plus, a percent sign, an ampersand', async () => {
+  it('keys of a lookup with any characters: a plus, a percent sign, an ampersand', async () => {
     const email = 'a+b%26c&d=e f@example.org';
     await contract.send(realtime.sendEventOperation('evs-1', { keys: { email } }), () => null);
     for (const make of [realtime.lookupProfileOperation, realtime.lookupProfileByGetOperation]) {

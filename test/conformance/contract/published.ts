@@ -1,22 +1,22 @@
 import type { Shape } from './shape.js';
 
-/** One operation as the interface publishes it: what may be sent, and what comes. */
+/** One operation as the interface publishes it: its request and its answer. */
 export interface Published {
   /** Method and path, prefix included; `{…}` stands for one segment. */
   readonly request: string;
-  /** Of `api-version`; null where no version is sent. */
+  /** The value of `api-version`; null if the client sends no version. */
   readonly version: string | null;
-  /** Parameters of the query; `[…]` behind a name stands for any attribute, `*` for a key of any name. */
+  /** Parameters of the query. `[…]` after a name stands for any attribute, `*` for a key of any name. */
   readonly query?: readonly string[];
-  /** Of the body: JSON, or a form. */
+  /** The shape of a JSON body. */
   readonly body?: Shape;
   readonly form?: readonly string[];
   readonly status: number;
-  /** The total of the list is told without being asked for. */
+  /** The list has a total even if the request does not ask for it. */
   readonly alwaysTotal?: true;
-  /** Null where the answer has no body. */
+  /** Null if the answer has no body. */
   readonly answer: Shape | null;
-  /** Permissions, where they are published. */
+  /** The permissions that the operation needs, if they are published. */
   readonly permissions?: readonly string[];
 }
 
@@ -24,7 +24,7 @@ const profileApi = '2025-07-31';
 const managementApi = '2024-04-01';
 const paging = ['limit', 'next_token', 'with_total'];
 
-/** Section 2.5; the end has been seen absent, empty and null. */
+/** Section 2.5. On the last page, `next_token` is absent, empty or null. */
 const page = (item: Shape): Shape => ({ fields: { data: { list: item }, 'next_token?': 'text', 'total?': 'integer' } });
 
 /** Section 2.6. */
@@ -67,7 +67,7 @@ const auditEvent: Shape = {
     tenant_family: 'text',
   },
 };
-/** Open: what a campaign is filtered by is a field of it in the local service. */
+/** Open, because a campaign of the local service also has the field that filters it. */
 const campaign: Shape = { fields: { id: 'text', name: 'text', 'deliver_at?': 'timestamp' }, open: true };
 const segment: Shape = { fields: { id: 'text', name: 'text', status: 'text' } };
 const ingestJob: Shape = {
@@ -125,14 +125,14 @@ const workflowRun = {
     'principal_id?': 'text',
     'principal_name?': 'text',
     'principal_email?': 'text',
-    // Of what type they are is not said.
+    // Their types are not published.
     'launched_version?': 'anything',
     'current_version?': 'anything',
     'warn_after_ms?': 'integer',
     'task_instances?': { list: taskInstance },
     'error?': workflowError,
   },
-  // The local service shows what a run was started with as well.
+  // Open, because the local service also shows the parameters that started the run.
   open: true,
 } satisfies Shape;
 const verboseRun: Shape = { ...workflowRun, fields: { ...workflowRun.fields, task_instances: { list: taskInstance } } };
@@ -140,7 +140,7 @@ const verboseRun: Shape = { ...workflowRun, fields: { ...workflowRun.fields, tas
 const readsProfiles = ['profile-collections:read', 'pii:read'];
 const readsSegments = ['real-time-segments:read', 'pii:read'];
 
-/** Every operation of the interface, by the name of the client's function for it. */
+/** Every operation of the interface, by the name of the client function that makes it. */
 export const published: Readonly<Record<string, Published>> = {
   oauthToken: {
     request: 'POST /api/v0/oauth2/token',

@@ -1,7 +1,7 @@
 import { createServer, request as httpRequest, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** One request as it went over the wire, and its answer. */
+/** A request and its answer, as they went over the wire. */
 export interface Exchange {
   readonly method: string;
   readonly url: URL;
@@ -17,7 +17,7 @@ async function bytesOf(stream: NodeJS.ReadableStream): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** Stands between a client and a service, passes everything on as it is, and keeps it. */
+/** A proxy between a client and a service that passes everything on unchanged and records it. */
 export class Recorder {
   readonly url: string;
   readonly exchanges: Exchange[] = [];
@@ -50,7 +50,7 @@ export class Recorder {
     return recorder;
   }
 
-  /** The last exchange that was no request for a token. */
+  /** The last exchange, apart from requests for a token. */
   last(): Exchange {
     const found = this.exchanges.findLast(({ url }) => !url.pathname.endsWith('/oauth2/token'));
     if (found === undefined) throw new Error('nothing was sent');

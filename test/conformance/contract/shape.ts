@@ -1,6 +1,6 @@
 /**
- * What a JSON value must look like. Names of fields that may be missing, or null, end with `?`; a field that is not named is
- * no violation where the fields are `open`.
+ * The shape of a JSON value. The name of a field that may be missing or null ends with `?`. A field without a name here
+ * is a violation, unless the fields are `open`.
  */
 export type Shape =
   | 'text'
@@ -27,7 +27,7 @@ function isMap(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Every place at which a value is not as it must be. */
+/** Every place at which a value does not fit a shape. */
 export function violations(shape: Shape, value: unknown, place = '$'): string[] {
   if (typeof shape === 'string') return scalars[shape](value) ? [] : [`${place} is no ${shape}`];
   if ('list' in shape) {
@@ -50,8 +50,8 @@ export function violations(shape: Shape, value: unknown, place = '$'): string[] 
 }
 
 /**
- * Copies of a value that fits, each with something else in the place of one scalar: whoever knows the shape refuses them.
- * Lists and maps are spoilt in their first member.
+ * Copies of a value that fits the shape, each with one scalar replaced by something else. A decoder that checks the whole
+ * shape refuses them all. Lists and maps are spoilt in their first member.
  */
 export function* spoilt(shape: Shape, value: unknown, place = '$'): Generator<readonly [place: string, copy: unknown]> {
   if (value === undefined || value === null || shape === 'anything') return;

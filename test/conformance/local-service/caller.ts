@@ -14,10 +14,10 @@ export interface Answered {
   readonly body: any;
 }
 
-/** Requests as any client could make them; nothing here knows the service from inside. */
+/** Makes requests as any client could, without knowledge of the service's code. */
 export class Caller {
   readonly service: LocalService;
-  /** Header to value; an undefined value leaves the header out. */
+  /** Headers by name; an undefined value leaves the header out. */
   headers: Record<string, string | undefined>;
 
   constructor(service: LocalService, token = service.token, tenant = service.tenantId) {
@@ -34,7 +34,7 @@ export class Caller {
     return this.send('GET', path, headers);
   }
 
-  /** A body of status 200. */
+  /** The body of an answer, which must have status 200. */
   async read(path: string): Promise<Envelope> {
     const { status, body, text } = await this.get(path);
     if (status !== 200) throw new Error(`${path}: ${status} ${text}`);
@@ -46,7 +46,7 @@ export class Caller {
     return body.data.find((index: { name: string }) => index.name === name).id;
   }
 
-  /** Every page of a list, from the first token to the last. */
+  /** Every page of a list, in order. */
   async pages(path: string, most = 10_000): Promise<Envelope[]> {
     const pages: Envelope[] = [];
     let token: string | null | undefined;

@@ -11,7 +11,7 @@ beforeAll(async () => {
 afterAll(() => service.close());
 
 describe('every request (specification, section 4.1)', () => {
-  it('needs a bearer token: 401 without, with another scheme, and with garbage', async () => {
+  it('needs a bearer token: 401 without one, with another scheme, and with garbage', async () => {
     for (const authorization of [undefined, 'Basic YTpi', 'Bearer', 'Bearer garbage', `Bearer ${service.token}x`]) {
       const { status, headers } = await caller.get('/api/indexes', { authorization });
       expect(status).toBe(401);
@@ -29,12 +29,12 @@ describe('every request (specification, section 4.1)', () => {
     }
   });
 
-  it('needs the tenant header: 400 without, 401 with a tenant that is not the token’s', async () => {
+  it('needs the tenant header: 400 without it, 401 with a tenant that is not the token’s', async () => {
     expect((await caller.get('/api/indexes', { 'service-tenant': undefined })).status).toBe(400);
     expect((await caller.get('/api/indexes', { 'service-tenant': 'nobody' })).status).toBe(401);
   });
 
-  it('finds the tenant header whatever its case, and under the name that it was started with', async () => {
+  it('finds the tenant header in any case, and under the name given at the start', async () => {
     const { 'service-tenant': tenant, ...rest } = caller.headers;
     expect(
       (await fetch(`${service.url}/api/indexes`, { headers: { ...rest, 'Service-Tenant': tenant } as never })).status,
@@ -73,13 +73,13 @@ describe('errors (specification, sections 2.6 and 7)', () => {
     expect(second.trace_id).not.toBe(first.trace_id);
   });
 
-  it('are 404 for a path that is not there', async () => {
+  it('are 404 for an unknown path', async () => {
     for (const path of ['/', '/api', '/api/indexes/', '/indexes', '/api/indexes/a/b', '/api//profiles']) {
       expect((await caller.get(path)).status).toBe(404);
     }
   });
 
-  it('are 405 for a method that a path does not have, with those that it has', async () => {
+  it('are 405 for a method that a path does not have, and name those that it has', async () => {
     for (const method of ['POST', 'PUT', 'DELETE', 'HEAD', 'OPTIONS']) {
       const { status, headers } = await caller.send(method, '/api/indexes');
       expect(status).toBe(405);

@@ -16,7 +16,7 @@ async function start(options: Parameters<typeof startLocalService>[0]): Promise<
 }
 afterEach(() => Promise.all(started.splice(0).map((service) => service.close())));
 
-describe('records that a test gives', () => {
+describe('records given by a test', () => {
   const texts = [
     '{"id":"1","index_id":"x","attributes":{"n":123456789012345678901234567890,"zip":"02134"}}',
     '{ "id" : "2" , "attributes" : { "n" : 1.0, "zip": "x" } }',
@@ -42,7 +42,7 @@ describe('records that a test gives', () => {
     expect((await caller.get(`${path}?filter[n]=1`)).status).toBe(400);
   });
 
-  it('can be replaced and taken away, and can stand in for a generated index', async () => {
+  it('can be replaced and removed, and can hide a generated index', async () => {
     const caller = await start({ profiles: 5 });
     const generated = await caller.indexId('loyalty_members');
     await caller.control('profiles', { index: 'loyalty_members', records: [{ id: 'a', attributes: {} }] });
@@ -69,7 +69,7 @@ describe('time', () => {
 });
 
 describe('statistics', () => {
-  it('count requests, pages, statuses and the peak of a second, until they are reset', async () => {
+  it('count requests, pages, statuses and the most requests in a second, until they are reset', async () => {
     const caller = await start({ profiles: 1 });
     const id = await caller.indexId('loyalty_members');
     await caller.get(`/api/indexes/${id}/profiles`);
@@ -147,12 +147,12 @@ describe('the state file', () => {
     ]);
     const { now } = (await second.control('time', {}, 'GET')).body;
     expect(Date.parse(now) - Date.now()).toBeGreaterThan(86_000_000);
-    // A day has passed since the rotation; after 30 the token of the first service is none any more.
+    // A day has passed since the rotation; 30 days after it the token of the first service is no longer valid.
     await second.control('time', { advance_ms: 29.5 * 86_400_000 });
     expect((await second.get('/api/indexes')).status).toBe(401);
   });
 
-  it('is refused where it is damaged, or of another seed', async () => {
+  it('is refused if it is damaged, or belongs to another seed', async () => {
     const damaged = join(folder, 'damaged.json');
     await writeFile(damaged, '{"version":1,');
     await expect(startLocalService({ profiles: 1, stateFile: damaged })).rejects.toMatchObject({
@@ -169,7 +169,7 @@ describe('the state file', () => {
 });
 
 describe('start and stop', () => {
-  it('a port that is taken is a clear error', async () => {
+  it('a port in use gives a clear error', async () => {
     const { service } = await start({ profiles: 1 });
     const port = Number(new URL(service.url).port);
     await expect(startLocalService({ profiles: 1, port })).rejects.toMatchObject({
@@ -178,7 +178,7 @@ describe('start and stop', () => {
     });
   });
 
-  it('stops at once, with connections open, idle, hanging, and slow', async () => {
+  it('the service stops at once, even with open, idle, hanging and slow connections', async () => {
     const service = await startLocalService({ profiles: 10, latencyMs: 0 });
     const caller = new Caller(service);
     await caller.get('/api/indexes');
@@ -194,14 +194,14 @@ describe('start and stop', () => {
     idle.destroy();
   });
 
-  it('every answer waits as long as it was told', async () => {
+  it('every answer waits for the chosen latency', async () => {
     const caller = await start({ profiles: 1, latencyMs: 80 });
     const began = performance.now();
     await caller.get('/api/indexes');
     expect(performance.now() - began).toBeGreaterThan(75);
   });
 
-  it.skipIf(!openssl)('serves HTTPS with a certificate that it is given', async () => {
+  it.skipIf(!openssl)('the service serves HTTPS with a given certificate', async () => {
     const { key, cert } = selfSigned();
     const { service, headers } = await start({ profiles: 1, tls: { key: key.toString(), cert: cert.toString() } });
     expect(service.url).toMatch(/^https:/);

@@ -25,7 +25,7 @@ describe('the generated profiles', () => {
     members = await caller.records(`/api/indexes/${await caller.indexId('loyalty_members')}/profiles?limit=1000`);
   });
 
-  it('are as many as were asked for, a quarter of them and a tenth of them in the other indexes', async () => {
+  it('are as many as requested; the other indexes have a quarter and a tenth of them', async () => {
     expect(members.length).toBe(8000);
     expect((await everything(caller, 'newsletter_subscribers')).size).toBe(2000);
     expect((await everything(caller, 'store_visitors')).size).toBe(800);
@@ -48,7 +48,7 @@ describe('the generated profiles', () => {
     }
   });
 
-  it('have values of every kind: nulls, missing ones, decimals, lists, objects, zeros in front, other scripts', () => {
+  it('have values of every kind: null, missing, decimal, list, object, leading zeros, other scripts', () => {
     const values = (name: string) => members.map(({ attributes }) => attributes[name]);
     expect(values('gender')).toContain(null);
     expect(values('gender')).toContain(undefined);
@@ -70,7 +70,7 @@ describe('the generated profiles', () => {
     }
   });
 
-  it('are others with another seed, and the same with the same, ids and credentials too', async () => {
+  it('depend on the seed, and so do ids and credentials', async () => {
     const same = await start({ profiles: 8000 });
     const other = await start({ profiles: 8000, seed: 2 });
     const ours = await everything(caller, 'loyalty_members');
@@ -131,14 +131,14 @@ describe('days that change the data', () => {
     expect(moved('updated_at')).toBeGreaterThan(3900);
   });
 
-  it('are the same for two services, in however many steps they pass', async () => {
+  it('have the same result in two services, in however many steps they pass', async () => {
     const [one, two] = [await start({ profiles: 3000 }), await start({ profiles: 3000 })];
     await one.control('change', { days: 3 });
     for (let day = 0; day < 3; day += 1) await two.control('change', {});
     expect(await everything(two, 'loyalty_members')).toEqual(await everything(one, 'loyalty_members'));
   });
 
-  it('pass for a page chain that is under way: what is left of it shows the index as it is then', async () => {
+  it('also change the later pages of a list that a client has begun to read', async () => {
     const caller = await start({ profiles: 1000 });
     const path = `/api/indexes/${await caller.indexId('loyalty_members')}/profiles?limit=100`;
     const { next_token: token } = await caller.read(path);

@@ -21,8 +21,8 @@ const statuses = async (count: number, path = members) => {
   return found;
 };
 
-describe('which requests a fault hits', () => {
-  it('count, after a number that it passes over', async () => {
+describe('a fault hits', () => {
+  it('`count` requests, after it has let `after` requests pass', async () => {
     await set({ kind: 'status', status: 503, after: 1, count: 2 });
     expect(await statuses(5)).toEqual([200, 503, 503, 200, 200]);
     expect((await caller.control('faults', {}, 'GET')).body.faults).toEqual([
@@ -30,7 +30,7 @@ describe('which requests a fault hits', () => {
     ]);
   });
 
-  it('a share, always the same ones for a seed', async () => {
+  it('a share of the requests; the seed decides which ones', async () => {
     const run = async () => {
       const own = await startLocalService({ profiles: 1 });
       try {
@@ -51,7 +51,7 @@ describe('which requests a fault hits', () => {
   });
 
   it.each(['filter[country]=DE', 'filter%5Bcountry%5D=DE', '/GET .*/profiles\\?filter/', '/^get .*=de$/i'])(
-    'those whose method, path and query match %s',
+    'requests whose method, path and query match %s',
     async (match) => {
       await set({ kind: 'status', status: 503, match });
       expect(await statuses(1, `${members}?filter%5Bcountry%5D=DE`)).toEqual([503]);
@@ -59,18 +59,18 @@ describe('which requests a fault hits', () => {
     },
   );
 
-  it('never those that steer the service', async () => {
+  it('never the requests that steer the service', async () => {
     await set({ kind: 'status', status: 503 });
     expect((await caller.control('stats', {}, 'GET')).status).toBe(200);
   });
 
-  it('and a wrong one is refused, with the reason', async () => {
+  it('nothing if it is malformed: it is refused with the reason', async () => {
     await expect(set({ kind: 'nonsense' })).rejects.toThrow('400');
     await expect(set({ kind: 'slow', delay: 3 })).rejects.toThrow(/400.*delay/);
     await expect(set({ kind: 'slow', match: '/(/' })).rejects.toThrow('400');
   });
 
-  it('one can be cleared by its id', async () => {
+  it('nothing once it is cleared by its id', async () => {
     const { id } = (await set({ kind: 'status', status: 503 })).body;
     await caller.control('faults', { id }, 'DELETE');
     expect(await statuses(1)).toEqual([200]);
@@ -122,7 +122,7 @@ describe('faults of answers', () => {
     expect([status, headers.get('content-type'), body]).toEqual([200, 'text/html', undefined]);
   });
 
-  it('half_json cuts the body, and tells the length that is left', async () => {
+  it('half_json cuts the body, and sends the length that is left', async () => {
     const whole = (await caller.get(members)).text;
     await set({ kind: 'half_json', keep: 0.25 });
     const { status, text, body } = await caller.get(members);
@@ -139,7 +139,7 @@ describe('faults of answers', () => {
     expect(headers.get('sunset')).toBe('Thu, 31 Dec 2026 23:59:59 GMT');
   });
 
-  it('gzip compresses for those who accept it', async () => {
+  it('gzip compresses for clients that accept it', async () => {
     const plain = (await caller.get(members)).text;
     await set({ kind: 'gzip' });
     const { text, headers } = await caller.get(members, { 'accept-encoding': 'gzip' });
@@ -148,7 +148,7 @@ describe('faults of answers', () => {
     expect((await caller.get(members, { 'accept-encoding': 'identity' })).headers.has('content-encoding')).toBe(false);
   });
 
-  it('several together all have their effect', async () => {
+  it('several faults on one request all take effect', async () => {
     await set({ kind: 'deprecation' });
     await set({ kind: 'small_pages', size: 3 });
     const { headers, body } = await caller.get(members);

@@ -27,7 +27,7 @@ describe('GET /indexes (specification, sections 2.1 and 4.2)', () => {
     }
   });
 
-  it('has 25 indexes in a page where no limit is asked for', async () => {
+  it('has 25 indexes in a page by default', async () => {
     const own = await startLocalService({ profiles: 1 });
     try {
       const other = new Caller(own);
@@ -46,7 +46,7 @@ describe('GET /indexes (specification, sections 2.1 and 4.2)', () => {
     expect(pages[1]).not.toHaveProperty('next_token');
   });
 
-  it('tells the total with with_total=true only', async () => {
+  it('has the total only with with_total=true', async () => {
     expect((await caller.read('/api/indexes?with_total=true')).total).toBe(3);
     expect(await caller.read('/api/indexes?with_total=false')).not.toHaveProperty('total');
     expect(await caller.read('/api/indexes')).not.toHaveProperty('total');
@@ -67,7 +67,7 @@ describe('GET /indexes (specification, sections 2.1 and 4.2)', () => {
     expect(body.message).toMatch(/limit|with_total/);
   });
 
-  it('takes parameters that it does not know for granted', async () => {
+  it('ignores unknown parameters', async () => {
     expect((await caller.get('/api/indexes?view=all')).status).toBe(200);
   });
 });

@@ -9,7 +9,7 @@ export type Item = Record<string, any>;
 export const dayMs = 86_400_000;
 export const iso = (at: number) => new Date(at).toISOString();
 
-/** Each list of the Management API that has pages, the field that tells its items apart, and the permission for it. */
+/** Each list of the Management API that has pages, the id field of its items, and the permission for it. */
 export const lists = [
   ['audit-events', 'event_id', 'audit-events:read'],
   ['campaigns', 'id', 'campaigns:read'],
@@ -18,7 +18,7 @@ export const lists = [
   ['workflow/runs', 'id', 'workflow-runs:read'],
 ] as const;
 
-/** Requests to the Management API of a service whose clock stands still until it is told to jump. */
+/** Makes requests to the Management API of a service whose clock moves only by a jump. */
 export class ManagementCaller extends Caller {
   readonly clock: JumpingClock;
 
@@ -45,7 +45,7 @@ export class ManagementCaller extends Caller {
     return answered(await fetch(this.service.url + path, init));
   }
 
-  /** The same for another tenant, or with fewer permissions. */
+  /** A caller with a new key: for another tenant, or with fewer permissions. */
   async as(name: string, { tenant = 'acme', permissions }: { tenant?: string; permissions?: readonly string[] }) {
     await this.control('keys', { action: 'create', name, tenant, permissions });
     const { body } = await this.control('keys', { action: 'issue', key: name, tenant });
@@ -59,10 +59,10 @@ export class ManagementCaller extends Caller {
     >;
   }
 
-  /** Ingest jobs of this many days up to now, window by window. */
+  /** The ingest jobs of the last days, read window by window. */
   async jobs(days = 70): Promise<Item[]> {
     const found: Item[] = [];
-    // The present moment is not before itself.
+    // `created_to` is excluded, and jobs of the present moment belong to the answer.
     const end = this.clock.now() + 1;
     for (let from = end - days * dayMs; from < end; from += 7 * dayMs) {
       const window = `created_from=${iso(from)}&created_to=${iso(Math.min(end, from + 7 * dayMs))}`;

@@ -9,7 +9,7 @@ type Reading = Record<string, Map<string, Item>>;
 
 const keyed = (items: readonly Item[], key: string) => new Map(items.map((item) => [item[key] as string, item]));
 
-/** Everything that a tenant can read. */
+/** Every item that a tenant can read. */
 async function reading(caller: ManagementCaller): Promise<Reading> {
   const read: Reading = { ingest_jobs: keyed(await caller.jobs(), 'id') };
   for (const [list, key] of lists) read[list.replace(/[-/]/g, '_')] = keyed(await caller.items(list), key);
@@ -36,10 +36,10 @@ async function newEvents(caller: ManagementCaller, act: () => Promise<unknown>):
 }
 
 describe('/_control/change', () => {
-  it.each([1, 2, 7])('of %i days tells of each list what two full readings show', async (days) => {
+  it.each([1, 2, 7])('of %i days reports for each list what two full readings show', async (days) => {
     const caller = await ManagementCaller.start();
     await caller.as('nightly', { tenant: 'acme-sb-1' });
-    // Twice, since the first days end what was unfinished from before.
+    // Twice, since the first days also end the runs that were unfinished before them.
     for (const _ of ['first', 'second']) {
       caller.clock.jump(dayMs);
       const before = await reading(caller);
@@ -50,14 +50,14 @@ describe('/_control/change', () => {
         difference(before[list] ?? new Map(), after[list] ?? new Map()),
       ]);
       expect(management).toEqual(Object.fromEntries(shown));
-      // A production tenant sees the events of its sandbox, too.
+      // A production tenant also sees the events of its sandbox.
       expect(management.audit_events.inserted).toBe(2 * 40 * days);
       expect(management.workflow_runs).toMatchObject({ inserted: 2 * days, updated: 1, deleted: 0 });
       expect(management.campaigns.inserted).toBeGreaterThan(0);
     }
   });
 
-  it('brings events and runs of just before the present, none of the future', async () => {
+  it('adds events and runs just before the present, none in the future', async () => {
     const caller = await ManagementCaller.start();
     caller.clock.jump(dayMs);
     await caller.control('change', { days: 3 });
@@ -70,7 +70,7 @@ describe('/_control/change', () => {
     expect(await caller.items(`audit-events?happened_from=${iso(caller.clock.now() - 1000)}`)).toHaveLength(120);
   });
 
-  it('changes for every tenant, and tells of the one that is named', async () => {
+  it('changes the data of every tenant, and reports the named one', async () => {
     const caller = await ManagementCaller.start();
     const sandbox = await caller.as('nightly', { tenant: 'acme-sb-1' });
     caller.clock.jump(dayMs);
@@ -84,15 +84,15 @@ describe('/_control/change', () => {
   });
 });
 
-describe('audit events of what is done', () => {
-  it('tell of workflows started and stopped by an API key', async () => {
+describe('audit events', () => {
+  it('record that an API key has started and stopped workflows', async () => {
     const caller = await (await ManagementCaller.start()).as('nightly', {});
     let id = '';
     const events = await newEvents(caller, async () => {
       id = (await caller.start('cg-slow')).id;
       caller.clock.jump(1);
       await caller.stop(id);
-      // What is told again, and what is refused, is nothing that was done.
+      // A repeated stop and a refused request do nothing, so that they add no event.
       await caller.stop(id);
       await caller.post('/api/workflow/runs', { config_id: 'cg-none' });
     });
@@ -113,7 +113,7 @@ describe('audit events of what is done', () => {
     expect(events[0]?.happened_at < events[1]?.happened_at).toBe(true);
   });
 
-  it('tell of keys and tokens', async () => {
+  it('record changes of keys and tokens', async () => {
     const caller = await ManagementCaller.start();
     const events = await newEvents(caller, async () => {
       await caller.control('keys', { action: 'create', name: 'extra' });
@@ -137,7 +137,7 @@ describe('audit events of what is done', () => {
     expect(new Set(events.map(({ object_name: name }) => name))).toEqual(new Set(['extra']));
   });
 
-  it('of a sandbox are seen in production, and not the other way round', async () => {
+  it('of a sandbox show in production, and not the other way round', async () => {
     const caller = await ManagementCaller.start();
     const sandbox = await caller.as('nightly', { tenant: 'acme-sb-7' });
     const stranger = await caller.as('nightly-too', { tenant: 'elsewhere' });
@@ -176,7 +176,7 @@ describe('a sandbox', () => {
 });
 
 describe('a restart with a state file', () => {
-  it('keeps everything that can be read, and runs go on', async () => {
+  it('keeps everything that can be read, and runs continue', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'cdsync-management-'));
     onTestFinished(() => rm(folder, { recursive: true }));
     const stateFile = join(folder, 'state.json');
@@ -208,7 +208,7 @@ describe('a restart with a state file', () => {
     expect((await second.start('cg-1')).id).not.toBe(going.id);
   });
 
-  it('without one everything begins anew, but for what follows from the seed', async () => {
+  it('keeps nothing without one, except the data that follow from the seed', async () => {
     const first = await ManagementCaller.start();
     const { id } = await first.start('cg-1');
     const campaigns = await first.items('campaigns');

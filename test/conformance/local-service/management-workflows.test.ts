@@ -26,7 +26,7 @@ describe('GET /workflow/runs', () => {
     expect(await caller.items(`workflow/runs?${name}_to=${from}`)).toHaveLength(10);
   });
 
-  it('leaves out what has not ended where the end is bounded', async () => {
+  it('leaves out unfinished runs if the end is bounded', async () => {
     const caller = await ManagementCaller.start();
     const { id } = await unfinished(caller);
     const year = '2020-01-01';
@@ -34,7 +34,7 @@ describe('GET /workflow/runs', () => {
     expect(ids(await caller.items(`workflow/runs?ended_from=${year}`))).not.toContain(id);
   });
 
-  it('narrows by state and by type, which may come together', async () => {
+  it('narrows by state, by type, and by both together', async () => {
     const caller = await ManagementCaller.start();
     for (const [config, mode] of [
       ['cg-slow', 'source'],
@@ -58,7 +58,7 @@ describe('GET /workflow/runs', () => {
     expect(await caller.items('workflow/runs?type=source&state=failed')).toEqual([]);
   });
 
-  it('is 400 for bounds that are no times or the wrong way round', async () => {
+  it('is 400 for bounds that are not times or in the wrong order', async () => {
     const caller = await ManagementCaller.start();
     const turned = 'created_from=2025-12-02&created_to=2025-12-01';
     for (const query of ['created_from=x', 'created_to=', 'ended_from=2025-02-30', 'ended_to=12', turned]) {
@@ -68,7 +68,7 @@ describe('GET /workflow/runs', () => {
 });
 
 describe('GET /workflow/runs/{id}', () => {
-  it('gives an overview unless the verbose view is asked for, which has the tasks', async () => {
+  it('gives an overview by default, and the tasks in the verbose view', async () => {
     const caller = await ManagementCaller.start();
     const { id } = await caller.start('cg-1');
     const overview = await caller.run(id);
@@ -81,7 +81,7 @@ describe('GET /workflow/runs/{id}', () => {
     expect((await caller.get(`/api/workflow/runs/${id}?view=all`)).status).toBe(400);
   });
 
-  it('is 404 for no run', async () => {
+  it('is 404 for an unknown run', async () => {
     const caller = await ManagementCaller.start();
     const { status, body } = await caller.get('/api/workflow/runs/run-none');
     expect([status, violations(errorBody, body)]).toEqual([404, []]);
@@ -90,7 +90,7 @@ describe('GET /workflow/runs/{id}', () => {
 
 describe('POST /workflow/runs', () => {
   it.each(['/api/workflow/runs', '/api/workflow/runs/'])(
-    '%s answers 201 with the run, which is then there',
+    '%s answers 201 with the run, which can then be read',
     async (path) => {
       const caller = await ManagementCaller.start();
       const { status, body } = await caller.post(path, { config_id: 'cg-1' });
@@ -106,7 +106,7 @@ describe('POST /workflow/runs', () => {
     },
   );
 
-  it('takes run_mode and a range, and says who has started it', async () => {
+  it('takes run_mode and a range, and names who has started it', async () => {
     const caller = await (await ManagementCaller.start()).as('nightly', {});
     const range = { range_from: '2025-12-01', range_to: '2025-12-31' };
     for (const mode of ['source', 'refresh', 'full']) {
@@ -125,18 +125,18 @@ describe('POST /workflow/runs', () => {
 
   it.each<[string, number, unknown, string?]>([
     ['no body', 400, ''],
-    ['what is no JSON', 400, 'config_id=cg-1'],
+    ['text that is not JSON', 400, 'config_id=cg-1'],
     ['a list', 400, ['cg-1']],
     ['no config_id', 400, { run_mode: 'full' }],
     ['an empty config_id', 400, { config_id: '' }],
     ['a number for config_id', 400, { config_id: 1 }],
-    ['a config_id that is not there', 400, { config_id: 'cg-none' }],
-    ['another run_mode', 400, { config_id: 'cg-1', run_mode: 'some' }],
-    ['a range that is no text', 400, { config_id: 'cg-1', range_from: 20251201 }],
+    ['an unknown config_id', 400, { config_id: 'cg-none' }],
+    ['an unknown run_mode', 400, { config_id: 'cg-1', run_mode: 'some' }],
+    ['a range that is not a text', 400, { config_id: 'cg-1', range_from: 20251201 }],
     ['a form', 415, 'config_id=cg-1', 'application/x-www-form-urlencoded'],
     ['plain text', 415, '{"config_id":"cg-1"}', 'text/plain'],
     ['more than 64 KB', 413, { config_id: 'x'.repeat(65_536) }],
-  ])('given %s is %i, and starts nothing', async (_, expected, body, type = 'application/json; charset=utf-8') => {
+  ])('with %s is %i, and starts nothing', async (_, expected, body, type = 'application/json; charset=utf-8') => {
     const caller = await ManagementCaller.start();
     const before = await caller.items('workflow/runs');
     const answer = await caller.post('/api/workflow/runs', body, { 'content-type': type });
@@ -163,7 +163,7 @@ describe('the states of a run', () => {
     ['cg-slow', [500, 7_199_999, 7_200_000], ['in progress', 'in progress', 'succeeded']],
     ['cg-fail', [1999, 2000], ['in progress', 'failed']],
     ['cg-platform-fail', [1999, 2000], ['in progress', 'failed']],
-  ] as const)('%s goes on by the clock', async (config, times, states) => {
+  ] as const)('of %s follow the clock', async (config, times, states) => {
     const caller = await ManagementCaller.start();
     const run = await caller.start(config);
     expect(await statesOf(caller, run.id, times)).toEqual(states);
@@ -175,7 +175,7 @@ describe('the states of a run', () => {
   it.each([
     ['cg-fail', 'customer'],
     ['cg-platform-fail', 'platform'],
-  ])('%s has failed by the fault of the %s, and its later tasks are canceled', async (config, attribution) => {
+  ])('of %s end with a failure attributed to the %s, and its later tasks are canceled', async (config, attribution) => {
     const caller = await ManagementCaller.start();
     const { id } = await caller.start(config);
     caller.clock.jump(2000);
@@ -190,21 +190,21 @@ describe('the states of a run', () => {
     expect(run.task_instances[0].error).toEqual(run.error);
   });
 
-  it('a run that is told to stop is stopping for a second, and then stopped', async () => {
+  it('after a stop are stopping for a second, and then stopped', async () => {
     const caller = await ManagementCaller.start();
     const { id } = await caller.start('cg-slow');
     caller.clock.jump(1000);
     const { status, body } = await caller.stop(id);
     expect([status, violations(published.stopWorkflow?.answer as Shape, body)]).toEqual([200, []]);
     expect(body).toMatchObject({ id, state: 'stopping' });
-    // Told again it goes on stopping as it did.
+    // A second request does not start the stop again.
     caller.clock.jump(500);
     expect((await caller.stop(id)).body.state).toBe('stopping');
     expect(await statesOf(caller, id, [499, 500, dayMs])).toEqual(['stopping', 'stopped', 'stopped']);
     expect((await caller.run(id)).ended_at).toBe(iso(Date.parse(body.created_at) + 2000));
   });
 
-  it('a run that has ended, and one that the service has started, cannot be stopped: 409', async () => {
+  it('do not change by a stop if the run has ended or the service has started it: 409', async () => {
     const caller = await ManagementCaller.start();
     const [done, stopped] = [await caller.start('cg-1'), await caller.start('cg-slow')];
     await caller.stop(stopped.id);
@@ -223,7 +223,7 @@ describe('the ingest job of a run', () => {
     return (await caller.jobs(1)).find((job) => job.workflow_id === run.id);
   }
 
-  it('is made when the run gets going, and its tables follow the run', async () => {
+  it('begins when the run is in progress, and its tables follow the run', async () => {
     const caller = await ManagementCaller.start();
     const run = await caller.start('cg-1');
     expect(await jobOf(caller, run)).toBeUndefined();
@@ -243,7 +243,7 @@ describe('the ingest job of a run', () => {
     }
   });
 
-  it('tells errors in the table and the file that failed', async () => {
+  it('shows the errors in the table and the file that failed', async () => {
     const caller = await ManagementCaller.start();
     const run = await caller.start('cg-fail');
     caller.clock.jump(2000);

@@ -6,7 +6,7 @@ import { dayMs, type Item, iso, lists, ManagementCaller } from './management-cal
 
 const ids = (items: readonly Item[], key = 'id') => items.map((item) => item[key] as string);
 
-/** What a test reads of the published item of a list. */
+/** Every point in which the items of a list differ from what is published. */
 function faults(name: string, items: readonly Item[]): string[] {
   const shape = published[name]?.answer;
   return shape === undefined || shape === null ? ['nothing is published'] : violations(shape, { data: items });
@@ -19,7 +19,7 @@ describe('lists of the Management API', () => {
     ['campaignDraftsPage', 'campaign-drafts'],
     ['segmentsPage', 'segments'],
     ['workflowRunsPage', 'workflow/runs'],
-  ])('%s: each of its items is as published', async (name, list) => {
+  ])('%s: each item is as published', async (name, list) => {
     const caller = await ManagementCaller.start();
     await caller.start('cg-fail');
     caller.clock.jump(5000);
@@ -28,7 +28,7 @@ describe('lists of the Management API', () => {
     expect(faults(name, items)).toEqual([]);
   });
 
-  it.each(lists)('%s is paged by limit and next_token, 25 where nothing is said', async (list, key) => {
+  it.each(lists)('%s is paged by limit, 25 by default, and next_token', async (list, key) => {
     const caller = await ManagementCaller.start();
     const all = await caller.items(list);
     expect(new Set(ids(all, key)).size).toBe(all.length);
@@ -40,14 +40,14 @@ describe('lists of the Management API', () => {
     expect(pages.map(({ data }) => data.length).slice(0, -1)).toEqual(pages.slice(1).map(() => limit));
   });
 
-  it.each(lists)('%s tells the total when asked, and only then', async (list) => {
+  it.each(lists)('%s has the total only on request', async (list) => {
     const caller = await ManagementCaller.start();
     const all = await caller.items(list);
     expect((await caller.read(`/api/${list}?with_total=true&limit=1`)).total).toBe(all.length);
     expect(await caller.read(`/api/${list}?with_total=false`)).not.toHaveProperty('total');
   });
 
-  it.each(lists)('%s is 400 for parameters that are wrong, and for tokens of another list', async (list) => {
+  it.each(lists)('%s is 400 for wrong parameters, and for tokens of another list', async (list) => {
     const caller = await ManagementCaller.start();
     const other = list === 'segments' ? 'campaigns' : 'segments';
     const { next_token: token } = await caller.read(`/api/${other}?limit=1`);
@@ -58,7 +58,7 @@ describe('lists of the Management API', () => {
     }
   });
 
-  it('a token holds for the parameters that it was given for', async () => {
+  it('a token is valid only with the parameters that it was issued for', async () => {
     const caller = await ManagementCaller.start();
     const { next_token: token } = await caller.read('/api/campaigns?limit=1&destination_data_template_id=ddt-1');
     const next = `next_token=${token}`;
@@ -102,7 +102,7 @@ describe('GET /audit-events', () => {
     expect([status, body.message]).toEqual([400, expect.stringContaining('happened_')]);
   });
 
-  it('takes events that come late, in their place by time', async () => {
+  it('puts events that come late in their place by time', async () => {
     const caller = await ManagementCaller.start();
     const at = caller.clock.now() - 3 * dayMs;
     const late = { happened_at: iso(at), event_type: ':service.test/late', object_id: 'late-1' };
@@ -126,13 +126,13 @@ describe('GET /campaigns and GET /campaign-drafts', () => {
     expect(await caller.items(`${list}?destination_data_template_id=none`)).toEqual([]);
   });
 
-  it('drafts are there under unstable as well', async () => {
+  it('drafts can be read in the version unstable, too', async () => {
     const caller = await ManagementCaller.start();
     const { status, body } = await caller.get('/api/campaign-drafts', { 'api-version': 'unstable' });
     expect([status, body]).toEqual([200, (await caller.get('/api/campaign-drafts')).body]);
   });
 
-  it('some campaigns are delivered at a time, others have none', async () => {
+  it('some campaigns have a delivery time, others have none', async () => {
     const caller = await ManagementCaller.start();
     const timed = (await caller.items('campaigns')).map((item) => 'deliver_at' in item);
     expect([timed.includes(true), timed.includes(false)]).toEqual([true, true]);
@@ -151,7 +151,7 @@ describe('GET /segments', () => {
 describe('GET /ingest/jobs', () => {
   const window = 'created_from=2025-12-20&created_to=2025-12-27';
 
-  it('gives all of a window on one page, whatever limit and token say', async () => {
+  it('gives every job of a window on one page, and ignores limit and token', async () => {
     const caller = await ManagementCaller.start();
     const page = await caller.read(`/api/ingest/jobs?${window}`);
     expect(Object.keys(page)).toEqual(['data']);
@@ -179,12 +179,12 @@ describe('GET /ingest/jobs', () => {
     ['an offset', 'created_from=2025-12-20T10:00:00%2B02:00&created_to=2025-12-27T08:00:00Z', 200],
     ['a millisecond more than a week', 'created_from=2025-12-20&created_to=2025-12-27T00:00:00.001Z', 400],
     ['a whole month', 'created_from=2025-11&created_to=2025-12', 400],
-    ['bounds the wrong way round', 'created_from=2025-12-27&created_to=2025-12-20', 400],
+    ['bounds in the wrong order', 'created_from=2025-12-27&created_to=2025-12-20', 400],
     ['no bounds', '', 400],
     ['no end', 'created_from=2025-12-20', 400],
     ['no beginning', 'created_to=2025-12-20', 400],
-    ['a day that is not', 'created_from=2025-11-31&created_to=2025-12-02', 400],
-    ['what is no time', 'created_from=now&created_to=then', 400],
+    ['a day that does not exist', 'created_from=2025-11-31&created_to=2025-12-02', 400],
+    ['words instead of times', 'created_from=now&created_to=then', 400],
   ])('given %s', async (_, query, expected) => {
     const caller = await ManagementCaller.start();
     const { status, body } = await caller.get(`/api/ingest/jobs?${query}`);
@@ -194,7 +194,7 @@ describe('GET /ingest/jobs', () => {
 });
 
 describe('GET /ingest/jobs/{id}', () => {
-  it('gives the job as the list has it, and 404 for no job', async () => {
+  it('gives the job as the list has it, and 404 for an unknown job', async () => {
     const caller = await ManagementCaller.start();
     for (const job of await caller.jobs(14)) {
       expect((await caller.get(`/api/ingest/jobs/${job.id}`)).body).toEqual(job);
@@ -251,7 +251,7 @@ describe('every request of the Management API', () => {
     }
   });
 
-  it('counts in a budget of 10 a second, for a tenant and its sandboxes: 429 with Retry-After', async () => {
+  it('uses a budget of 10 per second that a tenant and its sandboxes share: 429 with Retry-After', async () => {
     const caller = await ManagementCaller.start({ rateLimits: publishedLimits });
     const sandbox = await caller.as('nightly', { tenant: 'acme-sb-1' });
     const statuses = async (by: ManagementCaller, count: number) => {

@@ -44,7 +44,7 @@ describe('POST /api/v0/oauth2/token (specification, section 4.9)', () => {
     expect((await exchange(credentials(), { 'X-Service-Tenant': 'nobody' })).status).toBe(401);
   });
 
-  it('answers 400 to another grant, a missing field, another content type, and no tenant header', async () => {
+  it('answers 400 to another grant type, a missing field, another content type, and no tenant header', async () => {
     expect((await exchange(credentials({ grant_type: 'password' }))).status).toBe(400);
     expect((await exchange({ grant_type: 'client_credentials', client_id: service.clientId })).status).toBe(400);
     expect((await exchange({})).status).toBe(400);

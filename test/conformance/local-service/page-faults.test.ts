@@ -28,7 +28,7 @@ describe('faults of pages', () => {
     expect(second).toBe(first);
   });
 
-  it('loop leads back to the first page, with tokens seen before or fresh ones', async () => {
+  it('loop leads back to the first page, with the same tokens or fresh ones', async () => {
     await set({ kind: 'loop', after: 2 });
     const looped = await caller.pages(list(), 5);
     expect(ids(looped[3]?.data ?? [])).toEqual(ids(all.slice(0, 20)));
@@ -39,7 +39,7 @@ describe('faults of pages', () => {
     expect(new Set(fresh).size).toBe(8);
   });
 
-  it('dead_token refuses a token, and the list itself is well', async () => {
+  it('dead_token refuses a token, but not the list', async () => {
     const { next_token: token } = await caller.read(list());
     await set({ kind: 'dead_token', count: 1 });
     expect((await caller.get(`${list()}&next_token=${token}`)).status).toBe(400);
@@ -49,7 +49,7 @@ describe('faults of pages', () => {
     expect((await caller.get(`${list()}&next_token=${token}`)).status).toBe(400);
   });
 
-  it('dead_token can kill all tokens that were issued before', async () => {
+  it('dead_token can refuse all tokens issued before', async () => {
     const { next_token: old } = await caller.read(list());
     await set({ kind: 'dead_token', issued_before_now: true });
     expect((await caller.get(`${list()}&next_token=${old}`)).status).toBe(400);
@@ -72,33 +72,33 @@ describe('faults of pages', () => {
     expect(pages.flatMap(({ data }) => data)).toEqual(all);
   });
 
-  it('small_pages gives fewer records than asked for, and nothing is lost', async () => {
+  it('small_pages gives fewer records than requested, and nothing is lost', async () => {
     await set({ kind: 'small_pages' });
     const pages = await caller.pages(list());
     expect(pages.every(({ data }) => data.length === 10)).toBe(true);
     expect(pages.flatMap(({ data }) => data)).toEqual(all);
   });
 
-  it('ignore_filter answers as if there were no filter, known or not', async () => {
+  it('ignore_filter ignores every filter, known or not', async () => {
     await set({ kind: 'ignore_filter' });
     expect(await caller.records(`${members}?filter[nickname]=x&limit=30`)).toEqual(all);
     expect(await caller.records(`${members}?filter[tier]=gold&limit=30`)).toEqual(all);
   });
 
-  it('attributes_array wraps attributes', async () => {
+  it('attributes_array wraps attributes in a list', async () => {
     await set({ kind: 'attributes_array' });
     const { data } = await caller.read(list());
     expect(data[0]?.attributes).toEqual([all[0]?.attributes]);
   });
 
-  it('garbage_record puts anything in the place of a record', async () => {
+  it('garbage_record replaces a record by any text', async () => {
     await set({ kind: 'garbage_record', record: '{"no":"id"}', at: 1 });
     const { data } = await caller.read(list());
     expect(data[1]).toEqual({ no: 'id' });
     expect(data[2]).toEqual(all[2]);
   });
 
-  it('wrong_total tells another total, by difference or as given', async () => {
+  it('wrong_total sends a wrong total, by difference or as given', async () => {
     await set({ kind: 'wrong_total', delta: -3, count: 1 });
     expect((await caller.read(`${list()}&with_total=true`)).total).toBe(97);
     await set({ kind: 'wrong_total', total: 5 });

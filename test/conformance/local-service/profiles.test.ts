@@ -9,7 +9,7 @@ let all: Envelope['data'];
 beforeAll(async () => {
   service = await startLocalService({ profiles: 3000 });
   caller = new Caller(service);
-  // A few days, so that updated, inserted and deleted profiles are among them.
+  // A few days, so that some profiles are updated, inserted or deleted.
   await caller.control('change', { days: 3, updated: 0.2, inserted: 0.05, deleted: 0.05 });
   members = `/api/indexes/${await caller.indexId('loyalty_members')}/profiles`;
   all = await caller.records(`${members}?limit=500`);
@@ -36,7 +36,7 @@ describe('GET /indexes/{id}/profiles (specification, sections 2.2, 2.5 and 4.4)'
     expect(pages.slice(0, -1).every(({ data }) => data.length === limit)).toBe(true);
   });
 
-  it('has 25 profiles in a page where no limit is asked for', async () => {
+  it('has 25 profiles in a page by default', async () => {
     expect((await caller.read(members)).data.length).toBe(25);
   });
 
@@ -74,7 +74,7 @@ describe('GET /indexes/{id}/profiles (specification, sections 2.2, 2.5 and 4.4)'
     expect(found).toEqual(records);
   });
 
-  it('is empty where filters contradict each other, or match nobody', async () => {
+  it('is empty if filters contradict each other, or match nobody', async () => {
     for (const query of ['filter[country]=US&filter[country]=DE', 'filter[country]=us', 'filter[country]=']) {
       expect(await caller.read(`${members}?${query}&with_total=true`)).toEqual({ data: [], total: 0 });
     }
@@ -87,7 +87,7 @@ describe('GET /indexes/{id}/profiles (specification, sections 2.2, 2.5 and 4.4)'
   });
 
   it.each(['nickname', 'points'])(
-    'answers 400 that names the attribute %s, which no filter may use',
+    'answers 400 to a filter on %s, and names the attribute',
     async (attribute) => {
       const { status, body } = await caller.get(`${members}?filter[${attribute}]=1`);
       expect(status).toBe(400);
@@ -102,20 +102,20 @@ describe('GET /indexes/{id}/profiles (specification, sections 2.2, 2.5 and 4.4)'
     },
   );
 
-  it('tells the total of the filtered list, with with_total=true only', async () => {
+  it('has the total of the filtered list only with with_total=true', async () => {
     expect((await caller.read(`${members}?with_total=true&limit=1`)).total).toBe(all.length);
     const spaniards = all.filter(({ attributes }) => attributes.country === 'ES').length;
     expect((await caller.read(`${members}?with_total=true&filter[country]=ES`)).total).toBe(spaniards);
     expect(await caller.read(`${members}?limit=1`)).not.toHaveProperty('total');
   });
 
-  it('answers 404 for an index that is not there', async () => {
+  it('answers 404 for an unknown index', async () => {
     expect((await caller.get('/api/indexes/idx-none/profiles')).status).toBe(404);
   });
 });
 
 describe('page tokens (specification, section 4.1)', () => {
-  it('are opaque, and of no use when they are changed', async () => {
+  it('are opaque, and refused if changed', async () => {
     const { next_token: token } = await caller.read(`${members}?limit=5`);
     const text = token as string;
     for (const at of [0, 5, 12, text.length - 1]) {
@@ -144,7 +144,7 @@ describe('page tokens (specification, section 4.1)', () => {
     ['absent', {}],
     ['empty', { next_token: '' }],
     ['null', { next_token: null }],
-  ] as const)('end a list in the form %s where the service is told so', async (endForm, expected) => {
+  ] as const)('end a list in the form %s if the service is started so', async (endForm, expected) => {
     const own = await startLocalService({ profiles: 3, endForm });
     try {
       const other = new Caller(own);
@@ -166,7 +166,7 @@ describe('GET /indexes/{id}/profiles/{id} (specification, section 4.5)', () => {
     }
   });
 
-  it('answers 404 for what is no profile, for those deleted, and for those that the index does not hold', async () => {
+  it('answers 404 for unknown and deleted profiles, and for profiles of other indexes', async () => {
     for (const id of ['p-00000000', 'nobody', 'P-1', '%00', '%zz']) {
       expect((await caller.get(`${members}/${id}`)).status).toBe(404);
     }

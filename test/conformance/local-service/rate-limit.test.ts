@@ -3,7 +3,7 @@ import type { Clock } from '../../../src/core/clock.js';
 import { type LocalService, startLocalService } from '../../../src/local-service/service.js';
 import { Caller } from './caller.js';
 
-/** Stands still unless it is moved. */
+/** A clock that stands still unless a test moves it. */
 class SetClock implements Clock {
   at = 5_000;
   now = () => this.at;
@@ -26,21 +26,21 @@ async function statuses(caller: Caller, count: number): Promise<number[]> {
 }
 
 describe('the limit of the Profile API (specification, section 8)', () => {
-  it('lets so many requests pass in any second, and no more', async () => {
+  it('lets only the allowed number of requests pass in any second', async () => {
     const { clock, caller } = await start(5);
     expect(await statuses(caller, 3)).toEqual([200, 200, 200]);
     clock.at += 600;
     expect(await statuses(caller, 4)).toEqual([200, 200, 429, 429]);
     clock.at += 399;
     expect(await statuses(caller, 1)).toEqual([429]);
-    // The three of the beginning leave the second; the two of 600 ms later do not.
+    // The first three requests leave the second; the two that came 600 ms later are still in it.
     clock.at += 1;
     expect(await statuses(caller, 5)).toEqual([200, 200, 200, 429, 429]);
     clock.at += 600;
     expect(await statuses(caller, 3)).toEqual([200, 200, 429]);
   });
 
-  it('says in Retry-After when to come again', async () => {
+  it('says in Retry-After when to try again', async () => {
     const { caller } = await start(1);
     await caller.get('/api/indexes');
     const { status, headers, body } = await caller.get('/api/indexes');
@@ -69,7 +69,7 @@ describe('the limit of the Profile API (specification, section 8)', () => {
     expect(body.throttled).toBe(2);
   });
 
-  it('counts requests that fail, whatever they fail of', async () => {
+  it('counts requests that fail, whatever the reason', async () => {
     const { caller } = await start(2);
     await caller.get('/api/indexes/none');
     await caller.get('/api/indexes', { authorization: 'Bearer wrong' });
@@ -83,12 +83,12 @@ describe('the limit of the Profile API (specification, section 8)', () => {
     expect(await statuses(caller, 1)).toEqual([429]);
   });
 
-  it('does not hold for the token endpoint, and not at all where it is 0', async () => {
+  it('does not apply to the token endpoint; 0 switches it off', async () => {
     const { caller } = await start(0);
     expect(new Set(await statuses(caller, 50))).toEqual(new Set([200]));
   });
 
-  it('is 2000 a second where nobody says otherwise', async () => {
+  it('is 2000 per second by default', async () => {
     const clock = new SetClock();
     service = await startLocalService({ profiles: 1, clock });
     const caller = new Caller(service);

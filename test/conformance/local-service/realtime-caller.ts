@@ -10,7 +10,7 @@ export interface Profile {
   links: Record<string, string[]>;
 }
 
-/** Requests to the Real-time API, which needs no version. */
+/** Makes requests to the Real-time API, which needs no version. */
 export class RealtimeCaller extends Caller {
   constructor(...given: ConstructorParameters<typeof Caller>) {
     super(...given);

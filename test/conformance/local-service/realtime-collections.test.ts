@@ -11,7 +11,7 @@ async function start(options: Parameters<typeof startLocalService>[0]): Promise<
 afterEach(() => Promise.all(started.splice(0).map((service) => service.close())));
 
 const now = Date.UTC(2026, 2, 10, 14, 30, 20);
-/** A clock that stands still where tests do not move it. */
+/** A clock that stands still unless a test moves it. */
 const clock = { now: () => now, monotonic: () => 0, sleep: async () => undefined };
 const history = '/prof/collections/col-1/history';
 const hourMs = 3_600_000;
@@ -29,7 +29,7 @@ describe('GET /collections/{collection-id}/stats (specification, section 4.10)',
     expect([await caller.total('col-1'), await caller.total('col-2')]).toEqual([customers, guests]);
   });
 
-  it('counts links by the name of the key, those of events too', async () => {
+  it('counts links by key name, those of events included', async () => {
     const caller = await start({ profiles: 1000 });
     const { body } = await caller.get('/prof/collections/col-1/stats');
     expect(body).toEqual({
@@ -44,7 +44,7 @@ describe('GET /collections/{collection-id}/stats (specification, section 4.10)',
     });
   });
 
-  it('is 404 for no collection', async () => {
+  it('is 404 for an unknown collection', async () => {
     const caller = await start({ profiles: 10 });
     expect((await caller.get('/prof/collections/col-9/stats')).status).toBe(404);
     expect((await caller.get('/prof/collections/col-9/history')).status).toBe(404);
@@ -52,7 +52,7 @@ describe('GET /collections/{collection-id}/stats (specification, section 4.10)',
 });
 
 describe('GET /collections/{collection-id}/history (specification, section 4.10)', () => {
-  it('gives the last 30 days where nothing is said, growing to what there is', async () => {
+  it('gives the last 30 days by default, growing to the present size', async () => {
     const caller = await start({ profiles: 50_000, clock });
     const { body } = await caller.get(history);
     expect(body.scale).toBe('day');
@@ -92,7 +92,7 @@ describe('GET /collections/{collection-id}/history (specification, section 4.10)
     expect((await caller.get(`${history}?${query}`)).status).toBe(400);
   });
 
-  it('tells the count at the end of each bucket, and what there is now for the present one', async () => {
+  it('gives the count at the end of each bucket, and the present count for the present bucket', async () => {
     const caller = await start({ profiles: 1000, clock });
     await caller.event({ keys: { email: 'a@example.org' } });
     await caller.control('time', { advance_ms: hourMs });

@@ -15,7 +15,7 @@ afterEach(() => Promise.all(started.splice(0).map((service) => service.close()))
 const segments = { 'col-1': ['seg-vip', 'seg-gold', 'seg-lapsed'], 'col-2': ['seg-regular-guest'] };
 type Collection = keyof typeof segments;
 
-/** Asks for every profile of a collection, and of every segment for its members. */
+/** Reads every profile of a collection, and the members of its segments. */
 async function reading(caller: RealtimeCaller, collection: Collection, ids: ReadonlySet<string>) {
   const profiles = new Map<string, Profile>();
   for (const id of ids) {
@@ -27,7 +27,7 @@ async function reading(caller: RealtimeCaller, collection: Collection, ids: Read
   return { profiles, members };
 }
 
-/** Ids that the tenant's people have or have had. */
+/** The ids of all people of the tenant, past and present. */
 async function people(caller: RealtimeCaller): Promise<string[]> {
   const profileApi = new Caller(caller.service);
   const path = `/api/indexes/${await profileApi.indexId('loyalty_members')}/profiles?limit=1000`;
@@ -35,7 +35,7 @@ async function people(caller: RealtimeCaller): Promise<string[]> {
 }
 
 describe('POST /_control/change', () => {
-  it('tells of collections and segments exactly what two full readings find, events included', async () => {
+  it('reports for collections and segments exactly what two full readings find, events included', async () => {
     const caller = await start({ profiles: 1000 });
     const ids = new Set(await people(caller));
     const touched = (await caller.members('seg-gold')).slice(0, 6);
@@ -71,7 +71,7 @@ describe('POST /_control/change', () => {
     expect(realtime.segments['seg-gold'].left).toBeGreaterThan(0);
   });
 
-  it('leaves what events have said, and moves the times of what days update', async () => {
+  it('keeps the attributes that events have set, and moves the times of updated profiles', async () => {
     const caller = await start({ profiles: 1000 });
     const [id] = (await caller.members('seg-vip')) as [string];
     await caller.event({ event_type: 'purchase', profile_id: id, amount: 1e6, attributes: { nick: 'A' } });
@@ -85,7 +85,7 @@ describe('POST /_control/change', () => {
     expect((await caller.profile(id)).updated_at > after.updated_at).toBe(true);
   });
 
-  it('takes profiles away for good: their keys are free, and an event with them makes another profile', async () => {
+  it('deletes profiles for good: their keys are free, and an event with them makes another profile', async () => {
     const caller = await start({ profiles: 100 });
     const [id] = (await caller.members('seg-gold')) as [string];
     const { links } = await caller.profile(id);
@@ -112,7 +112,7 @@ describe('POST /_control/realtime', () => {
     '/prof/collections/col-1/history?scale=wrong',
   ];
 
-  it('takes the features of a tenant away, so that everything is 404 and says why, and gives them back', async () => {
+  it('disables the features of a tenant, so that every request is 404 with the reason, and enables them', async () => {
     const caller = await start({ profiles: 100 });
     await caller.control('realtime', { tenant: 'acme', enabled: false });
     const answers = [
@@ -129,7 +129,7 @@ describe('POST /_control/realtime', () => {
     expect((await caller.get('/prof/collections/col-1/stats')).status).toBe(200);
   });
 
-  it('lets a segment vanish and come back', async () => {
+  it('hides a segment and shows it again', async () => {
     const caller = await start({ profiles: 1000 });
     const [id] = (await caller.members('seg-gold')) as [string];
     await caller.control('realtime', { segment: 'seg-gold', exists: false });
@@ -157,7 +157,7 @@ describe('permissions (specification, section 5)', () => {
     ['GET', '/prof/segments/seg-vip/profiles', ['real-time-segments:read', 'pii:read']],
     ['GET', '/prof/collections/col-1/stats', ['profile-collections:read']],
     ['GET', '/prof/collections/col-1/history', ['profile-collections:read']],
-  ])('of %s %s are needed one and all, and 403 names the one that is missing', async (method, path, needed) => {
+  ])('of %s %s are all needed, and 403 names the missing one', async (method, path, needed) => {
     const caller = await start({ profiles: 10 });
     for (const missing of needed) {
       const allowed = permissions.filter((one) => one !== missing);
@@ -171,7 +171,7 @@ describe('permissions (specification, section 5)', () => {
 });
 
 describe('budget', () => {
-  it('is one of its own', async () => {
+  it('is separate from those of the other APIs', async () => {
     const caller = await start({ profiles: 10, rateLimits: { realtime: 2 } });
     const answers = await Promise.all([1, 2, 3].map(() => caller.get('/prof/collections/col-1/stats')));
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 429]);

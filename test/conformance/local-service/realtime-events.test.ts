@@ -15,7 +15,7 @@ afterEach(() => caller.clearFaults());
 
 const stream = '/prof/events/evs-1';
 
-/** Sends bytes as they are and reads until an answer's head is there. */
+/** Sends bytes unchanged and reads until the head of an answer is complete. */
 async function raw(head: readonly string[], body = ''): Promise<string> {
   const { hostname, port } = new URL(service.url);
   const socket = connect(Number(port), hostname);
@@ -33,13 +33,13 @@ async function raw(head: readonly string[], body = ''): Promise<string> {
 describe('POST /events/{stream-id} (specification, section 4.10) answers', () => {
   const event = { event_type: 'page_view', keys: { email: 'first@example.org' } };
 
-  it('202 to an event, without a body', async () => {
+  it('202 without a body to an event', async () => {
     const { status, text, headers } = await caller.post(stream, event);
     expect([status, text, headers.get('content-type')]).toEqual([202, '', null]);
     expect((await caller.post(stream, event, { 'content-type': 'Application/JSON; charset=utf-8' })).status).toBe(202);
   });
 
-  it('204 where the stream drops events, and nothing comes of it', async () => {
+  it('204 if the stream drops events, and changes nothing', async () => {
     const before = await caller.total();
     const dropped = { keys: { email: 'dropped@example.org' } };
     expect((await caller.post('/prof/events/evs-drop', dropped)).status).toBe(204);
@@ -50,28 +50,28 @@ describe('POST /events/{stream-id} (specification, section 4.10) answers', () =>
     expect((await caller.post(stream, body)).status).toBe(400);
   });
 
-  it('404 for a stream that is not there', async () => {
+  it('404 for an unknown stream', async () => {
     expect((await caller.post('/prof/events/evs-none', event)).status).toBe(404);
   });
 
-  it('405 to another method, with the one that is allowed', async () => {
+  it('405 to another method, and names the allowed one', async () => {
     const { status, headers } = await caller.get(stream);
     expect([status, headers.get('allow')]).toEqual([405, 'POST']);
   });
 
-  it('409 where the stream does not accept events now', async () => {
+  it('409 if the stream does not accept events now', async () => {
     const { status, body } = await caller.post('/prof/events/evs-paused', event);
     expect(status).toBe(409);
     expect(body.message).toContain('does not accept');
   });
 
-  it('411 without a length, in chunks or with nothing at all', async () => {
+  it('411 without a length: in chunks, or with no body at all', async () => {
     const chunked = await raw(['content-type: application/json', 'transfer-encoding: chunked'], '2\r\n{}\r\n0\r\n\r\n');
     expect(chunked).toMatch(/^HTTP\/1\.1 411 /);
     expect(await raw([])).toMatch(/^HTTP\/1\.1 411 /);
   });
 
-  it('413 to more than 64 KB, before it has been sent', async () => {
+  it('413 to more than 64 KB, before the client has sent it', async () => {
     const fits = JSON.stringify({ keys: { email: 'big@example.org' }, attributes: { text: '' } });
     const largest = fits.replace('""', `"${'x'.repeat(64 * 1024 - fits.length)}"`);
     expect((await caller.post(stream, largest)).status).toBe(202);
@@ -81,18 +81,18 @@ describe('POST /events/{stream-id} (specification, section 4.10) answers', () =>
     expect(await raw([type, 'content-length: 99000000000'], '{"a":')).toMatch(/^HTTP\/1\.1 413 .*connection: close/is);
   });
 
-  it('413 to an ordinary client that sends much more, which can go on at once', async () => {
+  it('413 to an ordinary client that sends much more, and the client can send the next request at once', async () => {
     expect((await caller.post(stream, `"${'x'.repeat(300_000)}"`)).status).toBe(413);
     expect((await caller.post(stream, event)).status).toBe(202);
   });
 
-  it('415 to what does not say that it is JSON', async () => {
+  it('415 to another content type than JSON', async () => {
     for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'application/jsonp']) {
       expect((await caller.post(stream, event, { 'content-type': type })).status).toBe(415);
     }
   });
 
-  it('503 where a fault says so, and the event has not been taken', async () => {
+  it('503 if a fault demands it, without taking the event', async () => {
     await caller.control('faults', { kind: 'status', status: 503, retry_after: 1, match: stream, count: 1 });
     const late = { event_id: 'late', keys: { email: 'late@example.org' } };
     expect((await caller.post(stream, late)).status).toBe(503);
@@ -103,7 +103,7 @@ describe('POST /events/{stream-id} (specification, section 4.10) answers', () =>
 });
 
 describe('an event', () => {
-  it('makes a profile where nobody has its keys, which can be found at once by id and by each of them', async () => {
+  it('makes a profile if nobody has its keys; the profile can be found at once by id and by each key', async () => {
     const before = await caller.total();
     const keys = { email: 'new@example.org', phone: '+4912345', member: '7' };
     await caller.event({ event_type: 'signup', keys, attributes: { city: 'Ulm', tags: ['a'] } });
@@ -133,7 +133,7 @@ describe('an event', () => {
     expect(twice.updated_at > once.updated_at).toBe(true);
   });
 
-  it('counts purchases, page views and points, and what it does not know is an attribute only inside attributes', async () => {
+  it('counts purchases, page views and points; unknown fields become attributes only inside `attributes`', async () => {
     const keys = { email: 'counts@example.org' };
     await caller.event({ event_type: 'purchase', keys, amount: 19.99, occurred_at: '2026-01-02T03:04:05Z', odd: 1 });
     await caller.event({ event_type: 'purchase', keys, amount: 0.01, occurred_at: '2026-01-03T03:04:05Z' });
@@ -150,7 +150,7 @@ describe('an event', () => {
     });
   });
 
-  it('adds to what a person has, and an attribute that is set begins the count anew', async () => {
+  it('adds to the counts that a person has; an attribute that an event sets starts the count again', async () => {
     const id = (await caller.members('seg-vip'))[0] as string;
     const { purchases, total_spent: spent } = (await caller.profile(id)).attributes as Record<string, number>;
     await caller.event({ event_type: 'purchase', profile_id: id, amount: 100 });
@@ -161,7 +161,7 @@ describe('an event', () => {
     expect((await caller.profile(id)).attributes.purchases).toBe(6);
   });
 
-  it('changes nothing when its id comes again, whatever else it says', async () => {
+  it('changes nothing if its id has come before, whatever its content', async () => {
     const event = { event_id: 'once', event_type: 'purchase', amount: 5, keys: { email: 'once@example.org' } };
     await caller.event(event);
     const first = await caller.lookup(event.keys);
@@ -169,7 +169,7 @@ describe('an event', () => {
     expect(await caller.lookup(event.keys)).toEqual(first);
   });
 
-  it('without anybody whom it could belong to changes nothing', async () => {
+  it('changes nothing if it belongs to nobody', async () => {
     const before = await caller.total();
     for (const event of [{}, { profile_id: 'p-none' }, { keys: {} }, { keys: ['a'] }, { keys: { email: null } }]) {
       await caller.event(event);
@@ -177,7 +177,7 @@ describe('an event', () => {
     expect(await caller.total()).toBe(before);
   });
 
-  it('gives its profile the keys that nobody has, and leaves those of others alone', async () => {
+  it('gives its profile the keys that nobody has, and does not touch the keys of others', async () => {
     await caller.event({ keys: { email: 'one@example.org' } });
     await caller.event({ keys: { email: 'two@example.org' } });
     await caller.event({ keys: { email: ['one@example.org', 'two@example.org'], phone: '+1999' } });
@@ -186,7 +186,7 @@ describe('an event', () => {
     expect((await caller.lookup({ email: 'two@example.org' })).profile_id).not.toBe(one.profile_id);
   });
 
-  it('keeps names that mean something to JavaScript', async () => {
+  it('keeps names with a meaning in JavaScript, such as __proto__', async () => {
     const text =
       '{"keys":{"email":"odd@example.org","__proto__":"k"},"attributes":{"__proto__":{"a":1},"constructor":2}}';
     expect((await caller.post(stream, text)).status).toBe(202);
@@ -201,7 +201,7 @@ describe('an event', () => {
     await expect(caller.lookup({ email: 'guest@example.org' })).rejects.toThrow('404');
   });
 
-  it('is applied exactly once when hundreds come at once, some of them twice', async () => {
+  it('is applied exactly once even if hundreds come at once, some of them twice', async () => {
     const before = await caller.total();
     const events = Array.from({ length: 300 }, (_, at) => ({
       event_id: `burst-${at % 250}`,

@@ -48,14 +48,14 @@ describe('a real-time profile (specification, section 2.3)', () => {
     expect(known.attributes).toMatchObject({ first_name, city, tier, purchases: orders, total_spent: ltv });
   });
 
-  it('has enriched attributes only when asked', async () => {
+  it('has enriched attributes only on request', async () => {
     const full = await caller.profile(known.profile_id, 'col-1', '?enrich=true');
     expect(Object.keys(full.attributes)).toEqual([...Object.keys(known.attributes), ...enriched]);
     expect(await caller.profile(known.profile_id, 'col-1', '?enrich=false')).toEqual(known);
     expect((await caller.get(`/prof/profiles/col-1/${known.profile_id}?enrich=yes`)).status).toBe(400);
   });
 
-  it('is 404 for an id of nobody, of a person of no collection, and in a collection that is not there', async () => {
+  it('is 404 for an unknown id, a person outside the collection, and an unknown collection', async () => {
     const profileApi = new Caller(service);
     const people = await profileApi.records(
       `/api/indexes/${await profileApi.indexId('loyalty_members')}/profiles?limit=1000`,
@@ -85,13 +85,13 @@ describe('lookup by keys (specification, sections 4.6 and 4.7)', () => {
     }
   });
 
-  it('names the profile’s URL, which can be read', async () => {
+  it('gives the URL of the profile, which can be read', async () => {
     const { headers } = await caller.post(path, { keys: keysOf(known) });
     const location = new URL(headers.get('location') as string);
     expect((await caller.get(location.pathname)).body).toEqual(known);
   });
 
-  it('gives enriched attributes where they are asked for', async () => {
+  it('gives enriched attributes on request', async () => {
     const posted = await caller.post(path, { keys: keysOf(known), enrich: true });
     const got = await caller.get(`${path}?${query(keysOf(known))}&_enrich=true`);
     for (const { body } of [posted, got])
@@ -112,7 +112,7 @@ describe('lookup by keys (specification, sections 4.6 and 4.7)', () => {
     expect((await caller.post(path, body)).status).toBe(400);
   });
 
-  it('is 413 for more than 64 KB, and the connection goes on to serve', async () => {
+  it('is 413 for more than 64 KB, and the connection stays usable', async () => {
     const large = JSON.stringify({ keys: { email: 'x'.repeat(300_000) } });
     for (let again = 0; again < 3; again += 1) {
       expect((await caller.post(path, large)).status).toBe(413);
@@ -125,7 +125,7 @@ describe('lookup by keys (specification, sections 4.6 and 4.7)', () => {
     expect((await caller.get(`${path}?_enrich=true`)).status).toBe(400);
   });
 
-  it('is 404 for a key of nobody, and no answer repeats its value', async () => {
+  it('is 404 for a key that nobody has, and no answer repeats its value', async () => {
     const absent = [
       { email: 'nobody@example.org' },
       { phone: '+19999999999' },
@@ -141,7 +141,7 @@ describe('lookup by keys (specification, sections 4.6 and 4.7)', () => {
     }
   });
 
-  it('is 404 where keys point to different profiles, or one of them to nobody', async () => {
+  it('is 404 if keys belong to different profiles, or one of them to nobody', async () => {
     const { email } = keysOf(known) as { email: string };
     for (const phone of [keysOf(other).phone as string, '+10']) {
       expect((await caller.post(path, { keys: { email, phone } })).status).toBe(404);
@@ -149,7 +149,7 @@ describe('lookup by keys (specification, sections 4.6 and 4.7)', () => {
     }
   });
 
-  it('is 404 in a collection that is not there, and 405 to another method', async () => {
+  it('is 404 in an unknown collection, and 405 to another method', async () => {
     expect((await caller.post('/prof/lookup/col-9/keychain', { keys: keysOf(known) })).status).toBe(404);
     const { status, headers } = await caller.send('PUT', path);
     expect(status).toBe(405);

@@ -33,7 +33,7 @@ async function stop(): Promise<void> {
   await Promise.all(started.splice(0).map((service) => service.close()));
 }
 
-/** The same service as a process of its own, which can be killed. */
+/** The same service in a separate process, which a test can kill. */
 async function startProcess(): Promise<{ caller: RealtimeCaller; child: ChildProcess }> {
   const words = ['--import', 'tsx', join(root, 'src', 'cli', 'main.ts'), 'serve', '--json', '--port', '0'];
   const child = spawn(process.execPath, [...words, '--profiles', '1000', '--state', stateFile], {
@@ -66,7 +66,7 @@ async function seen(caller: RealtimeCaller, id: string) {
 }
 
 describe('a restart with a state file', () => {
-  it('loses nothing: events before and after days, their ids, segments that vanished, the past', async () => {
+  it('loses nothing: events before and after days, their ids, hidden segments, the past', async () => {
     const first = await start();
     const [id] = (await first.members('seg-gold')) as [string];
     await first.event(purchase(0));
@@ -93,7 +93,7 @@ describe('a restart with a state file', () => {
     expect((await last.lookup({ x: '2' })).profile_id).not.toBe((await last.lookup({ x: '1' })).profile_id);
   });
 
-  it('keeps features taken away, and what a tenant has that nobody has asked for since', async () => {
+  it('keeps features disabled, and keeps the data of a tenant that no request has used since', async () => {
     await (await start()).event(purchase(0));
     for (const enabled of [false, true]) {
       await stop();
@@ -104,7 +104,7 @@ describe('a restart with a state file', () => {
     }
   });
 
-  it('keeps every event that was accepted before a kill, and takes each in once when all are sent again', async () => {
+  it('keeps every event accepted before a kill, and applies each once if all are sent again', async () => {
     const { caller, child } = await startProcess();
     const accepted = new Set<number>();
     const sending = Array.from({ length: 200 }, async (_, number) => {
@@ -118,7 +118,7 @@ describe('a restart with a state file', () => {
     for (let profile = 0; profile < 20; profile += 1) {
       const expected = [...accepted].filter((number) => number % 20 === profile).length;
       const { status, body } = await again.post('/prof/lookup/col-1/keychain', { keys: purchase(profile).keys });
-      // What was taken in but not answered any more may be there too.
+      // An event that the service has applied, but not answered before the kill, may be there too.
       expect(status === 200 ? body.attributes.purchases : 0).toBeGreaterThanOrEqual(expected);
     }
     await Promise.all(sending.map((_, number) => again.event(purchase(number))));
@@ -127,7 +127,7 @@ describe('a restart with a state file', () => {
     }
   });
 
-  it('reads over a line that a crash has torn, and goes on behind it', async () => {
+  it('skips a line that a crash has torn, and reads the lines after it', async () => {
     await (await start()).event(purchase(0));
     await stop();
     await appendFile(`${stateFile}.events`, '{"journal":"half a li');
@@ -137,7 +137,7 @@ describe('a restart with a state file', () => {
     expect((await (await start()).lookup(purchase(0).keys)).attributes.purchases).toBe(2);
   });
 
-  it('begins anew without the state file, whatever events are left beside it', async () => {
+  it('starts from nothing without the state file, even if the events file is left', async () => {
     await (await start()).event(purchase(0));
     expect(await readFile(`${stateFile}.events`, 'utf8')).toContain('event 0');
     expect((await stat(`${stateFile}.events`)).mode & 0o777).toBe(0o600);

@@ -15,7 +15,7 @@ const members = (segment: string) => `/prof/segments/${segment}/profiles`;
 const all = ['seg-vip', 'seg-gold', 'seg-lapsed', 'seg-regular-guest'];
 
 describe('GET /segments/{segment-id}/profiles (specification, section 4.10)', () => {
-  it.each(all)('lists %s in one order, whatever the limit, and tells the total when asked', async (segment) => {
+  it.each(all)('lists %s in one order, whatever the limit, with the total on request', async (segment) => {
     const whole = await caller.read(`${members(segment)}?limit=1000000&with_total=true`);
     expect(Object.keys(whole)).toEqual(['data', 'total']);
     expect(whole.data.every((record) => Object.keys(record).join() === 'profile_id')).toBe(true);
@@ -32,13 +32,13 @@ describe('GET /segments/{segment-id}/profiles (specification, section 4.10)', ()
     expect(share).toBeLessThan(0.04);
   });
 
-  it('takes a limit of up to a million here alone', async () => {
+  it('alone takes a limit of up to a million', async () => {
     expect((await caller.get(`${members('seg-vip')}?limit=1000001`)).status).toBe(400);
     const [id] = await caller.members('seg-vip');
     expect((await caller.get(`/prof/profiles/col-1/${id}/segments?limit=1001`)).status).toBe(400);
   });
 
-  it('is 400 for wrong parameters and tokens of another list, 404 for no segment', async () => {
+  it('is 400 for wrong parameters and tokens of another list, 404 for an unknown segment', async () => {
     for (const query of ['limit=0', 'next_token=', 'next_token=x', 'with_total=1']) {
       expect((await caller.get(`${members('seg-vip')}?${query}`)).status).toBe(400);
     }
@@ -48,7 +48,7 @@ describe('GET /segments/{segment-id}/profiles (specification, section 4.10)', ()
     expect((await caller.send('POST', members('seg-vip'))).headers.get('allow')).toBe('GET');
   });
 
-  it('gives the first page for ever with the fault ignored_token, to its own token and to any other', async () => {
+  it('with the fault ignored_token always gives the first page, whatever the token', async () => {
     await caller.control('faults', { kind: 'ignored_token' });
     const first = await caller.read(`${members('seg-vip')}?limit=20&with_total=true`);
     expect(first.data.length).toBe(20);
@@ -61,7 +61,7 @@ describe('GET /segments/{segment-id}/profiles (specification, section 4.10)', ()
     expect(whole.next_token).toBeTruthy();
   });
 
-  it('leaves other lists alone with that fault', async () => {
+  it('is the only list that this fault changes', async () => {
     await caller.control('faults', { kind: 'ignored_token' });
     const indexes = await caller.pages('/api/indexes?limit=1&api_version=2025-07-31', 10);
     expect(indexes.length).toBe(3);
@@ -85,7 +85,7 @@ describe('GET /profiles/{collection-id}/{profile-id}/segments (specification, se
     }
   });
 
-  it('gives id and name, in pages, with a total that nobody has to ask for', async () => {
+  it('gives id and name, in pages, always with the total', async () => {
     const lapsed = new Set(await caller.members('seg-lapsed'));
     const id = (await caller.members('seg-gold')).find((one) => lapsed.has(one));
     const path = `/prof/profiles/col-1/${id}/segments`;
@@ -96,7 +96,7 @@ describe('GET /profiles/{collection-id}/{profile-id}/segments (specification, se
     expect(whole.body.data).toContainEqual({ segment_id: 'seg-gold', segment_name: 'Gold tier' });
   });
 
-  it('is 404 for no profile and no collection', async () => {
+  it('is 404 for an unknown profile and an unknown collection', async () => {
     const [id] = await caller.members('seg-vip');
     expect((await caller.get('/prof/profiles/col-1/p-none/segments')).status).toBe(404);
     expect((await caller.get(`/prof/profiles/col-9/${id}/segments`)).status).toBe(404);
@@ -117,7 +117,7 @@ describe('events', () => {
     expect(await caller.segmentsOf(inside)).not.toContain('seg-gold');
   });
 
-  it('make somebody a vip who buys enough, also somebody who was nobody before', async () => {
+  it('make a profile a vip after enough purchases, even a profile that an event has made', async () => {
     const keys = { email: 'rich@example.org' };
     await caller.event({ event_type: 'purchase', keys, amount: 8199 });
     const { profile_id: id } = await caller.lookup(keys);

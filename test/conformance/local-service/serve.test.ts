@@ -40,12 +40,12 @@ describe('cdsync serve', () => {
     return (await fetch(`${listening.url}/api/indexes`, { headers })).status;
   };
 
-  it('tells in one line of JSON how to use it', async () => {
+  it('explains in one line of JSON how to use it', async () => {
     expect(Object.keys(listening)).toEqual(['url', 'tenant_id', 'token', 'client_id', 'client_secret']);
     expect(await status(listening.token)).toBe(200);
   });
 
-  it('keys speaks to the service that runs: issue, rotate, revoke', async () => {
+  it('keys: issues, rotates and revokes in the running service', async () => {
     const issued = await ended(cdsyncServe('keys', 'issue', '--rotate', '--days', '3', '--port', port, '--json'));
     expect(issued.code).toBe(0);
     const { token } = JSON.parse(issued.stdout);
@@ -54,7 +54,7 @@ describe('cdsync serve', () => {
     expect([await status(listening.token), await status(token)]).toEqual([401, 200]);
   });
 
-  it('a port that is taken, and a key that is not there, are named; exit code 2', async () => {
+  it('ends with exit code 2 for a port in use and an unknown key, and names them', async () => {
     const [taken, unknown, vague] = await Promise.all(
       [
         ['--port', port],
@@ -67,7 +67,7 @@ describe('cdsync serve', () => {
     expect(vague).toMatchObject({ code: 2, stderr: expect.stringContaining('--old or --all') });
   });
 
-  it('stops at once at SIGTERM, whoever is connected', async () => {
+  it('stops at once on SIGTERM, even if clients are connected', async () => {
     const open = connect(Number(port), '127.0.0.1').on('error', () => undefined);
     await once(open, 'connect');
     const began = performance.now();

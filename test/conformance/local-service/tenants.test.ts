@@ -27,14 +27,14 @@ describe('tenants and sandboxes (specification, section 5)', () => {
     expect(theirs.filter(({ id }) => ours.has(id))).toEqual([]);
   });
 
-  it('a key of one tenant is none of the other’s', async () => {
+  it('a key of one tenant is not valid for another', async () => {
     const sandbox = await keyOf('acme-sb-13', 'default');
     expect((await sandbox.get('/api/indexes')).status).toBe(200);
     expect((await sandbox.get('/api/indexes', { 'service-tenant': 'acme' })).status).toBe(401);
     expect((await caller.get('/api/indexes', { 'service-tenant': 'acme-sb-13' })).status).toBe(401);
   });
 
-  it('a name that several tenants have a key of must come with the tenant', async () => {
+  it('if keys of several tenants have one name, a request must name the tenant too', async () => {
     await keyOf('acme-sb-14', 'default');
     await expect(caller.control('keys', { action: 'issue', key: 'default' })).rejects.toThrow('409');
     await expect(caller.control('keys', { action: 'issue', key: 'nobody' })).rejects.toThrow('404');
@@ -63,7 +63,7 @@ describe('permissions of a key (specification, section 5)', () => {
     expect([200, 404]).toContain((await lacking.get(path)).status);
   });
 
-  it('that are not known are refused', async () => {
+  it('are refused if they are unknown', async () => {
     await expect(
       caller.control('keys', { action: 'create', name: 'odd', permissions: ['everything'] }),
     ).rejects.toThrow(/400.*everything/);

@@ -24,7 +24,7 @@ async function valid(token: string): Promise<boolean> {
 const days = (count: number) => caller.control('time', { advance_ms: count * dayMs });
 
 describe('access tokens (specification, sections 2.7 and 5)', () => {
-  it('end after the days that were chosen at issue', async () => {
+  it('end after the number of days chosen at issue', async () => {
     const token = await issue({ days: 2 });
     await days(1.9);
     expect(await valid(token)).toBe(true);
@@ -32,14 +32,14 @@ describe('access tokens (specification, sections 2.7 and 5)', () => {
     expect(await valid(token)).toBe(false);
   });
 
-  it('can be issued without an end', async () => {
+  it('can be issued without an expiry', async () => {
     const token = await issue({ days: null });
     await days(3000);
     expect(await valid(token)).toBe(true);
     expect(JSON.parse(Buffer.from(token.split('.')[1] as string, 'base64url').toString())).not.toHaveProperty('exp');
   });
 
-  it('stand side by side where the key is not rotated', async () => {
+  it('are valid side by side if the key is not rotated', async () => {
     const [first, second] = [await issue(), await issue()];
     expect(await valid(first)).toBe(true);
     expect(await valid(second)).toBe(true);
@@ -58,21 +58,21 @@ describe('rotation of a key (specification, section 3)', () => {
     expect(await valid(fresh)).toBe(true);
   });
 
-  it('does not make a deposed token live longer than its own end', async () => {
+  it('does not keep a deposed token valid beyond its own expiry', async () => {
     const old = await issue({ days: 5 });
     await issue({ rotate: true });
     await days(6);
     expect(await valid(old)).toBe(false);
   });
 
-  it('drops what was deposed before, and deposes what was active', async () => {
+  it('drops the tokens deposed before, and deposes the active ones', async () => {
     const first = await issue();
     const second = await issue({ rotate: true });
     const third = await issue({ rotate: true });
     expect([await valid(first), await valid(second), await valid(third)]).toEqual([false, true, true]);
   });
 
-  it('begins the 30 days of what was active anew', async () => {
+  it('gives the tokens that were active 30 days from that rotation', async () => {
     await issue();
     const second = await issue({ days: null, rotate: true });
     await days(20);
@@ -83,7 +83,7 @@ describe('rotation of a key (specification, section 3)', () => {
     expect(await valid(second)).toBe(false);
   });
 
-  it('leaves tokens of other keys alone', async () => {
+  it('does not touch tokens of other keys', async () => {
     await caller.control('keys', { action: 'create', name: 'second' });
     const other = await issue({ key: 'second' });
     await issue({ rotate: true });

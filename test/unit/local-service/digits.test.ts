@@ -10,10 +10,10 @@ function written(write: (target: Uint8Array, offset: number, value: number) => v
   return target.toString('latin1').replaceAll('.', '');
 }
 
-it('decimal digits are those of the number, ten of them', () => {
+it('writes a number in ten decimal digits', () => {
   fc.assert(fc.property(bits, (value) => written(writeDigits, value) === String(value).padStart(10, '0')));
 });
 
-it('hexadecimal digits are those of the number, eight of them', () => {
+it('writes a number in eight hexadecimal digits', () => {
   fc.assert(fc.property(bits, (value) => written(writeHex, value) === value.toString(16).padStart(8, '0')));
 });

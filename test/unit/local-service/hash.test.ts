@@ -4,11 +4,11 @@ import { Draws, mix, unmix } from '../../../src/local-service/data/hash.js';
 
 const bits = fc.integer({ min: 0, max: 0xffff_ffff });
 
-it('unmix gives back what mix was given', () => {
+it('unmix reverses mix', () => {
   fc.assert(fc.property(bits, (value) => unmix(mix(value)) === value));
 });
 
-it('mix gives 32 bits, also of negative numbers', () => {
+it('mix gives 32 bits, also for negative numbers', () => {
   fc.assert(
     fc.property(fc.integer(), (value) => {
       const mixed = mix(value);

@@ -9,7 +9,7 @@ const position = fc.record({
 });
 
 describe('page tokens', () => {
-  it('are read as they were issued, by every service of the seed', () => {
+  it('give back the position that they were issued for, in every service with the seed', () => {
     fc.assert(
       fc.property(list, position, fc.nat(), (id, place, seed) => {
         const token = new PageTokens(seed).issue(id, place);
@@ -19,7 +19,7 @@ describe('page tokens', () => {
     );
   });
 
-  it('are of no use to another list or another seed, or with any character changed', () => {
+  it('are refused by another list, by another seed, and with any character changed', () => {
     fc.assert(
       fc.property(list, position, fc.integer({ min: 0, max: 31 }), (id, place, at) => {
         const tokens = new PageTokens(1);
@@ -32,11 +32,11 @@ describe('page tokens', () => {
     );
   });
 
-  it('are nothing but tokens', () => {
+  it('do not include other texts', () => {
     fc.assert(fc.property(fc.string(), (text) => new PageTokens(1).read(1, text) === undefined));
   });
 
-  it('are all dead after they were told to expire', () => {
+  it('are all refused after they have expired', () => {
     const tokens = new PageTokens(1);
     const old = tokens.issue(1, { position: 5, salt: 0 });
     tokens.expireAll();

@@ -15,7 +15,7 @@ function versions(key: number, passed: readonly DayShares[]): number[] {
 }
 
 describe('the profiles of a tenant', () => {
-  it('are updated at most once a day, never come back, and those born are new', () => {
+  it('are updated at most once a day, never come back, and are new when inserted', () => {
     fc.assert(
       fc.property(fc.nat(), days, day, (key, passed, next) => {
         const before = versions(key, passed);
@@ -31,7 +31,7 @@ describe('the profiles of a tenant', () => {
     );
   });
 
-  it('change in the shares that a day says', () => {
+  it('change in the shares of each day', () => {
     const population = new Population(3, 100_000);
     const updated: number[] = [];
     let before = population.moment;
@@ -53,7 +53,7 @@ describe('the profiles of a tenant', () => {
     for (const found of updated) expect(found).toBeCloseTo(0.01, 2);
   });
 
-  it('all updated on a day where the share is 1, and none where it is 0', () => {
+  it('are all updated on a day with the share 1, and none with the share 0', () => {
     const moment = new Moment(9, initial, [{ updated: 1, inserted: 0, deleted: 0 }]);
     for (let phase = 0; phase < 1 << 20; phase += 997) expect(moment.updates(5, phase)).toBe(1);
     const still = new Moment(9, initial, [{ updated: 0, inserted: 0, deleted: 1 }]);

@@ -9,7 +9,7 @@ describe('the roster of a collection', () => {
     .integer({ min: 1, max: 10_000_000 })
     .chain((people) => fc.record({ people: fc.constant(people), size: fc.integer({ min: 1, max: people }) }));
 
-  it('holds as many of the first people as it says', () => {
+  it('holds the given number of the first people', () => {
     fc.assert(
       fc.property(sizes, ({ people, size }) => {
         const roster = new Roster(size, people);
@@ -19,7 +19,7 @@ describe('the roster of a collection', () => {
     );
   });
 
-  it('finds the place of everybody whom it holds, and of nobody else', () => {
+  it('finds the place of everybody in it, and of nobody else', () => {
     fc.assert(
       fc.property(sizes, fc.nat({ max: 0xffff_ffff }), ({ people, size }, number) => {
         const roster = new Roster(size, people);
@@ -34,14 +34,14 @@ describe('the roster of a collection', () => {
     );
   });
 
-  it('of nobody holds nobody', () => {
+  it('of size 0 holds nobody', () => {
     const roster = new Roster(0, 0);
     expect([roster.numberAt(0), roster.placeOf(0)]).toEqual([Number.POSITIVE_INFINITY, -1]);
   });
 });
 
 describe('ids of events', () => {
-  it('are taken once, and forgotten only when so many others came since', () => {
+  it('are taken once, and forgotten only after the maximum number of others', () => {
     const ids = new EventIds(['saved']);
     expect([ids.take('saved'), ids.take('new'), ids.take('new')]).toEqual([false, true, false]);
     for (let other = 0; other < EventIds.most - 1; other += 1) ids.take(`other ${other}`);

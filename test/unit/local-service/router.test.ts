@@ -22,7 +22,7 @@ describe('routes', () => {
     expect([found.path, parameters]).toEqual(['/api/things/{id}/parts/{part-id}', ['a/b', 'ü']]);
   });
 
-  it('tell apart what is not there from what is not allowed', () => {
+  it('distinguish an unknown path from a method that is not allowed', () => {
     expect(() => router.find('GET', '/api/things/')).toThrow(expect.objectContaining({ status: 404 }));
     expect(() => router.find('GET', '/api/things/%')).toThrow(expect.objectContaining({ status: 404 }));
     expect(() => router.find('PUT', '/api/things')).toThrow(
@@ -32,7 +32,7 @@ describe('routes', () => {
 });
 
 describe('query strings', () => {
-  it('are decoded, a plus being a blank', () => {
+  it('are decoded, with a plus as a blank', () => {
     expect(parseQuery('a=1&b%5Bc%5D=x+y%2B&&d&e=f=g')).toEqual([
       ['a', '1'],
       ['b[c]', 'x y+'],
@@ -43,7 +43,7 @@ describe('query strings', () => {
     expect(() => parseQuery('a=%ff')).toThrow(expect.objectContaining({ status: 400 }));
   });
 
-  it('give a parameter that may stand there once', () => {
+  it('give the value of a parameter that may occur only once', () => {
     expect(single([['a', '1']], 'a')).toBe('1');
     expect(single([['a', '1']], 'b')).toBeUndefined();
     const twice = [

@@ -28,7 +28,7 @@ describe('the sliding window', () => {
     );
   });
 
-  it('tells when the next request may pass, to the millisecond', () => {
+  it('gives the wait until the next request may pass, to the millisecond', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 5 }), steps, (limit, gaps) => {
         const window = new SlidingWindow(limit);
@@ -45,7 +45,7 @@ describe('the sliding window', () => {
   });
 });
 
-it('the peak is the most requests of any half-open second, for more than the meter holds at first too', () => {
+it('the peak is the most requests in any half-open second, also for more than the meter holds at first', () => {
   fc.assert(
     fc.property(steps, (gaps) => {
       const meter = new PeakMeter();
