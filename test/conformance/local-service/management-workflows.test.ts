@@ -190,7 +190,7 @@ describe('the states of a run', () => {
     expect(run.task_instances[0].error).toEqual(run.error);
   });
 
-  it('after a stop are stopping for a second, and then stopped', async () => {
+  it('are stopping for a second after a stop, and then stopped', async () => {
     const caller = await ManagementCaller.start();
     const { id } = await caller.start('cg-slow');
     caller.clock.jump(1000);
@@ -204,7 +204,7 @@ describe('the states of a run', () => {
     expect((await caller.run(id)).ended_at).toBe(iso(Date.parse(body.created_at) + 2000));
   });
 
-  it('do not change by a stop if the run has ended or the service has started it: 409', async () => {
+  it('cannot be changed by a stop if the run has ended, or if the service has started it: 409', async () => {
     const caller = await ManagementCaller.start();
     const [done, stopped] = [await caller.start('cg-1'), await caller.start('cg-slow')];
     await caller.stop(stopped.id);

@@ -86,14 +86,11 @@ describe('GET /indexes/{id}/profiles (specification, sections 2.2, 2.5 and 4.4)'
     expect(encoded).toEqual(plain);
   });
 
-  it.each(['nickname', 'points'])(
-    'answers 400 to a filter on %s, and names the attribute',
-    async (attribute) => {
-      const { status, body } = await caller.get(`${members}?filter[${attribute}]=1`);
-      expect(status).toBe(400);
-      expect(body.message).toContain(attribute);
-    },
-  );
+  it.each(['nickname', 'points'])('answers 400 to a filter on %s, and names the attribute', async (attribute) => {
+    const { status, body } = await caller.get(`${members}?filter[${attribute}]=1`);
+    expect(status).toBe(400);
+    expect(body.message).toContain(attribute);
+  });
 
   it.each(['filter=DE', 'filter[]=DE', 'filter[country=DE', 'limit=0', 'limit=1001', 'limit=x', 'a=%zz'])(
     'answers 400 to %s',

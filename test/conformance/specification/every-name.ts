@@ -3,7 +3,7 @@ import { onTestFinished, vi } from 'vitest';
 
 type Done = (error: null, address: string | readonly dns.LookupAddress[], family?: number) => void;
 
-/** Lets every name lead to this machine until the test ends: what resolves the names of tenants cannot be had in a test. */
+/** Resolves every host name to this machine until the test ends: a test has no DNS for the names of tenants. */
 export function everyNameIsHere(): void {
   const lookup = (_: string, options: dns.LookupOptions, done: Done) => {
     if (options.all) done(null, [{ address: '127.0.0.1', family: 4 }]);

@@ -8,7 +8,7 @@ const week = () => {
   return `created_from=${new Date(now - 6 * 86_400_000).toISOString()}&created_to=${new Date(now).toISOString()}`;
 };
 
-/** What the service does. */
+/** Purpose of the service. */
 export const section1: Checks = {
   '1.text.1': async ({ profile }) => {
     const guarded = operations.filter(({ guard }) => guard !== undefined);

@@ -13,7 +13,7 @@ import { scriptedService, serviceOptions, testClient } from '../../unit/client/s
 import type { Answered } from '../local-service/caller.js';
 import { type Checks, Setting, timestamp } from './setting.js';
 
-/** The values of all members that are named so, wherever they stand; attributes and keys have names of their own. */
+/** The values of all members with such a name, at any depth. It skips attributes and links, whose names are free. */
 function valuesOf(names: RegExp, value: unknown): unknown[] {
   if (typeof value !== 'object' || value === null) return [];
   return Object.entries(value).flatMap(([name, member]) => {
@@ -22,7 +22,7 @@ function valuesOf(names: RegExp, value: unknown): unknown[] {
   });
 }
 
-/** Things of every kind, as they come. */
+/** Things of every kind, as the service answers them. */
 async function things(setting: Setting): Promise<unknown[]> {
   const pages = await Promise.all((await setting.lists()).map(([path, caller]) => caller.read(path)));
   return [...pages.flatMap(({ data }) => data), await setting.realtime.lookup(setting.ada)];

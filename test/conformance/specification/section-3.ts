@@ -1,20 +1,20 @@
 import { expect } from 'vitest';
 import { type Checks, claimsOf, type Key, Setting } from './setting.js';
 
-/** A service of its own, since time moves, and a key with a token that does not expire by itself. */
+/** A separate service, since the tests move its time, and a key with a token that does not expire. */
 async function withToken(): Promise<{ own: Setting; key: Key; first: string }> {
   const own = await Setting.own();
   const key = await own.key();
   return { own, key, first: await key.issue({ days: null }) };
 }
 
-/** States of access tokens, and what moves them. */
+/** States of access tokens, and the events that change them. */
 export const section3: Checks = {
   '3.rows.Rotate key secret.1': async () => {
     const { own, key, first } = await withToken();
     const second = await key.issue({ days: null, rotate: true });
     expect(await key.accepted(first, second)).toEqual([true, true]);
-    // What is deposed ends by itself; what is active does not.
+    // A deposed token ends after 30 days; an active one does not.
     await own.days(40);
     expect(await key.accepted(first, second)).toEqual([false, true]);
   },
@@ -81,7 +81,7 @@ export const section3: Checks = {
     const { key, first } = await withToken();
     await key.issue({ rotate: true });
     expect(await key.accepted(first)).toEqual([true]);
-    // Long before its 30 days are over.
+    // The deposed token still has most of its 30 days.
     await key.issue({ rotate: true });
     expect(await key.accepted(first)).toEqual([false]);
   },

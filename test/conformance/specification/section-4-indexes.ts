@@ -13,7 +13,7 @@ import { type Checks, Setting } from './setting.js';
 
 const errorFields = ['status', 'message', 'request_id', 'trace_id'];
 
-/** A service with 30 indexes more, none of which holds anything. */
+/** A service with 30 additional, empty indexes. */
 async function withManyIndexes(): Promise<Setting> {
   const own = await Setting.own({ profiles: 1 });
   for (let n = 0; n < 30; n += 1) await own.profile.control('profiles', { index: `made_${n}`, records: [] });

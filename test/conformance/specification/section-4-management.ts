@@ -6,7 +6,7 @@ import { operations } from '../../../src/local-service/operations/table.js';
 import * as decoders from '../../fixtures/decoders.js';
 import { type Checks, dayMs, type Setting } from './setting.js';
 
-/** What our client reads with an operation, which version 2024-04-01 must have. */
+/** The result of an operation of our client, which must belong to version 2024-04-01. */
 async function read<T>(setting: Setting, operation: Operation, decode: Decode<T>): Promise<T> {
   const name = operation.label.replace(' ', ' /api');
   const [served] = operations.filter(({ method, path }) => `${method} ${path}` === name);

@@ -13,7 +13,7 @@ const keychain = '/prof/lookup/col-1/keychain';
 const readsProfiles = ['profile-collections:read', 'pii:read'];
 const readsSegments = ['real-time-segments:read', 'pii:read'];
 
-/** Statuses of a path for keys that have all of these permissions, and then all but one. */
+/** The statuses of a path: first with all of these permissions, then with all but one. */
 async function statusesWith(setting: Setting, permissions: readonly string[], path: string): Promise<number[]> {
   const sets = [permissions, ...permissions.map((missing) => permissions.filter((one) => one !== missing))];
   return Promise.all(sets.map(async (set) => (await (await setting.callerWith(...set)).get(path)).status));

@@ -15,7 +15,7 @@ import {
 import { everyNameIsHere } from './every-name.js';
 import { type Checks, Setting } from './setting.js';
 
-/** What the client sends for an operation, to a service that takes everything. */
+/** The requests that the client sends for operations, to a service that accepts everything. */
 async function sentFor(...operations: Parameters<ReturnType<typeof testClient>['send']>[0][]) {
   const service = await scriptedService(emptyPage);
   const { send } = testClient(serviceOptions(service.baseUrl));

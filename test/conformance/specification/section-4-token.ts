@@ -16,7 +16,7 @@ type Headers = Record<string, string | undefined>;
 
 const given = (values: Form) => Object.entries(values).filter(([, value]) => value !== undefined) as [string, string][];
 
-/** The exchange as it should be, but for what is changed. */
+/** A correct exchange, apart from the given changes. */
 function exchange({ service }: Setting, key: Key, form: Form = {}, headers: Headers = {}): Promise<Answered> {
   const right = { grant_type: 'client_credentials', client_id: key.clientId, client_secret: key.clientSecret };
   const sent = { 'x-service-tenant': key.tenant, 'content-type': 'application/x-www-form-urlencoded', ...headers };
@@ -24,7 +24,7 @@ function exchange({ service }: Setting, key: Key, form: Form = {}, headers: Head
   return fetch(`${service.url}/api/v0/oauth2/token`, { method: 'POST', headers: given(sent), body }).then(answered);
 }
 
-/** What our client sends to get a token. */
+/** The request that our client sends to get a token. */
 async function clientExchange(changes: { oauthTenantHeader?: string } = {}): Promise<Received> {
   const service = await scriptedService({ status: 200, body: { access_token: 'a.b.c', expires_in: 60 } }, emptyPage);
   const auth = { type: 'client_credentials', clientId: 'c&d', clientSecret: new Secret('s=+ä') } as const;

@@ -30,7 +30,7 @@ const readsSegments = ['real-time-segments:read', 'pii:read'];
 
 const tokenAuth = (token: string) => ({ type: 'token', token: new Secret(token) }) as const;
 
-/** Whether a token opens the indexes, the Management API, a lookup and an event stream of a tenant. */
+/** The statuses that a token gets for the indexes, the Management API, a lookup and an event stream of a tenant. */
 async function opened({ service, ada }: Setting, token: string, tenant: string): Promise<number[]> {
   const [caller, realtime] = [new Caller(service, token, tenant), new RealtimeCaller(service, token, tenant)];
   return [
@@ -41,7 +41,7 @@ async function opened({ service, ada }: Setting, token: string, tenant: string):
   ];
 }
 
-/** The same claims and head under another signature. */
+/** A token with the same head and claims, signed with another key. */
 async function forged(token: string, changes: object = {}): Promise<string> {
   const content = Buffer.from(JSON.stringify({ ...claimsOf(token), ...changes }));
   return new CompactSign(content).setProtectedHeader({ alg: 'HS256', typ: 'JWT' }).sign(Buffer.alloc(32, 7));
@@ -117,7 +117,7 @@ export const section5: Checks = {
     expect(theirs.filter(({ id }) => ids.has(id))).toEqual([]);
   },
   '5.5.4': async (setting) => {
-    // Nothing is known of the sandbox until a key is made in it.
+    // A sandbox does not exist until it has a key.
     expect((await setting.callerOf(setting.service.token, 'acme-sb-54').get('/api/indexes')).status).toBe(401);
     const key = await setting.key({ tenant: 'acme-sb-54' });
     expect(await key.accepted(await key.issue(), setting.service.token)).toEqual([true, false]);
@@ -128,7 +128,7 @@ export const section5: Checks = {
   '5.5.5': async (setting) => {
     const key = await setting.key({ tenant: 'acme-sb-55' });
     const token = await key.issue();
-    // The sandbox has no Ada before the event.
+    // The event creates Ada in the sandbox, so that the lookup finds her.
     expect(await opened(setting, token, 'acme-sb-55')).toEqual([200, 200, 202, 200]);
     expect(await opened(setting, token, 'acme')).toEqual([401, 401, 401, 401]);
     expect(await opened(setting, setting.service.token, 'acme-sb-55')).toEqual([401, 401, 401, 401]);

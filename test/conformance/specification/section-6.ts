@@ -2,7 +2,7 @@ import { expect } from 'vitest';
 import { sendEventOperation } from '../../../src/client/realtime-api.js';
 import type { Checks } from './setting.js';
 
-/** Events that are sent in. */
+/** Events. */
 export const section6: Checks = {
   '6.1.1': async (setting) => {
     const { realtime } = setting;

@@ -53,7 +53,7 @@ export const section7: Checks = {
     expect((await realtime.get('/prof/lookup/col-1/keychain?email=nobody@example.org')).status).toBe(404);
   },
   '7.rows.429': async () => {
-    // Time stands still: all of them are of one second.
+    // The clock stands still, so that all requests fall into one second.
     const own = await Setting.own({ rateLimits: { profile: 3 }, clock: new JumpingClock() });
     const answers = await Promise.all(Array.from({ length: 20 }, () => own.profile.get('/api/indexes')));
     const refused = answers.filter(({ status }) => status === 429);

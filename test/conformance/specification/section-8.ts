@@ -6,7 +6,7 @@ import { type Checks, Setting } from './setting.js';
 
 const stream = ['source: index_profiles', 'index: loyalty_members'];
 
-/** Numbers of each status that so many requests are answered with. */
+/** Sends a number of requests and counts the answers by status. */
 async function statuses(asks: () => Promise<{ status: number }>, count: number): Promise<Record<number, number>> {
   const counts: Record<number, number> = {};
   for (let done = 0; done < count; done += 50) {
@@ -25,7 +25,7 @@ export const section8: Checks = {
     expect(await statuses(() => own.profile.get('/api/indexes'), 1200)).toEqual({ 200: 1200 });
     expect(await statuses(() => sandbox.get('/api/indexes'), 850)).toEqual({ 200: 800, 429: 50 });
     expect(await statuses(() => own.profile.get('/api/indexes/none'), 5)).toEqual({ 429: 5 });
-    // No other API is part of it.
+    // The limit does not cover other APIs.
     expect((await own.realtime.get('/prof/collections/col-1/stats')).status).toBe(200);
     clock.jump(1000);
     expect(await statuses(() => sandbox.get('/api/indexes'), 5)).toEqual({ 200: 5 });

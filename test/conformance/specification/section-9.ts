@@ -18,7 +18,7 @@ const configured = () => parse(withStream('source: index_profiles', 'index: loya
 
 const request = ({ method, path }: Operation) => `${method} ${path.replace(/\{[^}]*\}/g, '{}')}`;
 
-/** Requests that a version has, and no more. */
+/** The requests that the service serves in a version. */
 function servedIn(version: string): string[] {
   return operations
     .filter(({ guard }) => guard?.versions.includes(version))

@@ -11,12 +11,12 @@ import type { EntryId } from './entries.js';
 export const dayMs = 86_400_000;
 export const timestamp = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/;
 
-/** What a token says. */
+/** The claims of a token. */
 export function claimsOf(token: string): Record<string, unknown> {
   return JSON.parse(Buffer.from(token.split('.')[1] as string, 'base64url').toString());
 }
 
-/** What shows that entries hold. */
+/** For each entry, the test that shows it. */
 export type Checks = Partial<Record<EntryId, (setting: Setting) => void | Promise<void>>>;
 
 interface KeyOptions {
@@ -81,10 +81,10 @@ export class Key {
   }
 }
 
-/** Somebody whom an event has made a member of two segments, and who is found by two keys. */
+/** A profile that an event makes: a member of two segments, with two keys. */
 const ada = { email: 'ada+test@example.org', loyalty_id: 'L-0001' };
 
-/** A local service, and those who speak to it. Management calls have no limit, so that tests need not wait. */
+/** A local service and callers for it. Management calls have no limit, so that tests need not wait. */
 export class Setting {
   readonly service: LocalService;
   readonly profile: Caller;
@@ -112,7 +112,7 @@ export class Setting {
     return setting;
   }
 
-  /** One that ends with the test, for what would disturb the others: moved time, other options. */
+  /** A separate setting that ends with the test, for what would disturb other tests: moved time, other options. */
   static async own(options: Parameters<typeof startLocalService>[0] = {}): Promise<Setting> {
     const setting = await Setting.open({ profiles: 50, ...options });
     onTestFinished(() => setting.close());
@@ -136,13 +136,13 @@ export class Setting {
     return new RealtimeCaller(this.service, token);
   }
 
-  /** Our client, whose waits take no time. */
+  /** Our client; its waits take no time. */
   client(changes: Partial<ServiceOptions> = {}): TestClient {
     const auth = { type: 'token', token: new Secret(this.service.token) } as const;
     return testClient(serviceOptions(this.service.url, { auth, ...changes }));
   }
 
-  /** What our client reads. */
+  /** Sends an operation with our client; returns the decoded answer. */
   read<T>(operation: Operation, decode: Decode<T>): Promise<T> {
     const { client, meter, abort } = this.client();
     return client.send(operation, decode, { signal: abort.signal, meter });
@@ -157,13 +157,13 @@ export class Setting {
     return `/api/indexes/${await this.profile.indexId(index)}/profiles`;
   }
 
-  /** A path of each list that has pages, with who may read it. */
+  /** A path of each list that has pages, with a caller that may read it. */
   async lists(): Promise<(readonly [path: string, caller: Caller])[]> {
     const { profile_id: id } = await this.realtime.lookup(ada);
     return [
       ['/api/indexes', this.profile],
       [await this.members(), this.profile],
-      // Not /ingest/jobs, which takes no cursor.
+      // Without /ingest/jobs, which takes no cursor.
       ...['audit-events', 'campaigns', 'campaign-drafts', 'segments', 'workflow/runs'].map(
         (path) => [`/api/${path}`, this.management] as const,
       ),

@@ -32,7 +32,7 @@ describe('page tokens', () => {
     );
   });
 
-  it('do not include other texts', () => {
+  it('are recognised: any other text is refused', () => {
     fc.assert(fc.property(fc.string(), (text) => new PageTokens(1).read(1, text) === undefined));
   });
 
