@@ -1,6 +1,8 @@
 import { MalformedBodyError } from '../../client/client.js';
-import { closeBrace, comma, openBrace } from './bytes.js';
+import { jsonBytes } from './bytes.js';
 import { skipSpace, skipValue } from './json-bytes.js';
+
+const { closeBrace, comma, openBrace } = jsonBytes;
 
 /**
  * The records between `start` and `end`, separated by commas, with fields put before those that they have. What is no

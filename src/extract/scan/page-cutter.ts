@@ -1,4 +1,10 @@
-import {
+import { jsonBytes } from './bytes.js';
+import { skipSpace, skipString, skipValue } from './json-bytes.js';
+import { MalformedPageError } from './page-text.js';
+
+export { MalformedPageError } from './page-text.js';
+
+const {
   backslash,
   carriageReturn,
   closeBrace,
@@ -11,11 +17,7 @@ import {
   quote,
   space,
   tab,
-} from './bytes.js';
-import { skipSpace, skipString, skipValue } from './json-bytes.js';
-import { MalformedPageError } from './page-text.js';
-
-export { MalformedPageError } from './page-text.js';
+} = jsonBytes;
 
 /** Where the records of a page are, and how to go on (specification, section 2.5). */
 export interface PageCut {

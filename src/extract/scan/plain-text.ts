@@ -1,4 +1,6 @@
-import { backslash, letterF, letterT, minus, nine, quote, zero } from './bytes.js';
+import { jsonBytes } from './bytes.js';
+
+const { backslash, letterF, letterT, minus, nine, quote, zero } = jsonBytes;
 
 /** Whether the bytes are already the canonical text of what they say: an integer or a word, or a string without escapes. */
 function isCanonical(bytes: Uint8Array, from: number, to: number): boolean {

@@ -1,22 +1,6 @@
 import { emptyShape, Kind } from '../../rows/column-shape.js';
 import type { Column, ColumnSet } from '../../rows/columns.js';
-import {
-  backslash,
-  capitalE,
-  closeBrace,
-  closeBracket,
-  colon,
-  comma,
-  letterE,
-  letterF,
-  letterN,
-  letterT,
-  nine,
-  openBrace,
-  openBracket,
-  point,
-  quote,
-} from './bytes.js';
+import { jsonBytes } from './bytes.js';
 import { hasLoneSurrogate, numberKind, parseExact } from './exact-json.js';
 import { matchesFilter, spooled } from './exact-record.js';
 import {
@@ -37,6 +21,23 @@ import { hashKey, PageBuilder, type PageScanner, type ScannedPage, type ScanOpti
 import { Slot, Slots } from './slots.js';
 import { becameText, textColumns } from './text-column.js';
 
+const {
+  backslash,
+  capitalE,
+  closeBrace,
+  closeBracket,
+  colon,
+  comma,
+  letterE,
+  letterF,
+  letterN,
+  letterT,
+  nine,
+  openBrace,
+  openBracket,
+  point,
+  quote,
+} = jsonBytes;
 /** Nested deeper than this a record takes the slow path. */
 const maxFastDepth = 24;
 /** Text of so many digits is surely a safe integer. */

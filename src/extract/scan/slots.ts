@@ -1,8 +1,9 @@
 import { Kind, type Shape } from '../../rows/column-shape.js';
 import type { Column, ColumnSet, Place } from '../../rows/columns.js';
-import { quote } from './bytes.js';
+import { jsonBytes } from './bytes.js';
 import { staysText } from './text-column.js';
 
+const { quote } = jsonBytes;
 /** How many slots from the expected one on are compared before a name is looked up. */
 const ahead = 2;
 
