@@ -29,9 +29,10 @@ function firstBytes(text: string, bytes: number): string {
 }
 
 /**
- * The column for a field of a record. A name that is free is kept; one that clashes in all but case with a name that is
- * `taken` (in lower case) gets `_` and 6 hex digits of its exact name's SHA-256, the empty name becomes `unnamed_` and
- * those digits, and what is longer than 63 bytes is cut to 54 and gets `_` and 8 digits.
+ * The column name for a field of a record. `taken` lists the names in use, in lower case. A free name is kept. A name that
+ * equals a taken one, whatever its case, gets `_` and 6 hex digits of its exact name's SHA-256; so does a name with a NUL
+ * or a lone surrogate. The empty name becomes `unnamed_` and those digits. A name longer than 63 bytes is cut to 54 bytes
+ * and gets `_` and 8 digits.
  */
 export function columnName(exactName: string, taken: ReadonlySet<string>): string {
   // SQL text cannot carry NUL, UTF-8 no lone surrogate.

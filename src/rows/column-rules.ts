@@ -17,20 +17,20 @@ export interface ColumnRule {
   /** DuckDB type. */
   readonly type?: string;
   readonly rename?: string;
-  /** False where what it holds is no part of what makes a row differ, nor of history. */
+  /** False: a new value alone is no change of the row, and history does not have the column. */
   readonly track?: boolean;
 }
 
 /**
- * What is to be done to the columns of a stream before anything of them is kept. A rule names a column by its field
- * (`email`) or by its path (`attributes.email`), where an envelope field has the same name.
+ * What happens to the columns of a stream before cdsync keeps anything of them. A rule names a column by its field
+ * (`email`), or by its path (`attributes.email`) if an envelope field has the same name.
  */
 export class ColumnRules implements ColumnWishes {
   readonly names: ReadonlySet<string>;
   readonly #rules: ReadonlyMap<string, ColumnRule>;
   readonly #known: ReadonlySet<string> | undefined;
 
-  /** @param known where columns that are new are left out: those that are not */
+  /** @param known the only columns to keep, if new ones are left out; undefined keeps all */
   constructor(rules: ReadonlyMap<string, ColumnRule>, known?: readonly StoredColumn[]) {
     this.#rules = rules;
     this.#known = known === undefined ? undefined : new Set(known.map(columnPath));
@@ -54,14 +54,14 @@ export class ColumnRules implements ColumnWishes {
     return this.of(place, field)?.type;
   }
 
-  /** The columns as a reading begins with them, from what the last snapshot has; their values are as they come. */
+  /** The columns that a reading begins with: those of the last snapshot, or the declared ones. Their values are untreated. */
   begin(declared: readonly DeclaredColumn[], before: readonly StoredColumn[] | undefined): ColumnSet {
     const set = new ColumnSet(before === undefined ? declared : [], this);
     for (const column of before ?? []) set.remember(this.#untreated(column));
     return set;
   }
 
-  /** The columns as they are kept, of those that were read. */
+  /** The columns to keep, of those that were read, each with its treatment. */
   keep(read: readonly StoredColumn[]): StoredColumn[] {
     return read.flatMap((column) => {
       const rule = this.of(column.place, column.field);
@@ -70,12 +70,12 @@ export class ColumnRules implements ColumnWishes {
     });
   }
 
-  /** What was seen of a column whose values were changed says nothing of those that will come. */
+  /** A hashed or masked column forgets its shape: that says nothing about the values that the service will send. */
   #untreated(column: StoredColumn): StoredColumn {
     const { place, field, name, shape, declared, treatment } = column;
     const type = this.type(place, field);
     if (treatment?.hash !== undefined || treatment?.mask !== undefined) return { place, field, name, shape: { k: 0 } };
-    // A type that was asked for and is not any more.
+    // A type that came from a rule goes when the rule goes.
     const stands = treatment?.cast === undefined || treatment.cast === type;
     const given = type !== undefined && treatment?.cast !== type ? type : stands ? declared : undefined;
     return { place, field, name, shape, ...(given === undefined ? {} : { declared: given }) };

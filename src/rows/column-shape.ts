@@ -5,7 +5,7 @@ import { quoteIdentifier } from '../core/sql.js';
  * so it is commutative, associative and idempotent, and a type never narrows.
  */
 export interface Shape {
-  /** Union of {@link Kind} bits; 0 where nothing but null (or nothing at all) was seen. */
+  /** Union of {@link Kind} bits; 0 if every value so far was null or missing. */
   kinds: number;
   /** Of a list's elements. */
   element?: Shape;
@@ -42,7 +42,7 @@ export function emptyShape(): Shape {
   return { kinds: 0 };
 }
 
-/** Adds what `from` has seen to `into`; true where that told something new. */
+/** Adds what `from` has seen to `into`; returns whether that changed `into`. */
 export function mergeShape(into: Shape, from: Shape): boolean {
   let changed = (into.kinds | from.kinds) !== into.kinds;
   into.kinds |= from.kinds;
@@ -103,7 +103,7 @@ function typedSqlType(shape: Shape, huge: string, depth: number): string | undef
 }
 
 /**
- * The DuckDB type that holds everything the shape has seen without loss; `JSON` (one canonical text) where none does:
+ * The DuckDB type that holds, without loss, everything the shape has seen. If no type does, `JSON` (one canonical text):
  * mixed kinds, at any depth, make the whole column JSON.
  */
 export function sqlType(shape: Shape): string {

@@ -17,12 +17,12 @@ export type Place = 'envelope' | 'attribute';
 export interface ColumnTreatment {
   /** HMAC-SHA-256 of the value's text, in hexadecimal digits. */
   readonly hash?: {
-    /** Tells the salt from any other, without telling it. */
+    /** Identifies the salt without revealing it. */
     readonly salt: string;
     readonly normalize?: 'email' | 'phone';
   };
   readonly mask?: 'last4' | 'email' | 'all';
-  /** The type that was asked for; it is the column's unless a value did not fit it. */
+  /** The type that a rule asks for. The column has it unless a value did not fit. */
   readonly cast?: string;
 }
 
@@ -35,8 +35,8 @@ export interface Column {
   readonly name: string;
   readonly shape: Shape;
   /**
-   * A type that the service's specification or the configuration gives, which values are cast to; VARCHAR for good once a
-   * value did not fit it.
+   * The type that the service's specification or the configuration gives; values are cast to it. Once a value did not fit,
+   * it is VARCHAR for good.
    */
   declared: string | undefined;
   /** DuckDB type in tables; follows the shape. */
@@ -44,10 +44,11 @@ export interface Column {
   /** DuckDB type in Parquet files. */
   fileType: string;
   treatment: ColumnTreatment | undefined;
-  /** Kept up to date, but no part of what makes a row differ, nor of its history. */
+  /** The column is kept up to date, but a new value alone is no change of the row, and history does not have it. */
   untracked: boolean;
 }
 
+/** A {@link Column} as journals, stores and manifests keep it. */
 export interface StoredColumn {
   place: Place;
   field: string;
@@ -58,14 +59,14 @@ export interface StoredColumn {
   untracked?: true;
 }
 
-/** A column that a stream has from the start, seen or not. */
+/** A column that a stream has from the start, whether or not a record has the field. */
 export interface DeclaredColumn {
   readonly field: string;
-  /** Where left out, the type is inferred like any other's. */
+  /** Left out: the type is inferred from the values. */
   readonly type?: 'VARCHAR' | 'BIGINT' | 'TIMESTAMP WITH TIME ZONE';
 }
 
-/** The member whose members are columns of their own; a name that differs from it in case only would clash with it in a batch. */
+/** The member whose own members become columns. In a batch, a name that differs from it only in case would clash with it. */
 const container = 'attributes';
 
 /** The text that tells a column's place in `cdsync.columns`: `id`, `attributes.email`. */
@@ -73,7 +74,7 @@ export function columnPath(column: Pick<Column, 'place' | 'field'>): string {
   return column.place === 'attribute' ? `attributes.${column.field}` : column.field;
 }
 
-/** What is wanted of columns that are not there yet. */
+/** The names and types that the configuration wants for columns that a set does not have yet. */
 export interface ColumnWishes {
   /** Names that no other column may take. */
   readonly names: ReadonlySet<string>;
@@ -82,16 +83,16 @@ export interface ColumnWishes {
   type(place: Place, field: string): string | undefined;
 }
 
-/** The declared type of a column that has been declared in two ways: text holds every value. */
+/** The declared type of a column with two declarations: text if both give a type, for text holds every value. */
 function commonType(one: string | undefined, other: string | undefined): string | undefined {
   if (one === other) return one;
   return one === undefined || other === undefined ? undefined : 'VARCHAR';
 }
 
-/** The columns of one stream: grow and widen, never shrink; names once given are kept. */
+/** The columns of one stream. The set grows and its columns widen; nothing shrinks, and a column keeps its name. */
 export class ColumnSet {
   readonly list: Column[] = [];
-  /** Moves whenever a column is added or something new was seen of one. */
+  /** Goes up whenever a column is added, or its shape or declared type changes. */
   version = 0;
   readonly #byField = { envelope: new Map<string, Column>(), attribute: new Map<string, Column>() };
   readonly #taken = new Set<string>(reservedColumns);
@@ -129,14 +130,14 @@ export class ColumnSet {
     return this.#byField[place].get(field);
   }
 
-  /** The column of a field, made where it is not there yet. */
+  /** The column of a field; adds it if the set does not have it. */
   obtain(place: Place, field: string): Column {
     const known = this.get(place, field);
     if (known !== undefined) return known;
     return this.#push(place, field, this.#name(place, field), emptyShape(), this.#wishes?.type(place, field));
   }
 
-  /** Adds a column as it is known from before, under its name of then where nothing else is wanted. */
+  /** Adds a column of the last snapshot. It keeps its name, unless the rules want another one or gave the old one. */
   remember({ place, field, name, shape, declared }: StoredColumn): void {
     const wanted = this.#wishes?.name(place, field);
     const isOwn = name === columnName(field, new Set()) || name === columnName(field, new Set([field.toLowerCase()]));
@@ -144,14 +145,14 @@ export class ColumnSet {
     this.#push(place, field, kept, restoreShape(shape), declared);
   }
 
-  /** To be called after a column's shape has grown. */
+  /** Updates a column's types. Must be called after its shape has grown. */
   reshaped(column: Column): void {
     column.type = column.declared ?? sqlType(column.shape);
     column.fileType = column.declared ?? fileType(column.shape);
     this.version += 1;
   }
 
-  /** Adds what another set of the same stream has seen; names that this set has given stand. */
+  /** Adds what another set of the same stream has seen. Columns of this set keep their names. */
   merge(other: ColumnSet): void {
     for (const { place, field, name, shape, declared, treatment, untracked } of other.list) {
       const column =

@@ -4,20 +4,20 @@ import { sqlText, sqlTexts } from '../core/sql.js';
 import { rowHash, rowKey, type TypedColumn } from './row-hash.js';
 import { columnsSchema } from './stored-columns.js';
 
-/** All of a part but its place on the disk, which changes when a later run takes it over. */
+/** A part without its paths, which change when a later run takes the part over. */
 export const partRecordSchema = z.object({
-  /** Counts from 1 in the order of reading: of copies of one key, the one in the later part stands. */
+  /** Counts from 1 in the order of reading. If several parts have the same key, the row in the last of them counts. */
   number: z.number(),
-  /** A part of no rows has no file: its batch held only rejects. */
+  /** A part without rows has no file: its batch held only rejects. */
   rows: z.number(),
   bytes: z.number(),
-  /** Of the file, SHA-256. */
+  /** SHA-256 of the file. */
   sha256: z.string(),
-  /** The same of the keys file; what is left out cannot be checked, and is computed again. */
+  /** SHA-256 of the keys file. Without it the keys file cannot be checked, and is computed again. */
   keys_sha256: z.string().optional(),
-  /** The columns that the file has. */
+  /** Columns of the file. */
   columns: columnsSchema,
-  /** Whose rows stand in the file, in order: partition, attempt, rows. */
+  /** Where the rows come from, in the order of the file: partition, attempt, number of rows. */
   segments: z.array(z.tuple([z.string(), z.number(), z.number()])),
   /** Records of the batch that could not be kept. */
   rejects: z.number(),
@@ -48,7 +48,7 @@ export function partFiles(folder: string, number: number): PartFiles {
   return { path: `${base}.parquet`, keysPath: `${base}.keys`, rejectsPath: `${base}.rejects.jsonl` };
 }
 
-/** What the rows of a part's keys are computed from. */
+/** What the keys file of a part is computed from. */
 export interface KeyedRows {
   /** Number of the part. */
   readonly number: number;
@@ -60,15 +60,15 @@ export interface KeyedRows {
 }
 
 /**
- * SQL for what a keys file has of each row of a part: (key, hash, part, row). That is all a comparison needs; the last two
- * tell which copy of a key was read last.
+ * SQL for the rows of a keys file, one for each row of its part: (key, hash, part, row). A comparison needs no more; part
+ * and row tell which copy of a key was read last.
  */
 export function keysOf({ number, path, columns, key }: KeyedRows): string {
   return `SELECT ${rowKey(key)} AS key, ${rowHash(columns)} AS hash, ${number}::INTEGER AS part,
      file_row_number::BIGINT AS row FROM read_parquet(${sqlText(path)}, file_row_number = true)`;
 }
 
-/** SQL for what these keys files have together. */
+/** SQL for the rows of all these keys files. */
 export function allKeys(paths: readonly string[]): string {
   return paths.length === 0
     ? 'SELECT NULL::VARCHAR AS key, NULL::UBIGINT AS hash, NULL::INTEGER AS part, NULL::BIGINT AS row WHERE false'

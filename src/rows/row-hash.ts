@@ -1,6 +1,6 @@
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 
-/** Moves with DuckDB's `hash()` and with what {@link rowHash} makes of it; stored hashes of another version are computed anew. */
+/** Changes with DuckDB's `hash()` and with {@link rowHash}. Stored hashes of another version are computed anew. */
 export function hashVersion(duckdbVersion: string): string {
   return `3:${duckdbVersion}`;
 }
@@ -8,14 +8,14 @@ export function hashVersion(duckdbVersion: string): string {
 export interface TypedColumn {
   readonly name: string;
   readonly type: string;
-  /** No part of what makes a row differ. */
+  /** True: the hash leaves the column out. */
   readonly untracked?: boolean;
 }
 
 /**
- * `hash()` does not tell 0.0 from -0.0, NULL from [] or NULL from {a: NULL}; the text of nested values does. Of several
- * arguments it makes an XOR of their hashes, in which the XOR over the columns would cancel the names: two columns that
- * swap their values would go unnoticed. So what it gives is hashed once more.
+ * `hash()` does not tell 0.0 from -0.0, NULL from [] or NULL from {a: NULL}. The sign bit tells the zeros apart, the text
+ * of a nested value the others. `hash()` of several arguments is the XOR of their hashes; the XOR over the columns would
+ * cancel the names, and two columns that swap their values would go unnoticed. So its result is hashed once more.
  */
 function hashed({ name, type }: TypedColumn, value: string): string {
   if (type === 'DOUBLE') return `hash(hash(${sqlText(name)}, ${value}, signbit(${value})))`;
@@ -38,9 +38,9 @@ function xorOf(terms: readonly string[]): string {
 }
 
 /**
- * SQL for the 64-bit hash of a row: XOR over its columns of hash(name, value), NULL giving nothing, so that neither a new
- * column nor another order of columns changes the hash of a row that has not changed. That NULL gives nothing is reached by
- * one more XOR with what the row of NULLs would give, a constant, which is cheaper than to ask each value.
+ * SQL for the 64-bit hash of a row: the XOR over its columns of hash(name, value), in which NULL counts for nothing. So
+ * neither a new column nor another order of columns changes the hash of an unchanged row. One more XOR, with the hash of a
+ * row of NULLs, makes NULL count for nothing: that hash is a constant, which is cheaper than a test of each value.
  */
 export function rowHash(all: readonly TypedColumn[]): string {
   const columns = all.filter(({ untracked }) => untracked !== true);
@@ -49,7 +49,7 @@ export function rowHash(all: readonly TypedColumn[]): string {
   return columns.length === 0 ? '0::UBIGINT' : `xor(${xorOf(values)}, ${xorOf(nulls)})`;
 }
 
-/** SQL for the text by which rows are told apart: the key column itself, or a JSON list where several make the key. */
+/** SQL for the key of a row as text: the key column itself, or a JSON list if several columns make the key. */
 export function rowKey(key: readonly string[]): string {
   const columns = key.map((name) => `${quoteIdentifier(name)}::VARCHAR`);
   return columns.length === 1 ? (columns[0] as string) : `to_json([${columns.join(', ')}])::VARCHAR`;

@@ -3,7 +3,7 @@ import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { emptyShape, Kind, type Shape } from './column-shape.js';
 import type { Column, ColumnTreatment } from './columns.js';
 
-/** SQL for the canonical JSON text of a typed value that is not NULL: members that are NULL left out, names sorted. */
+/** SQL for the canonical JSON text of a typed value that is not NULL: without NULL members, with sorted names. */
 export function canonicalText(value: string, shape: Shape, depth = 0): string {
   if (shape.kinds === Kind.list) {
     const element = `e${depth}`;
@@ -60,7 +60,7 @@ function saltMacro(salt: string): string {
   return quoteIdentifier(`cdsync_hmac_${salt}`);
 }
 
-/** SQL for what a value becomes under a treatment; NULL stays NULL. */
+/** SQL for a value after its treatment; NULL stays NULL. */
 export function treated(
   value: string,
   column: Pick<Column, 'type' | 'shape'>,
@@ -83,8 +83,8 @@ export interface KnownSalt {
 const blockBytes = 64;
 
 /**
- * Statements that make salts known to a database, so that no other statement holds one: HMAC-SHA-256 (RFC 2104), which DuckDB
- * does not have, made of the SHA-256 that it has.
+ * Statements that create a macro for each salt, so that no other statement holds a salt. The macro computes HMAC-SHA-256
+ * (RFC 2104) from DuckDB's SHA-256, for DuckDB has no HMAC.
  */
 export function saltMacros(salts: Iterable<KnownSalt>): string[] {
   return [...salts].map(({ fingerprint, bytes }) => {
@@ -103,7 +103,7 @@ function blob(bytes: Uint8Array): string {
 
 const whole = '^[+-]?[0-9]+$';
 
-/** SQL for whether a text is no value of a type: DuckDB's own casts round, truncate and guess. */
+/** SQL that is true if a text is not exactly a value of the type. DuckDB's own casts round, truncate and guess. */
 export function misfits(text: string, type: string): string {
   const cast = `TRY_CAST(${text} AS ${type})`;
   const matches = (pattern: string) => `NOT regexp_matches(${text}, '${pattern}') OR ${cast} IS NULL`;

@@ -3,7 +3,7 @@ import { emptyShape, fileType, Kind, type Shape, sqlType } from './column-shape.
 import { type Column, ColumnSet, type ColumnTreatment, type StoredColumn } from './columns.js';
 import { canonicalText, treated } from './value-text.js';
 
-/** The structure that `json_transform` is to give, as JSON: where a member is absent it gives NULL, which a cast refuses. */
+/** The structure for `json_transform`, as JSON. It gives NULL for an absent member, where a cast would fail. */
 function jsonStructure(shape: Shape, leaf: (shape: Shape) => string): unknown {
   if (shape.kinds === Kind.list) return [jsonStructure(shape.element ?? emptyShape(), leaf)];
   if (shape.kinds !== Kind.struct) return leaf(shape);
@@ -23,17 +23,17 @@ function widened(from: Column, to: Column, form: 'table' | 'file'): string {
   const value = quoteIdentifier(from.name);
   const type = form === 'table' ? to.type : to.fileType;
   if (isNewlyTreated(from, to)) return `${treated(value, from, to.treatment)}::${type}`;
-  // Nothing but NULL stands in it, whatever type it was given meanwhile.
+  // The column holds only NULL, whatever type it has been given.
   if (from.shape.kinds === 0 && from.declared === undefined) return `NULL::${type}`;
   if (to.type === 'JSON' && from.type !== 'JSON') {
     return `CASE WHEN ${value} IS NULL THEN NULL ELSE ${canonicalText(value, from.shape)} END::JSON`;
   }
-  // A shape whose only objects were empty has become one with members.
+  // So far all objects of the column were empty, which makes it JSON; now they have members.
   if (from.type === 'JSON' && type !== 'JSON') {
     const structure = JSON.stringify(jsonStructure(to.shape, form === 'table' ? sqlType : fileType));
     return `json_transform(${value}, ${sqlText(structure)})::${type}`;
   }
-  // A type that was asked for later: what does not fit it is of the past, and is not known any more.
+  // The rule for the type is newer than the values: an old value that does not fit becomes NULL.
   if (to.treatment?.cast !== undefined && from.treatment?.cast !== to.treatment.cast)
     return `TRY_CAST(${value} AS ${type})`;
   if (from.type.startsWith('TIMESTAMP') && type === 'VARCHAR') return `strftime(${value}, '%Y-%m-%dT%H:%M:%S.%gZ')`;
@@ -48,8 +48,8 @@ export function widenedColumn(source: ColumnSet, column: Column, form: 'table' |
 }
 
 /**
- * SQL that selects the columns of `to` from rows that have those of `from`, without losing a value: as tables have them, or
- * as Parquet files do. What `from` lacks is NULL.
+ * SQL that selects the columns of `to` from rows with the columns of `from`, for tables or for Parquet files. A column that
+ * `from` lacks is NULL. No value is lost, unless a rule now hashes or masks it, or asks for a type that it does not fit.
  */
 export function widen(from: readonly StoredColumn[], to: readonly StoredColumn[], form: 'table' | 'file'): string {
   const source = ColumnSet.restore(from);
@@ -58,7 +58,7 @@ export function widen(from: readonly StoredColumn[], to: readonly StoredColumn[]
     .join(', ');
 }
 
-/** Whether rows with the columns of `from` can stand beside rows with those of `to` as they are. */
+/** Whether rows with the columns of `from` can stand, unchanged, beside rows with the columns of `to`. */
 export function sameColumns(
   from: readonly StoredColumn[],
   to: readonly StoredColumn[],

@@ -139,7 +139,7 @@ describe('column names', () => {
     expect(columnName(field, new Set(['id', ...reservedColumns]))).toEqual(name);
   });
 
-  it('stand once given, also when another set is merged in', () => {
+  it('stay once given, even when another set is merged in', () => {
     const stored = new ColumnSet([]);
     stored.obtain('attribute', 'Email');
     const other = new ColumnSet([]);

@@ -55,7 +55,7 @@ describe('a keys file', () => {
 });
 
 describe('the keys of all parts', () => {
-  it('are those of each, with the types of a keys file also where there is none', async () => {
+  it('are those of each part, and have the types of a keys file even if there is none', async () => {
     const paths: string[] = [];
     for (const number of [1, 2]) {
       const { path, keysPath } = await part(number, `('k${number}', ${number}::BIGINT)`);

@@ -52,7 +52,7 @@ describe('the hash of a row', () => {
     expect(await hashOf(column, [one])).not.toBe(await hashOf(column, [other]));
   });
 
-  it('tells apart in which column a value stands', async () => {
+  it('differs with the column that a value is in', async () => {
     const other = { name: 'c', type: 'VARCHAR' };
     expect(await hashOf([b, other], ["'x'", 'NULL'])).not.toBe(await hashOf([b, other], ['NULL', "'x'"]));
   });
