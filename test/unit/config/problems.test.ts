@@ -1,10 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { ConfigError } from '../../../src/config/problem.js';
+import { sources as declared } from '../../../src/streams/sources.js';
 import { head, members, parse, problemsOf, withStream } from './sample.js';
 
-const sources =
-  'index_profiles, indexes, profiles, segments, segment_members, profile_segments, realtime_profiles, collection_stats, collection_history, campaigns, campaign_drafts, audit_events, ingest_jobs, workflow_runs, sql';
-
+const sources = declared.map(({ name }) => name).join(', ');
 const job = `jobs:\n  a:\n    streams: [{ name: s, source: indexes }]\n`;
 
 /** What stands behind the sample's head and a job, and the one line that it gives; line 10 is the first. */
