@@ -3,12 +3,12 @@ import { type Finding, option, path, secret, verbatim } from '../../src/sdk/inde
 
 export const bigqueryOptions = {
   project: option(z.string().regex(/^[a-z][a-z0-9.:-]*[a-z0-9]$/), {
-    description: 'The id of the project that has the dataset, and pays.',
+    description: 'Id of the project that has the dataset, and pays.',
     example: 'acme-warehouse',
     allowed: 'the id of a project, in lower case',
   }),
   dataset: option(z.string().regex(/^\w+$/), {
-    description: 'The dataset of the tables, which must be there.',
+    description: 'The dataset of the tables. It must exist.',
     example: 'crm',
     allowed: 'letters, digits and _',
   }),
@@ -18,7 +18,7 @@ export const bigqueryOptions = {
   }).optional(),
   key_file: path({
     description:
-      'A file with the key of a service account. Left out, with `credentials` too, the environment tells who logs in: GOOGLE_APPLICATION_CREDENTIALS, a workload identity, or the service account of the machine.',
+      'A file with the key of a service account. Without it and `credentials`, the login comes from the environment: GOOGLE_APPLICATION_CREDENTIALS, a workload identity, or the service account of the machine.',
     example: './service-account.json',
   }).optional(),
   credentials: secret(/^\s*\{.*\}\s*$/s, {

@@ -3,13 +3,11 @@ import { option, secret, verbatim } from '../../src/sdk/index.js';
 
 export const clickhouseOptions = {
   url: option(z.string().regex(/^https?:\/\/[^\s@?]+$/), {
-    description: 'The HTTP interface of the server. User and password stand in options of their own.',
+    description: 'The HTTP interface of the server. User and password are options of their own.',
     example: 'https://abc.eu-central-1.aws.clickhouse.cloud:8443',
     allowed: 'a URL that begins with http:// or https://',
   }),
-  username: verbatim({ description: 'Who logs in.', example: 'loader' }).prefault('default'),
+  username: verbatim({ description: 'The user.', example: 'loader' }).prefault('default'),
   password: secret(/./s, { description: 'The password.', example: '${WAREHOUSE_PASSWORD}' }).optional(),
-  database: verbatim({ description: 'The database of the tables, which must be there.', example: 'crm' }).prefault(
-    'default',
-  ),
+  database: verbatim({ description: 'The database of the tables. It must exist.', example: 'crm' }).prefault('default'),
 };

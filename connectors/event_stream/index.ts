@@ -20,7 +20,7 @@ function loops({ collection, allowLoop }: OptionValues<EventStreamShape>, stream
 
 export default recordConnector({
   name: 'event_stream',
-  summary: "Sends rows as events to one of the service's event streams, which move the profiles of a collection.",
+  summary: "Sends rows as events to one of the service's event streams. Events move the profiles of a collection.",
   options: eventStreamOptions,
   usesService: true,
   // One by one, so that after a crash only those are sent again that were under way.

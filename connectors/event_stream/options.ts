@@ -9,10 +9,10 @@ const bodyPart = option(z.unknown(), {
 });
 
 export const eventStreamOptions = {
-  stream_id: verbatim({ description: 'The event stream that the events are sent to.', example: 'evs-1' }),
+  stream_id: verbatim({ description: 'The event stream to send events to.', example: 'evs-1' }),
   body: option(z.record(z.string().min(1), bodyPart), {
     description:
-      'The event, a map of any depth. `{{column}}` stands for the value of a column, `{{_op}}`, `{{_key}}`, `{{_id}}`, `{{_stream}}` and `{{_synced_at}}` for what is known of the change. Where it is all of a text, numbers, lists and the like stay what they are. Left out, the row itself is the event.',
+      'The event, a map of any depth. `{{column}}` stands for the value of a column; `{{_op}}`, `{{_key}}`, `{{_id}}`, `{{_stream}}` and `{{_synced_at}}` describe the change. If a text is one placeholder alone, numbers, lists and the like keep their type. Default: the row itself is the event.',
     example: {
       event_id: '{{_id}}',
       event_type: 'tier_{{_op}}',
@@ -24,7 +24,7 @@ export const eventStreamOptions = {
   }).optional(),
   collection: verbatim({
     description:
-      'The profile collection that the event stream feeds, which the service does not tell. A job that reads it too would answer its own events with new ones, run after run, and is refused.',
+      'The profile collection that the event stream feeds; the service does not tell. cdsync refuses a job that also reads it, because it would answer its own events with new ones, run after run.',
     example: 'col-1',
   }).optional(),
   allow_loop: flag({

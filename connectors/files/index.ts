@@ -5,7 +5,7 @@ import { mapColumn, widens } from './types.js';
 export default tableConnector({
   name: 'files',
   summary:
-    'Writes Parquet, CSV or JSON lines into a folder or an S3 store, with a manifest that names a whole set at any time.',
+    'Writes Parquet, CSV or JSON lines into a folder or an S3 store, with a manifest that always names a whole set of files.',
   options: filesOptions,
   optionRules: { check: checkFiles },
   capabilities: { transactions: false, format: 'parquet' },

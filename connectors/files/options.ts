@@ -3,12 +3,12 @@ import { choice, type Finding, flag, option, path, secret, text, verbatim, whole
 
 export const filesOptions = {
   path: path({
-    description: 'Folder of the files; made where it is not there. Each table is a folder in it.',
+    description: 'Folder of the files. cdsync makes it if it is missing. Each table is a folder in it.',
     example: './exports',
   }).optional(),
   url: option(z.string().regex(/^s3:\/\/[a-z0-9][a-z0-9.-]+(\/[^\s?#]*)?$/), {
     description:
-      'Bucket and prefix of the files, in the place of `path`. Needs the packages @aws-sdk/client-s3 and @aws-sdk/lib-storage.',
+      'Bucket and prefix of the files, instead of `path`. Needs the packages @aws-sdk/client-s3 and @aws-sdk/lib-storage.',
     example: 's3://crm-exports/cdsync',
     allowed: 's3://bucket or s3://bucket/prefix',
   }).optional(),
@@ -16,25 +16,27 @@ export const filesOptions = {
     description: 'Parquet (zstd), CSV with a header, or one JSON object a line.',
     example: 'csv',
   }).prefault('parquet'),
-  partition_by: option(z.array(text({ description: 'A column, under its name there.', example: 'country' })), {
-    description:
-      'Columns by whose values the files are spread over folders such as `country=DE/`, as Hive and most readers have it. The files then lack these columns.',
-    example: ['country'],
-    allowed: 'a list of columns',
-  }).prefault([]),
+  partition_by: option(
+    z.array(text({ description: 'A column, under its name in the destination.', example: 'country' })),
+    {
+      description:
+        'Columns whose values become folders such as `country=DE/`, as in Hive. The files then lack these columns.',
+      example: ['country'],
+      allowed: 'a list of columns',
+    },
+  ).prefault([]),
   keep: whole(0, 1000, {
-    description: 'Sets of files that are kept besides the present one, for readers who still have their manifest.',
+    description: 'Older sets of files to keep, for readers that still have their manifest.',
     example: 3,
   }).prefault(1),
   file_mode: option(z.string().regex(/^0?[4-7][0-7]{2}$/), {
-    description:
-      'Permissions of the files in a folder, as octal digits; folders can be looked into by those who may read.',
+    description: 'Permissions of the files in a folder, as octal digits. Folders are as open as files.',
     example: '0640',
     allowed: 'octal permissions that let the owner read, such as "0600" or "0640"',
     verbatim: true,
   }).prefault('0600'),
   memory_mb: whole(64, 1_048_576, {
-    description: 'Memory that DuckDB may take for joining and writing files.',
+    description: 'Memory that DuckDB may use to join and write files.',
     unit: 'MB',
     example: 1024,
   }).prefault(512),
@@ -44,12 +46,12 @@ export const filesOptions = {
     allowed: 'a URL of a host, without path and without login',
   }).optional(),
   region: text({
-    description: "The bucket's region. Left out, the environment tells it, as for every AWS tool.",
+    description: "The bucket's region. Default: the environment's, as for every AWS tool.",
     example: 'eu-central-1',
   }).optional(),
   access_key_id: verbatim({
     description:
-      'Who logs in. Left out, credentials come from where every AWS tool takes them: the environment, a profile, or the role of the machine.',
+      'Id of the access key. Without it, credentials come from the places that every AWS tool uses: the environment, a profile, or the role of the machine.',
     example: '${AWS_ACCESS_KEY_ID}',
   }).optional(),
   secret_access_key: secret(/^\S+$/, {
@@ -62,7 +64,7 @@ export const filesOptions = {
   }).optional(),
   path_style: flag({
     description:
-      'Whether the bucket stands in the path of a request and not in the name of the host. Left out: with `endpoint`.',
+      'Whether the bucket is part of the path of a request, not of the host name. Default: yes if there is an `endpoint`.',
     example: false,
   }).optional(),
 };

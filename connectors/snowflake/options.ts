@@ -6,7 +6,7 @@ export const snowflakeOptions = {
     example: 'acme-warehouse',
     allowed: 'an account identifier, without .snowflakecomputing.com',
   }),
-  username: verbatim({ description: 'Who logs in.', example: 'LOADER' }),
+  username: verbatim({ description: 'The user.', example: 'LOADER' }),
   private_key: secret(/-----BEGIN (ENCRYPTED )?PRIVATE KEY-----/, {
     description: 'The private key of a key pair, PEM of PKCS #8. Snowflake recommends key pairs for machines.',
     example: '${SNOWFLAKE_PRIVATE_KEY}',
@@ -14,35 +14,35 @@ export const snowflakeOptions = {
   }).optional(),
   private_key_path: path({ description: 'A file with that key.', example: './rsa_key.p8' }).optional(),
   private_key_passphrase: secret(/./s, {
-    description: 'What the key is encrypted with, where it is.',
+    description: 'The passphrase of the key, if it is encrypted.',
     example: '${SNOWFLAKE_KEY_PASSPHRASE}',
   }).optional(),
   token: secret(/./s, {
-    description: 'A programmatic access token, in the place of a key.',
+    description: 'A programmatic access token, instead of a key.',
     example: '${SNOWFLAKE_TOKEN}',
   }).optional(),
   oauth_token: secret(/./s, {
-    description: 'An access token of OAuth, in the place of a key. It must live as long as the load.',
+    description: 'An access token of OAuth, instead of a key. It must live as long as the load.',
     example: '${SNOWFLAKE_OAUTH_TOKEN}',
   }).optional(),
   password: secret(/./s, {
-    description: 'A password, in the place of a key, for users who need no second factor.',
+    description: 'A password, instead of a key, for users who need no second factor.',
     example: '${SNOWFLAKE_PASSWORD}',
   }).optional(),
   database: verbatim({
-    description: 'The database, which must be there. As in SQL: in quotes where its name is not in capitals.',
+    description: 'The database. It must exist. As in SQL: in quotes if its name is not in capitals.',
     example: 'CRM',
   }),
   schema: verbatim({
-    description: 'The schema of the tables, which must be there. As in SQL, like the database.',
+    description: 'The schema of the tables. It must exist. As in SQL, like the database.',
     example: 'CDP',
   }).prefault('PUBLIC'),
   warehouse: verbatim({
-    description: "The virtual warehouse that does the work. Left out: the user's default.",
+    description: "The virtual warehouse that does the work. Default: the user's.",
     example: 'LOAD_WH',
   }).optional(),
   role: verbatim({
-    description: "The role of the session. Left out: the user's default.",
+    description: "The role of the session. Default: the user's.",
     example: 'LOADER',
   }).optional(),
 };

@@ -20,7 +20,7 @@ async function authorities(path: string): Promise<string> {
 
 export default recordConnector({
   name: 'webhook',
-  summary: 'Posts changes as JSON to a URL, signed, in batches.',
+  summary: 'Posts changes as JSON to a URL, in signed batches.',
   options: webhookOptions,
   capabilities: { batchRecords: 500, batchBytes: 16_000_000, batchesAtOnce },
 

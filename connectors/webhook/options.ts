@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { duration, option, path, secret, whole } from '../../src/sdk/index.js';
 
 const header = secret(/^[\t\x20-\x7e\x80-\xff]+$/, {
-  description: 'What the header holds.',
+  description: 'Value of the header.',
   example: '${WEBHOOK_AUTHORIZATION}',
   allowed: 'text that HTTP allows in a header',
 });
@@ -10,24 +10,24 @@ const header = secret(/^[\t\x20-\x7e\x80-\xff]+$/, {
 export const webhookOptions = {
   url: secret(/^https?:\/\/[^\s/?#]+\S*$/, {
     description:
-      'Where batches are posted to. Only its host is ever shown, for such URLs often hold a token. Redirects are not followed.',
+      'Where to post batches. cdsync shows only its host, because such URLs often have a token in them, and follows no redirects.',
     example: 'https://hooks.example.com/cdp?token=…',
     allowed: 'a URL that begins with https:// or http://',
   }),
   signing_secret: secret(/^\S{16,}$/, {
     description:
-      'Signs each request with HMAC-SHA-256, as Standard Webhooks have it. After `whsec_` it is taken as Base64, otherwise as it stands. Left out, requests are not signed.',
+      'Signs each request with HMAC-SHA-256, as Standard Webhooks defines it. What follows `whsec_` is Base64; anything else is taken as it is. Default: requests are not signed.',
     example: '${WEBHOOK_SECRET}',
     allowed: 'at least 16 characters without spaces',
   }).optional(),
   headers: option(z.record(z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/), header), {
-    description: 'More headers of each request, such as `authorization`. Their values are shown nowhere.',
+    description: 'More headers of each request, such as `authorization`. cdsync shows their values nowhere.',
     example: { authorization: '${WEBHOOK_AUTHORIZATION}' },
     allowed: 'a name that HTTP allows for a header',
   }).prefault({}),
   max_records: whole(1, 1_000, { description: 'Records in one request at most.', example: 500 }).prefault(100),
   max_bytes: whole(1_000, 16_000_000, {
-    description: 'Length of one request at most. A record that alone is longer is refused.',
+    description: 'Length of one request at most. A longer record is refused.',
     example: 1_000_000,
     unit: 'bytes',
   }).prefault(262_144),
@@ -36,7 +36,7 @@ export const webhookOptions = {
     example: '10s',
   }).prefault('30s'),
   ca_file: path({
-    description: 'PEM file of the authorities that are trusted in the place of the usual ones.',
+    description: 'PEM file of the authorities to trust instead of the usual ones.',
     example: './internal-ca.pem',
   }).optional(),
 };

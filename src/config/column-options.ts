@@ -38,28 +38,28 @@ const columnRule = option(
     drop: flag({ description: 'Keeps nothing of the column.', example: true }).optional(),
     hash: flag({
       description:
-        'Keeps HMAC-SHA-256 of each value, in hexadecimal digits: equal values stay equal, and cannot be read.',
+        'Keeps HMAC-SHA-256 of each value, in hexadecimal digits. Equal values stay equal, and nobody can read them.',
       example: true,
     }).optional(),
     normalize: choice(['email', 'phone'], {
       description:
-        'What is done to a value before it is hashed, so that two ways to write it come to one: `email` trims it and makes it lower case, `phone` keeps digits and a leading plus.',
+        'Makes two ways to write a value one, before it is hashed. `email` trims it and makes it lower case; `phone` keeps digits and a leading plus.',
       example: 'email',
     }).optional(),
     salt: secret(/^.{8,}$/s, {
       description:
-        'Key of the HMAC, at least 8 characters. Another one gives other hashes: it is refused until `--rekey`.',
+        'Key of the HMAC, at least 8 characters. Another key gives other hashes, so cdsync refuses it until `--rekey`.',
       example: `\${PII_SALT}`,
       allowed: 'text of at least 8 characters',
     }).optional(),
     mask: choice(['last4', 'email', 'all'], {
       description:
-        'Keeps a part of each value: its last 4 characters, the first character and the domain of an email address, or nothing but that there was one.',
+        'Keeps a part of each value: the last 4 characters; the first character and the domain of an email address; or only that there was a value.',
       example: 'last4',
     }).optional(),
     type: option(columnType, {
       description:
-        'Type of the column. A value that does not fit it exactly makes the column text, or is treated as `contract.types` says.',
+        'Type of the column. A value that does not fit exactly makes the column text, unless `contract.types` says otherwise.',
       example: 'date',
       allowed: typeWords,
     }).optional(),
@@ -70,7 +70,7 @@ const columnRule = option(
     }).optional(),
     track: flag({
       description:
-        'false: the column is kept up to date, but a new value alone is no change of the row, and history does not have it.',
+        'With false, cdsync keeps the column up to date, but a new value alone is no change of the row, and history does not have it.',
       example: false,
     }).optional(),
   }),
@@ -113,7 +113,7 @@ function sameNames(value: unknown): Finding[] {
 /** Rules for the columns of a stream. */
 export const columns = option(z.record(z.string().min(1), columnRule), {
   description:
-    'Rules for columns, by the name of the field (`email`), or its path where an envelope field has that name (`attributes.id`). They apply before anything but the private spool is written.',
+    'Rules for columns, by the name of the field (`email`), or by its path if an envelope field has that name (`attributes.id`). cdsync applies them before it writes anything but the private spool.',
   example: { email: { hash: true, normalize: 'email', salt: `\${PII_SALT}` }, notes: { drop: true } },
   check: sameNames,
 }).prefault({});
@@ -161,12 +161,12 @@ export const contract = option(
   map({
     columns: choice(onChange, {
       description:
-        'When a column appears that the last snapshot does not have: `evolve` adds it, `freeze` fails the stream and names all of them, `discard_value` leaves it out, `discard_row` leaves out the rows that have a value in it.',
+        'What to do with a column that the last snapshot does not have: `evolve` adds it, `freeze` fails the stream and names all such columns, `discard_value` leaves it out, `discard_row` leaves out the rows with a value in it.',
       example: 'freeze',
     }).prefault('evolve'),
     types: choice(onChange, {
       description:
-        'When a value does not fit the type of its column: `evolve` widens the type, and never narrows it; `freeze` fails the stream; `discard_value` keeps no value, `discard_row` no row.',
+        'What to do with a value that does not fit the type of its column: `evolve` widens the type and never narrows it, `freeze` fails the stream, `discard_value` keeps no value, `discard_row` keeps no row.',
       example: 'discard_value',
     }).prefault('evolve'),
   }),

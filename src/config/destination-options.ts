@@ -9,7 +9,7 @@ import { nameRule, nameSchema, streamNameSchema } from './names.js';
 export type NamedConnector = readonly [word: string, connector: Connector];
 
 const name = option(nameSchema, {
-  description: 'Name of the destination: reports and watermarks call it so.',
+  description: 'Name of the destination in reports and watermarks.',
   example: 'warehouse',
   allowed: nameRule,
 });
@@ -17,15 +17,15 @@ const name = option(nameSchema, {
 const streams = option(
   z.array(option(streamNameSchema, { description: 'A stream of the job.', example: 'members' })).min(1),
   {
-    description: 'The streams that go there; left out: all of the job.',
+    description: 'The streams to deliver. Default: all of the job.',
     example: ['members', 'vip'],
     allowed: 'a list of at least one stream of the job',
   },
 ).optional();
 
 const columnRule = map({
-  drop: flag({ description: 'The column does not go there.', example: true }).prefault(false),
-  rename: text({ description: 'What it is called there.', example: 'postcode' }).optional(),
+  drop: flag({ description: 'Leaves the column out.', example: true }).prefault(false),
+  rename: text({ description: 'Name of the column in the destination.', example: 'postcode' }).optional(),
 });
 
 function contradicting(value: unknown): Finding[] {
@@ -37,37 +37,34 @@ function contradicting(value: unknown): Finding[] {
   );
 }
 
-const columns = option(
-  z.record(z.string().min(1), option(columnRule, { description: 'What becomes of one column.' })),
-  {
-    description:
-      'Columns of the streams that do not go there, or have another name there. `"*": { drop: true }` drops all that are not named; the key goes always.',
-    example: { email: { drop: true }, zip: { rename: 'postcode' } },
-    check: contradicting,
-  },
-).prefault({});
+const columns = option(z.record(z.string().min(1), option(columnRule, { description: 'One column.' })), {
+  description:
+    'Columns to leave out or to rename in the destination. `"*": { drop: true }` leaves out all columns that you do not name. The key always goes.',
+  example: { email: { drop: true }, zip: { rename: 'postcode' } },
+  check: contradicting,
+}).prefault({});
 
 const onReject = choice(['continue', 'fail'], {
   description:
-    'What happens when the destination cannot hold a row: `continue` keeps it aside, delivers the others, and tries it again with each delivery; `fail` delivers nothing of the stream.',
+    'What to do if the destination cannot hold a row: `continue` sets it aside, delivers the others, and tries it again with each delivery; `fail` delivers nothing of the stream.',
   example: 'fail',
 }).prefault('continue');
 
 const tableKeys = {
   table: option(z.string().regex(/\S/), {
     description:
-      'Name of the table; `{stream}` stands for the name of the stream, `{job}` for that of the job. With several streams it must hold `{stream}`.',
+      'Name of the table. `{stream}` stands for the name of the stream, `{job}` for that of the job. With several streams the name needs `{stream}`.',
     example: 'crm_{stream}',
     allowed: 'the name of a table',
   }).prefault('{stream}'),
   verify: choice(['count', 'checksum', 'none'], {
     description:
-      'What is compared after a load: how many rows there are, a checksum of every column as well (which reads the whole table), or nothing.',
+      'What to compare after a load: the number of rows, also a checksum of every column (reads the whole table), or nothing.',
     example: 'checksum',
   }).prefault('count'),
   on_type_change: choice(['variant_column', 'fail'], {
     description:
-      'What happens when a column has a type that its column there cannot hold or be changed to: `variant_column` adds a column such as `score__text` with all values, and leaves in the old one what still fits; `fail` delivers nothing of the stream.',
+      "What to do if a column's new type does not fit the column of the table, and that cannot widen: `variant_column` adds a column such as `score__text` with all values, and leaves in the old one what still fits; `fail` delivers nothing of the stream.",
     example: 'fail',
   }).prefault('variant_column'),
 };
@@ -96,7 +93,7 @@ function destinationShape(word: string, connector: Connector): Record<string, z.
     connector: z.literal(word),
     streams,
     mode: chosen(modes, 'mirror', {
-      description: `What becomes of a stream there: ${modes.map((mode) => modeWords[mode]).join(', ')}.`,
+      description: `How changes become rows: ${modes.map((mode) => modeWords[mode]).join(', ')}.`,
     }),
     columns,
     on_reject: onReject,
@@ -104,7 +101,7 @@ function destinationShape(word: string, connector: Connector): Record<string, z.
   if (connector.kind === 'records') return { ...common, ...connector.options };
   const deletes = chosen(connector.capabilities.deletes ?? ['hard', 'soft'], 'hard', {
     description:
-      'What `mirror` makes of a deleted row: `hard` deletes it, `soft` keeps it and sets `_deleted_at`, which every row then has.',
+      'What `mirror` does with a deleted row: `hard` deletes it, `soft` keeps it and sets `_deleted_at`. Every row then has that column.',
   });
   return { ...common, ...tableKeys, deletes, ...connector.options };
 }
@@ -146,7 +143,7 @@ export function destinationsSchema(connectors: readonly NamedConnector[]) {
     otherKinds: './file.js or a package that exports a connector',
   });
   return option(z.array(one).min(1), {
-    description: 'Where the changes go after each run. Each is loaded on its own: one that is down delays no other.',
+    description: 'Where the changes go after each run. One that is down delays no other.',
     allowed: 'a list of at least one destination',
     check: repeatedNames,
   }).optional();

@@ -25,7 +25,7 @@ function limit(description: string, example: string) {
 
 const minRows = whole(0, 1_000_000_000_000, {
   description:
-    'Fewer rows than this after the run hold it. 0 lets a stream come back empty after a run in which it was not; otherwise such a result is held.',
+    'The fewest rows that the stream may have after the run. 0 lets a stream come back empty after it was not; otherwise such a result is held.',
   unit: 'rows',
   example: 1,
 });
@@ -33,28 +33,28 @@ const minRows = whole(0, 1_000_000_000_000, {
 const streamGuards = {
   min_rows: minRows.optional(),
   max_deleted: limit(
-    'More deletes than this hold the run: a share of the snapshot before, or a number. Left out: 10%, but 10 rows may always go.',
+    'The most deletes: a share of the last snapshot, or a number. Default: 10%, but 10 rows may always go.',
     '10%',
   ).optional(),
   max_changed: limit(
-    'The same for inserts, updates and deletes together; rows that only come to a list which only grows do not count. Left out: 50%, but 10 rows may always change.',
+    'The most inserts, updates and deletes together. New rows of a list that only grows do not count. Default: 50%, but 10 rows may always change.',
     '50%',
   ).optional(),
   max_rejected: limit(
-    'The same for records that could not be kept, of those that were read. Left out: 0.',
+    'The most records that could not be kept, as a share of those read or a number. Default: 0.',
     '0',
   ).optional(),
-  max_null: option(z.record(z.string().min(1), limit('At most so many rows may have no value in this column.', '5%')), {
-    description: 'By column: at most so many rows without a value.',
+  max_null: option(z.record(z.string().min(1), limit('The most rows without a value in this column.', '5%')), {
+    description: 'By column: the most rows without a value.',
     example: { email: '5%' },
   }).optional(),
   unique: option(z.array(text({ description: 'A column.', example: 'email' })), {
-    description: 'Columns of which no two rows may have the same value.',
+    description: 'Columns in which no two rows may have the same value.',
     example: ['email'],
     allowed: 'a list of columns',
   }).optional(),
   expect: option(z.array(text({ description: 'A query.', example: 'select id from members where tier is null' })), {
-    description: 'Queries over the streams of the run, by their names, that must give no rows.',
+    description: 'Queries over the streams of the run, by their names, that must return no rows.',
     example: ['select id from members where tier is null'],
     allowed: 'a list of SELECTs',
   }).optional(),
@@ -62,7 +62,7 @@ const streamGuards = {
 
 /** Rules about the result of one stream. */
 export const guards = option(map(streamGuards), {
-  description: 'What must hold before the result is committed; what is not said here is as the job says it.',
+  description: 'Conditions for the result before it is committed. What you leave out is as the job says.',
 }).optional();
 
 /** The same for all streams of a job. */
@@ -70,9 +70,11 @@ export const jobGuards = option(
   map({
     ...streamGuards,
     scope: choice(['stream', 'job'], {
-      description: 'What a guard that fails holds: its stream, or the whole run.',
+      description: 'What to hold if a guard fails: its stream, or the whole run.',
       example: 'job',
     }).prefault('stream'),
   }),
-  { description: 'What must hold before a result is committed. Changes are not judged on the first run of a stream.' },
+  {
+    description: 'Conditions for a result before it is committed. The first run of a stream is not judged for changes.',
+  },
 ).prefault({});

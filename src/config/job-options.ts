@@ -25,7 +25,7 @@ const parquet = map({
     true,
   ),
   compression: choice(['zstd', 'snappy', 'gzip', 'none'], {
-    description: 'How they are compressed. zstd gives the smallest files; every reader knows snappy.',
+    description: 'How to compress the files. zstd gives the smallest files; every reader knows snappy.',
     example: 'snappy',
   }).prefault('zstd'),
 });
@@ -41,7 +41,7 @@ const publish = map({
     example: false,
   }).prefault(true),
   mode: option(fileMode, {
-    description: 'Permissions of what is published, as octal digits; everything else is 0600.',
+    description: 'Permissions of published files, as octal digits. Everything else is 0600.',
     example: '0640',
     verbatim: true,
     allowed: 'octal permissions that let the owner read, such as "0600" or "0640"',
@@ -58,22 +58,22 @@ const keep = map({
     example: 7,
   }).prefault(3),
   changes: duration({
-    description: 'Changes of runs that began within this time. A destination further behind gets everything anew.',
+    description: 'Changes of runs that began within this time. A destination further behind gets everything again.',
     example: '30d',
   }).prefault('90d'),
 });
 
 const startWorkflow = map({
   config_id: verbatim({
-    description: 'Id of the workflow configuration that is run.',
+    description: 'Id of the workflow configuration to run.',
     example: 'cg-1',
   }),
   run_mode: choice(['source', 'refresh', 'full'], {
-    description: 'How much of it is run; left out, the service runs all of it.',
+    description: 'How much of the workflow runs. Default: all of it.',
     example: 'refresh',
   }).optional(),
   range_from: verbatim({
-    description: 'Beginning of the range that it is run for, as the service takes it.',
+    description: "Beginning of the range of the workflow, in the service's form.",
     example: '2026-01-01T00:00:00Z',
   }).optional(),
   range_to: verbatim({
@@ -81,7 +81,7 @@ const startWorkflow = map({
     example: '2026-02-01T00:00:00Z',
   }).optional(),
   deadline_ms: whole(1_000, 604_800_000, {
-    description: 'If it has not ended by then, it is stopped, and the run fails.',
+    description: 'If the workflow has not ended by then, cdsync stops it, and the run fails.',
     unit: 'ms',
     example: 7_200_000,
   }).prefault(7_200_000),
@@ -90,8 +90,7 @@ const startWorkflow = map({
 const beforeStep = option(
   map({
     start_workflow: option(startWorkflow, {
-      description:
-        'Starts a workflow and waits for its end. A run that goes on from one that was cut short does not start it again.',
+      description: 'Starts a workflow and waits for its end. A resumed run does not start it again.',
     }),
   }),
   { description: 'One step.' },
@@ -102,14 +101,14 @@ const jobKeys = {
   guards: jobGuards,
   resume_within: duration({
     description:
-      'A run that was cut short is continued by the next one if it began within this time; otherwise reading starts anew.',
+      'The next run resumes a run that was cut short, if that run began within this time. Otherwise it reads everything again.',
     example: '12h',
   }).prefault('12h'),
   parquet: option(parquet, { description: 'The Parquet files of the job.' }).prefault({}),
   publish: option(publish, { description: 'What people may open.' }).prefault({}),
-  keep: option(keep, { description: 'How much of the past is kept as Parquet files.' }).prefault({}),
+  keep: option(keep, { description: 'How much of the past stays as Parquet files.' }).prefault({}),
   before: option(z.array(beforeStep).min(1), {
-    description: 'What is done before the streams are read, one after the other. If it fails, nothing is read.',
+    description: 'Steps before the streams are read, one after the other. If a step fails, nothing is read.',
     allowed: 'a list of at least one step, such as { start_workflow: { config_id: cg-1 } }',
   }).optional(),
 };
@@ -133,7 +132,7 @@ export function jobSchemaWith({ connectors, sources }: Named) {
 /** The `resources:` part: what one process may use of the machine. */
 export const resourcesSchema = map({
   memory_mb: whole(128, 1_048_576, {
-    description: 'Memory that DuckDB may take; beyond it, it works on disk.',
+    description: 'Memory that DuckDB may use; beyond it, DuckDB works on disk.',
     unit: 'MB',
     example: 768,
   }).prefault(768),
@@ -147,10 +146,10 @@ export type JobSchema = ReturnType<typeof jobSchemaWith>;
 export function fileSchemaWith(jobSchema: JobSchema) {
   return map({
     version: option(z.literal(1), { description: 'Version of this file format.', example: 1 }).prefault(1),
-    service: option(serviceSchema, { description: 'Where the service is, and how it is to be treated.' }),
+    service: option(serviceSchema, { description: 'Where the service is, and how cdsync treats it.' }),
     storage: text({
       description:
-        'Folder that holds everything cdsync keeps and publishes, one folder for each job. Relative paths are relative to the YAML file.',
+        'Folder for everything that cdsync keeps and publishes, with a folder for each job. Relative paths are relative to the YAML file.',
       example: './data',
     }).prefault('./data'),
     resources: option(resourcesSchema, { description: 'What one process may use of the machine.' }).prefault({}),
@@ -160,7 +159,7 @@ export function fileSchemaWith(jobSchema: JobSchema) {
     }).prefault({}),
     defaults: option(jobSchema, {
       description:
-        'What every job inherits. Maps are merged, key by key; where both have a value or a list, the job wins.',
+        'What every job inherits. Maps are merged, key by key. If both have a value or a list, the job wins.',
     }).prefault({}),
   });
 }

@@ -30,7 +30,7 @@ const auth = map({
     example: `\${CDS_CLIENT_ID}`,
   }).optional(),
   client_secret: secret(/./s, {
-    description: 'Secret of the OAuth credentials; exchanged for access tokens, which are renewed in time.',
+    description: 'Secret of the OAuth credentials. cdsync exchanges it for access tokens and renews them in time.',
     example: `\${CDS_CLIENT_SECRET}`,
   }).optional(),
   token: secret(/^[\x21-\x7e]+$/, {
@@ -40,7 +40,7 @@ const auth = map({
   }).optional(),
   token_file: text({
     description:
-      'A file that holds an access token; read again whenever it has changed. Relative paths are relative to the YAML file.',
+      'A file with an access token. cdsync reads it again whenever it changes. Relative paths are relative to the YAML file.',
     example: './token',
   }).optional(),
 });
@@ -57,21 +57,21 @@ const apiVersions = map({
     allowed: versionWords,
   }).prefault('2024-04-01'),
   campaign_drafts: option(version, {
-    description: 'Version that campaign drafts are asked for with; some tenants have them under `unstable`.',
+    description: 'Version for campaign drafts; some tenants have them under `unstable`.',
     example: 'unstable',
     allowed: versionWords,
   }).prefault('2024-04-01'),
 });
 
 function rate(group: string, fallback: number, why: string) {
-  const description = `Requests to the ${group} API; ${why}`;
+  const description = `Requests to the ${group} API. ${why}`;
   return whole(1, 100_000, { description, unit: 'requests a second', example: fallback }).prefault(fallback);
 }
 
 const rateLimits = map({
-  profile: rate('Profile', 2000, 'the limit is shared by the tenant and its sandboxes, so leave room for others.'),
-  management: rate('Management', 10, 'kept by tenant, sandboxes included.'),
-  realtime: rate('Real-time', 200, 'its limit is not published, so this is a cautious guess.'),
+  profile: rate('Profile', 2000, 'The tenant and its sandboxes share the limit, so leave room for others.'),
+  management: rate('Management', 10, 'The limit counts for the tenant, sandboxes included.'),
+  realtime: rate('Real-time', 200, 'Its limit is not published, so this is a cautious guess.'),
 });
 
 const longest = 3_600_000;
@@ -88,7 +88,7 @@ const timeouts = map({
 
 const retry = map({
   max_attempts: whole(1, 100, {
-    description: 'How often one request is sent before it counts as failed, the first time included.',
+    description: 'How often cdsync sends one request before it counts as failed, the first time included.',
     example: 8,
   }).prefault(8),
   max_delay_ms: whole(1, longest, {
@@ -124,18 +124,18 @@ export const serviceSchema = map({
     allowed: headerWords,
   }).prefault('X-Service-Tenant'),
   auth: option(auth, {
-    description: 'How cdsync proves who it is: exactly one of the three forms.',
+    description: 'How cdsync logs in: exactly one of the three forms.',
     forms: [['client_id', 'client_secret'], ['token'], ['token_file']],
   }),
-  api_versions: option(apiVersions, group('The version that each API is asked for.')).prefault({}),
-  rate_limits: option(rateLimits, group('Never more requests than these in any second.')).prefault({}),
+  api_versions: option(apiVersions, group('The version of each API that cdsync asks for.')).prefault({}),
+  rate_limits: option(rateLimits, group('The most requests in any second.')).prefault({}),
   page_size: whole(1, 10_000, {
-    description: 'Records asked for in one page. Halved when the service refuses a first page as too large.',
+    description: 'Records to ask for in one page. cdsync halves it if the service refuses a first page as too large.',
     unit: 'records',
     example: 500,
   }).prefault(500),
   timeouts_ms: option(timeouts, group('How long to wait before a request counts as failed.')).prefault({}),
-  retry: option(retry, group('What to do when a request fails in a way that may pass.')).prefault({}),
+  retry: option(retry, group('What to do if a request fails and may succeed later.')).prefault({}),
   concurrency: whole(1, 1024, {
     description: 'Requests under way at once.',
     unit: 'requests',

@@ -8,7 +8,7 @@ import { guards } from './guard-options.js';
 import { nameRule, streamNameSchema } from './names.js';
 
 const name = option(streamNameSchema, {
-  description: 'Name of the stream: its tables and its folder of Parquet files are called so.',
+  description: 'Name of the stream, and of its tables and its folder of Parquet files.',
   example: 'members',
   allowed: `${nameRule}; not cdsync`,
 });
@@ -16,7 +16,7 @@ const name = option(streamNameSchema, {
 /** Of the sources that are read in pages. */
 const paged = {
   page_size: whole(1, 10_000, {
-    description: 'Records asked for in one page of this stream; left out: `service.page_size`.',
+    description: 'Records to ask for in one page of this stream. Default: `service.page_size`.',
     unit: 'records',
     example: 1000,
   }).optional(),

@@ -41,7 +41,7 @@ export const campaigns = source({
 /** The drafts of campaigns (specification, section 4.11), under an API version of their own. */
 export const campaignDrafts = source({
   name: 'campaign_drafts',
-  description: 'The drafts of campaigns. Asked for under `service.api_versions.campaign_drafts`.',
+  description: 'The drafts of campaigns, under `service.api_versions.campaign_drafts`.',
   options,
   group: 'management',
   ...facts,

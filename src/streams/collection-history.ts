@@ -18,7 +18,7 @@ function startAfter(scale: keyof typeof bucketMs, lastRunAt: string | undefined)
 /** The time series of a collection's profile counts (specification, section 4.10). */
 export const collectionHistory = source({
   name: 'collection_history',
-  description: 'Profile counts of a collection over time. Buckets that had not ended are read again.',
+  description: 'Profile counts of a collection over time. cdsync reads buckets again that had not ended.',
   options: {
     collection,
     scale: choice(['minute', 'hour', 'day'], { description: 'Width of a bucket.', example: 'hour' }).prefault('day'),

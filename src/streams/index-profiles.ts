@@ -44,14 +44,14 @@ function repeatedValues(value: unknown): Finding[] {
 
 const partitionBy = map({
   attribute: option(z.string().min(1), {
-    description: 'A filterable attribute; each of its values is read on its own, several at a time.',
+    description: 'A filterable attribute. cdsync reads each of its values on its own, several at a time.',
     example: 'country',
     allowed: 'the name of an attribute',
     verbatim: true,
   }),
   values: option(z.array(verbatim({ description: 'A value of the attribute.', example: 'DE' })).min(1), {
     description:
-      'The values to read; left out: those of the last snapshot. What no value covers is found by one more pass, so a list that is too short costs time and no records.',
+      'The values to read. Default: those of the last snapshot. One more pass finds the profiles that no value covers, so a list that is too short costs time and no records.',
     example: ['US', 'DE'],
     allowed: 'a list of values',
     check: repeatedValues,
@@ -86,10 +86,10 @@ function filteredPartition(value: unknown): Finding[] {
 /** The profiles of one index (specification, sections 2.2, 4.4 and 4.5). */
 export const indexProfiles = source({
   name,
-  description: 'All profiles of an index, or those that a filter matches.',
+  description: 'All profiles of an index, or those that match a filter.',
   options: {
     index: verbatim({
-      description: 'Id or name of the index whose profiles are read.',
+      description: 'Id or name of the index to read.',
       example: 'loyalty_members',
     }),
     filter: option(z.record(z.string().min(1), filterValue), {
@@ -101,12 +101,12 @@ export const indexProfiles = source({
     }).optional(),
     check_total: flag({
       description:
-        'Asks the service for its total as well, and looks for what is missing where it differs. Can be expensive.',
+        'Also asks the service for its total, and looks for missing records if it differs. Can be expensive.',
       example: true,
     }).prefault(false),
     confirm_deletes: whole(0, 1_000_000_000, {
       description:
-        'Up to so many profiles that are missing are asked for one by one before they count as deleted; above it, a second pass decides.',
+        'cdsync asks for up to this many missing profiles one by one before they count as deleted. Above it, a second pass decides.',
       unit: 'profiles',
       example: 10_000,
     }).prefault(10_000),

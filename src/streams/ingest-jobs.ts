@@ -6,7 +6,7 @@ import { windowManners, windowOptionNames, windowOptions } from './window-option
 /** The ingest jobs of the tenant, by the time they were created (specification, section 4.11); windows of 7 days at most. */
 export const ingestJobs = source({
   name: 'ingest_jobs',
-  description: 'The ingest jobs of the tenant; those that have not ended are read again, by id, until they have.',
+  description: 'The ingest jobs of the tenant. cdsync reads a job again by id until it has ended.',
   options: windowOptions,
   notDefining: windowOptionNames,
   group: 'management',

@@ -10,15 +10,17 @@ export type KeyListOptions<K> =
 /** Keys of single requests: written in the configuration, or where to take them from. */
 function keyList<L extends z.ZodArray>(list: L, what: 'ids' | 'keys') {
   const columns =
-    what === 'ids' ? 'Its column `id` or `profile_id`, or its only one.' : 'Its columns are the names of the keys.';
+    what === 'ids'
+      ? 'cdsync takes the column `id` or `profile_id`, or the only one.'
+      : 'Its columns are the names of the keys.';
   const from = map({
     file: text({
-      description: `A file that lists them: .csv, .parquet${what === 'ids' ? ', or one a line' : ', or .jsonl'}. ${columns}`,
+      description: `A file with the ${what}: .csv, .parquet${what === 'ids' ? ', or one a line' : ', or .jsonl'}. ${columns}`,
       example: `./${what}.csv`,
       path: true,
     }).optional(),
     sql: text({
-      description: `A query over the other streams of the job that gives them. ${columns}`,
+      description: `A query over the other streams of the job that returns the ${what}. ${columns}`,
       example: what === 'ids' ? 'select profile_id from vip' : 'select email from members',
     }).optional(),
   });
@@ -28,7 +30,7 @@ function keyList<L extends z.ZodArray>(list: L, what: 'ids' | 'keys') {
 
 /** The ids that a source asks for. */
 export const ids = option(keyList(z.array(verbatim({ description: 'One id.', example: 'p-0001' })), 'ids'), {
-  description: 'The ids that are asked for, one request each.',
+  description: 'The ids to ask for, one request each.',
   allowed: 'a list of ids, or a map with file: or sql:',
 });
 
@@ -48,7 +50,7 @@ export const identityKeys = option(
     'keys',
   ),
   {
-    description: 'The identity keys that profiles are looked up by, one lookup each.',
+    description: 'The identity keys to look profiles up by, one lookup each.',
     allowed: 'a list of maps of key names to values, or a map with file: or sql:',
   },
 );

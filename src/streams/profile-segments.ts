@@ -5,7 +5,7 @@ import { collection, ids, queryOfKeys } from './key-options.js';
 /** The real-time segments that each of some profiles is in (specification, sections 2.4 and 4.8). */
 export const profileSegments = source({
   name: 'profile_segments',
-  description: 'The real-time segments that each of some profiles is a member of.',
+  description: 'The real-time segments of some profiles.',
   options: { collection, ids },
   // An id that is no longer listed is a delete.
   notDefining: ['ids'],

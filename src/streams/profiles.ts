@@ -8,7 +8,8 @@ import { resolveIndex } from './resolve-index.js';
 /** Some profiles of an index, by id (specification, section 4.5). */
 export const profiles = source({
   name: 'profiles',
-  description: 'Single profiles of an index, by id. An id that is not there is no row; if it was one, it is deleted.',
+  description:
+    'Single profiles of an index, by id. If the service does not know an id, there is no row; if there was one, it is deleted.',
   options: { index: verbatim({ description: 'Id or name of the index.', example: 'loyalty_members' }), ids },
   // An id that is no longer listed is a delete.
   notDefining: ['ids'],

@@ -53,10 +53,10 @@ export const realtimeProfiles = source({
     collection,
     ids: ids.optional(),
     keys: identityKeys.optional(),
-    enrich: flag({ description: 'Asks for enriched attributes as well.', example: true }).prefault(false),
+    enrich: flag({ description: 'Also asks for enriched attributes.', example: true }).prefault(false),
     method: choice(['post', 'get'], {
       description:
-        'How profiles are looked up by `keys`. `post` sends them in the body; with `get` they stand in the URL, where proxies log them.',
+        'How to look profiles up by `keys`. `post` sends the keys in the body; `get` puts them into the URL, where proxies log them.',
       example: 'get',
     }).prefault('post'),
   },

@@ -33,9 +33,9 @@ export function membersOfSegment(segment: string): ListSource {
 /** The members of a real-time segment (specification, section 4.10). */
 export const segmentMembers = source({
   name,
-  description: 'The members of a real-time segment: each run tells who entered and who left.',
+  description: 'The members of a real-time segment. Each run tells who entered and who left.',
   options: {
-    segment: verbatim({ description: 'Id of the real-time segment whose members are read.', example: 'seg-vip' }),
+    segment: verbatim({ description: 'Id of the real-time segment.', example: 'seg-vip' }),
   },
   group: 'realtime',
   ...facts,

@@ -6,11 +6,11 @@ import { source } from './declaration.js';
 /** The rows of a query over other streams; nothing is asked of the service. */
 export const sql = source({
   name: 'sql',
-  description: 'The rows of a query, computed after the streams it names, compared and delivered like any other.',
+  description: 'The rows of a query over other streams. cdsync runs it after the streams that it names.',
   options: {
     query: text({
       description:
-        'A SELECT over the other streams of the job, by their names, and over local files, whose paths are relative to the YAML file.',
+        'A SELECT over the other streams of the job, by their names, and over local files. Paths are relative to the YAML file.',
       example: 'select id, ltv from members where ltv > 1000',
     }),
     key: option(z.array(text({ description: 'A column of the query.', example: 'id' })).min(1), {

@@ -27,12 +27,11 @@ function moment(facts: OptionFacts) {
 export const windowOptions = {
   since: moment({
     description:
-      'The first run reads from here on; left out: from 30 days before it. An earlier time is filled in later.',
+      'The first run reads from here on. Default: from 30 days before it. If you set an earlier time later, the next run fills the gap.',
     example: '2026-01-01',
   }).optional(),
   lag_ms: whole(0, 604_800_000, {
-    description:
-      'Each run reads so much again of what the run before has read: what the service lists late is found then.',
+    description: 'How much each run reads again of what the last run has read. It finds what the service lists late.',
     unit: 'ms',
     example: 600_000,
   }).prefault(600_000),

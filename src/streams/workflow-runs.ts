@@ -6,7 +6,7 @@ import { windowManners, windowOptionNames, windowOptions } from './window-option
 /** The workflow runs of the tenant, by the time they were created (specification, section 4.11). */
 export const workflowRuns = source({
   name: 'workflow_runs',
-  description: 'The workflow runs of the tenant; those that have not ended are read again, by id, until they have.',
+  description: 'The workflow runs of the tenant. cdsync reads a run again by id until it has ended.',
   options: windowOptions,
   notDefining: windowOptionNames,
   group: 'management',
