@@ -1,4 +1,4 @@
-/** What programs may use of cdsync besides its command line. */
+/** The library: what a program can import from cdsync. */
 export type { Account, Allowance, Budget, Permit } from './client/budget.js';
 export { openBudget } from './client/open-budget.js';
 export type { Config, JobConfig, StreamConfig } from './config/config.js';

@@ -7,7 +7,7 @@ interface CheckArguments extends JobArguments {
   contract: boolean;
 }
 
-/** `cdsync check`: whether a run would work, without running it. */
+/** `cdsync check`: tells whether a run would work, without running it. */
 export const checkCommand: Command<CommonArguments, CheckArguments> = {
   builder: (parser) =>
     jobOption(configPositional(parser))

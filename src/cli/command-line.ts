@@ -17,7 +17,7 @@ import {
 function commonOptions(words: readonly string[]): Argv<CommonArguments> {
   const parser = yargs(words)
     .scriptName('cdsync')
-    .usage('$0 <command>\n\nCustomer profiles out of the Customer Data Service, into Parquet, DuckDB and warehouses.')
+    .usage('$0 <command>\n\nCopies customer profiles from the Customer Data Service into Parquet, DuckDB and warehouses.')
     .options({
       json: { type: 'boolean', default: false, describe: 'one JSON document on standard output, nothing else there' },
       'env-file': { type: 'string', requiresArg: true, describe: 'file of variables for the configuration' },
@@ -33,18 +33,18 @@ function commonOptions(words: readonly string[]): Argv<CommonArguments> {
         describe: 'standard error as lines of text, or of json, one object each [choices: text, json]',
       },
     });
-  // yargs gives options with dashes a second name in camel case, which its types do not tell.
+  // yargs also gives options with dashes a name in camel case; its types do not show that.
   return parser as unknown as Argv<CommonArguments>;
 }
 
-/** A list takes one word for each flag: the word behind it may be the configuration. */
+/** An option that is a list takes one word per flag: the next word may be the configuration file. */
 const wordRules = { 'strip-dashed': true, 'greedy-arrays': false, 'boolean-negation': false };
 
 function parser(words: readonly string[]) {
   return commonOptions(words)
     .command(commands)
     .middleware(({ _: [command] }) => {
-      // Whatever a command writes is the user's alone, also what DuckDB makes; only the configuration is for a team.
+      // Files of a command, DuckDB's too, are for the user alone. Only a configuration may be shared with a team.
       if (command !== 'init') process.umask(0o077);
     })
     .demandCommand(1, 'name a command')
@@ -60,17 +60,17 @@ function parser(words: readonly string[]) {
     .parserConfiguration(wordRules)
     .exitProcess(false)
     .fail((message, error) => {
-      // What a command throws comes as an error; a wrong word only as a message.
+      // An error is what a command threw. For a wrong word, yargs gives only a message.
       throw error === undefined ? usageError(message ?? 'wrong usage', seeHelp) : error;
     });
 }
 
-/** A wrong word that yargs throws as an error of its own is wrong usage like any other. */
+/** Turns the errors that yargs itself throws for a wrong word into usage errors. */
 function asUsageError(thrown: unknown): unknown {
   return thrown instanceof Error && thrown.name === 'YError' ? usageError(thrown.message, seeHelp) : thrown;
 }
 
-/** yargs makes a list of an option that is given twice, whatever its type. @throws {CdsyncError} `usage` */
+/** Refuses an option given twice: yargs makes it a list, whatever its type. @throws {CdsyncError} `usage` */
 function refuseRepeated(given: Readonly<Record<string, unknown>>, { array }: { array: readonly string[] }): true {
   const repeated = Object.keys(given).find(
     (name) => Array.isArray(given[name]) && name !== '_' && !array.includes(name),
@@ -82,7 +82,7 @@ function refuseRepeated(given: Readonly<Record<string, unknown>>, { array }: { a
 
 const seeHelp = 'see: cdsync --help, or cdsync <command> --help';
 
-/** What every command takes, read before yargs has looked at the words: an error must be told in the right form. */
+/** The options that every command takes. Read without yargs, so that its errors too are shown in the right form. */
 export function commonArguments(words: readonly string[]): CommonArguments {
   const has = (flag: string) => words.includes(flag);
   const flags = {
@@ -96,7 +96,7 @@ export function commonArguments(words: readonly string[]): CommonArguments {
   return { ...flags, logFormat: format === 'json' ? 'json' : 'text' };
 }
 
-/** What to do next with commands that concern no job's snapshot. */
+/** The next step after a failure, for commands that do not work on a job. */
 const withoutJob: Readonly<Record<string, string>> = {
   serve: 'cdsync serve --help',
   discover: 'cdsync discover',
@@ -116,8 +116,9 @@ async function lastLine(words: readonly string[], ending: Ending): Promise<strin
 }
 
 /**
- * Runs one command line to its end and leaves its exit code in `process.exitCode`, and a umask that lets nobody else read. It throws nothing: an error is told on
- * standard error, in the words of the command line. One at a time in a process.
+ * Runs one command line to its end. It leaves the exit code in `process.exitCode`, and a umask under which only the user
+ * can read new files. It throws nothing: it writes an error to standard error, in the format that the words ask for. A
+ * process may run one at a time.
  */
 export async function runCommandLine(words: readonly string[]): Promise<void> {
   const output = Output.begin(commonArguments(words));

@@ -1,7 +1,7 @@
 import type { CommandModule } from 'yargs';
 import type { Command } from './command.js';
 
-/** A command by what the help says of it. Its file is loaded when it is named: the start is mostly loading. */
+/** A command with its help. Its file is loaded only when the command is used: loading is most of the start-up time. */
 function command<Given, Taken>(
   usage: string,
   describe: string,
@@ -13,7 +13,7 @@ function command<Given, Taken>(
     builder: async (parser) => (await load()).builder(parser),
     handler: async (args) => (await load()).handler(args),
   };
-  // Each takes words of its own, which no type of a list can tell.
+  // Each command has its own options; no type of a list can express that.
   return module as unknown as CommandModule;
 }
 
@@ -36,7 +36,7 @@ export const commands: CommandModule[] = [
   ),
   command(
     'init [file]',
-    'write a commented configuration for a service, and try it there first',
+    'write a commented configuration, after trying it against the service',
     async () => (await import('./init/init.js')).initCommand,
   ),
   command(
@@ -51,7 +51,7 @@ export const commands: CommandModule[] = [
   ),
   command(
     'status [config]',
-    'show the last runs of a job, its snapshot, what its destinations have, and what can be gone on from',
+    'show the last runs of a job, its snapshot, what its destinations have, and what a run can resume',
     async () => (await import('./status.js')).statusCommand,
   ),
   command(
@@ -96,7 +96,7 @@ export const commands: CommandModule[] = [
   ),
   command(
     'workflow',
-    'start a workflow of the service, look at a run of one, stop it',
+    'start a workflow of the service, show one of its runs, or stop it',
     async () => (await import('./workflow.js')).workflowCommand,
   ),
   command(

@@ -12,7 +12,7 @@ interface DiscoverArguments extends ServiceArguments {
 
 const largestSample = 10_000;
 
-/** `cdsync discover`: what a tenant has to read, and of what types. */
+/** `cdsync discover`: lists what a tenant has to read, with its types. */
 export const discoverCommand: Command<ServiceArguments, DiscoverArguments> = {
   builder: (parser) =>
     serviceOptions(configPositional(parser))
@@ -29,7 +29,7 @@ export const discoverCommand: Command<ServiceArguments, DiscoverArguments> = {
       .example('$0 discover --base-url https://cds.example.com --tenant-id acme', 'no file, secrets from $CDS_TOKEN')
       .epilogue(
         'Reads a sample of profiles and shows none of their values.\n' +
-          'Exit codes: 0 all is well, also where the key may not read a part; 2 wrong usage; 4 refused; 1 something failed.',
+          'Exit codes: 0 all is well, even if the key may not read a part; 2 wrong usage; 4 refused; 1 something failed.',
       ),
   handler: discover,
 };

@@ -5,7 +5,7 @@ import type { Output } from './output.js';
 
 let budget: Budget | undefined;
 
-/** What a command opens an engine with. All engines of the process have one budget, which ends with the process. */
+/** The options with which a command opens an engine. All engines of the process share one budget, which ends with it. */
 export function engineOptions({ signal }: Pick<EngineOptions, 'signal'>, output: Output): EngineOptions {
   budget ??= openBudget();
   return { signal, notice: (line) => output.notice(line), budget };

@@ -21,7 +21,7 @@ export const forgetCommand: Command<CommonArguments, ForgetArguments> = {
       .example(`$0 forget vip '["seg-vip","p-0001"]'`, 'a key of several columns is a JSON list')
       .epilogue(
         'Delete the person at the service first: the next run reads what the service still has.\n' +
-          'Exit codes: 0 erased, 1 a file still has something of it.',
+          'Exit codes: 0 erased, 1 a file still has a trace of it.',
       ),
   handler: async (args) => {
     const hasConfig = /\.(ya?ml|json)$/.test(args.words[0] ?? '');

@@ -2,11 +2,11 @@ import type { Output } from './output.js';
 
 export interface Interruption {
   readonly signal: AbortSignal;
-  /** Gives the signals back to their defaults. */
+  /** Restores what the signals do by default. */
   release(): void;
 }
 
-/** One press of Ctrl-C comes twice where a launcher such as npx passes on what the terminal has given to both. */
+/** One press of Ctrl-C may come twice: from the terminal, and from a launcher such as npx that passes it on. */
 const samePressMs = 500;
 
 /** The first SIGINT or SIGTERM asks to stop with a checkpoint; the second ends the process at once. */

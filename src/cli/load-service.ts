@@ -10,7 +10,7 @@ export interface ServiceFileArguments extends ServiceArguments {
   config?: string | undefined;
 }
 
-/** Where the service is, for a command that needs no job: from a configuration, or from flags and the environment. */
+/** The service for a command that needs no job: from a configuration, or from flags and the environment. */
 export async function loadService(args: ServiceFileArguments): Promise<Config> {
   const env = await environment(args);
   const { config, baseUrl, tenantId } = args;

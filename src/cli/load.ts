@@ -11,7 +11,7 @@ export interface JobArguments extends CommonArguments {
   job?: string | undefined;
 }
 
-/** The configuration where none is named. */
+/** The configuration file if the command names none. */
 export const defaultFile = 'cdsync.yaml';
 
 /** The variables that a configuration may name. */
@@ -40,7 +40,7 @@ function secretsIn(value: unknown): Secret[] {
   return typeof value === 'object' && value !== null ? Object.values(value).flatMap(secretsIn) : [];
 }
 
-/** From now on no line of the output shows the configuration's secrets; what it warns of is shown. */
+/** Hides the configuration's secrets from all later output, and shows its warnings. */
 export function announce(config: LocalConfig & Partial<Config>, output: Output): void {
   const used = config.jobs.flatMap(({ streams, destinations }) => [
     ...streams.flatMap(({ columns }) => Object.values(columns)),
@@ -67,7 +67,7 @@ export async function loadJob(
   return chosen;
 }
 
-/** Does a command's work on its job, so that an error ends with the age of the job's last good snapshot. */
+/** Does a command's work on its job. The output of an error then ends with the age of the job's last good snapshot. */
 export async function inJob<T>(
   args: JobArguments,
   { storage, job }: { storage: string; job: string },
@@ -80,7 +80,7 @@ export async function inJob<T>(
   }
 }
 
-/** The same for a command that only looks at the storage folder, which needs none of the service's variables. */
+/** The same for a command that only looks at the storage folder: it needs none of the service's variables. */
 export async function loadLocalJob(
   args: JobArguments,
 ): Promise<{ config: LocalConfig; job: JobConfig; destinations: JobOutline['destinations'] }> {
@@ -91,7 +91,7 @@ export async function loadLocalJob(
   return { ...chosen, destinations };
 }
 
-/** The same with its destinations, for a command that delivers; of the service only where one of them asks for it. */
+/** The same with its destinations, for a command that delivers. The service is loaded only if a destination uses it. */
 export async function loadDestinations(
   args: JobArguments,
   output: Output,

@@ -1,4 +1,4 @@
-/** How standard error is written. */
+/** The formats of standard error. */
 export const logFormats = ['text', 'json'] as const;
 export type LogFormat = (typeof logFormats)[number];
 export type LogLevel = 'debug' | 'info' | 'warning' | 'error';
@@ -11,7 +11,7 @@ export function logLine(entry: Readonly<Record<string, unknown>>, redact: (text:
   return JSON.stringify(entry, (_, value: unknown) => (typeof value === 'string' ? redact(value) : value));
 }
 
-/** What is wrong with a process that nothing has caught: logged as an entry of its own, so that no line is anything else. */
+/** Logs the warnings of the process (deprecated calls, say) as entries, so that every line of standard error is one. */
 export function logStrayWarnings(log: (message: string) => void): void {
   process.removeAllListeners('warning');
   process.on('warning', (warning) => log(`${warning.name}: ${warning.message}`));

@@ -10,7 +10,7 @@ function keychain(pairs: readonly (readonly [name: string, value: unknown])[], w
   const keys = new Map<string, string>();
   for (const [name, value] of pairs) {
     if (name === '') throw usageError(`${where}: a key has no name`, example);
-    if (typeof value !== 'string') throw usageError(`${where}: the value of a key is no text`, 'put it into quotes');
+    if (typeof value !== 'string') throw usageError(`${where}: the value of a key is not a text`, 'put it into quotes');
     if (value === '') throw usageError(`${where}: a key has no value`, example);
     if (keys.has(name)) throw usageError(`${where}: a key is given twice`, 'give each key once');
     keys.set(name, value);
@@ -23,7 +23,7 @@ function keychain(pairs: readonly (readonly [name: string, value: unknown])[], w
 export function keysOfWords(words: readonly string[], where: string): Keychain {
   const pairs = words.map((word): [string, string] => {
     const at = word.indexOf('=');
-    if (at < 0) throw usageError(`${where}: a word is no key=value`, example);
+    if (at < 0) throw usageError(`${where}: a word is not key=value`, example);
     return [word.slice(0, at), word.slice(at + 1)];
   });
   return keychain(pairs, where);
@@ -35,14 +35,14 @@ function keysOfJson(line: string, where: string): Keychain {
     value = JSON.parse(line);
   } catch {
     // The parser's own message would quote the line.
-    throw usageError(`${where}: it is no JSON`, 'one object of keys a line, such as {"email": "ann@example.com"}');
+    throw usageError(`${where}: it is not JSON`, 'one object of keys a line, such as {"email": "ann@example.com"}');
   }
   return keychain(Object.entries(value as object), where);
 }
 
 /**
- * One line as the keys of one lookup: a JSON object, or `key=value`, several with white space between them. A value may have
- * spaces in it.
+ * One line as the keys of one lookup: a JSON object, or words `key=value` with white space between them. A value may
+ * contain spaces.
  * @throws {CdsyncError} `usage`
  */
 export function keysOfLine(line: string, where: string): Keychain {
@@ -50,7 +50,7 @@ export function keysOfLine(line: string, where: string): Keychain {
   return text.startsWith('{') ? keysOfJson(text, where) : keysOfWords(text.split(/\s+(?=[^\s=]+=)/), where);
 }
 
-/** The lookups that a stream asks for, one a line; empty lines ask for nothing. @throws {CdsyncError} `usage` */
+/** The lookups of an input stream, one per line; empty lines ask for nothing. @throws {CdsyncError} `usage` */
 export async function* keysOfStream(input: Readable): AsyncGenerator<Keychain, void> {
   let number = 0;
   for await (const line of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {

@@ -30,11 +30,11 @@ export const lookupCommand: Command<ServiceArguments, LookupArguments> = {
           describe: 'get puts the keys into the URL, where others may log them',
         },
       })
-      .example('$0 lookup col-1 email=ann@example.com', 'one profile; several keys must all be its own')
-      .example('$0 lookup col-1 < keys.txt', 'many: a line each, key=value or JSON; one answer a line, null for none')
+      .example('$0 lookup col-1 email=ann@example.com', 'one profile; it must have all the keys')
+      .example('$0 lookup col-1 < keys.txt', 'many: one per line, as key=value or JSON; one answer per line, or null')
       .epilogue(
-        'Without keys they are read from standard input, or asked for on a terminal, which keeps them out of the list of\n' +
-          'processes and of the history of the shell. Exit codes: 0 all were found, 1 some were not or something failed,\n' +
+        'Without keys, cdsync reads them from standard input, or asks for them on a terminal: that keeps them out of the list of\n' +
+          'processes and out of the history of the shell. Exit codes: 0 all were found, 1 some were not or something failed,\n' +
           '2 wrong usage, 4 refused by the service.',
       ),
   handler: lookup,
@@ -46,7 +46,7 @@ async function* one(keys: Keychain): AsyncGenerator<Keychain> {
 
 interface Questions {
   readonly keys: AsyncIterable<Keychain>;
-  /** Each has a line of its own in the answers, also where no profile matches. */
+  /** Every lookup gets a line in the answers, even if no profile matches. */
   readonly isList: boolean;
 }
 
@@ -101,7 +101,7 @@ async function lookup(args: LookupArguments): Promise<void> {
   }
 }
 
-/** Shows each answer as it comes; with --json, all of them in the one document. */
+/** Shows each answer as it comes; with --json, all answers in one document. */
 async function tell(task: LookupTask, { keys, isList }: Questions, output: Output): Promise<void> {
   const { lookUpProfiles } = await import('../engine/inspect/lookup-profiles.js');
   const profiles: string[] = [];

@@ -4,7 +4,7 @@ import { commonArguments, runCommandLine } from './command-line.js';
 import { logStrayWarnings } from './log-line.js';
 import { exitCodeOf, Output } from './output.js';
 
-/** What nothing has caught ends the process like any other error, in the words of the log. */
+/** An error that nothing caught ends the process like any other error, and is written in the format of the log. */
 function catchStray(output: Output): void {
   if (output.logsJson) logStrayWarnings((message) => output.notice(`warning: ${message}`));
   process.on('uncaughtException', (thrown) => {

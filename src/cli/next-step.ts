@@ -13,7 +13,7 @@ function nextCommand({ code, config, job, held, full, undelivered }: Ending): st
   return undelivered ? `next: cdsync push${where}` : `next: cdsync run${where}${full ? ' --full' : ''}`;
 }
 
-/** The one line that ends every command that did not succeed: what to do next, and how old the last good snapshot is. */
+/** The last line of a command that did not succeed: what to do next, and how old the last good snapshot is. */
 export async function nextStep(ending: Ending): Promise<string> {
   const { storage, job } = ending;
   const command = nextCommand(ending);

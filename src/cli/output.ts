@@ -16,8 +16,8 @@ export interface CommonArguments {
 type Facts = Readonly<Record<string, unknown>>;
 
 /**
- * Where a command's words go: results to standard output, everything about the work to standard error, there as text or as
- * one JSON object a line. Secrets and the run are those of the process, since an error may be told by another instance.
+ * The output of a command: results go to standard output, everything about the work to standard error, as text or as one
+ * JSON object per line. The process keeps the secrets and the run, because another instance may write the error.
  */
 export class Output {
   static #redact: (text: string) => string = (text) => text;
@@ -28,24 +28,24 @@ export class Output {
     this.#arguments = common;
   }
 
-  /** The output of a command line that begins: nothing is known yet of its secrets and its run. */
+  /** The output of a new command line: forgets secrets and run of an earlier one in the process. */
   static begin(common: CommonArguments): Output {
     Output.#redact = (text) => text;
     Output.#about = {};
     return new Output(common);
   }
 
-  /** Every line passes through this from now on. */
+  /** From now on, every line passes through `redact`. */
   redactWith(redact: (text: string) => string): void {
     Output.#redact = redact;
   }
 
-  /** The job, and later the run, that each log line names from now on. */
+  /** From now on, every log line names this job, and later this run. */
   about(facts: { job?: string; run_id?: string }): void {
     Output.#about = { ...Output.#about, ...facts };
   }
 
-  /** For people; not shown with --json. */
+  /** A line of the result, for people; not shown with --json. */
   result(line: string): void {
     if (!this.#arguments.json) process.stdout.write(`${Output.#redact(line)}\n`);
   }
@@ -65,7 +65,7 @@ export class Output {
     this.documentText(JSON.stringify(value));
   }
 
-  /** The same, of what is JSON already. */
+  /** The same, for text that is JSON already. */
   documentText(json: string): void {
     if (this.#arguments.json) process.stdout.write(`${Output.#redact(json)}\n`);
   }
@@ -77,7 +77,7 @@ export class Output {
     else this.#line(line.slice(warning.length), { level: 'warning', event: 'notice' });
   }
 
-  /** What happened, for machines; people are told in other words. */
+  /** An event for machines; people see it in other words. */
   event(event: string, facts: Facts, level: LogLevel = 'info'): void {
     if (this.logsJson && !this.#arguments.quiet) this.#log({ level, event, ...facts });
   }
@@ -123,7 +123,7 @@ export class Output {
   }
 }
 
-/** The document of --json where a command could not begin. */
+/** The document of --json for a command that could not begin. */
 export function failureDocument(error: CdsyncError): RunReport {
   return {
     status: error.kind === 'locked' ? 'locked' : error.kind === 'interrupted' ? 'interrupted' : 'failed',
@@ -132,22 +132,22 @@ export function failureDocument(error: CdsyncError): RunReport {
   };
 }
 
-/** What the last line of a command that failed is about. */
+/** The facts behind the last line of a command that failed. */
 export interface Ending {
   readonly code: number;
-  /** Undefined where the command ended before it was known. */
+  /** Undefined if the command failed before it knew it. */
   readonly storage?: string | undefined;
   readonly job?: string | undefined;
   readonly config?: string | undefined;
   /** The run that a guard holds. */
   readonly held?: string | undefined;
-  /** Only a full run mends it. */
+  /** Only a full run repairs the damage. */
   readonly full?: boolean;
-  /** A destination lacks something. */
+  /** A destination is not up to date. */
   readonly undelivered?: boolean | undefined;
 }
 
-/** An error of a command that knew its job by then. */
+/** An error of a command that already knows its job. */
 export class CommandFailure extends Error {
   readonly ending: Omit<Ending, 'code'>;
 
@@ -157,7 +157,7 @@ export class CommandFailure extends Error {
   }
 }
 
-/** What a command exits with that was stopped by an error (contract: exit codes). */
+/** The exit code of a command that an error stopped (contract: exit codes). */
 export function exitCodeOf({ kind }: CdsyncError): number {
   const codes: Record<CdsyncError['kind'], number> = {
     configuration: 2,

@@ -7,7 +7,7 @@ interface PlanArguments extends JobArguments {
   stream?: string[] | undefined;
 }
 
-/** `cdsync plan`: what a run would request, cost and change. */
+/** `cdsync plan`: shows what a run would request, cost and change. */
 export const planCommand: Command<CommonArguments, PlanArguments> = {
   builder: (parser) =>
     jobOption(configPositional(parser))
@@ -18,7 +18,7 @@ export const planCommand: Command<CommonArguments, PlanArguments> = {
         describe: 'only this stream; may be given again',
       })
       .epilogue(
-        'Asks the service for totals and a page or two of each list, and compares those with what is published. Writes\n' +
+        'Asks the service for totals and a page or two of each list, and compares the pages with the snapshot. Writes\n' +
           'nothing and needs no lock. Exit codes: 0 a run would work, 1 a stream could not be read or the disk is too small,\n' +
           '2 wrong configuration, 4 refused by the service.',
       ),

@@ -30,7 +30,7 @@ export const pushCommand: Command<CommonArguments, PushArguments> = {
       .option('full', {
         type: 'boolean',
         default: false,
-        describe: 'send everything, whatever the destination has',
+        describe: 'send everything, even what the destination has already',
       })
       .option('adopt', {
         type: 'boolean',
@@ -39,7 +39,7 @@ export const pushCommand: Command<CommonArguments, PushArguments> = {
       })
       .epilogue(
         'Asks the service for nothing, and runs beside a run. Exit codes: 0 done, 1 failed, 2 wrong configuration,\n' +
-          '4 refused by the destinations, 5 done in part, 75 somebody else delivers there, 130 interrupted.',
+          '4 refused by the destinations, 5 done in part, 75 another process delivers there, 130 interrupted.',
       ),
   handler: async (args) => {
     process.exitCode = await push(args, new Output(args));
@@ -56,7 +56,7 @@ async function push(args: PushArguments, output: Output): Promise<number> {
   );
 }
 
-/** Delivers with progress on standard error, until it ends or is told to stop. */
+/** Delivers, with progress on standard error, until it is done or interrupted. */
 async function pushShown(
   args: PushArguments,
   output: Output,

@@ -8,7 +8,7 @@ interface QueryArguments extends JobArguments {
   format: 'table' | 'csv' | 'json';
 }
 
-/** `cdsync query`: SQL over what is published. */
+/** `cdsync query`: runs SQL over the published snapshot. */
 export const queryCommand: Command<CommonArguments, QueryArguments> = {
   builder: (parser) =>
     jobOption(parser)

@@ -5,7 +5,7 @@ import { dirname, join, relative } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
-/** What `cdsync serve --json` says once it listens. */
+/** The document that `cdsync serve --json` writes once it listens. */
 interface Listening {
   url: string;
   tenant_id: string;
@@ -36,7 +36,7 @@ async function cdsyncCommand(words: readonly string[], env: Record<string, strin
   if (code !== 0) throw new Error(`cdsync ${words[0]} ended with exit code ${code}`);
 }
 
-/** Starts the local service as a process of its own, and waits until it listens. */
+/** Starts the local service in a separate process, and waits until it listens. */
 async function startService() {
   await mkdir(data, { recursive: true, mode: 0o700 });
   const words = [
@@ -66,13 +66,13 @@ async function startService() {
   };
 }
 
-/** A day passes in the local service, so that a second start has something to find. */
+/** Lets a day pass in the local service, so that a second start finds changes. */
 async function nextDay(url: string): Promise<void> {
   const headers = { 'content-type': 'application/json' };
   await fetch(`${url}/_control/change`, { method: 'POST', headers, body: JSON.stringify({ days: 1 }) });
 }
 
-/** `npm start`: the local service, one run against it, what it wrote, and three questions to it. */
+/** `npm start`: starts the local service, runs a job against it, lists the files, and runs three queries on them. */
 async function quickstart(): Promise<void> {
   process.stdout.write('Starting a local Customer Data Service with 100,000 profiles ...\n');
   const { service, stop } = await startService();

@@ -17,9 +17,9 @@ interface RunArguments extends JobArguments {
   to?: string | undefined;
 }
 
-/** `cdsync run`: reads every stream of a job, commits what changed, publishes it, delivers it. */
+/** `cdsync run`: reads every stream of a job, then commits, publishes and delivers the changes. */
 export const runCommand: Command<CommonArguments, RunArguments> = {
-  // The cast: yargs gives options with dashes a second name in camel case, which its types do not tell.
+  // The cast: yargs also gives options with dashes a name in camel case; its types do not show that.
   builder: (parser) =>
     jobOption(configPositional(parser))
       .option('stream', {
@@ -31,7 +31,7 @@ export const runCommand: Command<CommonArguments, RunArguments> = {
       .option('full', {
         type: 'boolean',
         default: false,
-        describe: 'start anew, also where an earlier run was cut short',
+        describe: 'start anew, even if an earlier run was cut short',
       })
       .option('accept', {
         type: 'boolean',
@@ -41,7 +41,7 @@ export const runCommand: Command<CommonArguments, RunArguments> = {
       .option('rekey', {
         type: 'boolean',
         default: false,
-        describe: 'hash columns anew whose salt has changed, and judge no changes',
+        describe: 'hash columns with a changed salt anew, and judge no changes',
       })
       .option('no-push', {
         type: 'boolean',
@@ -52,12 +52,12 @@ export const runCommand: Command<CommonArguments, RunArguments> = {
         from: {
           type: 'string',
           requiresArg: true,
-          describe: 'read streams that are read by time again from this time on, whatever was read before',
+          describe: 'read streams that are read by time from this time on, even if they were read before',
         },
         to: { type: 'string', requiresArg: true, describe: 'up to this time [default: now]' },
       })
       .epilogue(
-        'A run that was cut short is continued by the next one. Exit codes: 0 done, 1 failed, 2 wrong configuration,\n' +
+        'The next run resumes one that was cut short. Exit codes: 0 done, 1 failed, 2 wrong configuration,\n' +
           '3 held by a guard, 4 refused by the service, 5 done in part, 75 another run has the lock, 130 interrupted (checkpoint kept).',
       ) as unknown as Argv<RunArguments>,
   handler: async (args) => {
@@ -86,7 +86,7 @@ function rangeOf({ from, to }: RunArguments): { from: number; to: number } | und
   );
 }
 
-/** Runs the job with its progress on standard error, until it ends or is told to stop. */
+/** Runs the job, with its progress on standard error, until it is done or interrupted. */
 async function runShown(args: RunArguments, output: Output, config: Config, job: JobConfig): Promise<JobReport> {
   const { jobContext, withEngine } = await import('../engine/open-engine.js');
   const { runAndDeliver } = await import('../engine/run/run-and-deliver.js');

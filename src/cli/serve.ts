@@ -30,7 +30,7 @@ interface KeyArguments extends AddressArguments {
 
 const actions = ['create', 'issue', 'drop', 'revoke'] as const;
 
-/** The largest number of profiles whose numbers fit the 32 bits of their ids, with room for those that days bring. */
+/** The most profiles that the 32 bits of their ids allow, with room for those that later days add. */
 const maxProfiles = 1_000_000_000;
 
 function checkInteger(name: string, value: number, least: number, most: number): void {
@@ -67,7 +67,7 @@ async function serve(args: ArgumentsCamelCase<ServeArguments>): Promise<void> {
   const { welcome } = await import('../local-service/welcome.js');
   const output = new Output(args);
   const service = await startLocalService({ ...args, stateFile: args.state });
-  // Only now: until it listens, a signal may end the process as it always does.
+  // Only now: before the service listens, a signal may simply end the process.
   const stopped = untilStopped();
   output.document({
     url: service.url,
@@ -106,7 +106,7 @@ function keyLines(action: string, answer: KeyAnswer): string[] {
 
 const keysCommand: CommandModule<AddressArguments, KeyArguments> = {
   command: 'keys <action>',
-  describe: 'make keys and tokens of the service that runs, and end them',
+  describe: 'make keys and tokens in the running service, and end them',
   builder: (parser) =>
     addressOptions(parser)
       .positional('action', {
@@ -137,7 +137,7 @@ const keysCommand: CommandModule<AddressArguments, KeyArguments> = {
   },
 };
 
-/** `cdsync serve`: the service itself, on this machine, and `cdsync serve keys`, which steers the one that runs. */
+/** `cdsync serve`: runs the local service. `cdsync serve keys`: makes and ends keys and tokens in the running one. */
 export const serveCommand: Command<CommonArguments, ServeArguments> = {
   builder: (parser) =>
     addressOptions(parser)
@@ -145,7 +145,7 @@ export const serveCommand: Command<CommonArguments, ServeArguments> = {
         profiles: { type: 'number', default: 100_000, requiresArg: true, describe: 'profiles of loyalty_members' },
         seed: { type: 'number', default: 1, requiresArg: true, describe: 'the same seed gives the same data and keys' },
         state: { type: 'string', requiresArg: true, describe: 'file that keeps keys, time and changes over restarts' },
-        'latency-ms': { type: 'number', default: 0, requiresArg: true, describe: 'what every answer waits' },
+        'latency-ms': { type: 'number', default: 0, requiresArg: true, describe: 'delay of every answer' },
         'tenant-header': {
           type: 'string',
           default: 'service-tenant',

@@ -2,7 +2,7 @@ import type { Argv } from 'yargs';
 import { textOption } from './arguments.js';
 import type { CommonArguments } from './output.js';
 
-/** Where the service is, given as words instead of a configuration file. Secrets come from the environment alone. */
+/** The service, given as flags instead of a configuration file. Secrets come only from the environment. */
 export interface ServiceArguments extends CommonArguments {
   baseUrl?: string | undefined;
   tenantId?: string | undefined;
@@ -22,7 +22,7 @@ export function serviceOptions<T>(parser: Argv<T>) {
       choices: ['token', 'oauth', 'token_file'] as const,
       requiresArg: true,
       describe: 'log in with $CDS_TOKEN, with $CDS_CLIENT_ID and $CDS_CLIENT_SECRET, or with a file',
-      defaultDescription: 'what is set',
+      defaultDescription: 'the one that is set',
     },
     'token-file': textOption('file that holds a token'),
   });

@@ -12,7 +12,7 @@ export type AuthPart =
   | { readonly client_id: string; readonly client_secret: string }
   | { readonly token_file: string };
 
-/** The `service:` part of a configuration, as far as words on the command line say it. */
+/** Those options of a configuration's `service:` part that flags can give. */
 export interface ServicePart {
   readonly base_url: string;
   readonly tenant_id: string;
@@ -35,7 +35,7 @@ function requireVariables(names: readonly string[], env: Variables): void {
   );
 }
 
-/** How to log in: as `--auth` says, or with what the environment has. @throws {CdsyncError} `usage` where that is not there */
+/** How to log in: by `--auth`, or else by what the environment has. @throws {CdsyncError} `usage` if it has nothing */
 export function authPart({ auth, tokenFile }: Pick<ServiceArguments, 'auth' | 'tokenFile'>, env: Variables): AuthPart {
   if (tokenFile !== undefined && (auth ?? 'token_file') !== 'token_file') {
     throw usageError(`--token-file does not go with --auth ${auth}`, 'leave one of them out');
@@ -56,19 +56,19 @@ export function authPart({ auth, tokenFile }: Pick<ServiceArguments, 'auth' | 't
   return oauthAuth;
 }
 
-/** A flag, or the variable that stands for it. @throws {CdsyncError} `usage` that names both */
+/** The value of a flag, or else of its variable. @throws {CdsyncError} `usage` that names both */
 export function requiredValue(flag: string, given: string | undefined, variable: string, env: Variables): string {
   const value = given || env[variable];
   if (value) return value;
   throw usageError(`--${flag} is missing`, `give --${flag}, or set ${variable}`);
 }
 
-/** Text that a configuration takes as it is. */
+/** Escapes a text so that the configuration replaces no variable in it. */
 function literal(text: string): string {
   return text.replaceAll('$', '$$$$');
 }
 
-/** What stands on the command line or in the environment for an option. */
+/** The flag or variable that gives each option. */
 const sources: Readonly<Record<string, string>> = {
   'service.auth.token': 'CDS_TOKEN',
   'service.auth.client_id': 'CDS_CLIENT_ID',
@@ -76,17 +76,17 @@ const sources: Readonly<Record<string, string>> = {
   'service.auth.token_file': '--token-file',
 };
 
-/** A configuration's problem as one of the flags that it was made of. */
+/** Turns a configuration's problems into problems of the flags that it was made of. */
 function flagError(error: ConfigError): CdsyncError {
   const lines = error.problems.map(({ path, message, allowed }) => {
     const source = sources[path] ?? `--${path.replace(/^service\./, '').replaceAll('_', '-')}`;
     return `${source}: ${message}${allowed === undefined ? '' : `; allowed: ${allowed}`}`;
   });
-  return usageError(lines.join('\n'), 'correct the flag, or the variable that stands for it');
+  return usageError(lines.join('\n'), 'correct the flag or variable');
 }
 
 /**
- * The service as a configuration with this `service:` part would have it, in the file's folder.
+ * Parses a configuration with this `service:` part, as if it were in the folder of `file`.
  * @throws {CdsyncError} `usage` that names the flag
  */
 export function parseService(part: ServicePart, env: Variables, file = './flags.json'): Config {
@@ -101,7 +101,7 @@ export function parseService(part: ServicePart, env: Variables, file = './flags.
   }
 }
 
-/** What flags and environment say of the service. @throws {CdsyncError} `usage` that names what is missing */
+/** The `service:` part from flags and environment. @throws {CdsyncError} `usage` that names what is missing */
 export function servicePart(args: ServiceArguments, env: Variables): ServicePart {
   return {
     base_url: requiredValue('base-url', args.baseUrl, 'CDS_BASE_URL', env),

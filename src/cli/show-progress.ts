@@ -3,12 +3,12 @@ import { deliveryLine, ProgressLines, type StreamView } from '../report/progress
 import type { CommonArguments, Output } from './output.js';
 
 const terminalMs = 500;
-/** Without a terminal a line now and then: often enough to see life, seldom enough for a log. */
+/** Without a terminal, the time between two lines: short enough to see that it works, long enough for a log. */
 const logMs = 15_000;
-/** How often a log for machines is looked after: it tells of each step that a stream has come to. */
+/** How often cdsync looks for new steps of streams: a log for machines has an entry for each. */
 const stepMs = 500;
 
-/** What is to be shown of each stream that has begun. */
+/** The facts to show, for each stream that has begun. */
 function viewsOf(progress: RunProgress): StreamView[] {
   return progress.streams
     .filter(({ phase }) => phase !== 'waiting')
@@ -18,13 +18,13 @@ function viewsOf(progress: RunProgress): StreamView[] {
     });
 }
 
-/** Tells a log for machines of the run's beginning, of each step of each stream, and now and then of its figures. */
+/** Logs, for machines, the start of the run, each step of each stream, and every `logMs` its figures. */
 function logSteps(progress: RunProgress, lines: ProgressLines, output: Output): () => void {
   const phases = new Map<string, string>();
   let toldAt = performance.now();
   let isKnown = false;
   return () => {
-    // Before the run has its name there is nothing to tell: lists are only looked up.
+    // Before the run has an id, it only looks up lists: there is nothing to log.
     if (progress.runId === undefined) return;
     if (!isKnown) {
       isKnown = true;
@@ -49,7 +49,7 @@ function logSteps(progress: RunProgress, lines: ProgressLines, output: Output): 
   };
 }
 
-/** A block that is written over on a terminal, lines without. */
+/** Shows a block on a terminal, overwritten each time; plain lines otherwise. */
 function showLines(progress: RunProgress, lines: ProgressLines, output: Output, terminal: boolean) {
   let drawn = 0;
   const erase = () => {
@@ -73,7 +73,7 @@ function showLines(progress: RunProgress, lines: ProgressLines, output: Output, 
   return { show, erase };
 }
 
-/** Shows what a run is doing on standard error, until stopped. */
+/** Shows on standard error what a run does, until `stop` is called. */
 export function showProgress(
   progress: RunProgress,
   limitPerSecond: number,

@@ -50,7 +50,7 @@ async function resetDestinationShown(
 
 const resetCommand: CommandModule<CommonArguments, StateArguments> = {
   command: 'reset [config]',
-  describe: 'forget how far streams were read, or what is kept of a destination; the snapshot stays',
+  describe: 'forget how far streams were read, or what is kept for a destination; the snapshot stays',
   builder: (parser) =>
     jobOption(configPositional(parser)).options({
       stream: {
@@ -60,7 +60,7 @@ const resetCommand: CommandModule<CommonArguments, StateArguments> = {
         describe: 'only this stream; may be given again',
       },
       destination: textOption(
-        'forget what is kept here of this destination instead: rows that it refused, and how far an event stream or a webhook has come',
+        'forget what is kept here for this destination instead: rows that it refused, and how far an event stream or a webhook is',
       ),
       partition: textOption('only this part of the stream, as `state show` names it; a window of time as from/to'),
     }),
@@ -89,12 +89,12 @@ const resetCommand: CommandModule<CommonArguments, StateArguments> = {
   },
 };
 
-/** `cdsync state`: what a job remembers between runs, and how to make it forget. */
+/** `cdsync state`: shows what a job remembers between runs, and makes it forget. */
 export const stateCommand: Command<CommonArguments, CommonArguments> = {
   builder: (parser) =>
     parser
       .command(showCommand as unknown as CommandModule)
       .command(resetCommand as unknown as CommandModule)
-      .demandCommand(1, 'show or reset') as unknown as Argv<CommonArguments>,
+      .demandCommand(1, 'say what: show or reset') as unknown as Argv<CommonArguments>,
   handler: () => undefined,
 };

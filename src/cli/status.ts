@@ -3,7 +3,7 @@ import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output } from './output.js';
 
-/** `cdsync status`: the last runs, the snapshot that stands, and what a run is doing or has left behind. */
+/** `cdsync status`: shows the last runs, the snapshot, and what a run is doing or has left behind. */
 export const statusCommand: Command<CommonArguments, JobArguments> = {
   builder: (parser) => jobOption(configPositional(parser)),
   handler: async (args) => {

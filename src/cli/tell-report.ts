@@ -2,7 +2,7 @@ import type { JobReport, RunReport } from '../core/run.js';
 import type { JobArguments } from './load.js';
 import type { Output } from './output.js';
 
-/** What a finished run exits with (contract: exit codes; the first that applies). */
+/** The exit code of a finished run (contract: exit codes; the first that applies). */
 export function exitCodeOfRun({ status, streams, destinations }: JobReport): number {
   if (status === 'interrupted') return 130;
   if (status === 'partial') return 5;
@@ -21,7 +21,7 @@ const authCodes = new Set([
   'destination_permission',
 ]);
 
-/** Tells what a run or a delivery has done. @returns what the process exits with */
+/** Writes what a run or a delivery did. @returns the exit code of the process */
 export async function tellReport(
   report: JobReport,
   args: JobArguments,

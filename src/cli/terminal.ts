@@ -1,12 +1,12 @@
 import { createInterface, type Interface } from 'node:readline/promises';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 
-/** Whether there is somebody to ask. */
+/** Whether there is a person to ask. */
 export function hasTerminal(): boolean {
   return process.stdin.isTTY === true && process.stderr.isTTY === true;
 }
 
-/** Questions to whoever sits at the terminal; on standard error, so that results alone stand on standard output. */
+/** Asks the person at the terminal. Questions go to standard error, so that standard output has only results. */
 export class Terminal {
   readonly #lines: Interface;
   readonly #closed = new AbortController();
@@ -18,7 +18,7 @@ export class Terminal {
     this.#lines.once('close', () => this.#closed.abort());
   }
 
-  /** Aborts when there will be no more answers. */
+  /** Aborts once there are no more answers. */
   get closed(): AbortSignal {
     return this.#closed.signal;
   }
@@ -28,9 +28,9 @@ export class Terminal {
   }
 
   /**
-   * Asks until the answer will do.
-   * @param read makes a value of the answer, which is `fallback` where it is empty; what it throws as `configuration` is
-   * shown, and asked again
+   * Asks until `read` accepts the answer.
+   * @param read turns the answer (`fallback` if it is empty) into a value. Its errors of kind `configuration` are shown,
+   * and the question is asked again
    * @throws {CdsyncError} `interrupted` on Ctrl-C and Ctrl-D
    */
   async ask<T>(question: string, fallback: string, read: (answer: string) => T): Promise<T> {

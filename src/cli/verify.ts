@@ -3,11 +3,11 @@ import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output } from './output.js';
 
-/** `cdsync verify`: whether everything that was kept and published is whole, and says the same. */
+/** `cdsync verify`: checks that all kept and published files are whole, and agree with each other. */
 export const verifyCommand: Command<CommonArguments, JobArguments> = {
   builder: (parser) =>
     jobOption(configPositional(parser)).epilogue(
-      'Reads every value of every Parquet file with a reader that is not DuckDB. Exit codes: 0 all is well, 1 something is not.',
+      'Reads every value of every Parquet file, with a reader other than DuckDB. Exit codes: 0 all is well, 1 something is not.',
     ),
   handler: async (args) => {
     const { inJob, loadLocalJob } = await import('./load.js');

@@ -26,16 +26,16 @@ interface StatusArguments extends WorkflowArguments {
 const defaultDeadlineMs = 7_200_000;
 const longestDeadlineMs = 7 * 86_400_000;
 
-/** What a subcommand has done: the run, and what is wrong with it. */
+/** What a subcommand returns: the run, and its error if it failed. */
 interface Outcome {
   readonly run: WorkflowRun;
   readonly error?: CdsyncError;
 }
 
-/** What to do about an answer of the service, where the command knows better than its client. */
+/** Hints for errors of the service, where the command knows more than its client. */
 const hints: Readonly<Record<string, string>> = {
   not_found: 'is the id right? A run has an id of its own, which `cdsync workflow start` shows',
-  conflict: 'it is at its end already, or busy: cdsync workflow status shows its state',
+  conflict: 'it has ended already, or is busy: cdsync workflow status shows its state',
 };
 
 function withHint(thrown: unknown): CdsyncError {
@@ -48,7 +48,7 @@ function withHint(thrown: unknown): CdsyncError {
 
 type Work = (context: WorkflowContext, id: string) => Promise<Outcome>;
 
-/** Does a subcommand's work on the one id that it is given, and shows the run. */
+/** Does a subcommand's work on the one id among its words, and shows the run. */
 async function withWorkflows(args: WorkflowArguments, what: string, work: Work): Promise<void> {
   const { config: file, words } = configAndWords(args.words);
   const [id] = words;
@@ -104,10 +104,10 @@ const startCommand: CommandModule<ServiceArguments, StartArguments> = {
         describe: '[configuration file] CONFIG_ID',
       })
       .options({
-        'run-mode': oneOf('run-mode', ['source', 'refresh', 'full'], 'how much of it is run [default: full]'),
-        'range-from': textOption('beginning of the range that it is run for, ISO 8601'),
+        'run-mode': oneOf('run-mode', ['source', 'refresh', 'full'], 'how much of it to run [default: full]'),
+        'range-from': textOption('beginning of the range to run it for, ISO 8601'),
         'range-to': textOption('end of that range'),
-        wait: { type: 'boolean', default: false, describe: 'until it has ended; Ctrl-C stops it in the service too' },
+        wait: { type: 'boolean', default: false, describe: 'wait until it has ended; Ctrl-C stops it in the service too' },
         deadline: textOption('with --wait: stop it after this time, such as 90m [default: 2h]'),
       })
       .epilogue(
@@ -172,7 +172,7 @@ const stopCommand: CommandModule<ServiceArguments, WorkflowArguments> = {
   },
 };
 
-/** `cdsync workflow`: workflows of the service, started, looked at and stopped (specification, section 4.11). */
+/** `cdsync workflow`: starts, shows and stops workflows of the service (specification, section 4.11). */
 export const workflowCommand: Command<ServiceArguments, ServiceArguments> = {
   builder: (parser) =>
     serviceOptions(parser)

@@ -107,7 +107,7 @@ describe('cdsync lookup', () => {
     [[], 'Not enough'],
     [['odd.yaml'], 'there is no collection'],
     [['email=eve@example.com'], 'there is no collection'],
-    [['col-1', 'eve@example.com'], 'the command line: a word is no key=value'],
+    [['col-1', 'eve@example.com'], 'the command line: a word is not key=value'],
     [['col-1'], 'there are no keys to look up'],
   ])('refuses %j before it asks', async (words, reason) => {
     const { code, stderr } = await lookup(words);
@@ -130,7 +130,7 @@ describe.runIf(hasTerminals)('cdsync lookup on a terminal', () => {
       ['lookup', 'col-1', ...where()],
       [
         ['keys, as key=value: ', 'nonsense\r'],
-        ['a word is no key=value', ''],
+        ['a word is not key=value', ''],
         ['keys, as key=value: ', `email=${emailOf(ann)}\r`],
       ],
     );

@@ -327,7 +327,7 @@ describe('cdsync workflow', () => {
     const again = await workflow('stop', 'wr-1');
     expect([again.code, again.stderr]).toEqual([
       1,
-      expect.stringMatching(/\[conflict\]\n {2}it is at its end already/),
+      expect.stringMatching(/\[conflict\]\n {2}it has ended already/),
     ]);
   });
 

@@ -1,6 +1,6 @@
 import type { ServiceArguments } from '../service-flags.js';
 
-/** What `cdsync init` is told on its command line. */
+/** The command line of `cdsync init`. */
 export interface InitArguments extends ServiceArguments {
   file: string;
   index: string[] | undefined;

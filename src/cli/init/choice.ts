@@ -8,7 +8,7 @@ import { streamNameFor } from './names.js';
 /** Something that a stream can read, as the service lists it. */
 export type Choosable = Pick<Index | Segment, 'id' | 'name'> & { readonly description?: string | null | undefined };
 
-/** The one that is called so, by id or name. @throws {CdsyncError} `usage` with the nearest names */
+/** The one with this id or name. @throws {CdsyncError} `usage` with the nearest names */
 function called<T extends Choosable>(what: string, wanted: string, all: readonly T[]): T {
   const byId = all.find(({ id }) => id === wanted);
   if (byId !== undefined) return byId;
@@ -26,12 +26,12 @@ function called<T extends Choosable>(what: string, wanted: string, all: readonly
   );
 }
 
-/** The ones named, each once, in the order of the names. @throws {CdsyncError} `usage` */
+/** The ones with these ids or names, each once, in this order. @throws {CdsyncError} `usage` */
 export function chooseByName<T extends Choosable>(what: string, wanted: readonly string[], all: readonly T[]): T[] {
   return [...new Set(wanted.map((name) => called(what, name, all)))];
 }
 
-/** What an answer such as `1, 3`, `all`, `none` or a list of names means. @throws {CdsyncError} `usage` */
+/** The ones that an answer means: `1, 3`, `all`, `none` or a list of names. @throws {CdsyncError} `usage` */
 export function chooseByAnswer<T extends Choosable>(what: string, answer: string, all: readonly T[]): T[] {
   if (answer === 'all') return [...all];
   if (answer === 'none') return [];
@@ -52,7 +52,7 @@ export function choiceLines(all: readonly Choosable[], shown: (text: string) => 
   });
 }
 
-/** The streams that read what was chosen, each with a name of its own. */
+/** One stream for each chosen index or segment, each with its own name. */
 export function plannedStreams(
   source: PlannedStream['source'],
   chosen: readonly Choosable[],
@@ -64,7 +64,7 @@ export function plannedStreams(
     const stream = streamNameFor(name || id, kind, taken);
     taken.add(stream);
     const isTold = all.filter((each) => each.name === name || each.id === name).length === 1;
-    // A segment is asked for by its id; an index may be called by a name that is its alone.
+    // A segment is requested by its id; an index also by its name, if no other has the same.
     const of = source === 'index_profiles' && name && isTold ? name : id;
     const about = source === 'segment_members' ? `Members of the segment ${name || id}` : (description ?? null);
     return { name: stream, source, of, about };

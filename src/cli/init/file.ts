@@ -5,14 +5,14 @@ import type { Variables } from '../../config/variables.js';
 import { CdsyncError } from '../../core/errors.js';
 import { usageError } from '../output.js';
 
-/** There is no secret in it, and a team may share it. */
+/** Readable for all: the file has no secrets, and a team may share it. */
 const mode = 0o644;
 
 function exists(file: string): CdsyncError {
-  return usageError(`${file} is there already`, 'name another file, or write over it: --force');
+  return usageError(`${file} exists already`, 'name another file, or write over it: --force');
 }
 
-/** @throws {CdsyncError} `usage` where the file is there */
+/** @throws {CdsyncError} `usage` if the file exists */
 export function refuseExisting(file: string): void {
   if (existsSync(file)) throw exists(file);
 }
@@ -28,7 +28,7 @@ function unwritable(cause: NodeJS.ErrnoException, file: string): CdsyncError {
   });
 }
 
-/** Writes a configuration that was read back first. @throws {CdsyncError} `config_unwritable`; `usage` where it is there */
+/** Writes a configuration, unless it cannot be read back. @throws {CdsyncError} `config_unwritable`; `usage` if it exists */
 export async function writeConfig(
   file: string,
   text: string,

@@ -4,7 +4,7 @@ import { Output, usageError } from '../output.js';
 import { type ServiceArguments, serviceOptions } from '../service-flags.js';
 import type { InitArguments } from './arguments.js';
 
-/** `cdsync init`: a first configuration, after a look at the service that it is for. */
+/** `cdsync init`: tries the service, then writes a first configuration for it. */
 export const initCommand: Command<ServiceArguments, InitArguments> = {
   builder: (parser) =>
     serviceOptions(parser)
@@ -22,16 +22,16 @@ export const initCommand: Command<ServiceArguments, InitArguments> = {
           requiresArg: true,
           describe: 'segment whose members to read, by id or name; may be repeated',
         },
-        storage: textOption('folder for everything that is kept and published [default: ./data beside the file]'),
+        storage: textOption('folder for all data [default: ./data beside the file]'),
         job: textOption('name of the job [default: nightly]'),
-        force: { type: 'boolean', default: false, describe: 'write over a file that is there' },
+        force: { type: 'boolean', default: false, describe: 'overwrite a file that exists' },
         yes: { type: 'boolean', default: false, describe: 'ask nothing: all indexes, and defaults for the rest' },
       })
-      .example('$0 init', 'asks what it has to know')
+      .example('$0 init', 'asks for what it needs')
       .example('$0 init --base-url https://cds.example.com --tenant-id acme --yes', 'asks nothing')
       .epilogue(
         'Secrets come from the environment ($CDS_TOKEN, or $CDS_CLIENT_ID and $CDS_CLIENT_SECRET) and stay there.\n' +
-          'Nothing is written unless the service could be talked to, and what was chosen can be read.',
+          'Nothing is written unless the service answers and the chosen streams can be read.',
       ),
   handler: init,
 };
@@ -60,7 +60,7 @@ async function init(args: InitArguments): Promise<void> {
   output.result(`next: ${next[0]}\nthen: ${next[1]}`);
 }
 
-/** A word as a shell takes it. */
+/** A word, quoted for a shell if it must be. */
 function shellWord(word: string): string {
   return /^[\w./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }

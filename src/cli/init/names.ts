@@ -23,8 +23,8 @@ function* candidates(text: string, kind: string): Generator<string> {
 }
 
 /**
- * A stream's name after what the service calls its source: allowed in a configuration, and not among those taken.
- * @param kind what the stream holds, for names that would not do alone: `profiles`
+ * A stream's name, made from the service's name for its source: allowed in a configuration, and not yet taken.
+ * @param kind what the stream holds; added to names that are not allowed or taken: `profiles`
  */
 export function streamNameFor(text: string, kind: 'profiles' | 'members', taken: ReadonlySet<string>): string {
   for (const name of candidates(text, kind)) {

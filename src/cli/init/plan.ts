@@ -13,7 +13,7 @@ import type { ConfigPlan } from './config.js';
 import { askForService } from './service.js';
 import { chooseStreams } from './streams.js';
 
-/** A path that was given from here, as seen from the configuration's folder. */
+/** Turns a path relative to the working directory into one relative to the configuration's folder. */
 function besideFile(path: string, file: string): string {
   if (isAbsolute(path)) return path;
   const seen = relative(dirname(resolve(file)), resolve(path)) || '.';
@@ -25,7 +25,7 @@ function jobName(name: string): string {
   throw usageError(`${JSON.stringify(name)} is no name of a job`, `allowed: ${nameRule}`);
 }
 
-/** Without a terminal nothing can be asked for. */
+/** Refuses flags that leave a question open, where there is no terminal to ask it. */
 function refuseOpenQuestions({ yes, index, segment }: InitArguments): void {
   if (yes || index !== undefined || segment !== undefined) return;
   throw usageError(
@@ -35,9 +35,8 @@ function refuseOpenQuestions({ yes, index, segment }: InitArguments): void {
 }
 
 /**
- * What the configuration is to say: from flags, the environment, answers where somebody sits at a terminal, and the
- * service itself.
- * @throws {CdsyncError} `usage` that names the flag that is missing or wrong; what the client throws; `interrupted`
+ * Plans the configuration from flags, the environment, the service itself, and, at a terminal, the user's answers.
+ * @throws {CdsyncError} `usage` that names the missing or wrong flag; what the client throws; `interrupted`
  */
 export async function askForPlan(args: InitArguments, env: Variables, output: Output): Promise<ConfigPlan> {
   const { file, storage, tokenFile } = args;

@@ -6,8 +6,8 @@ import type { Terminal } from '../terminal.js';
 const localService = { base_url: 'http://127.0.0.1:8787', tenant_id: 'acme' };
 
 /**
- * Asks for what the flags leave open of the service.
- * @throws {CdsyncError} `usage` where there is nothing to log in with, or a flag is wrong; `interrupted`
+ * Asks for those facts of the service that the flags do not give.
+ * @throws {CdsyncError} `usage` if there is nothing to log in with, or a flag is wrong; `interrupted`
  */
 export async function askForService(args: ServiceArguments, env: Variables, terminal: Terminal): Promise<ServicePart> {
   // Without a login no answer would help, so it comes before any question.

@@ -10,7 +10,7 @@ import type { Terminal } from '../terminal.js';
 import { type Choosable, choiceLines, chooseByAnswer, chooseByName, plannedStreams } from './choice.js';
 import type { ConfigPlan } from './config.js';
 
-/** What flags say of the streams; undefined is left open. */
+/** The streams that flags ask for; undefined if there is no such flag. */
 export interface WantedStreams {
   readonly index: readonly string[] | undefined;
   readonly segment: readonly string[] | undefined;
@@ -21,7 +21,7 @@ interface Choice {
   readonly chosen: readonly Choosable[];
 }
 
-/** Where the key may not list indexes, those that were named are taken for ids. */
+/** If the key may not list indexes, the wanted names are taken as ids. */
 function listed({ items, error }: Listed<Index>, wanted: WantedStreams): readonly Choosable[] {
   if (error === null) return items;
   if (wanted.index !== undefined) return wanted.index.map((id) => ({ id }));
@@ -54,7 +54,7 @@ async function chooseSegments(
   if (segment === undefined && terminal === undefined) return { all: [], chosen: [] };
   const { items: all, error } = await listSegments(explorer);
   if (error !== null) {
-    // Who may not see the list may still know an id.
+    // A user whose key cannot list the segments may still know an id.
     const unseen = (segment ?? []).map((id) => ({ id }));
     return { all: unseen, chosen: unseen };
   }
@@ -77,9 +77,8 @@ async function tryReading(explorer: Explorer, { id, name }: Choosable, source: L
 }
 
 /**
- * What is to be read, by flags or answers; without either, all indexes. All that is chosen has been
- * read from once.
- * @throws {CdsyncError} `usage` where nothing is left to read, or a name fits nothing; what the client throws
+ * Chooses the streams by flags or answers; without either, all indexes. Reads once from each chosen one.
+ * @throws {CdsyncError} `usage` if there is nothing to read, or a name fits nothing; what the client throws
  */
 export async function chooseStreams(
   explorer: Explorer,

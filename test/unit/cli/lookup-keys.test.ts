@@ -25,14 +25,14 @@ describe('Keys of a lookup', () => {
   });
 
   it.each([
-    ['ann@example.com', 'a word is no key=value'],
+    ['ann@example.com', 'a word is not key=value'],
     ['email=', 'a key has no value'],
     ['=ann@example.com', 'a key has no name'],
     ['email=ann@example.com email=bob@example.com', 'a key is given twice'],
     ['{}', 'there is no key'],
-    ['{"email": "ann@example.com"', 'it is no JSON'],
-    ['{"loyalty": 2134}', 'the value of a key is no text'],
-    ['{"email": ["ann@example.com"]}', 'the value of a key is no text'],
+    ['{"email": "ann@example.com"', 'it is not JSON'],
+    ['{"loyalty": 2134}', 'the value of a key is not a text'],
+    ['{"email": ["ann@example.com"]}', 'the value of a key is not a text'],
   ])('are refused in %j, by the place and without what stands there', (line, reason) => {
     const refusal = (() => {
       try {
@@ -55,7 +55,7 @@ describe('Keys of a lookup', () => {
     const reading = (async () => {
       for await (const keys of keysOfStream(input)) found.push(keys);
     })();
-    await expect(reading).rejects.toMatchObject({ message: 'line 6: a word is no key=value' });
+    await expect(reading).rejects.toMatchObject({ message: 'line 6: a word is not key=value' });
     expect(found).toEqual([{ email: 'a' }, { id: '1' }, { id: '2' }]);
   });
 });
