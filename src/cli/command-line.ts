@@ -17,7 +17,9 @@ import {
 function commonOptions(words: readonly string[]): Argv<CommonArguments> {
   const parser = yargs(words)
     .scriptName('cdsync')
-    .usage('$0 <command>\n\nCopies customer profiles from the Customer Data Service into Parquet, DuckDB and warehouses.')
+    .usage(
+      '$0 <command>\n\nCopies customer profiles from the Customer Data Service into Parquet, DuckDB and warehouses.',
+    )
     .options({
       json: { type: 'boolean', default: false, describe: 'one JSON document on standard output, nothing else there' },
       'env-file': { type: 'string', requiresArg: true, describe: 'file of variables for the configuration' },

@@ -107,7 +107,11 @@ const startCommand: CommandModule<ServiceArguments, StartArguments> = {
         'run-mode': oneOf('run-mode', ['source', 'refresh', 'full'], 'how much of it to run [default: full]'),
         'range-from': textOption('beginning of the range to run it for, ISO 8601'),
         'range-to': textOption('end of that range'),
-        wait: { type: 'boolean', default: false, describe: 'wait until it has ended; Ctrl-C stops it in the service too' },
+        wait: {
+          type: 'boolean',
+          default: false,
+          describe: 'wait until it has ended; Ctrl-C stops it in the service too',
+        },
         deadline: textOption('with --wait: stop it after this time, such as 90m [default: 2h]'),
       })
       .epilogue(

@@ -325,10 +325,7 @@ describe('cdsync workflow', () => {
     await workflow('start', 'cg-long');
     expect((await workflow('stop', 'wr-1')).stdout).toMatch(/^run wr-1: stopped/);
     const again = await workflow('stop', 'wr-1');
-    expect([again.code, again.stderr]).toEqual([
-      1,
-      expect.stringMatching(/\[conflict\]\n {2}it has ended already/),
-    ]);
+    expect([again.code, again.stderr]).toEqual([1, expect.stringMatching(/\[conflict\]\n {2}it has ended already/)]);
   });
 
   it.each([
