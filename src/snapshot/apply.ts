@@ -8,20 +8,20 @@ import { createEarlier, keepEarlier } from './history.js';
 import { earlierTable, keysTable, type SnapshotStore, storeTable } from './snapshot-store.js';
 import type { WorkTables } from './unify-parts.js';
 
-/** Beyond this share of changed rows a table is built anew: cheaper than deleting and inserting, and leaves no holes. */
+/** Above this share of changed rows a table is rebuilt: that is cheaper than deleting and inserting, and leaves no holes. */
 const rebuildShare = 0.1;
 
 export interface ApplyTask extends DiffTask {
   readonly difference: Difference;
-  /** The rows of the snapshot; of one that grows by `addition`, those that were read. */
+  /** The rows of the snapshot; if `addition` is given, only those that were read. */
   readonly files: readonly ParquetFile[];
-  /** Files that hold just the rows which come to those of the snapshot before; undefined where `files` are the whole. */
+  /** Files with only the rows that the previous snapshot lacks; undefined if `files` are the whole snapshot. */
   readonly addition: readonly ParquetFile[] | undefined;
-  /** Where the changes are written to. */
+  /** The file for the changes. */
   readonly changesPath: string;
   readonly compression: ParquetCompression;
   readonly runId: string;
-  /** When the run began, or the time of the snapshot before where that is later: `_synced_at` never goes back. */
+  /** When the run began or, if later, the time of the previous snapshot: `_synced_at` never goes back. */
   readonly syncedAt: string;
 }
 
@@ -40,7 +40,7 @@ function stamp({ runId, syncedAt }: ApplyTask): string {
   return `${sqlText(runId)} AS _run_id, ${sqlText(syncedAt)}::TIMESTAMPTZ AS _synced_at`;
 }
 
-/** Writes every change with its operation: the new image, or the last one of what was deleted. */
+/** Writes every change with its operation: the new row or, for a delete, the last one. */
 export async function writeChanges(
   store: SnapshotStore,
   task: ApplyTask,
@@ -54,13 +54,13 @@ export async function writeChanges(
   const gone = `SELECT c.op AS _op, ${stamp(task)}, ${names(columns, 'r.')}
      FROM (SELECT *, ${key} AS "_key" FROM (SELECT ${widen(previous?.columns ?? [], columns, 'file')} FROM ${storeTable(stream)})) AS r
      JOIN ${changed} AS c ON r."_key" = c.key WHERE c.op = 'delete'`;
-  // Everything is new in a first snapshot: nothing to look up.
+  // In a first snapshot everything is new, so no row is looked up.
   const kept = previous === undefined ? all : present;
   const query = task.difference.deleted > 0 ? `${kept} UNION ALL ${gone}` : kept;
   return writeParquet(store.session, query, task.changesPath, task.compression);
 }
 
-/** Rows of the changes file as the tables have them. */
+/** SQL for rows of the changes file, with the types of the tables. */
 function changeRows(task: ApplyTask, extra: string, where: string): string {
   const columns = widen(task.columns, task.columns, 'table');
   return `SELECT ${columns}${extra} FROM read_parquet(${sqlText(task.changesPath)}) WHERE ${where}`;
@@ -78,7 +78,7 @@ async function addColumns(
   }
 }
 
-/** Whether the columns that the stored table has keep their types, so that new ones can simply be added to it. */
+/** Whether the stored columns keep their order and types, so that new ones can simply be added. */
 function onlyAdds(task: ApplyTask): boolean {
   const before = task.previous?.columns ?? [];
   return sameColumns(before, task.columns.slice(0, before.length), 'table');
@@ -97,7 +97,7 @@ async function createTables(store: SnapshotStore, task: ApplyTask): Promise<void
   await store.session.run(createEarlier(task.stream, ColumnSet.restore(task.columns).list));
 }
 
-/** Replaces a table by a query over it, its rows' types widened. */
+/** Replaces a table by the result of a query, which may read that table. */
 async function replaceTable(store: SnapshotStore, name: string, query: string): Promise<void> {
   const [next, schema] = [storeTable(`${name}__next`), storeTable(name)];
   await store.session.run(`CREATE OR REPLACE TABLE ${next} AS ${query}`);
@@ -118,7 +118,7 @@ async function prepareTables(store: SnapshotStore, task: ApplyTask, rebuild: boo
   const widened = widen(previous.columns, columns, 'table');
   await replaceTable(store, changes, `SELECT ${changeColumns.join(', ')}, ${widened} FROM ${storeTable(changes)}`);
   const earlier = earlierTable(stream);
-  // Small, and in another schema, where there is no renaming from one to the other.
+  // A rename cannot move a table to another schema. This one is small, so it is copied by way of a temporary table.
   const kept = `"work_before_${stream}"`;
   await store.session.run(
     `CREATE OR REPLACE TEMP TABLE ${kept} AS SELECT _run_id, _synced_at, ${widened} FROM ${earlier}`,
@@ -128,7 +128,7 @@ async function prepareTables(store: SnapshotStore, task: ApplyTask, rebuild: boo
   return undefined;
 }
 
-/** The stream's rows, those of this run with its stamp, the others with the one they had. */
+/** Rebuilds the stream's table: changed rows get the stamp of this run, the others keep theirs. */
 async function rebuildRows(store: SnapshotStore, task: ApplyTask, { changed }: WorkTables): Promise<void> {
   const { columns, stream, files, previous } = task;
   const key = rowKey(task.key);
@@ -184,8 +184,8 @@ async function applyKeys(
 }
 
 /**
- * Brings a stream's tables to what was read, inside the caller's transaction: schema first, rows next, for DuckDB refuses
- * to change a column's type after rows were deleted in the same transaction.
+ * Brings a stream's tables up to date with the reading, inside the caller's transaction. The schema comes before the rows:
+ * DuckDB refuses to change a column's type after rows were deleted in the same transaction.
  */
 export async function applyStream(store: SnapshotStore, task: ApplyTask, tables: WorkTables): Promise<void> {
   const { inserted, updated, deleted, refreshed } = task.difference;

@@ -15,7 +15,7 @@ import {
 } from './snapshot-store.js';
 import type { WorkTables } from './unify-parts.js';
 
-/** A record that could not be kept, as the published store shows it. */
+/** A rejected record, as the published store shows it. */
 export interface CommittedReject {
   readonly key: string | null;
   readonly column: string | null;
@@ -28,12 +28,12 @@ export interface StreamCommit {
   readonly tables: WorkTables;
   readonly changes: ParquetFile | undefined;
   readonly duplicates: number;
-  /** Rows that the stream's contract has left out. */
+  /** Rows that the stream's contract left out. */
   readonly discarded: number;
   readonly rejects: readonly CommittedReject[];
-  /** What of time has been read for good, where a stream is read in windows. */
+  /** For a stream that is read in windows: the spans of time that need no further reading. */
   readonly covered: readonly Covered[] | undefined;
-  /** What the stream is about. */
+  /** What defines the stream, as digests. */
   readonly definition: Readonly<Record<string, string>>;
 }
 
@@ -43,16 +43,16 @@ export interface RunCommit {
   readonly startedAt: string;
   readonly finishedAt: string;
   readonly status: string;
-  /** Of the commit before. */
+  /** Of the previous commit. */
   readonly sequence: number;
   readonly streams: readonly StreamCommit[];
-  /** Whether snapshots are kept as Parquet files too. */
+  /** Whether to keep snapshots as Parquet files too. */
   readonly parquet: boolean;
-  /** How far back changes are kept in the store, in milliseconds. */
+  /** How long the store keeps changes, in milliseconds. */
   readonly historyMs: number;
 }
 
-/** Whether the stream differs at all from the snapshot before; the first snapshot always does. */
+/** Whether the stream differs from the previous snapshot; a first snapshot always does. */
 export function isChanged({ task }: StreamCommit): boolean {
   const { inserted, updated, deleted, refreshed } = task.difference;
   return task.previous === undefined || inserted + updated + deleted + refreshed > 0 || restates(task);
@@ -102,7 +102,7 @@ async function recordColumns(store: SnapshotStore, { task }: StreamCommit): Prom
   await store.session.run(`DELETE FROM ${table} WHERE stream = ${stream}`);
   const values = ColumnSet.restore(task.columns).list.map((column) => {
     const path = columnPath(column);
-    // SQL text cannot carry NUL, which the name of an attribute may have.
+    // The name of an attribute may contain NUL, but SQL text cannot.
     const shown = [path.replaceAll('\0', '\\0'), column.name, column.type, since.get(path) ?? task.runId];
     return `(${[task.stream, ...shown].map(sqlText).join(', ')})`;
   });
@@ -130,7 +130,7 @@ async function recordStream(store: SnapshotStore, commit: StreamCommit, sequence
   await recordRejects(store, commit);
 }
 
-/** Not before all streams were applied: DuckDB refuses to change a column's type after rows were deleted. */
+/** Call it after all streams are applied: DuckDB refuses to change a column's type after rows were deleted. */
 async function pruneHistories(store: SnapshotStore, { finishedAt, historyMs }: RunCommit): Promise<void> {
   const horizon = new Date(Date.parse(finishedAt) - historyMs).toISOString();
   for (const state of (await store.state()).streams.values()) await pruneHistory(store, state, horizon);
@@ -138,9 +138,9 @@ async function pruneHistories(store: SnapshotStore, { finishedAt, historyMs }: R
 }
 
 /**
- * Brings the store to what a run has read, in one transaction: the run counts from its COMMIT on, and everything after it
- * can be done again from what the store then says.
- * @returns the sequence number that stands: a new one only where something changed
+ * Brings the store up to date with a run's readings, in one transaction. The run counts from its COMMIT on; every later step
+ * can be repeated from the store.
+ * @returns the sequence number of the store: a new one only if something changed
  */
 export async function commitRun(store: SnapshotStore, run: RunCommit): Promise<number> {
   const sequence = run.streams.some(isChanged) ? run.sequence + 1 : run.sequence;

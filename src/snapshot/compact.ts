@@ -5,13 +5,13 @@ import { renameDurably, syncFile, temporaryName } from '../store/durable.js';
 import type { JobLayout } from '../store/layout.js';
 import { type SnapshotStore, type StoreState, storeName, storeTable } from './snapshot-store.js';
 
-/** Space that is free for new rows is left alone up to this: a night that changes everything needs it. */
+/** Free blocks up to this share of the used ones stay: a run that changes many rows needs them again. */
 const freeShare = 0.5;
 const leastFreeBytes = 16 * 1024 * 1024;
 
 const compactedTable = (database: string) => `${database}._cdsync.compacted`;
 
-/** Up to which commit the file is free of what rules have taken away. */
+/** The last commit whose removed values are also gone from the blocks of the file. */
 async function compactedSequence({ session }: SnapshotStore): Promise<number> {
   const known = await session.number(
     `SELECT count(*) FROM duckdb_tables() WHERE database_name = '${storeName}' AND schema_name = '_cdsync' AND table_name = 'compacted'`,
@@ -19,10 +19,13 @@ async function compactedSequence({ session }: SnapshotStore): Promise<number> {
   return known === 0 ? 0 : session.number(`SELECT max(sequence) FROM ${storeTable('compacted', '_cdsync')}`);
 }
 
-/** Why a store is to be written anew; undefined where it need not be. */
+/** Why a store must be rewritten: values were removed from it, or much of it is free. */
 export type CompactionReason = 'rewritten' | 'free';
 
-/** DuckDB never gives blocks back to the file system, and what was deleted stays readable in them. */
+/**
+ * Says why the store must be rewritten; undefined if it need not be. DuckDB never gives blocks back to the file system, and
+ * deleted values stay readable in them.
+ */
 export async function compactionReason(store: SnapshotStore, state: StoreState): Promise<CompactionReason | undefined> {
   const rewritten = [...state.streams.values()].filter((stream) => stream.rewritten === true);
   const last = Math.max(0, ...rewritten.map(({ sequence }) => sequence));
@@ -36,10 +39,7 @@ export async function compactionReason(store: SnapshotStore, state: StoreState):
   return isMuch ? 'free' : undefined;
 }
 
-/**
- * Writes the store anew, without what is free in it. It must not be attached; readers find the old file or the
- * new one.
- */
+/** Rewrites the store without its free blocks. The store must not be attached. A reader finds the old file or the new one. */
 async function compactStore(database: Database, layout: JobLayout, sequence: number): Promise<void> {
   const next = temporaryName(layout.store);
   const session = await database.connect();
@@ -66,7 +66,7 @@ async function compactStore(database: Database, layout: JobLayout, sequence: num
   }
 }
 
-/** Does what {@link compactionReason} has found; where it is only about space, a disk that is too full for it is no failure. */
+/** Rewrites the store if there is a reason. A failure is thrown only if values must go: saving space can wait for a less full disk. */
 export async function compact(
   database: Database,
   layout: JobLayout,

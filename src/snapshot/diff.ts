@@ -9,39 +9,39 @@ import type { Session } from '../store/duckdb.js';
 import { keysTable, type StreamState, storeTable } from './snapshot-store.js';
 import { type WorkTables, workTables } from './unify-parts.js';
 
-/** How a reading differs from the snapshot before. */
+/** How a reading differs from the previous snapshot. */
 export interface Difference {
   readonly inserted: number;
   readonly updated: number;
   readonly deleted: number;
   readonly unchanged: number;
-  /** Of the unchanged rows: those whose untracked columns have other values than before. */
+  /** Those of the unchanged rows whose untracked columns have other values than before. */
   readonly refreshed: number;
-  /** Rows of the snapshot that comes of it. */
+  /** Rows of the new snapshot. */
   readonly rows: number;
 }
 
 export interface DiffTask {
   readonly stream: string;
-  /** The snapshot before; undefined on the first run. */
+  /** The previous snapshot; undefined on the first run. */
   readonly previous: StreamState | undefined;
   readonly columns: readonly StoredColumn[];
   readonly key: readonly string[];
   readonly hashVersion: string;
-  /** Rows that the reading's files have. */
+  /** Rows in the files of the reading. */
   readonly rows: number;
-  /** Whether what the reading lacks is gone, or was only not asked for. */
+  /** `everything`: rows that the reading lacks are deleted. `additions`: the reading did not ask for them. */
   readonly brings: 'everything' | 'additions';
-  /** Rows of the snapshot before that the reading has met, though its files lack them. */
+  /** Rows of the previous snapshot that the reading met again unchanged; its files lack them. */
   readonly standing: Standing;
 }
 
-/** Whether the files of the reading are the whole snapshot, so that no row of the one before is needed beside them. */
+/** Whether the files of the reading are the whole snapshot, so that it needs no row of the previous one. */
 export function holdsAll({ previous, brings, standing }: Pick<DiffTask, 'previous' | 'brings' | 'standing'>): boolean {
   return previous === undefined || (brings === 'everything' && standing.records === 0);
 }
 
-/** Whether the stored hashes are those that the present columns give. */
+/** Whether the stored hashes are what the present columns would give. */
 export function hashesStand({
   previous,
   columns,
@@ -64,8 +64,8 @@ export function hashesStand({
 }
 
 /**
- * SQL for (key, hash) of the snapshot before, cast and hashed anew where a type has widened since.
- * @param among a table whose column `key` has the only keys that are wanted
+ * SQL for (key, hash) of the previous snapshot. If a type has widened since, it casts the rows and hashes them again.
+ * @param among a table whose column `key` lists the wanted keys; left out, all keys
  */
 export function storedKeys(
   task: Pick<DiffTask, 'previous' | 'stream' | 'columns' | 'key' | 'hashVersion'>,
@@ -81,9 +81,9 @@ export function storedKeys(
 }
 
 /**
- * Adds stored keys, with their hashes, to those of the reading: rows that stand are then unchanged like any other.
- * @param among a table whose column `key` has the only keys that are wanted; left out, all that the reading did not bring
- * @returns how many came
+ * Adds stored keys and their hashes to those of the reading, so that rows that stand count as unchanged.
+ * @param among a table whose column `key` lists the wanted keys; left out, all keys that the reading did not bring
+ * @returns how many keys it added
  */
 export async function completeKeys(
   session: Session,
@@ -97,7 +97,7 @@ export async function completeKeys(
   );
 }
 
-/** @throws {CdsyncError} `unbalanced` where a row is said to stand that is not there */
+/** @throws {CdsyncError} `unbalanced` if a row that should stand is not in the previous snapshot */
 async function addStanding(session: Session, task: DiffTask, tables: WorkTables): Promise<number> {
   if (task.standing.records === 0) return 0;
   const standing = standingKeys(task.standing);
@@ -106,7 +106,7 @@ async function addStanding(session: Session, task: DiffTask, tables: WorkTables)
     `SELECT count(*) FROM ${standing} WHERE key NOT IN (SELECT key FROM ${tables.keys})`,
   );
   if (missing === 0) return added;
-  throw new CdsyncError(`${missing} rows were recognised that the last snapshot does not have`, {
+  throw new CdsyncError(`${missing} rows were recognised as unchanged, but the last snapshot does not have them`, {
     code: 'unbalanced',
     stream: task.stream,
     hint: 'nothing was committed; run again with --full, and report it if it stays',
@@ -114,8 +114,8 @@ async function addStanding(session: Session, task: DiffTask, tables: WorkTables)
 }
 
 /**
- * Compares the keys and hashes of a reading with those of the snapshot before.
- * @throws {CdsyncError} `unbalanced` where a row is said to stand that is not there
+ * Compares the keys and hashes of a reading with those of the previous snapshot.
+ * @throws {CdsyncError} `unbalanced` if a row that should stand is not in the previous snapshot
  */
 export async function diff(session: Session, task: DiffTask, tables: WorkTables): Promise<Difference> {
   const { keys, changed } = tables;
@@ -141,7 +141,7 @@ export async function diff(session: Session, task: DiffTask, tables: WorkTables)
   return { inserted, updated, deleted, unchanged: rows - inserted - updated, refreshed: 0, rows };
 }
 
-/** How many of the rows that have not changed have other values in the columns that are not tracked. */
+/** How many of the unchanged rows have other values in untracked columns. */
 export async function countRefreshed(
   session: Session,
   { previous, stream, columns, key }: DiffTask,
@@ -164,7 +164,7 @@ function pathOf({ place, field }: Pick<StoredColumn, 'place' | 'field'>): string
   return `${place} ${field}`;
 }
 
-/** Whether the snapshot before has columns that are now left out, or are named, treated or tracked in another way. */
+/** Whether columns of the previous snapshot are now left out, or named, treated or tracked in another way. */
 export function restates({ previous, columns }: Pick<DiffTask, 'previous' | 'columns'>): boolean {
   const now = new Map(columns.map((column) => [pathOf(column), column]));
   return (previous?.columns ?? []).some((column) => {
@@ -174,7 +174,7 @@ export function restates({ previous, columns }: Pick<DiffTask, 'previous' | 'col
   });
 }
 
-/** Whether it has values that are not to be kept any more: of columns that are now left out, hashed or masked. */
+/** Whether the previous snapshot has values that must go: their columns are now left out, hashed or masked. */
 export function takesAway({ previous, columns }: Pick<DiffTask, 'previous' | 'columns'>): boolean {
   const now = new Map(ColumnSet.restore(columns).list.map((column) => [pathOf(column), column]));
   return ColumnSet.restore(previous?.columns ?? []).list.some((column) => {
@@ -183,7 +183,7 @@ export function takesAway({ previous, columns }: Pick<DiffTask, 'previous' | 'co
   });
 }
 
-/** Keys that the snapshot before has and the reading has not, at most `limit` of them. */
+/** Keys of the previous snapshot that the reading lacks, at most `limit` of them. */
 export async function absentKeys(session: Session, { changed }: WorkTables, limit: number): Promise<string[]> {
   const rows = await session.rows(`SELECT key FROM ${changed} WHERE op = 'delete' ORDER BY key LIMIT ${limit}`);
   return rows.map(({ key }) => String(key));

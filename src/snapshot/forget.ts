@@ -18,27 +18,27 @@ import {
 export interface ForgetTask {
   readonly layout: JobLayout;
   readonly state: StreamState;
-  /** As the stream's rows have them. */
+  /** Keys in the form that the stream's rows have. */
   readonly keys: readonly string[];
   readonly runId: string;
-  /** ISO 8601; after the snapshot before. */
+  /** ISO 8601; later than the previous snapshot. */
   readonly at: string;
-  /** Of the snapshot that comes of it. */
+  /** Of the new snapshot. */
   readonly sequence: number;
-  /** The private folder that files are made in. */
+  /** The private folder for new files. */
   readonly folder: string;
   readonly compression: ParquetCompression;
 }
 
-/** What was erased. */
+/** How much was erased. */
 export interface Forgotten {
   /** Rows of the snapshot. */
   readonly rows: number;
-  /** Rows of changes and of what they were made of. */
+  /** Rows of the changes and of the earlier table. */
   readonly history: number;
 }
 
-/** Texts of the rows that no other row of the stream has, long enough to be looked for: what may still tell the person. */
+/** Texts that only these rows have, of at least 6 characters: a search for them shows whether a file still tells of the person. */
 export async function tellingValues(
   { session }: SnapshotStore,
   { stream, key, columns }: StreamState,
@@ -59,7 +59,7 @@ export async function tellingValues(
   return [...found];
 }
 
-/** The snapshot's files without the rows: those that have none of them are taken as they are. */
+/** The files of the snapshot without the rows. A file that has none of them is linked as it is. */
 async function filesWithout(store: SnapshotStore, task: ForgetTask): Promise<CommittedFile[]> {
   const { layout, state, keys, runId, folder, compression } = task;
   await mkdir(folder, { recursive: true, mode: 0o700 });
@@ -101,8 +101,8 @@ async function erase({ session }: SnapshotStore, { state, keys }: ForgetTask): P
 }
 
 /**
- * Erases rows from a stream's snapshot, changes and history, as a commit of its own. Files of before still have them until the
- * store is written anew and the commit is published, which removes them.
+ * Erases rows from a stream's snapshot, changes and history, in a commit of its own. Older files still have the rows until the
+ * store is rewritten and the commit is published.
  */
 export async function forgetRows(store: SnapshotStore, task: ForgetTask): Promise<Forgotten> {
   const { state, runId, at, sequence } = task;

@@ -14,12 +14,12 @@ import {
 import type { WorkTables } from './unify-parts.js';
 
 /*
- * The history of a stream is made of its changes. Those older than `publish.history` go. What a key was before its first
- * change that is kept stands in a table of its own; what a key without changes is stands in the stream's table, and moves to
- * the former when the key changes.
+ * The history of a stream consists of three tables. The table of changes has each change that is not older than
+ * `publish.history`. The earlier table (`before_<stream>`) has, for each key with changes, the row before its first change.
+ * The stream's own table has the row of each key without changes; when that key changes, its row is copied to the earlier table.
  */
 
-/** Makes what a stream's history needs in the store; to be repeated when its columns have changed. */
+/** Creates the view and the macro of a stream's history. Call it again when the columns have changed. */
 export async function defineHistory(store: SnapshotStore, state: StreamState): Promise<void> {
   const { session } = store;
   const { stream } = state;
@@ -29,7 +29,7 @@ export async function defineHistory(store: SnapshotStore, state: StreamState): P
   const [rows, changes, history] = [stream, `${stream}__changes`, `${stream}__history`].map(quoteIdentifier);
   const before = `_cdsync.${quoteIdentifier(`before_${stream}`)}`;
   const stamp = '_run_id, _synced_at';
-  // Names are not qualified: readers of the published file have it under another name.
+  // Names are not qualified: readers attach the published file under a name of their own.
   await session.run(`USE ${storeName}`);
   try {
     await session.run(
@@ -57,7 +57,7 @@ export async function defineHistory(store: SnapshotStore, state: StreamState): P
   }
 }
 
-/** A name that no column has: DuckDB would take one for the other. */
+/** A name that no column has. DuckDB would confuse the parameter with a column of the same name. */
 function parameterName({ columns }: StreamState): string {
   const taken = new Set(ColumnSet.restore(columns).list.map(({ name }) => name.toLowerCase()));
   let name = 'ts';
@@ -65,7 +65,7 @@ function parameterName({ columns }: StreamState): string {
   return name;
 }
 
-/** Notes that a stream has a new snapshot. */
+/** Records when a stream got its new snapshot. */
 export async function recordMoment(store: SnapshotStore, state: StreamState, committedAt: string): Promise<void> {
   const times = [state.synced_at, committedAt].map((time) => `${sqlText(time)}::TIMESTAMPTZ`).join(', ');
   await store.session.run(
@@ -73,9 +73,7 @@ export async function recordMoment(store: SnapshotStore, state: StreamState, com
   );
 }
 
-/**
- * Makes the history of streams that a version of cdsync without history has committed: it begins with what is there.
- */
+/** Starts the history of streams that an older cdsync, without history, has committed. It begins with their present rows. */
 export async function beginHistories(store: SnapshotStore, states: Iterable<StreamState>): Promise<void> {
   const known = await store.session.rows(`SELECT DISTINCT stream FROM ${momentsTable}`);
   const names = new Set(known.map(({ stream }) => String(stream)));
@@ -88,15 +86,15 @@ export async function beginHistories(store: SnapshotStore, states: Iterable<Stre
   }
 }
 
-/** SQL that makes the table of what keys were before. */
+/** SQL that creates the earlier table of a stream. */
 export function createEarlier(stream: string, columns: readonly Pick<Column, 'name' | 'type'>[]): string {
   const typed = columns.map(({ name, type }) => `${quoteIdentifier(name)} ${type}`);
   return `CREATE OR REPLACE TABLE ${earlierTable(stream)} (_run_id VARCHAR, _synced_at TIMESTAMPTZ, ${typed.join(', ')})`;
 }
 
 /**
- * Keeps what rows were that are about to change for the first time in reach of the history: their earlier changes are pruned,
- * and their row in the stream's table goes. The table of changes must not have the new ones yet.
+ * Copies rows to the earlier table before they change, if the table of changes has nothing of their keys: the row in the
+ * stream's own table is then the only record of what they were. Call it before the new changes are inserted.
  */
 export async function keepEarlier(
   { session }: SnapshotStore,
@@ -113,7 +111,7 @@ export async function keepEarlier(
   );
 }
 
-/** Takes the changes before `horizon` (ISO 8601) away, without losing what the rows were at that time. */
+/** Removes the changes before `horizon` (ISO 8601), but keeps what each row was at that time. */
 export async function pruneHistory(store: SnapshotStore, state: StreamState, horizon: string): Promise<void> {
   const { session } = store;
   const { stream } = state;
@@ -127,7 +125,7 @@ export async function pruneHistory(store: SnapshotStore, state: StreamState, hor
     .join(', ');
   const earlier = earlierTable(stream);
   const recent = `SELECT ${key} FROM ${changes} WHERE _synced_at >= ${limit}`;
-  // A key that has not changed since needs nothing here: it is in the stream's own table, or gone.
+  // A key without a recent change needs no row here: the stream's own table has it, or it is deleted.
   await session.run(
     `DELETE FROM ${earlier} WHERE ${key} NOT IN (${recent})
        OR ${key} IN (SELECT ${key} FROM ${changes} WHERE _synced_at < ${limit})`,

@@ -8,9 +8,9 @@ function lastChanges({ run_id, sequence, synced_at, changes, columns }: StreamSt
   return { run_id, sequence, synced_at, rows, files: changes.map(({ path }) => path), columns };
 }
 
-/** The changes before, with their columns, where the commit that is published now follows upon them. */
+/** The earlier changes in the feed, with their columns; none if the new commit does not continue them. */
 function earlierChanges(feed: Feed | undefined, storeId: string, state: StreamState): FeedChanges[] {
-  // What was taken away must be taken away there too: nobody gets by with changes.
+  // A rewritten stream has lost values, which must disappear in destinations too. Changes alone cannot do that.
   if (feed?.store_id !== storeId || feed.sequence >= state.sequence || state.rewritten === true) return [];
   let following = feed.columns;
   const filled: FeedChanges[] = [];
@@ -21,7 +21,7 @@ function earlierChanges(feed: Feed | undefined, storeId: string, state: StreamSt
   return filled;
 }
 
-/** Leaves out columns that are those of the next entry, or of the feed. */
+/** Leaves out the columns of an entry if the next entry, or for the last one the feed, has the same. */
 function withoutRepeats(changes: readonly FeedChanges[], columns: Feed['columns']): FeedChanges[] {
   let following = JSON.stringify(columns);
   return [...changes]
@@ -36,8 +36,8 @@ function withoutRepeats(changes: readonly FeedChanges[], columns: Feed['columns'
 }
 
 /**
- * Brings a stream's feed to its last commit. May be repeated.
- * @param changesBefore changes of runs that began before this time are gone: a run id's beginning
+ * Brings a stream's feed up to date with its last commit. Repeating it does no harm.
+ * @param changesBefore the first characters of a run id: changes of runs with smaller ids leave the feed
  */
 export async function publishFeed(
   layout: JobLayout,
@@ -50,7 +50,7 @@ export async function publishFeed(
   const earlier = earlierChanges(feed, id, state);
   const lastGone = earlier.findLastIndex(({ run_id }) => run_id < changesBefore);
   const kept = earlier.slice(lastGone + 1);
-  // Where it is not known what came before, a destination that is more than one commit behind gets everything.
+  // If the earlier changes are unknown, a destination that is more than one commit behind gets everything.
   const unknownBefore = earlier.length === 0 || feed === undefined ? state.sequence - 1 : feed.complete_since;
   const since = state.rewritten === true ? state.sequence : (earlier[lastGone]?.sequence ?? unknownBefore);
   await writeFeed(layout, {

@@ -20,15 +20,15 @@ import { publishFeed } from './publish-feed.js';
 import type { CommittedFile, StoreState, StreamState } from './snapshot-store.js';
 
 export interface PublishOptions {
-  /** Whether the DuckDB file is published. */
+  /** Whether to publish the DuckDB file. */
   readonly duckdb: boolean;
-  /** Permissions of what is published. */
+  /** Permissions of the published files. */
   readonly mode: number;
-  /** Snapshots of a stream that are kept as Parquet files, the newest included. */
+  /** How many snapshots of a stream stay as Parquet files, including the newest. */
   readonly keepSnapshots: number;
-  /** Changes of runs that began before this time are not kept as Parquet files: ISO 8601. */
+  /** Parquet files with the changes of runs that began before this time are removed: ISO 8601. */
   readonly changesBefore: string;
-  /** Whether the DuckDB file is written anew though it is there. */
+  /** Whether to write the DuckDB file again although it is already published. */
   readonly again?: boolean;
 }
 
@@ -41,14 +41,14 @@ async function moveFile(layout: JobLayout, stream: string, file: CommittedFile, 
     return;
   }
   if ((await statsIfThere(target)) !== undefined) return;
-  throw new CdsyncError(`${target} is missing, and so is the file it was to be made of`, {
+  throw new CdsyncError(`${target} is missing, and so is the file it is made from`, {
     code: 'snapshot_incomplete',
     stream,
     hint: `run again with --full, which writes stream "${stream}" anew`,
   });
 }
 
-/** Moves the files of a stream's last commit to where readers look for them. May be repeated. */
+/** Moves the files of a stream's last commit to where readers look for them. Repeating it does no harm. */
 async function promote(layout: JobLayout, state: StreamState, { mode }: PublishOptions): Promise<void> {
   const files = [...state.snapshot, ...state.changes];
   const folders = new Set(files.map(({ path }) => dirname(join(layout.stream(state.stream), path))));
@@ -91,7 +91,7 @@ async function pruneChanges(layout: JobLayout, state: StreamState, before: strin
   }
 }
 
-/** Promotes one stream's last commit and points its manifest to it, unless that is done already; what is too old goes. */
+/** Promotes one stream's last commit and points its manifest to it, unless that is already done. Then removes old files. */
 async function publishStream(
   layout: JobLayout,
   store: StoreState,
@@ -107,10 +107,10 @@ async function publishStream(
     await promote(layout, state, options);
     await writeFileAtomically(layout.manifest(state.stream), `${JSON.stringify(manifest, null, 1)}\n`, options.mode);
   }
-  // Before what it no longer names goes.
+  // Update the feed first: it must never name a file that is already removed.
   await feed();
   await pruneSnapshots(layout, state, options.keepSnapshots);
-  // The feed names them until the next commit.
+  // Without a new commit, the feed still names these files.
   if (isNew) await pruneChanges(layout, state, options.changesBefore);
 }
 
@@ -123,8 +123,8 @@ async function linkedSequence(layout: JobLayout): Promise<number | undefined> {
 }
 
 /**
- * Makes a copy of the store the file that people open. The link is swapped by rename, so each opening of it finds one whole
- * version; the version before stays for those who have it open. The store must not be attached anywhere.
+ * Publishes a copy of the store as the file that people open. The link is swapped by a rename, so everyone who opens it gets
+ * one whole version. The previous version stays for those who have it open. The store must not be attached anywhere.
  */
 async function publishDatabase(
   database: Database,
@@ -137,13 +137,13 @@ async function publishDatabase(
   const target = layout.published(sequence);
   const copy = temporaryName(target);
   try {
-    // Shares the blocks where the file system can, which makes the copy free.
+    // If the file system can share blocks, the copy takes no space.
     await copyFile(layout.store, copy, constants.COPYFILE_FICLONE);
     await chmod(copy, mode);
     await syncFile(copy);
-    // A block that went bad on the disk must not take the place of one that people can read.
+    // A block that went bad on the disk must not replace one that people can still read.
     await readThrough(database, copy);
-    // What somebody has written into an earlier file of this name must not be taken for part of this one.
+    // DuckDB would apply the WAL of an earlier file of this name to the new file.
     await rm(`${target}.wal`, { force: true });
     await renameDurably(copy, target);
   } catch (error) {
@@ -156,7 +156,7 @@ async function publishDatabase(
   await prunePublished(layout, sequence, keepsEarlier);
 }
 
-/** Leaves the version that the link leads to, and the one before it for those who have that open. */
+/** Keeps the version that the link points to and, for those who have it open, the one before. Removes all others. */
 async function prunePublished(layout: JobLayout, sequence: number, keepsEarlier: boolean): Promise<void> {
   const names = await readdir(layout.publishedFolder);
   const versionOf = (name: string) => Number(/^(\d+)\.duckdb(\.wal)?$/.exec(name)?.[1] ?? Number.NaN);
@@ -169,8 +169,8 @@ async function prunePublished(layout: JobLayout, sequence: number, keepsEarlier:
 }
 
 /**
- * Brings everything that people read to what the store says. Repeating it does no harm, so it is also the repair.
- * @throws {CdsyncError} `state_unreadable` where the store is damaged: what was published before stays
+ * Brings all published files up to date with the store. Repeating it does no harm, so it also repairs them.
+ * @throws {CdsyncError} `state_unreadable` if the store is damaged: the files published before stay
  */
 export async function publish(
   database: Database,
@@ -179,7 +179,7 @@ export async function publish(
   options: PublishOptions,
 ): Promise<void> {
   for (const stream of state.streams.values()) await publishStream(layout, state, stream, options);
-  // What was written anew is in its place; what is left was begun by a run that broke off.
+  // All restored files are in their place by now. Anything left here was begun by a run that broke off.
   await rm(layout.restored, { recursive: true, force: true });
   if (!options.duckdb || state.sequence === 0) return;
   const isRewritten = [...state.streams.values()].some(

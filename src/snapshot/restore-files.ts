@@ -8,12 +8,12 @@ import { type ParquetCompression, writeParquet } from '../store/parquet.js';
 import { type CommittedFile, type SnapshotStore, type StreamState, storeTable } from './snapshot-store.js';
 
 export interface RestoreOptions {
-  /** Whether what is there is read, and compared with its checksum. */
+  /** Whether to read each file and compare it with its checksum. */
   readonly thorough: boolean;
   readonly compression: ParquetCompression;
 }
 
-/** Whether a file is what was committed, published already or not yet: its length, and thoroughly its checksum. */
+/** Whether a file, published or not, is as it was committed: compares its length and, if `thorough`, its checksum. */
 async function isThere(layout: JobLayout, stream: string, file: CommittedFile, thorough: boolean): Promise<boolean> {
   for (const path of [join(layout.folder, file.from), join(layout.stream(stream), file.path)]) {
     const found = await statsIfThere(path);
@@ -33,7 +33,7 @@ async function someLack(
   return false;
 }
 
-/** Writes rows of the store into one file, to be moved to `path` by publishing. */
+/** Writes rows of the store into one file. Publishing moves it to `path`. */
 async function rewrite(
   store: SnapshotStore,
   layout: JobLayout,
@@ -72,10 +72,10 @@ async function restoreStream(
     const query = `SELECT _op, _run_id, _synced_at, ${selected} FROM ${storeTable(`${stream}__changes`)}
        WHERE _run_id = ${sqlText(runId)}`;
     const file = await rewrite(store, layout, query, { name: `${stream}.changes.parquet`, path, compression });
-    // Where `publish.history` has taken them out of the store, they are lost.
+    // Changes older than `publish.history` are no longer in the store: their file cannot be restored.
     changes = file.rows === 0 ? [] : [file];
   }
-  // A plain glob must not find some of the old files beside the new one; until the manifest is back, nobody is led to them.
+  // A plain glob must not find old files beside the new one. The manifest goes first, so that it never names a removed file.
   await rm(layout.manifest(stream), { force: true });
   const old = [...(lacksRows ? state.snapshot : []), ...(lacksChanges ? state.changes : [])];
   for (const { path } of old) await rm(join(layout.stream(stream), path), { force: true });
@@ -85,9 +85,9 @@ async function restoreStream(
 }
 
 /**
- * Writes the Parquet files of the last snapshots anew from the store, where some of them are gone or, thoroughly, are not
- * what was committed. Publishing then brings them to their place; if it does not come to that, it may be done again.
- * @returns the streams whose files were written anew, as the store now has them
+ * Rewrites Parquet files of the last snapshots from the store if some are gone, have another length or, if `thorough`, have
+ * another checksum. Publishing then moves them to their place. If that fails, this may be repeated.
+ * @returns the streams with rewritten files, as the store now has them
  */
 export async function restoreFiles(
   store: SnapshotStore,

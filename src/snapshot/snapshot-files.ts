@@ -7,12 +7,12 @@ import { completeKeys, type Difference, type DiffTask, hashesStand, holdsAll, re
 import { type SnapshotStore, storeTable } from './snapshot-store.js';
 import type { WorkTables } from './unify-parts.js';
 
-/** Files of a snapshot that grows; with this many, the next one is written as a whole again. */
+/** A growing snapshot has at most this many files; the next one is then written as a whole again. */
 const mostFiles = 64;
 
 export interface SnapshotFilesTask extends DiffTask {
   readonly difference: Difference;
-  /** Files of what was read, each key once. */
+  /** Files of the reading, each key once. */
   readonly read: readonly ParquetFile[];
   /** The stream's private folder in the run. */
   readonly folder: string;
@@ -21,15 +21,17 @@ export interface SnapshotFilesTask extends DiffTask {
 
 /** The files of a snapshot. */
 export interface SnapshotFiles {
-  /** All of its rows; where `addition` is given, only those that were read. */
+  /** All of its rows; if `addition` is given, only those that were read. */
   readonly files: readonly ParquetFile[];
-  /** What comes to the files of the snapshot before; undefined where `files` are the whole. */
+  /** Files to add to those of the previous snapshot; undefined if `files` are the whole snapshot. */
   readonly addition: readonly ParquetFile[] | undefined;
 }
 
 /**
- * The files of the snapshot that a reading makes. Those of the reading, where they hold all rows; where rows only came,
- * a file of these beside the files that are there; otherwise the whole anew, what was read and what stands.
+ * Returns or writes the files of the new snapshot:
+ * - the files of the reading, if they have all rows;
+ * - one file of new rows beside the present files, if the reading only inserts;
+ * - otherwise one new file with all rows: those that were read and those that stand.
  */
 export async function writeSnapshotFiles(
   store: SnapshotStore,
@@ -41,7 +43,7 @@ export async function writeSnapshotFiles(
   const { inserted, updated, deleted, refreshed } = difference;
   const onlyCame = updated + deleted + refreshed === 0;
   if (onlyCame && inserted === 0 && !restates(task)) return { files: read, addition: [] };
-  // The stored keys are replaced by those of the reading: then they have to be all there are.
+  // If the keys of the reading replace the stored ones, they must be complete.
   const replacesKeys = !hashesStand(task);
   const names = columns.map(({ name }) => quoteIdentifier(name)).join(', ');
   const files = `read_parquet(${sqlTexts(read.map(({ path }) => path))})`;

@@ -8,15 +8,15 @@ import { columnsSchema } from '../rows/stored-columns.js';
 import { type Database, type Session, tellsOfDamage } from '../store/duckdb.js';
 import type { JobLayout } from '../store/layout.js';
 
-/** Name under which a job's store is attached while it is worked on. */
+/** The name under which cdsync attaches a job's store. */
 export const storeName = 'store';
-/** Of the tables in the store; moves when an older cdsync could not work on them any more. */
+/** Version of the tables in the store. It rises when an older cdsync could no longer work with them. */
 const schemaVersion = 2;
 
 const fileSchema = z.object({
   /** Relative to `parquet/<stream>/`. */
   path: z.string(),
-  /** Where the file was written, relative to the job's folder; it is moved from there after the commit. */
+  /** Where the file was written, relative to the job's folder. Publishing moves it from there after the commit. */
   from: z.string(),
   rows: z.number(),
   bytes: z.number(),
@@ -28,7 +28,7 @@ export type CommittedFile = z.infer<typeof fileSchema>;
 
 const coveredSchema = z.object({ from: z.string(), to: z.string() });
 
-/** A span of time that has been read for good, its end excluded: ISO 8601, UTC. */
+/** A span of time that needs no further reading; `to` is excluded. ISO 8601, UTC. */
 export type Covered = z.infer<typeof coveredSchema>;
 
 const stateSchema = z.object({
@@ -44,17 +44,17 @@ const stateSchema = z.object({
   snapshot: z.array(fileSchema),
   changes: z.array(fileSchema),
   covered: z.array(coveredSchema).optional(),
-  /** What the stream is about, by digests; undefined where an older version has committed it. */
+  /** What defines the stream, as digests; undefined if an older version committed it. */
   definition: z.record(z.string(), z.string()).optional(),
-  /** This commit took values away that files of earlier ones still have. */
+  /** This commit removed values that the files of earlier commits still have. */
   rewritten: z.literal(true).optional(),
 });
 
-/** What the store holds of a stream: enough to finish publishing it, and to compare the next reading with it. */
+/** What the store knows about a stream: enough to finish publishing it and to compare the next reading with it. */
 export type StreamState = z.infer<typeof stateSchema>;
 
 export interface StoreState {
-  /** Tells this store from any other; destinations remember it. */
+  /** Identifies this store among all others; destinations remember it. */
   readonly id: string;
   /** Of the last commit; 0 before the first. */
   readonly sequence: number;
@@ -68,7 +68,7 @@ export function storeTable(name: string, schema = 'main'): string {
   return `${storeName}.${quoteIdentifier(schema)}.${quoteIdentifier(name)}`;
 }
 
-/** What keys were before their first change that is kept. */
+/** The earlier table: the row of each key before its first change in the table of changes. */
 export function earlierTable(stream: string): string {
   return storeTable(`before_${stream}`, '_cdsync');
 }
@@ -76,7 +76,7 @@ export function earlierTable(stream: string): string {
 /** When each snapshot of each stream was taken and committed. */
 export const momentsTable = storeTable('moments', '_cdsync');
 
-/** Where a stream's (key, hash) rows stand. */
+/** The table of a stream's (key, hash) rows. */
 export function keysTable(stream: string): string {
   return storeTable(`keys_${stream}`, '_cdsync');
 }
@@ -99,7 +99,7 @@ const statements = [
      column_name VARCHAR, reason VARCHAR)`,
 ];
 
-/** A job's private store, attached to the process's one DuckDB instance; nobody else may open the file meanwhile. */
+/** A job's private store, attached to the process's one DuckDB instance. No other process may open the file meanwhile. */
 export class SnapshotStore {
   readonly session: Session;
   #isClosed = false;
@@ -108,7 +108,7 @@ export class SnapshotStore {
     this.session = session;
   }
 
-  /** @throws {CdsyncError} `state_unreadable` where the file is no store, `storage_newer`, `disk_full` */
+  /** @throws {CdsyncError} `state_unreadable` if the file is no store, `storage_newer`, `disk_full` */
   static async open(database: Database, layout: JobLayout): Promise<SnapshotStore> {
     const session = await database.connect();
     const attach = () => session.run(`ATTACH ${sqlText(layout.store)} AS ${storeName}`);
@@ -133,8 +133,8 @@ export class SnapshotStore {
   }
 
   /**
-   * A job's published copy of its store, for looking at; the store itself may be at work meanwhile.
-   * @returns undefined where nothing is published, or nothing of this version
+   * Opens a job's published copy of its store read-only. A run may use the store itself meanwhile.
+   * @returns undefined if nothing is published, or only a copy of another version
    * @throws {CdsyncError} `published_busy`
    */
   static async openPublished(database: Database, layout: JobLayout): Promise<SnapshotStore | undefined> {
@@ -178,7 +178,7 @@ export class SnapshotStore {
     });
   }
 
-  /** From version 1, which had no moments: what it has committed last is all that is known of its past. */
+  /** Migrates from version 1, which had no moments: of its past, only the last commit is known. */
   async #migrate(): Promise<void> {
     await this.session.transaction(async () => {
       for (const statement of statements) await this.session.run(statement);
@@ -202,7 +202,7 @@ export class SnapshotStore {
     };
   }
 
-  /** Whether the table exists, whatever it is. */
+  /** Whether a table of this name exists in schema `main`. */
   async has(table: string): Promise<boolean> {
     const count = await this.session.number(
       `SELECT count(*) FROM duckdb_tables() WHERE database_name = '${storeName}' AND schema_name = 'main' AND table_name = ${sqlText(table)}`,
@@ -216,7 +216,7 @@ export class SnapshotStore {
     await this.session.run(`INSERT INTO ${table} VALUES (${sqlText(state.stream)}, ${sqlText(JSON.stringify(state))})`);
   }
 
-  /** Writes everything into the one file and lets go of it: only then may it be copied. A second call does nothing. */
+  /** Writes everything into the one file and detaches it. Only then may the file be copied. A second call does nothing. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -228,7 +228,7 @@ export class SnapshotStore {
   }
 }
 
-/** The distinct texts of one column of a stream's snapshot, sorted; empty where there is none. */
+/** The distinct texts of one column of a stream's snapshot, sorted; empty if the stream has no such column. */
 export async function distinctValues(
   { session }: SnapshotStore,
   stream: StreamState,
@@ -244,7 +244,7 @@ export async function distinctValues(
   return rows.map(({ value }) => String(value));
 }
 
-/** Rows of a stream's table as JSON values by the names of some of its columns, one after the other. */
+/** Streams the rows of a stream's table as JSON objects with some of its columns. */
 export async function* storedRows(
   { session }: SnapshotStore,
   { stream, columns }: StreamState,
@@ -257,10 +257,10 @@ export async function* storedRows(
   for await (const { row } of rows) yield JSON.parse(String(row)) as Record<string, unknown>;
 }
 
-/** More than a new store has in it, and less than one that has taken a commit. */
+/** More than the size of a new store, and less than that of a store with a commit. */
 const newbornBytes = 1 << 20;
 
-/** Whether a store that cannot be opened was cut short as it was made: it is tiny, and nobody has ever been given anything of it. */
+/** Whether a store that cannot be opened was cut short at its creation: it is tiny, and nothing of it was ever published. */
 async function isStillborn(layout: JobLayout): Promise<boolean> {
   if ((await stat(layout.store)).size > newbornBytes) return false;
   const manifests = (await readdir(layout.parquet)).map((stream) => layout.manifest(stream));
@@ -270,7 +270,7 @@ async function isStillborn(layout: JobLayout): Promise<boolean> {
 
 function openError(layout: JobLayout, error: unknown): CdsyncError {
   if (tellsOfDamage(error)) {
-    return new CdsyncError(`${layout.store} is damaged or no store of cdsync`, {
+    return new CdsyncError(`${layout.store} is damaged, or is not a cdsync store`, {
       code: 'state_unreadable',
       hint: 'what was published stays readable; restore the storage folder, or point `storage` at another one',
       cause: error,

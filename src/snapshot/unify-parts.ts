@@ -11,7 +11,7 @@ export interface UnifyTask {
   readonly parts: readonly Part[];
   readonly columns: readonly StoredColumn[];
   readonly key: readonly string[];
-  /** Rows that do not count: of the part, from one up to, not including, the other. */
+  /** Ranges of rows to drop from a part: `from` is included, `to` is not. */
   readonly dropped: readonly { part: number; from: number; to: number }[];
   readonly compression: ParquetCompression;
 }
@@ -20,15 +20,15 @@ export interface Unified {
   /** Files that have the same columns and each key once. */
   readonly files: readonly ParquetFile[];
   readonly rows: number;
-  /** Copies of keys that were left out: the one read last stands. */
+  /** Copies of keys that were left out. The copy that was read last stays. */
   readonly duplicates: number;
 }
 
 /** Names of the session's temporary tables for one stream, quoted. */
 export interface WorkTables {
-  /** (key, hash, part, row) of what was read, each key once. */
+  /** (key, hash, part, row) of the reading, each key once. */
   readonly keys: string;
-  /** (key, op) of what differs from the snapshot before. */
+  /** (key, op) of each row that differs from the previous snapshot. */
   readonly changed: string;
   readonly surplus: string;
 }
@@ -43,7 +43,7 @@ async function loadKeys(session: Session, { parts }: UnifyTask, { keys }: WorkTa
   await session.run(`CREATE OR REPLACE TEMP TABLE ${keys} AS ${read}`);
 }
 
-/** Finds the rows that are not to stand in the snapshot, and takes their keys away. */
+/** Finds dropped rows and older copies, and removes their keys. */
 async function findSurplus(session: Session, task: UnifyTask, { keys, surplus }: WorkTables): Promise<number> {
   const ranges = task.dropped.map(({ part, from, to }) => `(part = ${part} AND row >= ${from} AND row < ${to})`);
   const dropped = ranges.length === 0 ? 'false' : ranges.join(' OR ');
@@ -88,8 +88,8 @@ async function rewrite(
 }
 
 /**
- * Makes one set of files of what was read: all with the same columns and types in the same order, so that a plain glob
- * reads them right, and each key once. Parts that are so already are taken as they are.
+ * Makes one set of files from the parts of a reading. All have the same columns and types in the same order, so that a plain
+ * glob reads them correctly, and each key occurs once. A part that already fits is used as it is.
  */
 export async function unifyParts(session: Session, task: UnifyTask, tables: WorkTables): Promise<Unified> {
   await loadKeys(session, task, tables);

@@ -8,13 +8,13 @@ import {
 } from 'hyparquet';
 import { compressors } from 'hyparquet-compressors';
 
-/** What a reader that is not DuckDB finds in a Parquet file. */
+/** What a Parquet reader other than DuckDB finds in a file. */
 export interface ReadParquet {
   readonly columns: readonly string[];
   readonly rows: number;
-  /** By column: how many of its rows have a value. */
+  /** For each column, how many of its rows have a value. */
   readonly values: ReadonlyMap<string, number>;
-  /** Sum over the rows of a hash of their key, modulo 2^52: says whether two sets of rows have the same keys. */
+  /** The sum of all key hashes, modulo 2^52. Two sets of rows with the same keys have the same sum. */
   readonly keySum: number;
 }
 
@@ -32,7 +32,7 @@ export function keyHash(text: string): number {
   return (low >>> 0) + ((high >>> 0) & 0xfffff) * 2 ** 32;
 }
 
-/** The sum of two sums of {@link keyHash}. */
+/** Adds a {@link keyHash}, or a sum of them, to a sum. */
 export function addKeys(sum: number, hash: number): number {
   return (sum + hash) % modulus;
 }
@@ -54,7 +54,7 @@ async function readColumn(
       rowStart: from,
       rowEnd: from + rows,
       rowFormat: 'array',
-      // biome-ignore lint/suspicious/noExplicitAny: the library's type asks for all parsers; it fills in what is left out.
+      // biome-ignore lint/suspicious/noExplicitAny: the library's type asks for all parsers, but its code fills in those left out.
       parsers: { jsonFromBytes: (bytes?: Uint8Array) => bytes && decoder.decode(bytes) } as any,
       onComplete: (found: unknown[][]) => {
         for (const [index, [value]] of found.entries()) take(value, from + index);
@@ -65,9 +65,9 @@ async function readColumn(
 }
 
 /**
- * Reads every value of a Parquet file, one column and row group at a time. The key is taken as text, several columns as a
- * JSON list of texts.
- * @throws whatever a damaged file makes the reader throw
+ * Reads every value of a Parquet file, one column and row group at a time. The key is its column's text; for several
+ * columns, a JSON list of their texts.
+ * @throws the errors of the Parquet reader if the file is damaged
  */
 export async function readWholeParquet(path: string, key: readonly string[]): Promise<ReadParquet> {
   const file = await asyncBufferFromFile(path);

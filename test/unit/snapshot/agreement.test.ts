@@ -17,7 +17,7 @@ const rows: fc.Arbitrary<GivenRow[]> = fc.uniqueArray(
   { selector: ({ id }) => id, maxLength: 5 },
 );
 
-/** Something that happens to a stream between two looks at it. */
+/** Something that happens to a stream between two checks. */
 type Step =
   | {
       readonly kind: 'run';
@@ -51,7 +51,7 @@ const steps = fc.array(
 async function take(snapshots: Snapshots, step: Step): Promise<void> {
   const { layout } = snapshots;
   if (step.kind === 'run') {
-    // What is dropped is not read either.
+    // A dropped column is not read either.
     const { dropped = [] } = step.options;
     const kept = step.rows.map((row) =>
       Object.fromEntries(Object.entries(row).filter(([name]) => !dropped.includes(name))),
@@ -74,7 +74,7 @@ async function take(snapshots: Snapshots, step: Step): Promise<void> {
   await forgetRows(store, { layout, state, folder, compression: 'zstd', ...at });
 }
 
-/** Publishes what the steps have made, as a run does. */
+/** Publishes the result of the steps, as a run does. */
 async function publish(snapshots: Snapshots): Promise<void> {
   const store = await snapshots.store();
   const state = await store.state();
@@ -84,13 +84,13 @@ async function publish(snapshots: Snapshots): Promise<void> {
   await snapshots.publish();
 }
 
-/** Keys of the versions that are valid now, by the history. */
+/** Keys of the versions that the history calls valid now. */
 async function presentKeys(snapshots: Snapshots): Promise<unknown[]> {
   const present = `SELECT id FROM ${storeTable('members__history')} WHERE _valid_to IS NULL ORDER BY id`;
   return (await snapshots.query(present)).map(({ id }) => id);
 }
 
-test('the store, its history, its published copy, Parquet files and manifests agree, whatever came, was dropped, lost or forgotten', async () => {
+test('the store, its history, its published copy, Parquet files and manifests agree, whatever rows come, columns are dropped, files are lost or keys are forgotten', async () => {
   await fc.assert(
     fc.asyncProperty(run, steps, async (first, each) => {
       const snapshots = await Snapshots.open();

@@ -12,7 +12,7 @@ afterEach(() => snapshots.close());
 const many = (from: number, to: number, more: (n: number) => GivenRow = () => ({})): GivenRow[] =>
   Array.from({ length: to - from }, (_, index) => ({ id: `p${from + index}`, n: from + index, ...more(from + index) }));
 
-/** The stream's rows with the times that the store gives them, and the hashes that are kept beside them. */
+/** The stream's rows with their times, and the hashes that the store keeps beside them. */
 async function stored(stream: string) {
   const rows = await snapshots.query(`SELECT * EXCLUDE (_run_id) FROM ${storeTable(stream)} ORDER BY id`);
   const keys = await snapshots.query(`SELECT key, hash::VARCHAR AS hash FROM ${keysTable(stream)} ORDER BY key`);
@@ -20,8 +20,8 @@ async function stored(stream: string) {
 }
 
 describe('a commit', () => {
-  test('brings the same rows, times and hashes whether it patches the table or builds it anew', async () => {
-    // Of two streams with the same changed rows one is so long that they are patched in.
+  test('brings the same rows, times and hashes whether it patches the table or rebuilds it', async () => {
+    // Both streams have the same changed rows, but one is so long that its table is patched.
     const ballast = many(1000, 1100);
     const change = async (stream: string, rest: readonly GivenRow[]) => {
       await snapshots.run(stream, [...many(0, 6), ...rest]);
@@ -45,7 +45,7 @@ describe('a commit', () => {
     ]);
   });
 
-  test('leaves the store with exactly the rows that were read, and hashes that fit them, however columns widen', async () => {
+  test('leaves the store with exactly the rows that were read, and with their hashes, however columns widen', async () => {
     const value = fc.constantFrom<unknown>(null, 1, 2.5, 'x', true);
     const reading = fc.tuple(
       fc.uniqueArray(fc.record({ id: fc.constantFrom('a', 'b', 'c', 'd'), v: value }), { selector: ({ id }) => id }),
@@ -72,7 +72,7 @@ describe('a commit', () => {
     );
   });
 
-  test('gives a sequence number only where something changed, and notes each run all the same', async () => {
+  test('gives a sequence number only where something changed, and records each run all the same', async () => {
     const sequences: number[] = [];
     for (const rows of [many(0, 3), many(0, 3), many(0, 4)])
       sequences.push((await snapshots.run('members', rows)).sequence);
@@ -87,7 +87,7 @@ describe('a commit', () => {
     ]);
   });
 
-  test('is all or nothing: what fails in its middle leaves store and sequence as they were', async () => {
+  test('is all or nothing: a failure in its middle leaves the store and its sequence as they were', async () => {
     await snapshots.run('members', many(0, 3));
     const before = await stored('members');
     const run = await snapshots.nextRun();
@@ -118,7 +118,7 @@ describe('a commit', () => {
 describe('a snapshot that grows', () => {
   const brings: ReadingOptions = { brings: 'additions' };
 
-  test('gets a file more where rows only came, and leaves the others alone', async () => {
+  test('gets one more file if rows were only inserted, and leaves the others alone', async () => {
     await snapshots.run('events', many(0, 3), brings);
     await snapshots.publish();
     const { task } = await snapshots.run('events', many(2, 5), brings);
@@ -128,7 +128,7 @@ describe('a snapshot that grows', () => {
     expect(await snapshots.rows('events')).toEqual(many(0, 5));
   });
 
-  test('adds nothing where nothing came', async () => {
+  test('adds nothing if no row came', async () => {
     await snapshots.run('events', many(0, 3), brings);
     const { task, sequence } = await snapshots.run('events', [], brings);
     expect({ addition: task.addition, sequence }).toEqual({ addition: [], sequence: 1 });
@@ -138,7 +138,7 @@ describe('a snapshot that grows', () => {
     ['a row changed', { id: 'p1', n: -1 }],
     ['a column came', { id: 'p9', n: 9, tier: 'x' }],
     ['a type widened', { id: 'p9', n: 9.5 }],
-  ])('is written anew as a whole where %s', async (_, row) => {
+  ])('is rewritten as a whole if %s', async (_, row) => {
     await snapshots.run('events', many(0, 3), brings);
     const { task } = await snapshots.run('events', [row], brings);
     expect(task.addition).toBeUndefined();
@@ -149,7 +149,7 @@ describe('a snapshot that grows', () => {
     expect(keys.map(({ key }) => key)).toEqual([...stands.keys()]);
   });
 
-  test('is written anew as a whole once it has many files', async () => {
+  test('is rewritten as a whole once it has many files', async () => {
     await snapshots.run('events', many(0, 1), brings);
     const state = (await snapshots.state()).streams.get('events');
     const [file] = state?.snapshot ?? [];
@@ -165,7 +165,7 @@ describe('a snapshot that grows', () => {
 });
 
 describe('the store', () => {
-  test('keeps what keys were before in a table that follows its columns', async () => {
+  test('has an earlier table that follows the columns of the stream', async () => {
     const historyMs = 30 * 60_000;
     await snapshots.run('members', [{ id: 'a', n: 1 }], { historyMs });
     await snapshots.run('members', [{ id: 'a', n: 2 }], { historyMs });

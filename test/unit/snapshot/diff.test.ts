@@ -8,7 +8,7 @@ beforeAll(async () => {
 });
 afterAll(() => snapshots.close());
 
-/** Values of one kind, or of any: a column's type widens on the way. */
+/** Values of one kind or of several, so that a column's type widens. */
 const kinds = [
   fc.constant(null),
   fc.integer({ min: -3, max: 3 }),
@@ -17,7 +17,7 @@ const kinds = [
 ];
 const anyValue = fc.oneof(...kinds);
 
-/** A list as it may come: each key at most once, values of one kind a column more often than not. */
+/** The rows of a reading: each key at most once, and mostly one kind of value in a column. */
 const list: fc.Arbitrary<GivenRow[]> = fc
   .tuple(fc.constantFrom(...kinds, anyValue), fc.constantFrom(...kinds, anyValue))
   .chain(([a, b]) =>
@@ -27,7 +27,7 @@ const list: fc.Arbitrary<GivenRow[]> = fc
     ),
   );
 
-/** A row as the model compares it: null and missing are the same, and numbers are what they are in any type. */
+/** A row as the model compares it: null equals missing, and a number equals itself in any type. */
 function content(row: GivenRow, without: readonly string[] = []): string {
   const told = Object.entries(row).filter(([name, value]) => value !== null && !without.includes(name));
   return JSON.stringify(told.sort(([one], [other]) => (one < other ? -1 : 1)));
@@ -87,7 +87,7 @@ describe('what changed', () => {
     expect(task.difference).toEqual({ inserted: 2, updated: 0, deleted: 0, unchanged: 0, refreshed: 0, rows: 2 });
   });
 
-  test('is nothing where only the order of rows, of columns and of parts is another', async () => {
+  test('is nothing if only the order of rows, columns and parts differs', async () => {
     const stream = newStream();
     await snapshots.run(stream, [
       { id: 'a', x: 1, y: 'u' },
@@ -106,7 +106,7 @@ describe('what changed', () => {
     expect(again.sequence).toBe((await snapshots.state()).sequence);
   });
 
-  test('has no row that a new column without values changes, and each that a value of it changes', async () => {
+  test('includes rows that have a value in a new column, and no others', async () => {
     const stream = newStream();
     await snapshots.run(stream, [{ id: 'a' }, { id: 'b' }]);
     const { task } = await snapshots.run(stream, [
@@ -143,7 +143,7 @@ describe('what changed', () => {
     expect(await snapshots.rows(stream)).toEqual([{ id: 'a', n: 1, seen: 2 }]);
   });
 
-  test('counts rows anew where a column is tracked from now on', async () => {
+  test('counts all rows again once a column becomes tracked', async () => {
     const stream = newStream();
     await snapshots.run(stream, [{ id: 'a', n: 1 }], { untracked: ['n'] });
     const { task } = await snapshots.run(stream, [{ id: 'a', n: 2 }]);

@@ -16,7 +16,7 @@ afterEach(() => snapshots.close());
 
 const secret = 'a-name-that-nobody-may-keep';
 
-/** Why the store is to be written anew now; done where there is a reason. */
+/** Rewrites the store if there is a reason, and returns that reason. */
 async function compactNow() {
   const store = await snapshots.store();
   const state = await store.state();
@@ -27,13 +27,13 @@ async function compactNow() {
 }
 
 describe('writing the store anew', () => {
-  test('has no reason where little is free and nothing was taken away', async () => {
+  test('has no reason if little is free and no value was removed', async () => {
     await snapshots.run('members', [{ id: 'a', n: 1 }]);
     await snapshots.run('members', [{ id: 'a', n: 2 }]);
     expect(await compactNow()).toBeUndefined();
   });
 
-  test('takes from the disk what a rule took away, once', async () => {
+  test('removes from the disk, once, the values that a rule removed', async () => {
     await snapshots.run('members', [{ id: 'a', name: secret }]);
     await snapshots.publish();
     await snapshots.run('members', [{ id: 'a' }], { dropped: ['name'] });
@@ -44,7 +44,7 @@ describe('writing the store anew', () => {
     expect(await snapshots.rows('members')).toEqual([{ id: 'a' }]);
   });
 
-  test('gives space back where much is free, and loses nothing', async () => {
+  test('gives space back if much is free, and loses nothing', async () => {
     await snapshots.run('members', [{ id: 'a', n: 1 }]);
     const { session } = await snapshots.store();
     await session.run(
@@ -60,7 +60,7 @@ describe('writing the store anew', () => {
     expect(await snapshots.query(`SELECT n FROM ${storeTable('members__history')} ORDER BY n`)).toHaveLength(2);
   });
 
-  test('may fail where it is only about space, and leaves no file behind', async () => {
+  test('may fail if it only saves space, and leaves no file behind', async () => {
     const nowhere = new JobLayout(snapshots.layout.folder, 'nothing');
     await compact(snapshots.database, nowhere, { reason: 'free', sequence: 1 });
     await expect(compact(snapshots.database, nowhere, { reason: 'rewritten', sequence: 1 })).rejects.toThrow();

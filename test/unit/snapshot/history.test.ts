@@ -13,14 +13,14 @@ const hour = 3_600_000;
 
 const value = fc.option(fc.constantFrom<unknown>(0, 1, 2, 'x', null), { nil: undefined });
 
-/** One night of a list, with values whose column widens on the way; undefined where a key is not in it. */
+/** The rows of one night, with values that widen their column; undefined for a key that is absent. */
 const night = fc.record({ a: value, b: value, c: value });
 
 function rowsOf(values: Readonly<Record<string, unknown>>): GivenRow[] {
   return Object.entries({ ...values, z: 0 }).flatMap(([id, n]) => (n === undefined ? [] : [{ id, n }]));
 }
 
-/** What the published file says a stream was at a time. */
+/** The rows of a stream at a time, according to the published file. */
 async function asOf(own: Snapshots, at: number): Promise<GivenRow[]> {
   const { session } = await own.store();
   await session.run('USE store');
@@ -33,7 +33,7 @@ async function asOf(own: Snapshots, at: number): Promise<GivenRow[]> {
 }
 
 describe('the history of a stream', () => {
-  test('tells at any time that is kept what a model of all versions tells, whatever was pruned', async () => {
+  test('agrees at any kept time with a model of all versions, whatever was pruned', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(night, { minLength: 2, maxLength: 6 }),
@@ -68,7 +68,7 @@ describe('the history of a stream', () => {
     );
   });
 
-  test('keeps what a row was that changes long after its last change was pruned', async () => {
+  test('keeps the earlier version of a row that changes long after its last change was pruned', async () => {
     const historyMs = 90 * 60_000;
     for (const n of [1, 2, 3, 4]) await snapshots.run('members', rowsOf({ a: 1, b: n }), { historyMs });
     const { run } = await snapshots.run('members', rowsOf({ b: 4, c: 1 }), { historyMs });
@@ -77,7 +77,7 @@ describe('the history of a stream', () => {
     expect(await asOf(snapshots, Date.parse(run.finishedAt))).toEqual(rowsOf({ b: 4, c: 1 }));
   });
 
-  test('has one version a change, each valid until the next', async () => {
+  test('has one version for each change, valid until the next', async () => {
     for (const n of [1, 2, 2, 3]) await snapshots.run('members', [{ id: 'a', n }]);
     await snapshots.run('members', [{ id: 'b', n: 9 }]);
     const versions = await snapshots.query(
@@ -91,7 +91,7 @@ describe('the history of a stream', () => {
     ]);
   });
 
-  test('is not touched by a column that is not tracked', async () => {
+  test('ignores untracked columns', async () => {
     const untracked = ['seen'];
     await snapshots.run('members', [{ id: 'a', n: 1, seen: 1 }], { untracked });
     await snapshots.run('members', [{ id: 'a', n: 1, seen: 2 }], { untracked });
@@ -100,7 +100,7 @@ describe('the history of a stream', () => {
     expect(versions[0]).not.toHaveProperty('seen');
   });
 
-  test('prunes nothing, and does so quickly, where no change is old enough', async () => {
+  test('prunes nothing, and quickly, if no change is old enough', async () => {
     for (const n of [1, 2, 3]) await snapshots.run('members', [{ id: 'a', n }], { historyMs: 1000 * hour });
     expect(await snapshots.query(`SELECT n FROM ${storeTable('members__changes')} ORDER BY n`)).toHaveLength(3);
     await snapshots.run('members', [{ id: 'a', n: 4 }], { historyMs: 90 * 60_000 });
@@ -110,7 +110,7 @@ describe('the history of a stream', () => {
     ]);
   });
 
-  test('is as any other where columns are called like what it is made of', async () => {
+  test('works for columns that have the names of its own parts', async () => {
     const row = { id: 'a', ts: 5, at: 'b', moment: { at: 'c' }, h: 'd', stream: 'e', committed_at: 'f' };
     await snapshots.run('members', [row]);
     const { session } = await snapshots.store();

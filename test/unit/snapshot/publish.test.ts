@@ -39,7 +39,7 @@ async function visible(): Promise<string[]> {
     .sort();
 }
 
-/** Rows of what the link leads to. */
+/** Rows of the file that the link points to. */
 async function publishedRows(): Promise<unknown[]> {
   const instance = await DuckDBInstance.create(snapshots.layout.link, { access_mode: 'READ_ONLY' });
   const connection = await instance.connect();
@@ -53,7 +53,7 @@ async function publishedRows(): Promise<unknown[]> {
 }
 
 describe('publishing', () => {
-  test('leads readers to the newest snapshot by link and manifest, and keeps the version before for those who have it open', async () => {
+  test('leads readers to the newest snapshot by link and manifest, and keeps the previous version for those who have it open', async () => {
     const first = await snapshots.run('members', rowsOf(1));
     await snapshots.publish();
     const second = await snapshots.run('members', rowsOf(1, 2));
@@ -80,7 +80,7 @@ describe('publishing', () => {
     expect(await readdir(snapshots.layout.publishedFolder)).toEqual(['2.duckdb', '3.duckdb']);
   });
 
-  test('keeps so many snapshots as Parquet files as are asked for, and changes up to a time', async () => {
+  test('keeps as many snapshots as configured as Parquet files, and changes back to a given time', async () => {
     const runs: string[] = [];
     for (const n of [1, 2, 3, 4]) {
       const { run } = await snapshots.run('members', rowsOf(n));
@@ -94,7 +94,7 @@ describe('publishing', () => {
     expect(feed?.complete_since).toBe(2);
   });
 
-  test('changes nothing where it is done already', async () => {
+  test('changes nothing if it is already done', async () => {
     await snapshots.run('members', rowsOf(1));
     await snapshots.publish();
     const times = async () =>
@@ -104,7 +104,7 @@ describe('publishing', () => {
     expect(await times()).toEqual(before);
   });
 
-  test('gives files the permissions that are asked for, and folders those to be passed', async () => {
+  test('gives files the configured permissions, and folders those to enter them', async () => {
     await snapshots.run('members', rowsOf(1));
     await snapshots.publish({ mode: 0o640 });
     const paths = (await visible()).filter((path) => path !== 'job.duckdb');
@@ -115,13 +115,13 @@ describe('publishing', () => {
     expect((await stat(snapshots.layout.snapshots('members'))).mode & 0o777).toBe(0o750);
   });
 
-  test('publishes no DuckDB file where none is wanted', async () => {
+  test('publishes no DuckDB file if none is wanted', async () => {
     await snapshots.run('members', rowsOf(1));
     await snapshots.publish({ duckdb: false });
     expect((await visible()).filter((path) => path.endsWith('.duckdb'))).toEqual([]);
   });
 
-  test('removes every file of before once values were taken away', async () => {
+  test('removes every earlier file once values were removed', async () => {
     await snapshots.run('members', [{ id: 'a', secret: 'x' }]);
     await snapshots.publish();
     const { run } = await snapshots.run('members', [{ id: 'a' }], { dropped: ['secret'] });
@@ -132,7 +132,7 @@ describe('publishing', () => {
   });
 });
 
-/** What a cut at each step of publishing leaves undone. */
+/** What publishing leaves undone if it is cut short at each of its steps. */
 const cuts: readonly (readonly [string, (runId: string) => Promise<void>])[] = [
   [
     'before the Parquet files were moved',
@@ -149,7 +149,7 @@ const cuts: readonly (readonly [string, (runId: string) => Promise<void>])[] = [
   ],
   ['before the manifest was written', () => rm(snapshots.layout.manifest('members'))],
   [
-    'with the manifest of before',
+    'with the previous manifest',
     async () => {
       const path = snapshots.layout.manifest('members');
       const manifest = JSON.parse(await readFile(path, 'utf8'));
@@ -160,7 +160,7 @@ const cuts: readonly (readonly [string, (runId: string) => Promise<void>])[] = [
   ['before the store was copied', () => rm(snapshots.layout.published(2))],
   ['before the link was made', () => rm(snapshots.layout.link)],
   [
-    'while the link still led to the version before',
+    'while the link still pointed to the previous version',
     async () => {
       await rm(snapshots.layout.link);
       await symlink('published/1.duckdb', snapshots.layout.link);
@@ -169,7 +169,7 @@ const cuts: readonly (readonly [string, (runId: string) => Promise<void>])[] = [
 ];
 
 describe('publishing that was cut short', () => {
-  test.each(cuts)('is made good %s', async (_, cut) => {
+  test.each(cuts)('is repaired %s', async (_, cut) => {
     await snapshots.run('members', rowsOf(1));
     await snapshots.publish();
     const { run } = await snapshots.run('members', rowsOf(1, 2));
@@ -184,13 +184,13 @@ describe('publishing that was cut short', () => {
     expect((await readFeed(snapshots.layout, 'members'))?.sequence).toBe(2);
   });
 
-  test('refuses to tell of files that are nowhere', async () => {
+  test('refuses to name files that are missing everywhere', async () => {
     const { run } = await snapshots.run('members', rowsOf(1));
     await rm(snapshots.layout.run(run.runId), { recursive: true });
     await expect(snapshots.publish()).rejects.toMatchObject({ code: 'snapshot_incomplete', stream: 'members' });
   });
 
-  test('writes a published file anew only where that is asked for', async () => {
+  test('rewrites a published file only if asked', async () => {
     await snapshots.run('members', rowsOf(1));
     await snapshots.publish();
     const path = snapshots.layout.published(1);
@@ -204,7 +204,7 @@ describe('publishing that was cut short', () => {
     expect(await publishedRows()).toEqual([{ id: 'p1', n: '1' }]);
   });
 
-  test('leaves what was published before where the store is damaged', async () => {
+  test('leaves the published files alone if the store is damaged', async () => {
     await snapshots.run('members', rowsOf(1));
     await snapshots.publish();
     await snapshots.run('members', rowsOf(1, 2));
@@ -235,7 +235,7 @@ describe('Parquet files that are gone', () => {
     return snapshots.query(`SELECT id, n FROM read_parquet(${JSON.stringify(paths).replaceAll('"', "'")}) ORDER BY id`);
   };
 
-  test('are written anew from the store, in one file, and published', async () => {
+  test('are rewritten from the store, as one file, and published', async () => {
     const { run } = await snapshots.run('members', rowsOf(1, 2, 3), { rowsInPart: 1 });
     await snapshots.publish();
     await rm(join(snapshots.layout.snapshot('members', run.runId), '00002.parquet'));
@@ -246,7 +246,7 @@ describe('Parquet files that are gone', () => {
     expect(await restore(true)).toEqual([]);
   });
 
-  test('are found by their length, and damaged ones of the same length only by a thorough look', async () => {
+  test('are found by their length; damaged ones of the same length are found only by a thorough check', async () => {
     const { run } = await snapshots.run('members', rowsOf(1));
     await snapshots.publish();
     const path = join(snapshots.layout.snapshot('members', run.runId), '00001.parquet');
@@ -260,7 +260,7 @@ describe('Parquet files that are gone', () => {
     expect(await restore(false)).toEqual(['members']);
   });
 
-  test('are changes too, unless history no longer has them', async () => {
+  test('are restored for changes too, unless the history no longer has them', async () => {
     const { run } = await snapshots.run('members', rowsOf(1));
     await snapshots.publish();
     const folder = snapshots.layout.changes('members', run.runId);

@@ -14,7 +14,7 @@ afterEach(() => snapshots.close());
 
 const stream = 'members';
 
-/** Everything that a commit leaves: rows, hashes, changes, and what the snapshot's files hold together. */
+/** The result of a commit: rows, hashes, changes, and all rows of the snapshot's files. */
 async function content(own: Snapshots) {
   const state = (await own.state()).streams.get(stream);
   const files = (state?.snapshot ?? []).map(({ from }) => `'${own.layout.folder}/${from}'`);
@@ -71,7 +71,7 @@ describe('a reading whose parts hold only what changed', () => {
     );
   });
 
-  test('is refused where it says that a row stands which is not there', async () => {
+  test('is refused if a row that should stand is missing', async () => {
     await snapshots.run(stream, [{ id: 'a', n: 1 }]);
     await expect(snapshots.run(stream, [], { standing: ['a', 'b'] })).rejects.toMatchObject({ code: 'unbalanced' });
   });
@@ -80,7 +80,7 @@ describe('a reading whose parts hold only what changed', () => {
 describe('a reading that only adds', () => {
   const brings = 'additions' as const;
 
-  test('keeps the hashes of all rows where they are computed in a new way', async () => {
+  test('keeps the hashes of all rows when the way to compute them changes', async () => {
     await snapshots.run(stream, rowsOf({ a: 1, b: 2 }), { brings });
     await snapshots.run(stream, rowsOf({ c: 3 }), { brings, duckdbVersion: 'next' });
     const { hashes, files } = await content(snapshots);
@@ -90,7 +90,7 @@ describe('a reading that only adds', () => {
     expect(again.task.difference).toMatchObject({ inserted: 0, updated: 0, unchanged: 3 });
   });
 
-  test('keeps columns up to date that make no change', async () => {
+  test('keeps untracked columns up to date', async () => {
     await snapshots.run(stream, rowsOf({ a: 1, b: 2 }), { brings, untracked: ['n'] });
     const { task } = await snapshots.run(stream, rowsOf({ a: 9 }), { brings, untracked: ['n'] });
     expect(task.difference).toMatchObject({ inserted: 0, updated: 0, refreshed: 1 });
