@@ -18,7 +18,7 @@ export const auditEvents = source({
   container: null,
   key: ['event_id'],
   watched: ['happened_at'],
-  // The most that a page may hold, by what is published.
+  // The largest page that the service's documentation allows.
   pages: { size: 1000 },
   manners: windowManners,
   open: () => ({

@@ -6,8 +6,8 @@ import { collection } from './key-options.js';
 const bucketMs = { minute: 60_000, hour: 3_600_000, day: 86_400_000 } as const;
 
 /**
- * Where reading goes on: at the bucket that had not ended when the run before began. Whether `after` includes its own
- * bucket is not published, so it is one bucket earlier.
+ * Where reading resumes: at the bucket that had not ended when the last run began. The service's documentation does not
+ * say whether `after` includes its own bucket, so the result is one bucket earlier.
  */
 function startAfter(scale: keyof typeof bucketMs, lastRunAt: string | undefined): string | undefined {
   const width = bucketMs[scale];

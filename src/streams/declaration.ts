@@ -11,17 +11,17 @@ export type OptionShape = Readonly<Record<string, z.ZodType>>;
 /** Options as code sees them: in camelCase, defaults filled in. */
 export type OptionsOf<S extends OptionShape> = Camel<z.output<z.ZodObject<S, z.core.$strict>>>;
 
-/** What opening a source works with. */
+/** What a source is opened with. */
 export interface SourceContext {
   readonly client: ServiceClient;
   readonly service: ServiceOptions;
   readonly signal: AbortSignal;
   readonly meter: RequestMeter;
-  /** Where lists of keys are read; it sees the streams that they may be made of. */
+  /** Reads lists of keys; a query for keys finds the other streams of the job in it. */
   readonly session: Session;
   /** Milliseconds since 1970. */
   readonly now: number;
-  /** When the last run that has read this stream began; undefined before the first. */
+  /** When the last run that read this stream began; undefined before the first. */
   readonly lastRunAt: string | undefined;
 }
 
@@ -34,26 +34,26 @@ export interface Partitioning {
 
 /** How a list is read in windows of time. */
 export interface WindowManners {
-  /** The first run reads from here on, in milliseconds since 1970; undefined: from {@link WindowManners.reachMs} before it. */
+  /** Where the first run begins, in milliseconds since 1970; undefined: {@link WindowManners.reachMs} before the run. */
   readonly since: number | undefined;
   readonly reachMs: number;
-  /** So much of what the run before has read is read again. */
+  /** A run reads again this much before the end of what earlier runs have read. */
   readonly lagMs: number;
 }
 
-/** How a stream is read, as its options have it. */
+/** How the options of a stream want it read. */
 export interface Manners {
   /** Attribute to text: only records that match are asked for. Default: none. */
   readonly filter: ReadonlyMap<string, string>;
   /** Default: undefined, the list is read as one. */
   readonly partitionBy: Partitioning | undefined;
-  /** Whether the service's total is asked for, and what it says to be missing is looked for. Default: false. */
+  /** Whether to ask the service for its total, and to look for missing records if the numbers differ. Default: false. */
   readonly checkTotal: boolean;
-  /** Up to so many absent keys are asked for one by one; above it, the list is read a second time. Default: 10,000. */
+  /** Up to this many absent keys are asked for one by one; for more, the list is read a second time. Default: 10,000. */
   readonly confirmDeletes: number;
-  /** Given where the source is read in windows of time. */
+  /** Given if the source is read in windows of time. */
   readonly windows: WindowManners | undefined;
-  /** A query over other streams of the job that this one is made of. Default: undefined, none. */
+  /** A query over other streams of the job, for the rows of this one or the keys to ask for. Default: undefined, none. */
   readonly query: string | undefined;
 }
 
@@ -61,10 +61,10 @@ export interface Manners {
 export type StoredRecord = Readonly<Record<string, unknown>>;
 
 /**
- * A source: everything that cdsync knows of it. Loading a file with a declaration must be quick, for the configuration
- * loads them all: the client, DuckDB and what reads files are imported when {@link SourceDeclaration.open} needs them.
+ * Everything that cdsync knows of a source. A declaration must load quickly, for the configuration loads all of them:
+ * {@link SourceDeclaration.open} imports the client, DuckDB and file readers only when it needs them.
  */
-// biome-ignore lint/suspicious/noExplicitAny: of any options, where nobody needs to know which
+// biome-ignore lint/suspicious/noExplicitAny: stands for any options, where it does not matter which
 export interface SourceDeclaration<N extends string = string, S extends OptionShape = any>
   extends Omit<RecordFacts, 'key'> {
   /** What `source:` calls it. */
@@ -72,38 +72,38 @@ export interface SourceDeclaration<N extends string = string, S extends OptionSh
   readonly description: string;
   /** Its own options. Those of every stream, and `page_size` for {@link SourceDeclaration.pages}, are added to them. */
   readonly options: S;
-  /** Rules between options. Sees the whole stream as it is written, as far as it was readable, before defaults. */
+  /** Rules between options. Sees the whole stream as written, before defaults, without the values that were refused. */
   readonly check?: (stream: unknown) => readonly Finding[];
   /**
    * Options that only say how records are read, or which keys are asked for. Each other option is part of the stream's
-   * definition: a new value means other records, and is refused as `definition_changed`. An option that is added later
-   * has no default, or every snapshot from before has another definition.
+   * definition: a new value means other records, and is refused as `definition_changed`. An option that is added in a later
+   * version must have no default: with one, every older snapshot would have another definition.
    */
   readonly notDefining?: readonly (keyof S & string)[];
-  /** Whose budget its requests take; null where it asks the service for nothing. */
+  /** The API whose rate limit its requests count against; null if it sends none. */
   readonly group: ApiGroup | null;
   /** Columns that make the key, all of them declared; or the option that lists them. */
   readonly key: readonly string[] | { readonly option: keyof S & string };
-  /** The key may be hashed: nothing is asked for by it. */
+  /** The key may be hashed: no later run needs it to ask for a record. */
   readonly hashesKey?: true;
-  /** Columns that decide what is read again, and so are kept as they are. */
+  /** Columns that decide which records are read again. No rule may change them. */
   readonly watched?: readonly string[];
-  /** Rules of columns that it has no use for, and what to do instead. */
+  /** Column rules that it does not take, and what to do instead. */
   readonly refusedRules?: { readonly names: readonly string[]; readonly instead: string };
-  /** Given where it is read in pages of a size, which then is an option; `size` where the service's own is not its default. */
+  /** Given if its pages have a size: `page_size` is then an option, with the default `size` or else `service.page_size`. */
   readonly pages?: { readonly size?: number };
   /** How its options want it read; what is left out has its default. */
   manners?(options: OptionsOf<S>): Partial<Manners>;
-  /** Whether a stored record has not ended, and is to be asked for again. Sees the columns that are `watched`. */
+  /** Whether a stored record may still change, so that the next run asks for it again. Sees the `watched` columns. */
   isUnfinished?(record: StoredRecord): boolean;
   /**
-   * Finds out what its requests are; left out where a stream is a query.
-   * @throws {CdsyncError} what of its options does not hold at the service; what the client throws
+   * Finds out which requests to send; left out if the source is a query.
+   * @throws {CdsyncError} if an option does not fit the service, such as an unknown index; what the client throws
    */
   open?(options: OptionsOf<S>, context: SourceContext): GivenSource | Promise<GivenSource>;
 }
 
-/** Declares a source; gives back what it is given, with its types. */
+/** Declares a source: returns its argument, with its exact type. */
 export function source<const N extends string, S extends OptionShape>(
   declaration: SourceDeclaration<N, S>,
 ): SourceDeclaration<N, S> {

@@ -28,7 +28,7 @@ function given(indexId: string): GivenList {
   };
 }
 
-/** The profiles of an index whose id is known, for what looks at the service without a stream. */
+/** The profiles of an index by its id, for code that reads the service without a stream. */
 export function profilesOfIndex(indexId: string): ListSource {
   return completed({ name, ...profileFacts }, given(indexId), { index: indexId });
 }
@@ -65,7 +65,7 @@ const filterValue = option(z.string(), {
   allowed: 'text',
 });
 
-/** Values of the last snapshot are no use where they are hashed, masked or not there. */
+/** The last snapshot cannot give the values of an attribute that is hashed, masked or dropped. */
 function hiddenPartition(value: unknown): Finding[] {
   const { columns: rules, partition_by: partition } = value as {
     columns?: Record<string, Record<string, unknown> | undefined>;
@@ -125,7 +125,7 @@ export const indexProfiles = source({
   }),
   open: async ({ index, filter }, context) => {
     const id = await resolveIndex(context, index);
-    // The filter has a place of its own in a fingerprint; its order says nothing.
+    // A fingerprint holds the filter separately. It is sorted, for its order means nothing.
     return { ...given(id), asked: { index: id }, resolved: { index: id, filter: Object.entries(filter).sort() } };
   },
 });

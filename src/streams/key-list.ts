@@ -6,13 +6,13 @@ import { sqlText } from '../core/sql.js';
 import { queryError, type Row, type Session } from '../store/duckdb.js';
 import type { KeyListOptions } from './key-options.js';
 
-/** Names under which a table of ids may have its column. */
+/** Names that the column of ids may have in a table of several columns. */
 const idColumns = ['id', 'profile_id'];
 
 function broken(path: string, line: number | undefined, what: string): CdsyncError {
   return new CdsyncError(`${path}${line === undefined ? '' : `:${line}`}: ${what}`, {
     code: 'key_file_invalid',
-    hint: 'mend the file and run again; nothing was asked for',
+    hint: 'correct the file and run again; no record was asked for',
   });
 }
 
@@ -50,7 +50,7 @@ async function jsonLines(path: string): Promise<Row[]> {
   });
 }
 
-/** Rows of a table, every value as text. DuckDB's own message would quote the line. */
+/** The rows of a file as a table. An error leaves out DuckDB's message, which would quote the line. */
 async function tableRows(session: Session, path: string, sql: string): Promise<Row[]> {
   try {
     return await session.rows(sql);
@@ -66,7 +66,7 @@ async function fileRows(session: Session, path: string): Promise<Row[]> {
   if (kind === '.jsonl' || kind === '.ndjson') return jsonLines(path);
   if (kind === '.parquet') return tableRows(session, path, `SELECT * FROM read_parquet(${sqlText(path)})`);
   const columns = headerOf(path, await readText(path));
-  // Nothing is left to be guessed: a guess may leave out lines.
+  // DuckDB guesses nothing about the file: a wrong guess may leave out lines.
   return tableRows(
     session,
     path,
@@ -115,7 +115,7 @@ function idsOf(rows: readonly Row[], place: string): string[] {
   if (column === undefined) {
     throw new CdsyncError(`${place}: which of the columns ${names.join(', ')} holds the ids?`, {
       code: 'key_file_invalid',
-      hint: `call it ${idColumns.join(' or ')}, or give it alone`,
+      hint: `call it ${idColumns.join(' or ')}, or leave out the other columns`,
     });
   }
   return rows.map((row, index) => idOf(row, column, place, index + 1));

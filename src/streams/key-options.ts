@@ -2,12 +2,12 @@ import { z } from 'zod';
 import { map, option } from '../sdk/option.js';
 import { text, verbatim } from '../sdk/option-types.js';
 
-/** Keys of single requests as a stream gives them; a file's path is absolute. */
+/** The keys of a stream's single requests, as its options give them; the path of a file is absolute. */
 export type KeyListOptions<K> =
   | readonly K[]
   | { readonly file?: string | undefined; readonly sql?: string | undefined };
 
-/** Keys of single requests: written in the configuration, or where to take them from. */
+/** The option for keys of single requests: a list in the configuration, or where to read one. */
 function keyList<L extends z.ZodArray>(list: L, what: 'ids' | 'keys') {
   const columns =
     what === 'ids'
@@ -58,7 +58,7 @@ export const identityKeys = option(
 /** The collection that a source reads. */
 export const collection = verbatim({ description: 'Id of the profile collection.', example: 'col-1' });
 
-/** The query that keys come from, where they come from one. */
+/** The query that gives the keys; undefined if they do not come from a query. */
 export function queryOfKeys(list: KeyListOptions<unknown> | undefined): string | undefined {
   return list !== undefined && 'sql' in list ? list.sql : undefined;
 }

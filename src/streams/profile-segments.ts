@@ -2,7 +2,7 @@ import { profileSegmentsPageOperation } from '../client/realtime-api.js';
 import { source } from './declaration.js';
 import { collection, ids, queryOfKeys } from './key-options.js';
 
-/** The real-time segments that each of some profiles is in (specification, sections 2.4 and 4.8). */
+/** The real-time segments of some profiles (specification, sections 2.4 and 4.8). */
 export const profileSegments = source({
   name: 'profile_segments',
   description: 'The real-time segments of some profiles.',

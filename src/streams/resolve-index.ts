@@ -4,7 +4,7 @@ import { CdsyncError } from '../core/errors.js';
 import { nearest } from '../core/nearest.js';
 import { readAllIndexes, type ServiceAsk } from './whole-list.js';
 
-/** Undefined where the API key may see none, which need not keep it from reading one. */
+/** Undefined if the API key may not list indexes; it may still be allowed to read one. */
 async function visibleIndexes(ask: ServiceAsk): Promise<Index[] | undefined> {
   try {
     return await readAllIndexes(ask);
@@ -15,7 +15,7 @@ async function visibleIndexes(ask: ServiceAsk): Promise<Index[] | undefined> {
 }
 
 /**
- * The id of the index that is called so, by id or by name.
+ * The id of the index that has this id or name.
  * @throws {CdsyncError} `index_not_found` with the nearest names, `index_ambiguous`, `page_loop`; what the client throws
  */
 export async function resolveIndex(ask: ServiceAsk, idOrName: string): Promise<string> {

@@ -1,7 +1,7 @@
-/** States in which the service's jobs and runs have come to their end. */
+/** The states of jobs and runs that have ended. */
 const ended = new Set(['succeeded', 'failed', 'stopped', 'canceled', 'cancelled']);
 
-/** Whether something in this state may still change; a state that is not known may. */
+/** Whether a job or a run in this state may still change; in an unknown state it may. */
 export function mayChange(state: unknown): boolean {
   return typeof state !== 'string' || !ended.has(state);
 }

@@ -19,13 +19,13 @@ function given(segment: string): GivenList {
   return {
     kind: 'list',
     added: { segment_id: segment },
-    // Some deployments give page tokens that they refuse.
+    // Some deployments refuse the page tokens that they gave.
     distrustsTokens: true,
     page: ({ token, limit, withTotal }) => segmentMembersPageOperation(segment, { nextToken: token, limit, withTotal }),
   };
 }
 
-/** The members of a segment, for what looks at the service without a stream. */
+/** The members of a segment, for code that reads the service without a stream. */
 export function membersOfSegment(segment: string): ListSource {
   return completed({ name, ...facts }, given(segment), { segment });
 }

@@ -7,7 +7,7 @@ export interface Window {
   readonly to: string;
 }
 
-/** What a page is asked for by. */
+/** What a request for one page says. */
 export interface PageRequest {
   /** Null asks for the first page. */
   readonly token: string | null;
@@ -20,20 +20,20 @@ export interface PageRequest {
 /** What is known of a source before it is opened, whatever its options. */
 export interface RecordFacts {
   readonly declared: readonly DeclaredColumn[];
-  /** The member whose members become columns of their own; null where all members are columns. */
+  /** The member whose own members become columns; null if records have no such member. */
   readonly container: 'attributes' | null;
   /** Columns that make the key. */
   readonly key: readonly string[];
-  /** Whether one reading brings everything there is, so that what it lacks is gone, or adds to what is known. */
+  /** `everything`: a known record that a reading does not bring is gone. `additions`: a reading adds to what is known. */
   readonly brings: 'everything' | 'additions';
 }
 
 interface SourceFacts extends RecordFacts {
-  /** What tells what is read from anything else, in a fingerprint: the source, and all that its requests are made of. */
+  /** What identifies a reading in a fingerprint: the source, and everything that its requests are made of. */
   readonly identity: Readonly<Record<string, unknown>>;
-  /** Options as the definition of the stream has them, where opening has found out more: an index by its id. */
+  /** Options of the stream's definition that opening has made exact, such as an index by its id. */
   readonly resolved: Readonly<Record<string, unknown>>;
-  /** Fields that the request tells and the records lack. */
+  /** Fields that the records lack and the request knows. */
   readonly added: Readonly<Record<string, string>>;
 }
 
@@ -41,31 +41,31 @@ interface SourceFacts extends RecordFacts {
 export interface ListSource extends SourceFacts {
   readonly kind: 'list';
   page(request: PageRequest): Operation;
-  /** One record by its key, where the service can give it: what confirms that an absent key was deleted. */
+  /** One record by its key, if the service can give it. It confirms that an absent key was deleted. */
   one?(key: string): Operation;
-  /** The endpoint may give page tokens that it does not accept; what it says to be its total then decides. */
+  /** The endpoint may give page tokens that it does not accept. Its total then decides whether the list is complete. */
   readonly distrustsTokens?: true;
 }
 
 /** A list that is asked for in windows of time, and only ever grows. */
 export interface WindowedSource extends SourceFacts {
   readonly kind: 'windowed';
-  /** Windows are no longer than this: what is read again after a failure, and what the service allows. */
+  /** The longest window. It limits what is read again after a failure, and keeps to what the service allows. */
   readonly longestWindowMs: number;
-  /** Whether pages have a size at all. */
+  /** Whether a request takes a page size. */
   readonly takesLimit: boolean;
   page(request: PageRequest & { readonly window: Window }): Operation;
-  /** A record by its key, where records change until they have ended. */
+  /** One record by its key, if records change until they have ended. */
   one?(key: string): Operation;
 }
 
 /** One request of a {@link KeyedSource}. */
 export interface KeyedRequest {
   operation(request: { readonly token: string | null; readonly limit: number }): Operation;
-  /** Whether a page of records answers, or one record. */
+  /** Whether the answer is a page of records or one record. */
   readonly answers: 'page' | 'record';
   readonly added: Readonly<Record<string, string>>;
-  /** What the record must say of itself. */
+  /** Fields that the record must have, with these values. */
   readonly expected?: Readonly<Record<string, string>>;
 }
 
@@ -89,7 +89,7 @@ type Given<S extends Source> = Omit<S, keyof SourceFacts> & {
 export type GivenList = Given<ListSource>;
 export type GivenSource = GivenList | Given<WindowedSource> | Given<KeyedSource>;
 
-/** Makes a source of what its declaration says and of what opening it gave. */
+/** Makes a source from its declaration and from what opening it gave. */
 export function completed<G extends GivenSource>(
   { name, declared, container, key, brings }: RecordFacts & { readonly name: string },
   given: G,

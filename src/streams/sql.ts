@@ -3,7 +3,7 @@ import { option } from '../sdk/option.js';
 import { text } from '../sdk/option-types.js';
 import { source } from './declaration.js';
 
-/** The rows of a query over other streams; nothing is asked of the service. */
+/** The rows of a query over other streams. It sends no request to the service. */
 export const sql = source({
   name: 'sql',
   description: 'The rows of a query over other streams. cdsync runs it after the streams that it names.',

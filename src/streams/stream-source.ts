@@ -6,18 +6,18 @@ import { completed, type Source } from './source.js';
 /** Above this many absent keys a list is read a second time, unless the stream says otherwise. */
 const defaultConfirmDeletes = 10_000;
 
-/** The source of one stream, its options filled in: what may be asked of it before it is opened. */
+/** The source of one stream, with the stream's options: everything that is known before it is opened. */
 export interface StreamSource extends Manners {
   readonly group: ApiGroup | null;
   readonly key: readonly string[];
   readonly brings: 'everything' | 'additions';
-  /** The options that say which records the stream is about. */
+  /** The options that decide which records the stream has. */
   readonly definition: Readonly<Record<string, unknown>>;
-  /** Records asked for in a page; undefined where the service's own setting holds. */
+  /** Records asked for in a page; undefined: `service.page_size` decides. */
   readonly pageSize: number | undefined;
-  /** Given where stored records change until they have ended: {@link SourceDeclaration.isUnfinished}. */
+  /** Given if stored records change until they have ended: {@link SourceDeclaration.isUnfinished}. */
   readonly unfinished: { readonly watched: readonly string[]; is(record: StoredRecord): boolean } | undefined;
-  /** Undefined where the stream is a query: {@link Manners.query}. @throws {CdsyncError} as {@link SourceDeclaration.open} */
+  /** Undefined if the stream is a query: {@link Manners.query}. @throws {CdsyncError} as {@link SourceDeclaration.open} */
   readonly open: ((context: SourceContext) => Promise<Source>) | undefined;
 }
 

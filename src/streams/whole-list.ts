@@ -4,7 +4,7 @@ import type { Page } from '../client/page-envelope.js';
 import { type Index, indexesPageOperation, readIndexes } from '../client/profile-api.js';
 import { CdsyncError } from '../core/errors.js';
 
-/** What asking the service takes. */
+/** What a request to the service needs. */
 export interface ServiceAsk {
   readonly client: ServiceClient;
   readonly signal: AbortSignal;
@@ -17,7 +17,7 @@ const mostPages = 1000;
 
 /**
  * Reads a short list of the service to its end.
- * @throws {CdsyncError} `page_loop` where its tokens repeat or never end; what the client throws
+ * @throws {CdsyncError} `page_loop` if its tokens repeat or never end; what the client throws
  */
 export async function readWholeList<T>(
   { client, signal, meter }: ServiceAsk,

@@ -4,10 +4,10 @@ import { type OptionFacts, option } from '../sdk/option.js';
 import { whole } from '../sdk/option-types.js';
 import type { Manners } from './declaration.js';
 
-/** How far back the first run of a stream reads that says no `since`. */
+/** How far back the first run reads if the stream has no `since`. */
 const defaultReachMs = 30 * 86_400_000;
 
-/** A date or a time: ISO 8601, UTC where no offset is given, as milliseconds since 1970; not in the future. */
+/** A date or a time: ISO 8601, UTC unless it has an offset, as milliseconds since 1970; not in the future. */
 function moment(facts: OptionFacts) {
   const schema = z
     .string()
@@ -23,7 +23,7 @@ function moment(facts: OptionFacts) {
   });
 }
 
-/** Options of the lists that are read in windows of time; none of them says which records a stream is about. */
+/** Options of the lists that are read in windows of time. None of them is part of a stream's definition. */
 export const windowOptions = {
   since: moment({
     description:

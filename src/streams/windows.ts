@@ -5,10 +5,10 @@ export type Span = readonly [from: number, to: number];
 
 /** The shortest window that a long span is cut into. */
 const shortestMs = 3_600_000;
-/** Windows that a long span is cut into at least, so that several can be read side by side. */
+/** A long span is cut into at least this many windows, so that several can be read at once. */
 const wantedWindows = 24;
 
-/** Spans in order, those that touch or overlap made one. */
+/** Sorts spans, and joins those that touch or overlap. */
 export function merged(spans: readonly Span[]): Span[] {
   const result: [number, number][] = [];
   for (const [from, to] of [...spans].sort((a, b) => a[0] - b[0])) {
@@ -20,7 +20,7 @@ export function merged(spans: readonly Span[]): Span[] {
   return result;
 }
 
-/** What of `span` none of the others covers. */
+/** The parts of a span that none of the others covers. */
 export function uncovered([from, to]: Span, covered: readonly Span[]): Span[] {
   const gaps: Span[] = [];
   let at = from;
@@ -33,7 +33,7 @@ export function uncovered([from, to]: Span, covered: readonly Span[]): Span[] {
   return gaps;
 }
 
-/** A span cut into windows of equal length, none longer than `longestMs`. */
+/** Cuts a span into windows of equal length (the last may be shorter), none longer than `longestMs`. */
 export function cut([from, to]: Span, longestMs: number): Window[] {
   const length = to - from;
   const width = Math.min(longestMs, Math.max(shortestMs, Math.ceil(length / wantedWindows)));
@@ -43,20 +43,20 @@ export function cut([from, to]: Span, longestMs: number): Window[] {
 }
 
 export interface WindowPlan {
-  /** From here on, if nothing was read yet; what lies before it in `covered` is not read again. */
+  /** Nothing before it is read. */
   readonly sinceMs: number;
-  /** The service's present. */
+  /** The service's current time. */
   readonly untilMs: number;
-  /** What earlier runs have read for good. */
+  /** The spans that earlier runs have read. */
   readonly covered: readonly Span[];
-  /** So much of the newest that was read is read again. */
+  /** This much before the end of `covered` is read again. */
   readonly lagMs: number;
   readonly longestMs: number;
 }
 
 /**
  * The windows that a run has to read: everything from `since` to now that no run has read, and the lag before the end of
- * what was read, in which late records may have appeared.
+ * what was read, for late records may have appeared there.
  */
 export function planWindows({ sinceMs, untilMs, covered, lagMs, longestMs }: WindowPlan): Window[] {
   const known = merged(covered);

@@ -26,7 +26,7 @@ async function file(name: string, content: string | Buffer): Promise<{ file: str
 }
 
 describe('ids', () => {
-  it('come in their order, each once, from wherever they are listed', async () => {
+  it('come in order, each once, from a list, a file or a query', async () => {
     const wanted = ['02134', 'b', 'ä "x"'];
     await session.run(`COPY (SELECT unnest(['02134', 'b', 'ä "x"', 'b']) AS profile_id) TO '${folder}/ids.parquet'`);
     expect(await readIds(session, ['02134', 'b', 'ä "x"', 'b'])).toEqual(wanted);
@@ -55,7 +55,7 @@ describe('ids', () => {
     expect(refused).not.toContain('secret');
   });
 
-  it('of a file that is not there are refused', async () => {
+  it('are refused if their file does not exist', async () => {
     await expect(readIds(session, { file: join(folder, 'none.csv') })).rejects.toMatchObject({
       code: 'key_file_unreadable',
     });

@@ -3,7 +3,7 @@ import { resolveIndex } from '../../../src/streams/resolve-index.js';
 import { readAllIndexes, type ServiceAsk } from '../../../src/streams/whole-list.js';
 import { scriptedService, serviceOptions, testClient } from '../client/scripted-service.js';
 
-/** A service whose indexes come so many a page; `tokenAfter` tells what leads on from a page, null at the end. */
+/** A service with `perPage` indexes a page; `tokenAfter` gives the token for the page after a page, null at the end. */
 async function indexes(perPage: number, tokenAfter: (page: number) => string | null): Promise<ServiceAsk> {
   const service = await scriptedService((response, { url }) => {
     const page = Number(url.searchParams.get('next_token') ?? 0);

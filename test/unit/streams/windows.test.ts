@@ -70,7 +70,7 @@ describe('the plan of a run', () => {
     expect(extent(plan({ sinceMs: 100 * hour }))).toEqual([[100 * hour, 1000 * hour]]);
   });
 
-  it('then only what came since, and the lag before it', () => {
+  it('then reads only the time since the last run, and the lag before it', () => {
     expect(extent(plan({ covered: [[0, 900 * hour]] }))).toEqual([[899 * hour, 1000 * hour]]);
   });
 
