@@ -13,7 +13,7 @@ export interface Place {
   readonly dataset: string;
 }
 
-/** Reasons of the API that pass by themselves. */
+/** The API's reasons for failures that are temporary. */
 const passing = new Set([
   ...['backendError', 'internalError', 'jobBackendError', 'jobInternalError', 'jobRateLimitExceeded'],
   ...['rateLimitExceeded', 'quotaExceeded', 'stopped', 'timeout', 'tableUnavailable'],
@@ -33,7 +33,7 @@ function apiError(error: BigqueryFailure, place: Place): CdsyncError {
   if (code === 401 || logins.test(error.message))
     return loginRefused(`BigQuery refuses the login: ${message}`, {
       ...told,
-      hint: 'check `key_file` or `credentials`, or what the environment gives in their place',
+      hint: 'check `key_file` or `credentials`, or the credentials that the environment gives instead',
     });
   if (
     passing.has(reason) ||
@@ -41,7 +41,7 @@ function apiError(error: BigqueryFailure, place: Place): CdsyncError {
     code >= 500 ||
     /concurrent update|concurrent transaction/i.test(error.message)
   )
-    return unavailable(`BigQuery cannot go on for now: ${message}`, told);
+    return unavailable(`BigQuery fails for now: ${message}`, told);
   if (reason === 'accessDenied' || code === 403)
     return permissionMissing(`BigQuery: ${message}`, {
       ...told,
@@ -50,9 +50,9 @@ function apiError(error: BigqueryFailure, place: Place): CdsyncError {
   if (reason === 'notFound' || code === 404)
     return permissionMissing(`BigQuery: ${message}`, {
       ...told,
-      hint: `check \`project\`, \`dataset\` and \`location\`; CREATE SCHEMA \`${place.project}\`.\`${place.dataset}\`; makes a dataset`,
+      hint: `check \`project\`, \`dataset\` and \`location\`; CREATE SCHEMA \`${place.project}\`.\`${place.dataset}\`; creates the dataset`,
     });
-  // Of a load job: the message may quote values of rows.
+  // From a load job: the message may quote values of rows.
   if (reason === 'invalid')
     return loadRefused('BigQuery refuses a file (invalid)', {
       ...told,

@@ -3,7 +3,7 @@ import { bigqueryOptions, checkOptions } from './options.js';
 import { type BigquerySdk, installedSdk } from './sdk.js';
 import { mapColumn, widens } from './types.js';
 
-/** @param sdk gives the vendor's library, once somebody connects */
+/** @param sdk returns the vendor's library; called when the connector is opened */
 export function bigqueryConnector(sdk: () => Promise<BigquerySdk>) {
   return tableConnector({
     name: 'bigquery',
@@ -15,7 +15,7 @@ export function bigqueryConnector(sdk: () => Promise<BigquerySdk>) {
       identifiers: {
         maxBytes: 300,
         allowed: /\w/,
-        // Prefixes that BigQuery keeps for itself, in any case.
+        // Not one of the prefixes that BigQuery reserves, in any case.
         begins: /^(?!_TABLE_|_FILE_|_PARTITION|_ROW_TIMESTAMP|__ROOT__|_COLIDENTIFIER|_CHANGE_)[a-z_]/i,
       },
     },

@@ -29,9 +29,9 @@ import { described, identifier, loadField } from './types.js';
 
 const watermarks = identifier(watermarkTable);
 const deletedAt = identifier('_deleted_at');
-/** What the script of a load says where the watermark is not as it was read. */
+/** The message that a load's script raises if the watermark is not as it was read. */
 const moved = 'cdsync_watermark_moved';
-/** Rows that a crash has left behind are gone after a day. */
+/** Staging tables that a crash leaves behind expire after a day. */
 const expires = 'OPTIONS (expiration_timestamp = TIMESTAMP_ADD(CURRENT_TIMESTAMP(), INTERVAL 1 DAY))';
 
 function names(columns: readonly { readonly name: string }[], prefix = ''): string {
@@ -42,7 +42,7 @@ function definitions(columns: readonly TableColumn[]): string {
   return columns.map(({ name, type }) => `${identifier(name)} ${type}`).join(', ');
 }
 
-/** Clustered by its key, a table is not read as a whole by each MERGE. */
+/** Clusters a table by its key, so that a MERGE need not read the whole table. */
 function clusteredBy({ columns, key }: TargetTable): string {
   const typed = columns.filter(({ name, type }) => key.includes(name) && type !== 'FLOAT64').slice(0, 4);
   return typed.length === 0 ? '' : ` CLUSTER BY ${names(typed)}`;
@@ -67,7 +67,7 @@ class BigqueryDestination implements TableDestination {
   }
 
   async watermarks(): Promise<Watermark[]> {
-    // A user who may not create what is there already is not asked to.
+    // Create it only if it is missing: a user may load tables without the right to create them.
     if ((await this.#find(watermarkTable)) === undefined) {
       const columns = watermarkColumns.map((name) => ({ name, type: name === 'sequence' ? 'INT64' : 'STRING' }));
       await this.#session.rows(`CREATE TABLE IF NOT EXISTS ${watermarks} (${definitions(columns)})`);
@@ -104,7 +104,7 @@ class BigqueryDestination implements TableDestination {
     } else {
       const { name, type } = change.column;
       const column = identifier(name);
-      // The name of a column that was dropped is reserved for days: the table is written anew, at once for its readers.
+      // Do not drop the column: BigQuery reserves a dropped name for days. CREATE OR REPLACE is atomic for readers.
       await this.#session.rows(
         change.isEmpty
           ? `CREATE OR REPLACE TABLE ${target}${clusteredBy(table)} AS
@@ -170,7 +170,7 @@ class BigqueryDestination implements TableDestination {
     try {
       await this.#session.rows(`${script.join(';\n')};`, parameters);
     } catch (error) {
-      // Not where the text of the script is quoted.
+      // The message may also quote the script, which holds the same word: match it only as the error itself.
       const isMoved = new RegExp(`: (Query error: )?${moved}`).test((error as Error).message);
       throw isMoved ? watermarkMoved(stream) : error;
     }
@@ -190,7 +190,7 @@ class BigqueryDestination implements TableDestination {
   }
 
   async close(): Promise<void> {
-    // Jobs are requests of their own: there is no connection.
+    // There is no connection to close: each job is a request of its own.
   }
 }
 
@@ -199,7 +199,7 @@ const moveWatermark = `UPDATE ${watermarks} SET table_name = @table_name, store_
   WHERE destination = @destination AND stream = @stream
   AND store_id = @store_before AND sequence = @sequence_before AND delivered_at = @moment_before`;
 
-/** By MERGE, for transactions that change rows of one table exclude each other, and those that only insert do not. */
+/** By MERGE: BigQuery lets transactions that change rows of a table exclude each other, but not ones that only insert. */
 function addWatermark(): string {
   const given = watermarkColumns.map((name) => `@${name} AS ${name}`).join(', ');
   return `MERGE ${watermarks} AS t USING (SELECT ${given}) AS s ON t.destination = s.destination AND t.stream = s.stream
@@ -207,7 +207,7 @@ function addWatermark(): string {
     VALUES (${watermarkColumns.map((name) => `s.${name}`).join(', ')})`;
 }
 
-/** What a load does to its table. */
+/** The statements that change a load's table. */
 function changes({ action, table, data }: Load, stage: string): string[] {
   const target = identifier(table.name);
   const insert = `INSERT INTO ${target} (${names(data.columns)}) SELECT ${names(data.columns)} FROM ${stage}`;
@@ -229,7 +229,7 @@ function changes({ action, table, data }: Load, stage: string): string[] {
   return [clauses.filter((clause) => clause !== '').join('\n')];
 }
 
-/** Where everything comes, only rows that differ are written; when they were looked at is no difference. */
+/** A full load writes only rows that differ; another `_synced_at` alone is no difference. */
 function updateClause({ columns, key }: TargetTable, comesAll: boolean): string {
   const values = columns.filter(({ name }) => !key.includes(name)).map(({ name }) => identifier(name));
   if (values.length === 0) return '';
@@ -259,7 +259,7 @@ function checkedText(column: string, kind: ColumnType['kind']): string | undefin
   return kind === 'timestamp' ? `CAST(UNIX_MICROS(${column}) AS STRING)` : undefined;
 }
 
-/** Asks for nothing yet: that comes with the first job. */
+/** Opens the destination. It sends no request before the first job. */
 export async function openBigquery(
   sdk: BigquerySdk,
   { options }: DestinationContext<typeof bigqueryOptions>,

@@ -13,7 +13,7 @@ export const bigqueryOptions = {
     allowed: 'letters, digits and _',
   }),
   location: verbatim({
-    description: 'Where the dataset is. Needed outside of the multi-regions US and EU.',
+    description: 'The location of the dataset. Needed outside of the multi-regions US and EU.',
     example: 'europe-west3',
   }).optional(),
   key_file: path({
@@ -22,7 +22,7 @@ export const bigqueryOptions = {
     example: './service-account.json',
   }).optional(),
   credentials: secret(/^\s*\{.*\}\s*$/s, {
-    description: 'The content of such a file.',
+    description: 'The content of a key file, instead of `key_file`.',
     example: '${GOOGLE_CREDENTIALS}',
     allowed: 'the JSON of a key of a service account',
   }).optional(),
@@ -32,5 +32,5 @@ export const bigqueryOptions = {
 export function checkOptions(value: unknown): readonly Finding[] {
   const given = value as Partial<Record<keyof typeof bigqueryOptions, unknown>>;
   if (given.key_file === undefined || given.credentials === undefined) return [];
-  return [{ path: ['credentials'], message: 'there is a `key_file` too: one of both says who logs in' }];
+  return [{ path: ['credentials'], message: 'there is also a `key_file`: give only one of the two' }];
 }

@@ -1,6 +1,6 @@
 import { vendorLibrary } from '../../src/sdk/index.js';
 
-/** A failure as @google-cloud/bigquery tells it: the code is the status of HTTP, the reasons are the API's. */
+/** A failure of @google-cloud/bigquery: `code` is the HTTP status, the reasons are the API's. */
 export interface BigqueryFailure {
   readonly message: string;
   readonly code?: string | number | undefined;
@@ -8,9 +8,9 @@ export interface BigqueryFailure {
 }
 
 export interface Job {
-  /** Resolves with the rows of a query, of a script those of its last statement, once it is done. */
+  /** Resolves with the rows of a finished query; for a script, those of its last statement. */
   getQueryResults(): Promise<readonly [readonly Readonly<Record<string, unknown>>[], ...unknown[]]>;
-  /** Resolves once a job that is no query is done. */
+  /** Resolves once a job other than a query is done. */
   promise(): Promise<unknown>;
   cancel(): Promise<unknown>;
 }
@@ -31,7 +31,7 @@ export interface LoadField {
   readonly scale?: string;
 }
 
-/** `configuration.load` of a job, and nothing else: the library sends it on as it is. */
+/** `configuration.load` of a job, and nothing else: the library sends it unchanged. */
 export interface LoadRequest {
   readonly sourceFormat: 'PARQUET';
   readonly schema: { readonly fields: LoadField[] };
@@ -51,21 +51,21 @@ export interface BigqueryClient {
 
 export interface ClientOptions {
   readonly projectId: string;
-  /** Of all jobs. */
+  /** The location of all jobs. */
   readonly location?: string;
   readonly keyFilename?: string;
   readonly credentials?: Readonly<Record<string, unknown>>;
   readonly userAgent: string;
 }
 
-/** The part of @google-cloud/bigquery that is used here: the package itself is installed only by those who load BigQuery. */
+/** The part of @google-cloud/bigquery that this connector uses. Declared here because only its users install the package. */
 export interface BigquerySdk {
   readonly BigQuery: new (options: ClientOptions) => BigqueryClient;
 }
 
 /** @throws {CdsyncError} `connector_package_missing` */
 export function installedSdk(): Promise<BigquerySdk> {
-  // Not as a literal: the compiler would look for it.
+  // Not a literal: the compiler would look for the package.
   const name: string = '@google-cloud/bigquery';
   return vendorLibrary(name, async () => (await import(name)) as BigquerySdk);
 }

@@ -16,19 +16,19 @@ function clientOptions({ project, location, keyFile, credentials }: BigqueryValu
   try {
     return { ...common, credentials: JSON.parse(credentials.reveal()) as Record<string, unknown> };
   } catch {
-    // Not the parser's words, which quote the text.
-    throw loginRefused('`credentials` is no JSON', { hint: 'it takes the content of the file that Google gives' });
+    // The parser's message would quote the text.
+    throw loginRefused('`credentials` is not JSON', { hint: 'give it the content of the key file that Google issued' });
   }
 }
 
-/** Jobs in one dataset, one at a time; what goes wrong comes as an error of cdsync. */
+/** Runs jobs in one dataset, one at a time. Every failure becomes an error of cdsync. */
 export class Session {
   readonly #client: BigqueryClient;
   readonly #place: Place;
   #running: Job | undefined;
   #isStopped = false;
 
-  /** Asks for nothing yet. */
+  /** Sends no request. */
   constructor({ BigQuery }: BigquerySdk, options: BigqueryValues) {
     const { project, dataset } = options;
     this.#place = { project, dataset };
@@ -69,13 +69,13 @@ export class Session {
     return this.#query(query, params);
   }
 
-  /** The value of a query that gives one number. */
+  /** The result of a query that returns one number. */
   async number(query: string, params: Parameters = {}): Promise<number> {
     const [row] = await this.rows(query, params);
     return Number(Object.values(row ?? {})[0] ?? 0);
   }
 
-  /** Loads a file into a table that is there: in the place of its rows, or beside them. */
+  /** Loads a file into an existing table. The first file replaces the table's rows, others add to them. */
   async loadFile(table: string, path: string, fields: LoadField[], isFirst: boolean): Promise<void> {
     if (this.#isStopped) throw unavailable('the load was stopped');
     const request = {
@@ -91,12 +91,12 @@ export class Session {
     );
   }
 
-  /** Does something whatever has happened, and tells nobody of its failure. */
+  /** Runs a query even after a stop, and ignores its failure. */
   async tidy(query: string): Promise<void> {
     await this.#query(query, {}).catch(() => undefined);
   }
 
-  /** Cancels what is under way; from now on nothing is asked but to tidy. */
+  /** Cancels the job under way. From now on only `tidy` works. */
   stop(): void {
     this.#isStopped = true;
     void this.#running?.cancel().catch(() => undefined);

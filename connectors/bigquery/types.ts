@@ -1,10 +1,10 @@
 import type { ColumnMapping, ColumnType, TableColumn } from '../../src/sdk/index.js';
 import type { LoadField } from './sdk.js';
 
-/** What DATE and TIMESTAMP hold. */
+/** The days that DATE and TIMESTAMP can hold. */
 const days = { first: '0001-01-01', last: '9999-12-31' };
 
-/** Spelled as `INFORMATION_SCHEMA.COLUMNS` does, without its spaces. */
+/** Types are spelled as in `INFORMATION_SCHEMA.COLUMNS`, without spaces. */
 export function mapColumn(type: ColumnType): ColumnMapping {
   switch (type.kind) {
     case 'boolean':
@@ -12,7 +12,7 @@ export function mapColumn(type: ColumnType): ColumnMapping {
     case 'int64':
       return { type: 'INT64' };
     case 'int128':
-      // DuckDB writes integers of 128 bits as doubles into Parquet, decimals with all digits.
+      // DuckDB writes 128-bit integers into Parquet as doubles, but decimals with all digits.
       return { type: 'BIGNUMERIC', as: 'DECIMAL(38,0)' };
     case 'decimal': {
       const { precision, scale } = type;
@@ -30,12 +30,12 @@ export function mapColumn(type: ColumnType): ColumnMapping {
     case 'json':
     case 'list':
     case 'struct':
-      // Not JSON, whose numbers are doubles beyond 64 bits.
+      // Not the type JSON: it stores numbers beyond 64 bits as doubles.
       return { type: 'STRING', as: 'JSON' };
   }
 }
 
-/** Integers become doubles only where the stream has seen none beyond 2^53. */
+/** INT64 may become FLOAT64: a stream turns integers into doubles only if none of them exceeds 2^53. */
 export function widens(from: string, to: string): boolean {
   if (from === 'INT64') return to === 'BIGNUMERIC' || to === 'NUMERIC' || to === 'FLOAT64';
   return to === 'STRING' && /^STRING\(\d+\)$/.test(from);
@@ -49,7 +49,7 @@ export function identifier(name: string): string {
   return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
 }
 
-/** A column as a load job has it. */
+/** A column as a load job's schema spells it. */
 export function loadField({ name, type }: TableColumn): LoadField {
   const [, base = type, precision, scale] = /^((?:BIG)?NUMERIC)\((\d+),(\d+)\)$/.exec(type) ?? [];
   const digits = precision === undefined || scale === undefined ? {} : { precision, scale };

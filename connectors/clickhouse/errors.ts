@@ -8,7 +8,7 @@ import {
   unavailable,
 } from '../../src/sdk/index.js';
 
-/** Where grants are missing. */
+/** The user and the database that a grant is for. */
 export interface Rights {
   readonly user: string;
   readonly database: string;
@@ -21,7 +21,7 @@ function grant({ user, database }: Rights): string {
 
 const loginErrors = new Set(['192', '193', '194', '516', '746']);
 const permissionErrors = new Set(['497', '164', '291']);
-/** Time, memory, room, connections, merges that lag behind, Keeper and replicas that are not there for now. */
+/** Temporary: timeouts, memory, disk space, connections, merges that lag behind, unavailable Keeper and replicas. */
 const passingErrors = new Set([
   ...[
     '3',
@@ -45,7 +45,7 @@ const passingErrors = new Set([
   ...['254', '279', '285', '286', '289', '305', '319', '341', '364', '394', '415', '416', '439', '473', '517', '519'],
   ...['571', '667', '668', '669', '677', '999'],
 ]);
-/** Errors about values, which their messages quote. */
+/** Errors about values; their messages quote them. */
 const valueErrors = new Set([
   ...['6', '26', '27', '33', '38', '41', '53', '69', '70', '72', '117', '131', '190', '321', '349', '407', '434'],
 ]);
@@ -73,23 +73,23 @@ function serverError(error: ClickHouseError, rights: Rights): CdsyncError {
       cause: error,
       causeQuotesValues: true,
     });
-  if (passingErrors.has(code)) return unavailable(`ClickHouse cannot go on for now: ${message}`, { cause: error });
+  if (passingErrors.has(code)) return unavailable(`ClickHouse fails for now: ${message}`, { cause: error });
   return loadRefused(`ClickHouse refuses a statement: ${message}`, { cause: error });
 }
 
-/** Any failure of ClickHouse as an error of cdsync, with its message where that quotes no values of rows. */
+/** Any failure of ClickHouse as an error of cdsync. It keeps the server's message unless that quotes values of rows. */
 export function clickhouseError(thrown: unknown, rights: Rights): CdsyncError {
   if (thrown instanceof CdsyncError) return thrown;
   if (thrown instanceof ClickHouseError) return serverError(thrown, rights);
   const { code = '', message } = thrown as { readonly code?: string; readonly message: string };
   if (/^(ERR_TLS_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|CERT_)/.test(code))
     return loginRefused(`no encrypted connection to ClickHouse: ${message}`, {
-      hint: 'NODE_EXTRA_CA_CERTS names an authority that is not known',
+      hint: 'for a certificate of a private authority, set NODE_EXTRA_CA_CERTS to its file',
       cause: thrown,
     });
   if (goneCodes.has(code) || /timeout|socket hang up|aborted|closed/i.test(message))
     return unavailable(`ClickHouse cannot be reached, or has gone away: ${message}`, { cause: thrown });
-  return loadRefused(`no answer of a ClickHouse server: ${message}`, {
+  return loadRefused(`the answer does not come from a ClickHouse server: ${message}`, {
     hint: 'is `url` the HTTP interface, port 8123 or 8443?',
     cause: thrown,
   });

@@ -12,7 +12,7 @@ export default tableConnector({
     format: 'parquet',
     identifiers: {
       ignoresCase: false,
-      // Columns that tables have by themselves.
+      // Columns that cdsync or ClickHouse itself adds to tables.
       reserved: [versionColumn, deletedColumn, '_part', '_partition_id', '_part_offset', '_row_exists', '_table'],
     },
   },

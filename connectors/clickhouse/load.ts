@@ -24,10 +24,10 @@ import { Session } from './session.js';
 import { columnDefinition, deletedColumn, described, identifier, versionColumn } from './types.js';
 
 const watermarks = identifier(watermarkTable);
-/** Of how many inserts a table knows the tokens, so that one that comes twice counts once. */
+/** How many insert tokens a table remembers, so that a repeated insert counts once. */
 const deduplication = 'SETTINGS non_replicated_deduplication_window = 1000';
 const own = `${versionColumn} UInt64 DEFAULT 0, ${deletedColumn} UInt8 DEFAULT 0`;
-/** Of a table that keeps one row of each key, only the rows that count. */
+/** Reads only the last row of each key, from a table that keeps one row of each. */
 const final = { final: 1 } as const;
 const never = new AbortController().signal;
 
@@ -35,7 +35,7 @@ function names(columns: readonly { readonly name: string }[]): string {
   return columns.map(({ name }) => identifier(name)).join(', ');
 }
 
-/** How far a stream is, with the number of the load that brought it there. */
+/** The watermark of a stream, with the number of the load that moved it there. */
 interface Mark {
   readonly watermark: Watermark;
   readonly version: number;
@@ -55,7 +55,7 @@ class ClickhouseDestination implements TableDestination {
   }
 
   async watermarks(): Promise<Watermark[]> {
-    // A user who may not create what is there already is not asked to.
+    // Create it only if it is missing: a user may load tables without the right to create them.
     if ((await this.#find(watermarkTable)) === undefined) {
       await this.#session.run(`CREATE TABLE IF NOT EXISTS ${watermarks} (destination String, stream String,
         table_name String, store_id String, sequence Int64, definition String, delivered_at String,
@@ -86,7 +86,7 @@ class ClickhouseDestination implements TableDestination {
     const found = await this.#find(table);
     if (found === undefined) return undefined;
     if (!/MergeTree$/.test(found.engine)) {
-      throw loadRefused(`"${table}" is kept by the engine ${found.engine}, which cdsync does not load`, {
+      throw loadRefused(`"${table}" has the engine ${found.engine}, which cdsync does not load`, {
         hint: 'give the stream another table with `table:`',
       });
     }
@@ -115,7 +115,7 @@ class ClickhouseDestination implements TableDestination {
     }
   }
 
-  /** Of a table that others have made, a column of the key may hold NULL. */
+  /** Whether a column is in the sorting key, and so not nullable. In a table that others have made, a key column may be nullable. */
   async #isSortedBy(table: string, column: string): Promise<boolean> {
     const query = `SELECT count() FROM system.columns WHERE database = currentDatabase()
       AND table = {table:String} AND name = {column:String} AND is_in_sorting_key`;
@@ -134,7 +134,7 @@ class ClickhouseDestination implements TableDestination {
     const reached = await this.#reached(load);
     const { action, table, data } = load;
     const attempt = new Attempt(this.#session, load, reached);
-    // The table is empty, or is to have these rows alone: they come into a new one, which takes its place at once.
+    // The table is empty, or must end up with these rows only: fill a new table, then swap the two at once.
     if (action.type === 'replace' || (action.type === 'append' && table.key.length > 0)) {
       const isAsItShould = (await this.#engineProblem(table)) === undefined;
       await attempt.exchange(data, isAsItShould ? `AS ${identifier(table.name)}` : definition(table));
@@ -147,7 +147,7 @@ class ClickhouseDestination implements TableDestination {
     await this.#move(load, attempt.version);
   }
 
-  /** The number of the load that the watermark stands for; it must be where it was when the load was planned. */
+  /** The number of the load that moved the watermark last. @throws {CdsyncError} if the watermark has moved since the plan */
   async #reached({ before, after, stream }: Load): Promise<number> {
     const mark = (await this.#marks()).find(
       ({ watermark }) => watermark.destination === after.destination && watermark.stream === after.stream,
@@ -160,8 +160,8 @@ class ClickhouseDestination implements TableDestination {
     const found = await this.#find(name);
     if (found === undefined || found.keepsLast === key.length > 0) return undefined;
     return found.keepsLast
-      ? `table "${name}" keeps one row of each key; mode append needs a table that keeps all`
-      : `table "${name}" is kept by ${found.engine}; this mode needs ReplacingMergeTree(${versionColumn}, ${deletedColumn})`;
+      ? `table "${name}" keeps one row of each key; mode append needs a table that keeps all rows`
+      : `table "${name}" has the engine ${found.engine}; this mode needs ReplacingMergeTree(${versionColumn}, ${deletedColumn})`;
   }
 
   async #move({ after }: Load, version: number): Promise<void> {
@@ -206,7 +206,7 @@ function checkedText(column: string, kind: ColumnType['kind']): string | undefin
   return isCounted ? undefined : `toString(${column})`;
 }
 
-/** Columns and engine of a table: with a key, one that keeps the last row of each. */
+/** Columns and engine of a table. With a key, the engine keeps the last row of each key. */
 function definition({ columns, key }: TargetTable): string {
   const parts = columns.map((column) => columnDefinition(column, key.includes(column.name)));
   const engine =
@@ -216,7 +216,7 @@ function definition({ columns, key }: TargetTable): string {
   return `(${parts.join(', ')}, ${own}) ENGINE = ${engine} ${deduplication}`;
 }
 
-/** One attempt at a load. Its rows have a number that no earlier attempt's have. */
+/** One attempt at a load. Its rows get a number that no earlier attempt has used. */
 class Attempt {
   readonly #session: Session;
   readonly #load: Load;
@@ -224,7 +224,7 @@ class Attempt {
   readonly #target: string;
   readonly #beside: string;
   readonly #id = randomUUID();
-  /** The highest number that it has given to a row. */
+  /** The highest number that it has given to rows. */
   version: number;
 
   /** @param reached the number of the last load that was finished */
@@ -238,7 +238,7 @@ class Attempt {
     this.#beside = `_cdsync_new_${createHash('sha256').update(name).digest('hex').slice(0, 16)}`;
   }
 
-  /** An own token for each attempt: what an earlier one inserted may have been taken back since. */
+  /** Each attempt has its own tokens: rows of an earlier attempt may have been removed since, and must be inserted again. */
   #token(part: string | number): string {
     return `${this.#load.id}-${this.#id}-${part}`;
   }
@@ -250,7 +250,7 @@ class Attempt {
       await this.#session.run(`CREATE TABLE ${table} ${made}`);
       await work();
     } finally {
-      // Also where the load was stopped: rows of people do not stay there.
+      // Drop it even after a stop, so that no personal data stays behind.
       this.#session.use(never);
       await this.#session.run(`DROP TABLE IF EXISTS ${table} SYNC`).catch(() => undefined);
       this.#session.use(this.#load.signal);
@@ -268,7 +268,7 @@ class Attempt {
     if (arrived !== data.handedOver) throw countDiffers('the table', data.handedOver, arrived);
   }
 
-  /** @param made how the new table is made */
+  /** Fills a new table and swaps it with the old one. @param made SQL after `CREATE TABLE <name>` for the new table */
   async exchange(data: Load['data'], made: string): Promise<void> {
     this.version += 1;
     await this.#withTable(made, async () => {
@@ -277,7 +277,7 @@ class Attempt {
     });
   }
 
-  /** Rows come into a table beside it first, and from there into the table by one statement. */
+  /** Loads the rows into a staging table first, and from there into the table by one statement. */
   async merge(data: Load['data'], absent: 'keep' | 'delete' | 'mark'): Promise<void> {
     const { key } = this.#load.table;
     const staged = data.columns.map(({ name, targetType: type }) =>
@@ -294,7 +294,7 @@ class Attempt {
 
   async #append(highest: number): Promise<void> {
     const { columns } = this.#load.table;
-    // Rows of a load that was cut short.
+    // Remove the rows of a load that was cut short.
     if (highest > this.#reached)
       await this.#session.run(`DELETE FROM ${this.#target} WHERE ${versionColumn} > {reached:UInt64}`, {
         reached: this.#reached,
@@ -304,7 +304,7 @@ class Attempt {
 
   async #upsert(absent: 'keep' | 'delete' | 'mark'): Promise<void> {
     const { columns, key } = this.#load.table;
-    // Of a row that is deleted, only its key stays.
+    // A deleted row keeps only its key.
     const values = columns.map(({ name }) => {
       const value = identifier(name);
       return key.includes(name) ? value : `if(_op = 'delete', NULL, ${value})`;
@@ -315,7 +315,7 @@ class Attempt {
     await this.#end(absent);
   }
 
-  /** Rows of keys that have not come. */
+  /** Deletes or marks the rows whose keys are not among the load's. */
   async #end(absent: 'delete' | 'mark'): Promise<void> {
     const older = `FROM ${this.#target} FINAL WHERE ${versionColumn} < {older:UInt64}`;
     const values = { older: this.version };
@@ -344,7 +344,7 @@ class Attempt {
   }
 }
 
-/** Opens no connection yet: that comes with the first statement. */
+/** Opens the destination. It connects with the first statement. */
 export async function openClickhouse({
   options,
   destination,

@@ -5,20 +5,20 @@ import type { Secret } from '../../src/sdk/index.js';
 import { clickhouseError, type Rights } from './errors.js';
 import { identifier } from './types.js';
 
-/** A statement over a large table takes its time; the server shows meanwhile that it is alive. */
+/** A statement over a large table may take long; meanwhile the server sends a sign of life every `aliveMs`. */
 const requestMs = 3_600_000;
 const aliveMs = 20_000;
 const headerBytes = 1 << 20;
 
 const settings: ClickHouseSettings = {
-  // What is done is done when the answer comes, wherever it is read next.
+  // A statement is complete when its answer comes, on every replica.
   async_insert: 0,
   wait_end_of_query: 1,
   alter_sync: '2',
   mutations_sync: '2',
   lightweight_deletes_sync: '2',
   select_sequential_consistency: '1',
-  // NULL stays NULL, and a column is in the file or there is an error.
+  // NULL stays NULL, and a column that the file lacks is an error.
   insert_null_as_default: 0,
   input_format_null_as_default: 0,
   input_format_parquet_allow_missing_columns: 0,
@@ -36,14 +36,14 @@ export interface Login {
 
 export type Values = Readonly<Record<string, string | number>>;
 
-/** Statements and files on their way to one database; what goes wrong comes as an error of cdsync. */
+/** Sends statements and files to one database. Every failure becomes an error of cdsync. */
 export class Session {
   readonly #client: ClickHouseClient;
   readonly #rights: Rights;
   readonly #prefix: string;
   #signal: AbortSignal;
 
-  /** @param name stands in front of the ids of all its queries */
+  /** @param name the prefix of the ids of all its queries */
   constructor({ url, username, password, database }: Login, name: string, signal: AbortSignal) {
     this.#rights = { user: username, database };
     this.#prefix = name;
@@ -65,7 +65,7 @@ export class Session {
     return this.#rights.database;
   }
 
-  /** From now on this signal stops what is under way. */
+  /** From now on this signal stops the statements under way. */
   use(signal: AbortSignal): void {
     this.#signal = signal;
   }
@@ -94,7 +94,7 @@ export class Session {
     });
   }
 
-  /** The value of a query that gives one number. */
+  /** The result of a query that returns one number. */
   async number(query: string, values: Values = {}, more: ClickHouseSettings = {}): Promise<number> {
     const [row] = await this.rows(query, values, more);
     return Number(Object.values(row ?? {})[0] ?? 0);
@@ -123,7 +123,7 @@ export class Session {
     }
   }
 
-  /** Stops what earlier attempts may have left running, and waits for its end. */
+  /** Stops statements that earlier attempts may have left running, and waits for their end. */
   async stopOthers(): Promise<void> {
     await this.run(
       `KILL QUERY WHERE user = currentUser() AND current_database = currentDatabase()

@@ -1,13 +1,13 @@
 import type { ColumnMapping, ColumnType } from '../../src/sdk/index.js';
 
-/** Columns of cdsync's own in every table: the number of the load that brought a row, and whether the row is deleted. */
+/** Columns that cdsync adds to every table: the number of the load that brought a row, and whether the row is deleted. */
 export const versionColumn = '_cdsync_version';
 export const deletedColumn = '_cdsync_deleted';
 
-/** What Date32 and DateTime64 hold. */
+/** The days that Date32 and DateTime64 can hold. */
 const days = { first: '1900-01-01', last: '2299-12-31' };
 
-/** Without Nullable(…), which every column is but those of the key. */
+/** Types are written without Nullable(…): every column is nullable, except those of the key. */
 export function mapColumn(type: ColumnType): ColumnMapping {
   switch (type.kind) {
     case 'boolean':
@@ -15,7 +15,7 @@ export function mapColumn(type: ColumnType): ColumnMapping {
     case 'int64':
       return { type: 'Int64' };
     case 'int128':
-      // As text: DuckDB writes integers of 128 bits as doubles into Parquet.
+      // As text: DuckDB writes 128-bit integers into Parquet as doubles.
       return { type: 'Int128', as: 'VARCHAR' };
     case 'decimal':
       return { type: `Decimal(${type.precision}, ${type.scale})` };
@@ -34,10 +34,10 @@ export function mapColumn(type: ColumnType): ColumnMapping {
   }
 }
 
-/** What {@link described} calls a column that holds no NULL and is not of the key. */
+/** The suffix that {@link described} gives to the type of a column that is neither nullable nor in the key. */
 const notNull = ' not nullable';
 
-/** Integers become doubles only where the stream has seen none beyond 2^53. */
+/** Int64 may become Float64: a stream turns integers into doubles only if none of them exceeds 2^53. */
 export function widens(from: string, to: string): boolean {
   if (from === `${to}${notNull}`) return true;
   if (to === 'Int64') return /^(Int(8|16|32)|UInt(8|16|32))$/.test(from);
@@ -45,7 +45,7 @@ export function widens(from: string, to: string): boolean {
   return from === 'Int64' && (to === 'Int128' || to === 'Float64');
 }
 
-/** The type of a column that is there, in the words of {@link mapColumn}. */
+/** The type of an existing column, as {@link mapColumn} spells it. */
 export function described(type: string, isKey: boolean): string {
   const inner = /^Nullable\((.*)\)$/.exec(type)?.[1];
   if (inner !== undefined) return inner;

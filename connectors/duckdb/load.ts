@@ -45,7 +45,7 @@ function sameKey(key: readonly string[]): string {
   return key.map((name) => `t.${identifier(name)} = s.${identifier(name)}`).join(' AND ');
 }
 
-/** What DuckDB says, without what it may quote of rows. */
+/** The error for a failure of DuckDB, without DuckDB's message: that may quote rows. */
 function refusal(cause: unknown): CdsyncError {
   const message = cause instanceof Error ? cause.message : String(cause);
   if (/permission denied|read-only/i.test(message)) {
@@ -233,7 +233,7 @@ class DuckdbDestination implements TableDestination {
 
   async close(): Promise<void> {
     this.#connection.closeSync();
-    // Gives the file back to others at once, when nothing else of this process has it open.
+    // Releases the file at once, unless this process has it open elsewhere too.
     this.#instance.closeSync();
   }
 }
@@ -254,7 +254,7 @@ function checkedText(column: string, kind: ChecksumColumn['of']['kind']): string
   return kind === 'timestamp' ? `epoch_us(${column})::VARCHAR` : undefined;
 }
 
-/** Opens the file; in one process it is opened once, whatever asks for it. */
+/** Opens the file. All destinations of a process that load the same file share one instance of DuckDB. */
 export async function openDuckdb({ options }: DestinationContext<typeof duckdbOptions>): Promise<TableDestination> {
   const { path, schema, memoryMb } = options;
   try {
@@ -262,7 +262,7 @@ export async function openDuckdb({ options }: DestinationContext<typeof duckdbOp
     const isNew = (await stat(path).catch(() => undefined)) === undefined;
     const instance = await DuckDBInstance.fromCache(path, { memory_limit: `${memoryMb}MB` });
     try {
-      // DuckDB makes files that the umask may let others read.
+      // DuckDB creates files that the umask may let others read.
       if (isNew) await chmod(path, 0o600);
       const connection = await instance.connect();
       await connection.run("SET TimeZone = 'UTC'");

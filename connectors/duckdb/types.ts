@@ -15,7 +15,7 @@ function quoted(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 
-/** A type as this connector spells it; `int128` as files have it, or as tables do. */
+/** A type as this connector spells it. @param int128 the spelling of a 128-bit integer, which differs in files and tables */
 function spelled(type: ColumnType, int128: string): string {
   switch (type.kind) {
     case 'int128':
@@ -31,13 +31,13 @@ function spelled(type: ColumnType, int128: string): string {
   }
 }
 
-/** Everything stays what it is; Parquet files, by which it comes, have no integers of 128 bits. */
+/** Every type stays the same. Only 128-bit integers travel as decimals, because Parquet has no such integers. */
 export function mapColumn(type: ColumnType): ColumnMapping {
   const [inTable, inFile] = [spelled(type, 'HUGEINT'), spelled(type, 'DECIMAL(38,0)')];
   return inTable === inFile ? { type: inTable } : { type: inTable, as: inFile };
 }
 
-/** How a type that DuckDB names is spelled here. */
+/** A type that DuckDB names, in this connector's spelling. */
 export function spelledLikeOurs(duckdbType: string): string {
   return spelled(parseColumnType(duckdbType), 'HUGEINT');
 }
@@ -54,7 +54,7 @@ function holds(from: ColumnType, to: ColumnType): boolean {
   return spelled(from, 'HUGEINT') === spelled(to, 'HUGEINT');
 }
 
-/** Integers become doubles only where the stream has seen none beyond 2^53. */
+/** BIGINT may become DOUBLE: a stream turns integers into doubles only if none of them exceeds 2^53. */
 export function widens(from: string, to: string): boolean {
   return holds(parseColumnType(from), parseColumnType(to));
 }

@@ -3,7 +3,7 @@ import { type EventStreamShape, eventStreamOptions } from './options.js';
 import { EventStreamDestination } from './send.js';
 import { eventsAtOnce } from './types.js';
 
-/** Events move the profiles of a collection (specification, section 6): a job that reads it would react to its own events. */
+/** Events change the profiles of a collection (specification, section 6): a job that reads it would react to its own events. */
 function loops({ collection, allowLoop }: OptionValues<EventStreamShape>, streams: readonly JobStream[]) {
   if (allowLoop) return [];
   return streams
@@ -13,8 +13,8 @@ function loops({ collection, allowLoop }: OptionValues<EventStreamShape>, stream
       path: [],
       message:
         collection === undefined
-          ? `stream "${stream.name}" reads collection "${stream.collection}", and it is not known which one these events feed: name it with \`collection\`, or permit a loop with \`allow_loop: true\``
-          : `these events feed collection "${collection}", which stream "${stream.name}" reads: every run would answer its own events; permit it with \`allow_loop: true\``,
+          ? `stream "${stream.name}" reads collection "${stream.collection}", and these events may feed the same one: name their collection with \`collection\`, or allow a loop with \`allow_loop: true\``
+          : `these events feed collection "${collection}", which stream "${stream.name}" reads: every run would answer its own events; allow it with \`allow_loop: true\``,
     }));
 }
 
@@ -23,7 +23,7 @@ export default recordConnector({
   summary: "Sends rows as events to one of the service's event streams. Events move the profiles of a collection.",
   options: eventStreamOptions,
   usesService: true,
-  // One by one, so that after a crash only those are sent again that were under way.
+  // One record a batch, so that after a crash only the events that were under way are sent again.
   capabilities: { batchRecords: 1, batchesAtOnce: eventsAtOnce },
   checkStreams: loops,
 

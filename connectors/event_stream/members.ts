@@ -1,6 +1,6 @@
 const token = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
 
-/** The members of a JSON object, each value as the text that stands there: no digit of a number is lost. */
+/** The members of a JSON object, each value as its JSON text: no digit of a number is lost. */
 export function membersOf(json: string): ReadonlyMap<string, string> {
   const members = new Map<string, string>();
   let depth = 0;

@@ -4,10 +4,10 @@ import { membersOf } from './members.js';
 const placeholder = /\{\{\s*([^{}]*?)\s*\}\}/g;
 const whole = /^\{\{\s*([^{}]+?)\s*\}\}$/;
 
-/** Values of a record, by the names that placeholders have for them, as JSON text. */
+/** The value of a record for a placeholder's name, as JSON text. */
 type Values = (name: string) => string;
 
-/** What is known of a change besides its columns. */
+/** Placeholders for facts about the change, besides its columns. */
 const own: Readonly<Record<string, (record: OutgoingRecord) => string>> = {
   _op: ({ op }) => op,
   _key: ({ key }) => key,
@@ -26,12 +26,12 @@ function valuesOf(record: OutgoingRecord): Values {
     throw new CdsyncError(`\`body\` names "${name}", and stream "${record.stream}" has no such column`, {
       code: 'event_body',
       stream: record.stream,
-      hint: 'columns that `columns` drops for this destination are not there either; renamed ones have their new name',
+      hint: 'a column that `columns` drops for this destination cannot be used; a renamed one has its new name',
     });
   };
 }
 
-/** A value inside a text: strings without quotes, nothing for null, the rest as JSON. */
+/** A value inside a longer text: strings without quotes, null as nothing, all else as JSON. */
 function inText(json: string): string {
   if (json === 'null') return '';
   return json.startsWith('"') ? (JSON.parse(json) as string) : json;
@@ -57,20 +57,20 @@ export function eventOf(record: OutgoingRecord, template: Readonly<Record<string
   return template === undefined ? record.json : filled(template, valuesOf(record));
 }
 
-/** What is wrong with a template, wherever in it. */
+/** The faults of a template, each with its path in it. */
 export function templateFaults(
   template: unknown,
   path: readonly (string | number)[] = [],
 ): { path: readonly (string | number)[]; message: string }[] {
   if (typeof template === 'string') {
     const isEmpty = [...template.matchAll(placeholder)].some(([, name]) => name === '');
-    return isEmpty ? [{ path, message: 'a placeholder names a column: {{column}}' }] : [];
+    return isEmpty ? [{ path, message: 'a placeholder must name a column: {{column}}' }] : [];
   }
   if (typeof template !== 'object' || template === null) return [];
   return Object.entries(template).flatMap(([name, value]) => {
     const here = [...path, Array.isArray(template) ? Number(name) : name];
     const inKey = !Array.isArray(template) && /\{\{.*\}\}/.test(name);
-    const fault = inKey ? [{ path: here, message: 'placeholders are not replaced in keys' }] : [];
+    const fault = inKey ? [{ path: here, message: 'placeholders do not work in keys' }] : [];
     return [...fault, ...templateFaults(value, here)];
   });
 }

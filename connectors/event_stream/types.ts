@@ -1,5 +1,5 @@
-/** The service takes no longer event (published facts, Real-time API). */
+/** The longest event that the service accepts (published facts, Real-time API). */
 export const maxEventBytes = 64 * 1024;
 
-/** Events under way at once. */
+/** Most events under way at the same time. */
 export const eventsAtOnce = 64;

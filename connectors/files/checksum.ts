@@ -1,7 +1,7 @@
 import { parseColumnType, type TableColumn } from '../../src/sdk/index.js';
 import { identifier } from './types.js';
 
-/** SQL for the text of a value whose MD5 is summed up; undefined for types that are only counted. */
+/** SQL for the text of a value, whose MD5 goes into the sum; undefined for types that are only counted. */
 function checkedText({ name, type }: TableColumn): string | undefined {
   const column = identifier(name);
   const { kind } = parseColumnType(type);
@@ -10,7 +10,7 @@ function checkedText({ name, type }: TableColumn): string | undefined {
   return kind === 'timestamp' ? `epoch_us(${column})::VARCHAR` : undefined;
 }
 
-/** A query of `n0`, `s0` and so on: the number of values of each column, and the sum of their hashes as text, or NULL. */
+/** A query of one row: each column's number of values (`n0`, …), and the sum of their hashes (`s0`, …) as text, or NULL. */
 export function checksumSql(rows: string, columns: readonly TableColumn[], live: boolean): string {
   const sums = columns.map((column, index) => {
     const text = checkedText(column);

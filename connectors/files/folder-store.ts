@@ -20,7 +20,7 @@ function tagOf(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }
 
-/** Files in a folder of this machine. Everything is synced before it counts, and gets its name by a rename or a link. */
+/** Files in a folder of this machine. Each file is synced first, and then gets its name by a rename or a link. */
 export class FolderStore implements FileStore {
   readonly place: string;
   readonly #mode: number;
@@ -29,7 +29,7 @@ export class FolderStore implements FileStore {
   private constructor(root: string, mode: number) {
     this.place = root;
     this.#mode = mode;
-    // Who may read a file may look into its folder.
+    // Users who may read the files may also list and enter their folder.
     this.#folderMode = 0o700 | ((mode & 0o444) | ((mode & 0o444) >> 2));
   }
 
@@ -143,11 +143,11 @@ export class FolderStore implements FileStore {
     }
   }
 
-  /** Makes a folder, and those above it that are not there. */
+  /** Creates a folder, and missing ones above it. */
   async #folder(path: string): Promise<void> {
     const first = await mkdir(path, { recursive: true, mode: this.#folderMode });
     if (first === undefined) return;
-    // The umask may have taken from what was asked for.
+    // The umask may have removed permissions.
     for (let at = path; at.length >= first.length; at = dirname(at)) {
       await chmod(at, this.#folderMode);
       await sync(dirname(at));
@@ -196,11 +196,11 @@ export class FolderStore implements FileStore {
       });
     }
     if (code === 'ENOTDIR' || code === 'EEXIST')
-      return loadRefused(`${this.place} is no folder`, { hint: 'give `path` a folder', cause: error });
+      return loadRefused(`${this.place} is not a folder`, { hint: 'give `path` a folder', cause: error });
     if (code === 'ENOSPC' || code === 'EDQUOT')
       return loadRefused(`there is no space left for ${this.place}`, { hint: 'free some space', cause: error });
     if (code === undefined) return error;
-    // The system's words name the path, in which values of partitions stand.
+    // The system's message names the path, which may hold values of partition columns.
     return loadRefused(`a file in ${this.place} could not be read or written (${code})`, {
       cause: error,
       causeQuotesValues: true,
@@ -208,7 +208,7 @@ export class FolderStore implements FileStore {
   }
 }
 
-/** Where the file system knows no links, the name is taken before the content is there. */
+/** Links the file to its name. On a file system without links it copies instead; the name then exists before its content does. */
 async function linkOrCopy(from: string, to: string): Promise<void> {
   try {
     await link(from, to);

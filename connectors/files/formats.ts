@@ -6,7 +6,7 @@ export function literal(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }
 
-/** A file on this machine, and what its rows have in the columns that it lacks. */
+/** A file on this machine, with the values of the partition columns, which the file itself lacks. */
 export interface LocalFile {
   readonly path: string;
   readonly partition?: Readonly<Record<string, string | null>> | undefined;
@@ -15,12 +15,12 @@ export interface LocalFile {
 export interface ReadTask {
   readonly files: readonly LocalFile[];
   readonly format: Format;
-  /** Those to be read, in their types. */
+  /** The columns to read, with the types to read them as. */
   readonly columns: readonly TableColumn[];
   readonly partitionBy: readonly string[];
 }
 
-/** In bytes; DuckDB sets memory aside by it. */
+/** In bytes; DuckDB allocates buffers of this size. */
 const longestRow = 16 * 1024 * 1024;
 const fileColumn = '_cdsync_file';
 
@@ -28,13 +28,13 @@ const csv = `HEADER true, DELIMITER ',', QUOTE '"', ESCAPE '"', NULLSTR ''`;
 
 const copyOptions: Readonly<Record<Format, string>> = {
   parquet: 'FORMAT parquet, COMPRESSION zstd',
-  // Text that is empty stands in quotes, NULL does not.
+  // Empty text is written in quotes, NULL without.
   csv: `FORMAT csv, ${csv}`,
   jsonl: 'FORMAT json, ARRAY false',
 };
 
 function isoText(column: string): string {
-  // Before the year 1 there is no ISO 8601 that everybody reads.
+  // For years before 1 no ISO 8601 form exists that every reader accepts.
   return `CASE WHEN ${column} >= '0001-01-01'::TIMESTAMPTZ THEN strftime(${column}, '%Y-%m-%dT%H:%M:%S.%fZ') ELSE ${column}::VARCHAR END`;
 }
 
@@ -43,14 +43,14 @@ function written({ name, type }: TableColumn, format: Format): string {
   const parsed = parseColumnType(type);
   if (format === 'parquet') return column;
   if (parsed.kind === 'timestamp') return `${isoText(column)} AS ${column}`;
-  // JSON has no words for what is no number.
+  // JSON has no NaN and no infinity: they become NULL.
   if (format === 'jsonl')
     return parsed.kind === 'double' ? `CASE WHEN isfinite(${column}) THEN ${column} END AS ${column}` : column;
   if (isNested(parsed)) return `CASE WHEN ${column} IS NOT NULL THEN to_json(${column})::VARCHAR END AS ${column}`;
   return parsed.kind === 'json' ? `${column}::VARCHAR AS ${column}` : column;
 }
 
-/** Writes rows that have these columns, in their types, to a file. */
+/** SQL that writes rows with these columns into a file. */
 export function writeSql(rows: string, columns: readonly TableColumn[], format: Format, path: string): string {
   const selected = columns.map((column) => written(column, format)).join(', ');
   return `COPY (SELECT ${selected} FROM ${rows}) TO ${literal(path)} (${copyOptions[format]})`;
@@ -71,7 +71,7 @@ function sourceOf({ files, format, columns, partitionBy }: ReadTask): string {
     max_line_size = ${longestRow}, buffer_size = ${2 * longestRow}, filename = '${fileColumn}')`;
 }
 
-/** The values of a partition's columns beside the path of the file. */
+/** SQL for a table of each file's path with its values of the partition columns. */
 function partitionsOf({ files, partitionBy }: ReadTask): string {
   const rows = files.map(({ path, partition }) => {
     const values = partitionBy.map((name) => {
@@ -90,17 +90,17 @@ function typed({ name, type }: TableColumn, format: Format): string {
   return `${asJson ? `${column}::JSON` : column}::${type} AS ${column}`;
 }
 
-/** A query of no rows in these columns. */
+/** A query that returns these columns and no rows. */
 export function nothingSql(columns: readonly TableColumn[]): string {
   return `SELECT ${columns.map(({ name, type }) => `NULL::${type} AS ${identifier(name)}`).join(', ')} WHERE false`;
 }
 
-/** All but the partition's columns, which a file of no rows has too. */
+/** All columns but those of the partition; a file without rows has those too. */
 function ownColumns(partitionBy: readonly string[]): string {
   return `COLUMNS(lambda c: NOT list_contains([${partitionBy.map(literal).join(', ')}], c))`;
 }
 
-/** A query of the rows of files, which may lack columns that are all NULL. */
+/** A query that reads the rows of files. A column that a file lacks is NULL. */
 export function readSql(task: ReadTask): string {
   const { files, format, columns, partitionBy } = task;
   if (files.length === 0) return nothingSql(columns);
@@ -113,14 +113,14 @@ export function readSql(task: ReadTask): string {
   return `SELECT ${columns.map((column) => typed(column, format)).join(', ')} FROM (${none} UNION ALL BY NAME ${joined})`;
 }
 
-/** The folders of a partition, as Hive has them. */
+/** The folders of a partition, in Hive's form: `country=DE/`. */
 export function partitionPath(partition: Readonly<Record<string, string | null>>): string {
   return Object.entries(partition)
     .map(([name, value]) => `${hiveText(name)}=${value === null ? '__HIVE_DEFAULT_PARTITION__' : hiveText(value)}/`)
     .join('');
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what has to be written otherwise.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are among those to escape.
 const difficult = /[\x00-\x1f\x7f"#%'*/:=?\\{}[\]^]/g;
 
 function hiveText(text: string): string {

@@ -27,12 +27,12 @@ import { TableReader } from './table-reader.js';
 import { identifier } from './types.js';
 import { Workbench } from './workbench.js';
 
-/** Tables that are files, in a folder or an object store. */
+/** Tables made of files, in a folder or an object store. */
 export class FilesDestination implements TableDestination {
   readonly #store: FileStore;
   readonly #context: DestinationContext<FilesShape>;
   readonly #reader: TableReader;
-  /** Tables by their folders, as they were last seen. */
+  /** The manifest of each table's folder, as last read. */
   readonly #seen = new Map<string, Manifest>();
   #bench: Workbench | undefined;
 
@@ -47,7 +47,7 @@ export class FilesDestination implements TableDestination {
     await Promise.all(
       folders.map(async (folder) => {
         const manifest = await this.#look(folder);
-        // What a load could not finish after its commit.
+        // A load may have been cut short between its commit and this step.
         if (manifest !== undefined) await new TableSets(this.#store, folder).publish(manifest);
       }),
     );
@@ -98,7 +98,7 @@ export class FilesDestination implements TableDestination {
     }
   }
 
-  /** The number that was counted when the files were written, once each of them is found to be there in its full length. */
+  /** The number that the manifest states, after a check that every file exists with its full length. */
   async count(table: string, live: boolean): Promise<number> {
     const found = await this.#known(table);
     await this.#reader.checkAll(found);
@@ -140,7 +140,7 @@ export class FilesDestination implements TableDestination {
     return manifest;
   }
 
-  /** @param anew whether somebody else may have moved it on */
+  /** @param anew reads the manifest again, because another delivery may have changed it */
   async #known(table: string, anew = false): Promise<Manifest> {
     const folder = folderOf(table);
     const found = (anew ? undefined : this.#seen.get(folder)) ?? (await this.#look(folder));
@@ -149,7 +149,7 @@ export class FilesDestination implements TableDestination {
     return found;
   }
 
-  /** One for each stream of each destination: that of the table that it went to last. */
+  /** One watermark for each stream of each destination: from the table that the stream was delivered to last. */
   #watermarks(): Watermark[] {
     const latest = new Map<string, Watermark>();
     for (const manifest of this.#seen.values()) {
@@ -177,7 +177,7 @@ export class FilesDestination implements TableDestination {
       const found = columns.find((column) => column.name === name);
       const type = found && parseColumnType(found.type);
       if (type !== undefined && !isNested(type) && type.kind !== 'json') continue;
-      const what = type === undefined ? 'is no column' : 'has values with parts';
+      const what = type === undefined ? 'is not a column' : 'has nested values';
       throw loadRefused(`\`partition_by\`: "${name}" ${what} of table "${table}"`, { hint });
     }
     if (all.every((name) => partitionBy.includes(name)))
@@ -185,8 +185,8 @@ export class FilesDestination implements TableDestination {
   }
 
   /**
-   * Makes the next set, which counts from then on, and tidies up.
-   * @param what names the table, or the stream, to the delivery that was too late
+   * Commits and publishes the next set, and removes old files.
+   * @param what the table or the stream, for the error of a delivery that came too late
    */
   async #moveOn(found: Manifest, changes: Partial<Manifest>, what: string): Promise<void> {
     const sets = new TableSets(this.#store, folderOf(found.table));
@@ -194,7 +194,7 @@ export class FilesDestination implements TableDestination {
     if (!(await sets.commit(manifest))) throw watermarkMoved(what);
     this.#seen.set(sets.folder, manifest);
     await sets.publish(manifest);
-    // Old files are of no use to anybody; that they cannot be removed is no reason to fail what is done.
+    // The load is committed: a failure to remove old files must not fail it.
     await sets.prune(manifest, this.#context.options.keep).catch((error: unknown) => {
       this.#context.notice(`old files of table "${found.table}" were not removed: ${(error as Error).message}`);
     });

@@ -11,7 +11,7 @@ const fileSchema = z.object({
   rows: z.number(),
   bytes: z.number(),
   sha256: z.string(),
-  /** Texts of the values that all rows of the file have in the columns of `partition_by`, which the file itself lacks. */
+  /** The values of the `partition_by` columns, as text. All rows of the file have them, and the file itself lacks these columns. */
   partition: z.record(z.string(), z.string().nullable()).optional(),
 });
 
@@ -27,19 +27,19 @@ const watermarkSchema = z.object({
 const manifestSchema = z.object({
   version: z.literal(1),
   table: z.string(),
-  /** Number of the set: one more with each change. */
+  /** Number of the set; it rises by one with each change. */
   set: z.int(),
   format: z.enum(formats),
   partition_by: z.array(z.string()),
   schema: z.array(z.object({ name: z.string(), type: z.string() })),
   rows: z.number(),
-  /** Of those, the rows whose `_deleted_at` is NULL. */
+  /** The number of rows whose `_deleted_at` is NULL. */
   live_rows: z.number(),
   files: z.array(fileSchema),
   watermark: watermarkSchema.nullable(),
 });
 
-/** Which files make a table. */
+/** Lists the files of a table. */
 export type Manifest = z.infer<typeof manifestSchema>;
 export type SetFile = z.infer<typeof fileSchema>;
 
@@ -61,7 +61,7 @@ export function savedWatermark({ destination, stream, storeId, sequence, definit
   return { destination, stream, store_id: storeId, sequence, definition, delivered_at: deliveredAt };
 }
 
-/** A table's name as a folder's: what file systems and URLs find difficult is written as `%` and hex digits. */
+/** The folder name for a table: characters that are difficult in file systems or URLs become `%` and hex digits. */
 export function folderOf(table: string): string {
   const encoded = encodeURIComponent(table).replace(/[!'()*~]/g, (found) => `%${found.charCodeAt(0).toString(16)}`);
   return encoded.replace(/^\./, '%2e');
@@ -72,7 +72,7 @@ export function setName(set: number): string {
 }
 
 const lookAttempts = 10;
-/** What a crash has left of a manifest that did not get its name. */
+/** The temporary file of a manifest; a crash may leave it behind. */
 const unnamed = /\/manifests\/\.(\d{12})\./;
 
 function setOf(path: string): number | undefined {
@@ -81,9 +81,9 @@ function setOf(path: string): number | undefined {
 }
 
 /**
- * The sets of one table. Each set has a manifest of its own number, which is made once and never changed: only one delivery can
- * make the next number, and with it moves the table on. `manifest.json`, which readers look at, is then swapped. If that is cut
- * short, the next delivery that opens the table does it.
+ * The sets of one table. Each set has a manifest under its own number, which is created once and never changed. Only one
+ * delivery can create the manifest of the next number; that commits its set. It then replaces `manifest.json`, which readers
+ * use. If it is cut short before that, the next delivery that opens the table does so.
  */
 export class TableSets {
   readonly folder: string;
@@ -94,26 +94,26 @@ export class TableSets {
     this.folder = folder;
   }
 
-  /** The newest set; undefined where there is no such table. */
+  /** The newest set; undefined if there is no such table. */
   async newest(): Promise<Manifest | undefined> {
     for (let attempt = 1; attempt <= lookAttempts; attempt += 1) {
       const sets = (await this.#store.files(`${this.folder}/manifests`)).flatMap((path) => setOf(path) ?? []);
       if (sets.length === 0) return undefined;
       const found = await this.#read(this.#manifest(Math.max(...sets)));
-      // Where it is gone, somebody has moved the table on and tidied up in between.
+      // If it is gone, another delivery has committed a later set and removed this one in between.
       if (found !== undefined) return found;
     }
     throw unavailable(`the manifests of ${this.folder} in ${this.#store.place} change too fast to be read`);
   }
 
-  /** Moves the table on. @returns false where somebody else has done so since `newest` */
+  /** Commits a set. @returns false if another delivery has committed one since `newest` */
   async commit(manifest: Manifest): Promise<boolean> {
     if (!(await this.#store.create(this.#manifest(manifest.set), textOf(manifest)))) return false;
-    // A number that was removed long ago can be made once more by who has slept since.
+    // A delivery that paused for long can create a number again that was used and removed since: such a set is not the newest.
     return (await this.newest())?.set === manifest.set;
   }
 
-  /** Lets `manifest.json` name this set, unless it names a later one. */
+  /** Writes this set to `manifest.json`, unless that already has this set or a later one. */
   async publish(manifest: Manifest): Promise<void> {
     const path = `${this.folder}/manifest.json`;
     for (;;) {
@@ -123,7 +123,7 @@ export class TableSets {
     }
   }
 
-  /** Removes what no set needs but the newest one and `keep` before it, also what loads have left that were cut short. */
+  /** Removes all files but those of the newest set and of `keep` sets before it; also files of loads that were cut short. */
   async prune(newest: Manifest, keep: number): Promise<void> {
     const manifests = await this.#store.files(`${this.folder}/manifests`);
     const oldest = newest.set - keep;
@@ -134,7 +134,7 @@ export class TableSets {
       for (const file of manifest?.files ?? []) needed.add(`${this.folder}/${file.path}`);
     }
     const data = await this.#store.files(`${this.folder}/data`);
-    // What has a later number is somebody else's work under way.
+    // Files with a later number belong to another delivery that is under way.
     const old = data.filter((path) => (setOf(path) ?? 0) <= newest.set && !needed.has(path));
     await this.#store.remove([...old, ...manifests.filter((path) => !kept.includes(path))]);
   }
@@ -152,8 +152,8 @@ export class TableSets {
     try {
       return manifestSchema.parse(JSON.parse(text));
     } catch (error) {
-      throw loadRefused(`${this.#store.place}/${path} is no manifest of cdsync`, {
-        hint: 'another version has written it, or something else: move it away, and push again',
+      throw loadRefused(`${this.#store.place}/${path} is not a manifest of cdsync`, {
+        hint: 'another version of cdsync, or another program, has written it: move it away, and push again',
         cause: error,
       });
     }

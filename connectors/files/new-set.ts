@@ -8,7 +8,7 @@ import type { TableReader } from './table-reader.js';
 import { identifier } from './types.js';
 import type { Workbench } from './workbench.js';
 
-/** Set where a row was deleted and stays. */
+/** The column that marks a row as deleted, if deleted rows stay. */
 const deletedAt = '_deleted_at';
 const isLive = `${identifier(deletedAt)} IS NULL`;
 
@@ -21,11 +21,11 @@ export interface NewSetTask {
   readonly writer: SetWriter;
   readonly format: Format;
   readonly partitionBy: readonly string[];
-  /** For rows that wait. */
+  /** A local folder for rows until all have arrived. */
   readonly folder: string;
 }
 
-/** What a load makes of the set before. */
+/** The parts of the new manifest that a load determines. */
 export type NewSet = Pick<Manifest, 'format' | 'partition_by' | 'schema' | 'files' | 'rows' | 'live_rows'>;
 
 interface Written {
@@ -34,12 +34,12 @@ interface Written {
   readonly live: number;
 }
 
-/** Whether files are added to those that are there. */
+/** Whether the load adds files to the existing ones. */
 function adds({ load, found }: NewSetTask): boolean {
   return load.action.type === 'append' && found.rows > 0;
 }
 
-/** Files of one table are of one kind, so that one pattern reads them all. */
+/** Refuses to mix formats or partitions: one pattern must read all files of a table. */
 function checkLayout({ found, format, partitionBy }: NewSetTask): void {
   if (found.format === format && JSON.stringify(found.partition_by) === JSON.stringify(partitionBy)) return;
   const by = found.partition_by.length === 0 ? '' : ` by ${found.partition_by.join(', ')}`;
@@ -48,7 +48,7 @@ function checkLayout({ found, format, partitionBy }: NewSetTask): void {
   });
 }
 
-/** The columns of the set: a replaced one has those of the load, others what there ever was. */
+/** The columns of the new set: those of the load if it replaces the table, otherwise all that the table has had. */
 function schemaOf({ load, found }: NewSetTask): Manifest['schema'] {
   if (load.action.type !== 'replace') return found.schema;
   return load.table.columns.map(({ name, type }) => ({ name, type }));
@@ -58,7 +58,7 @@ function handedColumns({ data }: Load): TableColumn[] {
   return data.columns.map(({ name, targetType }) => ({ name, type: targetType }));
 }
 
-/** Files as they are handed over become files of the set, one after the other. */
+/** Turns each file that is handed over into a file of the set. */
 async function streamed(task: NewSetTask): Promise<Written> {
   const { load, bench, writer, format } = task;
   const schema = schemaOf(task);
@@ -78,12 +78,12 @@ async function streamed(task: NewSetTask): Promise<Written> {
     live += hasMark ? await bench.number(`SELECT count(*) FROM ${source} WHERE ${isLive}`) : file.rows;
   }
   if (rows !== load.data.handedOver) throw countDiffers('the set of files', load.data.handedOver, rows);
-  // So that a reader finds the columns, also of a table without rows.
+  // A table without rows gets a file too, so that readers find its columns.
   if (writer.files.length === 0 && !adds(task)) await writer.write(`(${nothingSql(schema)})`, schema);
   return { schema, rows, live };
 }
 
-/** SQL for the rows that are handed over, once all of them have arrived. */
+/** Keeps all files that are handed over. @returns SQL for their rows */
 async function staged({ load, bench, folder }: NewSetTask): Promise<string> {
   await rm(folder, { recursive: true, force: true });
   await mkdir(folder, { recursive: true, mode: 0o700 });
@@ -91,18 +91,18 @@ async function staged({ load, bench, folder }: NewSetTask): Promise<string> {
   for await (const file of load.data.files()) {
     load.signal.throwIfAborted();
     const path = join(folder, `${paths.length}.parquet`);
-    // It would be removed once the next is asked for.
+    // Move it away: it would be removed once the next is asked for.
     await rename(file.path, path);
     paths.push(path);
   }
   const rows =
     paths.length === 0 ? `(${nothingSql(handedColumns(load))})` : `read_parquet([${paths.map(literal).join(', ')}])`;
   const arrived = await bench.number(`SELECT count(*) FROM ${rows}`);
-  if (arrived !== load.data.handedOver) throw countDiffers('what has arrived', load.data.handedOver, arrived);
+  if (arrived !== load.data.handedOver) throw countDiffers('the staging folder', load.data.handedOver, arrived);
   return rows;
 }
 
-/** A query of the rows of the new set: what has arrived, and what stays of the set before. */
+/** A query of the rows of the new set: the arrived rows, and those that stay of the set before. */
 async function mergedSql(task: NewSetTask, arrived: string, stage: string): Promise<string> {
   const { load, found, reader } = task;
   if (load.action.type !== 'merge') return arrived;
@@ -120,7 +120,7 @@ async function mergedSql(task: NewSetTask, arrived: string, stage: string): Prom
     SELECT ${kept.join(', ')} FROM (${old}) AS o WHERE NOT EXISTS (SELECT 1 FROM ${stage} AS s WHERE ${same})`;
 }
 
-/** All rows are brought together first, and the set is then written in one go. */
+/** Collects all rows in one table first, and then writes the whole set from it. */
 async function joined(task: NewSetTask): Promise<Written> {
   const { load, bench, writer, partitionBy, folder } = task;
   const schema = schemaOf(task);
@@ -142,7 +142,7 @@ async function joined(task: NewSetTask): Promise<Written> {
   return { schema, rows: count, live };
 }
 
-/** Writes the files of the set that a load makes. Nothing refers to them yet. */
+/** Writes the files of a load's new set. Nothing refers to them yet. */
 export async function makeSet(task: NewSetTask): Promise<NewSet> {
   const { load, found, writer, format, partitionBy } = task;
   if (adds(task)) checkLayout(task);

@@ -11,7 +11,7 @@ async function openStore({ options, notice, signal }: DestinationContext<FilesSh
   return S3Store.open({ ...options, url, notice, signal });
 }
 
-/** Opens the place where the files are. */
+/** Opens the folder or object store of the files. */
 export async function openFiles(context: DestinationContext<FilesShape>): Promise<TableDestination> {
   return new FilesDestination(await openStore(context), context);
 }

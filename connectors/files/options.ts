@@ -41,7 +41,7 @@ export const filesOptions = {
     example: 1024,
   }).prefault(512),
   endpoint: option(z.string().regex(/^https?:\/\/[^\s/@?#]+\/?$/), {
-    description: 'Where the store is, if not at AWS.',
+    description: 'The URL of the object store, if it is not AWS.',
     example: 'https://minio.example.com:9000',
     allowed: 'a URL of a host, without path and without login',
   }).optional(),
@@ -55,7 +55,7 @@ export const filesOptions = {
     example: '${AWS_ACCESS_KEY_ID}',
   }).optional(),
   secret_access_key: secret(/^\S+$/, {
-    description: 'The secret of that key.',
+    description: 'The secret of that access key.',
     example: '${AWS_SECRET_ACCESS_KEY}',
   }).optional(),
   session_token: secret(/^\S+$/, {
@@ -79,11 +79,11 @@ export function checkFiles(value: unknown): Finding[] {
   const has = (key: string) => given[key] !== undefined;
   const findings: Finding[] = [];
   const refuse = (where: string[], message: string) => findings.push({ path: where, message });
-  if (has('path') === has('url')) refuse([], 'exactly one of `path` and `url` says where the files go');
-  if (!has('url')) for (const key of ofStores.filter(has)) refuse([key], 'belongs to `url`, and there is none');
-  if (has('url') && has('file_mode')) refuse(['file_mode'], 'an object store has no permissions of files');
+  if (has('path') === has('url')) refuse([], 'give exactly one of `path` and `url`: it says where the files go');
+  if (!has('url')) for (const key of ofStores.filter(has)) refuse([key], 'needs `url`, which is not given');
+  if (has('url') && has('file_mode')) refuse(['file_mode'], 'an object store has no file permissions');
   if (has('access_key_id') !== has('secret_access_key'))
-    refuse([], '`access_key_id` and `secret_access_key` go together');
-  if (has('session_token') && !has('access_key_id')) refuse(['session_token'], 'goes with `access_key_id`');
+    refuse([], 'give both `access_key_id` and `secret_access_key`, or neither');
+  if (has('session_token') && !has('access_key_id')) refuse(['session_token'], 'needs `access_key_id`');
   return findings;
 }

@@ -11,7 +11,8 @@ const logins = new Set(['InvalidAccessKeyId', 'SignatureDoesNotMatch', 'ExpiredT
 const regions = new Set(['PermanentRedirect', 'AuthorizationHeaderMalformed', 'IllegalLocationConstraintException']);
 const untrusted = /CERT|SELF_SIGNED|UNABLE_TO_VERIFY|UNABLE_TO_GET_ISSUER|ERR_TLS|ERR_SSL|EPROTO/;
 
-const credentialsHint = 'check `access_key_id` and `secret_access_key`, or what the environment gives in their place';
+const credentialsHint =
+  'check `access_key_id` and `secret_access_key`, or the credentials that the environment gives instead';
 
 /** Whether a store says that there is no such object. */
 export function isMissing(error: unknown): boolean {
@@ -47,17 +48,17 @@ function bucketError({ name = '', message = '', $metadata }: S3Failure, bucket: 
   if (name === 'NoSuchBucket')
     return loadRefused(`there is no bucket "${bucket}"`, {
       ...told,
-      hint: 'make it, or check `url`, `endpoint` and `region`',
+      hint: 'create it, or check `url`, `endpoint` and `region`',
     });
   if (regions.has(name) || $metadata?.httpStatusCode === 301)
     return loadRefused(`bucket "${bucket}" is in another region`, {
       ...told,
-      hint: 'give `region` the one of the bucket',
+      hint: "set `region` to the bucket's region",
     });
   if (!/region is missing/i.test(message)) return undefined;
-  return loadRefused(`it is not known in which region bucket "${bucket}" is`, {
+  return loadRefused(`the region of bucket "${bucket}" is not known`, {
     ...told,
-    hint: 'give it in `region`',
+    hint: 'set `region`',
   });
 }
 
@@ -72,14 +73,14 @@ function requestError({ name, message = '', code = '', $metadata }: S3Failure, p
   if (untrusted.test(code) || untrusted.test(message))
     return loadRefused(`there is no trusted connection to ${place}`, {
       ...told,
-      hint: 'name the authority of its certificate in NODE_EXTRA_CA_CERTS',
+      hint: 'for a certificate of a private authority, set NODE_EXTRA_CA_CERTS to its file',
     });
   if (status !== undefined && status >= 400 && status < 500 && status !== 408 && status !== 429)
     return loadRefused(`${place} refuses a request (${name || status})`, told);
-  return unavailable(`${place} is not to be had (${code || name || status})`, told);
+  return unavailable(`${place} is unavailable (${code || name || status})`, told);
 }
 
-/** What a store's answer means. Its own words are left out: they may repeat what was sent. */
+/** A store's failure as an error of cdsync. The store's own message is left out: it may repeat parts of the request. */
 export function s3Error(
   error: unknown,
   { place, bucket }: { readonly place: string; readonly bucket: string },

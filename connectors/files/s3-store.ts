@@ -20,7 +20,7 @@ export interface S3Options {
   readonly sessionToken?: Secret | undefined;
   readonly pathStyle?: boolean | undefined;
   readonly notice: (line: string) => void;
-  /** Ends whatever is under way. */
+  /** Ends all requests that are under way. */
   readonly signal: AbortSignal;
 }
 
@@ -29,16 +29,16 @@ interface Library {
   readonly Upload: typeof Upload;
 }
 
-/** Tells whether the store keeps to conditions; it stays there, so that every opening but the first asks once. */
+/** An object that shows whether the store honours conditions. It stays in the store, so that later openings need one request. */
 const probe = '_cdsync_conditional_writes';
 const connectMs = 10_000;
-/** A connection on which nothing moves for so long is given up, and the request tried again. */
+/** If nothing moves on a connection for this long, the request is tried again on another. */
 const silenceMs = 60_000;
-/** Objects that one request removes. */
+/** Most objects that one request removes. */
 const removedAtOnce = 1000;
 
 async function library(): Promise<Library> {
-  // It warns of every version of Node that it will not support one day.
+  // Without this, the SDK warns about each version of Node that it will stop supporting.
   process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED = 'true';
   return vendorLibrary('@aws-sdk/client-s3 @aws-sdk/lib-storage', async () => {
     const [s3, { Upload }] = await Promise.all([import('@aws-sdk/client-s3'), import('@aws-sdk/lib-storage')]);
@@ -48,7 +48,7 @@ async function library(): Promise<Library> {
 
 function clientOf({ s3 }: Library, options: S3Options): S3.S3Client {
   const { endpoint, region, accessKeyId, secretAccessKey, sessionToken, pathStyle } = options;
-  // Other stores take any region, and not all of them know checksums that nobody asked for.
+  // Stores other than AWS accept any region, and some do not know the checksums that the SDK adds by default.
   const elsewhere = {
     endpoint: endpoint ?? '',
     region: region ?? process.env.AWS_REGION ?? 'us-east-1',
@@ -88,7 +88,7 @@ export class S3Store implements FileStore {
     this.#library = parts;
     this.#client = clientOf(parts, options);
     this.#bucket = hostname;
-    // Each request listens to it.
+    // Every request adds a listener to this signal.
     const stop = new AbortController();
     setMaxListeners(0, stop.signal);
     options.signal.addEventListener('abort', () => stop.abort(options.signal.reason), { signal: stop.signal });
@@ -97,7 +97,7 @@ export class S3Store implements FileStore {
     this.#prefix = prefix === '' ? '' : `${prefix}/`;
   }
 
-  /** Connects, and finds out whether the store keeps to `If-None-Match`. */
+  /** Connects, and finds out whether the store honours `If-None-Match`. */
   static async open(options: S3Options): Promise<S3Store> {
     const store = new S3Store(await library(), options);
     try {
@@ -107,7 +107,7 @@ export class S3Store implements FileStore {
       throw error;
     }
     if (!store.#keepsConditions)
-      options.notice(`${store.place} has no conditional writes: see that nothing else loads it at the same time`);
+      options.notice(`${store.place} has no conditional writes: make sure that nothing else loads it at the same time`);
     return store;
   }
 
@@ -140,11 +140,11 @@ export class S3Store implements FileStore {
   }
 
   async replace(path: string, text: string, tag: string | undefined): Promise<boolean> {
-    // Without conditions, this is as near as one comes.
+    // Without conditional writes, a comparison before the write is the best that can be done.
     if (!this.#keepsConditions && (await this.read(path))?.tag !== tag) return false;
     const condition = tag === undefined ? { IfNoneMatch: '*' } : { IfMatch: tag };
     if (await this.#write(path, text, this.#keepsConditions ? condition : {})) return true;
-    // Refused may be the second try of a request whose first answer was lost.
+    // The refusal may answer the second try of a request that succeeded, but whose first answer was lost.
     return (await this.read(path))?.text === text;
   }
 
@@ -213,7 +213,7 @@ export class S3Store implements FileStore {
   async #findOutConditions(): Promise<void> {
     const text = 'cdsync finds out by this object whether the store has conditional writes.\n';
     try {
-      // The first writes it where it is not there; the second must be refused.
+      // If the object is missing, the first request writes it; the second must then be refused.
       const refused = !(await this.#write(probe, text, { IfNoneMatch: '*' }));
       this.#keepsConditions = refused || !(await this.#write(probe, text, { IfNoneMatch: '*' }));
     } catch (error) {
@@ -223,7 +223,7 @@ export class S3Store implements FileStore {
     }
   }
 
-  /** @returns false where the condition does not hold */
+  /** @returns false if the condition does not hold */
   async #write(path: string, text: string, condition: { IfMatch?: string; IfNoneMatch?: string }): Promise<boolean> {
     const input = { ...this.#object(path), ...condition, Body: text };
     try {

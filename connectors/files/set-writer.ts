@@ -9,10 +9,10 @@ import type { FileStore } from './store.js';
 import { identifier } from './types.js';
 import type { Workbench } from './workbench.js';
 
-/** Rows in one file at most, where it is written from a table. */
+/** Most rows in one file that is written from a table. */
 const rowsInFile = 1_000_000;
 const mostPartitions = 10_000;
-/** Files that are on their way to the store at once. */
+/** Most files on their way to the store at the same time. */
 const filesAtOnce = 8;
 
 async function sha256(path: string): Promise<string> {
@@ -24,11 +24,11 @@ async function sha256(path: string): Promise<string> {
 export interface SetTask {
   readonly store: FileStore;
   readonly bench: Workbench;
-  /** Of this machine, for files on their way. */
+  /** A folder on this machine, for files on their way. */
   readonly folder: string;
-  /** Of the table, in the store. */
+  /** The table's folder in the store. */
   readonly table: string;
-  /** Below that, where the set's new files go. */
+  /** The folder below that for the set's new files. */
   readonly data: string;
   readonly format: Format;
   readonly partitionBy: readonly string[];
@@ -36,14 +36,14 @@ export interface SetTask {
 
 type Partition = Readonly<Record<string, string | null>>;
 
-/** Some rows of a table on the workbench, by their numbers, the last one included. */
+/** A range of rows of a workbench table, by their `rowid`s; both ends included. */
 interface Range {
   readonly from: number;
   readonly to: number;
   readonly partition?: Partition;
 }
 
-/** Writes the files of a set, and knows what the manifest says of them. */
+/** Writes the files of a set, and collects their entries for the manifest. */
 export class SetWriter {
   readonly files: SetFile[] = [];
   readonly #task: SetTask;
@@ -54,12 +54,12 @@ export class SetWriter {
     this.#task = task;
   }
 
-  /** Of all files so far. */
+  /** The number of rows in all files so far. */
   get rows(): number {
     return this.files.reduce((total, { rows }) => total + rows, 0);
   }
 
-  /** Takes a file that is there already as it is. */
+  /** Adds an existing local file to the set, unchanged. */
   async take(local: string, rows: number, partition?: Partition): Promise<void> {
     const { store, table, data, format } = this.#task;
     const index = this.files.length;
@@ -72,13 +72,13 @@ export class SetWriter {
     await store.put(local, `${table}/${path}`);
   }
 
-  /** Writes rows that a query gives. */
+  /** Writes the rows of a query into one file. */
   async write(rows: string, columns: readonly TableColumn[]): Promise<void> {
     await this.#begin(rows, columns);
     await this.#settle();
   }
 
-  /** Writes a table of the workbench, whose rows stand in the order of the partitions. */
+  /** Writes a table of the workbench. Its rows must be in the order of {@link orderSql}. */
   async writeTable(name: string, columns: readonly TableColumn[]): Promise<void> {
     const { partitionBy } = this.#task;
     const own = columns.filter((column) => !partitionBy.includes(column.name));
@@ -87,11 +87,11 @@ export class SetWriter {
       if (this.#failure !== undefined) break;
     }
     await this.#settle();
-    // So that a reader finds the columns, also of a table without rows.
+    // A table without rows gets a file too, so that readers find its columns.
     if (this.files.length === 0) await this.write(`(FROM ${name} WHERE false)`, columns);
   }
 
-  /** Writes a file, and lets it go its way beside those that are under way. */
+  /** Writes a local file, and begins to send it to the store, beside other files. */
   async #begin(rows: string, columns: readonly TableColumn[], partition?: Partition): Promise<void> {
     const { bench, folder, format } = this.#task;
     const local = join(folder, `part-${this.files.length}.${format}`);
@@ -124,7 +124,7 @@ export class SetWriter {
     return groups.flatMap(({ _from, _to, _count, ...partition }) => {
       if (Number(_count) === 0) return [];
       const [first, last] = [Number(_from), Number(_to)];
-      if (last - first + 1 !== Number(_count)) throw new Error('the rows of a partition do not stand together');
+      if (last - first + 1 !== Number(_count)) throw new Error('the rows of a partition are not next to each other');
       return cut(first, last).map((range) => ({
         ...range,
         ...(partitionBy.length === 0 ? {} : { partition: partition as Partition }),
@@ -144,12 +144,12 @@ function tooManyPartitions(columns: readonly string[]): Error {
   return loadRefused(
     `${columns.map((name) => `"${name}"`).join(', ')} would make more than ${mostPartitions} folders`,
     {
-      hint: 'give `partition_by` columns of fewer values',
+      hint: 'give `partition_by` columns with fewer values',
     },
   );
 }
 
-/** How rows must be ordered for {@link SetWriter.writeTable}. */
+/** SQL for the order that {@link SetWriter.writeTable} needs. */
 export function orderSql(partitionBy: readonly string[]): string {
   return partitionBy.length === 0
     ? ''

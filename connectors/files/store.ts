@@ -1,32 +1,37 @@
-/** A text and what tells this version of it from any other. */
+/** The text of a file. */
 export interface Tagged {
   readonly text: string;
+  /** Identifies this version of the text. */
   readonly tag: string;
 }
 
 /**
- * Where files go: a folder, or an object store. Paths are relative to its root, with `/`. What is written is there for good
- * once the promise resolves. Errors are of the kinds that destinations throw.
+ * A place for files: a folder, or an object store. Paths are relative to its root, with `/`. A write is durable once its
+ * promise resolves. Errors are of the kinds that destinations throw.
  */
 export interface FileStore {
-  /** For messages. */
+  /** Its name in messages. */
   readonly place: string;
   /** Names of the folders directly below the root. */
   folders(): Promise<readonly string[]>;
   /** Paths of all files below a folder. */
   files(folder: string): Promise<readonly string[]>;
   read(path: string): Promise<Tagged | undefined>;
-  /** Writes what is not there yet. @returns false where somebody was first */
+  /** Writes a new file. @returns false if the file exists already */
   create(path: string, text: string): Promise<boolean>;
-  /** Writes all of it or nothing. @returns false where the file is not, or no longer, the one that `tag` tells of (none: not there) */
+  /**
+   * Replaces a file as a whole.
+   * @param tag the version to replace; undefined if the file must not exist yet
+   * @returns false if the file is at another version
+   */
   replace(path: string, text: string, tag: string | undefined): Promise<boolean>;
-  /** Brings a local file there. */
+  /** Copies a local file to the place. */
   put(local: string, path: string): Promise<void>;
-  /** In bytes; undefined where there is no such file. */
+  /** The size in bytes; undefined if there is no such file. */
   size(path: string): Promise<number | undefined>;
-  /** Where the file can be read on this machine: in place, or in a copy below `folder`. */
+  /** Makes the file readable on this machine. @returns its local path: in place, or of a copy below `folder` */
   fetch(path: string, folder: string): Promise<string>;
-  /** Removes files; those that are not there are no error. */
+  /** Removes files; a missing file is not an error. */
   remove(paths: readonly string[]): Promise<void>;
   close(): void;
 }

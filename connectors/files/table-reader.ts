@@ -10,15 +10,15 @@ export class TableReader {
   readonly #store: FileStore;
   readonly #folder: string;
 
-  /** @param folder where files of a store that is elsewhere are copied to */
+  /** @param folder a local folder, for copies of the files of a remote store */
   constructor(store: FileStore, folder: string) {
     this.#store = store;
     this.#folder = join(folder, 'fetched');
   }
 
   /**
-   * A query of the rows of a set, in these columns of it. It holds until the next call.
-   * @throws {CdsyncError} where a file is not what the manifest says
+   * A query that reads these columns of a set's rows. It is valid until the next call.
+   * @throws {CdsyncError} if a file is not as the manifest says
    */
   async query(manifest: Manifest, columns: readonly TableColumn[]): Promise<string> {
     await rm(this.#folder, { recursive: true, force: true });
@@ -31,7 +31,7 @@ export class TableReader {
     return readSql({ files, format: manifest.format, columns, partitionBy: manifest.partition_by });
   }
 
-  /** Finds each file of a set there, in its full length. @throws {CdsyncError} */
+  /** Checks that each file of a set exists with its full length. @throws {CdsyncError} */
   async checkAll(manifest: Manifest): Promise<void> {
     for (const file of manifest.files) await this.#check(manifest, file);
   }
@@ -39,11 +39,11 @@ export class TableReader {
   async #check({ table }: Manifest, { path, bytes }: SetFile): Promise<void> {
     const found = await this.#store.size(`${folderOf(table)}/${path}`);
     if (found === bytes) return;
-    const what = found === undefined ? 'is missing' : `has ${found} bytes in the place of ${bytes}`;
-    // Folders in between are values.
+    const what = found === undefined ? 'is missing' : `has ${found} bytes instead of ${bytes}`;
+    // Leave out the folders in between: they hold values of the partition columns.
     const [, set, ...inside] = path.split('/');
     throw loadRefused(`${inside.at(-1)} of set ${set} of table "${table}" ${what} in ${this.#store.place}`, {
-      hint: 'something else has touched it; with mode replace or mirror, cdsync push --full writes all of it anew',
+      hint: 'another program has changed it; with mode replace or mirror, cdsync push --full rewrites all files',
     });
   }
 }

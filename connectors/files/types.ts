@@ -16,7 +16,7 @@ export function identifier(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 
-/** A type as the manifest spells it: as DuckDB does. */
+/** A type as the manifest spells it, which is DuckDB's spelling. */
 function spelled(type: ColumnType): string {
   if (type.kind === 'decimal') return `DECIMAL(${type.precision},${type.scale})`;
   if (type.kind === 'list') return `${spelled(type.element)}[]`;
@@ -44,7 +44,7 @@ function holds(from: ColumnType, to: ColumnType): boolean {
       return there !== undefined && holds(type, there.type);
     });
   }
-  // Streams make doubles of integers only where none is beyond 2^53.
+  // A stream turns integers into doubles only if none of them exceeds 2^53.
   if (from.kind === 'int64' && to.kind === 'double') return true;
   const [small, large] = [digitsOf(from), digitsOf(to)];
   return small !== undefined && large !== undefined && small.whole <= large.whole && small.scale <= large.scale;

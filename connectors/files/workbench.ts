@@ -5,7 +5,7 @@ import { loadRefused } from '../../src/sdk/index.js';
 
 type Row = Record<string, unknown>;
 
-/** What DuckDB says, without what it may quote of rows. */
+/** The error for a failure of DuckDB, without DuckDB's message: that may quote rows. */
 function refusal(cause: unknown): Error {
   const message = cause instanceof Error ? cause.message : String(cause);
   if (/no space left|disk quota|max_temp_directory_size/i.test(message)) {
@@ -18,7 +18,7 @@ function refusal(cause: unknown): Error {
   return loadRefused(`DuckDB could not prepare the files (${kind})`, { cause, causeQuotesValues: true });
 }
 
-/** A DuckDB of the load's own, in a folder that goes with it, where files are read, joined and written. */
+/** A DuckDB for one delivery, in the delivery's own folder, that reads, joins and writes files. */
 export class Workbench {
   readonly #connection: DuckDBConnection;
   readonly #instance: DuckDBInstance;
@@ -35,13 +35,13 @@ export class Workbench {
     await rm(file, { force: true });
     const instance = await DuckDBInstance.create(file, {
       memory_limit: `${memoryMb}MB`,
-      // Each takes its share of the memory.
+      // Each thread uses its share of the memory.
       threads: '2',
       temp_directory: join(folder, 'spill'),
     });
     const connection = await instance.connect();
     await connection.run("SET TimeZone = 'UTC'");
-    // These make 0.0 of -0.0.
+    // These methods turn -0.0 into 0.0.
     await connection.run("SET disabled_compression_methods = 'alp,alprd'");
     return new Workbench(instance, connection, file);
   }

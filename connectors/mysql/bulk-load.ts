@@ -5,7 +5,7 @@ import { dataReason } from './errors.js';
 import type { Session } from './session.js';
 import { identifier } from './types.js';
 
-/** More rows than this refused one by one in a load are no accident. */
+/** If the server refuses more rows than this in one load, the load fails: the cause is not a few odd rows. */
 const mostRefused = 100;
 const chunkBytes = 1 << 20;
 
@@ -16,14 +16,14 @@ interface Warning {
 }
 
 function asWarning({ Level, Code, Message }: RowDataPacket): Warning | undefined {
-  // Notes that name no row say more about a warning beside them.
+  // A note without a row only adds to the warning beside it.
   const row = / at row (\d+)$/.exec(String(Message))?.[1];
   if (Level === 'Note' && row === undefined) return undefined;
   const column = / column [`'](?:.*`\.`)?([^`']+)[`'] at row/.exec(String(Message))?.[1];
   return { errno: Number(Code), row: row === undefined ? undefined : Number(row), column };
 }
 
-/** Rows on their way into a table by LOAD DATA LOCAL, inside of the caller's transaction. */
+/** Loads rows into a table by LOAD DATA LOCAL, inside of the caller's transaction. */
 export class BulkLoad {
   readonly #session: Session;
   readonly #statement: string;
@@ -37,7 +37,7 @@ export class BulkLoad {
       FIELDS TERMINATED BY ',' ENCLOSED BY '"' ESCAPED BY '' LINES TERMINATED BY '\\n' (${columns})`;
   }
 
-  /** Loads every file; rows that the server refuses are refused to the data, and the file goes without them. */
+  /** Loads every file. Sets aside rows that the server refuses (`DataFile.refuse`), and sends the file again without them. */
   async all(data: LoadData): Promise<void> {
     let arrived = 0;
     for await (const file of data.files()) arrived += await this.#file(file);
@@ -48,7 +48,7 @@ export class BulkLoad {
     for (let file = first; ; ) {
       await this.#session.run('SAVEPOINT cdsync_file');
       const { affectedRows, warningStatus } = await this.#send(file);
-      // LOCAL makes warnings of all errors, and changes or leaves out the rows that they are about.
+      // LOCAL turns all errors into warnings, and changes or leaves out the rows concerned.
       const warnings = warningStatus === 0 ? [] : await this.#warnings();
       if (warnings.length === 0) {
         await this.#session.run('RELEASE SAVEPOINT cdsync_file');
@@ -60,7 +60,7 @@ export class BulkLoad {
   }
 
   #send({ path }: DataFile): Promise<ResultSetHeader> {
-    // Whatever file the server asks for, it gets this one.
+    // The server gets this file, whichever one it asks for.
     return this.#session.run(this.#statement, [], createReadStream(path, { highWaterMark: chunkBytes }));
   }
 
@@ -77,7 +77,7 @@ export class BulkLoad {
       if (!rows.has(row)) rows.set(row, warning);
     }
     let left = file;
-    // From the last to the first, so that the numbers of those before stay right.
+    // From the last row to the first, so that the numbers of earlier rows stay right.
     for (const [row, { column, errno }] of [...rows].sort(([a], [b]) => b - a)) {
       this.#refused += 1;
       if (this.#refused > mostRefused)

@@ -7,7 +7,7 @@ import {
   unavailable,
 } from '../../src/sdk/index.js';
 
-/** What the server says with an error, as mysql2 hands it on. */
+/** An error of the server, as mysql2 passes it on. */
 export interface ServerError {
   readonly code?: string;
   readonly errno?: number;
@@ -16,7 +16,7 @@ export interface ServerError {
   readonly fatal?: boolean;
 }
 
-/** Where grants are missing. */
+/** The user and the database that a grant is for. */
 export interface Rights {
   /** As the server knows the user: `loader@%`. */
   readonly user: string;
@@ -25,7 +25,7 @@ export interface Rights {
 
 const needed = 'SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, CREATE TEMPORARY TABLES';
 
-/** The statement that grants all that is needed. */
+/** The statement that grants all permissions that cdsync needs. */
 function grant({ user, database }: Rights): string {
   const at = user.lastIndexOf('@');
   const account = at < 0 ? [user] : [user.slice(0, at), user.slice(at + 1)];
@@ -37,11 +37,11 @@ const localInfile = {
   hint: 'the server must allow LOAD DATA LOCAL: SET GLOBAL local_infile = 1; or local_infile=1 under [mysqld] in its configuration',
 };
 
-/** By number, for MySQL and MariaDB have other names for some. */
+/** By number, because MySQL and MariaDB give some of them different names. */
 const loginErrors = new Set([1045, 1049, 1130, 1251, 1698, 1862, 1872, 3118, 4151]);
 const permissionErrors = new Set([1044, 1142, 1143, 1227, 1370, 1410]);
 const localInfileErrors = new Set([1148, 3948, 3950, 4166]);
-/** Too many connections, locks that are waited for, deadlocks, shutdown, memory, a server that only reads for now. */
+/** Temporary: too many connections, lock timeouts, deadlocks, shutdown, memory, a server that is read-only for now. */
 const passingErrors = new Set([
   1040, 1041, 1053, 1077, 1079, 1158, 1159, 1160, 1161, 1203, 1205, 1213, 1226, 1290, 1836, 1927, 3024, 3032, 4031,
 ]);
@@ -51,22 +51,22 @@ const goneCodes = new Set([...connectionLost, 'PROTOCOL_CONNECTION_LOST', 'PROTO
 
 const dataWords: Readonly<Record<number, string>> = {
   1048: 'a column that must have a value has none',
-  1062: 'a unique index has the value already',
-  1118: 'the row is too large: InnoDB takes about 8,000 bytes beside its long texts',
+  1062: 'a unique index already has the value',
+  1118: 'the row is too large: InnoDB takes about 8,000 bytes besides its long texts',
   1263: 'a column that must have a value has none',
   1264: 'a number is out of range',
-  1265: 'a value that the column does not hold',
-  1292: 'a value that the column does not hold',
-  1366: 'a value that the column does not hold',
+  1265: 'the column cannot hold the value',
+  1292: 'the column cannot hold the value',
+  1366: 'the column cannot hold the value',
   1406: 'a text is too long',
   1451: 'another table refers to the row',
   1452: 'a foreign key refers to nothing',
-  3140: 'JSON that the server does not take',
+  3140: 'the server does not accept the JSON',
   3819: 'a check is not met',
-  4025: 'a check is not met: it may be JSON that is nested deeper than the server takes',
+  4025: 'a check is not met: JSON may be nested deeper than the server accepts',
 };
 
-/** The reason for which a row was refused, without any of its values. */
+/** Why a row was refused, without any of its values. */
 export function dataReason(errno = 0): string {
   return dataWords[errno] ?? `a value was refused (error ${errno})`;
 }
@@ -76,7 +76,7 @@ function quotesValues({ errno = 0, sqlState = '' }: ServerError): boolean {
   return errno in dataWords || /^2[23]/.test(sqlState);
 }
 
-/** Any failure of the server as an error of cdsync, with its message where that quotes no values of rows. */
+/** Any failure of the server as an error of cdsync. It keeps the server's message unless that quotes values of rows. */
 export function mysqlError(thrown: unknown, rights: Rights): CdsyncError {
   if (thrown instanceof CdsyncError) return thrown;
   const { code = '', errno = 0, message, fatal = false } = thrown as ServerError;
@@ -102,7 +102,7 @@ export function mysqlError(thrown: unknown, rights: Rights): CdsyncError {
   if (fullErrors.has(errno)) return unavailable(`MySQL has no room left: ${message}`, { cause: thrown });
   if (/^(HANDSHAKE_SSL_ERROR|HANDSHAKE_NO_SSL_SUPPORT|ERR_TLS_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|CERT_)/.test(code)) {
     return loginRefused(`no encrypted connection to MySQL: ${message}`, {
-      hint: 'NODE_EXTRA_CA_CERTS names an authority that is not known; `tls: required` checks no certificate',
+      hint: 'for a certificate of a private authority, set NODE_EXTRA_CA_CERTS to its file; `tls: required` checks no certificate',
       cause: thrown,
     });
   }

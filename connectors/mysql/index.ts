@@ -9,9 +9,9 @@ export default tableConnector({
   options: mysqlOptions,
   capabilities: {
     format: 'csv',
-    // With no escapes, the word NULL without quotes is NULL.
+    // Without escapes, MySQL reads the unquoted word NULL as NULL.
     csv: { null: 'NULL' },
-    // A single text that is the key; of several each takes a part of it, and the server refuses what is longer.
+    // For a key of one text. Several texts share these bytes; the server refuses longer ones.
     keyBytes: 768,
     identifiers: {
       maxBytes: 64,

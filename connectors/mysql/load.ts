@@ -36,7 +36,7 @@ function sameKey(key: readonly string[]): string {
   return key.map((name) => `t.${identifier(name)} = s.${identifier(name)}`).join(' AND ');
 }
 
-/** As DATETIME takes it. */
+/** A moment as DATETIME takes it. */
 function moment(iso: string): string {
   return iso.replace('T', ' ').replace('Z', '');
 }
@@ -50,7 +50,7 @@ class MysqlDestination implements TableDestination {
   }
 
   async watermarks(): Promise<Watermark[]> {
-    // A user who may not create what is there already is not asked to.
+    // Create it only if it is missing: a user may load tables without the right to create them.
     if ((await this.#find(watermarkTable)) === undefined) {
       const text = `varchar(255) CHARACTER SET utf8mb4 COLLATE ${this.#session.collation}`;
       await this.#session.run(`CREATE TABLE IF NOT EXISTS ${watermarks} (destination ${text}, stream ${text},
@@ -61,7 +61,7 @@ class MysqlDestination implements TableDestination {
     return rows.map(watermarkFrom);
   }
 
-  /** A table or view by its name; one in other case only where the server makes no difference. */
+  /** A table or view by its name. The name may differ in case only if the server ignores case. */
   async #find(table: string): Promise<{ type: string; engine: string; isTransactional: boolean } | undefined> {
     const rows = await this.#session.rows(
       `SELECT t.TABLE_NAME AS name, t.TABLE_TYPE AS type, t.ENGINE AS engine, e.TRANSACTIONS AS transactions,
@@ -80,10 +80,10 @@ class MysqlDestination implements TableDestination {
     const found = await this.#find(table);
     if (found === undefined) return undefined;
     if (found.type !== 'BASE TABLE') {
-      throw loadRefused(`"${table}" is no table`, { hint: 'give the stream another one with `table:`' });
+      throw loadRefused(`"${table}" is not a table`, { hint: 'give the stream another one with `table:`' });
     }
     if (!found.isTransactional) {
-      throw loadRefused(`table "${table}" is kept by ${found.engine}, which has no transactions`, {
+      throw loadRefused(`table "${table}" has the engine ${found.engine}, which has no transactions`, {
         hint: `ALTER TABLE ${identifier(table)} ENGINE=InnoDB; or give the stream another table with \`table:\``,
       });
     }
@@ -156,7 +156,7 @@ class MysqlDestination implements TableDestination {
     }
   }
 
-  /** A table that others have made may have no index for the key. */
+  /** Adds the primary key to a table without one, such as a table that others have made. */
   async #ensureKey({ name, columns, key }: TargetTable): Promise<void> {
     const target = identifier(name);
     const primary = await this.#session.rows(`SHOW INDEX FROM ${target} WHERE Key_name = 'PRIMARY'`);
@@ -168,7 +168,7 @@ class MysqlDestination implements TableDestination {
     );
   }
 
-  /** Does the work and moves the watermark, both or neither. */
+  /** Does the work and moves the watermark in one transaction. */
   async #commit(load: Load, work: () => Promise<void>): Promise<void> {
     await this.#transaction(async () => {
       await work();
@@ -192,7 +192,7 @@ class MysqlDestination implements TableDestination {
   }
 
   async #merge(load: Load, absent: 'keep' | 'delete' | 'mark'): Promise<void> {
-    // Outside of the transaction, which no DDL would leave open. Not visible to anybody else, gone with the connection.
+    // Outside of the transaction, because DDL would commit it. The table is visible only to this connection, and ends with it.
     await this.#session.run(`DROP TEMPORARY TABLE IF EXISTS ${stage}`);
     const staged = load.data.columns.map(({ name, targetType: type }) => ({ name, type }));
     await this.#session.run(`CREATE TEMPORARY TABLE ${stage} ${this.#definition(load.table, staged)}`);
@@ -201,14 +201,14 @@ class MysqlDestination implements TableDestination {
     await this.#session.run(`DROP TEMPORARY TABLE IF EXISTS ${stage}`);
   }
 
-  /** A temporary table can be named only once in a statement. */
+  /** Merges the staged rows. A statement may name a temporary table only once. */
   async #mergeStage({ table, deliveredAt }: Load, absent: 'keep' | 'delete' | 'mark'): Promise<void> {
     const target = `${identifier(table.name)} AS t`;
     const same = sameKey(table.key);
     const staged = `${target} LEFT JOIN ${stage} AS s ON ${same}`;
     await this.#session.run(`DELETE t FROM ${target} JOIN ${stage} AS s ON ${same} WHERE s._op = 'delete'`);
     await this.#update(target, table, absent !== 'keep');
-    // Not ON DUPLICATE KEY, for which any other unique index of the table would do.
+    // Not ON DUPLICATE KEY: that also reacts to any other unique index of the table.
     await this.#session.run(`INSERT INTO ${identifier(table.name)} (${names(table.columns)})
       SELECT ${names(table.columns, 's.')} FROM ${stage} AS s LEFT JOIN ${target} ON ${same}
       WHERE s._op = 'upsert' AND t.${identifier(table.key[0] as string)} IS NULL`);
@@ -219,7 +219,7 @@ class MysqlDestination implements TableDestination {
     }
   }
 
-  /** Where everything comes, only rows that differ are written; when they were looked at is no difference. */
+  /** A full load writes only rows that differ; another `_synced_at` alone is no difference. */
   async #update(target: string, { columns, key }: TargetTable, comesAll: boolean): Promise<void> {
     const values = columns.filter(({ name }) => !key.includes(name)).map(({ name }) => identifier(name));
     if (values.length === 0) return;
@@ -231,8 +231,8 @@ class MysqlDestination implements TableDestination {
   }
 
   /**
-   * Loads another table and lets both change their names, which readers see at once. That commits by itself, so the watermark
-   * comes after it: a load that is cut short in between is simply done again.
+   * Loads a new table and swaps its name with the old one's, at once for readers. RENAME commits by itself, so the watermark
+   * moves after it: a load that is cut short in between is simply repeated.
    */
   async #replace(load: Load): Promise<void> {
     const { name } = load.table;
@@ -326,7 +326,7 @@ function checkedText(column: string, kind: ColumnType['kind']): string | undefin
   return kind === 'timestamp' ? `timestampdiff(MICROSECOND, '1970-01-01', ${column})` : undefined;
 }
 
-/** Connects, and sets what the loads count on. */
+/** Connects, with the session settings that loads rely on. */
 export async function openMysql({ options }: DestinationContext<typeof mysqlOptions>): Promise<TableDestination> {
   const { url, password, tls } = options;
   return new MysqlDestination(await Session.open({ url, password, tls }));

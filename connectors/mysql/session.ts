@@ -11,7 +11,7 @@ import { loadRefused, type Secret } from '../../src/sdk/index.js';
 import { mysqlError, type Rights } from './errors.js';
 
 const connectMs = 15_000;
-/** Somebody who holds a table or a row for longer makes the load try again. */
+/** If others lock a table or a row for longer than this, the load is repeated. */
 const lockSeconds = 60;
 
 /** Collations of MySQL and of MariaDB under which texts are equal only if they are the same, trailing spaces included. */
@@ -46,7 +46,7 @@ function connectionOptions({ url, password, tls }: Login): ConnectionOptions {
   };
 }
 
-/** One connection, with the settings that the loads count on; what goes wrong comes as an error of cdsync. */
+/** One connection, with the settings that loads rely on. Every failure becomes an error of cdsync. */
 export class Session {
   readonly #connection: Connection;
   readonly #socket: Socket;
@@ -57,7 +57,7 @@ export class Session {
     this.#connection = connection;
     this.#socket = socket;
     this.#rights = rights;
-    // A connection that breaks while nothing is asked says so here; what is asked next fails anyhow.
+    // An idle connection that breaks reports it here; ignore that, because the next statement fails anyhow.
     connection.on('error', () => undefined);
   }
 
@@ -76,7 +76,7 @@ export class Session {
     }
   }
 
-  /** Texts are compared by it. */
+  /** The collation for comparing texts. */
   get collation(): string {
     return this.#collation;
   }
@@ -106,13 +106,13 @@ export class Session {
     return this.#query<RowDataPacket[]>({ sql, values: [...values] });
   }
 
-  /** The value of a query that gives one number. */
+  /** The result of a query that returns one number. */
   async number(sql: string, values: readonly unknown[] = []): Promise<number> {
     const [row] = await this.rows(sql, values);
     return Number(Object.values(row ?? {})[0] ?? 0);
   }
 
-  /** @param infile what the server reads, where the statement is a LOAD DATA LOCAL */
+  /** @param infile the data that the server reads for a LOAD DATA LOCAL */
   async run(sql: string, values: readonly unknown[] = [], infile?: Readable): Promise<ResultSetHeader> {
     const stream = infile === undefined ? {} : { infileStreamFactory: () => infile };
     try {
@@ -131,7 +131,7 @@ export class Session {
     }
   }
 
-  /** Cuts the connection: what is under way fails at once, and the server rolls back. */
+  /** Cuts the connection: the statement under way fails at once, and the server rolls back. */
   cut(): void {
     this.#socket.destroy(new Error('the load was stopped'));
   }

@@ -1,10 +1,10 @@
 import type { ColumnMapping, ColumnType } from '../../src/sdk/index.js';
 
-/** What MySQL takes behind the point; MariaDB takes more. */
+/** The most digits after the decimal point in MySQL; MariaDB allows more. */
 const mostDigits = 30;
 const days = { first: '0001-01-01', last: '9999-12-31' };
 
-/** Spelled as `describe` does; {@link columnDefinition} says what is behind `longtext` and `json`. */
+/** Types are spelled as in `describe`; {@link columnDefinition} says what `longtext` and `json` become. */
 export function mapColumn(type: ColumnType): ColumnMapping {
   switch (type.kind) {
     case 'boolean':
@@ -32,7 +32,10 @@ export function mapColumn(type: ColumnType): ColumnMapping {
   }
 }
 
-/** Integers become doubles only where the stream has seen none beyond 2^53. The rest are types of tables made by others. */
+/**
+ * bigint may become double: a stream turns integers into doubles only if none of them exceeds 2^53. The other rules are for
+ * tables that others have made.
+ */
 export function widens(from: string, to: string): boolean {
   if (to === 'longtext') return /^(var)?char|^(tiny|medium|long)?text/.test(from);
   if (to === 'bigint') return /^(smallint|mediumint|int)\b/.test(from) || /^tinyint(?!\(1\))/.test(from);
@@ -40,13 +43,13 @@ export function widens(from: string, to: string): boolean {
   return from === 'bigint' && (to === 'double' || to === 'decimal(39,0)');
 }
 
-/** Bytes that InnoDB keeps of a key, all of its columns together. */
+/** Most bytes of an InnoDB key, all of its columns together. */
 const keyBytes = 3072;
-/** What a column of a key that is no text takes at most: a decimal of 39 digits. */
+/** Most bytes of a key column other than a text: a decimal of 39 digits. */
 const numberBytes = 20;
 const bytesOfCharacter = 4;
 
-/** Characters that each text of a key may have. */
+/** Most characters of each text in a key. */
 function keyCharacters(key: readonly { readonly type: string }[]): number {
   const texts = key.filter(({ type }) => isText(type)).length;
   return Math.floor((keyBytes - (key.length - texts) * numberBytes) / (texts * bytesOfCharacter));
@@ -63,13 +66,13 @@ export function identifier(name: string): string {
 interface Definition {
   readonly name: string;
   readonly type: string;
-  /** All columns of the table's key; empty where it has none. */
+  /** All columns of the table's key; empty if it has none. */
   readonly key: readonly { readonly name: string; readonly type: string }[];
-  /** One under which texts are equal only if they are the same, byte for byte. */
+  /** A collation under which texts are equal only if they are the same, byte for byte. */
   readonly collation: string;
 }
 
-/** SQL that defines a column. Texts of a key need a length, so that they can be indexed. */
+/** SQL that defines a column. Texts of a key need a length for their index. */
 export function columnDefinition({ name, type, key, collation }: Definition): string {
   const quoted = identifier(name);
   const exact = `CHARACTER SET utf8mb4 COLLATE ${collation}`;
@@ -80,20 +83,20 @@ export function columnDefinition({ name, type, key, collation }: Definition): st
   return `${quoted} ${held} NOT NULL${type === 'json' ? ` CHECK (json_valid(${quoted}))` : ''}`;
 }
 
-/** A column as `information_schema` knows it. */
+/** An existing column, as the server describes it. */
 export interface FoundColumn {
   readonly name: string;
   readonly type: string;
   readonly collation: string | undefined;
-  /** It is in an index, of which a text needs a length. */
+  /** Whether it is in an index; a text in an index has a length. */
   readonly isIndexed: boolean;
-  /** A check holds its values to JSON. */
+  /** Whether a check allows only JSON. */
   readonly isJson: boolean;
 }
 
-/** The type of a column that is there, in the words of {@link mapColumn} where it is one of those. */
+/** The type of an existing column, as {@link mapColumn} spells it if it is one of those. */
 export function describedType({ type, collation, isIndexed, isJson }: FoundColumn, exact: string): string {
-  // How many digits are shown is no part of an integer, but for that of one digit, which is a boolean.
+  // The display width is no part of an integer's type, except in tinyint(1), which is a boolean.
   const plain = type.replace(/^(?!tinyint\(1\))(\w*int)\(\d+\)/, '$1');
   if (isJson && /^(longtext|varchar)/.test(plain)) return 'json';
   if (collation === undefined) return plain;

@@ -5,12 +5,12 @@ import { from as copyFrom } from 'pg-copy-streams';
 import { countDiffers, type DataFile, type LoadData } from '../../src/sdk/index.js';
 import { dataReason, identifier, type ServerError } from './errors.js';
 
-/** More rows than this refused one by one in a load are no accident. */
+/** If the server refuses more rows than this in one load, the load fails: the cause is not a few odd rows. */
 const mostRefused = 100;
 const quote = 0x22;
 const newline = 0x0a;
 
-/** The row of a CSV file that a line is in; both from 1. Lines inside of quotes are counted by the server, too. */
+/** The number of the row of a CSV file that holds a line; both count from 1. The server counts lines inside of quotes too. */
 async function rowOfLine(path: string, line: number): Promise<number> {
   let [row, at, quoted] = [1, 1, false];
   for await (const chunk of createReadStream(path)) {
@@ -25,13 +25,13 @@ async function rowOfLine(path: string, line: number): Promise<number> {
   return row;
 }
 
-/** Which line and column of a COPY the server refuses; undefined where it does not say. */
+/** The line and column of a COPY that the server refuses; undefined if it does not say. */
 function refusedLine({ code = '', where = '' }: ServerError): { line: number; column: string | undefined } | undefined {
   const match = /^(22|54)/.test(code) ? /, line (\d+)(?:, column ([^:]*))?/.exec(where) : null;
   return match === null ? undefined : { line: Number(match[1]), column: match[2] };
 }
 
-/** Rows on their way into a table, inside of the caller's transaction. */
+/** Loads rows into a table by COPY, inside of the caller's transaction. */
 export class Copy {
   readonly #client: Client;
   readonly #signal: AbortSignal;
@@ -45,7 +45,7 @@ export class Copy {
     this.#statement = `COPY ${target} (${columns}) FROM STDIN (FORMAT csv, NULL '', ENCODING 'UTF8')`;
   }
 
-  /** Copies every file; rows that the server refuses are refused to the data, and the file goes without them. */
+  /** Copies every file. Sets aside rows that the server refuses (`DataFile.refuse`), and sends the file again without them. */
   async all(data: LoadData): Promise<void> {
     let arrived = 0;
     for await (const file of data.files()) arrived += await this.#file(file);

@@ -7,7 +7,7 @@ import {
   unavailable,
 } from '../../src/sdk/index.js';
 
-/** What the server says with an error, as pg hands it on. */
+/** An error of the server, as pg passes it on. */
 export interface ServerError {
   readonly code?: string;
   readonly message: string;
@@ -18,7 +18,7 @@ export interface ServerError {
   readonly constraint?: string;
 }
 
-/** Where grants are missing, in SQL's names. */
+/** The user, database and schema that a grant is for, by their names in SQL. */
 export interface Rights {
   readonly user: string;
   readonly database: string;
@@ -44,7 +44,7 @@ function grant(message: string, { user, database, schema }: Rights): string {
 
 const goneCodes = new Set([...connectionLost, 'ERR_STREAM_PREMATURE_CLOSE']);
 
-/** Classes and codes of SQLSTATE after which the same may succeed: connection, resources, deadlock, shutdown, lock timeout. */
+/** SQLSTATE classes and codes of temporary failures: connection, resources, deadlock, shutdown, lock timeout. */
 const passing = /^(08|40|53|55P03|57P|58)/;
 
 const dataWords: Record<string, string> = {
@@ -54,18 +54,18 @@ const dataWords: Record<string, string> = {
   '22001': 'a text is too long',
   '23502': 'a column that must have a value has none',
   '23503': 'a foreign key refers to nothing',
-  '23505': 'a unique constraint has the value already',
+  '23505': 'a unique constraint already has the value',
   '23514': 'a check constraint is not met',
   '54000': 'a row is too large',
 };
 
-/** The reason for which a row was refused, without any of its values. */
+/** Why a row was refused, without any of its values. */
 export function dataReason({ code = '', constraint }: ServerError): string {
   const words = dataWords[code] ?? `a value was refused (SQLSTATE ${code})`;
   return constraint === undefined ? words : `${words} (${constraint})`;
 }
 
-/** Any failure of PostgreSQL as an error of cdsync: with the server's message where that holds no values of rows. */
+/** Any failure of PostgreSQL as an error of cdsync. It keeps the server's message unless that holds values of rows. */
 export function postgresError(thrown: unknown, rights: Rights): CdsyncError {
   if (thrown instanceof CdsyncError) return thrown;
   const { code = '', message, column, table } = thrown as ServerError;

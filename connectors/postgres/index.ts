@@ -9,7 +9,7 @@ export default tableConnector({
   options: postgresOptions,
   capabilities: {
     format: 'csv',
-    // What an index of PostgreSQL takes.
+    // The limit of an index of PostgreSQL.
     keyBytes: 2600,
     identifiers: {
       maxBytes: 63,

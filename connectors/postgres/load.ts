@@ -17,9 +17,12 @@ import { identifier, postgresError, type Rights } from './errors.js';
 import type { postgresOptions } from './options.js';
 
 const connectMs = 15_000;
-/** Somebody who holds a table for longer makes the load try again. */
+/** If others lock a table for longer than this, the load is repeated. */
 const lockMs = 60_000;
-/** Two who make the same at once get an error from PostgreSQL, IF NOT EXISTS or not. Until the end of the statements sent with it. */
+/**
+ * Despite IF NOT EXISTS, PostgreSQL fails if two sessions create the same thing at once, so they take this lock. It lasts until
+ * the end of the statements that are sent with it.
+ */
 const oneAtATime = "SELECT pg_advisory_xact_lock(hashtext('cdsync'))";
 
 type Row = Record<string, unknown>;
@@ -65,7 +68,7 @@ class PostgresDestination implements TableDestination {
   }
 
   async watermarks(): Promise<Watermark[]> {
-    // A user who may not create what is there already is not asked to.
+    // Create it only if it is missing: a user may load tables without the right to create them.
     const { schema } = this.#rights;
     if ((await this.#number('SELECT count(*) FROM pg_namespace WHERE nspname = $1', [schema])) === 0)
       await this.#query(`${oneAtATime}; CREATE SCHEMA IF NOT EXISTS ${identifier(schema)}`);
@@ -88,7 +91,7 @@ class PostgresDestination implements TableDestination {
     const [first] = rows;
     if (first === undefined) return undefined;
     if (first.kind !== 'r' && first.kind !== 'p') {
-      throw loadRefused(`${this.#table(table)} is no table`, { hint: 'give the stream another one with `table:`' });
+      throw loadRefused(`${this.#table(table)} is not a table`, { hint: 'give the stream another one with `table:`' });
     }
     const columns = rows.flatMap(({ name, type }) =>
       name === null ? [] : [{ name: String(name), type: String(type) }],
@@ -100,7 +103,7 @@ class PostgresDestination implements TableDestination {
   async prepare(table: TargetTable, change: SchemaChange): Promise<void> {
     const target = this.#table(table.name);
     if (change.type === 'create') {
-      // The primary key comes after the first load: to sort once is cheaper than to insert a million times.
+      // The primary key is added after the first load: one sort is cheaper than a million inserts into an index.
       const columns = table.columns.map(({ name, type }) => `${identifier(name)} ${type}`);
       await this.#query(`CREATE TABLE IF NOT EXISTS ${target} (${columns.join(', ')})`);
     } else if (change.type === 'add_columns') {
@@ -142,7 +145,7 @@ class PostgresDestination implements TableDestination {
     const { action, table, data, signal } = load;
     if (action.type === 'merge') return this.#merge(load, action.absent);
     const target = this.#table(table.name);
-    // Readers see the old rows until the commit; views, grants and indexes stay, as they would not with another table.
+    // Readers see the old rows until the commit. A new table would lose views, grants and indexes.
     if (action.type === 'replace') await this.#query(`DELETE FROM ${target}`);
     await new Copy(this.#client, target, data, signal).all(data);
     if (table.key.length > 0) await this.#ensureKey(table);
@@ -174,7 +177,7 @@ class PostgresDestination implements TableDestination {
     }
   }
 
-  /** Where everything comes, only rows that differ are written; when they were looked at is no difference. */
+  /** A full load writes only rows that differ; another `_synced_at` alone is no difference. */
   async #update(target: string, { columns, key }: TargetTable, same: string, comesAll: boolean): Promise<void> {
     const values = columns.filter(({ name }) => !key.includes(name));
     const compared = values.filter(({ name }) => name !== '_synced_at');
@@ -232,7 +235,7 @@ function checkedText(column: string, kind: ChecksumColumn['of']['kind']): string
   return kind === 'timestamp' ? `(extract(epoch FROM ${column}) * 1000000)::bigint::text` : undefined;
 }
 
-/** Connects, and sets what the loads count on. */
+/** Connects, with the session settings that loads rely on. */
 export async function openPostgres({
   options,
   destination,
@@ -250,7 +253,7 @@ export async function openPostgres({
     database: client.database ?? url.pathname.slice(1),
     schema: options.schema,
   };
-  // A connection that breaks while nothing is asked says so here; what is asked next fails anyhow.
+  // An idle connection that breaks reports it here; ignore that, because the next statement fails anyhow.
   client.on('error', () => undefined);
   try {
     await client.connect();

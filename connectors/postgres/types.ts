@@ -1,6 +1,6 @@
 import type { ColumnMapping, ColumnType } from '../../src/sdk/index.js';
 
-/** Spelled as PostgreSQL's `format_type` does. */
+/** Types are spelled as PostgreSQL's `format_type` spells them. */
 export function mapColumn(type: ColumnType): ColumnMapping {
   switch (type.kind) {
     case 'boolean':
@@ -26,7 +26,7 @@ export function mapColumn(type: ColumnType): ColumnMapping {
   }
 }
 
-/** Integers become doubles only where the stream has seen none beyond 2^53. */
+/** bigint may become double precision: a stream turns integers into doubles only if none of them exceeds 2^53. */
 export function widens(from: string, to: string): boolean {
   return from === 'bigint' && (to === 'numeric' || to === 'double precision');
 }

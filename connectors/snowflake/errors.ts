@@ -8,7 +8,7 @@ import {
 } from '../../src/sdk/index.js';
 import type { SnowflakeFailure } from './sdk.js';
 
-/** Where grants are missing; names as the configuration has them. */
+/** The user, role, database and schema that a grant is for, by their names in the configuration. */
 export interface Rights {
   readonly user: string;
   readonly role: string | undefined;
@@ -25,7 +25,7 @@ function grants({ role = '<role>', database, schema }: Rights): string {
   ].join(' ');
 }
 
-/** Cancelled, waited too long for a lock or in a queue, or not to be had for a while. */
+/** Temporary: cancelled, waited too long for a lock or in a queue, or unavailable for a while. */
 const passing = new Set([
   '000604',
   '000625',
@@ -61,16 +61,16 @@ function serverError(error: SnowflakeFailure, code: string, rights: Rights): Cds
   if (code === '002003' || code === '002043')
     return permissionMissing(`Snowflake: ${message} (${code})`, {
       ...told,
-      hint: `it is not there, or may not be seen: ${grants(rights)}`,
+      hint: `it does not exist, or the role may not see it: ${grants(rights)}`,
     });
-  // Conversions and files: their messages quote values of rows.
+  // Errors of conversions and files: their messages quote values of rows.
   if (/^100\d{3}$/.test(code) || (error.sqlState ?? '').startsWith('22'))
     return loadRefused(`Snowflake refuses a value (${code})`, {
       ...told,
       hint: 'its message quotes values, and is shown with --verbose --show-values',
       causeQuotesValues: true,
     });
-  if (passing.has(code)) return unavailable(`Snowflake cannot go on for now: ${message} (${code})`, told);
+  if (passing.has(code)) return unavailable(`Snowflake fails for now: ${message} (${code})`, told);
   return loadRefused(`Snowflake refuses a statement: ${message} (${code})`, told);
 }
 
@@ -79,7 +79,7 @@ export function snowflakeError(thrown: unknown, rights: Rights): CdsyncError {
   if (thrown instanceof CdsyncError) return thrown;
   const error = thrown as SnowflakeFailure;
   const code = String(error.code ?? '');
-  // The driver's own: 401… and 402… are the network, 405…, 406… and 407… a connection that is gone, 404… its options.
+  // The driver's own codes: 401… and 402… concern the network, 405…, 406… and 407… a lost connection, 404… its options.
   if (/^40(1|2|5|6|7)\d{3}$/.test(code) || /^E[A-Z]+$/.test(code))
     return unavailable(`Snowflake cannot be reached, or has gone away: ${printable(error.message)}`, { cause: thrown });
   if (/^404\d{3}$/.test(code))

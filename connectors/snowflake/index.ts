@@ -3,7 +3,7 @@ import { logins, snowflakeOptions } from './options.js';
 import { installedSdk, type SnowflakeSdk } from './sdk.js';
 import { mapColumn, widens } from './types.js';
 
-/** @param sdk gives the vendor's library, once somebody connects */
+/** @param sdk returns the vendor's library; called when the connector is opened */
 export function snowflakeConnector(sdk: () => Promise<SnowflakeSdk>) {
   return tableConnector({
     name: 'snowflake',

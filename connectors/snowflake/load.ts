@@ -61,7 +61,7 @@ class SnowflakeDestination implements TableDestination {
   }
 
   async watermarks(): Promise<Watermark[]> {
-    // A user who may not create what is there already is not asked to.
+    // Create it only if it is missing: a user may load tables without the right to create them.
     if ((await this.#find(watermarkTable)) === undefined) {
       const columns = watermarkColumns.map((name) => ({
         name,
@@ -97,7 +97,7 @@ class SnowflakeDestination implements TableDestination {
       await this.#session.run(`ALTER TABLE ${target} ALTER COLUMN ${identifier(column)} SET DATA TYPE ${type}`);
       return;
     }
-    // To a type of another kind Snowflake changes nothing: the column, which has no value, is made anew.
+    // Snowflake does not change a column to a type of another kind. The column has no values: drop it and add it again.
     if (change.type === 'change_type')
       await this.#session.run(`ALTER TABLE ${target} DROP COLUMN IF EXISTS ${identifier(change.column.name)}`);
     for (const column of change.type === 'change_type' ? [change.column] : change.columns)
@@ -114,7 +114,7 @@ class SnowflakeDestination implements TableDestination {
     load.signal.throwIfAborted();
     load.signal.addEventListener('abort', stop);
     const digits = createHash('sha256').update(load.table.name).digest('hex').slice(0, 16);
-    // Both are seen by this session alone, and go with it. The name of the stage is one that needs no quotes.
+    // Only this session sees the two, and they end with it. The stage's name needs no quotes.
     const rows = identifier(`_cdsync_rows_${digits}`);
     const files = `CDSYNC_FILES_${digits.toUpperCase()}`;
     try {
@@ -131,7 +131,7 @@ class SnowflakeDestination implements TableDestination {
     }
   }
 
-  /** Brings all rows into a temporary table, outside of the transaction, which no DDL would leave open. */
+  /** Loads all rows into a temporary table, outside of the transaction, because DDL would commit that. */
   async #stage({ data }: Load, rows: string, files: string): Promise<void> {
     const columns = data.columns.map(({ name, targetType }) => ({ name, type: stagedType(targetType) }));
     await this.#session.run(`CREATE OR REPLACE TEMPORARY STAGE ${files}`);
@@ -195,7 +195,7 @@ class SnowflakeDestination implements TableDestination {
     if (moved !== 1) throw watermarkMoved(stream);
   }
 
-  /** By MERGE, which waits for others who change the table, as INSERT does not; primary keys are not enforced. */
+  /** By MERGE: unlike INSERT, it waits for others that change the table. Snowflake does not enforce primary keys. */
   #addWatermark(values: readonly (string | number)[]): Promise<number> {
     const columns = watermarkColumns.map((name) => ({ name }));
     const given = watermarkColumns.map((name) => `? AS ${identifier(name)}`).join(', ');
@@ -224,7 +224,7 @@ class SnowflakeDestination implements TableDestination {
   }
 }
 
-/** Where everything comes, only rows that differ are written; when they were looked at is no difference. */
+/** A full load writes only rows that differ; another `_synced_at` alone is no difference. */
 function updateClause({ columns, key }: TargetTable, comesAll: boolean): string {
   const values = columns.filter(({ name }) => !key.includes(name)).map(({ name }) => identifier(name));
   if (values.length === 0) return '';
@@ -251,7 +251,7 @@ function checkedText(column: string, kind: ColumnType['kind']): string | undefin
   return kind === 'timestamp' ? `TO_VARCHAR(DATE_PART(EPOCH_MICROSECOND, ${column}))` : undefined;
 }
 
-/** Connects, and sets what the loads count on. */
+/** Connects, with the session settings that loads rely on. */
 export async function openSnowflake(
   sdk: SnowflakeSdk,
   { options }: DestinationContext<typeof snowflakeOptions>,

@@ -2,17 +2,17 @@ import { path, secret, text, verbatim } from '../../src/sdk/index.js';
 
 export const snowflakeOptions = {
   account: text({
-    description: 'The account identifier: organization and account with a hyphen between them. Not a URL.',
+    description: 'The account identifier: organization and account, joined by a hyphen. Not a URL.',
     example: 'acme-warehouse',
     allowed: 'an account identifier, without .snowflakecomputing.com',
   }),
   username: verbatim({ description: 'The user.', example: 'LOADER' }),
   private_key: secret(/-----BEGIN (ENCRYPTED )?PRIVATE KEY-----/, {
-    description: 'The private key of a key pair, PEM of PKCS #8. Snowflake recommends key pairs for machines.',
+    description: 'The private key of a key pair, in PEM (PKCS #8). Snowflake recommends key pairs for machines.',
     example: '${SNOWFLAKE_PRIVATE_KEY}',
     allowed: 'PEM text that begins with -----BEGIN PRIVATE KEY-----',
   }).optional(),
-  private_key_path: path({ description: 'A file with that key.', example: './rsa_key.p8' }).optional(),
+  private_key_path: path({ description: 'A file with the private key.', example: './rsa_key.p8' }).optional(),
   private_key_passphrase: secret(/./s, {
     description: 'The passphrase of the key, if it is encrypted.',
     example: '${SNOWFLAKE_KEY_PASSPHRASE}',
@@ -47,5 +47,5 @@ export const snowflakeOptions = {
   }).optional(),
 };
 
-/** The ways to log in, of which there must be exactly one. */
+/** The ways to log in; a configuration must give exactly one. */
 export const logins = [['private_key'], ['private_key_path'], ['token'], ['oauth_token'], ['password']] as const;

@@ -1,6 +1,6 @@
 import { vendorLibrary } from '../../src/sdk/index.js';
 
-/** A failure as snowflake-sdk tells it: codes of the server are text such as `003001`, its own are numbers such as 401001. */
+/** A failure of snowflake-sdk: the server's codes are texts such as `003001`, the driver's own are numbers such as 401001. */
 export interface SnowflakeFailure {
   readonly message: string;
   readonly code?: string | number | undefined;
@@ -8,7 +8,7 @@ export interface SnowflakeFailure {
 }
 
 export interface Statement {
-  /** Of INSERT, UPDATE, DELETE and MERGE: how many rows they have changed. */
+  /** How many rows an INSERT, UPDATE, DELETE or MERGE has changed. */
   getNumUpdatedRows(): number | undefined;
   cancel(callback: (error: SnowflakeFailure | undefined) => void): void;
 }
@@ -16,7 +16,7 @@ export interface Statement {
 export interface StatementRequest {
   readonly sqlText: string;
   readonly binds: (string | number)[];
-  /** Types that come as text, with all their digits. */
+  /** Types whose values come as text, with all their digits. */
   readonly fetchAsString: 'Number'[];
   complete(
     error: SnowflakeFailure | null | undefined,
@@ -31,7 +31,7 @@ export interface Connection {
   destroy(callback: (error: SnowflakeFailure | null | undefined) => void): void;
 }
 
-/** How snowflake-sdk is told where to connect, and as whom. */
+/** The account, login and session that snowflake-sdk connects with. */
 export interface ConnectionOptions {
   readonly account: string;
   readonly username: string;
@@ -49,7 +49,7 @@ export interface ConnectionOptions {
   readonly clientSessionKeepAlive: boolean;
 }
 
-/** The part of snowflake-sdk that is used here: the package itself is installed only by those who load Snowflake. */
+/** The part of snowflake-sdk that this connector uses. Declared here because only its users install the package. */
 export interface SnowflakeSdk {
   configure(options: { readonly logLevel: 'OFF' }): void;
   createConnection(options: ConnectionOptions): Connection;
@@ -57,9 +57,9 @@ export interface SnowflakeSdk {
 
 /** @throws {CdsyncError} `connector_package_missing` */
 export function installedSdk(): Promise<SnowflakeSdk> {
-  // Not as a literal: the compiler would look for it.
+  // Not a literal: the compiler would look for the package.
   const name: string = 'snowflake-sdk';
-  // The AWS SDK in it warns of every version of Node that it will not support one day.
+  // Without this, the AWS SDK in it warns about each version of Node that it will stop supporting.
   process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED = 'true';
   return vendorLibrary(name, async () => ((await import(name)) as { readonly default: SnowflakeSdk }).default);
 }

@@ -7,10 +7,10 @@ import type { Connection, ConnectionOptions, SnowflakeSdk, Statement } from './s
 export type SnowflakeValues = OptionValues<typeof snowflakeOptions>;
 export type Row = Readonly<Record<string, unknown>>;
 
-/** Somebody who holds a table for longer makes the load try again. */
+/** If others lock a table for longer than this, the load is repeated. */
 const lockSeconds = 600;
 
-/** What the loads count on, whatever account and user are set to. */
+/** The settings that loads rely on, whatever the defaults of the account and the user are. */
 const sessionParameters = [
   "TIMEZONE = 'UTC'",
   'AUTOCOMMIT = TRUE',
@@ -45,7 +45,7 @@ function connectionOptions(options: SnowflakeValues): ConnectionOptions {
   };
 }
 
-/** Statements on their way to one schema, one at a time; what goes wrong comes as an error of cdsync. */
+/** Runs statements in one schema, one at a time. Every failure becomes an error of cdsync. */
 export class Session {
   readonly #connection: Connection;
   readonly #rights: Rights;
@@ -62,7 +62,7 @@ export class Session {
     const rights = { user, role, database, schema };
     let connection: Connection;
     try {
-      // It writes a log to the standard output unless it is told not to.
+      // By default the driver writes a log to the standard output.
       sdk.configure({ logLevel: 'OFF' });
       connection = sdk.createConnection(connectionOptions(options));
       await new Promise<void>((resolve, reject) => {
@@ -82,12 +82,12 @@ export class Session {
   }
 
   async #prepare(): Promise<void> {
-    // Snowflake lets a session begin whose schema is not there, without any.
+    // If the schema is missing, Snowflake begins the session without one.
     const [place] = await this.rows('SELECT CURRENT_SCHEMA() AS "schema"');
     if (place?.schema == null) {
       const { database, schema } = this.#rights;
-      throw loginRefused(`the schema ${database}.${schema} is not there, or its use is not granted`, {
-        hint: `CREATE SCHEMA ${database}.${schema}; GRANT USAGE ON SCHEMA … to the role; names as in SQL, in quotes where needed`,
+      throw loginRefused(`the schema ${database}.${schema} does not exist, or its use is not granted`, {
+        hint: `CREATE SCHEMA ${database}.${schema}; GRANT USAGE ON SCHEMA … to the role; write names as in SQL, in quotes where needed`,
       });
     }
     for (const parameter of sessionParameters) await this.run(`ALTER SESSION SET ${parameter}`);
@@ -117,30 +117,30 @@ export class Session {
     }
   }
 
-  /** Columns by the names that the statement gives them, integers as text. */
+  /** The rows of a statement: columns under the statement's names, integers as text. */
   async rows(sql: string, binds: readonly (string | number)[] = []): Promise<readonly Row[]> {
     return (await this.#checked(sql, binds)).rows;
   }
 
-  /** The value of a query that gives one number. */
+  /** The result of a query that returns one number. */
   async number(sql: string, binds: readonly (string | number)[] = []): Promise<number> {
     const [row] = await this.rows(sql, binds);
     return Number(Object.values(row ?? {})[0] ?? 0);
   }
 
-  /** @returns how many rows it has changed */
+  /** @returns how many rows the statement has changed */
   async run(sql: string, binds: readonly (string | number)[] = []): Promise<number> {
     return (await this.#checked(sql, binds)).changed;
   }
 
-  /** Puts a file where `COPY INTO` finds it. That it arrived is seen by the count of its rows. */
+  /** Puts a file where `COPY INTO` finds it. The later count of rows shows whether it arrived. */
   async put(path: string, stage: string): Promise<void> {
     const { pathname } = pathToFileURL(path);
     const local = decodeURIComponent(pathname).replaceAll('\\', '\\\\').replaceAll("'", "\\'");
     await this.run(`PUT 'file://${local}' ${stage} AUTO_COMPRESS = FALSE SOURCE_COMPRESSION = NONE OVERWRITE = TRUE`);
   }
 
-  /** All of it or nothing, even where it was stopped meanwhile. No DDL in it: that would commit what came before. */
+  /** Commits all of `work` or nothing, even after a stop. `work` must hold no DDL: that would commit the statements before it. */
   async transaction(work: () => Promise<void>): Promise<void> {
     await this.run('BEGIN TRANSACTION');
     try {
@@ -152,12 +152,12 @@ export class Session {
     }
   }
 
-  /** Does something whatever has happened, and tells nobody of its failure. */
+  /** Runs a statement even after a stop, and ignores its failure. */
   async tidy(sql: string): Promise<void> {
     await this.#execute(sql, []).catch(() => undefined);
   }
 
-  /** Cancels what is under way; from now on nothing is asked but to roll back and to tidy. */
+  /** Cancels the statement under way. From now on only a rollback and `tidy` work. */
   stop(): void {
     this.#isStopped = true;
     this.#running?.cancel(() => undefined);

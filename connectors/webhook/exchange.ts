@@ -1,7 +1,7 @@
 import { Pool } from 'undici';
 import { CdsyncError } from '../../src/sdk/index.js';
 
-/** An answer, whatever its status. */
+/** An answer of any status. */
 export interface Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
@@ -11,7 +11,7 @@ export interface Answer {
 /** No answer came, or only a part of one. */
 export class NoAnswer extends Error {}
 
-/** Answers are results of records, or a page that a proxy shows. */
+/** The longest answer that is read: results of records, or a page of a proxy, are far shorter. */
 const maxAnswerBytes = 4 * 1024 * 1024;
 
 const untrusted = /CERT|SELF_SIGNED|UNABLE_TO_VERIFY|UNABLE_TO_GET_ISSUER|ERR_TLS|ERR_SSL|EPROTO|WRONG_VERSION_NUMBER/;
@@ -21,11 +21,11 @@ export interface EndpointOptions {
   readonly timeoutMs: number;
   /** Certificates in PEM. */
   readonly ca: string | undefined;
-  /** Requests under way at once. */
+  /** Most requests under way at the same time. */
   readonly connections: number;
 }
 
-/** Node's timers end there. */
+/** The longest delay of Node's timers. */
 const longestMs = 2 ** 31 - 1;
 
 function targetOf(url: string): { target: URL; login: string | undefined } {
@@ -34,11 +34,11 @@ function targetOf(url: string): { target: URL; login: string | undefined } {
     if (target.username === '') return { target, login: undefined };
     return { target, login: `${decodeURIComponent(target.username)}:${decodeURIComponent(target.password)}` };
   } catch {
-    // The cause would quote the URL.
-    throw new CdsyncError('`url` is no URL', {
+    // Without the cause: it would quote the URL.
+    throw new CdsyncError('`url` is not a URL', {
       code: 'destination_url',
       kind: 'configuration',
-      hint: 'write it as https://host/path; other characters than letters and digits in a password as %xx',
+      hint: 'write it as https://host/path; in a password, write characters other than letters and digits as %xx',
     });
   }
 }
@@ -50,7 +50,7 @@ function systemCode(error: unknown): string {
 
 /** The connections to one receiver. Sends a request once; retries nothing, judges no status, follows no redirect. */
 export class Endpoint {
-  /** For messages: the only part of the URL that is surely no secret. */
+  /** For messages: the only part of the URL that certainly is not secret. */
   readonly host: string;
   readonly #pool: Pool;
   readonly #path: string;
@@ -68,14 +68,14 @@ export class Endpoint {
     this.#pool = new Pool(target.origin, {
       connections,
       connect: { timeout: this.#timeoutMs, ...(ca === undefined ? {} : { ca }) },
-      // One timer, of ours, covers all of a request.
+      // Our own timer covers the whole request.
       headersTimeout: 0,
       bodyTimeout: 0,
     });
   }
 
   /**
-   * @throws {NoAnswer} what may be otherwise the next time
+   * @throws {NoAnswer} if no whole answer came; another attempt may succeed
    * @throws {CdsyncError} `destination_tls`, `destination_refused`
    */
   async post(headers: Readonly<Record<string, string>>, body: string, signal: AbortSignal): Promise<Answer> {
@@ -128,7 +128,7 @@ export class Endpoint {
     if (!untrusted.test(code)) return new NoAnswer(`no answer from ${this.host}${code === '' ? '' : ` (${code})`}`);
     return new CdsyncError(`there is no trusted connection to ${this.host} (${code})`, {
       code: 'destination_tls',
-      hint: 'name the authority of its certificate with `ca_file`; otherwise check host, port and scheme of `url`',
+      hint: 'for a certificate of a private authority, set `ca_file` to its file; otherwise check host, port and scheme of `url`',
       cause: error,
     });
   }
@@ -136,7 +136,7 @@ export class Endpoint {
   #tooLong(): CdsyncError {
     return new CdsyncError(`${this.host} has answered with more than ${maxAnswerBytes} bytes`, {
       code: 'destination_refused',
-      hint: 'is `url` right? A receiver answers with little: see the page of the connector',
+      hint: 'is `url` right? A receiver sends only short answers: see the page of the connector',
     });
   }
 }

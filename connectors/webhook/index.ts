@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { CdsyncError, recordConnector } from '../../src/sdk/index.js';
 import { webhookOptions } from './options.js';
 
-/** `send` calls under way at once, each over a connection of its own. */
+/** Most `send` calls under way at the same time, each over its own connection. */
 const batchesAtOnce = 4;
 
 async function authorities(path: string): Promise<string> {
@@ -12,7 +12,7 @@ async function authorities(path: string): Promise<string> {
     throw new CdsyncError(`the file of \`ca_file\` cannot be read: ${path}`, {
       code: 'destination_ca_file',
       kind: 'configuration',
-      hint: 'it holds the certificates of the authorities to trust, in PEM',
+      hint: 'it must hold the certificates of the authorities to trust, in PEM',
       cause: error,
     });
   }

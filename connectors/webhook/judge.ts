@@ -13,27 +13,27 @@ import {
 import type { Answer } from './exchange.js';
 import { answerSchema, type ReceiverResult } from './types.js';
 
-/** What an answer means for the records of its request. */
+/** The outcome of a request for its records. */
 export type Verdict =
   | { readonly type: 'results'; readonly results: readonly RecordResult[] }
-  /** At least one of the records is not wanted. */
+  /** The receiver refuses at least one of the records. */
   | { readonly type: 'refused'; readonly reason: string }
   | { readonly type: 'again'; readonly reason: string; readonly afterMs?: number | undefined };
 
-/** The endpoint itself is wrong, whatever the records are. */
+/** Hints for statuses that mean a wrong endpoint, whatever the records are. */
 const endpointHints: Readonly<Record<number, string>> = {
   404: 'is the path of `url` right?',
-  405: 'the receiver takes no POST there: is `url` right?',
-  410: 'the receiver is no longer there: take the destination out, or give it another `url`',
+  405: 'the receiver does not accept POST there: is `url` right?',
+  410: 'the receiver is no longer there: remove the destination, or give it another `url`',
   411: 'something between cdsync and the receiver drops the length of requests',
-  415: 'the receiver takes no JSON there: is `url` right?',
+  415: 'the receiver does not accept JSON there: is `url` right?',
 };
 
 function isPassing(status: number): boolean {
   return status === 408 || status === 425 || status === 429 || (status >= 500 && status !== 501 && status !== 505);
 }
 
-/** Milliseconds that `Retry-After` asks for, from seconds or a date, which is taken against the answer's own `Date`. */
+/** Milliseconds that `Retry-After` asks for, given as seconds or a date. A date is compared with the answer's own `Date`. */
 function retryAfterMs({ headers }: Answer): number | undefined {
   const asked = headers['retry-after'];
   if (typeof asked !== 'string') return undefined;
@@ -43,7 +43,7 @@ function retryAfterMs({ headers }: Answer): number | undefined {
   return Number.isNaN(until) || Number.isNaN(now) ? undefined : Math.max(0, until - now);
 }
 
-/** All texts and numbers in a JSON text, but for the names of members. */
+/** All texts and numbers in a JSON text, except the names of members. */
 function valuesIn(json: string): Secret[] {
   const found: Secret[] = (json.replace(/"(?:[^"\\]|\\.)*"/g, '').match(/-?\d[\d.eE+-]*/g) ?? []).map(
     (digits) => new Secret(digits),
@@ -56,7 +56,7 @@ function valuesIn(json: string): Secret[] {
   return found;
 }
 
-/** The receiver's words, without what the record holds. */
+/** The receiver's message, without the values of the record. */
 function cleaned(words: string, { json, key }: OutgoingRecord): string {
   return printable(redactor([...valuesIn(json), new Secret(key)])(words));
 }
@@ -69,7 +69,7 @@ function parsed(body: string): unknown {
   }
 }
 
-/** What a receiver gives as its reason, where it does so in one of the usual ways. */
+/** The receiver's reason, if the answer gives one in a usual way. */
 function reasonIn({ body, headers }: Answer): string | undefined {
   const answer = parsed(body);
   if (typeof answer === 'object' && answer !== null) {
@@ -116,7 +116,7 @@ function results(answer: Answer, records: readonly OutgoingRecord[], host: strin
   const read = answerSchema.safeParse(body);
   if (!read.success) {
     const [issue] = read.error.issues;
-    // Taking it for a success could lose what was refused.
+    // To treat this as a success could lose refused records.
     throw loadRefused(
       `${host} answered with results that cannot be read: ${issue?.path.join('.')}: ${issue?.message}`,
       {
@@ -129,9 +129,9 @@ function results(answer: Answer, records: readonly OutgoingRecord[], host: strin
 }
 
 /**
- * What an answer means.
+ * Decides what an answer means for the records of its request.
  * @param host for messages
- * @throws {CdsyncError} what sending other records, or the same again, would not mend
+ * @throws {CdsyncError} for a failure that neither other records nor another attempt would mend
  */
 export function judge(answer: Answer, records: readonly OutgoingRecord[], host: string): Verdict {
   const { status } = answer;

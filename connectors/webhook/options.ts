@@ -25,7 +25,7 @@ export const webhookOptions = {
     example: { authorization: '${WEBHOOK_AUTHORIZATION}' },
     allowed: 'a name that HTTP allows for a header',
   }).prefault({}),
-  max_records: whole(1, 1_000, { description: 'Records in one request at most.', example: 500 }).prefault(100),
+  max_records: whole(1, 1_000, { description: 'The most records in one request.', example: 500 }).prefault(100),
   max_bytes: whole(1_000, 16_000_000, {
     description: 'Length of one request at most. A longer record is refused.',
     example: 1_000_000,

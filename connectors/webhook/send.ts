@@ -11,7 +11,7 @@ export interface WebhookTask {
   readonly sender: Sender;
 }
 
-/** A record with its text, which is made once. */
+/** A record with its text in a request. */
 interface Item {
   readonly record: OutgoingRecord;
   readonly text: string;
@@ -34,7 +34,7 @@ export class WebhookDestination implements RecordDestination {
     const results: RecordResult[] = [];
     for (const request of this.#requests(items)) {
       const last = results.at(-1);
-      // A receiver that asks for patience is left alone, and what comes later stays later.
+      // After the receiver asks to wait, send nothing more: later records must not overtake earlier ones.
       if (last?.type === 'again') results.push(...request.map(() => last));
       else results.push(...(await this.#deliver(request, signal)));
     }
@@ -45,7 +45,7 @@ export class WebhookDestination implements RecordDestination {
     await this.#endpoint.close();
   }
 
-  /** In order; one that is too long stands alone. */
+  /** Splits records into requests, in order. A record that is too long gets a request of its own. */
   #requests(items: readonly Item[]): Item[][] {
     const { maxRecords, maxBytes } = this.#options;
     const requests: Item[][] = [];
@@ -62,7 +62,7 @@ export class WebhookDestination implements RecordDestination {
     return current.length === 0 ? requests : [...requests, current];
   }
 
-  /** Sends records together; where the receiver refuses them so, in halves, until it is known which ones it does not want. */
+  /** Sends records together. If the receiver refuses them, sends each half, until the refused records are found. */
   async #deliver(items: readonly Item[], signal: AbortSignal): Promise<RecordResult[]> {
     const { maxBytes } = this.#options;
     const bytes = items.reduce((total, { text }) => total + Buffer.byteLength(text) + 1, envelopeBytes);

@@ -88,7 +88,7 @@ describe('what BigQuery answers', () => {
 
   it('is not asked with credentials that are no JSON, which are not shown', async () => {
     const error = await refused({ credentials: '{"private_key": geheim-0815}' });
-    expect(error).toMatchObject({ code: 'destination_login', message: '`credentials` is no JSON' });
+    expect(error).toMatchObject({ code: 'destination_login', message: '`credentials` is not JSON' });
   });
 
   it('is told of a missing role with what gives it', async () => {

@@ -469,7 +469,7 @@ describe.each(places)('in %s', (_, make) => {
       sequence: 2,
     };
     await expect(driver.with((destination) => destination.count('t', false))).rejects.toMatchObject({
-      message: expect.stringContaining('has 3 bytes in the place of'),
+      message: expect.stringContaining('has 3 bytes instead of'),
       hint: expect.stringContaining('push --full'),
     });
     await expect(driver.load({ ...change, action: { type: 'merge', absent: 'keep' } })).rejects.toMatchObject({
@@ -560,7 +560,7 @@ describe('a folder', () => {
   it('that is a file, or cannot be, is told of', async () => {
     await writeFile(join(folder, 'file'), '');
     const driver = await open(folderPlace(), { path: join(folder, 'file') });
-    await expect(driver.destination()).rejects.toMatchObject({ message: `${join(folder, 'file')} is no folder` });
+    await expect(driver.destination()).rejects.toMatchObject({ message: `${join(folder, 'file')} is not a folder` });
   });
 
   it('holds each table in a folder of its own, whatever it is called', async () => {
@@ -670,10 +670,10 @@ describe('options', () => {
   it.each([
     [{}, 'exactly one of `path` and `url`'],
     [{ path: './x', url: 's3://bucket' }, 'exactly one of `path` and `url`'],
-    [{ path: './x', region: 'eu-central-1' }, 'belongs to `url`'],
-    [{ url: 's3://bucket', file_mode: '0640' }, 'no permissions of files'],
-    [{ url: 's3://bucket', access_key_id: 'AKID' }, 'go together'],
-    [{ url: 's3://bucket', session_token: 'x' }, 'goes with `access_key_id`'],
+    [{ path: './x', region: 'eu-central-1' }, 'needs `url`'],
+    [{ url: 's3://bucket', file_mode: '0640' }, 'no file permissions'],
+    [{ url: 's3://bucket', access_key_id: 'AKID' }, 'or neither'],
+    [{ url: 's3://bucket', session_token: 'x' }, 'needs `access_key_id`'],
   ])('%j are refused', (given, message) => {
     expect(
       checkFiles(given)
@@ -682,10 +682,10 @@ describe('options', () => {
     ).toContain(message);
   });
 
-  it('that name a column which is not there, or has parts, are refused with the table', async () => {
+  it('that name a missing or a nested column are refused with the table', async () => {
     for (const [column, what] of [
-      ['country', 'is no column'],
-      ['list', 'has values with parts'],
+      ['country', 'is not a column'],
+      ['list', 'has nested values'],
     ] as const) {
       const driver = await open(folderPlace(), { partition_by: [column] });
       await expect(

@@ -244,7 +244,7 @@ describe('files', () => {
     const { code, destinations } = await told(['run', 'wrong.json']);
     expect([code, destinations[0]?.error?.message]).toEqual([
       5,
-      '`partition_by`: "county" is no column of table "members"',
+      '`partition_by`: "county" is not a column of table "members"',
     ]);
     expect(await readdir(join(space.folder, 'exports', 'wrong'))).toEqual([]);
     const left = await readdir(join(space.jobFolder('wrong'), '.cdsync', 'deliveries', 'lake'), { recursive: true });

@@ -34,7 +34,7 @@ describe("a store's answer", () => {
   it('that no certificate vouches for, or a region that is missing, says what to give', () => {
     const untrusted = Object.assign(new Error('self-signed'), { code: 'DEPTH_ZERO_SELF_SIGNED_CERT' });
     expect(s3Error(untrusted, at)).toMatchObject({ hint: expect.stringContaining('NODE_EXTRA_CA_CERTS') });
-    expect(s3Error(new Error('Region is missing'), at)).toMatchObject({ hint: 'give it in `region`' });
+    expect(s3Error(new Error('Region is missing'), at)).toMatchObject({ hint: 'set `region`' });
   });
 
   it('that is no answer stays what it is', () => {
