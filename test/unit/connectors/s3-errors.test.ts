@@ -15,7 +15,7 @@ describe("a store's answer", () => {
     ['Unauthorized', 401, 'destination_login', 'auth', /access_key_id/],
     ['CredentialsProviderError', undefined, 'destination_login', 'auth', /access_key_id/],
     ['RequestTimeTooSkewed', 403, 'destination_login', 'auth', /clock/],
-    ['NoSuchBucket', 404, 'destination_refused', 'fatal', /make it/],
+    ['NoSuchBucket', 404, 'destination_refused', 'fatal', /create it/],
     ['PermanentRedirect', 301, 'destination_refused', 'fatal', /region/],
     ['AuthorizationHeaderMalformed', 400, 'destination_refused', 'fatal', /region/],
     ['InvalidArgument', 400, 'destination_refused', 'fatal', undefined],
