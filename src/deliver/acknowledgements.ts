@@ -5,7 +5,7 @@ import { syncFolder } from '../store/durable.js';
 import type { Reject } from './rejects.js';
 
 const lineSchema = z.union([
-  /** Offsets that were acknowledged: from one up to, not including, the other. */
+  /** A range of acknowledged offsets: the first is included, the last is not. */
   z.object({ done: z.tuple([z.number(), z.number()]) }),
   z.object({
     refused: z.number(),
@@ -17,14 +17,14 @@ const lineSchema = z.union([
 ]);
 type Line = z.infer<typeof lineSchema>;
 
-/** What is known of the records of one outbox: which need not be sent again, and which were refused. */
+/** Which records of one outbox are dealt with, and which of these were refused. */
 export interface Acknowledged {
   has(offset: number): boolean;
   readonly count: number;
   readonly rejects: readonly Reject[];
 }
 
-/** A set of offsets as sorted ranges, for runs of millions that come almost in order. */
+/** A set of offsets as sorted ranges. It stays small for millions of offsets that come almost in order. */
 class Ranges {
   readonly #ranges: [number, number][] = [];
   count = 0;
@@ -42,7 +42,7 @@ class Ranges {
     return range !== undefined && offset < range[1];
   }
 
-  /** The last range that begins at or before an offset; -1 where there is none. */
+  /** Index of the last range that begins at or before an offset; -1 if there is none. */
   #indexOf(offset: number): number {
     let [low, high] = [0, this.#ranges.length];
     while (low < high) {
@@ -65,7 +65,7 @@ export function asRanges(offsets: readonly number[]): [number, number][] {
   return ranges;
 }
 
-/** The whole lines of a file, and their length in bytes: a last line that a crash tore is none. */
+/** The complete lines of a file and their length in bytes. A crash may have torn the last line; it is left out. */
 async function readLines(path: string): Promise<{ lines: Line[]; length: number }> {
   const bytes = await readFile(path).catch(() => Buffer.alloc(0));
   const length = bytes.lastIndexOf(0x0a) + 1;
@@ -74,8 +74,8 @@ async function readLines(path: string): Promise<{ lines: Line[]; length: number 
 }
 
 /**
- * Which records of an outbox have been acknowledged, in a file that is only appended to. A record is in it only after its
- * acknowledgement, so that a process that ends at any moment sends again at most what it had not yet written down.
+ * The acknowledged records of an outbox, in an append-only file. A record goes into the file only after its acknowledgement.
+ * So after a crash at any moment, only records whose acknowledgement was not yet written are sent twice.
  */
 export class Acknowledgements implements Acknowledged {
   readonly #handle: FileHandle;
@@ -88,7 +88,7 @@ export class Acknowledgements implements Acknowledged {
     this.#handle = handle;
   }
 
-  /** Opens the file, made where it is not there; a last line that a crash tore is cut off. */
+  /** Opens the file, or creates it. Cuts off a last line that a crash tore. */
   static async open(path: string): Promise<Acknowledgements> {
     const { lines, length } = await readLines(path);
     const handle = await open(path, 'a', 0o600);
@@ -99,7 +99,7 @@ export class Acknowledgements implements Acknowledged {
     return journal;
   }
 
-  /** How many records a file says are dealt with; changes nothing. */
+  /** How many records are dealt with, according to a file. Does not change the file. */
   static async count(path: string): Promise<number> {
     const { lines } = await readLines(path);
     return lines.reduce((sum, line) => sum + ('done' in line ? line.done[1] - line.done[0] : 1), 0);
@@ -127,18 +127,18 @@ export class Acknowledgements implements Acknowledged {
     return this.#rejects;
   }
 
-  /** Notes what became of records; it is on the disk soon, and surely after {@link flush}. */
+  /** Notes results of records. They are on the disk soon, and at the latest after {@link flush}. */
   note(acknowledged: readonly number[], refused: readonly (Reject & { readonly offset: number })[]): void {
     const lines: Line[] = asRanges(acknowledged).map((done) => ({ done }));
     for (const { offset, ...reject } of refused) lines.push({ refused: offset, ...reject });
     for (const line of lines) this.#take(line);
     this.#waiting += lines.map((line) => `${JSON.stringify(line)}\n`).join('');
     this.#writing ??= this.#write();
-    // Who flushes is told of what failed.
+    // `flush` reports the failure.
     this.#writing.catch(() => undefined);
   }
 
-  /** Writes what has come together while the lines before were written. */
+  /** Writes all waiting lines, including those that arrive during the write. */
   async #write(): Promise<void> {
     while (this.#waiting !== '') {
       const text = this.#waiting;

@@ -18,7 +18,7 @@ import type { ColumnType } from '../sdk/column-type.js';
 import type { LoadColumn } from '../sdk/load.js';
 import type { Session } from '../store/duckdb.js';
 
-/** The Arrow type of what a column is handed over as. */
+/** The Arrow type in which a column is handed over. */
 export function arrowType(type: ColumnType): DataType {
   switch (type.kind) {
     case 'boolean':
@@ -35,7 +35,7 @@ export function arrowType(type: ColumnType): DataType {
       return new List(new Field('item', arrowType(type.element), true));
     case 'struct':
       return new Struct(type.fields.map((field) => new Field(field.name, arrowType(field.type), true)));
-    // Digit for digit: Arrow's decimals are read by few.
+    // As text, digit for digit: few readers understand Arrow's decimals.
     case 'int128':
     case 'decimal':
     case 'text':
@@ -46,7 +46,7 @@ export function arrowType(type: ColumnType): DataType {
 
 const day = 86_400_000;
 
-/** A value of DuckDB as Arrow's builders take it. */
+/** Converts a value of DuckDB to the form that Arrow's builders take. */
 function arrowValue(value: unknown, type: ColumnType): unknown {
   if (value === null || value === undefined) return null;
   switch (type.kind) {
@@ -73,7 +73,7 @@ function arrowValue(value: unknown, type: ColumnType): unknown {
   }
 }
 
-/** The rows of a query as Arrow, batch by batch; its columns must be these, in this order. */
+/** The rows of a query as Arrow batches. The query must return exactly `columns`, in their order. */
 export async function* arrowBatches(
   session: Session,
   query: string,

@@ -11,11 +11,11 @@ import { rememberDelivery } from './delivery-state.js';
 import { RecordDelivery } from './record-delivery.js';
 import { TableDelivery } from './table-delivery.js';
 
-/** What became of one stream of a destination. */
+/** The outcome of delivering one stream to a destination. */
 export interface StreamDelivery {
   readonly destination: string;
   readonly stream: string;
-  /** `skipped`: nothing of the stream has been published yet, or somebody else delivers to the destination. */
+  /** `skipped`: the stream is not published yet, another process has the destination's lock, or the user interrupted. */
   readonly status: 'ok' | 'partial' | 'failed' | 'skipped';
   readonly rows: number;
   readonly seconds: number;
@@ -26,7 +26,7 @@ const attempts = 5;
 const firstDelayMs = 1_000;
 const longestDelayMs = 30_000;
 
-/** What a delivery of one stream does again and again until it succeeds. */
+/** The delivery of one stream, in attempts that are repeated until one succeeds. */
 interface Attempts {
   attempt(options: DestinationContext): Promise<Delivered>;
   readonly table: string | undefined;
@@ -40,7 +40,7 @@ class Delivering {
   readonly #progress: readonly DeliveryProgress[];
   readonly #database: Database;
   readonly #folder: string;
-  /** Files that tell of the whole destination are written one at a time. */
+  /** All streams of a destination share its state file, so they write it one at a time. */
   readonly #remembering = pLimit(1);
 
   constructor(
@@ -59,7 +59,7 @@ class Delivering {
   async all(): Promise<StreamDelivery[]> {
     const { connector } = this.#request.destination;
     const atOnce = connector.kind === 'tables' ? (connector.capabilities.streamsAtOnce ?? 1) : 1;
-    // What a delivery that was cut short has left.
+    // An interrupted delivery leaves its files.
     await rm(this.#folder, { recursive: true, force: true });
     const spill = join(this.#folder, 'spill');
     await mkdir(spill, { recursive: true, mode: 0o700 });
@@ -94,7 +94,7 @@ class Delivering {
     }
   }
 
-  /** Delivers what is published; once more where a run has published, and removed, in between. */
+  /** Delivers the published snapshot. Starts again if a run published a new one, and removed old files, meanwhile. */
   async #newest(stream: string, progress: DeliveryProgress): Promise<Delivered | undefined> {
     const { layout } = this.#context;
     for (;;) {
@@ -122,7 +122,7 @@ class Delivering {
       await this.#remember(feed, delivery, delivered);
       return delivered;
     } catch (error) {
-      // What DuckDB says of a statement that was stopped is not the reason.
+      // The error that DuckDB throws for an interrupted statement hides the reason.
       if (signal.aborted)
         throw new CdsyncError('interrupted', { code: 'interrupted', kind: 'interrupted', cause: error });
       throw error;
@@ -152,7 +152,7 @@ class Delivering {
         progress.phase = 'retrying';
         const delay = Math.min(firstDelayMs * 2 ** (attempt - 1), longestDelayMs);
         notice(
-          `destination ${this.#request.destination.name}: ${error.message}; tried again in ${Math.round(delay / 1000)} s`,
+          `destination ${this.#request.destination.name}: ${error.message}; next attempt in ${Math.round(delay / 1000)} s`,
         );
         await clock.sleep(delay * (0.75 + Math.random() / 2), signal);
       }
@@ -192,7 +192,7 @@ class Delivering {
     return new CdsyncError(`${rejected} rows of stream "${stream}" could not be stored there`, {
       code: 'rows_rejected',
       stream,
-      hint: `which and why: .cdsync/deliveries/${name}/rejects/${stream}.jsonl; they are tried again with each delivery`,
+      hint: `rows and reasons: .cdsync/deliveries/${name}/rejects/${stream}.jsonl; each delivery tries them again`,
     });
   }
 
@@ -213,8 +213,8 @@ function nothingPublished(stream: string): CdsyncError {
 }
 
 /**
- * Brings one destination up to date with what is published. Never throws for what goes wrong with it: that is in the result,
- * stream by stream. Streams that fail do not hinder the others.
+ * Brings one destination up to date with the published snapshots. It does not throw if a delivery fails: the result has the
+ * error of each stream. A stream that fails does not stop the others.
  */
 export async function deliverTo(
   context: DeliveryContext,
@@ -225,7 +225,7 @@ export async function deliverTo(
   const { name } = request.destination;
   const all = (status: 'failed' | 'skipped', error: CdsyncError): StreamDelivery[] =>
     request.streams.map((stream) => ({ destination: name, stream, status, rows: 0, seconds: 0, error }));
-  // One of its own: what does not fit in memory lies in the delivery's folder, and goes with it.
+  // Each destination has a DuckDB instance of its own, whose spilled data goes to the delivery's folder and is removed with it.
   const database = await Database.open(resources);
   let lock: JobLock | undefined;
   try {

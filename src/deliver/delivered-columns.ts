@@ -8,17 +8,17 @@ import type { ColumnMapping } from '../sdk/load.js';
 import type { Feed } from '../store/feed.js';
 import { TargetNames } from './target-names.js';
 
-/** A column of a stream, or one of cdsync's own, as it goes to a table. */
+/** A column of a target table: one of the stream's, or one of cdsync's own. */
 export interface DeliveredColumn extends StreamColumn {
   readonly mapping: ColumnMapping;
-  /** SQL for its values, over the rows of an input. */
+  /** SQL for its value in a row of an input. */
   readonly value: string;
 }
 
 const textType: ColumnType = { kind: 'text' };
 const momentType: ColumnType = { kind: 'timestamp' };
 
-/** What becomes of a stream's columns, by the destination's rules: their new names in the streams' order. */
+/** The columns that the destination's rules keep, with their new names, in the stream's order. */
 export function keptColumns(
   feed: Feed,
   rules: ReadonlyMap<string, ColumnRule>,
@@ -29,11 +29,11 @@ export function keptColumns(
     const isKey = feed.key.includes(name);
     if (rule?.drop === true && !isKey) return [];
     if (rule?.drop === true && rules.has(name)) {
-      throw new CdsyncError(`column "${name}" of stream "${feed.stream}" is its key, and must go with it`, {
+      throw new CdsyncError(`column "${name}" is part of the key of stream "${feed.stream}" and cannot be dropped`, {
         code: 'destination_columns',
         kind: 'configuration',
         stream: feed.stream,
-        hint: 'take its `drop` out of the destination',
+        hint: 'remove its `drop` from the destination',
       });
     }
     return [{ name, as: rules.get(name)?.rename ?? name, duckdbType: type }];
@@ -62,7 +62,7 @@ interface ColumnsTask {
   readonly feed: Feed;
 }
 
-/** All columns of a stream's table that cdsync fills, and the names that the key's columns have there. */
+/** All columns that cdsync fills in a stream's table, and the names of the key columns in that table. */
 export function deliveredColumns({ connector, config, feed }: ColumnsTask): {
   columns: DeliveredColumn[];
   key: string[];

@@ -4,11 +4,11 @@ import type { Watermark } from '../sdk/watermark.js';
 import type { Feed } from '../store/feed.js';
 
 /**
- * What a delivery of a stream is to do:
- * - `nothing`: the destination has everything.
- * - `changes`: those of the runs after `since`.
- * - `everything`: the whole snapshot; `reason` says why.
- * - `adopt`: the watermark alone is moved, and nothing is sent.
+ * What a delivery of a stream does:
+ * - `nothing`: send nothing, since the destination has everything.
+ * - `changes`: send the changes of the commits after `since`.
+ * - `everything`: send the whole snapshot; `reason` says why.
+ * - `adopt`: move the watermark, send nothing.
  */
 export type DeliveryPlan =
   | { readonly type: 'nothing' }
@@ -32,7 +32,7 @@ export interface PlanTask {
   readonly feed: Pick<Feed, 'stream' | 'store_id' | 'sequence' | 'complete_since'>;
   readonly definition: string;
   readonly watermark: Watermark | undefined;
-  /** What is under the table's name; records have none. */
+  /** The table in the destination; undefined if it does not exist. */
   readonly table: { readonly name: string; readonly isEmpty: boolean } | undefined;
   readonly full: boolean;
   readonly adopt: boolean;
@@ -42,43 +42,43 @@ export interface PlanTask {
 
 const words: Partial<Record<FullReason, string>> = {
   other_store: 'was loaded from another storage folder',
-  went_back: 'has a later snapshot than this storage folder, which may have been restored',
-  too_far_behind: 'is further behind than the changes that are kept',
+  went_back: 'has a later snapshot than this storage folder, perhaps because the folder was restored from a backup',
+  too_far_behind: 'is further behind than `keep.changes` reaches',
 };
 
 function refuseAppend({ feed }: PlanTask, reason: FullReason): CdsyncError {
   const code = reason === 'too_far_behind' ? 'changes_gone' : 'store_unknown';
-  return new CdsyncError(
-    `the destination ${words[reason]}: with mode append, all rows would come once more, or some never`,
-    {
-      code,
-      stream: feed.stream,
-      hint: 'cdsync push --adopt goes on from here, and sends nothing of before; --full appends all rows once more',
-    },
-  );
+  return new CdsyncError(`the destination ${words[reason]}: in mode append, rows would arrive twice or never`, {
+    code,
+    stream: feed.stream,
+    hint: 'cdsync push --adopt starts from here and sends nothing older; cdsync push --full appends all rows again',
+  });
 }
 
-/** The table has rows, and nothing tells that they are from here. */
+/** The error for a table with rows but without a watermark. */
 function notOurs({ feed, table }: PlanTask): CdsyncError {
   return new CdsyncError(`table "${table?.name}" has rows that cdsync has not loaded`, {
     code: 'table_not_ours',
     stream: feed.stream,
-    hint: 'give the stream another table with `table:`, or have it taken over: cdsync push --adopt',
+    hint: 'give the stream another table with `table:`, or take this one over: cdsync push --adopt',
   });
 }
 
-/** Why the whole snapshot must come, whatever has changed; undefined where changes will do. */
+/** Why the whole snapshot must be sent; undefined if the changes are enough. */
 function reasonForAll({ feed, watermark, table, definition, mode }: PlanTask): FullReason | undefined {
   if (watermark === undefined) return 'first';
   if (table === undefined) return 'table_missing';
   if (watermark.storeId !== feed.store_id) return 'other_store';
   if (watermark.sequence > feed.sequence) return 'went_back';
-  // What append has written stays as it is; only what comes next has another definition.
+  // Rows that append has written stay as they are; a new definition applies only to later rows.
   if (watermark.definition !== definition && mode !== 'append') return 'definition';
   return watermark.sequence < feed.complete_since ? 'too_far_behind' : undefined;
 }
 
-/** The plan where columns get a second one beside them: rows that have not changed since lack its values, so that all come. */
+/**
+ * The plan for a table that gets variant columns. Unchanged rows lack values in these columns, so that changes alone are not
+ * enough and everything is sent.
+ */
 export function planWithVariants(
   plan: DeliveryPlan,
   newVariants: readonly string[],
@@ -89,7 +89,7 @@ export function planWithVariants(
 }
 
 /**
- * Decides what a delivery does.
+ * Decides what a delivery must do.
  * @throws {CdsyncError} `store_unknown`, `changes_gone`, `table_not_ours`
  */
 export function planDelivery(task: PlanTask): DeliveryPlan {

@@ -19,7 +19,7 @@ const stateSchema = z.object({
   streams: z.record(z.string(), streamSchema),
 });
 
-/** What a destination was seen to have of a stream, when it was last delivered to. */
+/** What a destination had of a stream after the last delivery. */
 export type DeliveredStream = z.infer<typeof streamSchema>;
 export type DeliveryState = z.infer<typeof stateSchema>;
 
@@ -27,13 +27,15 @@ function statePath(layout: JobLayout, destination: string): string {
   return join(layout.delivery(destination), 'state.json');
 }
 
-/** What is known here of a destination without asking it; nothing where it cannot be read: only what is shown depends on it. */
+/**
+ * The remembered state of a destination; empty if its file cannot be read. That is harmless: only the status display uses it.
+ */
 export async function readDeliveryState(layout: JobLayout, destination: string): Promise<DeliveryState> {
   const found = await readStateIfUsable(statePath(layout, destination), stateSchema);
   return found ?? { version: 1, destination, streams: {} };
 }
 
-/** Remembers what a destination has of a stream now. Under the destination's lock; one stream at a time. */
+/** Remembers what a destination has of a stream. Call it under the destination's lock, for one stream at a time. */
 export async function rememberDelivery(
   layout: JobLayout,
   destination: string,
@@ -44,7 +46,7 @@ export async function rememberDelivery(
   await writeDeliveryState(layout, { version: 1, destination, streams: { ...streams, [stream]: delivered } });
 }
 
-/** Under the destination's lock. */
+/** Call it under the destination's lock. */
 export async function writeDeliveryState(layout: JobLayout, state: DeliveryState): Promise<void> {
   await mkdir(layout.delivery(state.destination), { recursive: true, mode: 0o700 });
   await writeStateFile(statePath(layout, state.destination), state);

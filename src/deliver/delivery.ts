@@ -5,26 +5,26 @@ import type { DatabaseOptions, Session } from '../store/duckdb.js';
 import type { Feed } from '../store/feed.js';
 import type { JobLayout } from '../store/layout.js';
 
-/** What a delivery works with. */
+/** What every delivery of a job needs. */
 export interface DeliveryContext {
   readonly layout: JobLayout;
-  /** For DuckDB, of all destinations together. */
+  /** DuckDB resources for all destinations together. */
   readonly resources: DatabaseOptions;
   readonly clock: Clock;
   readonly signal: AbortSignal;
   readonly service: ServiceAccess;
-  /** Tells a person something, on a line of its own. */
+  /** Shows the user one line. */
   readonly notice: (line: string) => void;
 }
 
-/** What is asked of the delivery to one destination. */
+/** What the delivery to one destination must do. */
 export interface DeliveryRequest {
   readonly destination: DestinationConfig;
-  /** Those of its streams that are meant. */
+  /** The streams to deliver. */
   readonly streams: readonly string[];
-  /** Sends everything, whatever the destination has. */
+  /** Send everything, whatever the destination has. */
   readonly full: boolean;
-  /** Takes over tables and watermarks that are not known. */
+  /** Take over tables that cdsync has not loaded, and start from a watermark of another store. */
   readonly adopt: boolean;
 }
 
@@ -35,12 +35,12 @@ export interface StreamTask<C extends Connector> {
   readonly connector: C;
   readonly feed: Feed;
   readonly session: Session;
-  /** Of this stream's delivery alone; goes with it. */
+  /** A folder for this stream's delivery alone; removed after it. */
   readonly folder: string;
   readonly progress: DeliveryProgress;
 }
 
-/** What a delivery is doing for one stream, so that it can be shown. */
+/** The progress of one stream's delivery, for display. */
 export interface DeliveryProgress {
   readonly destination: string;
   readonly stream: string;
@@ -50,10 +50,10 @@ export interface DeliveryProgress {
   total: number | undefined;
 }
 
-/** What became of one stream in one destination. */
+/** The result of delivering one stream to one destination. */
 export interface Delivered {
-  /** Rows that were handed over and stand there now. */
+  /** Number of rows that the destination took. */
   readonly rows: number;
-  /** Rows that wait for another try. */
+  /** Number of refused rows that wait for another try. */
   readonly rejected: number;
 }

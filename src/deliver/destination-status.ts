@@ -6,22 +6,22 @@ import { readDeliveryState, writeDeliveryState } from './delivery-state.js';
 import { outboxProgress } from './outbox.js';
 import { countRejects, rejectsPath } from './rejects.js';
 
-/** What a destination has of a stream, as far as it is known here. */
+/** What a destination has of a stream, as the job's folder remembers it. */
 export interface DestinationStatus {
   name: string;
   stream: string;
   table: string | null;
-  /** Number of the snapshot that it has; null where nothing was delivered yet. */
+  /** Number of the snapshot that the destination has; null if nothing was delivered yet. */
   sequence: number | null;
   /** ISO 8601, UTC. */
   delivered_at: string | null;
-  /** Commits of the stream that it lacks. */
+  /** Number of commits that the destination lacks. */
   behind: number;
-  /** Changes that it lacks; null where it needs the whole snapshot. */
+  /** Number of changes that the destination lacks; null if it needs the whole snapshot. */
   pending: number | null;
-  /** Rows that it could not store, and that are tried again. */
+  /** Number of rows that the destination refused; each delivery tries them again. */
   rejected: number;
-  /** A delivery of records that is not done: how many of them are dealt with. */
+  /** An unfinished delivery of records: their number, and how many are acknowledged. */
   outbox: { records: number; acknowledged: number } | null;
 }
 
@@ -46,7 +46,7 @@ async function streamStatus(layout: JobLayout, name: string, stream: string): Pr
 }
 
 /**
- * What the destinations of a job have, without asking them.
+ * What the destinations of a job have, without connecting to them.
  * @throws {CdsyncError} `state_unreadable`
  */
 export async function destinationStatuses(
@@ -58,8 +58,8 @@ export async function destinationStatuses(
 }
 
 /**
- * Forgets what is kept here of a destination: what it has refused, what was to be sent to it, and, where it can store nothing,
- * how far it has come. Under the destination's lock.
+ * Removes the files that the job's folder has of a destination: its refused rows, its outbox, its watermark if it cannot store
+ * one itself, and the remembered state. Call it under the destination's lock.
  */
 export async function forgetDestination(layout: JobLayout, name: string, streams: readonly string[]): Promise<void> {
   for (const stream of streams) {

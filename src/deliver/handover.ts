@@ -7,22 +7,22 @@ import type { LoadAction, LoadColumn, ValueLimits } from '../sdk/load.js';
 import type { Feed } from '../store/feed.js';
 import type { DeliveredColumn } from './delivered-columns.js';
 
-/** How the rows of an input are turned into those that a destination is handed. */
+/** How to turn the rows of an input into those for a destination. */
 export interface Handover {
   readonly columns: readonly DeliveredColumn[];
-  /** The rows begin with `_op`, upsert or delete, in a column of this type. */
+  /** Type of the column `_op` (upsert or delete), which comes first; undefined if the rows have no such column. */
   readonly opType: string | undefined;
-  /** Columns of the stream that tell rows apart. */
+  /** The stream's key columns. */
   readonly key: readonly string[];
-  /** Deleted rows come as rows that are marked, not as deletes. */
+  /** Whether deleted rows come as marked rows, not as deletes. */
   readonly marksDeletes: boolean;
-  /** Rows with a NULL in their key are refused. */
+  /** Whether rows with a NULL in their key are refused. */
   readonly needsKey: boolean;
-  /** Rows with longer texts in their key, too. */
+  /** Rows with a longer text in a key column are refused; undefined for no limit. */
   readonly keyBytes: number | undefined;
 }
 
-/** How the rows of a load are handed over: those of a merge say first what becomes of each. */
+/** How to hand over the rows of a load. Those of a merge begin with `_op`. */
 export function handoverTo({
   connector,
   config: { deletes, mode },
@@ -36,7 +36,7 @@ export function handoverTo({
   readonly feed: Pick<Feed, 'key'>;
   readonly columns: readonly DeliveredColumn[];
   readonly action: LoadAction;
-  /** Of the table; it has none in mode `append`. */
+  /** The key of the table; empty in mode `append`. */
   readonly key: readonly string[];
 }): Handover {
   const text = { kind: 'text' } as const;
@@ -51,7 +51,7 @@ export function handoverTo({
   };
 }
 
-/** SQL for a column's value as it is handed over. */
+/** SQL for a column's value in the type in which it is handed over. */
 function handedOver({ value, duckdbType, mapping: { as } }: DeliveredColumn): string {
   if (as === undefined || as === duckdbType) return value;
   if (as !== 'JSON') return `(${value})::${as}`;
@@ -77,17 +77,17 @@ export function handoverSql(handover: Handover, query: string, where = ''): stri
   return `SELECT ${selected.join(', ')} FROM (${query})${where}`;
 }
 
-/** A reason for which a row is refused before it is sent. */
+/** A reason to refuse a row before it is sent. */
 interface Refusal {
   readonly column: string;
   readonly reason: string;
-  /** SQL, true of a row that is refused. */
+  /** SQL that is true for a refused row. */
   readonly when: string;
-  /** Looked for in each text, which takes longer than everything else together. */
+  /** Whether the reason is U+0000: the search through every text takes longer than all other checks together. */
   readonly isNul?: boolean;
 }
 
-/** Dates and timestamps of days that the destination does not know; also those that are infinite. */
+/** Refuses dates and timestamps outside the days that the destination supports, including infinite ones. */
 function beyondDays(
   { name, type, value }: DeliveredColumn,
   { first, last }: NonNullable<ValueLimits['days']>,
@@ -101,7 +101,7 @@ function beyondDays(
   return [{ column: name, reason: `not between ${first} and ${last}`, when }];
 }
 
-/** What of the rows the destination cannot hold. */
+/** All reasons for which the destination cannot store a row. */
 function refusals(handover: Handover): Refusal[] {
   const found: Refusal[] = [];
   if (handover.needsKey) {
@@ -138,17 +138,17 @@ function anyOf(all: readonly Refusal[]): string | undefined {
   return all.length === 0 ? undefined : `coalesce(${all.map(({ when }) => when).join(' OR ')}, false)`;
 }
 
-/** SQL that is true of rows that are refused; undefined where none can be. */
+/** SQL that is true for refused rows; undefined if no row can be refused. */
 export function refusedSql(handover: Handover): string | undefined {
   return anyOf(refusals(handover));
 }
 
-/** The same, but for those that have U+0000 somewhere: for rows of which it will show whether they have. */
+/** The same without the search for U+0000, for a caller that looks for U+0000 in the written file. */
 export function refusedButForNulSql(handover: Handover): string | undefined {
   return anyOf(refusals(handover).filter(({ isNul }) => isNul !== true));
 }
 
-/** SQL for the refused rows of a piece: key, column, reason and run. */
+/** SQL for the refused rows of a piece: `key`, `column`, `reason` and `run_id`. */
 export function refusedRowsSql(handover: Handover, query: string): string {
   const all = refusals(handover);
   const pick = (text: (refusal: Refusal) => string) =>

@@ -12,12 +12,12 @@ import type { Feed, FeedChanges } from '../store/feed.js';
 import type { JobLayout } from '../store/layout.js';
 import type { DeliveryPlan } from './delivery-plan.js';
 
-/** About so many rows are handed over together. */
+/** The approximate number of rows in a piece. */
 export const pieceRows = 122_880;
 
 /**
- * Some of the rows of an input: a query that gives the columns of the stream's table, and before them `_op` (insert, update or
- * delete), `_run_id`, `_synced_at` and `_sequence` of the commit.
+ * A part of an input. Its query returns `_op` (insert, update or delete), then `_run_id`, `_synced_at` and `_sequence` of the
+ * commit, then the columns of the stream's table.
  */
 export interface Piece {
   readonly query: string;
@@ -28,25 +28,25 @@ export interface InputTask {
   readonly layout: JobLayout;
   readonly feed: Feed;
   readonly session: Session;
-  /** A folder of the delivery's own, made and emptied here. */
+  /** A folder for this delivery alone; created, or emptied, when the input opens. */
   readonly folder: string;
-  /** Rows of keys that the destination refused earlier, as a query that gives `key`; their present images come as well. */
+  /** A query for the keys (`key`) that the destination refused earlier. The present rows of these keys come as well. */
   readonly retried: string | undefined;
 }
 
-/** What is gone, although the feed names it. */
+/** The error for a file that the feed names but that cannot be read. */
 function inputMissing(feed: Feed, path: string, cause: unknown): CdsyncError {
-  return new CdsyncError(`a file of stream "${feed.stream}" cannot be had: ${path}`, {
+  return new CdsyncError(`cannot read a file of stream "${feed.stream}": ${path}`, {
     code: 'snapshot_incomplete',
     stream: feed.stream,
-    hint: 'cdsync verify says what is missing; cdsync run --full writes the stream anew',
+    hint: 'cdsync verify says what is missing; cdsync run --full rewrites the stream',
     cause,
   });
 }
 
 /**
- * The rows of a delivery, taken from the published files by hard links, so that a load may take its time while later runs
- * remove what they no longer need.
+ * The rows of a delivery. It takes the published files by hard links, so that a slow load keeps them although later runs
+ * remove them.
  */
 export class DeliveryInput {
   readonly #task: InputTask;
@@ -79,7 +79,7 @@ export class DeliveryInput {
     return target;
   }
 
-  /** The rows of a plan: in mode `append` every change, in the others the last image of each key. */
+  /** The rows of a plan. Of changes, mode `append` gets every one, the other modes the last one of each key. */
   planned(plan: DeliveryPlan, mode: Mode): Promise<Piece[]> {
     if (plan.type === 'everything') return this.everything();
     if (plan.type !== 'changes') return Promise.resolve([]);
@@ -118,7 +118,7 @@ export class DeliveryInput {
     return pieces;
   }
 
-  /** Every change after a sequence, in order, not folded. */
+  /** Every change after a sequence, in order. */
   async allChanges(since: number): Promise<Piece[]> {
     const pending = this.#pending(since);
     const pieces: Piece[] = [];
@@ -126,12 +126,12 @@ export class DeliveryInput {
     return this.#task.retried === undefined ? pieces : this.#materialize(pieces, true, true);
   }
 
-  /** The last image of each key that has changed after a sequence; where deletes are not wanted, of those that are still there. */
+  /** The last change of each key after a sequence. Without `deletes`, keys that are now deleted are left out. */
   async foldedChanges(since: number, deletes: boolean): Promise<Piece[]> {
     const pending = this.#pending(since);
     const pieces: Piece[] = [];
     for (const changes of pending) pieces.push(...(await this.#changes(changes)));
-    // In one run each key changes once.
+    // A run changes each key at most once, so a single run needs no folding.
     if (pending.length < 2 && this.#task.retried === undefined && deletes) return pieces;
     return this.#materialize(pieces, false, deletes);
   }
@@ -157,7 +157,7 @@ export class DeliveryInput {
     return pieces;
   }
 
-  /** Writes what has to be computed into files of its own: the last image of each key, or all, and those that wait for another try. */
+  /** Writes the changes into new files: the last one of each key or, if `keepsAll`, every one, plus the rows to try again. */
   async #materialize(pieces: readonly Piece[], keepsAll: boolean, deletes: boolean): Promise<Piece[]> {
     const { session, feed, folder, retried } = this.#task;
     const key = rowKey(feed.key);
@@ -188,7 +188,7 @@ export class DeliveryInput {
     return counts.flatMap(({ file_name, num_rows }) => ranges(String(file_name), Number(num_rows), select));
   }
 
-  /** All changes into one file, those of earlier commits first. */
+  /** Writes all changes into one file, those of earlier commits first. */
   async #ordered(query: string, select: string): Promise<Piece[]> {
     const { session, folder } = this.#task;
     const path = join(folder, 'changes.parquet');
@@ -198,7 +198,7 @@ export class DeliveryInput {
     return ranges(path, rows, select);
   }
 
-  /** What keys that were refused look like now; of those that are gone nothing. */
+  /** SQL for the present rows of refused keys; deleted keys have none. */
   async #presentImages(retried: string): Promise<string> {
     const { feed } = this.#task;
     const key = rowKey(feed.key);
@@ -228,7 +228,7 @@ function nullColumns({ columns }: Feed): string {
     .join(', ');
 }
 
-/** A file in pieces of whole rows. */
+/** Divides a file into pieces. */
 function ranges(path: string, rows: number, select: string): Piece[] {
   if (rows === 0) return [];
   if (rows <= 2 * pieceRows) return [{ query: `${select} FROM read_parquet(${sqlText(path)})`, rows }];

@@ -2,7 +2,7 @@ import type { DestinationConfig } from '../config/config.js';
 import type { LoadAction } from '../sdk/load.js';
 import type { DeliveryPlan } from './delivery-plan.js';
 
-/** What a load makes of the rows of a plan, in a table that has rows already or has none. */
+/** What a load does with the rows of a plan. It depends on whether the table is empty. */
 export function loadAction(
   plan: DeliveryPlan,
   { mode, deletes }: Pick<DestinationConfig, 'mode' | 'deletes'>,

@@ -20,17 +20,17 @@ import type { Piece } from './input.js';
 import type { Reject } from './rejects.js';
 
 export interface LoadDataTask {
-  /** Its statements run one after the other; nothing else may use it during the load. */
+  /** A session for the load alone: its statements run one after the other. */
   readonly session: Session;
   readonly pieces: readonly Piece[];
   readonly handover: Handover;
   readonly capabilities: Pick<TableCapabilities, 'format' | 'csv'>;
-  /** For the files. */
+  /** The folder for the files. */
   readonly folder: string;
   readonly onReject: 'continue' | 'fail';
-  /** Told of rows as they are handed over. */
+  /** Called with the number of rows dealt with so far. */
   readonly progress: (rows: number) => void;
-  /** Called when all rows have been handed over, before the load is committed. */
+  /** Called after all rows are handed over, before the load is committed. */
   readonly handedOver: (rejects: readonly Reject[]) => Promise<void>;
 }
 
@@ -46,18 +46,18 @@ function csvOptions({ null: nothing = '', delimiter = ',', quote = '"', header =
   return `FORMAT csv, HEADER ${header}, ${given.join(', ')}`;
 }
 
-/** A row that the job says must not be left out. */
+/** The error for a refused row if the job has `on_reject: fail`. */
 function rejectError({ column, reason }: Reject): CdsyncError {
   const where = column === null ? '' : ` in column "${column}"`;
   return new CdsyncError(`the destination cannot hold a row: ${reason}${where}`, {
     code: 'row_rejected',
-    hint: 'correct it at the source, or let the others go: on_reject: continue',
+    hint: 'correct it at the source, or deliver the others without it: on_reject: continue',
   });
 }
 
 const escapedNul = '\\u0000';
 
-/** Whether a text file has U+0000 in it, as it is or escaped as in JSON; where it has not, no value has. */
+/** Whether a text file contains U+0000, raw or as a JSON escape. If it does not, no value does. */
 async function mayHoldNul(path: string): Promise<boolean> {
   let before = Buffer.alloc(0);
   for await (const read of createReadStream(path, { highWaterMark: 1 << 20 })) {
@@ -68,7 +68,7 @@ async function mayHoldNul(path: string): Promise<boolean> {
   return false;
 }
 
-/** The rows of one load, written by DuckDB one file ahead of the one that is being loaded. */
+/** The rows of one load. DuckDB writes the next file while the connector loads the present one. */
 export class PieceData implements LoadData {
   readonly columns: readonly LoadColumn[];
   readonly rows: number;
@@ -89,7 +89,7 @@ export class PieceData implements LoadData {
     for (let index = 0; index < pieces.length; index += 1) {
       const file = await ahead;
       ahead = this.#write(pieces[index + 1]);
-      // A load that stops in the middle never looks at it.
+      // If the load stops in the middle, nobody awaits this promise.
       ahead.catch(() => undefined);
       if (file === undefined) continue;
       this.handedOver += file.rows;
@@ -102,7 +102,7 @@ export class PieceData implements LoadData {
 
   async *batches(): AsyncGenerator<RecordBatch> {
     const { session, pieces, handover, progress } = this.#task;
-    // A library of a hundred modules, which most loads do without.
+    // Apache Arrow has a hundred modules, and most loads do not need it.
     const { arrowBatches } = await import('./arrow-batches.js');
     const refused = refusedSql(handover);
     for (const { query, rows } of pieces) {
@@ -133,7 +133,7 @@ export class PieceData implements LoadData {
     return this.#file(path, rows, kept);
   }
 
-  /** The rows of a query but for those that are refused; how many they are. */
+  /** Writes the rows of a query to a file, without the refused ones. Returns how many rows it wrote. */
   async #writeRows(path: string, query: string, refused: string | undefined): Promise<number> {
     const { session, handover, capabilities } = this.#task;
     const write = (but: string | undefined) => {
@@ -143,7 +143,7 @@ export class PieceData implements LoadData {
     const butForNul = refusedButForNulSql(handover);
     const isText = (capabilities.format ?? 'parquet') !== 'parquet';
     if (!isText || butForNul === refused) return write(refused);
-    // To look through the text of the file costs next to nothing; to ask for U+0000 in every column, a third of the work.
+    // A search through the written text costs almost nothing; a search for U+0000 in every column, a third of the work.
     const rows = await write(butForNul);
     return (await mayHoldNul(path)) ? write(refused) : rows;
   }
@@ -158,7 +158,7 @@ export class PieceData implements LoadData {
     return { path, rows, bytes, refuse: (row, why) => this.#refuse({ path, rows, query }, row, why) };
   }
 
-  /** Writes a file once more without one of its rows. */
+  /** Writes a file again without one of its rows. */
   async #refuse(
     file: { path: string; rows: number; query: string },
     row: number,
@@ -182,7 +182,7 @@ export class PieceData implements LoadData {
 
   async #findRefused(query: string, count: number): Promise<void> {
     const rows = await this.#task.session.rows(refusedRowsSql(this.#task.handover, query));
-    if (rows.length !== count) throw new Error(`${rows.length} rows are refused where ${count} are missing`);
+    if (rows.length !== count) throw new Error(`${rows.length} rows are refused, but ${count} are missing`);
     for (const { key, column, reason, run_id } of rows) {
       const text = (value: unknown) => (value === null ? null : String(value));
       this.#reject({ key: text(key), column: text(column), reason: String(reason), run_id: String(run_id) });

@@ -14,7 +14,7 @@ import type { Piece } from './input.js';
 const markSchema = z.object({
   version: z.literal(1),
   store_id: z.string(),
-  /** What has been delivered once the outbox is empty. */
+  /** The commit that the destination has once all records are acknowledged. */
   sequence: z.number(),
   definition: z.string(),
   records: z.number(),
@@ -29,10 +29,10 @@ const watermarkSchema = z.object({
   definition: z.string(),
   delivered_at: z.string(),
 });
-/** How far a stream has been delivered to a destination that can store nothing. */
+/** How far a stream has been delivered to a destination that cannot store a watermark. */
 export type LocalWatermark = z.infer<typeof watermarkSchema>;
 
-/** A record, and where it stands in the outbox. */
+/** A record and its place in the outbox. */
 export interface StoredRecord extends OutgoingRecord {
   readonly offset: number;
   readonly sequence: number;
@@ -40,20 +40,20 @@ export interface StoredRecord extends OutgoingRecord {
 }
 
 const hint =
-  'restore it; or remove its folder, and say with cdsync push --adopt that nothing of before is to be sent, or with --full that everything is';
+  'restore it; or remove its folder, then start from here with cdsync push --adopt, or send everything with cdsync push --full';
 const markFile: StateFile<Mark> = { schema: markSchema, hint };
 const watermarkFile: StateFile<LocalWatermark> = { schema: watermarkSchema, hint };
 
-/** What an outbox is filled with. */
+/** What goes into an outbox. */
 export interface OutboxContent {
   readonly feed: Feed;
   readonly pieces: readonly Piece[];
-  /** SQL for each value of a record, and the name that it gets. */
+  /** SQL for each value of a record, and its name there. */
   readonly columns: readonly { readonly value: string; readonly as: string }[];
   readonly definition: string;
 }
 
-/** SQL for one record a row, of rows with the columns that the destination gets under these names. */
+/** SQL that makes one record of each row, with the given columns as members. */
 function recordsSql(
   feed: Feed,
   columns: readonly { readonly value: string; readonly as: string }[],
@@ -69,8 +69,8 @@ function recordsSql(
 }
 
 /**
- * The records of one delivery, in a fixed order, on the disk until each is acknowledged. After a crash the next delivery sends
- * the same records under the same ids, and only those that are not acknowledged yet.
+ * The records of one delivery, in a fixed order. They stay on the disk until all are acknowledged. After a crash, the next
+ * delivery sends those without an acknowledgement again, with the same ids.
  */
 export class Outbox {
   readonly mark: Mark;
@@ -85,14 +85,14 @@ export class Outbox {
     this.acknowledged = acknowledged;
   }
 
-  /** The outbox that a delivery before has left; undefined where there is none. */
+  /** Opens the outbox that an earlier delivery left; undefined if there is none. */
   static async left(session: Session, folder: string): Promise<Outbox | undefined> {
     const mark = await readStateFile(join(folder, 'outbox.json'), markFile);
     if (mark === undefined) return undefined;
     return new Outbox(session, folder, mark, await Acknowledgements.open(join(folder, 'acknowledged.jsonl')));
   }
 
-  /** Writes an outbox; from its last step on it is there, and before that nothing is. */
+  /** Writes an outbox. Its last step writes the mark; an outbox without a mark does not count. */
   static async fill(
     session: Session,
     folder: string,
@@ -125,7 +125,7 @@ export class Outbox {
     return new Outbox(session, folder, mark, await Acknowledgements.open(join(folder, 'acknowledged.jsonl')));
   }
 
-  /** The records that are not acknowledged, those of earlier commits first. */
+  /** The records without an acknowledgement, those of earlier commits first. */
   async *records(stream: string): AsyncGenerator<StoredRecord> {
     for (const name of this.mark.files) {
       const rows = this.#session.stream(
@@ -157,19 +157,19 @@ function outgoing(row: Row, stream: string): StoredRecord {
   };
 }
 
-/** How much of an outbox is dealt with, without opening it; undefined where there is none. */
+/** How many records of an outbox are acknowledged, without opening it; undefined if there is none. */
 export async function outboxProgress(folder: string): Promise<{ records: number; acknowledged: number } | undefined> {
   const mark = await readStateFile(join(folder, 'outbox.json'), markFile);
   if (mark === undefined) return undefined;
   return { records: mark.records, acknowledged: await Acknowledgements.count(join(folder, 'acknowledged.jsonl')) };
 }
 
-/** What was delivered of a stream, as this folder remembers it. */
+/** The watermark in a folder; undefined if nothing was delivered yet. */
 export function readLocalWatermark(folder: string): Promise<LocalWatermark | undefined> {
   return readStateFile(join(folder, 'watermark.json'), watermarkFile);
 }
 
-/** Moves the watermark; from then on the outbox is no longer needed. */
+/** Moves the watermark. The outbox is no longer needed then. */
 export async function moveLocalWatermark(folder: string, watermark: LocalWatermark): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   await writeStateFile(join(folder, 'watermark.json'), watermark);

@@ -2,9 +2,9 @@ import { CdsyncError } from '../core/errors.js';
 import type { Watermark } from '../sdk/watermark.js';
 
 /**
- * The watermark of one stream of one destination, among all that a place keeps.
- * @param adopt takes the table even where it belongs to another stream
- * @throws {CdsyncError} `table_taken` where another stream is delivered to the same table
+ * Finds the watermark of one stream of one destination among all that the target stores.
+ * @param adopt takes the table over even if it belongs to another stream
+ * @throws {CdsyncError} `table_taken` if another stream is delivered to the same table
  */
 export function ownWatermark(
   all: readonly Watermark[],

@@ -12,8 +12,8 @@ import { sendRecords } from './record-sender.js';
 import { countRejects, rejectedKeys, rejectsPath, writeRejects } from './rejects.js';
 
 /**
- * Sends one stream's changes as records. What is to be sent is written into an outbox first, and how far that has been
- * acknowledged is kept beside it: after a crash, or an attempt that failed, the rest of it is sent.
+ * Sends one stream's changes as records. It first writes them into an outbox, and notes each acknowledgement beside it. After a
+ * crash or a failed attempt it sends the rest of the outbox.
  */
 export class RecordDelivery {
   readonly table = undefined;
@@ -35,7 +35,7 @@ export class RecordDelivery {
     return join(this.#kept, 'outbox');
   }
 
-  /** One attempt: what is left of the delivery before, then what has come since. */
+  /** One attempt: sends the rest of an earlier delivery, then the changes since. */
   async attempt(options: DestinationContext): Promise<Delivered> {
     const left = await Outbox.left(this.#task.session, this.#outbox);
     if (left !== undefined) await this.#empty(left, options);
@@ -46,13 +46,13 @@ export class RecordDelivery {
     return { rows: this.#sent, rejected };
   }
 
-  /** Writes what is to be sent next; undefined where there is nothing. */
+  /** Writes the next outbox; undefined if there is nothing to send. */
   async #fill(): Promise<Outbox | undefined> {
     const { request, feed, session, context, folder } = this.#task;
     const watermark = await readLocalWatermark(this.#kept);
     const hasRejects = (await countRejects(context.layout, request.destination.name, feed.stream)) > 0;
     const plan = planDelivery({
-      // What was sent cannot be taken back, whatever the mode: nothing is sent twice without being asked for.
+      // A sent record cannot be taken back. So in every mode, records are sent again only if the user asks for it.
       mode: 'append',
       feed,
       definition: this.definition,
@@ -88,7 +88,7 @@ export class RecordDelivery {
     return { destination: request.destination.name, stream: feed.stream, table: feed.stream };
   }
 
-  /** Sends what an outbox holds, then moves the watermark, then removes it. */
+  /** Sends the records of an outbox, moves the watermark, then removes the outbox. */
   async #empty(outbox: Outbox, options: DestinationContext): Promise<void> {
     const { connector, request, feed, context, progress } = this.#task;
     progress.phase = 'loading';
@@ -131,7 +131,7 @@ function asWatermark({ store_id, sequence, definition, delivered_at }: LocalWate
   return { storeId: store_id, sequence, definition, deliveredAt: delivered_at };
 }
 
-/** Moments as ISO 8601 has them; everything else as DuckDB writes it. */
+/** SQL for a value in a record: timestamps as ISO 8601, everything else as DuckDB writes it. */
 function recordValue(value: string, duckdbType: string): string {
   return duckdbType.startsWith('TIMESTAMP') ? `strftime(${value}, '%Y-%m-%dT%H:%M:%S.%fZ')` : value;
 }

@@ -5,7 +5,7 @@ import type { RecordDestination, RecordResult } from '../sdk/destination.js';
 import type { Outbox, StoredRecord } from './outbox.js';
 import type { Reject } from './rejects.js';
 
-/** How often a record is sent that is to be sent again, before the destination counts as not to be had. */
+/** How often a record is sent before the destination counts as unavailable. */
 const rounds = 6;
 const firstDelayMs = 500;
 const longestDelayMs = 30_000;
@@ -18,7 +18,7 @@ export interface SendTask {
   readonly onReject: 'continue' | 'fail';
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** Told how many records of the outbox are dealt with. */
+  /** Called with the number of records of the outbox that are dealt with. */
   readonly progress: (records: number) => void;
 }
 
@@ -28,7 +28,7 @@ interface Again {
   readonly afterMs: number;
 }
 
-/** Sends what an outbox still holds, and notes what became of it. */
+/** Sends the remaining records of an outbox, and notes the result of each. */
 class Sender {
   readonly #task: SendTask;
   readonly #underWay = new Set<Promise<void>>();
@@ -47,7 +47,7 @@ class Sender {
     try {
       for await (const record of outbox.records(stream)) {
         signal.throwIfAborted();
-        // Of one commit each key comes once; what comes later of a key waits for what came before.
+        // Each key comes once in a commit. A later change of a key must wait for the earlier one.
         if (sequence !== undefined && record.sequence !== sequence) await this.#settle();
         sequence = record.sequence;
         await this.#add(record, capabilities);
@@ -64,7 +64,7 @@ class Sender {
   async #add(record: StoredRecord, { batchRecords = 1, batchBytes = Number.POSITIVE_INFINITY }: RecordCapabilities) {
     const bytes = Buffer.byteLength(record.json);
     if (bytes > batchBytes) {
-      this.#note([], [refused(record, `a record of ${bytes} bytes, where ${batchBytes} are taken at once`)]);
+      this.#note([], [refused(record, `a record of ${bytes} bytes, longer than a batch may be (${batchBytes})`)]);
       return;
     }
     if (this.#bytes + bytes > batchBytes) await this.#flush();
@@ -73,7 +73,7 @@ class Sender {
     if (this.#batch.length >= batchRecords) await this.#flush();
   }
 
-  /** Hands the batch over as soon as there is room for one more. */
+  /** Sends the batch as soon as fewer than `batchesAtOnce` batches are under way. */
   async #flush(): Promise<void> {
     const { batchesAtOnce = 1 } = this.#task.capabilities;
     const batch = this.#batch;
@@ -94,7 +94,7 @@ class Sender {
     const { destination, signal } = this.#task;
     const results = await destination.send(batch, signal);
     if (results.length !== batch.length)
-      throw new Error(`the connector told of ${results.length} records where ${batch.length} were sent`);
+      throw new Error(`the connector returned ${results.length} results for ${batch.length} records`);
     const told = batch.map((record, index) => ({ record, result: results[index] as RecordResult }));
     const acknowledged = told.flatMap(({ record, result }) => (result.type === 'acknowledged' ? [record.offset] : []));
     const rejects = told.flatMap(({ record, result }) =>
@@ -113,14 +113,14 @@ class Sender {
       outbox.acknowledged.note(acknowledged, []);
       throw new CdsyncError(`the destination refuses a record: ${first.reason}`, {
         code: 'row_rejected',
-        hint: 'correct it at the source, or let the others go: on_reject: continue',
+        hint: 'correct it at the source, or deliver the others without it: on_reject: continue',
       });
     }
     outbox.acknowledged.note(acknowledged, rejects);
     progress(outbox.acknowledged.count);
   }
 
-  /** Waits until nothing is under way, and sends again what is to be sent again. */
+  /** Waits until no batch is under way, and repeats the records that the destination asks for again. */
   async #settle(): Promise<void> {
     const { clock, signal } = this.#task;
     await this.#flush();
@@ -144,18 +144,18 @@ function refused(record: StoredRecord, reason: string, column?: string): Reject 
 
 function unanswered(waiting: readonly Again[]): CdsyncError {
   return new CdsyncError(
-    `${waiting.length} records were sent ${rounds} times and are to be sent again: ${waiting[0]?.reason}`,
+    `${waiting.length} records were sent ${rounds} times, and the destination still asks for them again: ${waiting[0]?.reason}`,
     {
       code: 'destination_unavailable',
       kind: 'retryable',
-      hint: 'what was acknowledged is not sent again; the next delivery goes on from there',
+      hint: 'acknowledged records are not sent again; the next delivery sends the rest',
     },
   );
 }
 
 /**
- * Sends what an outbox still holds. What was acknowledged is noted whatever happens.
- * @throws what the connector throws; {@link CdsyncError} `row_rejected`, `destination_unavailable`
+ * Sends the remaining records of an outbox. Acknowledgements are noted even if it throws.
+ * @throws the errors of the connector; {@link CdsyncError} `row_rejected`, `destination_unavailable`
  */
 export function sendRecords(task: SendTask): Promise<void> {
   return new Sender(task).all();

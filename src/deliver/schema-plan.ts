@@ -4,11 +4,11 @@ import type { TableConnector } from '../sdk/destination.js';
 import type { SchemaChange, TableColumn, TableDescription } from '../sdk/load.js';
 import type { DeliveredColumn } from './delivered-columns.js';
 
-/** What has to be done to a table, and what then goes into which of its columns. */
+/** The changes that a table needs, and the columns to load after them. */
 export interface SchemaPlan {
   readonly changes: readonly SchemaChange[];
   readonly columns: readonly DeliveredColumn[];
-  /** Columns that got a second one, which no row has yet. */
+  /** Names of the new variant columns; no row has a value in them yet. */
   readonly newVariants: readonly string[];
 }
 
@@ -18,16 +18,16 @@ export interface SchemaTask {
   readonly table: string;
   readonly found: TableDescription | undefined;
   readonly wanted: readonly DeliveredColumn[];
-  /** Whether cdsync has made the table, or was told to take it. */
+  /** Whether cdsync created the table, or the user told it to adopt the table. */
   readonly isOurs: boolean;
   readonly onTypeChange: 'variant_column' | 'fail';
-  /** Asks the destination whether no row has a value in a column. */
+  /** Asks the destination whether a column has no value in any row. */
   readonly isEmptyColumn: (column: string) => Promise<boolean>;
 }
 
 const scalarTypes = ['BOOLEAN', 'BIGINT', 'HUGEINT', 'DOUBLE', 'VARCHAR', 'DATE', 'TIMESTAMP WITH TIME ZONE'];
 
-/** The same name for a column whatever rules the destination has for cases. */
+/** Finds a column by its name; ignores case if the destination does. */
 function finder(found: TableDescription, connector: TableConnector): (name: string) => TableColumn | undefined {
   const folds = connector.capabilities.identifiers?.ignoresCase !== false;
   const exact = new Map(found.columns.map((column) => [column.name, column]));
@@ -36,10 +36,10 @@ function finder(found: TableDescription, connector: TableConnector): (name: stri
 }
 
 function tableDiffers({ table, stream }: SchemaTask, differences: readonly string[]): CdsyncError {
-  return new CdsyncError(`table "${table}" is there already, and of another shape: ${differences.join('; ')}`, {
+  return new CdsyncError(`table "${table}" already exists, with another shape: ${differences.join('; ')}`, {
     code: 'table_differs',
     stream,
-    hint: 'give the stream another table with `table:`, or have it adapted: cdsync push --adopt',
+    hint: 'give the stream another table with `table:`, or let cdsync adapt this one: cdsync push --adopt',
   });
 }
 
@@ -54,7 +54,7 @@ function typeChanged({ table, stream }: SchemaTask, column: DeliveredColumn, fou
   );
 }
 
-/** SQL that gives a value in a column's earlier type where that holds it, and NULL where it does not. */
+/** SQL that converts a value to the earlier type of its column; NULL if that type cannot store it. */
 function fitting(value: string, from: ColumnType, connector: TableConnector, type: string): string {
   const earlier = scalarTypes.find((name) => {
     const kind = parseColumnType(name);
@@ -67,7 +67,7 @@ function fitting(value: string, from: ColumnType, connector: TableConnector, typ
   return /INT$/.test(earlier) ? `CASE WHEN ${back}::VARCHAR = ${text} THEN ${back} END` : back;
 }
 
-/** The column beside `column` that takes values of its new type: `score__text`. */
+/** The variant of a column, which takes values of the new type: `score__text` beside `score`. */
 function variantOf(column: DeliveredColumn): DeliveredColumn {
   const suffix = `__${column.mapping.type
     .toLowerCase()
@@ -97,7 +97,7 @@ class Planner {
     const wanted = column.mapping.type;
     if (found === undefined) return this.#add(column);
     if (found.type === wanted) return this.#keep(column);
-    // What is wider already holds what comes.
+    // The present type is wider, so the column can store the values as it is.
     if (connector.widens?.(wanted, found.type)) return this.#keep(retyped(column, found.type));
     const isEmpty = await this.#task.isEmptyColumn(found.name);
     if (isEmpty || connector.widens?.(found.type, wanted)) {
@@ -127,12 +127,12 @@ class Planner {
   }
 }
 
-/** The column in a type that the destination has for it. */
+/** The column with the type that it has in the destination. */
 function retyped(column: DeliveredColumn, type: string): DeliveredColumn {
   return { ...column, mapping: { ...column.mapping, type } };
 }
 
-/** What a table that cdsync did not make lacks, in words. */
+/** Describes how a table that cdsync did not create differs from the wanted one. */
 function differences({ found, wanted, connector }: SchemaTask): string[] {
   if (found === undefined) return [];
   const find = finder(found, connector);
@@ -145,7 +145,7 @@ function differences({ found, wanted, connector }: SchemaTask): string[] {
 }
 
 /**
- * Finds out what a table needs before a stream's rows can be loaded into it.
+ * Plans the changes that a table needs before a stream's rows can be loaded into it.
  * @throws {CdsyncError} `table_differs`, `type_changed`
  */
 export async function planSchema(task: SchemaTask): Promise<SchemaPlan> {

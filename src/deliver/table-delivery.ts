@@ -15,25 +15,25 @@ import { TableLoad } from './table-load.js';
 import { TargetNames } from './target-names.js';
 import { verifyLoad } from './verify-load.js';
 
-/** What an attempt has found in the destination, and means to do. */
+/** What an attempt found in the destination, and its plan. */
 interface Situation {
   readonly plan: DeliveryPlan;
   readonly watermark: Watermark | undefined;
   readonly found: TableDescription | undefined;
-  /** Rows that the destination refused earlier are to be tried again. */
+  /** Whether rows wait that the destination refused earlier. */
   readonly retries: boolean;
 }
 
 /**
- * Brings one stream's table up to date, in as many attempts as it takes: each opens the destination, looks at what it has, and
- * begins the load anew.
+ * Brings one stream's table up to date. Each attempt opens the destination, finds out what it has, plans the delivery and starts
+ * the load from its beginning.
  */
 export class TableDelivery {
   readonly table: string;
   readonly definition: string;
   readonly #task: StreamTask<TableConnector>;
   readonly #rejects: string;
-  /** The load of the attempt before: it may have been committed although that attempt failed. */
+  /** The load of the previous attempt. It may have been committed although the attempt failed. */
   #tried: TableLoad | undefined;
 
   constructor(task: StreamTask<TableConnector>) {
@@ -91,7 +91,7 @@ export class TableDelivery {
       retried: situation.retries && plan.type === 'changes' ? rejectedKeys(this.#rejects) : undefined,
     });
     try {
-      // A later run may remove what is only looked at after the load.
+      // The checksums need these files after the load, when a later run may have removed them.
       if (request.destination.verify === 'checksum') await input.everything();
       const pieces = await input.planned(plan, request.destination.mode);
       const load = this.#load({ plan, pieces, schema, target, situation });
@@ -102,7 +102,7 @@ export class TableDelivery {
     }
   }
 
-  /** Makes of the table what the stream's rows need. */
+  /** Creates or changes the table so that it can take the stream's rows. */
   async #prepare(
     destination: TableDestination,
     { watermark, found }: Situation,
@@ -157,7 +157,7 @@ export class TableDelivery {
     return load;
   }
 
-  /** What is left to do once a load is committed. */
+  /** Finishes a committed load: writes the rejects and verifies the table. */
   async #settle(
     destination: TableDestination,
     { load, rows, rejects, isFirst, columns }: TableLoad,

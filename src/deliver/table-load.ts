@@ -19,19 +19,19 @@ export interface TableLoadTask {
   readonly pieces: readonly Piece[];
   readonly columns: readonly DeliveredColumn[];
   readonly target: TargetTable;
-  /** Whether the table has no row yet. */
+  /** Whether the table has no rows yet. */
   readonly isEmpty: boolean;
   readonly definition: string;
   readonly before: Watermark | undefined;
-  /** File of the rows that the destination refuses. */
+  /** The file for rows that the destination refuses. */
   readonly rejects: string;
 }
 
-/** One load of one table: its rows, and what the destination is told of them. */
+/** One load of one table: its rows, and its description for the destination. */
 export class TableLoad {
   readonly load: Load;
   readonly columns: readonly DeliveredColumn[];
-  /** All rows came into an empty table. */
+  /** Whether the load brings all rows into an empty table. */
   readonly isFirst: boolean;
   readonly #data: PieceData;
   readonly #folder: string;
@@ -45,17 +45,17 @@ export class TableLoad {
     this.load = loadOf(task, this.#data);
   }
 
-  /** Rows that were handed over. */
+  /** Number of rows handed over. */
   get rows(): number {
     return this.#data.handedOver;
   }
 
-  /** Rows that were left out, each with its reason. */
+  /** The rows left out, each with its reason. */
   get rejects(): readonly Reject[] {
     return this.#data.rejects;
   }
 
-  /** @throws what the connector throws; nobody knows then whether the load was committed */
+  /** @throws the errors of the connector; it is then unknown whether the load was committed */
   async run(destination: TableDestination): Promise<void> {
     await rm(this.#folder, { recursive: true, force: true });
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
@@ -80,7 +80,7 @@ function pieceData({ stream, plan, pieces, columns, target, isEmpty, rejects: pa
     progress: (rows) => {
       progress.rows = rows;
     },
-    // Before the commit: what is refused must be known even if this process ends right after it.
+    // This runs before the commit, so that the refused rows are on the disk even if the process ends right after the commit.
     handedOver: async (rejects) => {
       if (rejects.length > 0) await writeRejects(path, [...(await readRejects(path)), ...rejects]);
     },

@@ -16,7 +16,7 @@ function cut(text: string, bytes: number): string {
   return kept;
 }
 
-/** Gives names that a destination takes, each time the same ones to the same names in the same order. */
+/** Gives names that a destination accepts. The same names in the same order always get the same results. */
 export class TargetNames {
   readonly #rules: IdentifierRules;
   readonly #taken = new Set<string>();
@@ -25,7 +25,7 @@ export class TargetNames {
     this.#rules = rules;
   }
 
-  /** A name as it is where that is allowed and free; otherwise with what is not allowed replaced, and digits of its hash. */
+  /** Keeps a name that is allowed and free. Otherwise replaces forbidden characters and appends digits of its hash. */
   give(name: string): string {
     const { maxBytes = 63, allowed, begins } = this.#rules;
     const written = [...name.replaceAll('\0', '_')]

@@ -14,17 +14,17 @@ export interface VerifyTask {
   readonly table: string;
   readonly mode: Mode;
   readonly verify: 'count' | 'checksum' | 'none';
-  /** Deleted rows stay, marked. */
+  /** Whether deleted rows stay, with a mark. */
   readonly isSoft: boolean;
   /** Rows of the snapshot. */
   readonly rows: number;
-  /** Rows that the destination refused: each may be there in an older image, or not at all. */
+  /** Rows that the destination refused: the table may have an older version of each, or none. */
   readonly rejected: number;
-  /** The first load of an empty table. */
+  /** Whether this was the first load of an empty table. */
   readonly isFirst: boolean;
   readonly columns: readonly DeliveredColumn[];
   readonly session: Session;
-  /** All rows of the snapshot; left out where they are no longer at hand: rows are then only counted. */
+  /** All rows of the snapshot; undefined if they are no longer at hand. Rows are then only counted. */
   readonly everything: (() => Promise<readonly Piece[]>) | undefined;
 }
 
@@ -32,7 +32,7 @@ function differs({ stream, table }: VerifyTask, what: string): CdsyncError {
   return new CdsyncError(`table "${table}" differs from stream "${stream}": ${what}`, {
     code: 'delivery_differs',
     stream,
-    hint: `does anything else write there? Send everything once more: cdsync push --full --stream ${stream}`,
+    hint: `does anything else write to the table? To send everything again: cdsync push --full --stream ${stream}`,
   });
 }
 
@@ -45,7 +45,7 @@ async function verifyCount(task: VerifyTask): Promise<void> {
   throw differs(task, `it has ${found} rows, the snapshot ${rows}`);
 }
 
-/** SQL for the text of a value whose MD5 is summed up; undefined for types that are only counted. */
+/** SQL for the text of a value that goes into the MD5 sum; undefined for types whose values are only counted. */
 function checkedText(value: string, { kind }: ColumnType): string | undefined {
   if (kind === 'boolean' || kind === 'int64' || kind === 'int128' || kind === 'text') return `(${value})::VARCHAR`;
   if (kind === 'date') return `strftime(${value}, '%Y-%m-%d')`;
@@ -80,9 +80,9 @@ async function verifyChecksum(task: VerifyTask): Promise<void> {
       hint: 'verify: count',
     });
   }
-  // What is not the whole snapshot has other sums.
+  // Checksums compare only if the table is the whole snapshot.
   if (everything === undefined || rejected > 0 || mode === 'append' || mode === 'upsert') return;
-  // Of rows that have not changed the time may be another one; of types that were changed there, the text.
+  // Columns with a computed value are left out: unchanged rows may have another time, and a changed type another text.
   const checked = task.columns.filter(({ value }) => /^"/.test(value));
   const expected = await expectedSums({ ...task, columns: checked }, await everything());
   const columns = checked.map(({ name, type, mapping }) => ({ name, type: mapping.type, of: type }));
@@ -96,7 +96,7 @@ async function verifyChecksum(task: VerifyTask): Promise<void> {
 }
 
 /**
- * Compares what a destination has after a load with the snapshot.
+ * Compares the table of a destination with the snapshot after a load.
  * @throws {CdsyncError} `delivery_differs`, `checksum_unsupported`
  */
 export async function verifyLoad(task: VerifyTask): Promise<void> {

@@ -16,7 +16,7 @@ afterEach(() => rm(folder, { recursive: true }));
 const records = 40;
 const reject = (offset: number) => ({ offset, key: `k${offset}`, column: null, reason: 'no', run_id: 'run-1' });
 
-/** Notes of one sender after the other, each record once: a list of batches, each record of them acknowledged or refused. */
+/** The notes of several senders in turn: batches of records, each record once, acknowledged or refused. */
 const notes = fc.shuffledSubarray(Array.from({ length: records }, (_, offset) => offset)).chain((offsets) =>
   fc.array(fc.tuple(fc.nat(5), fc.boolean()), { minLength: offsets.length, maxLength: offsets.length }).map((drawn) => {
     const batches: { acknowledged: number[]; refused: number[] }[] = [];
@@ -31,7 +31,7 @@ const notes = fc.shuffledSubarray(Array.from({ length: records }, (_, offset) =>
 );
 
 describe('acknowledgements', () => {
-  it('are known as they were noted, also by who opens the file next', async () => {
+  it('are known as they were noted, also to the next process that opens the file', async () => {
     await fc.assert(
       fc.asyncProperty(notes, async (batches) => {
         await rm(path, { force: true });
@@ -53,7 +53,7 @@ describe('acknowledgements', () => {
     );
   });
 
-  it('lose at most the last line where a crash has torn it, and go on after the others', async () => {
+  it('lose only a last line that a crash tore, and continue after the others', async () => {
     const first = await Acknowledgements.open(path);
     first.note([0, 1, 2], []);
     await first.flush();
@@ -71,11 +71,11 @@ describe('acknowledgements', () => {
     }
   });
 
-  it('are none where there is no file', async () => {
+  it('are none if there is no file', async () => {
     expect(await Acknowledgements.count(path)).toBe(0);
   });
 
-  it('of a file with a whole line that is none are refused', async () => {
+  it('are refused if a complete line of the file is invalid', async () => {
     await appendFile(path, '{"done":[0,2]}\nnonsense\n');
     await expect(Acknowledgements.open(path)).rejects.toThrow();
   });

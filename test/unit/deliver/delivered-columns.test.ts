@@ -40,26 +40,26 @@ function delivered(config: Partial<Config>, feed = feedOf()) {
 }
 
 describe('the columns of a table', () => {
-  it('are those of the stream, and when each row came', () => {
+  it('are those of the stream, and the time of each row', () => {
     for (const mode of ['mirror', 'upsert', 'replace'] as const)
       expect(delivered({ mode }).names).toEqual([...names, '_synced_at']);
     expect(delivered({}).key).toEqual(['id']);
   });
 
-  it('have a mark of what was deleted where deleted rows stay', () => {
+  it('include a mark for deleted rows if these stay', () => {
     const { names: found, columns } = delivered({ deletes: 'soft' });
     expect(found).toEqual([...names, '_synced_at', '_deleted_at']);
     expect(columns.at(-1)?.value).toContain("_op = 'delete'");
-    // Nothing is deleted there.
+    // Mode `upsert` deletes nothing.
     expect(delivered({ mode: 'upsert', deletes: 'soft' }).names).not.toContain('_deleted_at');
   });
 
-  it('say in mode append what each row is, and have no key', () => {
+  it('include in mode append the operation of each row, and have no key', () => {
     const { names: found, key } = delivered({ mode: 'append' });
     expect([found, key]).toEqual([['_op', '_run_id', '_synced_at', ...names], []]);
   });
 
-  it('get the names and types that the destination has for them', () => {
+  it('get the names and types that the destination supports', () => {
     const long = 'x'.repeat(70);
     const { columns, key } = delivered({}, feedOf([long, 'b'], [long]));
     expect(columns[0]).toMatchObject({
@@ -72,20 +72,20 @@ describe('the columns of a table', () => {
 });
 
 describe('rules for columns', () => {
-  it('leave columns out, and give others another name, also to the key', () => {
+  it('drop columns and rename others, the key too', () => {
     const columns = rules({ email: { drop: true }, id: { rename: 'member' }, name: { rename: 'called' } });
     const { names: found, key, columns: all } = delivered({ columns });
     expect([found, key]).toEqual([['member', 'called', '_synced_at'], ['member']]);
     expect(all[0]?.value).toBe('"id"');
   });
 
-  it('leave out all but those that are named, and the key', () => {
+  it('drop all but the named columns and the key', () => {
     expect(keptColumns(feedOf(), rules({ '*': { drop: true }, name: {} })).map(({ as }) => as)).toEqual(['id', 'name']);
   });
 
-  it('cannot leave the key out', () => {
+  it('cannot drop the key', () => {
     expect(() => keptColumns(feedOf(), rules({ id: { drop: true } }))).toThrow(
-      expect.objectContaining({ code: 'destination_columns', message: expect.stringContaining('is its key') }),
+      expect.objectContaining({ code: 'destination_columns', message: expect.stringContaining('is part of the key') }),
     );
   });
 
@@ -100,7 +100,7 @@ describe('rules for columns', () => {
     );
   });
 
-  it('of columns that the stream does not have, or not yet, change nothing', () => {
+  it('for columns that the stream does not have, or not yet, change nothing', () => {
     expect(delivered({ columns: rules({ phone: { drop: true }, city: { rename: 'town' } }) }).names).toEqual([
       ...names,
       '_synced_at',

@@ -6,8 +6,8 @@ const feed = { definition: { index: 'loyalty_members' }, key: ['id'] };
 const table = { mode: 'mirror', columns: new Map(), table: '{stream}', deletes: 'hard' } as const;
 const drop = new Map([['email', { drop: true }]]);
 
-describe('what a table is to hold', () => {
-  it('is known by the same digits as ever: destinations keep them', () => {
+describe('the definition of a table', () => {
+  it('has the same digits as ever, since destinations keep them', () => {
     expect(tableDefinition(feed, table)).toBe('a4197f54771c5e66501f6243831758a6');
     expect(recordDefinition(feed, { mode: 'mirror', columns: drop })).toBe('23a4b5f2ace8aaaf5f6c0b17c06cad05');
   });
@@ -37,7 +37,7 @@ describe('what a table is to hold', () => {
   });
 });
 
-it('what is sent as records is another in each mode', () => {
+it('the definition of records differs in each mode', () => {
   const modes = (['append', 'upsert', 'mirror'] as const).map((mode) => recordDefinition(feed, { ...table, mode }));
   expect(new Set(modes).size).toBe(3);
 });

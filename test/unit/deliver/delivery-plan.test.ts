@@ -19,7 +19,7 @@ const watermark: Watermark = {
   deliveredAt: '2026-01-01T00:00:00.000Z',
 };
 
-/** A destination that is two commits behind, and nothing is odd about it. */
+/** An ordinary destination, two commits behind. */
 const behind: PlanTask = {
   mode: 'mirror',
   feed: { stream: 'members', store_id: 'here', sequence: 7, complete_since: 2 },
@@ -51,15 +51,15 @@ describe('a destination that has what is published', () => {
     expect(planDelivery({ ...upToDate, mode })).toEqual({ type: 'nothing' });
   });
 
-  it.each(['append', 'upsert', 'mirror'] as const)('gets what it refused once more in mode %s', (mode) => {
+  it.each(['append', 'upsert', 'mirror'] as const)('gets its refused rows again in mode %s', (mode) => {
     expect(planDelivery({ ...upToDate, mode, hasRejects: true })).toEqual({ type: 'changes', since: 7 });
   });
 
-  it('gets everything where that is asked for', () => {
+  it('gets everything if asked', () => {
     expect(planDelivery({ ...upToDate, full: true })).toEqual(everything('asked'));
   });
 
-  it('gets everything once more where the table is gone', () => {
+  it('gets everything again if the table is gone', () => {
     for (const mode of modes)
       expect(planDelivery({ ...upToDate, mode, table: undefined })).toEqual(everything('table_missing'));
   });
@@ -74,7 +74,7 @@ describe('a destination that is behind', () => {
     expect(planDelivery({ ...behind, mode: 'replace' })).toEqual(everything('replace'));
   });
 
-  it('still gets the changes where the oldest that are kept are the next ones', () => {
+  it('still gets the changes if the oldest kept ones are the next that it needs', () => {
     expect(planDelivery({ ...behind, watermark: { ...watermark, sequence: 2 } })).toEqual({
       type: 'changes',
       since: 2,
@@ -94,7 +94,7 @@ describe('a destination without a watermark', () => {
     expect(planDelivery({ ...never, mode, table: { name: 'members', isEmpty: true } })).toEqual(everything('first'));
   });
 
-  it.each(modes)('is left alone in mode %s where its table has rows, also when everything is asked for', (mode) => {
+  it.each(modes)('is left alone in mode %s if its table has rows, even if everything is asked for', (mode) => {
     const taken = { ...behind, mode, watermark: undefined };
     expect([outcome(taken), outcome({ ...taken, full: true })]).toEqual([
       { code: 'table_not_ours' },
@@ -102,19 +102,19 @@ describe('a destination without a watermark', () => {
     ]);
   });
 
-  it('is reconciled with its rows where it is to be taken over', () => {
+  it('is reconciled with its rows if it is taken over', () => {
     for (const mode of keyed)
       expect(planDelivery({ ...behind, mode, watermark: undefined, adopt: true })).toEqual(everything('first'));
   });
 
-  it('of mode append gets only the watermark where it is to be taken over, and everything where that is asked for', () => {
+  it('in mode append gets only the watermark if it is taken over, and everything if asked', () => {
     const taken = { ...behind, mode: 'append', watermark: undefined, adopt: true } as const;
     expect(planDelivery(taken)).toEqual({ type: 'adopt' });
     expect(planDelivery({ ...taken, full: true })).toEqual(everything('asked'));
   });
 });
 
-describe('a watermark that is not from here', () => {
+describe('a watermark of another store', () => {
   const odd = [
     ['of another storage folder', { ...watermark, storeId: 'elsewhere' }, 'other_store', 'store_unknown'],
     ['later than what is published', { ...watermark, sequence: 8 }, 'went_back', 'store_unknown'],
@@ -144,14 +144,14 @@ describe('another definition', () => {
   });
 });
 
-describe('columns that get a second one beside them', () => {
+describe('new variant columns', () => {
   const changes: DeliveryPlan = { type: 'changes', since: 5 };
 
   it('need the values of all rows', () => {
     expect(planWithVariants(changes, ['score__text'], ['id'])).toEqual(everything('variant'));
   });
 
-  it('change nothing where there are none, where the rows are changes, or where all come anyway', () => {
+  it('change nothing if there are none, if the table has no key, or if all rows come anyway', () => {
     expect(planWithVariants(changes, [], ['id'])).toBe(changes);
     expect(planWithVariants(changes, ['score__text'], [])).toBe(changes);
     const all: DeliveryPlan = { type: 'everything', reason: 'asked' };
@@ -187,7 +187,7 @@ const tasks: fc.Arbitrary<PlanTask> = fc.record({
 });
 
 describe('whatever a destination has', () => {
-  it('changes are only ever sent from where it is, and where none of them is missing', () => {
+  it('changes are sent only from its watermark on, and only if none is missing', () => {
     fc.assert(
       fc.property(tasks, (task) => {
         const plan = outcome(task);
@@ -200,7 +200,7 @@ describe('whatever a destination has', () => {
     );
   });
 
-  it('in mode append no row comes twice, or never, unless a person has said so', () => {
+  it('in mode append no row comes twice or never, unless a person decides so', () => {
     fc.assert(
       fc.property(tasks, (task) => {
         const plan = outcome({ ...task, mode: 'append', full: false, adopt: false });
@@ -213,7 +213,7 @@ describe('whatever a destination has', () => {
     );
   });
 
-  it('nothing is done only where nothing is missing', () => {
+  it('nothing is done only if nothing is missing', () => {
     fc.assert(
       fc.property(tasks, (task) => {
         const plan = outcome(task);

@@ -69,12 +69,12 @@ describe('a destination', () => {
     });
   });
 
-  it('that nothing was delivered to needs the whole snapshot', async () => {
+  it('without a delivery needs the whole snapshot', async () => {
     await run();
     expect(await status()).toMatchObject({ sequence: null, behind: 1, pending: null });
   });
 
-  it('that has what is published lacks nothing', async () => {
+  it('with the published snapshot lacks nothing', async () => {
     await run();
     await deliver(1);
     expect(await status()).toMatchObject({
@@ -103,7 +103,7 @@ describe('a destination', () => {
     expect(await status()).toMatchObject({ sequence: 2, behind: 1, pending: 2 });
   });
 
-  it('further behind than the changes that are kept, or of another storage folder, needs the whole snapshot', async () => {
+  it('further behind than the kept changes, or of another storage folder, needs the whole snapshot', async () => {
     await run();
     await deliver(1);
     await published.commit([{ op: 'update', id: 'a', n: 2 }]);
@@ -114,7 +114,7 @@ describe('a destination', () => {
     expect(await status()).toMatchObject({ sequence: 3, behind: 3, pending: null });
   });
 
-  it('is shown with what it has refused, and how much of an outbox it has', async () => {
+  it('is shown with its refused rows and the progress of its outbox', async () => {
     await run();
     await deliver(1);
     await writeRejects(rejects(), [reject, { ...reject, key: 'c' }]);
@@ -124,7 +124,7 @@ describe('a destination', () => {
     expect(await status()).toMatchObject({ rejected: 2, outbox: { records: 3, acknowledged: 2 } });
   });
 
-  it('is shown as new where what is remembered of it cannot be read', async () => {
+  it('is shown as new if its remembered state cannot be read', async () => {
     await run();
     const path = join(published.layout.delivery('crm'), 'state.json');
     await mkdir(dirname(path), { recursive: true });
@@ -132,7 +132,7 @@ describe('a destination', () => {
     expect(await status()).toMatchObject({ sequence: null, behind: 1 });
   });
 
-  it('is not shown where what is published for it cannot be read', async () => {
+  it('is not shown if the feed cannot be read', async () => {
     await run();
     await writeFile(published.layout.feed('members'), '{');
     await expect(status()).rejects.toMatchObject({
@@ -142,7 +142,7 @@ describe('a destination', () => {
   });
 });
 
-it('a destination that is forgotten has nothing, and others stay as they are', async () => {
+it('a forgotten destination has nothing, and others stay as they are', async () => {
   const { layout } = published;
   await run();
   await deliver(1);

@@ -31,7 +31,7 @@ const insert = (id: string, n: number): Change => ({ op: 'insert', id, n });
 const update = (id: string, n: number): Change => ({ op: 'update', id, n });
 const remove = (id: string, n: number): Change => ({ op: 'delete', id, n });
 
-/** Three days of two keys that change and one that goes. */
+/** Three days in which two keys change and one is deleted. */
 async function threeDays(): Promise<void> {
   await published.commit([insert('a', 1), insert('b', 1), insert('c', 1)]);
   await published.commit([update('a', 2), update('c', 2)]);
@@ -39,7 +39,7 @@ async function threeDays(): Promise<void> {
 }
 
 describe('the rows of a plan', () => {
-  it('are the snapshot as inserts where everything is to come', async () => {
+  it('are the snapshot, as inserts, if everything must come', async () => {
     await threeDays();
     const input = await open();
     const rows = await published.read(await input.planned({ type: 'everything', reason: 'first' }, 'mirror'));
@@ -49,7 +49,7 @@ describe('the rows of a plan', () => {
     );
   });
 
-  it('are none where nothing is to come, or the watermark alone moves', async () => {
+  it('are none if nothing must come, or only the watermark moves', async () => {
     await threeDays();
     const input = await open();
     expect(await input.planned({ type: 'nothing' }, 'mirror')).toEqual([]);
@@ -68,7 +68,7 @@ describe('the rows of a plan', () => {
     ]);
   });
 
-  it('are the last image of each key in mode mirror, and in mode upsert without those that are gone', async () => {
+  it('are the last change of each key in mode mirror, and in mode upsert without deleted keys', async () => {
     await threeDays();
     const input = await open();
     const mirrored = await briefly(input.planned({ type: 'changes', since: 1 }, 'mirror'));
@@ -89,7 +89,7 @@ const commits = fc.array(
   { minLength: 1, maxLength: 4 },
 );
 
-it('whatever was committed, what was there then and the changes since make what is there now', async () => {
+it('an earlier snapshot and the changes since make the present one, whatever was committed', async () => {
   const property = fc.asyncProperty(
     commits,
     fc.nat(4),
@@ -119,7 +119,7 @@ it('whatever was committed, what was there then and the changes since make what 
       for (const { _op, id, n } of folded) _op === 'delete' ? then.delete(String(id)) : then.set(String(id), Number(n));
       expect(new Map([...then].sort())).toEqual(new Map([...now].sort()));
       if (retried.length === 0) return;
-      // What was refused comes as it is now, but once.
+      // A refused key comes once, with its present row.
       const changed = new Set(folded.map(({ id }) => String(id)));
       const again = retried.filter((id) => !changed.has(id) && now.has(id));
       const wanted = [...folded.map(brief), ...again.map((id) => `update ${id} ${now.get(id)} of run-${days.length}`)];
@@ -135,7 +135,7 @@ it('whatever was committed, what was there then and the changes since make what 
 });
 
 describe('an input', () => {
-  it('gives rows of before the columns that came later, as NULL', async () => {
+  it('gives earlier rows NULL in columns that came later', async () => {
     await threeDays();
     const later = new ColumnSet([
       { field: 'id', type: 'VARCHAR' },
@@ -144,7 +144,7 @@ describe('an input', () => {
     ]).store();
     const { feed } = published;
     const [first, second, third] = feed.changes;
-    // The columns of the files stand at the last run that had them.
+    // The columns stand at the last run whose files have them.
     const changes = [first, { ...second, columns: feed.columns }, third] as Feed['changes'];
     await published.write(
       third?.files[0] as string,

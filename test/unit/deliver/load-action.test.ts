@@ -7,7 +7,7 @@ const changes: DeliveryPlan = { type: 'changes', since: 3 };
 const append = { type: 'append' };
 const merge = (absent: string) => ({ type: 'merge', absent });
 
-describe('what a load makes of its rows', () => {
+describe('the action of a load', () => {
   it.each([
     ['append', 'hard', everything, append],
     ['append', 'hard', changes, append],
@@ -22,16 +22,16 @@ describe('what a load makes of its rows', () => {
     expect(loadAction(plan, { mode, deletes }, false)).toEqual(action);
   });
 
-  it('is to insert all of them where the table is empty', () => {
+  it('is to insert all rows if the table is empty', () => {
     for (const mode of ['append', 'upsert', 'mirror', 'replace'] as const)
       expect(loadAction(everything, { mode, deletes: 'soft' }, true)).toEqual(append);
   });
 
-  it('is a merge also into an empty table where only changes come', () => {
+  it('is a merge even into an empty table if only changes come', () => {
     expect(loadAction(changes, { mode: 'mirror', deletes: 'hard' }, true)).toEqual(merge('keep'));
   });
 
-  it('is to insert none where only the watermark moves', () => {
+  it('is to insert no rows if only the watermark moves', () => {
     expect(loadAction({ type: 'adopt' }, { mode: 'append', deletes: 'hard' }, false)).toEqual(append);
   });
 });

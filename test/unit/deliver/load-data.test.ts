@@ -59,7 +59,7 @@ const odd: readonly (readonly [string, string, string])[] = [
   ["'insert', 'g', 'x', NULL, DATE '0999-12-31'", 'day', 'not between 1000-01-01 and 9999-12-31'],
   ["'insert', 'h', 'x', NULL, 'infinity'", 'day', 'not between 1000-01-01 and 9999-12-31'],
 ];
-/** What only looks like U+0000. */
+/** Texts that only look like U+0000. */
 const escaped = `'insert', 'i', '\\u0000', ['\\u0000'], NULL`;
 
 function data(rows: readonly string[], more: Partial<LoadDataTask> & { readonly action?: LoadAction } = {}) {
@@ -98,7 +98,7 @@ async function read({ path }: DataFile, format: 'csv' | 'jsonl' | 'parquet'): Pr
 }
 
 describe.each(['csv', 'jsonl', 'parquet'] as const)('rows handed over as %s', (format) => {
-  it('are all but those that the destination could not hold, each of these with its reason', async () => {
+  it('are all that the destination can store; each other row is rejected with its reason', async () => {
     const rows = [good[0], ...odd.map(([row]) => row), escaped, good[1]] as string[];
     const { made, told } = data(rows, { capabilities: { format } });
     const found: unknown[] = [];
@@ -112,7 +112,7 @@ describe.each(['csv', 'jsonl', 'parquet'] as const)('rows handed over as %s', (f
     expect([made.rows, made.handedOver, told]).toEqual([rows.length, 3, [made.rejects]]);
   });
 
-  it('end with the first one that it could not hold, where the job says so', async () => {
+  it('end with the first row that it cannot store, if the job says so', async () => {
     const { made, told } = data([good[0] as string, odd[3]?.[0] as string], {
       capabilities: { format },
       onReject: 'fail',
@@ -140,7 +140,7 @@ it('rows handed over as Arrow lack the same rows', async () => {
   expect(made.rejects.map(({ column: name, reason }) => [name, reason])).toEqual(odd.map(([, ...why]) => why));
 });
 
-it('rows of a load that inserts do not say what becomes of them', async () => {
+it('rows of an inserting load have no operation', async () => {
   const { made } = data(good, { action: { type: 'append' }, capabilities: { format: 'csv' } });
   expect(made.columns.map(({ name, targetType }) => [name, targetType])).toEqual([
     ['id', 'text'],
@@ -151,7 +151,7 @@ it('rows of a load that inserts do not say what becomes of them', async () => {
   expect(data(good).made.columns[0]).toMatchObject({ name: '_op', targetType: 'text' });
 });
 
-it('a row that the destination refuses is taken out of its file, and the others come once more', async () => {
+it('a row that the destination refuses is removed from its file, and the others come again', async () => {
   const { made, told } = data([], {
     pieces: [piece([...good, "'insert', 'c', 'third', NULL, NULL"])],
     capabilities: { format: 'csv' },

@@ -51,7 +51,7 @@ async function listed(outbox: Outbox | undefined): Promise<(OutgoingRecord & { o
 }
 
 describe('an outbox', () => {
-  it('has its records in the order of the commits, counted through, each as its row is', async () => {
+  it('has its records in the order of the commits, numbered, each with the values of its row', async () => {
     const outbox = await fill();
     const records = await listed(outbox);
     expect(records.map(({ offset, op, key, json }) => [offset, op, key, json])).toEqual([
@@ -66,7 +66,7 @@ describe('an outbox', () => {
     await outbox.close();
   });
 
-  it('gives a change the same id each time, and others another', async () => {
+  it('gives a change the same id each time, and other changes other ids', async () => {
     const first = await fill();
     const ids = (await listed(first)).map(({ id }) => id);
     await first.close();
@@ -87,7 +87,7 @@ describe('an outbox', () => {
     }
   });
 
-  it('that was left holds what is not acknowledged, and says how much is', async () => {
+  it('that was left has the records without an acknowledgement, and the count of the others', async () => {
     const outbox = await fill();
     const before = await listed(outbox);
     outbox.acknowledged.note([0, 2], [{ offset: 3, key: 'b', column: null, reason: 'unknown', run_id: 'run-2' }]);
@@ -99,7 +99,7 @@ describe('an outbox', () => {
     await left?.close();
   });
 
-  it('that was not finished is none, and the next begins anew', async () => {
+  it('that was not finished does not count, and the next one starts afresh', async () => {
     await (await fill()).close();
     await rm(join(folder, 'outbox.json'));
     expect([await Outbox.left(published.session, folder), await outboxProgress(folder)]).toEqual([
@@ -111,7 +111,7 @@ describe('an outbox', () => {
     await next.close();
   });
 
-  it('whose mark cannot be read is refused, and says what may be done', async () => {
+  it('whose mark cannot be read is refused, with a hint what to do', async () => {
     await (await fill()).close();
     await writeFile(join(folder, 'outbox.json'), '{"version":1');
     const error = { code: 'state_unreadable', hint: expect.stringContaining('cdsync push --adopt') };

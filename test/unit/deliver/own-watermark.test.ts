@@ -21,7 +21,7 @@ it('a stream finds its watermark among those of others', () => {
   expect(ownWatermark(all.slice(0, 2), own, false)).toBeUndefined();
 });
 
-it('a stream finds its watermark where its table has got another name', () => {
+it('a stream finds its watermark even if its table has a new name', () => {
   const moved = mark('crm', 'members', 'members');
   expect(ownWatermark([moved], own, false)).toBe(moved);
 });

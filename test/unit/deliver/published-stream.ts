@@ -20,7 +20,7 @@ const columns: DeclaredColumn[] = [
   { field: 'n', type: 'BIGINT' },
 ];
 
-/** What runs have published of one stream, in files as they write them, without a run. */
+/** The published files of one stream, as runs write them, made without a run. */
 export class PublishedStream {
   readonly layout: JobLayout;
   readonly session: Session;
@@ -49,7 +49,7 @@ export class PublishedStream {
     await rm(this.folder, { recursive: true, force: true });
   }
 
-  /** What the next run commits: the changes in one file, the snapshot in files of so many rows. */
+  /** Commits as the next run would: the changes in one file, the snapshot in files of `rowsOfFile` rows. */
   async commit(changes: readonly Change[], rowsOfFile = 2): Promise<void> {
     const sequence = this.#changes.length + 1;
     const runId = `run-${sequence}`;

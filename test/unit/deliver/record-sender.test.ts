@@ -25,7 +25,7 @@ afterEach(async () => {
 
 const ok: RecordResult = { type: 'acknowledged' };
 
-/** Records of commits, one list of keys a commit. */
+/** Records of several commits, given as one list of keys for each commit. */
 function outbox(commits: readonly (readonly string[])[], json = (key: string) => `{"id":"${key}"}`): StoredRecord[] {
   const all = commits.flatMap((keys, index) => keys.map((key) => ({ key, sequence: index + 1 })));
   return all.map(({ key, sequence }, offset) => ({
@@ -41,7 +41,7 @@ function outbox(commits: readonly (readonly string[])[], json = (key: string) =>
   }));
 }
 
-/** Sends them to a destination that does with a batch what it is told. */
+/** Sends records to a destination that treats each batch as the test says. */
 async function send(
   records: readonly StoredRecord[],
   answer: (batch: readonly OutgoingRecord[]) => readonly RecordResult[] | Promise<readonly RecordResult[]>,
@@ -84,20 +84,20 @@ describe('records are handed over', () => {
     expect(acknowledged.count).toBe(5);
   });
 
-  it('one by one where it says nothing', async () => {
+  it('one by one if the destination sets no batch size', async () => {
     expect(await send(outbox([['a', 'b']]), all)).toEqual([['a@1'], ['b@1']]);
   });
 
-  it('in batches of as many bytes as it takes; what alone is longer is refused', async () => {
+  it('in batches of as many bytes as the destination takes; a longer record is refused', async () => {
     const records = outbox([['a', 'b', 'c', 'd']], (key) => (key === 'c' ? 'x'.repeat(11) : 'xxxx'));
     const sent = await send(records, all, { batchRecords: 10, batchBytes: 10 });
     expect(sent).toEqual([['a@1', 'b@1'], ['d@1']]);
     expect(acknowledged.rejects).toEqual([
-      { key: 'c', column: null, reason: 'a record of 11 bytes, where 10 are taken at once', run_id: 'run-1' },
+      { key: 'c', column: null, reason: 'a record of 11 bytes, longer than a batch may be (10)', run_id: 'run-1' },
     ]);
   });
 
-  it('only where they are not acknowledged yet', async () => {
+  it('only if they are not acknowledged yet', async () => {
     acknowledged.note([0, 2], []);
     expect(await send(outbox([['a', 'b', 'c']]), all)).toEqual([['b@1']]);
   });
@@ -124,7 +124,7 @@ describe('records are handed over', () => {
             for (const { key } of batch) expect(underWay.has(key)).toBe(false);
             for (const { key } of batch) underWay.add(key);
             await turn();
-            // The first few calls may have trouble, not all.
+            // Only the first few calls may fail.
             calls += 1;
             const fails = calls <= trouble.length && trouble[calls - 1];
             const results = batch.map(({ key, id }): RecordResult => {
@@ -147,8 +147,8 @@ describe('records are handed over', () => {
   });
 });
 
-describe('a record that is to be sent again', () => {
-  it('is, after as long as was asked for, and before what comes later of its key', async () => {
+describe('a record that the destination asks for again', () => {
+  it('is sent after the requested wait, and before later records of its key', async () => {
     let refusals = 2;
     const sent = await send(outbox([['a'], ['a']]), () =>
       refusals-- > 0 ? [{ type: 'again', reason: 'busy', afterMs: 5_000 }] : [ok],
@@ -157,7 +157,7 @@ describe('a record that is to be sent again', () => {
     expect(clock.slept).toEqual([5_000, 5_000]);
   });
 
-  it('is not for ever: what was acknowledged meanwhile is known', async () => {
+  it('is not sent forever, and acknowledgements meanwhile are kept', async () => {
     let times = 0;
     const answer = (batch: readonly OutgoingRecord[]) => {
       times += 1;
@@ -167,7 +167,7 @@ describe('a record that is to be sent again', () => {
     await expect(sending).rejects.toMatchObject({
       code: 'destination_unavailable',
       kind: 'retryable',
-      message: '1 records were sent 6 times and are to be sent again: busy',
+      message: '1 records were sent 6 times, and the destination still asks for them again: busy',
     });
     expect(times).toBe(6);
     expect(clock.slept).toEqual([500, 1000, 2000, 4000, 8000]);
@@ -185,7 +185,7 @@ describe('a record that is refused', () => {
     expect(acknowledged.rejects).toEqual([{ key: 'b', column: 'id', reason: 'unknown', run_id: 'run-1' }]);
   });
 
-  it('ends the delivery where the job says so; what was acknowledged with it is not sent again', async () => {
+  it('ends the delivery if the job says so; records acknowledged with it are not sent again', async () => {
     await expect(
       send(outbox([['a', 'b', 'c', 'd']]), answer, { batchRecords: 3, onReject: 'fail' }),
     ).rejects.toMatchObject({ code: 'row_rejected', message: 'the destination refuses a record: unknown' });
@@ -195,7 +195,7 @@ describe('a record that is refused', () => {
 });
 
 describe('a delivery of records ends', () => {
-  it('with what the connector throws, and hands nothing more over', async () => {
+  it('with the error of the connector, and hands over nothing more', async () => {
     let calls = 0;
     const sending = send(outbox([['a', 'b', 'c', 'd']]), (batch) => {
       calls += 1;
@@ -206,11 +206,11 @@ describe('a delivery of records ends', () => {
     expect([calls, acknowledged.count]).toEqual([2, 1]);
   });
 
-  it('where the connector tells of another number of records than were sent', async () => {
-    await expect(send(outbox([['a', 'b']]), () => [ok, ok])).rejects.toThrow('told of 2 records where 1 were sent');
+  it('if the connector returns another number of results than it got records', async () => {
+    await expect(send(outbox([['a', 'b']]), () => [ok, ok])).rejects.toThrow('returned 2 results for 1 records');
   });
 
-  it('as soon as it is told to', async () => {
+  it('as soon as it is aborted', async () => {
     const stop = new AbortController();
     const sending = send(
       outbox([['a', 'b', 'c']]),

@@ -19,7 +19,7 @@ function table(columns: Readonly<Record<string, string>>): TableDescription {
   return { columns: Object.entries(columns).map(([name, type]) => ({ name, type })), isEmpty: false };
 }
 
-/** A plan, and the columns that the destination was asked about. */
+/** A plan, and the columns for which it asked the destination. */
 async function planned(
   found: TableDescription | undefined,
   columns: readonly DeliveredColumn[],
@@ -48,7 +48,7 @@ const targets = ({ columns }: SchemaPlan): TableColumn[] =>
   columns.map(({ name, mapping }) => ({ name, type: mapping.type }));
 
 describe('a table', () => {
-  it('that is not there is made', async () => {
+  it('that does not exist is created', async () => {
     const columns = [wanted('id', 'VARCHAR'), wanted('points', 'BIGINT')];
     expect(await planned(undefined, columns)).toEqual({
       changes: [{ type: 'create' }],
@@ -64,7 +64,7 @@ describe('a table', () => {
     expect(await planned(found, columns)).toEqual({ changes: [], columns, newVariants: [], asked: [] });
   });
 
-  it('gets the columns that it lacks, all at once', async () => {
+  it('gets all columns that it lacks at once', async () => {
     const columns = [wanted('id', 'VARCHAR'), wanted('points', 'BIGINT'), wanted('at', 'DATE')];
     const { changes } = await planned(table({ id: 'text' }), columns);
     const added = [
@@ -74,14 +74,14 @@ describe('a table', () => {
     expect(changes).toEqual([{ type: 'add_columns', columns: added }]);
   });
 
-  it('of somebody else is refused for what it lacks, and taken where it fits or is to be taken over', async () => {
+  it('of somebody else is refused if it differs, and taken if it fits or the user says so', async () => {
     const columns = [wanted('id', 'VARCHAR'), wanted('points', 'BIGINT'), wanted('at', 'DATE')];
     const found = table({ id: 'bigint', points: 'numeric' });
     await expect(planned(found, columns, { isOurs: false })).rejects.toMatchObject({
       code: 'table_differs',
       stream: 'members',
       message:
-        'table "people" is there already, and of another shape: its column "id" is bigint, not text; it has no column "at" (date)',
+        'table "people" already exists, with another shape: its column "id" is bigint, not text; it has no column "at" (date)',
     });
     const fitting = table({ id: 'text', points: 'numeric', at: 'date', more: 'text' });
     expect((await planned(fitting, columns, { isOurs: false })).changes).toEqual([]);
@@ -89,8 +89,8 @@ describe('a table', () => {
   });
 });
 
-describe('a column whose values have got another type', () => {
-  it('becomes that type where no value of it is lost', async () => {
+describe('a column whose values have a new type', () => {
+  it('becomes that type if no value is lost', async () => {
     const plan = await planned(table({ points: 'bigint' }), [wanted('points', 'DOUBLE')]);
     expect(plan.changes).toEqual([
       { type: 'change_type', column: { name: 'points', type: 'double precision' }, from: 'bigint', isEmpty: false },
@@ -98,20 +98,20 @@ describe('a column whose values have got another type', () => {
     expect(targets(plan)).toEqual([{ name: 'points', type: 'double precision' }]);
   });
 
-  it('stays as wide as it is where it holds what comes', async () => {
+  it('keeps its wider type', async () => {
     const plan = await planned(table({ points: 'numeric' }), [wanted('points', 'BIGINT')]);
     expect([plan.changes, plan.asked]).toEqual([[], []]);
     expect(targets(plan)).toEqual([{ name: 'points', type: 'numeric' }]);
   });
 
-  it('becomes any type where no row has a value in it', async () => {
+  it('becomes any type if no row has a value in it', async () => {
     const plan = await planned(table({ score: 'text' }), [wanted('score', 'BIGINT[]')], { empty: ['score'] });
     expect(plan.changes).toEqual([
       { type: 'change_type', column: { name: 'score', type: 'jsonb' }, from: 'text', isEmpty: true },
     ]);
   });
 
-  it('gets a second one beside it that takes all values, and keeps those that fit', async () => {
+  it('gets a variant column that takes all values, and takes those that fit itself', async () => {
     const plan = await planned(table({ score: 'bigint' }), [wanted('score', 'VARCHAR')]);
     expect(plan.changes).toEqual([{ type: 'add_columns', columns: [{ name: 'score__text', type: 'text' }] }]);
     expect(targets(plan)).toEqual([
@@ -122,13 +122,13 @@ describe('a column whose values have got another type', () => {
     expect(plan.newVariants).toEqual(['score__text']);
   });
 
-  it('finds the second one again, and does not count it as new', async () => {
+  it('finds its variant column again, and does not count it as new', async () => {
     const plan = await planned(table({ score: 'bigint', score__text: 'text' }), [wanted('score', 'VARCHAR')]);
     expect([plan.changes, plan.newVariants]).toEqual([[], []]);
     expect(targets(plan).map(({ name }) => name)).toEqual(['score', 'score__text']);
   });
 
-  it('fails the stream where the job says so', async () => {
+  it('fails the stream if the job says so', async () => {
     const failing = planned(table({ score: 'bigint' }), [wanted('score', 'VARCHAR')], { onTypeChange: 'fail' });
     await expect(failing).rejects.toMatchObject({
       code: 'type_changed',
@@ -136,7 +136,7 @@ describe('a column whose values have got another type', () => {
     });
   });
 
-  it('gives the second one a name that every destination takes, cut between characters', async () => {
+  it('gives its variant a name that every destination takes, cut between characters', async () => {
     const name = 'é'.repeat(40);
     const plan = await planned(table({ [name]: 'bigint' }), [wanted(name, 'TIMESTAMP WITH TIME ZONE')]);
     const [variant = ''] = plan.newVariants;
@@ -148,11 +148,11 @@ describe('a column whose values have got another type', () => {
 describe('a column under a name that differs only in case', () => {
   const found = table({ ID: 'text' });
 
-  it('is the same one where the destination folds names', async () => {
+  it('is the same one if the destination folds names', async () => {
     expect((await planned(found, [wanted('id', 'VARCHAR')], { connector: folding(true) })).changes).toEqual([]);
   });
 
-  it('is another one where it does not', async () => {
+  it('is another one if it does not', async () => {
     expect((await planned(found, [wanted('id', 'VARCHAR')], { connector: folding(false) })).changes).toEqual([
       { type: 'add_columns', columns: [{ name: 'id', type: 'text' }] },
     ]);
@@ -163,7 +163,7 @@ describe('a column under a name that differs only in case', () => {
   }
 });
 
-it('a value goes into its earlier column exactly where that holds it', async () => {
+it('a value goes into its earlier column exactly if that column can store it', async () => {
   const sql = await Sql.open();
   try {
     const cases: [string, string, string[]][] = [
@@ -224,7 +224,7 @@ const columnSets = fc.uniqueArray(
   },
 );
 
-it('whatever a table was and is to be, once prepared it needs nothing more', async () => {
+it('a prepared table needs no more changes, whatever it was and had to become', async () => {
   await fc.assert(
     fc.asyncProperty(columnSets, columnSets, fc.subarray(['a', 'b', 'c', 'd']), async (before, now, empty) => {
       const rows = new Map<string, string>(before.map(({ name, type }) => [name, wanted(name, type).mapping.type]));
@@ -234,7 +234,7 @@ it('whatever a table was and is to be, once prepared it needs nothing more', asy
         if (change.type === 'change_type') rows.set(change.column.name, change.column.type);
         if (change.type !== 'add_columns') continue;
         for (const { name, type } of change.columns) {
-          // Nothing that is there is lost.
+          // No existing value is lost.
           expect(rows.has(name)).toBe(false);
           rows.set(name, type);
         }

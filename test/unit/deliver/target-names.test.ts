@@ -5,7 +5,7 @@ import { TargetNames } from '../../../src/deliver/target-names.js';
 
 const rules = bigquery.capabilities.identifiers ?? {};
 
-describe('names that must begin in a certain way', () => {
+describe('names with rules for their beginning', () => {
   it.each([
     ['100%', /^_100__[0-9a-f]{6}$/],
     ['_PARTITIONTIME', /^__PARTITIONTIME_[0-9a-f]{6}$/],
@@ -15,7 +15,7 @@ describe('names that must begin in a certain way', () => {
     expect(new TargetNames(rules).give(name)).toMatch(given);
   });
 
-  it('leaves those alone that do', () => {
+  it('stay if they follow the rules', () => {
     const names = new TargetNames(rules);
     expect(['id', '_synced_at', 'Order_2'].map((name) => names.give(name))).toEqual(['id', '_synced_at', 'Order_2']);
   });
@@ -33,8 +33,8 @@ describe('names that must begin in a certain way', () => {
   });
 });
 
-describe('names where a destination has no rules of its own', () => {
-  it('stay what they are up to 63 bytes, and are cut between characters beyond', () => {
+describe('names for a destination without rules of its own', () => {
+  it('stay as they are up to 63 bytes; longer ones are cut between characters', () => {
     const names = new TargetNames();
     expect(['id', 'é'.repeat(31), 'a b;"c'].map((name) => names.give(name))).toEqual(['id', 'é'.repeat(31), 'a b;"c']);
     expect(names.give('é'.repeat(32))).toMatch(/^é{27}_[0-9a-f]{8}$/);

@@ -17,13 +17,13 @@ afterAll(() => {
   database.close();
 });
 
-/** What a destination says when it is asked; it was asked for nothing else. */
+/** The answers of a destination; any other question is an error. */
 function destination(count: number, sums?: Readonly<Record<string, ColumnSum>>): TableDestination {
   const found = { count: async () => count, ...(sums && { checksum: async () => new Map(Object.entries(sums)) }) };
   return found as unknown as TableDestination;
 }
 
-/** A load of 100 rows into a table that has so many, or others. */
+/** A load of a snapshot of 100 rows, unless the test says otherwise. */
 async function verified(more: Partial<VerifyTask> = {}): Promise<string> {
   const task: VerifyTask = {
     destination: destination(100),
@@ -57,7 +57,7 @@ describe('the count of rows', () => {
       );
   });
 
-  it('may lack as many rows as were refused, each of which may also be there in an older image', async () => {
+  it('may lack as many rows as were refused; the table may also have an older version of each', async () => {
     for (const found of [97, 98, 100])
       expect(await verified({ destination: destination(found), rejected: 3 })).toBe('it is the same');
     for (const found of [96, 101])
@@ -69,12 +69,12 @@ describe('the count of rows', () => {
     expect(await verified({ mode: 'upsert', destination: destination(99) })).toContain('delivery_differs');
   });
 
-  it('says something in mode append only after the first load', async () => {
+  it('is checked in mode append only after the first load', async () => {
     expect(await verified({ mode: 'append', destination: destination(7) })).toBe('it is the same');
     expect(await verified({ mode: 'append', destination: destination(7), isFirst: true })).toContain('it has 7 rows');
   });
 
-  it('is not looked at where nobody wants it', async () => {
+  it('is not checked if `verify` is none', async () => {
     expect(await verified({ verify: 'none', destination: destination(7) })).toBe('it is the same');
   });
 });
@@ -103,7 +103,7 @@ describe('the checksums', () => {
   };
   const task = { verify: 'checksum', rows: 2, columns, everything } as const;
 
-  it('are those of the snapshot, of columns that come as they are', async () => {
+  it('are those of the snapshot, for columns without a computed value', async () => {
     expect(await verified({ ...task, destination: destination(2, right) })).toBe('it is the same');
   });
 
@@ -114,7 +114,7 @@ describe('the checksums', () => {
     expect(await verified({ ...task, destination: destination(2, lacking) })).toBe(differs('the checksums of "n"'));
   });
 
-  it('say nothing where the table is not the snapshot, or its rows are no longer at hand', async () => {
+  it('are not checked if the table is not the snapshot, or its rows are no longer at hand', async () => {
     const none = destination(2, {});
     expect(await verified({ ...task, destination: none, rejected: 1 })).toBe('it is the same');
     expect(await verified({ ...task, destination: none, mode: 'upsert' })).toBe('it is the same');
@@ -122,7 +122,7 @@ describe('the checksums', () => {
     expect(await verified({ ...task, destination: none, everything: undefined })).toBe('it is the same');
   });
 
-  it('are refused where the destination has none', async () => {
+  it('are refused if the destination has none', async () => {
     expect(await verified({ ...task, destination: destination(2) })).toBe(
       'checksum_unsupported: this destination has no checksums',
     );
