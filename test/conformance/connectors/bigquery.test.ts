@@ -4,10 +4,10 @@ import { FakeBigquery } from '../../fixtures/bigquery.js';
 
 const fake = new FakeBigquery();
 
-/** Against a fake, which says what it keeps to: there is no BigQuery to be had for tests. */
+/** Runs against a fake, because no BigQuery is available for tests; the fake says what it imitates. */
 tableConformance({
   connector: bigqueryConnector(async () => fake),
-  // As the DuckDB that stands behind the fake.
+  // Like the DuckDB behind the fake.
   keepsNegativeZero: false,
   place: () => fake.place(),
 });

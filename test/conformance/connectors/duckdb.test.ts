@@ -7,7 +7,7 @@ import { duckdbRows } from '../../fixtures/duckdb-rows.js';
 
 tableConformance({
   connector: duckdb,
-  // DuckDB itself: its compression of doubles stores both as 0.0.
+  // DuckDB's own compression of doubles stores both zeros as 0.0.
   keepsNegativeZero: false,
   place: async () => {
     const folder = await mkdtemp(join(tmpdir(), 'cdsync-duckdb-'));

@@ -10,12 +10,12 @@ import { ended, Workspace } from '../../fixtures/workspace.js';
 const kills = Number(process.env.CDSYNC_TEST_DELIVERY_KILLS ?? 100);
 const columns = ['id', 'tier', 'country', 'email', 'points', 'ltv'];
 
-/** A server that the deliveries go to, seen past the connector. */
+/** The server that deliveries go to, read without the connector. */
 interface Target {
   readonly options: Record<string, unknown>;
   tables(): Promise<string[]>;
   rows(table: string): Promise<readonly ComparedRow[]>;
-  /** How many connections of deliveries the server still has, those of killed ones included. */
+  /** How many connections of deliveries the server still has, also those of killed deliveries. */
   connections(): Promise<number>;
   /** Whether the exchange of a table and the move of its watermark are one commit. */
   readonly exchangesAtOnce: boolean;
@@ -54,7 +54,7 @@ async function mariadb(): Promise<Target> {
   };
 }
 
-/** Rows by key, each as one text; numbers as JavaScript writes them, whatever the server does. */
+/** Rows by key, each as one text. Numbers are written as JavaScript writes them, not as the server does. */
 type Image = ReadonlyMap<string, string>;
 
 function image(rows: readonly { get(column: string): unknown }[]): Map<string, string> {
@@ -67,7 +67,7 @@ function image(rows: readonly { get(column: string): unknown }[]): Map<string, s
   return new Map(rows.map((row) => [shown(row.get('id')), text(row).join(' | ')]));
 }
 
-/** What the changes in a table of `append` come to; each may be there once. */
+/** The rows that the changes in a table of mode `append` add up to; each change may be there only once. */
 function replayed(rows: readonly ComparedRow[]): Image {
   const changes = rows.map((row) => `${row.get('_run_id')} ${row.get('_op')} ${row.get('id')}`);
   expect(new Set(changes).size).toBe(changes.length);
@@ -93,9 +93,9 @@ class Killing {
   readonly #space: Workspace;
   readonly #target: Target;
   readonly #random: Random;
-  /** What each committed run had, by its sequence; nothing before the first. */
+  /** The rows of each committed run, by its sequence; none before the first. */
   readonly #committed: Image[] = [new Map()];
-  /** Milliseconds within which a delivery is killed once it is connected: fewer where it was over before, more where not. */
+  /** A delivery is killed within this many milliseconds of connecting. It shrinks if the delivery had ended before, and grows if not. */
   #within = 1000;
 
   constructor(space: Workspace, target: Target, random: Random) {
@@ -111,7 +111,7 @@ class Killing {
     this.#committed.push(image(rows.map((row) => new Map(Object.entries(row)))));
   }
 
-  /** Kills a delivery at a random instant after it has connected; false where it was over before. */
+  /** Kills a delivery at a random instant after it has connected. @returns false if it had ended before */
   async kill(): Promise<boolean> {
     const child = this.#space.spawn(['push', 'killed.json', '--quiet']);
     const end = ended(child);
@@ -124,7 +124,7 @@ class Killing {
     return code === null;
   }
 
-  /** Once the server has noticed that nobody is there any more. */
+  /** Waits until the server has noticed that all connections are gone. */
   async #settled(): Promise<void> {
     while ((await this.#target.connections()) > 0) await wait(10);
   }
@@ -147,7 +147,7 @@ class Killing {
     }
   }
 
-  /** A delivery that is let be must bring everything, and leave nothing else behind. */
+  /** A delivery that is not killed must deliver everything, and leave nothing else behind. */
   async finish(): Promise<void> {
     const { code, stdout } = await this.#space.cdsync(['push', 'killed.json', '--json', '--quiet']);
     expect([code, stdout]).toEqual([0, expect.stringContaining('"status":"ok"')]);
@@ -179,7 +179,7 @@ function killed(name: string, start: () => Promise<Target>): void {
     });
     afterAll(() => Promise.all([space.close(), target.stop()]));
 
-    it(`leave a committed run there each time, and in the end the last (seed ${seed}, ${kills} kills)`, async () => {
+    it(`always leave the rows of a committed run, and in the end those of the last (seed ${seed}, ${kills} kills)`, async () => {
       const random = randomFrom(seed);
       const killing = new Killing(space, target, random);
       await killing.commit();

@@ -4,10 +4,10 @@ import { FakeSnowflake } from '../../fixtures/snowflake.js';
 
 const fake = new FakeSnowflake();
 
-/** Against a fake, which says what it keeps to: there is no Snowflake to be had for tests. */
+/** Runs against a fake, because no Snowflake is available for tests; the fake says what it imitates. */
 tableConformance({
   connector: snowflakeConnector(async () => fake),
-  // As the DuckDB that stands behind the fake.
+  // Like the DuckDB behind the fake.
   keepsNegativeZero: false,
   place: () => fake.place(),
 });

@@ -13,7 +13,7 @@ beforeAll(async () => {
   for (const { file, text } of await blocksOf('connectors/writing-one.md'))
     if (file !== undefined) files.set(file, `${files.get(file) ?? ''}${text}`);
   for (const [file, text] of files) await writeFile(join(space.folder, file), text);
-  // What npm install would bring.
+  // The packages that `npm install` would add.
   const modules = join(space.folder, 'node_modules');
   await mkdir(modules);
   await symlink(resolve('.'), join(modules, 'cdsync'));
@@ -36,12 +36,12 @@ it('the connector of docs/connectors/writing-one.md passes the suite', async () 
   expect(all.filter(({ status }) => status === 'failed').map((test) => [test.fullName, test.failureMessages])).toEqual(
     [],
   );
-  // What needs a server, permissions or a long time is left out.
+  // Tests that need a server, permissions or a long time are left out.
   expect(all.filter(({ status }) => status !== 'passed').length).toBeLessThan(8);
   expect(numPassedTests).toBeGreaterThan(40);
 }, 900_000);
 
-it('the connector of docs/connectors/writing-one.md is used by its path, and brings what changes', async () => {
+it('the connector of docs/connectors/writing-one.md is used by its path, and delivers the changes', async () => {
   const { url, tenantId, clientId, clientSecret } = space.service;
   const env = { CDS_BASE_URL: url, CDS_TENANT_ID: tenantId, CDS_CLIENT_ID: clientId, CDS_CLIENT_SECRET: clientSecret };
   for (let day = 0; day < 2; day += 1) {

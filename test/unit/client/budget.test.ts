@@ -8,7 +8,7 @@ import { emptyPage, rawService, scriptedService, serviceOptions, testClient } fr
 
 const list = indexesPageOperation({});
 
-/** Refuses what is more than `limit` in the second before it, both ends counted. */
+/** A service that refuses a request if the second before it, both ends included, already has `limit` requests. */
 function strictService(limit: number) {
   const taken: number[] = [];
   return scriptedService((response) => {
@@ -20,7 +20,7 @@ function strictService(limit: number) {
   });
 }
 
-it('a service that counts strictly refuses nothing, and gets all it takes', async () => {
+it('a service that counts strictly refuses nothing, and gets as many requests as it allows', async () => {
   const limit = 100;
   const service = await strictService(limit);
   const rateLimits = { profile: limit, management: 1, realtime: 1 };
@@ -32,12 +32,12 @@ it('a service that counts strictly refuses nothing, and gets all it takes', asyn
   };
   await Promise.all(Array.from({ length: 16 }, chain));
   expect(meter).toMatchObject({ requests: 2 * limit + 10, throttled: 0 });
-  // Two whole seconds are needed; the rest is what a busy machine may add.
+  // Two whole seconds are needed; a busy machine may add the rest.
   expect(performance.now() - started).toBeGreaterThan(2_000);
   expect(performance.now() - started).toBeLessThan(6_000);
 });
 
-it('a service that takes less than it is said to is adapted to, and nothing is lost', async () => {
+it('the budget adapts to a service that allows less than configured, and no request is lost', async () => {
   const service = await strictService(20);
   const retry = { maxAttempts: 3, maxDelayMs: 60_000 };
   const { send, meter, effectiveLimit } = testClient(serviceOptions(service.baseUrl, { retry }), {
@@ -78,7 +78,7 @@ it('a tenant and its sandbox share a budget across clients; the groups of the AP
   expect(clock.monotonic()).toBeGreaterThan(1_000);
 });
 
-/** The simplest other budget: one request at a time, all told to a list. */
+/** The simplest other budget: one request at a time; it lists every call. */
 function oneAtATime(told: string[]): Budget {
   let turn = Promise.resolve();
   const allowance: Allowance = {
@@ -107,7 +107,7 @@ function oneAtATime(told: string[]): Budget {
   };
 }
 
-it('a budget of another kind is asked once for each group, gives every permit, and is told of every refusal', async () => {
+it('a client uses another kind of budget: one allowance a group, a permit for each request, a call for each refusal', async () => {
   const service = await scriptedService(
     { status: 429, headers: { 'retry-after': '2' } },
     { status: 503, headers: { 'retry-after': '3' } },

@@ -2,7 +2,7 @@ import type { Clock } from '../../../src/core/clock.js';
 
 const aborted = () => new DOMException('interrupted', 'AbortError');
 
-/** A turn of the event loop, after which all promises that could settle have settled. */
+/** Waits one turn of the event loop: then all promises that can settle have settled. */
 export const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 interface Sleeper {
@@ -10,7 +10,7 @@ interface Sleeper {
   readonly wake: () => void;
 }
 
-/** Time stands still until the test moves it; who sleeps wakes in order, exactly when due. */
+/** A clock that stands still until the test moves it. Sleepers wake in order, exactly when due. */
 export class ManualClock implements Clock {
   #time = 0;
   #sleepers: Sleeper[] = [];
@@ -47,7 +47,7 @@ export class ManualClock implements Clock {
     await turn();
   }
 
-  /** Time passes while nobody is woken, as in a busy event loop. */
+  /** Lets time pass without waking anybody, as in a busy event loop. */
   oversleep(ms: number): void {
     this.#time += ms;
   }
@@ -70,7 +70,7 @@ export class ManualClock implements Clock {
   }
 }
 
-/** Sleeping takes no time for the test: the clock jumps, and keeps what was slept. */
+/** A clock that jumps ahead instead of sleeping, and records each sleep. */
 export class JumpingClock implements Clock {
   readonly slept: number[] = [];
   #time = 0;

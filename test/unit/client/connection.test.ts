@@ -12,7 +12,7 @@ const patient = { maxAttempts: 8, maxDelayMs: 60_000 };
 const once = { maxAttempts: 1, maxDelayMs: 1 };
 
 describe('A service that cannot be reached', () => {
-  it('is told within few attempts on first contact, with the address and what to look at', async () => {
+  it('is reported after few attempts on first contact, with the address and a hint', async () => {
     const port = await deadPort();
     const service = serviceOptions(`http://127.0.0.1:${port}`, { retry: patient });
     const { failure, meter, clock } = testClient(service);
@@ -26,7 +26,7 @@ describe('A service that cannot be reached', () => {
     expect(clock.monotonic()).toBeLessThan(1_000);
   });
 
-  it('is told so where its name is unknown', async () => {
+  it('is reported as such if its host name is unknown', async () => {
     const { failure } = testClient(serviceOptions('https://cds.invalid', { retry: once }));
     const error = await failure(list);
     expect(error).toMatchObject({ code: 'unreachable' });
@@ -43,7 +43,7 @@ describe('A service that cannot be reached', () => {
     expect(meter.retries).toBe(7);
   });
 
-  it('holds no permit for what was never sent', async () => {
+  it('holds no permit for a request that was never sent', async () => {
     const port = await deadPort();
     const rateLimits = { profile: 1, management: 1, realtime: 1 };
     const { failure, clock } = testClient(serviceOptions(`http://127.0.0.1:${port}`, { retry: patient, rateLimits }));
@@ -64,7 +64,7 @@ describe('Timeouts', () => {
     expect(error.hint).toContain('timeouts_ms.first_byte');
   });
 
-  it('end a body that stands still', async () => {
+  it('end a body that stalls', async () => {
     const service = await rawService((socket) => socket.write('HTTP/1.1 200 OK\r\ncontent-length: 90\r\n\r\n{"data"'));
     const { failure } = testClient(serviceOptions(service.baseUrl, { retry: once, timeoutsMs }));
     const error = await failure(list);
@@ -154,7 +154,7 @@ describe('Aborting', () => {
     expect(meter.requests).toBe(0);
   });
 
-  it('of hundreds of requests at once warns of nothing', async () => {
+  it('hundreds of requests at once causes no warning', async () => {
     const warnings: Error[] = [];
     const warn = (warning: Error) => warnings.push(warning);
     process.on('warning', warn);
@@ -171,7 +171,7 @@ describe('Aborting', () => {
     expect(warnings).toEqual([]);
   });
 
-  it('by closing the client ends what is under way', async () => {
+  it('by closing the client ends requests under way', async () => {
     const sockets: Socket[] = [];
     const service = await rawService((socket) => sockets.push(socket));
     const { client, failure } = testClient(serviceOptions(service.baseUrl));
@@ -216,7 +216,7 @@ describe('TLS', () => {
     expect(requests).toBe(0);
   });
 
-  it('towards a service that speaks plain HTTP is told as such', async () => {
+  it('towards a service that speaks plain HTTP is reported as such', async () => {
     const service = await scriptedService(emptyPage);
     const { failure } = testClient(serviceOptions(service.baseUrl.replace('http:', 'https:'), { retry: patient }));
     const error = await failure(list);

@@ -60,7 +60,7 @@ describe('An error of the service', () => {
     );
   });
 
-  it('of status 404 says that real-time features may be off, where they are what was asked for', async () => {
+  it('of status 404 says that real-time features may be off, if the request was for them', async () => {
     const hints = [lookup, collectionStatsOperation('c-1'), list].map(async (operation) => {
       return (await failureOf(operation, { status: 404 })).hint;
     });
@@ -78,7 +78,7 @@ describe('An error of the service', () => {
     }
   });
 
-  it('does without a body, and without the optional fields of one', async () => {
+  it('needs no body, and none of the optional fields of one', async () => {
     expect((await failureOf(list, { status: 404 })).message).toBe('GET /indexes was refused with 404: Not Found');
     expect((await failureOf(list, { status: 400, body: { message: 'no' } })).message).toBe(
       'GET /indexes was refused with 400: no',
@@ -91,7 +91,7 @@ describe('An error of the service', () => {
     }
   });
 
-  it('says nothing of the pages that proxies answer with', async () => {
+  it('shows nothing of the pages that proxies answer with', async () => {
     const page: Reply = (response) => {
       response.writeHead(502, { 'content-type': 'text/html' });
       response.end(`<html>${'<p>Bad gateway at 10.0.0.1</p>'.repeat(50)}</html>`);
@@ -99,7 +99,7 @@ describe('An error of the service', () => {
     expect((await failureOf(list, page)).message).toBe('GET /indexes failed with 502: Bad Gateway');
   });
 
-  it('cuts long messages and keeps them on one line, without what steers a terminal', async () => {
+  it('cuts long messages and keeps them on one line, without control characters for the terminal', async () => {
     const message = `first\nsecond\u001b[31m \u2028${'long '.repeat(200)}`;
     const error = await failureOf(list, { status: 400, body: { message } });
     expect(error.serviceMessage).toMatch(/^first second \[31m {2}?long/);
@@ -112,7 +112,7 @@ describe('An error of the service', () => {
     expect(hint).toContain('sandbox');
   });
 
-  it('points at the version where the service speaks of it', async () => {
+  it('hints at the version if the service mentions it', async () => {
     for (const status of [400, 401]) {
       const { hint } = await failureOf(list, { status, body: { message: 'API version 2025-07-31 is not supported' } });
       expect(hint).toContain('`api_versions`');
@@ -126,7 +126,7 @@ describe('An error of the service', () => {
     expect(JSON.stringify({ ...error, message: error.message, stack: error.stack })).not.toContain(givenToken);
   });
 
-  it('never shows the values that were asked for', async () => {
+  it('never shows the values of the request', async () => {
     const filter = [['email', 'ann@example.com']] as const;
     const message = 'nobody has email ann@example.com (ann%40example.com)';
     for (const operation of [profilesPageOperation({ indexId: 'i', filter }), lookup]) {
@@ -139,14 +139,14 @@ describe('An error of the service', () => {
   });
 });
 
-it('what HTTP cannot carry is refused without being sent', async () => {
+it('a request that HTTP cannot carry is refused without being sent', async () => {
   const service = await scriptedService({ status: 200, body: {} });
   const error = await testClient(serviceOptions(service.baseUrl, { tenantId: 'two\nlines' })).failure(list);
   expect(error).toMatchObject({ code: 'unsendable_request', kind: 'fatal' });
   expect(service.received).toEqual([]);
 });
 
-it('an answer that is no HTTP is told without what it holds', async () => {
+it('an answer that is not HTTP is reported without its content', async () => {
   const service = await rawService((socket) => socket.end('ann@example.com is no status line\r\n\r\n'));
   const error = await testClient(serviceOptions(service.baseUrl, { retry: { maxAttempts: 1, maxDelayMs: 1 } })).failure(
     list,
@@ -167,7 +167,7 @@ describe('A redirect', () => {
     expect(other.received).toEqual([]);
   });
 
-  it('to nowhere in particular is told too', async () => {
+  it('without a target is reported too', async () => {
     for (const headers of [{}, { location: '/login' }]) {
       const error = await failureOf(list, { status: 301, headers: headers as Record<string, string> });
       expect(error.message).toBe('GET /indexes was answered with a redirect (301)');
@@ -177,7 +177,7 @@ describe('A redirect', () => {
 });
 
 describe('A success that cannot be read', () => {
-  it('is told as a proxy or a login page where it is a web page, after few attempts on first contact', async () => {
+  it('is reported as a proxy or a login page if it is a web page, after few attempts on first contact', async () => {
     const service = await scriptedService((response) => {
       response.writeHead(200, { 'content-type': 'text/html; charset=utf-8' });
       response.end('\n<!DOCTYPE html><title>Sign in</title>');
@@ -191,7 +191,7 @@ describe('A success that cannot be read', () => {
     expect(meter.requests).toBe(3);
   });
 
-  it('is told without what it holds', async () => {
+  it('is reported without its content', async () => {
     const error = await failureOf(list, (response) => response.end('{"data":[{"email":"ann@example.com"}'));
     expect(error.message).toBe('GET /indexes got an answer that cannot be read (200): it is not JSON (SyntaxError)');
     expect(JSON.stringify({ ...error, stack: error.stack })).not.toContain('ann@');

@@ -4,12 +4,12 @@ import { Limiter, permitWindowMs } from '../../../src/client/limiter.js';
 import { ManualClock } from './clocks.js';
 
 interface Ask {
-  /** When it is asked for, from the ask before. */
+  /** When it asks, counted from the ask before. */
   readonly after: number;
   /** From the grant to the answer. */
   readonly latency: number;
   readonly end: 'answered' | 'failed' | 'cancelled';
-  /** How long it waits for its permit before it gives up; none waits for ever. */
+  /** How long it waits for its permit before it gives up; undefined if it never does. */
   readonly patience: number | undefined;
 }
 
@@ -28,7 +28,7 @@ const ask: fc.Arbitrary<Ask> = fc.record({
     { weight: 1, arbitrary: fc.constant<Ask['end']>('failed') },
     { weight: 1, arbitrary: fc.constant<Ask['end']>('cancelled') },
   ),
-  // Halves, so that giving up never falls together with a grant: the order of the two would be chance.
+  // Halves, so that no request gives up at the moment of a grant: the order of the two would be chance.
   patience: fc.option(
     fc.integer({ min: 0, max: 2_000 }).map((ms) => ms + 0.5),
     { nil: undefined, freq: 4 },
@@ -37,7 +37,7 @@ const ask: fc.Arbitrary<Ask> = fc.record({
 const asks = fc.array(ask, { minLength: 1, maxLength: 60 });
 const limits = fc.integer({ min: 1, max: 7 });
 
-/** What the limiter really does with a schedule. */
+/** Runs the real limiter on a schedule. */
 async function serve(limiter: Limiter, clock: ManualClock, schedule: readonly Ask[]): Promise<Served[]> {
   const served: Served[] = [];
   let start = 0;
@@ -59,7 +59,7 @@ async function serve(limiter: Limiter, clock: ManualClock, schedule: readonly As
   return served.sort((a, b) => a.granted - b.granted || a.index - b.index);
 }
 
-/** What the simplest limiter would do: look through all requests for the first moment with a permit free. */
+/** The simplest limiter: it searches all requests for the first moment with a free permit. */
 function reference(limit: number, schedule: readonly Ask[]): Served[] {
   const served: Served[] = [];
   const release = ({ ended, end }: Served) => (end === 'cancelled' ? ended : ended + permitWindowMs);
@@ -88,7 +88,7 @@ function worstSecond(served: readonly Served[]): number {
 }
 
 describe('Limiter against a reference', () => {
-  it('hands out every permit exactly when, and in the order in which, the simplest limiter would', async () => {
+  it('hands out every permit at the same time and in the same order as the simplest limiter', async () => {
     await fc.assert(
       fc.asyncProperty(limits, asks, async (limit, schedule) => {
         const clock = new ManualClock();
@@ -110,7 +110,7 @@ describe('Limiter against a reference', () => {
     );
   });
 
-  it('has all its permits again once everything has ended, whoever gave up', async () => {
+  it('has all its permits again once all requests have ended or given up', async () => {
     await fc.assert(
       fc.asyncProperty(limits, asks, async (limit, schedule) => {
         const clock = new ManualClock();
@@ -135,7 +135,7 @@ describe('Limiter against a reference', () => {
     );
   });
 
-  it('keeps the limit and every wait, and serves everybody in the end, while it is throttled at random', async () => {
+  it('keeps to the limit and to every wait while it is throttled at random, and serves everybody in the end', async () => {
     const throttles = fc.array(
       fc.record({ at: fc.integer({ min: 0, max: 20_000 }), wait: fc.integer({ min: 0, max: 3_000 }) }),
       { maxLength: 10 },

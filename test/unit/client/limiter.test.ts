@@ -5,7 +5,7 @@ import { ManualClock, turn } from './clocks.js';
 
 const never = new AbortController().signal;
 
-/** Asks for permits and keeps what came, in order. */
+/** Asks for permits and keeps those that came, in order. */
 function collect(limiter: Limiter, count: number, signal = never): Permit[] {
   const permits: Permit[] = [];
   for (let n = 0; n < count; n += 1) {
@@ -53,7 +53,7 @@ describe('Limiter', () => {
     expect(permits).toHaveLength(2);
   });
 
-  it('gives the permit of a request that was never sent to the next at once', async () => {
+  it('passes the permit of a request that was never sent to the next waiter at once', async () => {
     const { limiter } = opened(1);
     const permits = collect(limiter, 2);
     await turn();
@@ -74,7 +74,7 @@ describe('Limiter', () => {
     expect(later).toHaveLength(1);
   });
 
-  it('keeps the order even where a permit has come back and the timer is late', async () => {
+  it('keeps the order even if a permit has come back and the timer is late', async () => {
     const { clock, limiter } = opened(1);
     (await limiter.acquire(never)).answered();
     const order: string[] = [];
@@ -86,7 +86,7 @@ describe('Limiter', () => {
     expect(order).toEqual(['first', 'second']);
   });
 
-  it('goes on without a timer when an answer is all that can free a permit', async () => {
+  it('needs no timer if only an answer can free a permit', async () => {
     const { clock, limiter } = opened(1);
     collect(limiter, 2);
     await turn();
@@ -127,7 +127,7 @@ describe('Limiter', () => {
     expect(clock.sleeping).toBe(0);
   });
 
-  it('refuses an aborted request even where a permit is free', async () => {
+  it('refuses an aborted request even if a permit is free', async () => {
     const { limiter } = opened(1);
     await expect(limiter.acquire(AbortSignal.abort())).rejects.toMatchObject({ code: 'interrupted' });
     expect(collect(limiter, 1)).toEqual([]);
@@ -157,7 +157,7 @@ describe('Limiter', () => {
     expect(permits).toHaveLength(1);
   });
 
-  it('shrinks to 70 % on a 429, but once a second however many come', async () => {
+  it('shrinks to 70 % on a 429, but at most once a second', async () => {
     const { clock, limiter } = opened(100);
     collect(limiter, 100);
     await turn();
@@ -171,7 +171,7 @@ describe('Limiter', () => {
     expect(limiter.effectiveLimit).toBe(49);
   });
 
-  it('shrinks from what was really in use when others use up the budget', async () => {
+  it('shrinks from the permits in use when others use up the budget', async () => {
     const { limiter } = opened(2_000);
     collect(limiter, 100);
     await turn();
@@ -179,7 +179,7 @@ describe('Limiter', () => {
     expect(limiter.effectiveLimit).toBe(70);
   });
 
-  it('never shrinks below one request a second, and recovers step by step in quiet', async () => {
+  it('never shrinks below one request a second, and recovers step by step without further 429s', async () => {
     const { clock, limiter } = opened(100);
     for (let n = 0; n < 30; n += 1) {
       limiter.throttled();

@@ -10,7 +10,7 @@ describe('accountOf', () => {
     ['acme-sb-', 'acme-sb-'],
     ['acme-sb-x', 'acme-sb-x'],
     ['a-sb-1-sb-2', 'a-sb-1'],
-  ])('takes %s for one of the family of %s', (tenantId, family) => {
+  ])('counts %s to the family of %s', (tenantId, family) => {
     expect(tenantFamily(tenantId)).toBe(family);
   });
 

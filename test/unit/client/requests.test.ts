@@ -18,7 +18,7 @@ import { emptyPage, givenToken, scriptedService, serviceOptions, testClient } fr
 const wellFormed = fc.string({ unit: 'binary' }).map((text) => text.toWellFormed());
 
 describe('What is sent', () => {
-  it('carries token, tenant, version and what is accepted', async () => {
+  it('carries token, tenant, version and the accepted formats', async () => {
     const service = await scriptedService(emptyPage);
     const { send } = testClient(
       serviceOptions(service.baseUrl, { tenantHeader: 'brand-tenant', tenantId: 'acme-sb-2' }),
@@ -80,7 +80,7 @@ describe('What is sent', () => {
     });
   });
 
-  it('sends the text of an event as it stands, numbers that JavaScript cannot hold included', async () => {
+  it('sends the text of an event unchanged, also numbers that JavaScript cannot hold', async () => {
     const service = await scriptedService({ status: 202 });
     const event = '{"spent": 12345678901234567890.10, "city": "Köln"}';
     await testClient(serviceOptions(service.baseUrl)).send(sendEventOperation('s-1', event));
@@ -130,7 +130,7 @@ describe('Encoding', () => {
     );
   });
 
-  it.each(['', '.', '..'])('refuses "%s" as an id: it would ask for something else', (id) => {
+  it.each(['', '.', '..'])('refuses "%s" as an id: it would address something else', (id) => {
     expect(() => pathSegment(id)).toThrow(expect.objectContaining({ code: 'invalid_id' }));
   });
 
@@ -158,7 +158,7 @@ describe('Encoding', () => {
 });
 
 describe('What is read', () => {
-  it('takes an absent, an empty and a null token for the end of the list, and keeps unknown fields', () => {
+  it('treats an absent, an empty and a null token as the end of the list, and keeps unknown fields', () => {
     const item = { id: 'i-1', name: 'members', shade: 'blue' };
     for (const end of [{}, { next_token: '' }, { next_token: null }]) {
       const page = readIndexes(Buffer.from(JSON.stringify({ data: [item], ...end, more: 1 })));
@@ -205,7 +205,7 @@ describe('What is read', () => {
     expect(answer).toEqual([true, 201, 'Sat, 21 Nov 2026 05:00:00 GMT']);
   });
 
-  it('passes on what a decoder throws on purpose, without asking again', async () => {
+  it('rethrows an error that a decoder throws on purpose, without asking again', async () => {
     const service = await scriptedService(emptyPage);
     const { client, meter, abort } = testClient(serviceOptions(service.baseUrl));
     const decode = () => {
@@ -218,8 +218,8 @@ describe('What is read', () => {
   });
 });
 
-describe('Announced ends of versions', () => {
-  it('are told once for each group and announcement', async () => {
+describe('Deprecated versions', () => {
+  it('are reported once for each group and announcement', async () => {
     const ending = { deprecation: '@1767225600', sunset: 'Wed, 31 Dec 2027 23:59:59 GMT' };
     const service = await scriptedService({ status: 200, body: {}, headers: ending });
     const { send, notices } = testClient(serviceOptions(service.baseUrl));

@@ -22,7 +22,7 @@ const respond = (socket: Socket, headers: string, body: string | Buffer) => {
 };
 const respondWhole = (socket: Socket) => respond(socket, `content-length: ${whole.length}`, whole);
 
-describe('What is asked for again', () => {
+describe('Retried:', () => {
   it.each([429, 500, 502, 503, 504, 408, 520])('status %i', async (status) => {
     const service = await scriptedService({ status }, { status }, emptyPage);
     const { send, meter } = testClient(serviceOptions(service.baseUrl));
@@ -58,7 +58,7 @@ describe('What is asked for again', () => {
       },
     ],
     [
-      'a body that breaks off without a length to tell by',
+      'a body that breaks off without a stated length',
       (socket) => {
         respond(socket, 'connection: close', whole.slice(0, -2));
         socket.end();
@@ -66,7 +66,7 @@ describe('What is asked for again', () => {
     ],
     ['gzip that breaks off', (socket) => respond(socket, 'content-encoding: gzip\r\ncontent-length: 20', halfGzip)],
     [
-      'what is called gzip and is none',
+      'a body that is called gzip but is not',
       (socket) => respond(socket, 'content-encoding: gzip\r\ncontent-length: 4', 'nope'),
     ],
     [
@@ -95,7 +95,7 @@ describe('What is asked for again', () => {
   });
 });
 
-describe('What is not asked for again', () => {
+describe('Not retried:', () => {
   it.each([400, 401, 403, 404, 405, 409, 410, 413, 415, 422, 501, 505])('status %i', async (status) => {
     const service = await scriptedService({ status });
     const { failure, meter } = testClient(serviceOptions(service.baseUrl));
@@ -117,13 +117,13 @@ describe('What is not asked for again', () => {
     expect(meter.requests).toBe(1);
   });
 
-  it.each([429, 503])('but an event that surely was not taken is: %i', async (status) => {
+  it.each([429, 503])('but an event that the service certainly did not take is: %i', async (status) => {
     const service = await scriptedService({ status }, { status: 202 });
     await testClient(serviceOptions(service.baseUrl)).send(event);
     expect(service.received).toHaveLength(2);
   });
 
-  it('nor a workflow that was to be started, after a 503 either', async () => {
+  it('the start of a workflow, even after a 503', async () => {
     const service = await scriptedService({ status: 503 }, { status: 201, body: { id: 'r-1' } });
     const { failure, meter } = testClient(serviceOptions(service.baseUrl));
     expect(await failure(startWorkflowOperation({ configId: 'cg-1' }))).toMatchObject({ status: 503 });
@@ -159,7 +159,7 @@ describe('Waits', () => {
     }
   });
 
-  it('bear 429s far longer than failures', async () => {
+  it('last far longer for 429s than for failures', async () => {
     const many: Reply[] = Array.from({ length: 30 }, () => ({ status: 429 }));
     const service = await scriptedService(...many, { status: 503 }, { status: 503 }, emptyPage);
     const retry = { maxAttempts: 3, maxDelayMs: 60_000 };
@@ -168,7 +168,7 @@ describe('Waits', () => {
     expect(meter).toMatchObject({ requests: 33, throttled: 30 });
   });
 
-  it('end after five times the longest delay of nothing but 429s', async () => {
+  it('end after only 429s for five times the longest delay', async () => {
     const service = await scriptedService({ status: 429, body: { message: 'slow down' } });
     const { failure, clock } = testClient(serviceOptions(service.baseUrl));
     const error = await failure(list);
@@ -185,14 +185,14 @@ describe('Waits', () => {
     expect(clock.slept).toEqual([120_000]);
   });
 
-  it('honour Retry-After even where the jitter is nothing', async () => {
+  it('honour Retry-After even if the jitter is zero', async () => {
     const service = await scriptedService({ status: 502, headers: { 'retry-after': '3' } }, emptyPage);
     const { send, clock } = testClient(serviceOptions(service.baseUrl), { random: () => 0 });
     await send(list);
     expect(clock.monotonic()).toBe(3_000);
   });
 
-  it('hold everybody up while the service asks to wait', async () => {
+  it('hold up all requests while the service asks to wait', async () => {
     const service = await scriptedService({ status: 429, headers: { 'retry-after': '7' } }, emptyPage);
     const { send, clock } = testClient(serviceOptions(service.baseUrl));
     const first = send(list);
@@ -205,7 +205,7 @@ describe('Waits', () => {
     expect(times[1]).toBeGreaterThanOrEqual(16_000);
   });
 
-  it('are not made where the service asks for more than a quarter of an hour', async () => {
+  it('do not happen if the service asks for more than a quarter of an hour', async () => {
     const service = await scriptedService({ status: 503, headers: { 'retry-after': '7200' } });
     const { failure, meter } = testClient(serviceOptions(service.baseUrl));
     const error = await failure(list);
@@ -229,7 +229,7 @@ describe('Waits', () => {
     expect(retryAfterMs({ 'retry-after': value, ...headers }, ours)).toBe(expected);
   });
 
-  it('reads no Retry-After where there is none', () => {
+  it('are not read from answers without Retry-After', () => {
     expect(retryAfterMs({}, 0)).toBeUndefined();
     expect(retryAfterMs({ 'retry-after': ['1', '2'] }, 0)).toBeUndefined();
   });

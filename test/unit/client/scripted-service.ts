@@ -18,18 +18,18 @@ export interface Received {
   readonly body: string;
 }
 
-/** One answer: a status with JSON, or whatever the function does to the response. */
+/** One answer: a status with JSON, or a function that writes the response. */
 export type Reply =
   | { readonly status: number; readonly body?: unknown; readonly headers?: Record<string, string> }
   | ((response: ServerResponse, request: Received) => void);
 
 export const emptyPage: Reply = { status: 200, body: { data: [], next_token: '' } };
 
-/** The service as a test wants it: keeps what it received, and gives the replies in turn, the last for ever. */
+/** A service with scripted replies: it records each request, and gives the replies in turn, the last one for ever. */
 export interface ScriptedService {
   readonly baseUrl: string;
   readonly received: Received[];
-  /** Goes on from here with other replies. */
+  /** Replaces the remaining replies. */
   script(...replies: readonly Reply[]): void;
   /** Stops listening and ends all connections. */
   stop(): Promise<void>;
@@ -84,7 +84,7 @@ export async function scriptedService(...first: readonly Reply[]): Promise<Scrip
   };
 }
 
-/** Starts a server that speaks TCP only: what it does with the n-th request, counted from 0, is the test's affair. */
+/** Starts a plain TCP server. The test decides how it treats the n-th request, counted from 0. */
 export async function rawService(onRequest: (socket: Socket, request: number) => void): Promise<{ baseUrl: string }> {
   const sockets = new Set<Socket>();
   let requests = 0;
@@ -134,11 +134,11 @@ export interface TestClient {
   readonly clock: JumpingClock;
   readonly notices: string[];
   readonly abort: AbortController;
-  /** Sends and gives the JSON of the answer. */
+  /** Sends a request and returns the JSON of the answer. */
   send(operation: Operation): Promise<unknown>;
-  /** What the budget gives at present to a group that the client has sent to. */
+  /** The present limit of a group that the client has sent to. */
   effectiveLimit(group: ApiGroup): number;
-  /** Sends what must fail, and gives the error. */
+  /** Sends a request that must fail, and returns the error. */
   failure(operation: Operation): Promise<Error & Record<string, unknown>>;
 }
 
@@ -170,7 +170,7 @@ export function testClient(
       },
       (error) => error,
     );
-  // No limit of the test's own is lower than the client's.
+  // With the largest limit, so that the client's own stays in force.
   const effectiveLimit = (group: ApiGroup) =>
     budget.allowance(accountOf(service, group), Number.MAX_VALUE).effectiveLimit;
   return { client, meter, clock, notices, abort, send, failure, effectiveLimit };

@@ -44,7 +44,7 @@ describe('A token that was given', () => {
     expect(service.received).toHaveLength(1);
   });
 
-  it('tells its end and its life by its claims', () => {
+  it('has an expiry and a lifetime by its claims', () => {
     const token = new UnsecuredJWT({}).setIssuedAt(1_700_000_000).setExpirationTime(1_800_000_000).encode();
     expect(tokenExpiry(token)).toEqual(new Date(1_800_000_000_000));
     expect(tokenLifetimeMs(token)).toBe(100_000_000_000);
@@ -68,7 +68,7 @@ describe('A token in a file', () => {
     return { path, replace, auth: { type: 'token_file', path } as const };
   }
 
-  it('is read again when it has changed, looked at once a second at most', async () => {
+  it('is read again when it has changed, and looked at no more than once a second', async () => {
     const service = await scriptedService(emptyPage);
     const { auth, replace } = await tokenFile('first\n');
     const { send, clock } = testClient(serviceOptions(service.baseUrl, { auth }));
@@ -81,10 +81,10 @@ describe('A token in a file', () => {
     expect(bearers(service)).toEqual(['first', 'first', 'second']);
   });
 
-  it('is read once on a 401, even where it looks unchanged, however many requests were refused', async () => {
+  it('is read once after a 401, even if it looks unchanged and many requests were refused', async () => {
     const { auth, path } = await tokenFile('token-a');
     await utimes(path, 1_000, 1_000);
-    // Rotated in place while the first requests are under way, with the size and the time that it had.
+    // Rotated in place while the first requests are under way; its size and time stay the same.
     let rotated: Promise<void> | undefined;
     const rotate = () => writeFile(path, 'token-b').then(() => utimes(path, 1_000, 1_000));
     const service = await scriptedService((response, request) => {
@@ -147,7 +147,7 @@ describe('OAuth client credentials', () => {
   const isExchange = ({ url }: Received) => url.pathname.endsWith('/api/v0/oauth2/token');
   const exchanges = ({ received }: ScriptedService) => received.filter(isExchange);
 
-  /** Issues `token-1`, `token-2`, …; only those in `valid` are taken. */
+  /** Issues `token-1`, `token-2`, …; accepts only those in `valid`. */
   function issuer(expiresIn: unknown, valid: (token: string) => boolean = () => true): Reply {
     let issued = 0;
     return (response, request) => {
@@ -188,25 +188,28 @@ describe('OAuth client credentials', () => {
     ['3600', 3_539_999, 3_540_000],
     [5, 3_999, 4_000],
     [60, 47_999, 48_000],
-  ])('are exchanged again before a token of %s seconds ends, while the old one serves', async (life, early, due) => {
-    const service = await scriptedService(issuer(life));
-    const { send, clock } = testClient(serviceOptions(service.baseUrl, { auth }));
-    await send(list);
-    clock.jump(early);
-    await send(list);
-    expect(exchanges(service)).toHaveLength(1);
-    clock.jump(due - early);
-    await send(list);
-    while (exchanges(service).length < 2) await turn();
-    await expect.poll(() => send(list).then(() => bearers(service).at(-1))).toBe('token-2');
-    expect(
-      bearers(service)
-        .filter((token) => token !== undefined)
-        .slice(0, 3),
-    ).toEqual(['token-1', 'token-1', 'token-1']);
-  });
+  ])(
+    'are exchanged again before a token of %s seconds expires, while the old one is still used',
+    async (life, early, due) => {
+      const service = await scriptedService(issuer(life));
+      const { send, clock } = testClient(serviceOptions(service.baseUrl, { auth }));
+      await send(list);
+      clock.jump(early);
+      await send(list);
+      expect(exchanges(service)).toHaveLength(1);
+      clock.jump(due - early);
+      await send(list);
+      while (exchanges(service).length < 2) await turn();
+      await expect.poll(() => send(list).then(() => bearers(service).at(-1))).toBe('token-2');
+      expect(
+        bearers(service)
+          .filter((token) => token !== undefined)
+          .slice(0, 3),
+      ).toEqual(['token-1', 'token-1', 'token-1']);
+    },
+  );
 
-  it('are exchanged before the next request where the token has ended', async () => {
+  it('are exchanged before the next request if the token has expired', async () => {
     const service = await scriptedService(issuer(5));
     const { send, clock } = testClient(serviceOptions(service.baseUrl, { auth }));
     for (let n = 0; n < 3; n += 1) {
@@ -216,7 +219,7 @@ describe('OAuth client credentials', () => {
     expect(bearers(service).filter((token) => token !== undefined)).toEqual(['token-1', 'token-2', 'token-3']);
   });
 
-  it.each([undefined, 0, -1, 'soon'])('keep a token until it is refused where expires_in is %j', async (life) => {
+  it.each([undefined, 0, -1, 'soon'])('keep a token until it is refused if expires_in is %j', async (life) => {
     const service = await scriptedService(issuer(life));
     const { send, clock } = testClient(serviceOptions(service.baseUrl, { auth }));
     await send(list);
@@ -225,7 +228,7 @@ describe('OAuth client credentials', () => {
     expect(exchanges(service)).toHaveLength(1);
   });
 
-  it('go by the claims of the token where expires_in is missing', async () => {
+  it('go by the claims of the token if expires_in is missing', async () => {
     const token = new UnsecuredJWT({}).setIssuedAt(1_000).setExpirationTime(1_100).encode();
     const service = await scriptedService((response, request) =>
       response.end(isExchange(request) ? JSON.stringify({ access_token: token }) : '{"data":[]}'),
@@ -248,7 +251,7 @@ describe('OAuth client credentials', () => {
     expect(meter).toEqual({ requests: 101, retries: 50, throttled: 0, bytes: 151 * 11 - 50 * 11 });
   });
 
-  it('are not exchanged again and again where new tokens are refused too', async () => {
+  it('are not exchanged again and again if new tokens are refused too', async () => {
     const service = await scriptedService(issuer(3_600, () => false));
     const { failure } = testClient(serviceOptions(service.baseUrl, { auth }));
     expect(await failure(list)).toMatchObject({ code: 'unauthorized', kind: 'auth' });
@@ -256,7 +259,7 @@ describe('OAuth client credentials', () => {
     expect(service.received).toHaveLength(4);
   });
 
-  it.each([400, 401, 403])('that are refused with %i are told as such, without the secret', async (status) => {
+  it.each([400, 401, 403])('that are refused with %i are reported as such, without the secret', async (status) => {
     const message = `client_secret=${encodeURIComponent(clientSecret)} or ${clientSecret} is wrong`;
     const service = await scriptedService({ status, body: { message, request_id: 'r-1', trace_id: 't-1' } });
     const error = await testClient(serviceOptions(service.baseUrl, { auth })).failure(list);
@@ -282,14 +285,14 @@ describe('OAuth client credentials', () => {
     expect(clock.slept[0]).toBe(3_000);
   });
 
-  it('that bring no token in the end are told so', async () => {
+  it('that bring no token in the end are reported', async () => {
     const service = await scriptedService({ status: 200, body: { access_token: '' } });
     const error = await testClient(serviceOptions(service.baseUrl, { auth })).failure(list);
     expect(error).toMatchObject({ code: 'oauth_failed', kind: 'retryable' });
     expect(exchanges(service)).toHaveLength(4);
   });
 
-  it('let the old token serve while renewing it fails', async () => {
+  it('keep using the old token while its renewal fails', async () => {
     const service = await scriptedService(issuer(100));
     const { send, failure, clock } = testClient(serviceOptions(service.baseUrl, { auth }));
     await send(list);
@@ -306,7 +309,7 @@ describe('OAuth client credentials', () => {
     expect(await failure(list)).toMatchObject({ code: 'oauth_failed', status: 403 });
   });
 
-  it('are waited for no longer than the caller wants, without harm to the others', async () => {
+  it('are waited for no longer than the caller wants, and the other callers still get their token', async () => {
     let finish = () => {};
     const issue = issuer(60);
     const service = await scriptedService((response, request) => {

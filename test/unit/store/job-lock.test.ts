@@ -38,7 +38,7 @@ describe('the lock of a job', () => {
     }
   });
 
-  it('is refused to other work in the same process, by whatever path, until it is given back', async () => {
+  it('is refused to other work in the same process, by any path, until it is released', async () => {
     const other = await Database.open({ memoryMb: 256, threads: 1 });
     const link = join(folder, 'link');
     await symlink(folder, link);

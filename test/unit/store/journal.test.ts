@@ -48,13 +48,13 @@ async function write(entries: readonly JournalEntry[]): Promise<void> {
 }
 
 describe('the journal', () => {
-  it('is not there before its first line is whole', async () => {
+  it('counts as missing before its first line is whole', async () => {
     expect(await Journal.read(folder)).toBeUndefined();
     await writeFile(Journal.path(folder), '{"type":"start","ver');
     expect(await Journal.read(folder)).toBeUndefined();
   });
 
-  it('gives the last whole line wherever a crash cut it', async () => {
+  it('returns the last whole line wherever a crash cut it', async () => {
     const entries = [start, checkpoint(1, 'a'), checkpoint(2, 'b'), checkpoint(3, null)];
     await write(entries);
     const whole = await readFile(Journal.path(folder));
@@ -69,7 +69,7 @@ describe('the journal', () => {
     );
   });
 
-  it('goes on after a torn line as if it had never been begun', async () => {
+  it('continues after a torn line as if that line had never begun', async () => {
     await write([start, checkpoint(1, 'a'), checkpoint(2, 'b')]);
     const { size } = await stat(Journal.path(folder));
     await truncate(Journal.path(folder), size - 5);
@@ -82,7 +82,7 @@ describe('the journal', () => {
     expect(state?.cursors.get('*')?.token).toBe('c');
   });
 
-  it('starts a partition anew with its next attempt', async () => {
+  it('restarts a partition with its next attempt', async () => {
     await write([start, checkpoint(1, 'a'), { type: 'attempt', partition: '*', attempt: 2 }]);
     expect((await Journal.read(folder))?.cursors.get('*')).toEqual({
       token: null,

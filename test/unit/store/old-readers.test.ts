@@ -25,7 +25,7 @@ afterAll(async () => {
 });
 
 let files = 0;
-/** Writes a file as runs do, and gives its path. */
+/** Writes a file as runs do, and returns its path. */
 async function written(query: string, compression: ParquetCompression): Promise<string> {
   files += 1;
   const path = join(folder, `${files}.parquet`);
@@ -33,7 +33,7 @@ async function written(query: string, compression: ParquetCompression): Promise<
   return path;
 }
 
-/** One of each type of column that old tools read; the moment is one a row, see below. */
+/** One column of each type that old tools can read. Each moment comes only once, see below. */
 interface Values {
   readonly text: string | null;
   readonly flag: boolean | null;
@@ -50,13 +50,13 @@ interface Values {
 }
 
 const orNull = <T>(values: fc.Arbitrary<T>) => fc.option(values, { nil: null, freq: 5 });
-/** Few values, so that they repeat and come by way of a dictionary, or many. */
+/** Few values, so that they repeat and are stored in a dictionary; or many. */
 const pool = <T>(values: fc.Arbitrary<T>) =>
   fc.oneof(values, fc.constant(fc.sample(values, { numRuns: 1, seed: 1 })[0] as T));
 const texts = pool(fc.string({ unit: 'grapheme', maxLength: 12 }).filter((text) => text.isWellFormed()));
 const wholes = pool(fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }));
 const numbers = pool(fc.double({ noNaN: true, noDefaultInfinity: true }).map((value) => value + 0));
-/** Longer ones end an old reader, see below. */
+/** Longer values stop an old reader, see below. */
 const docs = fc.json({ maxDepth: 2 }).filter((doc) => Buffer.byteLength(doc) <= 250);
 const rows: fc.Arbitrary<Values[]> = fc
   .array(
@@ -98,7 +98,7 @@ function rowsSql(list: readonly Values[]): string {
   return `SELECT * FROM (VALUES ${list.map(rowSql).join(', ')}) t(text, flag, whole, number, day, "at", doc, tags, part)`;
 }
 
-/** What was read, in one form whatever has read it. */
+/** The values that were read, in the same form for all readers. */
 type Seen = Record<keyof Values, unknown>;
 const there = <T>(value: T) => (value === undefined ? null : value);
 const whole = (value: unknown) => (value === null || value === undefined ? null : BigInt(value as string));
@@ -196,7 +196,7 @@ it('files of several groups of rows are read to their end', async () => {
   }
 });
 
-describe('what old tools cannot read is what the page on snapshots says', () => {
+describe('old tools cannot read, as the page on snapshots says,', () => {
   const page = readFile('docs/snapshots.md', 'utf8');
   const message = (error: unknown) => (error instanceof Error ? error.message : String(error));
   const failure = async (query: string, compression: ParquetCompression = 'snappy', columns?: readonly string[]) =>
@@ -210,21 +210,21 @@ describe('what old tools cannot read is what the page on snapshots says', () => 
   it.each([
     ['1.50::DECIMAL(9,2)', '`decimal(p,s)`'],
     ['12345678901234567890::DECIMAL(38,0)', 'integers of more than 64 bits'],
-  ])('a file with a column of %s, whatever is asked for', async (value, words) => {
+  ])('a file with a column of %s, whichever columns are read', async (value, words) => {
     const query = `SELECT ${value} AS v, 'text' AS text`;
     expect(await failure(query)).toBe('invalid parquet type: DECIMAL');
     expect(await failure(query, 'snappy', ['text'])).toBe('invalid parquet type: DECIMAL');
     expect(await page).toContain(words);
   });
 
-  it('a file with JSON of more than 256 bytes, whatever is asked for', async () => {
+  it('a file with JSON of more than 256 bytes, whichever columns are read', async () => {
     const query = (length: number) => `SELECT to_json([repeat('x', ${length})]) AS doc, 'text' AS text`;
     expect(await failure(query(252))).toBe('it was read');
     expect(await failure(query(253), 'snappy', ['text'])).toMatch(/JSON/);
     expect(await page).toContain('JSON of more than 256 bytes');
   });
 
-  it('a timestamp whose values repeat; the other columns are read where they are named', async () => {
+  it('a timestamp whose values repeat; they can read the other columns by name', async () => {
     const query = "SELECT TIMESTAMPTZ '2026-01-31 12:00:00+00' AS at, i::VARCHAR AS text FROM range(100) t(i)";
     expect(await failure(query)).toMatch(/BigInt/);
     const rows = await readWithOldReader(await written(query, 'snappy'), ['text']);

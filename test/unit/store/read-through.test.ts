@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { Database, readThrough } from '../../../src/store/duckdb.js';
 
-/** Where DuckDB's blocks begin in its files, and how large one is. */
+/** The position of the first block in a DuckDB file, and the size of a block. */
 const [headers, block] = [3 * 4096, 262_144];
 
 let folder: string;
@@ -37,12 +37,12 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-it('finds nothing wrong with a file that is whole, and may be asked again', async () => {
+it('finds nothing wrong with a whole file, and may be called again', async () => {
   await readThrough(database, path);
   await readThrough(database, path);
 });
 
-it('finds a changed byte in whichever block of values it is', async () => {
+it('finds a changed byte in any block of values', async () => {
   expect(blocks.length).toBeGreaterThan(20);
   const copy = join(folder, 'damaged.duckdb');
   for (const id of blocks) {

@@ -48,7 +48,7 @@ describe('a state file', () => {
     },
   );
 
-  it('that cannot be looked at is not taken for one that is missing', async () => {
+  it('that cannot be read does not count as missing', async () => {
     await mkdir(path);
     await expect(readStateFile(path, file)).rejects.toMatchObject({ code: 'EISDIR' });
     expect(await readStateIfUsable(path, schema)).toBeUndefined();

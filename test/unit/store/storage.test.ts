@@ -35,7 +35,7 @@ it.each([
     expect([folder, await modeOf(folder)]).toEqual([folder, '700']);
 });
 
-it('a folder that is there is opened or closed, but not unlocked, and keeps the group it hands on', async () => {
+it('an existing folder gets its mode, unless its owner has locked it, and keeps a group that files inherit', async () => {
   const folder = join(root, 'there');
   await mkdir(folder);
   await chmod(folder, 0o2755);
