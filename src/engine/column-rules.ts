@@ -7,7 +7,7 @@ import { columnPath, type StoredColumn } from '../rows/columns.js';
 import { type KnownSalt, saltMacros } from '../rows/value-text.js';
 import type { Database } from '../store/duckdb.js';
 
-/** Slow to compute, for the fingerprint is published with the snapshot: nobody shall find a salt by trying words. */
+/** Slow on purpose: the fingerprint is published with the snapshot, and nobody should find the salt by trying words. */
 function fingerprintOf(salt: string): string {
   return scryptSync(salt, 'cdsync column salt', 8).toString('hex');
 }
@@ -16,7 +16,7 @@ function fingerprintOf(salt: string): string {
 export class Salts {
   readonly #known = new Map<string, KnownSalt>();
 
-  /** The text that tells a salt from any other, and does not tell the salt. */
+  /** A text that identifies a salt without revealing it. */
   fingerprint(salt: Secret): string {
     const text = salt.reveal();
     let known = this.#known.get(text);
@@ -27,7 +27,7 @@ export class Salts {
     return known.fingerprint;
   }
 
-  /** Makes a job's salts known to the database. */
+  /** Defines the macros of a job's salts in the database. */
   async define(database: Database, { streams }: JobConfig): Promise<void> {
     for (const { columns } of streams) {
       for (const { salt } of Object.values(columns)) if (salt !== undefined) this.fingerprint(salt);
@@ -41,7 +41,7 @@ export class Salts {
   }
 }
 
-/** What a stream's configuration says of its columns. @param before columns of the last snapshot */
+/** The column rules of a stream's configuration. @param before columns of the last snapshot */
 export function rulesOf(
   { columns, contract }: StreamConfig,
   salts: Salts,
@@ -56,7 +56,7 @@ export function rulesOf(
   return new ColumnRules(new Map(rules), contract.columns === 'discard_value' ? before : undefined);
 }
 
-/** @throws {CdsyncError} `salt_changed` where columns of the last snapshot were hashed with another salt */
+/** @throws {CdsyncError} `salt_changed` if columns of the last snapshot were hashed with another salt */
 export function refuseOtherSalts(rules: ColumnRules, before: readonly StoredColumn[] | undefined): void {
   const changed = (before ?? []).filter(({ place, field, treatment }) => {
     const now = rules.of(place, field)?.hash;
@@ -65,6 +65,6 @@ export function refuseOtherSalts(rules: ColumnRules, before: readonly StoredColu
   if (changed.length === 0) return;
   throw new CdsyncError(`the salt of ${changed.map(columnPath).join(', ')} is not the one of the last snapshot`, {
     code: 'salt_changed',
-    hint: 'set the salt of before; or run with --rekey, which makes every hash anew, so that they match none of before',
+    hint: 'set the earlier salt; or run with --rekey, which makes every hash anew: the new ones match no earlier ones',
   });
 }

@@ -16,9 +16,9 @@ const lanes = 2;
 
 export interface EngineOptions {
   readonly signal: AbortSignal;
-  /** What a person should know, once: a deprecation, for example. */
+  /** Gets each notice for the user once: a deprecation, for example. */
   readonly notice: (line: string) => void;
-  /** The same for all engines that send under one limit. It is left open. */
+  /** Shared by all engines that send under one limit. The engine does not close it. */
   readonly budget: Budget;
 }
 
@@ -28,7 +28,7 @@ export interface Engine
   layoutOf(job: string): JobLayout;
 }
 
-/** Opens what a run needs, and closes it again whatever happens. */
+/** Opens an engine for `work`, and closes it again whatever happens. */
 export async function withEngine<T>(
   config: Config,
   options: EngineOptions,
@@ -60,16 +60,16 @@ export async function withEngine<T>(
 
 const asUsual: RunChoices = { only: undefined, full: false, range: undefined, accept: false, rekey: false };
 
-/** What work on one job needs, with what is chosen to be other than usual. */
+/** The context for work on one job, with the user's choices. */
 export function jobContext(engine: Engine, job: JobConfig, choices: Partial<RunChoices> = {}): RunContext {
   const progress = newProgress(job.name, []);
   return { ...engine, job, layout: engine.layoutOf(job.name), progress, ...asUsual, ...choices };
 }
 
-/** What works on the storage folder alone needs. */
+/** The parts that work on the storage folder alone needs. */
 export type StorageEngine = Pick<Engine, 'database' | 'clock' | 'layoutOf'>;
 
-/** Opens what is needed to work on the storage folder, and closes it again whatever happens. */
+/** Opens the parts for work on the storage folder, and closes them again whatever happens. */
 export async function withStorage<T>(config: LocalConfig, work: (engine: StorageEngine) => Promise<T>): Promise<T> {
   const { memoryMb, threads } = config.resources;
   const database = await Database.open({ memoryMb, threads });
@@ -80,10 +80,10 @@ export async function withStorage<T>(config: LocalConfig, work: (engine: Storage
   }
 }
 
-/** What a delivery without a run works with. */
+/** The parts that a delivery without a run needs. */
 export type DeliveryEngine = Omit<DeliveryContext, 'layout'> & Pick<Engine, 'layoutOf'>;
 
-/** Opens what a delivery needs, and closes it again whatever happens; the service only where the configuration has it. */
+/** Opens the parts for a delivery (the service only if the configuration has one), and closes them whatever happens. */
 export async function withDelivery<T>(
   config: LocalConfig & Partial<Config>,
   { signal, notice, budget }: EngineOptions,

@@ -3,23 +3,23 @@ import type { LiveCounters } from '../extract/live-counters.js';
 
 export type StreamPhase = 'waiting' | 'reading' | 'comparing' | 'done' | 'failed';
 
-/** What a stream is doing, for whoever shows it. */
+/** What a stream is doing, for a display. */
 export interface StreamProgress {
   readonly name: string;
   phase: StreamPhase;
   live: LiveCounters | undefined;
-  /** Rows of the snapshot before: what the reading will probably bring. */
+  /** Rows of the previous snapshot: an estimate of what the reading brings. */
   expectedRows: number | undefined;
   resumed: boolean;
 }
 
-/** What a run is doing; looked at now and then, never waited for. */
+/** What a run is doing. A display polls it; there are no events. */
 export interface RunProgress {
   readonly job: string;
   runId: string | undefined;
   phase: 'starting' | 'preparing' | 'reading' | 'committing' | 'publishing' | 'delivering' | 'done';
   readonly streams: StreamProgress[];
-  /** What is delivered, one entry a stream of a destination; filled when that begins. */
+  /** Deliveries, one entry for each stream of each destination; empty until they begin. */
   readonly destinations: DeliveryProgress[];
 }
 

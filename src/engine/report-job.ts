@@ -6,24 +6,24 @@ import type { Counters } from '../store/journal.js';
 import type { JobLayout } from '../store/layout.js';
 import type { RunIdentity } from '../store/run-state.js';
 
-/** A guard that does not hold, and by how much. */
+/** A guard that failed, with the figures. */
 export interface GuardFinding {
-  /** Its key in the configuration; `empty_answer` where nothing came back. */
+  /** Its key in the configuration; `empty_answer` if nothing came back. */
   readonly guard: string;
   readonly message: string;
 }
 
-/** What became of one stream. */
+/** The outcome of one stream. */
 export interface StreamOutcome {
   readonly name: string;
   error: CdsyncError | undefined;
   counters: Counters | undefined;
   commit: StreamCommit | undefined;
-  /** Guards that hold it. */
+  /** Failed guards: they hold the stream. */
   findings: readonly GuardFinding[];
   /** Extraction time. */
   seconds?: number;
-  /** Nothing was read of it: what had to be done before has failed, and is its error. */
+  /** Not read, because something before it failed; `error` says what. */
   skipped?: boolean;
 }
 
@@ -31,7 +31,7 @@ export function reportError({ code, message, hint, requestId }: CdsyncError): Re
   return { code, message, hint: hint ?? null, request_id: requestId ?? null };
 }
 
-/** What a held stream says of itself; the figures beside it are what its commit would do. */
+/** The error of a held stream. The figures in its report are what its commit would do. */
 function heldError(findings: readonly GuardFinding[], runId: string): ReportedError | null {
   const [first] = findings;
   if (first === undefined) return null;
@@ -85,7 +85,7 @@ export interface JobOutcome {
   readonly streams: readonly StreamOutcome[];
 }
 
-/** The job's part of the `--json` document. */
+/** A job's entry in the `--json` document. */
 export function reportJob({ job, run, resumed, sequence, status, seconds, streams }: JobOutcome): JobReport {
   return {
     job,

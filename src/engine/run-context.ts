@@ -7,21 +7,21 @@ import type { JobLayout } from '../store/layout.js';
 import type { Salts } from './column-rules.js';
 import type { RunProgress } from './progress.js';
 
-/** What a run is asked to do in another way than usual. */
+/** What the user asks a run to do differently. */
 export interface RunChoices {
-  /** Only these streams; all where left out. */
+  /** Only these streams; undefined for all. */
   readonly only: readonly string[] | undefined;
-  /** Starts every stream anew, whatever an earlier run has read. */
+  /** Starts every stream anew, even if an earlier run has read part of it. */
   readonly full: boolean;
-  /** Only this span of time is read, of the streams that are read by time, whatever was read before: milliseconds since 1970. */
+  /** Reads only streams that are read by time, and only this span, even if it was read before: milliseconds since 1970. */
   readonly range: { readonly from: number; readonly to: number } | undefined;
-  /** Streams that are about other records than before become the new baseline. */
+  /** Accepts streams whose definition changed: what they bring now is the new baseline. */
   readonly accept: boolean;
-  /** Columns that were hashed with another salt are hashed anew. */
+  /** Hashes columns with a changed salt anew. */
   readonly rekey: boolean;
 }
 
-/** What everything in a run works with. */
+/** What every part of a run needs. */
 export interface RunContext extends RunChoices {
   readonly config: Config;
   readonly job: JobConfig;
@@ -30,10 +30,10 @@ export interface RunContext extends RunChoices {
   readonly database: Database;
   readonly converter: Converter;
   readonly clock: Clock;
-  /** Aborts when the user asks to stop; what was read is then in the journals. */
+  /** Aborts when the user asks to stop. The journals keep what was read. */
   readonly signal: AbortSignal;
   readonly progress: RunProgress;
-  /** Tells a person something, on a line of its own. */
+  /** Shows the user a line. */
   readonly notice: (line: string) => void;
   readonly salts: Salts;
 }

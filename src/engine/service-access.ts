@@ -3,10 +3,10 @@ import { sendEventOperation } from '../client/realtime-api.js';
 import { CdsyncError } from '../core/errors.js';
 import type { ServiceAccess } from '../sdk/destination.js';
 
-/** Answers that are about the event itself: another one may be taken. */
+/** Statuses that refuse one event: the service may still accept another. */
 const aboutTheEvent = new Set([400, 413, 422]);
 
-/** What a refusal means to whoever delivers events (published facts, Real-time API). */
+/** A refusal, as an error of the delivery of events (published facts, Real-time API). */
 function eventError(error: unknown): unknown {
   if (!(error instanceof ServiceError)) return error;
   const { status = 0, message, requestId } = error;
@@ -21,7 +21,7 @@ function eventError(error: unknown): unknown {
   });
 }
 
-/** What destinations may do with the service, through its client: within its budget, with its token and its retries. */
+/** The requests that destinations may make, through the service's client: with its budget, token and retries. */
 export function serviceAccess(client: ServiceClient, notice: (line: string) => void): ServiceAccess {
   const dropping = new Set<string>();
   return {
@@ -31,7 +31,7 @@ export function serviceAccess(client: ServiceClient, notice: (line: string) => v
         dropping.add(streamId);
         notice(`event stream "${streamId}" takes events and drops them (204): they change no profile`);
       };
-      // A delivery sends at least once, so that an answer that was lost is no reason to stop.
+      // A delivery sends at least once, so a lost answer is no reason to stop.
       const operation = { ...sendEventOperation(streamId, event), idempotent: true };
       const meter = { requests: 0, retries: 0, throttled: 0, bytes: 0 };
       await client.send(operation, decode, { signal, meter }).catch((error: unknown) => {
@@ -41,7 +41,7 @@ export function serviceAccess(client: ServiceClient, notice: (line: string) => v
   };
 }
 
-/** For commands that know no service: its variables need not be set where no destination asks for it. */
+/** For commands without a service: its variables need not be set if no destination uses it. */
 export const noService: ServiceAccess = {
   sendEvent: () => Promise.reject(new Error('this connector does not declare that it uses the service')),
 };

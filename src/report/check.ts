@@ -22,8 +22,8 @@ interface Checked {
 function contractLines(contracts: NonNullable<Checked['contracts']>): string[] {
   if (contracts.length === 0) return ['columns: there is no snapshot yet to compare with'];
   return contracts.flatMap(({ name, records, differences, breaks }) => {
-    const sample = `${formatCount(records)} records of now`;
-    if (records === 0) return [`  ok      ${name}: no records of now to compare with the last snapshot`];
+    const sample = `${formatCount(records)} records that the service has now`;
+    if (records === 0) return [`  ok      ${name}: the service has no records to compare with the last snapshot`];
     if (differences.length === 0)
       return [`  ok      ${name}: columns and types of ${sample} are those of the last snapshot`];
     const verdict = breaks ? '  breaks ' : '  changes';
@@ -31,7 +31,7 @@ function contractLines(contracts: NonNullable<Checked['contracts']>): string[] {
   });
 }
 
-/** What a check has found, for people. */
+/** The result of a check, for people. */
 export function checkLines({ job, warnings, streams, contracts }: Checked): string[] {
   const lines = streams.flatMap(({ name, total, error }) => {
     if (error === null) return [`  ok      ${name}${total === null ? '' : `: ${formatCount(total)} records`}`];

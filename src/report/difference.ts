@@ -4,7 +4,7 @@ import { formatCount } from '../core/quantities.js';
 import { quoteIdentifier } from '../core/sql.js';
 import { table } from './table.js';
 
-/** What a difference is asked of: a published snapshot, by SQL. */
+/** A published snapshot that answers SQL. */
 export interface Queried {
   rows(sql: string): Promise<Record<string, unknown>[]>;
 }
@@ -25,7 +25,7 @@ export interface DifferenceRequest {
 export interface ChangedRow {
   op: 'insert' | 'update' | 'delete';
   key: string;
-  /** Columns that differ; with their values before and after only where values may be shown. */
+  /** Columns that differ; with the values before and after only if values may be shown. */
   columns: (string | { column: string; before: unknown; after: unknown })[];
 }
 
@@ -38,7 +38,7 @@ export interface StreamDifference {
   inserted: number;
   updated: number;
   deleted: number;
-  /** By column: rows that were updated in it. */
+  /** For each column, the rows with a new value in it. */
   columns: Record<string, number>;
   rows: ChangedRow[];
 }
@@ -56,7 +56,7 @@ async function stateOf(published: Queried, stream: string): Promise<StoredState>
   if (found !== undefined) return JSON.parse(String(found.state)) as StoredState;
   const names = states.map((each) => String(each.stream));
   const [near] = nearest(stream, names, 1);
-  throw new CdsyncError(`nothing is published of a stream "${stream}"`, {
+  throw new CdsyncError(`no stream "${stream}" is published`, {
     code: 'stream_not_found',
     kind: 'configuration',
     hint: near === undefined ? `published: ${names.join(', ')}` : `did you mean "${near}"?`,
@@ -93,7 +93,7 @@ async function momentsIn(published: Queried, table: string, time: string, where:
   return rows.map(({ run_id, at }) => ({ runId: String(run_id), committedAt: String(at) }));
 }
 
-/** The two snapshots, each row under its key, and what became of it. */
+/** SQL that joins the two snapshots by key, with what happened to each row. */
 function joined(stream: string, { key, columns }: StoredState, from: string | null, to: string): string {
   const names = columns.map(({ name }) => quoteIdentifier(name));
   const as = (at: string | null) =>
@@ -111,8 +111,8 @@ function joined(stream: string, { key, columns }: StoredState, from: string | nu
 }
 
 /**
- * What differs between two snapshots of a stream, by the history that is published.
- * @throws {CdsyncError} `stream_not_found`, `run_not_found`, `usage` for an unknown column; what DuckDB says of a time that is not kept
+ * What differs between two snapshots of a stream, according to the published history.
+ * @throws {CdsyncError} `stream_not_found`, `run_not_found`, `usage` for an unknown column; DuckDB's error for a time that is no longer kept
  */
 export async function differenceOf(published: Queried, request: DifferenceRequest): Promise<StreamDifference> {
   const { stream, column, limit, showValues } = request;

@@ -42,10 +42,10 @@ interface Asked {
   readonly filters: boolean;
 }
 
-/** A struct of many fields would push everything else off the line. */
+/** Longer types are cut: a struct of many fields would push everything else off the line. */
 const longestType = 48;
 
-/** Names that come from the service: on one line, and without what steers a terminal. */
+/** A name from the service, on one line and without control characters for terminals. */
 export function onOneLine(text: string): string {
   return text
     .toWellFormed()
@@ -95,7 +95,7 @@ function segmentLines({ segments, segments_error }: Found): string[] {
   return ['', 'segments', ...table(['id', 'name', 'status'], rows).map((line) => `  ${line}`)];
 }
 
-/** What a look at the service has found, for people. */
+/** The result of `cdsync discover`, for people. */
 export function discoveryLines(found: Found, asked: Asked): string[] {
   const { base_url, tenant_id, indexes, indexes_error } = found;
   const listed =
@@ -105,7 +105,7 @@ export function discoveryLines(found: Found, asked: Asked): string[] {
         ? ['', 'indexes: none']
         : indexes.flatMap((index) => indexLines(index, asked));
   const note = indexes.some(({ sampled }) => sampled > 0)
-    ? ['', 'Types are those of the sample; a run takes them from every profile, and widens them where it must.']
+    ? ['', 'Types are those of the sample; a run takes them from every profile, and widens them if it must.']
     : [];
   return [`tenant ${tenant_id} at ${base_url}`, ...listed, ...segmentLines(found), ...note];
 }

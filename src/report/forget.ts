@@ -18,8 +18,10 @@ function proof({ searched, remains, also_in: others }: Forgotten): string[] {
   }
   if (remains.length === 0) return [`searched every file for ${formatCount(searched)} texts: none has one`];
   const waits = remains.some((file) => file.startsWith('.cdsync/deliveries/'));
-  const advice = waits ? ['what waits for a destination goes with its delivery: cdsync push, then forget again'] : [];
-  return ['these files still have something of it:', ...remains.map((file) => `  ${file}`), ...advice];
+  const advice = waits
+    ? ['rows that wait for a destination stay until they are delivered: cdsync push, then forget again']
+    : [];
+  return ['these files still have a trace of it:', ...remains.map((file) => `  ${file}`), ...advice];
 }
 
 /** What was erased, for people. */

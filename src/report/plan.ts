@@ -42,7 +42,7 @@ function sampleTable(streams: readonly PlannedStream[]): string[] {
   });
   if (rows.length === 0) return [];
   const header = ['by sample', 'records', 'new', 'changed', 'unchanged'];
-  return ['', ...table(header, rows), 'a sample is a page or two from the beginning; deletes cannot be seen in it'];
+  return ['', ...table(header, rows), 'a sample is a page or two from the beginning; it cannot show deletes'];
 }
 
 function sampleLines({ name, sample }: PlannedStream): string[] {
@@ -65,7 +65,7 @@ function stateLines({ name, resumes, held, error }: PlannedStream): string[] {
   if (resumes !== null) {
     const { run_id, records, pages } = resumes;
     lines.push(
-      `${name}: goes on from run ${run_id}, which has read ${formatCount(records)} records in ${formatCount(pages)} pages`,
+      `${name}: resumes run ${run_id}, which has read ${formatCount(records)} records in ${formatCount(pages)} pages`,
     );
   }
   if (held !== null) {
@@ -94,7 +94,7 @@ function workflowLines({ workflows }: JobPlan): string[] {
   return workflows.map(({ config_id, would_start, deadline_ms }) =>
     would_start
       ? `workflow ${config_id} would be started first, for ${formatDuration(deadline_ms)} at most`
-      : `workflow ${config_id} would not be started again: a run that was cut short is gone on from`,
+      : `workflow ${config_id} would not be started again: the run would resume one that was cut short`,
   );
 }
 

@@ -1,12 +1,12 @@
 import { formatCount, formatDuration } from '../core/quantities.js';
 
-/** What is shown of one stream in mid-run. */
+/** The facts that a progress line shows of one stream. */
 export interface StreamView {
   readonly name: string;
   readonly phase: string;
   readonly rows: number;
   readonly requests: number;
-  /** Probably comes in all; undefined where nobody knows. */
+  /** Estimate of all rows; undefined if unknown. */
   readonly expectedRows: number | undefined;
 }
 
@@ -29,7 +29,7 @@ interface Seen {
   readonly requests: number;
 }
 
-/** Turns counters into rates: what happened since the line before. */
+/** Turns counters into rates since the previous line. */
 export class ProgressLines {
   readonly #limitPerSecond: number;
   readonly #seen = new Map<string, Seen>();

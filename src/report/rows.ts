@@ -20,13 +20,13 @@ function csvCell(value: string): string {
   return /[",\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value;
 }
 
-/** DuckDB's client gives 64-bit integers as text; those that a JSON reader keeps exactly become numbers. */
+/** DuckDB's client gives 64-bit integers as text. Those that JSON readers can represent exactly become numbers. */
 function exact(value: JsonValue | undefined, type: string): JsonValue {
   if (typeof value === 'string' && /^U?BIGINT$/.test(type) && Number.isSafeInteger(Number(value))) return Number(value);
   return value ?? null;
 }
 
-/** Writes rows as they come; only a table has to wait for its widths. */
+/** Writes rows as they arrive; a table waits for the last, to know its widths. */
 export async function printRows(result: RowChunks, format: RowFormat, write: (text: string) => void): Promise<void> {
   const names = result.deduplicatedColumnNames();
   const types = result.columnTypes().map(String);

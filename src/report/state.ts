@@ -45,7 +45,7 @@ export function stateLines({ job, store, sequence, streams, partitions, destinat
   ];
 }
 
-/** What destinations were seen to have when they were last delivered to. */
+/** What the destinations had after their last delivery. */
 function destinationLines(destinations: Stored['destinations']): string[] {
   if (destinations.length === 0) return [];
   const rows = destinations.map(({ name, stream, table: target, sequence, delivered_at, rejected }) => [
@@ -60,7 +60,7 @@ function destinationLines(destinations: Stored['destinations']): string[] {
   return ['', ...table(header, rows).map((line) => `  ${line}`)];
 }
 
-/** What a run that was cut short has read, part by part. */
+/** What runs that were cut short have read, by partition. */
 function partitionLines(partitions: Stored['partitions']): string[] {
   const rows = partitions.map(({ stream, name, run_id, pages, done }) => [
     stream,
@@ -80,7 +80,7 @@ export function resetLines(
 ): string[] {
   return streams.map(({ name, checkpoints, covered }) => {
     const gone = checkpoints.map((run) => `the checkpoint of run ${run}`);
-    if (covered) gone.push('what of time was read');
+    if (covered) gone.push('the spans of time that were read');
     return `${name}: ${gone.length === 0 ? 'there was nothing to forget' : `forgot ${gone.join(', ')}`}`;
   });
 }

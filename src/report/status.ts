@@ -9,7 +9,7 @@ import { runFolders } from '../store/storage.js';
 import { recentReports, runStartedAt } from './last-good.js';
 import { table } from './table.js';
 
-/** Snapshot of a stream, and what an unfinished run has read of it beyond. */
+/** The snapshot of a stream, and what an unfinished run has read of the next one. */
 export interface StreamStatus {
   name: string;
   snapshot: { run_id: string; sequence: number; rows: number } | null;
@@ -21,7 +21,7 @@ export interface StreamStatus {
     partitions_done: number;
     failed: string | null;
   } | null;
-  /** What a guard holds of it, and why. */
+  /** The run that a guard holds, and why. */
   held: { run_id: string; findings: { guard: string; message: string }[] } | null;
 }
 
@@ -51,7 +51,7 @@ async function checkpoint(layout: JobLayout, stream: string): Promise<StreamStat
   return null;
 }
 
-/** Reads reports, journals and manifests, never the store, so that it can be asked in mid-run. */
+/** Reads reports, journals and manifests, never the store, so that it also works during a run. */
 export async function jobStatus(
   layout: JobLayout,
   streams: readonly string[],
@@ -94,7 +94,7 @@ function streamCells({ name, snapshot, checkpoint: left }: StreamStatus): string
   ];
 }
 
-/** What a destination lacks, in words. */
+/** How far a destination is behind, in words. */
 function lag({ behind, pending, rejected, outbox, sequence }: DestinationStatus): string {
   const words: string[] = [];
   if (outbox !== null) words.push(`${formatCount(outbox.acknowledged)} of ${formatCount(outbox.records)} records sent`);

@@ -18,7 +18,7 @@ function streamCells(stream: StreamReport): string[] {
   return [stream.name, stream.status, ...counts.map(formatCount)];
 }
 
-/** What became of each destination, and why it was not more. */
+/** The outcome of each destination, and its errors. */
 function destinationLines({ destinations }: JobReport): string[] {
   if (destinations.length === 0) return [];
   const cells = destinations.map(({ name, stream, status, rows, seconds }) => [
@@ -41,14 +41,14 @@ function footnotes({ streams }: JobReport): string[] {
   const notes: string[] = [];
   const told = new Set<string>();
   for (const { name, duplicates, rejected, missing, retries, throttled, error } of streams) {
-    if (duplicates > 0) notes.push(`${name}: ${formatCount(duplicates)} records came twice; the copy read last stands`);
+    if (duplicates > 0) notes.push(`${name}: ${formatCount(duplicates)} records came twice; the last copy counts`);
     if (rejected > 0) notes.push(`${name}: ${formatCount(rejected)} records could not be kept; see cdsync.rejects`);
-    if (missing > 0) notes.push(`${name}: ${formatCount(missing)} of the records that were asked for are not there`);
+    if (missing > 0) notes.push(`${name}: ${formatCount(missing)} of the requested records do not exist`);
     if (retries > 0)
       notes.push(
         `${name}: ${formatCount(retries)} requests were sent again (${formatCount(throttled)} for status 429)`,
       );
-    // One cause may hinder every stream; it is told once.
+    // One cause may fail every stream; it is shown once.
     if (error !== null && !told.has(error.message)) {
       const names = streams.flatMap((each) => (each.error?.message === error.message ? [each.name] : []));
       told.add(error.message);
@@ -59,7 +59,7 @@ function footnotes({ streams }: JobReport): string[] {
   return notes;
 }
 
-/** What one job's run did, for people. */
+/** Lines about a job's run, for people. */
 export function summarize(report: JobReport): string[] {
   const { job, run_id, streams, status, seconds, sequence, resumed } = report;
   const bytes = streams.reduce((sum, stream) => sum + stream.bytes, 0);

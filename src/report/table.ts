@@ -1,4 +1,4 @@
-/** Lines of columns as wide as their widest cell; numbers to the right. */
+/** Lines with columns as wide as their widest cell; numbers are aligned to the right. */
 export function table(header: readonly string[], rows: readonly (readonly string[])[]): string[] {
   const widths = header.map((title, column) =>
     Math.max(title.length, ...rows.map((row) => (row[column] ?? '').length)),

@@ -7,7 +7,7 @@ interface Verified {
   readonly mismatches: readonly { stream: string | null; file: string | null; problem: string }[];
 }
 
-/** What a verification has found, for people. */
+/** The result of a verification, for people. */
 export function verificationLines({ job, sequence, streams, mismatches }: Verified): string[] {
   const lines = streams.map(({ name, rows, files, bytes }) => {
     const wrong = mismatches.filter(({ stream }) => stream === name).length;

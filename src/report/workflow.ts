@@ -2,10 +2,10 @@ import type { WorkflowRun } from '../client/management-api.js';
 import { printable, withoutAddresses } from '../core/printable.js';
 import { table } from './table.js';
 
-/** Fields that name who started a run; shown where values may be. */
+/** Fields that name the person who started a run; shown only if values may be. */
 const personal = new Set(['principal_name', 'principal_email']);
 
-/** A run as the service gave it, without what names a person unless that may be shown. */
+/** A run as the service gave it; fields that name a person only if `showValues`. */
 export function shownRun(run: WorkflowRun, showValues: boolean): Record<string, unknown> {
   if (showValues) return { ...run };
   return JSON.parse(JSON.stringify(run), (name, value: unknown) => {
@@ -18,7 +18,7 @@ function word(value: unknown): string {
   return value === undefined || value === null || value === '' ? '-' : printable(String(value));
 }
 
-/** A workflow run for people; its tasks too where it was asked for with them. */
+/** A workflow run for people, with its tasks if the service sent them. */
 export function workflowLines({
   id,
   state,

@@ -32,7 +32,7 @@ async function verified(job: string): Promise<void> {
 }
 
 /** Nothing may be taken for new: the run continues from the last snapshot. */
-async function goesOn(job: string): Promise<void> {
+async function resumes(job: string): Promise<void> {
   const report = await space.runWell(job);
   const { inserted, updated, deleted } = streamOf(report, 'members');
   expect([report.sequence, inserted, updated, deleted]).toEqual([2, 0, 0, 0]);
@@ -67,16 +67,16 @@ describe('a storage folder from elsewhere', () => {
     const link = join(folder, `${job}.duckdb`);
     await unlink(link);
     await copyFile(join(folder, 'published', '2.duckdb'), link);
-    await goesOn(job);
+    await resumes(job);
     await rm(join(folder, 'published'), { recursive: true });
-    await goesOn(job);
+    await resumes(job);
     expect(await space.query(job, 'select count(*)::int as n from members')).toHaveLength(1);
   });
 
   it('goes on after the folders of Parquet files were lost, and writes them anew', async () => {
     const before = await space.query(job, 'select * exclude (_run_id) from members order by id');
     await rm(join(folder, 'parquet'), { recursive: true });
-    await goesOn(job);
+    await resumes(job);
     const { files, rows } = await space.manifest(job, 'members');
     expect([files.map((file) => file.rows), rows]).toEqual([[before.length], before.length]);
     const glob = join(folder, 'parquet', 'members', 'snapshot', '*', '*.parquet');
@@ -109,7 +109,7 @@ describe('a storage folder from elsewhere', () => {
     const path = join(folder, 'parquet', 'members', 'manifest.json');
     const manifest = await readFile(path, 'utf8');
     await writeFile(path, manifest.replace(/"rows": \d+/, '"rows": 1'));
-    await goesOn(job);
+    await resumes(job);
     expect(await readFile(path, 'utf8')).toBe(manifest);
   });
 
@@ -121,7 +121,7 @@ describe('a storage folder from elsewhere', () => {
     expect(await parquetFiles(job)).toEqual(files);
     const command = /: (cp [^;]+);/.exec(report.error?.hint ?? '')?.[1];
     expect((await shell(space, String(command))).code).toBe(0);
-    await goesOn(job);
+    await resumes(job);
   });
 
   it('is refused where all that is private was left behind, and begins anew once it was moved away', async () => {

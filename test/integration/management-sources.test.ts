@@ -122,7 +122,7 @@ describe('sources of the Management API', () => {
   it('lose nothing where our clock and that of the service differ', async () => {
     await space.configure('clocks', [{ name: 'audit', source: 'audit_events', since }], { service });
     await space.runWell('clocks');
-    // The service is half a day ahead of us, and goes on from there.
+    // The service's clock is half a day ahead of ours, and its records continue from there.
     await space.control('time', { advance_ms: 43_200_000 });
     const ahead = (await passDays(1)).audit_events as ListChange;
     expect(streamOf(await space.runWell('clocks'), 'audit')).toMatchObject({ rows: ahead.total, deleted: 0 });

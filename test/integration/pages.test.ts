@@ -58,7 +58,7 @@ describe('every profile comes once', () => {
     await runsWell(fault);
   });
 
-  it('when a record is repeated on the next page: the copy read last stands', async () => {
+  it('when a record is repeated on the next page: the last copy counts', async () => {
     const report = await runsWell({ kind: 'duplicate', share: 0.5 });
     expect(report.duplicates).toBeGreaterThan(0);
   });

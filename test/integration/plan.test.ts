@@ -187,7 +187,7 @@ describe('a plan', () => {
     }
   });
 
-  it('tells what is held, and what would be gone on from', async () => {
+  it('tells what is held, and what a run would resume', async () => {
     const rows = Array.from({ length: 100 }, (_, n) => ({ n }));
     await serve('guarded', rows);
     await space.configure('guarded', [{ name: 'guarded', source: 'index_profiles', index: 'guarded' }]);

@@ -227,7 +227,7 @@ describe('docs/ci.md', () => {
   );
 
   it(
-    'goes on from the archive of the last run, also of one that failed',
+    'resumes from the archive of the last run, even if that failed',
     async () => {
       await emptyWorkspace();
       await rm(join(space.folder, 'snapshot.tar.gz'), { force: true });

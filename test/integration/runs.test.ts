@@ -127,7 +127,7 @@ describe('a run', () => {
     expect(streams[0]?.rows).toBe((await space.query('days', 'from members')).length);
   });
 
-  it('goes on from its checkpoint after a kill, under the same run id', async () => {
+  it('resumes from its checkpoint after a kill, under the same run id', async () => {
     await space.configure('killed', [{ ...members, page_size: 100 }]);
     const { child, result } = await slowRun('killed');
     child.kill('SIGKILL');

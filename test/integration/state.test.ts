@@ -44,7 +44,7 @@ const members = (partition: Record<string, unknown>) => [
 ];
 
 describe('what a run that was cut short has read', () => {
-  it('is shown by partition, and forgotten by partition: the others are gone on from', async () => {
+  it('is shown by partition, and forgotten by partition: a run resumes the others', async () => {
     await space.configure('cut', members({ attribute: 'country', values: ['US', 'DE'] }));
     await cutShort('cut');
     const { partitions } = await state('cut');

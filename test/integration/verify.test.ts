@@ -115,8 +115,8 @@ describe('cdsync verify', () => {
     const told = found.mismatches.map(({ file, problem }) => [file?.split('/').at(-1), problem]);
     expect(told.sort()).toEqual([
       ['00001.parquet', 'the file is missing'],
-      ['mine.parquet', 'a file that cdsync has not put there'],
-      ['notes.txt', 'a file that cdsync has not put there'],
+      ['mine.parquet', 'a file that cdsync did not put there'],
+      ['notes.txt', 'a file that cdsync did not put there'],
     ]);
     for (const each of foreign) await rm(each);
     await copyFile(`${space.folder}/good`, path);

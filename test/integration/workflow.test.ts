@@ -128,7 +128,7 @@ describe('a job that starts workflows', () => {
     expect(workflows.runsOf('cg-lost')).toHaveLength(1);
   });
 
-  it('does not start one again where it goes on from a run that was cut short, unless told to', async () => {
+  it('does not start one again if it resumes a run that was cut short, unless told to', async () => {
     await configure('cut', { config_id: 'cg-good' });
     await space.control('faults', { kind: 'hang', match: '/profiles', after: 5 });
     const child = space.spawn(['run', 'cut.json', '--verbose']);
@@ -171,7 +171,10 @@ describe('a job that was killed while it waited', () => {
     const plan = JSON.parse((await space.cdsync(['plan', 'killed.json', '--json'])).stdout);
     expect(plan.workflows).toMatchObject([{ would_start: false }, { would_start: false }]);
     const again = await space.cdsync(['run', 'killed.json']);
-    expect([again.code, again.stderr]).toEqual([0, expect.stringContaining('cut short; it is followed')]);
+    expect([again.code, again.stderr]).toEqual([
+      0,
+      expect.stringContaining('which a run that was cut short has started'),
+    ]);
     expect(workflows.runs).toHaveLength(2);
     await space.runWell('killed');
     expect(workflows.runs).toHaveLength(4);

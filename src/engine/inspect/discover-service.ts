@@ -7,9 +7,9 @@ export interface DiscoveredIndex {
   readonly id: string;
   readonly name: string | null;
   readonly description: string | null;
-  /** By the service's own count; null where it was not asked, or gives none. */
+  /** By the service's own count; null if it was not asked, or gives none. */
   readonly profiles: number | null;
-  /** Profiles that the attributes were seen in. */
+  /** Profiles in the sample that the attributes come from. */
   readonly sampled: number;
   readonly attributes: readonly SampledAttribute[];
   readonly error: Unread | null;
@@ -21,9 +21,9 @@ export interface DiscoveredSegment {
   readonly status: string | null;
 }
 
-/** What `cdsync discover` has found. */
+/** The result of `cdsync discover`. */
 export interface Discovery {
-  /** `failed` where something went wrong, or nothing at all may be read. */
+  /** `failed` if something went wrong, or the key may read nothing at all. */
   readonly status: 'ok' | 'failed';
   readonly base_url: string;
   readonly tenant_id: string;
@@ -61,7 +61,7 @@ function discoveredSegment({ id, name, status }: Segment): DiscoveredSegment {
   return { id, name: name ?? null, status: status ?? null };
 }
 
-/** All that could not be read. */
+/** Everything that could not be read. */
 export function errorsOf({ indexes, indexes_error, segments_error }: Omit<Discovery, 'status'>): Unread[] {
   return [indexes_error, ...indexes.map(({ error }) => error), segments_error].filter((error) => error !== null);
 }
@@ -72,13 +72,13 @@ function statusOf(found: Omit<Discovery, 'status'>): Discovery['status'] {
 }
 
 /**
- * Looks at everything of the tenant that a stream can be made of.
- * @throws {ServiceError} where the service cannot be talked to at all
+ * Lists everything in the tenant that a stream can read.
+ * @throws {ServiceError} if the service does not answer at all
  */
 export async function discoverService(explorer: Explorer, options: DiscoverOptions): Promise<Discovery> {
   const listed = await listIndexes(explorer);
   const indexes: DiscoveredIndex[] = [];
-  // One after the other: a look around must not take the budget from the runs.
+  // One after the other: discovery must not take the budget from the runs.
   for (const index of listed.items) indexes.push(await discoverIndex(explorer, index, options));
   const segments = await listSegments(explorer);
   const found = {

@@ -11,7 +11,7 @@ import { readAllIndexes, readWholeList } from '../../streams/whole-list.js';
 import type { EngineOptions } from '../open-engine.js';
 import { reportError } from '../report-job.js';
 
-/** What looks at the service without a job and without a storage folder. */
+/** The parts that a command needs to look at the service, without a job or a storage folder. */
 export interface Explorer {
   readonly client: ServiceClient;
   readonly service: ServiceOptions;
@@ -20,20 +20,20 @@ export interface Explorer {
   readonly meter: RequestMeter;
 }
 
-/** What could not be read, and why. */
+/** Why something could not be read. */
 export interface Unread extends ReportedError {
-  /** The key may not read it, or the tenant does not have it: no failure of the looking. */
+  /** The key may not read it, or the tenant does not have it: that is no failure of the command. */
   readonly withheld: boolean;
   readonly auth: boolean;
 }
 
-/** A list as far as it could be read. */
+/** A list, empty if it could not be read. */
 export interface Listed<T> {
   readonly items: readonly T[];
   readonly error: Unread | null;
 }
 
-/** Opens what looking at the service needs, and closes it again whatever happens. */
+/** Opens an explorer for `work`, and closes it again whatever happens. */
 export async function withExplorer<T>(
   service: ServiceOptions,
   { signal, notice, budget }: EngineOptions,
@@ -48,7 +48,7 @@ export async function withExplorer<T>(
   }
 }
 
-/** Any error as what could not be read. @throws {CdsyncError} `interrupted` */
+/** Turns an error into the reason why something could not be read. @throws {CdsyncError} `interrupted` */
 export function unread(thrown: unknown): Unread {
   const error = asCdsyncError(thrown);
   if (error.kind === 'interrupted') throw error;
@@ -58,7 +58,7 @@ export function unread(thrown: unknown): Unread {
 
 /**
  * The indexes of the tenant (specification, section 4.2).
- * @throws {ServiceError} where the service cannot be talked to at all; what the key may not read is no such failure
+ * @throws {ServiceError} if the service does not answer at all; a key that may not read the list does not throw
  */
 export async function listIndexes(explorer: Explorer): Promise<Listed<Index>> {
   try {
@@ -66,9 +66,9 @@ export async function listIndexes(explorer: Explorer): Promise<Listed<Index>> {
   } catch (thrown) {
     const error = unread(thrown);
     if (error.withheld) return { items: [], error };
-    // The first request of all is also the first to tell that the tenant header has another name here.
+    // This is the first request of all, so it is the first to fail if the tenant header has another name.
     if (error.code !== 'bad_request' || error.hint !== null) throw thrown;
-    const hint = '`tenant_header` may be wrong: its real name has the brand of the service in it (--tenant-header)';
+    const hint = '`tenant_header` may be wrong: its real name contains the brand of the service (--tenant-header)';
     throw new CdsyncError(error.message, { code: error.code, hint, cause: thrown });
   }
 }
@@ -82,7 +82,7 @@ export async function listSegments(explorer: Explorer): Promise<Listed<Segment>>
   }
 }
 
-/** Asks for one record of a list, to see that it may be read. @throws {ServiceError} where it may not */
+/** Asks for one record of a list, to see that the key may read it. @throws {ServiceError} if it may not */
 export async function tryList({ client, signal, meter }: Explorer, source: ListSource): Promise<void> {
   const operation = source.page({ token: null, limit: 1, filter: new Map(), withTotal: false });
   await client.send(operation, readTotal, { signal, meter });

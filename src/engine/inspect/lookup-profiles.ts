@@ -1,7 +1,7 @@
 import { type ServiceClient, ServiceError } from '../../client/client.js';
 import { lookupProfileByGetOperation, lookupProfileOperation, readRealtimeProfile } from '../../client/realtime-api.js';
 
-/** Names of identity keys with their values: what one lookup asks for. */
+/** The identity keys of one lookup: names with their values. */
 export type Keychain = Readonly<Record<string, string>>;
 
 export interface LookupTask {
@@ -14,12 +14,12 @@ export interface LookupTask {
   readonly concurrency: number;
 }
 
-/** JSON on one line; numbers keep the text that the service has given them. */
+/** JSON on one line; numbers keep the service's text. */
 function onOneLine(json: string): string {
   return json.replace(/("[^"\\]*(?:\\.[^"\\]*)*")|[ \t\r\n]+/g, '$1');
 }
 
-/** One lookup (specification, sections 4.6 and 4.7). @returns the profile as the service's own JSON; null where none matches */
+/** One lookup (specification, sections 4.6 and 4.7). @returns the profile as the service's own JSON; null if none matches */
 async function lookUp(task: LookupTask, keys: Keychain, signal: AbortSignal): Promise<string | null> {
   const { client, collection, enrich, method } = task;
   const operation = method === 'get' ? lookupProfileByGetOperation : lookupProfileOperation;
@@ -35,9 +35,9 @@ async function lookUp(task: LookupTask, keys: Keychain, signal: AbortSignal): Pr
 }
 
 /**
- * Looks profiles up, several at once, and gives their answers in the order of the questions: each as soon as it and all
- * before it are there, also while further questions are still to come. What fails, or is wrong with a question, is thrown
- * after the answers before it.
+ * Looks up profiles, several at once, and yields their answers in the order of the questions. It yields an answer as soon
+ * as that and all earlier ones have arrived, even while it still reads questions. The error of a lookup, or of a wrong
+ * question, is thrown after the answers before it.
  */
 export async function* lookUpProfiles(
   task: LookupTask,
@@ -49,7 +49,7 @@ export async function* lookUpProfiles(
   const waiting: Promise<string | null>[] = [];
   const ask = (keys: Keychain) => {
     const answer = lookUp(task, keys, signal);
-    // It is awaited in its turn; failing before that is no unhandled rejection.
+    // The answer is awaited in its turn; if it fails before, that is no unhandled rejection.
     answer.catch(() => undefined);
     waiting.push(answer);
   };

@@ -7,16 +7,16 @@ import { profilesOfIndex } from '../../streams/index-profiles.js';
 import type { ListSource } from '../../streams/source.js';
 import type { Explorer } from './explorer.js';
 
-/** One attribute as a sample shows it; never with a value of it. */
+/** One attribute as a sample shows it, without any of its values. */
 export interface SampledAttribute {
-  /** Where it stands in a profile: `attributes.email`. */
+  /** Its place in a profile: `attributes.email`. */
   readonly path: string;
   readonly column: string;
   /** DuckDB type of the column in a run over the same profiles. */
   readonly type: string;
-  /** Part of the profiles that lack it, from 0 to 1. */
+  /** Share of the sampled profiles that lack it, from 0 to 1. */
   readonly null_share: number;
-  /** Null where it was not asked. */
+  /** Null if the service was not asked. */
   readonly filterable: boolean | null;
 }
 
@@ -25,7 +25,7 @@ export interface IndexSample {
   readonly attributes: readonly SampledAttribute[];
 }
 
-/** Pages may come smaller than asked for, or empty; beyond so many more the sample is what there is. */
+/** Pages may be smaller than asked for, or empty. After this many more pages, the sample is complete as it is. */
 const sparePages = 10;
 
 const noFilter: ReadonlyMap<string, string> = new Map();
@@ -54,7 +54,7 @@ async function readSample(explorer: Explorer, source: ListSource, size: number):
   return sample;
 }
 
-/** Enough that a service which ignores filters does not give matching profiles by chance. */
+/** Enough profiles that a service which ignores the filter returns some that do not match. */
 const probeLimit = 10;
 
 interface Probe {
@@ -63,7 +63,7 @@ interface Probe {
   readonly seen: boolean;
 }
 
-/** What a filter is tried with: a value that many share, or else one that tells of nobody, since URLs are logged. */
+/** A filter to try. URLs are logged, so its value is one that many profiles share, or an invented one. */
 function probe(sample: ColumnSample, column: Column): Probe | undefined {
   const { place, field, type } = column;
   if (place !== 'attribute' || !/^(VARCHAR|BOOLEAN|BIGINT|HUGEINT|DOUBLE)$/.test(type)) return undefined;
@@ -73,7 +73,7 @@ function probe(sample: ColumnSample, column: Column): Probe | undefined {
   return { field, value: invented, seen: false };
 }
 
-/** Whether the service takes a filter on an attribute and heeds it (specification, section 4.4). */
+/** Whether the service accepts a filter on an attribute and applies it (specification, section 4.4). */
 async function isFilterable(
   { client, signal, meter }: Explorer,
   source: ListSource,
@@ -94,7 +94,7 @@ async function isFilterable(
   return matching === answer.records && (answer.records > 0 || !seen);
 }
 
-/** Reads some profiles of an index, and asks which of their attributes can be filtered where that is wanted. */
+/** Reads some profiles of an index. If `filters` is set, also asks which of their attributes can be filtered. */
 export async function sampleIndex(
   explorer: Explorer,
   indexId: string,
@@ -117,7 +117,7 @@ export async function sampleIndex(
   return { profiles: sample.records, attributes: await Promise.all(columns.map(describe)) };
 }
 
-/** How many profiles an index has, by the service's own count, which can be expensive for it; null where it gives none. */
+/** Number of profiles of an index, by the service's own count; null if it gives none. Counting can be expensive for it. */
 export async function countProfiles({ client, signal, meter }: Explorer, indexId: string): Promise<number | null> {
   const source = profilesOfIndex(indexId);
   const operation = source.page({ token: null, limit: 1, filter: noFilter, withTotal: true });

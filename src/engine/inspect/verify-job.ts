@@ -15,7 +15,7 @@ import type { JobLayout } from '../../store/layout.js';
 import { type Manifest, readManifest } from '../../store/manifest.js';
 import type { StorageEngine } from '../open-engine.js';
 
-/** Something that is not as it should be. */
+/** A problem that `cdsync verify` found. */
 export interface Mismatch {
   readonly stream: string | null;
   /** Relative to the job's folder. */
@@ -30,7 +30,7 @@ export interface VerifiedStream {
   readonly bytes: number;
 }
 
-/** What `cdsync verify` has found. */
+/** The result of `cdsync verify`. */
 export interface Verification {
   readonly status: 'ok' | 'failed';
   readonly job: string;
@@ -58,11 +58,11 @@ interface TableFacts {
   readonly rows: number;
   readonly values: ReadonlyMap<string, number>;
   readonly keySum: number;
-  /** XOR of the rows' hashes, as computed now. */
+  /** XOR of the rows' hashes, computed now from all columns. */
   readonly hashes: string;
-  /** The same of the columns by which rows are compared. */
+  /** The same, from the columns by which rows are compared. */
   readonly trackedHashes: string;
-  /** The same of the hashes that the store has kept. */
+  /** XOR of the hashes that the store keeps. */
   readonly keptHashes: string;
 }
 
@@ -72,7 +72,7 @@ async function tableFacts(
   { table, keys }: { table: string; keys: string },
 ): Promise<TableFacts> {
   const { list } = ColumnSet.restore(state.columns);
-  // What is not tracked is compared too.
+  // Columns that are not tracked are compared too.
   const all = list.map(({ name, type }) => ({ name, type }));
   const counts = list.map(({ name }, index) => `count(${quoteIdentifier(name)}) AS c${index}`);
   const isPartly = list.some(({ untracked }) => untracked);
@@ -176,7 +176,7 @@ async function verifyParquet(
   return undefined;
 }
 
-/** Files in a stream's folder that no manifest and no commit has put there. */
+/** Finds files in a stream's folder that belong to no manifest and no commit. */
 async function verifyForeign(findings: Findings, layout: JobLayout, state: StreamState): Promise<void> {
   const known = new Set(state.snapshot.map(({ path }) => path));
   const folder = layout.stream(state.stream);
@@ -193,7 +193,7 @@ async function verifyForeign(findings: Findings, layout: JobLayout, state: Strea
         /^\d{5}\.parquet$/.test(name) &&
         (kind === 'changes' || (kind === 'snapshot' && !current.has(run))));
     if (!isOurs)
-      findings.add('a file that cdsync has not put there', { stream: state.stream, path: join(folder, path) });
+      findings.add('a file that cdsync did not put there', { stream: state.stream, path: join(folder, path) });
   }
 }
 
@@ -225,8 +225,8 @@ async function verifyPublished(
 }
 
 /**
- * Reads everything that was kept and published, with DuckDB and with a reader that is not DuckDB, and compares the two with
- * the manifests and with each other. Nothing is changed.
+ * Reads all kept and published files, both with DuckDB and with another Parquet reader, and compares the two results with
+ * the manifests and with each other. Changes nothing.
  * @throws {CdsyncError} `locked`, `not_published`, `state_unreadable`
  */
 export async function verifyJob(engine: StorageEngine, job: JobConfig): Promise<Verification> {

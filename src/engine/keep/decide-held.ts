@@ -17,14 +17,14 @@ import type { Reading } from '../run/reading.js';
 import { type Before, recover } from '../run/recover.js';
 import type { RunContext } from '../run-context.js';
 
-/** Which held streams are meant. */
+/** The held streams to approve or discard. */
 export interface HeldChoice {
   readonly runId: string;
-  /** Undefined: all that the run holds. */
+  /** Undefined: all that are held of this run. */
   readonly streams: readonly string[] | undefined;
 }
 
-/** @throws {CdsyncError} `not_held`, naming the runs that hold something */
+/** @throws {CdsyncError} `not_held`; it names the runs with held streams */
 async function chooseHeld({ layout, job }: RunContext, { runId, streams }: HeldChoice): Promise<HeldStream[]> {
   const all = await heldStreams(
     layout,
@@ -47,7 +47,7 @@ async function chooseHeld({ layout, job }: RunContext, { runId, streams }: HeldC
   );
 }
 
-/** A held stream, as if it had just been read. */
+/** A reading that gives a held stream, as if it had just been read. */
 function heldReading({ layout }: RunContext, held: HeldStream): Reading {
   const folder = layout.streamRun(held.run_id, held.stream);
   const inParts = (name: string) => `${folder}/parts/${name}`;
@@ -85,7 +85,7 @@ function refuseMoved(held: HeldStream, now: { run_id: string; sequence: number }
 }
 
 /**
- * Commits what a guard has held, if the snapshot that it was compared with still stands, and publishes it.
+ * Commits and publishes what a guard has held, if the snapshot is still the one that it was compared with.
  * @throws {CdsyncError} `not_held`, `held_outdated`, `locked`
  */
 export async function approveRun(context: RunContext, choice: HeldChoice): Promise<JobReport> {
@@ -159,7 +159,7 @@ async function commitHeld(
 
 /**
  * Throws away what a guard has held; the snapshot stays as it is.
- * @returns the streams of which something was thrown away
+ * @returns the discarded streams
  * @throws {CdsyncError} `not_held`, `locked`
  */
 export async function discardHeld(context: RunContext, choice: HeldChoice): Promise<string[]> {

@@ -4,7 +4,7 @@ import { sqlText } from '../../core/sql.js';
 import type { Session } from '../../store/duckdb.js';
 import type { JobLayout } from '../../store/layout.js';
 
-/** What is shorter may stand anywhere by chance. */
+/** A shorter text may occur anywhere by chance. */
 const leastTextBytes = 6;
 const chunkBytes = 4 * 1024 * 1024;
 
@@ -32,7 +32,7 @@ async function holds(path: string, texts: readonly Buffer[]): Promise<boolean> {
   }
 }
 
-/** Compressed files hide their bytes, so that they are read as well. */
+/** Compression hides the texts from a search for bytes, so DuckDB reads the rows. */
 async function parquetHolds(session: Session, path: string, texts: readonly string[]): Promise<boolean> {
   const row = 'to_json(f)::VARCHAR';
   const found = texts.map((text) => `contains(${row}, ${sqlText(JSON.stringify(text).slice(1, -1))})`);
@@ -41,7 +41,7 @@ async function parquetHolds(session: Session, path: string, texts: readonly stri
   );
 }
 
-/** Files of a job, relative to its folder, that hold one of the texts, as they stand there or in Parquet. Short texts are not looked for. */
+/** Files of a job, relative to its folder, that contain one of the texts, as bytes or in Parquet. Skips short texts. */
 export async function filesWith(session: Session, layout: JobLayout, texts: readonly string[]): Promise<string[]> {
   const searched = texts.filter((text) => Buffer.byteLength(text) >= leastTextBytes);
   if (searched.length === 0) return [];

@@ -20,20 +20,20 @@ import { publishStore } from '../run/commit-and-publish.js';
 import { recover } from '../run/recover.js';
 import { filesWith } from './files-with.js';
 
-/** What `cdsync forget` did, and what it found afterwards; without a key or a value. */
+/** The result of `cdsync forget`: what it erased, and what it found afterwards. It contains no key and no value. */
 export interface ForgetResult {
   status: 'ok' | 'failed';
   job: string;
   stream: string;
   run_id: string;
   sequence: number;
-  /** Keys that were given. */
+  /** Number of keys given. */
   keys: number;
   /** Rows of the snapshot that were erased. */
   rows: number;
   /** Rows of changes and history that were erased. */
   history: number;
-  /** Texts that were looked for afterwards, in every file of the job. */
+  /** Number of texts that it looked for afterwards, in every file of the job. */
   searched: number;
   /** Files that still have one of them. */
   remains: string[];
@@ -41,7 +41,7 @@ export interface ForgetResult {
   also_in: string[];
 }
 
-/** The keys as rows have them: where the key is hashed, both what was given and its hash. */
+/** The keys as rows have them. If the key column is hashed: the given keys and their hashes. */
 async function rowKeys(
   session: Session,
   config: StreamConfig,
@@ -58,7 +58,7 @@ async function rowKeys(
   return [...given, ...rows.map(({ hashed }) => String(hashed))];
 }
 
-/** Guards name keys in their messages, and reports keep those. */
+/** Erases keys from reports: the messages of guards name some. */
 async function eraseFromReports(layout: JobLayout, keys: readonly string[]): Promise<void> {
   for (const name of await readdir(layout.reports)) {
     if (!name.endsWith('.json')) continue;
@@ -70,7 +70,7 @@ async function eraseFromReports(layout: JobLayout, keys: readonly string[]): Pro
   }
 }
 
-/** Other streams with rows that hold one of the keys. */
+/** Other streams with rows that contain one of the keys. */
 async function otherStreams(store: SnapshotStore, states: Iterable<StreamState>, own: string, keys: readonly string[]) {
   const found: string[] = [];
   for (const { stream } of states) {
@@ -93,7 +93,7 @@ function configOf(job: JobConfig, stream: string): StreamConfig {
   });
 }
 
-/** What was read and not committed may have the person too; it is read again. */
+/** Discards what was read but not committed: it may contain the person too. The next run reads it again. */
 async function discardReadings(layout: JobLayout, stream: string): Promise<void> {
   for (const runId of await runFolders(layout)) await discardStreams(layout, runId, [stream]);
 }
@@ -105,11 +105,11 @@ interface ErasureTask {
   readonly state: StreamState;
   readonly given: readonly string[];
   readonly salts: Salts;
-  /** Of the commit before. */
+  /** Number of the previous commit. */
   readonly sequence: number;
 }
 
-/** What was erased, and what may still tell of it. */
+/** What was erased, and the texts and streams that may still give it away. */
 interface Erasure extends Forgotten {
   readonly run: RunIdentity;
   readonly keys: readonly string[];
@@ -146,10 +146,10 @@ async function eraseRows({ database, clock }: StorageEngine, task: ErasureTask):
 }
 
 /**
- * Erases rows of a stream from snapshot, changes, history, reports and what was read but not committed, publishes the result,
- * and searches every file of the job for what it has erased. Earlier snapshots and changes that are kept as Parquet files are
- * removed as a whole.
- * @param keys as the service gives them; where several columns make the key, as a JSON list of texts
+ * Erases rows of a stream from snapshot, changes, history, reports and uncommitted readings, and publishes the result.
+ * It removes all Parquet files of earlier snapshots and changes. Then it searches every file of the job for the erased
+ * texts.
+ * @param keys as the service gives them; a key of several columns as a JSON list of texts
  * @throws {CdsyncError} `stream_not_found`, `not_published`, `locked`
  */
 export async function forget(
@@ -183,7 +183,7 @@ export async function forget(
   }
 }
 
-/** Looks for what was erased in every file of the job. */
+/** Searches every file of the job for the erased texts. */
 async function search(
   { database }: StorageEngine,
   layout: JobLayout,
@@ -191,7 +191,7 @@ async function search(
 ): Promise<ForgetResult> {
   const { run, rows, history, texts, others } = erased;
   const reader = await database.connect();
-  // What another stream still has stands in the files that they share.
+  // Streams share files: a search would find what another stream still has.
   const remains = others.length > 0 ? [] : await filesWith(reader, layout, texts).finally(() => reader.close());
   return {
     status: remains.length === 0 ? 'ok' : 'failed',

@@ -14,7 +14,7 @@ import { type PartitionState, partitionStates, resetPartition } from './partitio
 
 type DestinationOutline = JobOutline['destinations'][number];
 
-/** What the store remembers of a stream. */
+/** What the store remembers about a stream. */
 export interface StoredStream {
   name: string;
   run_id: string;
@@ -22,20 +22,20 @@ export interface StoredStream {
   rows: number;
   key: string[];
   synced_at: string;
-  /** Spans of time that were read for good. */
+  /** Spans of time that are read completely and not read again. */
   covered: Covered[];
 }
 
 /** What a job remembers between runs. */
 export interface JobState {
   job: string;
-  /** Tells this store from any other. */
+  /** Id of the store. */
   store: string;
   sequence: number;
   streams: StoredStream[];
-  /** What runs that were cut short have read, part by part. */
+  /** What runs that were cut short have read, by partition. */
   partitions: PartitionState[];
-  /** What destinations were seen to have. */
+  /** What the destinations had after their last delivery. */
   destinations: DestinationStatus[];
 }
 
@@ -67,7 +67,7 @@ function shown({ stream, run_id, sequence, rows, key, synced_at, covered }: Stre
   return { name: stream, run_id, sequence, rows, key, synced_at, covered: covered ?? [] };
 }
 
-/** Values that partitions are made of may be those of records, unless the configuration lists them. */
+/** Whether the configuration lists the partition values. Otherwise they come from records, and are hidden. */
 function listsValues({ reads }: StreamConfig): boolean {
   return reads.partitionBy?.values !== undefined;
 }
@@ -95,7 +95,7 @@ export async function jobState(
   });
 }
 
-/** What was forgotten of a stream. */
+/** What was forgotten about a stream. */
 export interface ResetStream {
   name: string;
   /** Runs whose checkpoints are gone. */
@@ -119,9 +119,9 @@ async function dropCheckpoints(layout: JobLayout, stream: string): Promise<strin
 }
 
 /**
- * Forgets how far streams were read: their checkpoints and spans of time, so that the next run begins anew. The snapshot
+ * Forgets how far streams were read (their checkpoints and spans of time), so that the next run begins anew. The snapshot
  * and its history stay.
- * @param choice the streams, all where left out; of them only one partition where that is given
+ * @param choice the streams, by default all; with `partition`, only that part of one stream
  * @throws {CdsyncError} `stream_not_found`, `partition_not_found`, `not_published`, `locked`
  */
 export async function resetState(
@@ -156,7 +156,7 @@ export async function resetState(
 }
 
 /**
- * Forgets what is kept here of a destination ({@link forgetDestination}); what stands in it stays, its watermark too.
+ * Forgets what is kept here for a destination ({@link forgetDestination}). Its rows and its watermark there stay.
  * @returns the streams that were forgotten
  * @throws {CdsyncError} `destination_not_found`, `stream_not_found`, `locked`
  */

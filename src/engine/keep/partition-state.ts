@@ -8,17 +8,17 @@ import type { JobLayout } from '../../store/layout.js';
 import { runFolders } from '../../store/storage.js';
 import { type Span, uncovered } from '../../streams/windows.js';
 
-/** How far one part of a stream was read by a run that was cut short. */
+/** How far a run that was cut short read one part of a stream. */
 export interface PartitionState {
   readonly stream: string;
-  /** As `--partition` takes it. */
+  /** The name for `--partition`. */
   readonly name: string;
   readonly run_id: string;
   readonly pages: number;
   readonly done: boolean;
 }
 
-/** What people call a part of a stream: `whole`, a window of time `from/to`, a value of the partitioning attribute. */
+/** The shown name of a part of a stream: `whole`, a window of time `from/to`, or a value of the partitioning attribute. */
 function shownName(partition: Partition): string {
   switch (partition.kind) {
     case 'whole':
@@ -38,7 +38,7 @@ function shownName(partition: Partition): string {
   }
 }
 
-/** The same without the value, which may be of a record. */
+/** The same without the value, because it may come from a record. */
 function discreetName(partition: Partition, index: number): string {
   return partition.kind === 'value' ? `value-${index + 1}` : shownName(partition);
 }
@@ -84,7 +84,7 @@ async function restartPartition(layout: JobLayout, stream: string, name: string)
     if (partition === undefined || cursor === undefined) continue;
     const open = await Journal.open(layout.streamRun(runId, stream), journal.length);
     try {
-      // What earlier attempts have brought no longer counts.
+      // A new attempt: the records of earlier ones no longer count.
       await open.append({ type: 'attempt', partition, attempt: cursor.attempt + 1 });
     } finally {
       await open.close();
@@ -96,7 +96,7 @@ async function restartPartition(layout: JobLayout, stream: string, name: string)
 
 const iso = (at: number) => new Date(at).toISOString();
 
-/** Spans of time without one of them; where that was the beginning, an empty one keeps the place from which to read. */
+/** Spans of time without one of them. If that was the first, an empty span keeps the place where reading begins. */
 export function withoutSpan(covered: readonly Covered[], [from, to]: Span): Covered[] {
   const left = covered.flatMap((span) => uncovered([Date.parse(span.from), Date.parse(span.to)], [[from, to]]));
   const spans = left.map(([start, end]) => ({ from: iso(start), to: iso(end) }));
@@ -105,7 +105,7 @@ export function withoutSpan(covered: readonly Covered[], [from, to]: Span): Cove
   return [{ from: first.from, to: first.from }, ...spans];
 }
 
-/** A window of time as `--partition` names it; undefined where the name is none. */
+/** The window of time in a name for `--partition`; undefined if the name is none. */
 function windowOf(name: string): Span | undefined {
   const [from = '', to = '', more] = name.split('/');
   const span: Span = [Date.parse(from), Date.parse(to)];
@@ -113,8 +113,8 @@ function windowOf(name: string): Span | undefined {
 }
 
 /**
- * Forgets one part of a stream: what an unfinished run has read of it, and a window of time that was read for good.
- * @returns runs whose checkpoints had it, and the spans that are left; undefined where they stay as they are
+ * Forgets one part of a stream: what an unfinished run has read of it, and its window of time if that was completed.
+ * @returns runs whose checkpoints had it, and the remaining spans; undefined if the spans did not change
  * @throws {CdsyncError} `partition_not_found`
  */
 export async function resetPartition(

@@ -8,18 +8,18 @@ import { type Before, readBefore } from '../run/recover.js';
 import type { RunContext } from '../run-context.js';
 import { sampleStream } from './sample-stream.js';
 
-/** How what the service has now compares with the columns of a stream's last snapshot. */
+/** Compares the service's present records with the columns of a stream's last snapshot. */
 export interface ContractCheck {
   readonly name: string;
-  /** Records that were looked at. */
+  /** Number of records in the sample. */
   readonly records: number;
-  /** What is new or does not fit, in words. */
+  /** New columns and values that do not fit, in words. */
   readonly differences: readonly string[];
   /** Whether the stream's contract would fail it, or leave something out. */
   readonly breaks: boolean;
 }
 
-/** @returns undefined where there is nothing to compare: no snapshot, or nothing asked of the service */
+/** @returns undefined if there is nothing to compare: no snapshot, or nothing to ask the service for */
 async function checkOne(
   context: RunContext,
   config: StreamConfig,
@@ -49,8 +49,8 @@ async function checkOne(
 }
 
 /**
- * Holds a page or two of each stream against the columns of its last published snapshot. Streams that cannot be read are
- * left to the rest of the check. Writes nothing.
+ * Compares a page or two of each stream with the columns of its last published snapshot. It skips streams that cannot be
+ * read: the rest of the check reports them. Writes nothing.
  */
 export async function checkContracts(context: RunContext): Promise<ContractCheck[]> {
   const { database, layout, job, salts } = context;

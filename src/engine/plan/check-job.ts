@@ -13,26 +13,26 @@ import { reportError } from '../report-job.js';
 import { referencedTables } from '../run/stream-order.js';
 import { type ContractCheck, checkContracts } from './check-contract.js';
 
-/** A token that ends sooner is warned about: time enough to distribute another. */
+/** The check warns of a token that ends sooner: this leaves time to distribute another. */
 const warnDays = 14;
 const dayMs = 86_400_000;
 
 export interface CheckedStream {
   name: string;
-  /** By the service's own count; null where it gives none. */
+  /** By the service's own count; null if it gives none. */
   total: number | null;
   error: (ReportedError & { auth: boolean }) | null;
 }
 
-/** What `cdsync check` has found. */
+/** The result of `cdsync check`. */
 export interface CheckResult {
   status: 'ok' | 'failed';
   job: string;
   warnings: string[];
-  /** Of the token given; null where it is renewed by OAuth or never ends. */
+  /** End of the configured token; null if OAuth renews it or it never ends. */
   token_expires_at: string | null;
   streams: CheckedStream[];
-  /** What the service has now against the last snapshot; null where it was not asked for. */
+  /** The service's records compared with the last snapshot; null if that was not asked for. */
   contracts: ContractCheck[] | null;
 }
 
@@ -53,17 +53,17 @@ function tokenWarnings(expires: Date | undefined, now: number): string[] {
   return [
     `the token ${when} (${expires.toISOString()}): issue another for the same API key. Issued with "rotate key secret", it ` +
       'deposes this one, which then dies 30 days later; a second rotation within that time ends it at once. ' +
-      'OAuth client credentials are renewed without you.',
+      'With OAuth client credentials, cdsync renews tokens itself.',
   ];
 }
 
-/** One request of a stream, and its total where the service counts. */
+/** Makes one request of a stream. @returns its total, if the service counts */
 async function tryStream(engine: Engine, config: StreamConfig, session: Session): Promise<number | null> {
   const { client, signal, clock } = engine;
   const meter = { requests: 0, retries: 0, throttled: 0, bytes: 0 };
   const { query, open, filter } = config.reads;
   if (query !== undefined) await referencedTables(session, config.name, query);
-  // What it asks for is known only once the streams that it is made of were read.
+  // Its requests are known only once the streams that it is made of were read.
   if (query !== undefined || open === undefined) return null;
   const { service } = engine.config;
   const now = clock.now();
@@ -98,7 +98,7 @@ async function checkStream(engine: Engine, config: StreamConfig, session: Sessio
 
 /**
  * Tries everything a run would need, about one request a stream, and writes nothing.
- * @param contract whether columns and types are held against the last snapshot too, which takes a page or two of each stream
+ * @param contract whether to compare columns and types with the last snapshot too; that reads a page or two of each stream
  */
 export async function checkJob(
   engine: Engine,

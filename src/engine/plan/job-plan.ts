@@ -5,24 +5,24 @@ import type { DiskNeed } from '../run/disk-need.js';
 import type { PlannedReading } from './plan-stream.js';
 import type { StreamSample } from './sample-stream.js';
 
-/** What a run would do about one stream. */
+/** What a run would do for one stream. */
 export interface PlannedStream {
   readonly name: string;
   readonly source: StreamConfig['source'];
   readonly reads: PlannedReading['reads'] | 'query';
   readonly group: ApiGroup | null;
-  /** Records by the service's own count; null where it gives none. */
+  /** Records by the service's own count; null if it gives none. */
   readonly total: number | null;
-  /** Records that the run would read; null where only the run itself will tell. */
+  /** Records that the run would read; null if only the run itself can tell. */
   readonly records: number | null;
   readonly snapshot_rows: number | null;
-  /** Chains of pages that are read side by side. */
+  /** Chains of pages that are read at the same time. */
   readonly chains: number | null;
   readonly pages: number | null;
   readonly requests: number | null;
   readonly round_trip_ms: number | null;
   readonly seconds: number | null;
-  /** What an earlier run has read, and this one would resume. */
+  /** What an earlier run has read: this one would resume there. */
   readonly resumes: { readonly run_id: string; readonly records: number; readonly pages: number } | null;
   readonly held: { readonly run_id: string; readonly findings: readonly { guard: string; message: string }[] } | null;
   /** Streams that it is made of. */
@@ -30,7 +30,7 @@ export interface PlannedStream {
   readonly sample: {
     readonly records: number;
     readonly rejected: number;
-    /** Against the snapshot; null where there is none. */
+    /** Compared with the snapshot; null if there is none. */
     readonly new: number | null;
     readonly changed: number | null;
     readonly unchanged: number | null;
@@ -42,10 +42,10 @@ export interface PlannedStream {
 
 /** What a run of a job would do. */
 export interface JobPlan {
-  /** `failed` where a stream could not be read, or the disk is too small. */
+  /** `failed` if a stream could not be read, or the disk is too small. */
   readonly status: 'ok' | 'failed';
   readonly job: string;
-  /** Number of the snapshot that stands; null before the first. */
+  /** Number of the current snapshot; null before the first. */
   readonly sequence: number | null;
   /** The run that is under way: another one would exit with 75. */
   readonly running: { readonly run_id: string | null; readonly pid: number; readonly host: string } | null;
@@ -57,14 +57,14 @@ export interface JobPlan {
   readonly streams: readonly PlannedStream[];
   readonly budgets: readonly { group: ApiGroup; limit: number; requests: number; seconds: number }[];
   readonly requests: number;
-  /** Of reading, workflows left out. */
+  /** Time of the reading, without workflows. */
   readonly seconds: number;
   readonly disk: {
     readonly need: DiskNeed;
     readonly free: number;
-    /** Whether that is too little: perhaps, by these figures, or surely, so that a run is refused. */
+    /** Whether that is too little: `perhaps` by these estimates, or so little that a run would be `refused`. */
     readonly short: 'no' | 'perhaps' | 'refused';
   };
-  /** What the figures leave out. */
+  /** Facts that the figures do not include. */
   readonly notes: readonly string[];
 }

@@ -8,14 +8,14 @@ import type { RunContext } from '../run-context.js';
 import type { JobPlan, PlannedStream } from './job-plan.js';
 import type { PlannedReading } from './plan-stream.js';
 
-/** A stream on its way into the plan. */
+/** A stream while the plan is being made. */
 export interface Planned {
   readonly shown: PlannedStream;
-  /** Undefined where the service is not asked, or could not be. */
+  /** Undefined if the stream does not ask the service, or could not. */
   readonly reading: PlannedReading | undefined;
 }
 
-/** Parquet compresses column by column: to about so much of what the same records take in one piece. */
+/** Parquet compresses each column alone: to about this share of the same records compressed in one piece. */
 const columnarShare = 0.6;
 
 function sizeOf({ reading, shown }: Planned, previous: StreamState | undefined): StreamSize {
@@ -36,7 +36,7 @@ function sizeOf({ reading, shown }: Planned, previous: StreamState | undefined):
   };
 }
 
-/** What disk a run would need, by what the last snapshot takes and the sample shows, and what is free. */
+/** The disk space that a run would need, estimated from the last snapshot and the sample, and the free space. */
 export async function planDisk(
   context: RunContext,
   before: Before | undefined,

@@ -15,7 +15,7 @@ import { type Before, readBefore } from '../run/recover.js';
 import { type OrderedStream, orderStreams } from '../run/stream-order.js';
 import { showStored } from '../run/stream-views.js';
 import type { RunContext } from '../run-context.js';
-import { goesOn } from '../workflow/before-run.js';
+import { resumesRun } from '../workflow/before-run.js';
 import { leftWorkflow } from '../workflow/started-workflows.js';
 import type { JobPlan, PlannedStream } from './job-plan.js';
 import { type Planned, planDisk } from './plan-disk.js';
@@ -23,7 +23,7 @@ import { type PlannedReading, planStream } from './plan-stream.js';
 import { budgets, type Load, readingTime, streamTime } from './plan-time.js';
 import type { StreamSample } from './sample-stream.js';
 
-/** A first request over a network that nobody has measured. */
+/** Round trip to assume if no sample has measured one. */
 const assumedRoundTripMs = 50;
 
 interface PlanContext {
@@ -31,7 +31,7 @@ interface PlanContext {
   readonly session: Session;
   readonly store: SnapshotStore | undefined;
   readonly before: Before | undefined;
-  /** Who has the lock now. */
+  /** The process that has the lock now. */
   readonly running: LockOwner | undefined;
   readonly notes: string[];
 }
@@ -57,7 +57,7 @@ function loadOf(reading: PlannedReading | undefined): Load | undefined {
   return { group, requests, chains, roundTripMs: sample?.roundTripMs ?? assumedRoundTripMs };
 }
 
-/** What is said of a stream whether or not it can be read. */
+/** The facts of a stream that are known even if it cannot be read. */
 async function known({ context, before }: PlanContext, { config, needs }: OrderedStream): Promise<PlannedStream> {
   const { name, source, reads } = config;
   const held = (await heldStreams(context.layout, [name])).at(-1);
@@ -83,7 +83,7 @@ async function known({ context, before }: PlanContext, { config, needs }: Ordere
   };
 }
 
-/** Makes visible what a stream is made of. @throws {CdsyncError} `dependency` where there is no snapshot of it */
+/** Makes the streams that this one needs visible to its query. @throws {CdsyncError} `dependency` if one has no snapshot */
 async function supply({ store, before }: PlanContext, { needs }: OrderedStream, planned: readonly Planned[]) {
   for (const name of needs) {
     const stored = before?.streams.get(name);
@@ -105,7 +105,7 @@ async function planOne(plan: PlanContext, stream: OrderedStream, planned: readon
   try {
     if (!(await supply(plan, stream, planned))) {
       const missing = stream.needs.filter((name) => !before?.streams.has(name));
-      notes.push(`${config.name}: what it asks for is known once ${missing.join(' and ')} was read`);
+      notes.push(`${config.name}: its requests are known once ${missing.join(' and ')} was read`);
       return { shown, reading: undefined };
     }
     const reading = await planStream(context, { config, before, session, running: running?.run_id });
@@ -137,7 +137,7 @@ async function planOne(plan: PlanContext, stream: OrderedStream, planned: readon
 
 async function planWorkflows(context: RunContext): Promise<JobPlan['workflows']> {
   const { before } = context.job;
-  const starts = before.length > 0 && !(await goesOn(context));
+  const starts = before.length > 0 && !(await resumesRun(context));
   const planned = before.map(async ({ startWorkflow: { deadlineMs, ...request } }: BeforeStep, step) => ({
     config_id: request.configId,
     would_start: starts && (await leftWorkflow(context, step, request)) === undefined,
@@ -151,7 +151,7 @@ async function planLevels(plan: PlanContext, levels: readonly (readonly OrderedS
   const planned: Planned[] = [];
   let milliseconds = 0;
   for (const level of levels) {
-    // One after the other: a look ahead must not take the budget from a run.
+    // One after the other: a plan must not take the budget from a run.
     const streams: Planned[] = [];
     for (const stream of level) streams.push(await planOne(plan, stream, planned));
     planned.push(...streams);
@@ -162,7 +162,7 @@ async function planLevels(plan: PlanContext, levels: readonly (readonly OrderedS
   return { planned, seconds: milliseconds / 1000 };
 }
 
-/** The published snapshot, where it can be looked at. */
+/** The published snapshot, if it can be opened. */
 async function openSnapshot(context: RunContext, notes: string[]): Promise<SnapshotStore | undefined> {
   const { database, layout, job } = context;
   try {
@@ -207,8 +207,8 @@ async function planWith(plan: PlanContext): Promise<JobPlan> {
 }
 
 /**
- * What a run would request, cost and change, found out with a few requests for each stream. Nothing is written, not even
- * the storage folder, and no lock is taken: a run may be under way.
+ * Finds out, with a few requests for each stream, what a run would request, cost and change. It writes nothing, not even
+ * the storage folder, and takes no lock: a run may be under way.
  * @throws {CdsyncError} what would stop the run as a whole
  */
 export async function planJob(context: RunContext): Promise<JobPlan> {
@@ -221,7 +221,7 @@ export async function planJob(context: RunContext): Promise<JobPlan> {
   const store = await openSnapshot(context, notes);
   const session = store?.session ?? (await database.connect());
   try {
-    // What does not fit in memory would go to a file.
+    // Otherwise DuckDB would write to a file what does not fit in memory.
     await session.run("SET temp_directory = ''");
     const before = store === undefined ? undefined : (await readBefore(store, context)).before;
     return await planWith({ context, session, store, before, running, notes });

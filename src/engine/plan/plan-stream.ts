@@ -13,7 +13,7 @@ import type { Before } from '../run/recover.js';
 import type { RunContext } from '../run-context.js';
 import { type StreamSample, sampleStream } from './sample-stream.js';
 
-/** Partitions whose totals are asked for; of more, all are taken for equally large. */
+/** Up to this many partitions, the service counts each one; with more, all are assumed to be of equal size. */
 const askedPartitions = 32;
 const noFilter: ReadonlyMap<string, string> = new Map();
 
@@ -21,13 +21,13 @@ const noFilter: ReadonlyMap<string, string> = new Map();
 export interface PlannedReading {
   readonly group: ApiGroup;
   readonly reads: 'list' | 'partitions' | 'windows' | 'keys';
-  /** Records that the service counts; null where it was not asked, or does not tell. */
+  /** Records that the service counts; null if it was not asked, or does not tell. */
   readonly total: number | null;
-  /** Records that the run would read; null where nobody knows. */
+  /** Records that the run would read; null if unknown. */
   readonly records: number | null;
   /**
-   * Pages of each chain of pages, or single requests: those of one chain are asked for one after the other. Null where
-   * nobody knows.
+   * Number of requests in each chain of pages; a single request is a chain of one. The requests of a chain follow one after
+   * the other. Null if unknown.
    */
   readonly chains: readonly number[] | null;
   /** Requests besides the pages: to resolve names, to count. */
@@ -39,11 +39,11 @@ export interface PlannedReading {
 
 export interface PlanTask {
   readonly config: StreamConfig;
-  /** Of the published snapshot. */
+  /** State of the published snapshot. */
   readonly before: Before | undefined;
-  /** The published snapshot is attached to it, and the streams that this one is made of are visible. */
+  /** Has the published snapshot attached, and shows the streams that this one is made of. */
   readonly session: Session;
-  /** The run that is under way: what it has read cannot be resumed. */
+  /** The run that is under way: another run cannot resume it. */
   readonly running: string | undefined;
 }
 
@@ -54,7 +54,7 @@ interface Counted {
   readonly others: number;
 }
 
-/** What everything that counts works with. */
+/** What all counting functions need. */
 interface Counting {
   readonly context: RunContext;
   readonly config: StreamConfig;
@@ -63,7 +63,7 @@ interface Counting {
   readonly previous: StreamState | undefined;
   readonly values: readonly string[];
   readonly pageSize: number;
-  /** Records of a list that the sample has read to its end. */
+  /** Number of records, if the sample has read the whole list. */
   readonly whole: number | null;
 }
 
@@ -93,7 +93,7 @@ async function countPartitions(
 async function countList(counting: Counting, source: ListSource): Promise<Counted> {
   const { config, previous, pageSize, values, whole } = counting;
   const partition = partitionOf(config, values);
-  // What brings additions alone says nothing of how many there will be.
+  // If a source brings only additions, the last snapshot says nothing about the size of the next reading.
   const known = source.brings === 'everything' ? (previous?.rows ?? null) : null;
   const total = await count(
     counting,
@@ -106,7 +106,7 @@ async function countList(counting: Counting, source: ListSource): Promise<Counte
   if (partition === undefined) return { total, records, chains: [pages(records, pageSize)], others };
   const parts = await countPartitions(counting, source, partition, records);
   const chains = parts.map((part) => pages(part, pageSize));
-  // What no partition covers is looked for in one more pass over all of it.
+  // One more pass over the whole list looks for records that no partition covers.
   const covered = parts.reduce((sum, part) => sum + part, 0) >= records;
   return { total, records, chains: covered ? chains : [...chains, pages(records, pageSize)], others };
 }
@@ -136,7 +136,7 @@ function countReading(counting: Counting, source: Source, unfinished: number): P
   return { total: null, records: length, chains: source.requests.map(() => 1), others: 0 };
 }
 
-/** What is left of the chains where an earlier run has read some of their pages. */
+/** The chains without the pages that an earlier run has read. */
 function remaining(chains: readonly number[], { unfinished }: OpenedStream): number[] {
   if (unfinished === undefined) return [...chains];
   const { start, cursors } = unfinished.journal;
@@ -154,8 +154,8 @@ function readsBy(config: StreamConfig, source: Source, values: readonly string[]
 }
 
 /**
- * Finds out how a stream would be read, with a few requests: what opening it takes, a page or two, and its totals.
- * @returns undefined where the stream is a query
+ * Finds out with a few requests how a stream would be read: those that open it, a page or two, and its totals.
+ * @returns undefined if the stream is a query
  * @throws {CdsyncError} what would fail the stream in a run
  */
 export async function planStream(context: RunContext, task: PlanTask): Promise<PlannedReading | undefined> {

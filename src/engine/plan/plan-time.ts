@@ -1,21 +1,21 @@
 import type { ApiGroup } from '../../core/service-options.js';
 
-/** What a stream asks of the service. */
+/** The requests of a stream. */
 export interface Load {
   readonly group: ApiGroup;
   readonly requests: number;
-  /** Requests that are made one after the other, chain by chain. */
+  /** Number of requests in each chain; those of one chain follow one after the other. */
   readonly chains: readonly number[];
   readonly roundTripMs: number;
 }
 
-/** How long a stream's requests take, if nothing but their round trips and the concurrency hold them up: milliseconds. */
+/** Milliseconds that a stream's requests take if only their round trips and the concurrency limit them. */
 export function streamTime({ requests, chains, roundTripMs }: Load, concurrency: number): number {
   const inTurn = Math.max(0, ...chains.map((chain) => chain * roundTripMs));
   return Math.max(inTurn, (requests * roundTripMs) / concurrency);
 }
 
-/** How long streams take that begin in this order, `lanes` of them at once. */
+/** How long the streams take, begun in this order, `lanes` of them at once. */
 function inLanes(times: readonly number[], lanes: number): number {
   const busy = Array.from({ length: lanes }, () => 0);
   for (const time of times) {
@@ -25,7 +25,7 @@ function inLanes(times: readonly number[], lanes: number): number {
   return Math.max(...busy);
 }
 
-/** Of each group, how many requests there are, and how long they take at the group's limit alone. */
+/** For each API group: the number of requests, and how long they take if only the group's limit slows them. */
 export function budgets(
   loads: readonly Load[],
   limits: Readonly<Record<ApiGroup, number>>,
@@ -38,7 +38,7 @@ export function budgets(
   });
 }
 
-/** How long it takes to read streams side by side: milliseconds. It is bound by round trips, or by the limits. */
+/** Milliseconds to read the streams at the same time: round trips or rate limits decide, whichever is slower. */
 export function readingTime(
   loads: readonly Load[],
   { limits, concurrency, lanes }: { limits: Readonly<Record<ApiGroup, number>>; concurrency: number; lanes: number },

@@ -17,36 +17,36 @@ import type { Source } from '../../streams/source.js';
 import type { OpenedStream } from '../run/read-stream.js';
 import type { RunContext } from '../run-context.js';
 
-/** A sample has about so many records, of two pages at most. */
+/** A sample has about this many records, from two pages at most. */
 const sampleRecords = 1000;
 const samplePages = 2;
-/** Of records that are asked for by key, so many are. */
+/** The records in a sample of a stream that asks by key. */
 const sampleKeys = 10;
-/** A page whose records are no JSON is asked for so often. */
+/** How often a page is asked for if its records are not JSON. */
 const attempts = 3;
 const comma = Buffer.from(',\n');
 
-/** What some records of a stream tell of the rest; never with a value of theirs. */
+/** What a few records tell about a stream. It contains none of their values. */
 export interface StreamSample {
   /** Records that a run would keep. */
   readonly records: number;
-  /** Those that it could not keep. */
+  /** Records that it could not keep. */
   readonly rejected: number;
-  /** Of a record as it is spooled. */
+  /** Bytes of a spooled record. */
   readonly bytesPerRecord: number;
-  /** The same, compressed: of what a Parquet file would take, a guess until there is one. */
+  /** The same, compressed: a guess at its size in Parquet, until there is a file. */
   readonly compressedPerRecord: number;
-  /** What the snapshot says of them; null where there is none. Deletes cannot be seen in a sample. */
+  /** The records compared with the snapshot; null if there is none. A sample cannot show deletes. */
   readonly compared: { readonly new: number; readonly changed: number; readonly unchanged: number } | null;
-  /** As they would be kept. */
+  /** Columns as a run would keep them. */
   readonly columns: readonly StoredColumn[];
   readonly columnsAdded: readonly { readonly column: string; readonly type: string }[];
   readonly columnsWidened: readonly { readonly column: string; readonly from: string; readonly to: string }[];
-  /** Whether there are no more than these. */
+  /** Whether the sample has all records of the stream. */
   readonly isWhole: boolean;
-  /** Of one request for a whole page, or for one record. */
+  /** Time of one request for a whole page, or for one record. */
   readonly roundTripMs: number;
-  /** Records to a page that the service gives; fewer than asked for where it refused so many. */
+  /** Records per page; fewer than configured if the service refused that many. */
   readonly pageSize: number;
 }
 
@@ -58,11 +58,11 @@ export interface SampleTask {
   readonly filter: ReadonlyMap<string, string>;
   readonly hashVersion: string;
   readonly meter: RequestMeter;
-  /** The published snapshot is attached to it. */
+  /** Has the published snapshot attached. */
   readonly session: Session;
 }
 
-/** What gives the sample; undefined where there is nothing to ask for. */
+/** Fetches the pages of the sample; undefined if there is nothing to ask for. */
 function fetcherOf(context: RunContext, task: SampleTask, pageSize: { limit: number }): PageFetcher | undefined {
   const { client, signal, clock } = context;
   const { source, meter, filter, opened } = task;
@@ -85,7 +85,7 @@ function fetcherOf(context: RunContext, task: SampleTask, pageSize: { limit: num
   return new ListFetcher(fetching, page, { added, takesLimit: source.takesLimit });
 }
 
-/** A page as a run would take it in. @throws {CdsyncError} `malformed_response`, `filter_ignored` */
+/** Fetches and scans a page as a run would. @throws {CdsyncError} `malformed_response`, `filter_ignored` */
 async function takePage(
   fetcher: PageFetcher,
   token: string | null,
@@ -139,11 +139,11 @@ async function take(
     token = page.nextToken;
   } while (token !== null && records < sampleRecords && pages.length < samplePages);
   const asked = task.source.kind === 'keyed' ? Math.min(sampleKeys, task.source.requests.length) : 1;
-  // The first one may have waited for a connection and a login.
+  // The shortest trip counts: the first may have waited for a connection and a login.
   return { ...together(pages, scanner), isWhole: token === null, roundTripMs: Math.min(...trips) / asked };
 }
 
-/** All pages once more, now that the columns have seen them all: a column may have become text on the last. */
+/** Scans all pages once more, now with the final columns: the last page may have turned a column into text. */
 function together(pages: readonly FetchedPage[], scanner: RecordScanner): Omit<Taken, 'isWhole' | 'roundTripMs'> {
   const scanned = pages.map(({ body, start, end }) => scanner.scan(body, start, end));
   const texts = scanned
@@ -160,10 +160,10 @@ function together(pages: readonly FetchedPage[], scanner: RecordScanner): Omit<T
   };
 }
 
-/** Columns that the sample brings or widens, against those of the snapshot. */
+/** Columns of the sample that are new, or wider than in the snapshot. */
 function changedColumns(before: ColumnSet, { list }: ColumnSet): Pick<StreamSample, 'columnsAdded' | 'columnsWidened'> {
   const known = (column: Column) => before.get(column.place, column.field);
-  // A column in which nothing but null was seen takes its first type without counting as changed.
+  // A column with only nulls so far has no type: its first type is no change.
   const typed = ({ shape, declared }: Column) => shape.kinds !== 0 || declared !== undefined;
   return {
     columnsAdded: list
@@ -201,8 +201,8 @@ async function compare(
 }
 
 /**
- * Reads some records of a stream the way a run would, and compares them with the published snapshot; nothing is written.
- * @returns undefined where the stream has nothing to read
+ * Reads some records of a stream as a run would, and compares them with the published snapshot. Writes nothing.
+ * @returns undefined if the stream has nothing to read
  */
 export async function sampleStream(context: RunContext, task: SampleTask): Promise<StreamSample | undefined> {
   const { source, previous, filter } = task;

@@ -3,9 +3,9 @@ import type { Extracted } from '../../extract/extracted.js';
 import type { Unified } from '../../snapshot/unify-parts.js';
 
 /**
- * Holds the count of what was read against what came of it: rows, further copies of a key, rejects, and what stands as the
- * snapshot before has it.
- * @throws {CdsyncError} `unbalanced` where something was lost or came from nowhere on the way
+ * Checks that every record read is accounted for: as a row, a further copy of a key, a reject, or a row that stays as the
+ * last snapshot has it.
+ * @throws {CdsyncError} `unbalanced` if records were lost or appeared on the way
  */
 export function balance(
   stream: string,

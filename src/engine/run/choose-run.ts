@@ -4,7 +4,10 @@ import type { RunContext } from '../run-context.js';
 import type { OpenedStream } from './read-stream.js';
 import type { Before } from './recover.js';
 
-/** The run to continue: an earlier one that has committed nothing and holds nothing, or a new one that takes over its parts. */
+/**
+ * The run to resume: an earlier one that has committed nothing and holds nothing. Otherwise a new one, which takes over the
+ * parts of the earlier.
+ */
 export async function chooseRun(
   { layout, job, clock }: Pick<RunContext, 'layout' | 'job' | 'clock'>,
   opened: readonly OpenedStream[],

@@ -3,13 +3,13 @@ import { CdsyncError } from '../../core/errors.js';
 import { nearest } from '../../core/nearest.js';
 import type { RunContext } from '../run-context.js';
 
-/** The streams that a run is to read. @throws {CdsyncError} `stream_not_found`, `usage` */
+/** The streams that a run reads. @throws {CdsyncError} `stream_not_found`, `usage` */
 export function chosenStreams(context: RunContext): readonly StreamConfig[] {
   const named = namedStreams(context);
   if (context.range === undefined) return named;
   const byTime = named.filter(({ reads }) => reads.windows !== undefined);
   if (byTime.length > 0) return byTime;
-  throw new CdsyncError('no stream of the run is read by time, so that there is nothing to read again', {
+  throw new CdsyncError('no stream of the run is read by time, so there is nothing to read again', {
     code: 'usage',
     kind: 'configuration',
     hint: '--from and --to are for the sources that have the option `since`',

@@ -4,7 +4,7 @@ import { runFolders } from '../../store/storage.js';
 import type { RunContext } from '../run-context.js';
 import { type RunEnd, removable } from './removable.js';
 
-/** Removes what a run that has ended leaves and nobody needs: see {@link removable}. */
+/** After a run, removes files in the runs' folders that nobody needs any more: see {@link removable}. */
 export async function cleanUp(
   { layout, only, range, job }: Pick<RunContext, 'layout' | 'only' | 'range' | 'job'>,
   end: Pick<RunEnd, 'runId' | 'streams' | 'isInterrupted'>,

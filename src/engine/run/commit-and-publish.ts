@@ -12,12 +12,12 @@ type PublishContext = Pick<RunContext, 'database' | 'layout' | 'job' | 'clock'>;
 export interface CommitTask {
   readonly run: RunIdentity;
   readonly status: RunStatus;
-  /** Of the commit before. */
+  /** Number of the previous commit. */
   readonly sequence: number;
   readonly streams: readonly StreamCommit[];
 }
 
-/** What of a job's snapshots people may see, and how much of the past. */
+/** How a job's snapshots are published: for whom, and how much of the past. */
 function publishOptions({ job, clock }: PublishContext): PublishOptions {
   const { publish: published, keep } = job;
   const changesBefore = new Date(clock.now() - keep.changes).toISOString();
@@ -25,8 +25,9 @@ function publishOptions({ job, clock }: PublishContext): PublishOptions {
 }
 
 /**
- * Closes the store, gives its free space back where that is much, and brings what people read to what it says. May be repeated.
- * @param repairs whether a published file that is damaged is written anew
+ * Closes the store, compacts it if much of it is free space, and brings the published files up to date with it. May be
+ * repeated.
+ * @param repairs whether to write a damaged published file anew
  * @throws {CdsyncError} `state_unreadable`, `snapshot_incomplete`, `disk_full`
  */
 export async function publishStore(
@@ -37,7 +38,7 @@ export async function publishStore(
   const { database, layout } = context;
   const state = await store.state();
   const reason = await compactionReason(store, state);
-  // Copying the file of an attached store would drop DuckDB's lock on it.
+  // Close it first: copying the file of an attached store would drop DuckDB's lock on it.
   await store.close();
   await compact(database, layout, { reason, sequence: state.sequence });
   const again = repairs && (await isDamaged(database, layout.link));
@@ -45,9 +46,9 @@ export async function publishStore(
 }
 
 /**
- * Commits streams together, and publishes the result. The run counts from the commit on: where publishing fails, the next run
- * does it. The store is closed by it.
- * @returns the sequence number that stands
+ * Commits streams together, publishes the result, and closes the store. After the commit the run counts as done: if
+ * publishing fails, the next run publishes.
+ * @returns the number of the current snapshot
  */
 export async function commitAndPublish(
   context: PublishContext & Pick<RunContext, 'progress'>,

@@ -33,11 +33,11 @@ export interface CompareTask {
   readonly before: Before;
   readonly store: SnapshotStore;
   readonly run: RunIdentity;
-  /** What the stream is about. */
+  /** Which records the stream is about. */
   readonly definition: Definition;
 }
 
-/** What a commit would do, and what it was made of. */
+/** What a commit would do, and the reading behind it. */
 export interface ComparedStream {
   readonly commit: StreamCommit;
   readonly read: Extracted;
@@ -45,7 +45,7 @@ export interface ComparedStream {
 
 interface Compared {
   readonly read: Extracted;
-  /** Rows that the contract leaves out. */
+  /** Number of rows that the contract leaves out. */
   readonly discarded: number;
   readonly discardedKeys: ReadonlySet<string>;
   readonly unified: Unified;
@@ -53,7 +53,7 @@ interface Compared {
   readonly diffed: DiffTask;
 }
 
-/** The same, with what follows from it. */
+/** The task, with values derived from it. */
 interface Comparing extends CompareTask {
   readonly context: CompareContext;
   readonly previous: StreamState | undefined;
@@ -96,13 +96,13 @@ async function compare({ context, store, reading, config, before, previous, fold
   return { read, discarded, discardedKeys, unified, diffed, difference: { ...difference, refreshed } };
 }
 
-/** Nothing where there was something is held, unless the stream says that it may be so: `min_rows: 0`. */
+/** An empty answer after a snapshot with rows is suspicious, unless the stream allows it: `min_rows: 0`. */
 function isSuspiciouslyEmpty({ config, previous, reading }: Comparing, { difference }: Compared): boolean {
   const mayBe = reading.brings === 'additions' || previous === undefined || previous.rows === 0;
   return !mayBe && difference.rows === 0 && config.guards.minRows !== 0;
 }
 
-/** A snapshot of no rows is one file of no rows, so that a glob over its folder still tells the columns. */
+/** A snapshot without rows is one file without rows, so that a glob over its folder still shows the columns. */
 async function emptySnapshot({ store, folder, context }: Comparing, { columns }: Extracted): Promise<ParquetFile[]> {
   const query = `SELECT ${widen([], columns, 'file')} WHERE false`;
   const { compression } = context.job.parquet;
@@ -110,18 +110,18 @@ async function emptySnapshot({ store, folder, context }: Comparing, { columns }:
 }
 
 /**
- * Absent keys are only candidates: they are asked for, or where they are many or cannot be asked for, the list is read
- * again. A list that came on one page needs neither.
+ * Absent keys are only candidates for deletes. cdsync asks for each of them. If there are too many, or the service cannot
+ * be asked for one, it reads the list again. A list of one page needs neither.
  */
 async function confirm(task: Comparing, compared: Compared): Promise<Compared> {
   const { config, reading, store, context } = task;
   const { difference, discardedKeys } = compared;
   const { confirmable } = reading;
   if (difference.deleted === 0 || confirmable === undefined) return compared;
-  // A key that is hashed tells nobody which record to ask for.
+  // A hashed key cannot be asked for.
   const one = reading.key.some((name) => config.columns[name]?.hash) ? undefined : confirmable.one;
   const most = config.reads.confirmDeletes;
-  // What the contract leaves out is there, and is not wanted.
+  // Rows that the contract leaves out are absent here, but not deleted.
   const absent = await absentKeys(store.session, workTables(config.name), most + discardedKeys.size + 1);
   const keys = absent.filter((key) => !discardedKeys.has(key));
   if (keys.length === 0) return compared;
@@ -138,13 +138,13 @@ async function confirm(task: Comparing, compared: Compared): Promise<Compared> {
   return present === 0 ? compared : compare(task);
 }
 
-/** A reject as the files of a run have it. */
+/** A reject, as the files of a run contain it. */
 interface FoundReject extends CommittedReject {
-  /** Its key is that of a row, and not that of a record as it came. */
+  /** Its key is that of a stored row, already hashed if the column is; not that of a record as it arrived. */
   readonly isKept?: boolean;
 }
 
-/** Keys as they are kept: a key that is hashed is shown so in the rejects too. */
+/** Rejects with their keys as stored: a hashed key is hashed in the rejects too. */
 async function shownKeys(
   session: Session,
   rejects: readonly FoundReject[],
@@ -153,7 +153,7 @@ async function shownKeys(
   const hashed = columns.filter(({ name, treatment }) => key.includes(name) && treatment?.hash !== undefined);
   if (hashed.length === 0 || rejects.length === 0) return [...rejects];
   const [{ treatment }] = hashed as [StoredColumn];
-  // Of a key of several columns nothing is shown.
+  // A reject shows no key of several columns.
   if (key.length > 1 || treatment === undefined) return rejects.map((reject) => ({ ...reject, key: null }));
   const found = [...new Set(rejects.flatMap((reject) => reject.key ?? []))];
   const text = { type: 'VARCHAR', shape: emptyShape() };
@@ -180,8 +180,8 @@ async function readRejects(files: readonly string[]): Promise<FoundReject[]> {
 }
 
 /**
- * Compares what was read of a stream with its last snapshot, and writes what changed. Absent keys are confirmed, except
- * where everything is absent: then nobody is asked, and the guards hold the stream.
+ * Compares what was read of a stream with its last snapshot, and writes what changed. It confirms absent keys, except if
+ * everything is absent: then it asks for none, and the guards hold the stream.
  * @throws {CdsyncError} `unbalanced`
  */
 export async function compareStream(context: CompareContext, given: CompareTask): Promise<ComparedStream> {
@@ -222,7 +222,7 @@ export async function compareStream(context: CompareContext, given: CompareTask)
   return { commit: { ...commit, changes: await writeChanges(store, apply, tables) }, read };
 }
 
-/** When the run began; where our clock was set back, just after the snapshot before: the order of snapshots stays. */
+/** Start of the run; if the clock was set back, just after the last snapshot, so that snapshots stay in order. */
 function laterThan(before: string | undefined, startedAt: string): string {
   if (before === undefined || before < startedAt) return startedAt;
   return new Date(Date.parse(before) + 1).toISOString();

@@ -17,9 +17,9 @@ export interface ConfirmTask {
 }
 
 /**
- * Asks the service for each record that a reading did not bring: an index moves while it is read, so an absent key is only
- * a candidate. 404 leaves it a delete; a record that is there is added to what was read.
- * @returns how many are there after all
+ * Asks the service for each record that a reading did not bring. An index changes while it is read, so an absent key is
+ * only a candidate for a delete. A 404 confirms the delete; a record that comes is added to the reading.
+ * @returns how many records came
  */
 export async function confirmDeletes(task: ConfirmTask): Promise<number> {
   const { one, add, client, signal, keys, concurrency, meter } = task;

@@ -3,7 +3,7 @@ import type { StreamConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
 import type { Source } from '../../streams/source.js';
 
-/** Parts of a stream's configuration that say which records it is about, each as a digest: a filter may hold a name. */
+/** The options that decide which records a stream is about, each as a digest: a filter may contain a person's name. */
 export type Definition = Readonly<Record<string, string>>;
 
 function digest(value: unknown): string {
@@ -13,16 +13,16 @@ function digest(value: unknown): string {
     .slice(0, 16);
 }
 
-/** What a stream is about: all of its options but those that its source has as `notDefining`. */
+/** The definition of a stream: all its options except those that its source lists as `notDefining`. */
 export function definitionOf(config: StreamConfig, source: Source | undefined, tenantId: string): Definition {
   const { key, definition } = config.reads;
-  // Stores of version 0.1.0 have an index and a filter of every stream.
+  // Stores of version 0.1.0 have an index and a filter for every stream.
   const always = { source: config.source, tenant_id: tenantId, index: null, filter: [], key };
   const parts = { ...always, ...definition, ...source?.resolved };
   return Object.fromEntries(Object.entries(parts).map(([name, value]) => [name, digest(value)]));
 }
 
-/** @throws {CdsyncError} `definition_changed` where the snapshot before is about something else */
+/** @throws {CdsyncError} `definition_changed` if the last snapshot is about other records */
 export function refuseChanged(before: Definition | undefined, now: Definition): void {
   if (before === undefined) return;
   const names = new Set([...Object.keys(before), ...Object.keys(now)]);

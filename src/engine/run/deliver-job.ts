@@ -12,13 +12,13 @@ const leastMemoryMb = 128;
 
 export interface DeliverJobOptions {
   readonly job: JobConfig;
-  /** Only these destinations; all where left out. */
+  /** Only these destinations; by default all. */
   readonly destinations?: readonly string[] | undefined;
-  /** Only these streams; all where left out. */
+  /** Only these streams; by default all. */
   readonly streams?: readonly string[] | undefined;
   readonly full?: boolean;
   readonly adopt?: boolean;
-  /** Gets what is being done, before it begins. */
+  /** Receives an entry for each delivery before it begins. */
   readonly progress: DeliveryProgress[];
 }
 
@@ -33,7 +33,7 @@ function unknownName(what: string, job: string, name: string, known: readonly st
   });
 }
 
-/** The destinations that are meant. @throws {CdsyncError} `destination_not_found`, `stream_not_found` */
+/** The destinations that the options choose. @throws {CdsyncError} `destination_not_found`, `stream_not_found` */
 function chosen({ job, destinations, streams }: DeliverJobOptions): DestinationConfig[] {
   const known = job.destinations.map(({ name }) => name);
   for (const name of destinations ?? [])
@@ -48,11 +48,11 @@ function report({ destination: name, stream, status, rows, seconds, error }: Str
 }
 
 /**
- * Brings a job's destinations up to date with what is published, side by side. What goes wrong with one is in its report.
+ * Brings a job's destinations up to date with what is published, all at the same time. A failure is in its report.
  * @throws {CdsyncError} `destination_not_found`, `stream_not_found`
  */
 export async function deliverJob(context: DeliveryContext, options: DeliverJobOptions): Promise<DestinationReport[]> {
-  // Each connection of each destination listens to it.
+  // Every connection of every destination listens to the signal: no warning about many listeners.
   setMaxListeners(0, context.signal);
   const requests = chosen(options).map((destination) => ({
     destination,

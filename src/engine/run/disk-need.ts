@@ -1,46 +1,46 @@
-/** What is known of a stream that is to be read. */
+/** The sizes of a stream to read. */
 export interface StreamSize {
   /** Records that will be read. */
   readonly rows: number;
-  /** Of a record as it is spooled. */
+  /** Bytes of a spooled record. */
   readonly spooledPerRow: number;
-  /** Of a row in Parquet. */
+  /** Bytes of a row in Parquet. */
   readonly parquetPerRow: number;
-  /** Part of the rows that will be inserted or updated, from 0 to 1. */
+  /** Share of the rows that will be inserted or updated, from 0 to 1. */
   readonly changedShare: number;
-  /** Bytes of the stream's parts that are there already. */
+  /** Bytes of parts that an earlier run has written already. */
   readonly read: number;
 }
 
 export interface StoreSize {
-  /** Of the store's file, or of its published copy. */
+  /** Size of the store's file, or of its published copy. */
   readonly bytes: number;
-  /** Of all streams together. */
+  /** Rows of all streams together. */
   readonly rows: number;
   /** Whether a copy is published. */
   readonly publishes: boolean;
 }
 
-/** Bytes that a run needs besides what is there, by what needs them; they add up to its peak. */
+/** Bytes that a run needs in addition, by purpose; their sum is its peak. */
 export interface DiskNeed {
-  /** Records that wait for their conversion. */
+  /** Records that wait for conversion. */
   readonly spool: number;
   /** Parts and their keys: the next snapshot's files. */
   readonly parts: number;
-  /** What the store grows by. */
+  /** Growth of the store. */
   readonly store: number;
   /** The copy of the store that is published. */
   readonly published: number;
   readonly total: number;
 }
 
-/** A stream has so much spooled at most: batches that are written, wait, and are converted. */
+/** The most that a stream has spooled: batches that are written, wait, or are converted. */
 const mostSpooled = 48e6;
 /** A row in a part's keys file, compressed: its key, hash and place. */
 export const keyBytes = 30;
-/** Where nothing better is known: a row in DuckDB's tables, with its key and hash, takes so much of what is spooled of it. */
+/** Without a store to measure: size of a row in DuckDB's tables, with key and hash, relative to its spooled record. */
 const tableFactor = 0.4;
-/** Where more of the rows than this change, the table is made anew beside the old one (see snapshot/apply.ts). */
+/** If a larger share of the rows changes, the table is rebuilt beside the old one (see snapshot/apply.ts). */
 const rebuildShare = 0.1;
 
 function sum(values: readonly number[]): number {

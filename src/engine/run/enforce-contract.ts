@@ -19,7 +19,7 @@ type Contract = StreamConfig['contract'];
 export interface ContractTask {
   readonly contract: Contract;
   readonly stream: string;
-  /** Of the last snapshot; undefined where there is none. */
+  /** Columns of the last snapshot; undefined if there is none. */
   readonly before: readonly StoredColumn[] | undefined;
   readonly read: Extracted;
   readonly key: readonly string[];
@@ -28,7 +28,7 @@ export interface ContractTask {
   readonly compression: ParquetCompression;
 }
 
-/** A column whose values do not all fit the type that it has. */
+/** A column with values that do not fit its present type. */
 interface Widened {
   readonly from: Column;
   readonly to: Column;
@@ -40,7 +40,7 @@ export interface Violations {
   readonly widened: readonly Widened[];
 }
 
-/** The type that a column is to keep: that of the last snapshot, or before the first one the type that was asked for. */
+/** The type that a column must keep: that of the last snapshot. Before the first one, the type that a rule asks for. */
 function keptType(column: Column, before: ColumnSet | undefined): Column | undefined {
   const known = before?.get(column.place, column.field);
   if (known !== undefined) return known.shape.kinds === 0 && known.declared === undefined ? undefined : known;
@@ -52,7 +52,7 @@ function isTreated({ treatment }: Column): boolean {
   return treatment?.hash !== undefined || treatment?.mask !== undefined;
 }
 
-/** What of the columns now is not as the last snapshot has it. */
+/** How the columns of a reading differ from those of the last snapshot. */
 export function violations(now: readonly StoredColumn[], before: readonly StoredColumn[] | undefined): Violations {
   const known = before === undefined ? undefined : ColumnSet.restore(before);
   const { list } = ColumnSet.restore(now);
@@ -83,11 +83,11 @@ function refuseFrozen({ contract, stream }: ContractTask, { added, widened }: Vi
   throw new CdsyncError(`its contract is broken: ${found.join('; ')}`, {
     code: 'contract_violated',
     stream,
-    hint: 'the last snapshot stays; allow it with `contract: { columns: evolve, types: evolve }`, or have it mended at the source',
+    hint: 'the last snapshot stays; allow it with `contract: { columns: evolve, types: evolve }`, or have it corrected at the source',
   });
 }
 
-/** SQL for a value as the type of the last snapshot, NULL where that does not hold it exactly. */
+/** SQL for a value in the type of the last snapshot; NULL if that type cannot hold it exactly. */
 function narrowed(from: Column, { fileType: type, shape, declared }: Column): string {
   const value = quoteIdentifier(from.name);
   if (from.type === 'VARCHAR' && declared !== undefined) {
@@ -103,14 +103,14 @@ function narrowed(from: Column, { fileType: type, shape, declared }: Column): st
   return `CASE WHEN (${canonicalText(cast, shape)}) = (${text}) THEN ${cast} END`;
 }
 
-/** A column of a part with values that the contract does not let in. */
+/** A column of a part with values that the contract forbids. */
 interface Fault {
   readonly column: Column;
   readonly reason: string;
   /** SQL for whether a row has such a value. */
   readonly isFaulty: string;
   readonly takesRow: boolean;
-  /** SQL for what is kept of it, where the row stays. */
+  /** SQL for the value to keep, if the row stays. */
   readonly kept: string | undefined;
 }
 
@@ -138,7 +138,7 @@ function faultsOf({ columns }: Part, { types, columns: ofColumns }: Contract, fo
   ];
 }
 
-/** Columns as the contract leaves them. */
+/** The columns that the contract allows, with the types that it keeps. */
 function remaining({ read, contract }: ContractTask, found: Violations): StoredColumn[] {
   const added = new Set(contract.columns === 'discard_row' ? found.added.map(columnPath) : []);
   const kept = new Map(
@@ -154,10 +154,10 @@ function remaining({ read, contract }: ContractTask, found: Violations): StoredC
   });
 }
 
-/** What a contract has left out. */
+/** A reading without what the contract forbids. */
 export interface Enforced {
   readonly read: Extracted;
-  /** Rows that are not kept. */
+  /** Number of rows that are left out. */
   readonly discarded: number;
   /** Their keys. */
   readonly keys: ReadonlySet<string>;
@@ -193,7 +193,7 @@ class Enforcement {
     return { read: result, discarded: this.#discarded, keys: this.#keys };
   }
 
-  /** The part without what is not let in; the same part where there is nothing of it. */
+  /** The part without what the contract forbids; the same part if it has nothing of that. */
   async #part(part: Part): Promise<Part> {
     const { contract, key, folder, compression } = this.#task;
     const faults = faultsOf(part, contract, this.#found);
@@ -221,7 +221,7 @@ class Enforcement {
     const file = await writeParquet(this.#session, query, path, compression);
     const rowsAway = dropped.reduce((sum, { from, to }) => sum + to - from, 0);
     this.#discarded += part.rows - file.rows - rowsAway;
-    // They are counted, and are no rows of this file any more.
+    // The new file does not contain the dropped rows. They still count, so they get a place behind its last row.
     if (rowsAway > 0) this.#dropped = this.#dropped.filter(({ part: number }) => number !== part.number);
     if (rowsAway > 0) this.#dropped.push({ part: part.number, from: file.rows, to: file.rows + rowsAway });
     const keysPath = join(folder, 'parts', `contract-${part.number}.keys`);
@@ -234,8 +234,8 @@ class Enforcement {
 const none: ReadonlySet<string> = new Set();
 
 /**
- * Holds what was read against the stream's contract, before anything of it is compared.
- * @throws {CdsyncError} `contract_violated`, with everything that is wrong at once
+ * Enforces the stream's contract on what was read, before it is compared with the snapshot.
+ * @throws {CdsyncError} `contract_violated`, with all violations at once
  */
 export async function enforceContract(session: Session, task: ContractTask): Promise<Enforced> {
   const { contract, read, before } = task;

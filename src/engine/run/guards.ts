@@ -15,11 +15,11 @@ export interface GuardTask {
   readonly commit: StreamCommit;
   readonly counters: Counters;
   readonly store: SnapshotStore;
-  /** False where the stream is a new baseline. */
+  /** False if the stream is a new baseline. */
   readonly judgesChanges: boolean;
 }
 
-/** Keys that a message names at most. */
+/** The most keys that a message names. */
 const shownKeys = 3;
 
 function exceeds(found: number, limit: Limit, whole: number): boolean {
@@ -47,7 +47,7 @@ function rowGuards({ config, commit }: GuardTask): GuardFinding[] {
   return [{ guard: 'min_rows', message: `${formatCount(task.rows)} rows are fewer than ${formatCount(minRows)}` }];
 }
 
-/** What changes is not judged where there is nothing to compare it with. */
+/** Judges changes; none if there is no earlier snapshot to compare with. */
 async function changeGuards({ config, commit, store, judgesChanges }: GuardTask): Promise<GuardFinding[]> {
   const { previous, difference, brings } = commit.task;
   if (!judgesChanges || previous === undefined || previous.rows === 0) return [];
@@ -106,7 +106,10 @@ async function expectGuards({ config, store }: GuardTask): Promise<GuardFinding[
     try {
       rows = await store.session.number(`SELECT count(*) FROM (${query.trim().replace(/;\s*$/, '')})`);
     } catch (error) {
-      throw queryError(error, `guards.expect[${index}] sees the streams that were compared before it, by their names`);
+      throw queryError(
+        error,
+        `guards.expect[${index}] can read the streams that were compared before it, by their names`,
+      );
     }
     if (rows === 0) continue;
     const shown = withoutLiterals(query);
@@ -123,7 +126,7 @@ async function expectGuards({ config, store }: GuardTask): Promise<GuardFinding[
 export async function judge(task: GuardTask): Promise<GuardFinding[]> {
   const { maxNull, unique, expect } = task.config.guards;
   const ofRows = rowGuards(task);
-  // Where nothing came back, the rest would only say the same.
+  // If nothing came back, the other guards would only repeat that.
   if (ofRows.some(({ guard }) => guard === 'empty_answer')) return ofRows;
   const looksAtRows = Object.keys(maxNull).length + unique.length + expect.length > 0;
   if (looksAtRows) await showStream(task.store, task.commit);

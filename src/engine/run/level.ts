@@ -9,7 +9,7 @@ import type { OrderedStream } from './stream-order.js';
 import { StreamRun } from './stream-run.js';
 import { hideStreams, showStored, showStream } from './stream-views.js';
 
-/** Streams read at once; each has its partitions beside. */
+/** Streams read at the same time; each may read several partitions. */
 export const streamsAtOnce = 4;
 
 /** What the levels of a run share. */
@@ -18,7 +18,7 @@ export interface LevelTask {
   readonly before: Before;
 }
 
-/** Why a stream cannot be read: what it is made of is not there. */
+/** The error of a stream whose query needs a stream that has no snapshot. */
 export function missingDependency(name: string, needed: StreamRun | undefined): CdsyncError {
   if (needed === undefined) {
     return new CdsyncError(`it needs stream "${name}", which has no snapshot yet`, {
@@ -30,12 +30,12 @@ export function missingDependency(name: string, needed: StreamRun | undefined): 
     `it needs stream "${name}", which ${needed.isHeld || needed.waits ? 'a guard holds' : 'failed'}`,
     {
       code: 'dependency',
-      hint: `see what is said of stream "${name}"`,
+      hint: `see the messages about stream "${name}"`,
     },
   );
 }
 
-/** Streams that need only streams of levels before theirs, and are read together. */
+/** Streams that are read together: they need only streams of earlier levels. */
 export class Level {
   readonly streams: readonly StreamRun[];
   readonly #ordered: readonly OrderedStream[];
@@ -54,7 +54,7 @@ export class Level {
     await Promise.all(this.streams.map((stream) => this.#limit(() => stream.read(run, before, session))));
   }
 
-  /** Makes what these streams need visible to their queries, and fails those that need what is not there. */
+  /** Makes the needed streams visible to the queries of this level, and fails the queries that need a missing one. */
   async supply(done: readonly StreamRun[], before: Before, store: SnapshotStore): Promise<void> {
     const shown = new Set<string>();
     for (const [index, { needs }] of this.#ordered.entries()) {
@@ -75,7 +75,7 @@ export class Level {
   }
 }
 
-/** With `guards.scope: job`, one stream that is held holds all. */
+/** With `guards.scope: job`, one held stream holds all others. */
 function holdAll(streams: readonly StreamRun[]): void {
   const held = streams.filter(({ isHeld }) => isHeld).map(({ name }) => name);
   for (const stream of streams) {
@@ -85,9 +85,9 @@ function holdAll(streams: readonly StreamRun[]): void {
 }
 
 /**
- * Compares all streams with their last snapshots, level by level; every level but the first is read on the way. Nothing is
- * committed.
- * @returns false where the run was interrupted
+ * Compares all streams with their last snapshots, level by level. It reads each level except the first, which was read
+ * already. It commits nothing.
+ * @returns false if the run was interrupted
  */
 export async function compareLevels(
   { signal, job }: Pick<RunContext, 'signal' | 'job'>,

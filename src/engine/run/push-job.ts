@@ -8,7 +8,7 @@ import { prepareStorage } from '../../store/storage.js';
 import { type DeliverJobOptions, deliverJob } from './deliver-job.js';
 import { statusOfDeliveries } from './run-status.js';
 
-/** The newest of the runs that have published what is delivered. */
+/** The newest of the runs that published the delivered streams. */
 async function newestRun(
   layout: JobLayout,
   { streams }: JobConfig,
@@ -23,8 +23,8 @@ async function newestRun(
 }
 
 /**
- * Brings destinations up to date with what is published, without a run.
- * @throws {CdsyncError} `destination_not_found`, `stream_not_found`; `locked` where somebody else delivers to all of them
+ * Brings destinations up to date with the published snapshot, without a run.
+ * @throws {CdsyncError} `destination_not_found`, `stream_not_found`; `locked` if another process delivers to all of them
  */
 export async function pushJob(context: DeliveryContext, options: DeliverJobOptions): Promise<JobReport> {
   const { layout, clock, signal } = context;

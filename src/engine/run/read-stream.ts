@@ -16,13 +16,13 @@ import { type Definition, definitionOf, refuseChanged } from './definition.js';
 import type { Reading } from './reading.js';
 import { SqlReading } from './sql-reading.js';
 
-/** Moves when parts written by an older cdsync can no longer stand beside new ones. */
+/** Raised when parts of an older cdsync no longer fit together with new ones. */
 const converterVersion = 2;
 
-/** A `Date` header tells whole seconds: the one that is under way is read, and read again by the next run. */
+/** A `Date` header has whole seconds. The second that is under way is read now, and again by the next run. */
 const dateStepMs = 1000;
 
-/** Of everything that decides what a stream's parts hold. A reading with another fingerprint is not resumed. */
+/** A digest of everything that decides what a stream's parts contain. A reading with another one is not resumed. */
 export function fingerprint(
   context: RunContext,
   config: StreamConfig,
@@ -45,19 +45,19 @@ export function fingerprint(
   return createHash('sha256').update(JSON.stringify(shaped)).digest('hex');
 }
 
-/** A stream whose list is known, ready to be read. */
+/** A stream that is ready to be read: its source is resolved. */
 export interface OpenedStream {
   readonly config: StreamConfig;
-  /** Undefined where the stream is a query. */
+  /** Undefined if the stream is a query. */
   readonly source: Source | undefined;
-  /** What is done to its columns. */
+  /** The rules of its columns. */
   readonly rules: ColumnRules;
   readonly fingerprint: string;
   readonly definition: Definition;
-  /** What opening it has cost in requests. */
+  /** The requests that opening it took. */
   readonly meter: RequestMeter;
   readonly unfinished: UnfinishedStream | undefined;
-  /** Of a list that is read in windows of time. */
+  /** The windows of a list that is read by time; otherwise empty. */
   readonly windows: readonly Window[];
 }
 
@@ -65,7 +65,7 @@ export interface OpenTask {
   readonly config: StreamConfig;
   readonly meter: RequestMeter;
   readonly previous: StreamState | undefined;
-  /** It sees the streams that this one is made of. */
+  /** Shows the streams that this one is made of. */
   readonly session: Session;
 }
 
@@ -92,7 +92,7 @@ export async function openStream(context: RunContext, task: OpenTask): Promise<O
   return { ...opened, windows: await windowsToRead(context, { source, manners: windows }, task) };
 }
 
-/** What a run has to read of a list, up to the service's own present: it is its clock that stamps the records. */
+/** The windows that a run must read, up to the present by the service's clock, because that clock stamps the records. */
 async function windowsToRead(
   context: RunContext,
   { source, manners }: { source: WindowedSource; manners: WindowManners },
@@ -129,11 +129,11 @@ export interface BeginTask {
   readonly lastValues: readonly string[];
   /** Keys of the stored records that had not ended. */
   readonly unfinishedKeys: readonly string[];
-  /** It sees the streams that this one is made of. */
+  /** Shows the streams that this one is made of. */
   readonly session: Session;
 }
 
-/** How a list is read in parts; undefined where it is not. */
+/** How a list is read in parts; undefined if it is not. */
 export function partitionOf(
   { reads: { partitionBy } }: StreamConfig,
   lastValues: readonly string[],
@@ -142,7 +142,7 @@ export function partitionOf(
   return partitionBy === undefined || values.length === 0 ? undefined : { attribute: partitionBy.attribute, values };
 }
 
-/** Makes a stream's reading, which goes on from what an earlier run has read where it can. */
+/** Begins a stream's reading. It resumes an earlier run's reading if it can. */
 export async function beginReading(context: RunContext, task: BeginTask): Promise<Reading> {
   const { config: all, client, signal, clock, database, converter, job, layout } = context;
   const { opened, run, previous, lastValues, session } = task;

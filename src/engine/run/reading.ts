@@ -4,31 +4,31 @@ import type { Covered } from '../../snapshot/snapshot-store.js';
 import type { Counters } from '../../store/journal.js';
 import type { ListSource } from '../../streams/source.js';
 
-/** A list of which absent keys are only candidates for deletes, because it moves while it is read. */
+/** A list that changes while it is read: its absent keys are only candidates for deletes. */
 export interface Confirmable {
-  /** The request for one record; undefined where the service has none. */
+  /** The request for one record; undefined if the service has none. */
   readonly one: ListSource['one'] | undefined;
   /** Reads the whole list once more; records that the first reading missed are added. */
   readAgain(): Promise<void>;
-  /** Adds a record that was asked for by its key. @returns false where it does not match the stream's filter any more */
+  /** Adds a record that was asked for by its key. @returns false if it does not match the stream's filter any more */
   addSingle(key: string, body: Buffer): Promise<boolean>;
 }
 
-/** How a stream's records come to be, from the service or from a query. */
+/** The reading of a stream, from the service or from a query. */
 export interface Reading {
   readonly live: LiveCounters;
-  /** Whether it resumes what an earlier process has read. */
+  /** Whether it resumes a reading of an earlier process. */
   readonly resumed: boolean;
   readonly key: readonly string[];
-  /** Whether what is lacking is gone, or was only not asked for. */
+  /** `everything`: an absent key is a deleted record. `additions`: it was only not asked for. */
   readonly brings: 'everything' | 'additions';
-  /** What of time is read for good once this is committed; undefined where time does not matter. */
+  /** Spans of time that need no second reading once this is committed; undefined if the stream is not read by time. */
   readonly covered: readonly Covered[] | undefined;
-  /** Undefined where absent keys are gone, or nobody can be asked: a query, a held reading, a list that was proved by its total. */
+  /** Undefined if absent keys are deletes without asking: of a query, a held reading, or a list proved by its total. */
   readonly confirmable: Confirmable | undefined;
   counters(): Counters;
   read(): Promise<void>;
-  /** Everything read so far, all of it in files. */
+  /** Everything read so far, flushed to files. */
   extracted(): Promise<Extracted>;
   close(): Promise<void>;
 }

@@ -18,22 +18,22 @@ import { publishStore } from './commit-and-publish.js';
 export interface Before extends StoreState {
   /** Values of the partitioning attribute in the last snapshot, by stream. */
   readonly values: ReadonlyMap<string, readonly string[]>;
-  /** Keys of the stored records that may still change, by stream. */
+  /** Keys of the stored records that may still change because they have not ended, by stream. */
   readonly unfinished: ReadonlyMap<string, readonly string[]>;
-  /** Run folders of runs that have committed. */
+  /** Ids of runs that have committed and still have a folder. */
   readonly committed: ReadonlySet<string>;
   readonly duckdbVersion: string;
 }
 
 type RecoveryContext = Pick<RunContext, 'database' | 'layout' | 'job' | 'clock' | 'notice' | 'full'>;
 
-/** A stream that a run has committed, whose folder is still there. */
+/** A stream that a run has committed, and whose folder in the run still exists. */
 export interface CommittedStream {
   readonly runId: string;
   readonly stream: string;
 }
 
-/** What a store, or its published copy, says before a run. */
+/** Reads what a store, or its published copy, says before a run. */
 export async function readBefore(
   store: SnapshotStore,
   { layout, job }: Pick<RunContext, 'layout' | 'job'>,
@@ -60,7 +60,7 @@ export async function readBefore(
   return { before, committed };
 }
 
-/** Files that are gone are written anew; with --full, also those that are damaged. */
+/** Writes missing Parquet files anew; with --full, damaged ones too. */
 async function restore(context: RecoveryContext, store: SnapshotStore, before: Before): Promise<Before> {
   const { layout, job, full, notice } = context;
   const options = { thorough: full, compression: job.parquet.compression };
@@ -74,7 +74,7 @@ async function restore(context: RecoveryContext, store: SnapshotStore, before: B
   };
 }
 
-/** What the store says before the run; publishing that a crash or somebody has undone is made good on the way. */
+/** Reads what the store says before the run. Also repairs published files after a crash, or after somebody damaged them. */
 export async function recover(context: RecoveryContext): Promise<Before> {
   const { database, layout } = context;
   const store = await SnapshotStore.open(database, layout);
@@ -90,7 +90,7 @@ export async function recover(context: RecoveryContext): Promise<Before> {
   }
 }
 
-/** Keys of the records that have not ended, where a stream's records change until they have. */
+/** Keys of the records that have not ended, for a stream whose records change until they end. */
 async function unfinishedKeys(store: SnapshotStore, config: StreamConfig, state: StreamState): Promise<string[]> {
   const { unfinished } = config.reads;
   const [key] = state.key;

@@ -1,41 +1,41 @@
-/** How a stream's way through a run ended. */
+/** How a stream ended in a run. */
 export interface StreamEnd {
   readonly name: string;
   readonly state:
     | 'committed'
     | 'held'
-    /** What was read is whole and wrong: comparing it once more would only fail once more. */
+    /** The reading is complete but wrong: comparing it again would fail again. */
     | 'wrong'
     /** It failed, and the next run may resume what was read. */
     | 'failed'
-    /** It failed before anybody looked at what earlier runs have read of it. */
+    /** It failed before the run looked for earlier readings of it. */
     | 'unopened';
 }
 
-/** What a run leaves behind, as it lies in the private folders of the runs. */
+/** The private folders of the runs when a run ends. */
 export interface RunEnd {
   readonly runId: string;
-  /** The streams that the run was to read. */
+  /** The streams of the run. */
   readonly streams: readonly StreamEnd[];
   readonly isInterrupted: boolean;
-  /** Whether the run was to read only some streams of the job, or only a span of time. */
+  /** Whether the run reads only some streams of the job, or only a span of time. */
   readonly isPart: boolean;
-  /** Every run that has a folder, this one included, with the streams of which something lies in it. */
+  /** Every run that has a folder, this one included, with the streams that have files in it. */
   readonly folders: readonly { readonly runId: string; readonly streams: readonly string[] }[];
-  /** What guards hold in them. */
+  /** Streams in these folders that a guard holds. */
   readonly held: readonly { readonly runId: string; readonly stream: string }[];
 }
 
 export interface Removable {
-  /** Runs whose folders go as a whole. */
+  /** Runs whose whole folders are removable. */
   readonly runs: readonly string[];
-  /** Streams of the other runs. */
+  /** Removable streams in the folders of other runs. */
   readonly streams: readonly { readonly runId: string; readonly stream: string }[];
 }
 
 /**
- * What a run that has ended leaves, and no later run can resume or approve. A held stream stays until the stream is committed
- * or held by a later run; a checkpoint stays until its stream was looked at.
+ * What can be removed when a run has ended, because no later run can resume or approve it. A held stream stays until a
+ * later run commits or holds that stream. A checkpoint stays until a run has looked at its stream.
  */
 export function removable({ runId: own, streams, isInterrupted, isPart, folders, held }: RunEnd): Removable {
   if (isInterrupted) return { runs: [], streams: [] };

@@ -7,13 +7,13 @@ import type { RunContext } from '../run-context.js';
 import { diskNeed, keyBytes } from './disk-need.js';
 import type { Before } from './recover.js';
 
-/** Of what the last run has written, so much must be free at least: the list may have become shorter since. */
+/** The least share of the last run's files that must fit: the list may have become shorter since. */
 const leastShare = 0.5;
-/** A night changes so much of a list, where nothing is known of the next one. */
+/** The share of a list that a usual night changes. */
 const usualChange = 0.02;
-/** A record as it is spooled, in terms of one in Parquet. */
+/** Size of a spooled record relative to its row in Parquet. */
 const spooledFactor = 12;
-/** With less than this free, a first run is warned: how much it will need is unknown. */
+/** A first run gets a warning if less than this is free: nobody knows how much it needs. */
 const firstRunFloor = 500e6;
 
 /** Rows and bytes of a stream's last snapshot. */
@@ -29,7 +29,7 @@ function readInFull({ reads }: StreamConfig): boolean {
   return reads.brings === 'everything';
 }
 
-/** What the last run has written of the streams that are to be read in full, and what there is room for. */
+/** What the last run wrote for the streams that are read in full, and the space there is. */
 interface Room {
   readonly streams: readonly string[];
   readonly known: readonly { rows: number; bytes: number }[];
@@ -41,7 +41,7 @@ interface Room {
   readonly isShort: boolean;
 }
 
-/** Looks at what the last run needed and at what is free. */
+/** Compares what the last run needed with the free space. */
 export async function roomFor(
   { layout }: Pick<RunContext, 'layout'>,
   configs: readonly StreamConfig[],
@@ -51,14 +51,14 @@ export async function roomFor(
   const known = streams.flatMap((name) => before?.streams.get(name) ?? []).map(sizeOf);
   const parts = known.reduce((sum, { rows, bytes }) => sum + bytes + rows * keyBytes, 0);
   const free = await freeSpace(layout.folder);
-  // What earlier runs have left is resumed or removed.
+  // Files of earlier runs count as free: a run resumes or removes them.
   const usable = free + (await bytesBelow(layout.runs));
   return { streams, known, parts, free, usable, isShort: usable < leastShare * parts };
 }
 
 /**
- * Makes sure, before anything is asked for, that what the last run has written of the same streams would find room.
- * Where it is only probable that it will not, that is said.
+ * Makes sure, before the first request, that there is room for what the last run wrote for the same streams. If room is
+ * only probably short, warns.
  * @throws {CdsyncError} `disk_short`
  */
 export async function requireSpace(
@@ -74,7 +74,7 @@ export async function requireSpace(
       `the disk is too small: the last snapshot of ${streams.join(', ')} takes ${formatBytes(parts)}, and ${isFree}`,
       {
         code: 'disk_short',
-        hint: 'nothing was asked for; free some space, lower `keep.snapshots` or `keep.changes`, or read less at once with --stream',
+        hint: 'no request was sent; free some space, lower `keep.snapshots` or `keep.changes`, or read less at once with --stream',
       },
     );
   }

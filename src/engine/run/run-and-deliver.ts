@@ -6,8 +6,8 @@ import { runJob } from './run-job.js';
 import { statusWithDestinations } from './run-status.js';
 
 /**
- * One run of a job, and then the delivery of what it has published. By then the job's lock is free again: a slow destination
- * delays no later run.
+ * Runs a job, then delivers what it published. The job's lock is free during the delivery, so a slow destination delays no
+ * later run.
  * @throws {CdsyncError} what {@link runJob} throws
  */
 export async function runAndDeliver(context: RunContext): Promise<JobReport> {
@@ -26,7 +26,7 @@ export async function runAndDeliver(context: RunContext): Promise<JobReport> {
   const seconds = report.seconds + (clock.monotonic() - began) / 1000;
   const complete: JobReport = { ...report, status, destinations, seconds };
   const write = () => keepReport(layout, complete);
-  // The lock is free: a run that begins meanwhile takes the file under its temporary name for what a crash has left.
+  // The lock is free: a run that begins now may take the temporary file for the rest of a crash, and remove it.
   await write().catch((error: NodeJS.ErrnoException) => (error.code === 'ENOENT' ? write() : Promise.reject(error)));
   return complete;
 }

@@ -21,7 +21,7 @@ import { statusOf } from './run-status.js';
 import { orderStreams } from './stream-order.js';
 import type { StreamRun } from './stream-run.js';
 
-/** From the first page to the published files, level by level. @returns the sequence number that stands */
+/** Reads, compares, commits and publishes, level by level. @returns the number of the current snapshot */
 async function readAndCommit(
   context: RunContext,
   levels: readonly Level[],
@@ -111,8 +111,8 @@ function inConfiguredOrder(context: RunContext, streams: readonly StreamRun[]): 
 }
 
 /**
- * One run of a job, from the lock to the report. Streams that fail do not hinder the others.
- * @throws {CdsyncError} what stops the run as a whole: `locked`, `storage_newer`, `stream_not_found`, a full disk while committing
+ * Runs a job, from the lock to the report. A failed stream does not stop the others.
+ * @throws {CdsyncError} errors that stop the whole run: `locked`, `storage_newer`, `stream_not_found`, a full disk while committing
  */
 export async function runJob(context: RunContext): Promise<JobReport> {
   const { database, layout, clock, job } = context;
@@ -121,11 +121,11 @@ export async function runJob(context: RunContext): Promise<JobReport> {
   const lock = await JobLock.acquire(database, layout, new Date(clock.now()).toISOString());
   const session = await database.connect();
   try {
-    // Files that queries name; those of the first streams need no store.
+    // For files that queries name. The streams of the first level run in this session, without a store.
     await session.run(`SET file_search_path = ${sqlText(dirname(context.config.file))}`);
     const report = await runLocked(context, lock, session);
     await keepReport(layout, report).catch((error) => {
-      // Where the run has failed already, on a full disk for example, its own report is the one to give.
+      // If the run has failed already, on a full disk for example, its own report matters more than this error.
       if (report.status === 'ok') throw error;
     });
     return report;

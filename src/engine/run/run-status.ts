@@ -1,7 +1,7 @@
 import type { DestinationReport, RunStatus } from '../../core/run.js';
 import type { StreamRun } from './stream-run.js';
 
-/** How a run ends whose streams have come to these ends. A stream that only waits for a held one has not failed. */
+/** The status of a run, by the ends of its streams. A stream that only waits for a held one has not failed. */
 export function statusOf(
   streams: readonly (Pick<StreamRun, 'waits' | 'isHeld'> & {
     readonly commit: unknown;
@@ -19,16 +19,16 @@ function isBad({ status }: Delivered): boolean {
   return status === 'failed' || status === 'partial';
 }
 
-/** What a run's status becomes with what its destinations have done. */
+/** The status of a run, after its destinations. */
 export function statusWithDestinations(status: RunStatus, destinations: readonly Delivered[]): RunStatus {
   const delivered = destinations.some(({ rows, status: each }) => rows > 0 && (each === 'ok' || each === 'partial'));
   if (status === 'failed') return delivered ? 'partial' : 'failed';
   if (!destinations.some(isBad) || status === 'interrupted') return status;
-  // What a guard holds was not committed; of everything else something was, now or before.
+  // A held run that delivered nothing brought nothing. Any other has a snapshot to deliver, of this run or an earlier one.
   return status === 'held' && !delivered ? 'failed' : 'partial';
 }
 
-/** How a delivery without a run ends. */
+/** The status of a delivery without a run. */
 export function statusOfDeliveries(destinations: readonly Delivered[]): RunStatus {
   if (!destinations.some(isBad)) return 'ok';
   return destinations.some(({ status }) => status === 'ok' || status === 'partial') ? 'partial' : 'failed';

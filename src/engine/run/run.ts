@@ -16,13 +16,13 @@ export interface RunOptions {
   readonly job?: string | undefined;
   /** Aborts to stop the run. What was read is kept, and the next run resumes it. */
   readonly signal?: AbortSignal | undefined;
-  /** The same for all runs that send to one service at once. Default: a budget of this run's own. It is left open. */
+  /** One for all runs that send to one service at once; the run does not close it. Default: a budget for this run alone. */
   readonly budget?: Budget | undefined;
   /** Whether the destinations are loaded after the run. Default true. */
   readonly deliver?: boolean | undefined;
-  /** Gets each line that a person should know of: a deprecation, for example. It must not throw. */
+  /** Gets each notice for people: a deprecation, for example. It must not throw. */
   readonly onNotice?: ((line: string) => void) | undefined;
-  /** Gets what the run is doing about once a second, always the same object. It must not throw. */
+  /** Gets the run's progress about once a second, always the same object. It must not throw. */
   readonly onProgress?: ((progress: RunProgress) => void) | undefined;
 }
 
@@ -64,14 +64,14 @@ function chosenJob({ jobs, outline }: Config, { job: wanted, deliver = true }: R
  * destination that fails does not throw: the report says so.
  *
  * @returns what `cdsync run --json` has under `jobs`; its status is `interrupted` if the signal has aborted
- * @throws {CdsyncError} what keeps the run from a report: kind `configuration` (`job_not_found`, `usage`), kind `locked` if the
+ * @throws {CdsyncError} instead of a report: kind `configuration` (`job_not_found`, `usage`), kind `locked` if the
  *   job is being run, here or in another process, kind `interrupted` if the signal aborts before there is anything to report, and
  *   kind `fatal` for a storage folder that cannot be used (`storage_newer`, `state_unreadable`, `disk_full`)
  */
 export async function run(config: Config, options: RunOptions = {}): Promise<JobReport> {
   const job = chosenJob(config, options);
   const { signal, onNotice, onProgress, budget = openBudget() } = options;
-  // A signal of the run's own: many listen to it, and the program's may outlive many runs.
+  // The run gets its own signal: it adds many listeners, and the program's signal may outlive many runs.
   const stop = new AbortController();
   const release = signal && onAbort(signal, () => stop.abort(signal.reason));
   const progress = newProgress(

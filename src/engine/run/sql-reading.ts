@@ -18,12 +18,12 @@ import type { Reading } from './reading.js';
 
 export interface SqlReadingOptions {
   readonly config: Pick<StreamConfig, 'name' | 'reads'>;
-  /** It sees the streams that the query names. */
+  /** Shows the streams that the query names. */
   readonly session: Session;
   /** The stream's private folder in the run. */
   readonly folder: string;
   readonly compression: ParquetCompression;
-  /** What is known of the columns from the last snapshot. */
+  /** Columns of the last snapshot. */
   readonly columns: readonly StoredColumn[] | undefined;
   readonly rules: ColumnRules;
   readonly monotonic: () => number;
@@ -34,8 +34,9 @@ interface ResultColumn {
   readonly type: string;
 }
 
-/** What a query may name. */
-const queryHint = 'it sees the streams of its job by their names, and files with paths relative to the YAML file';
+/** Hint about the names that a query may use. */
+const queryHint =
+  'a query can read the streams of its job by their names, and files by paths relative to the YAML file';
 
 /** Parquet has no integers of 128 bits: DuckDB would write them as doubles. */
 function storableType(type: string): string {
@@ -45,13 +46,13 @@ function storableType(type: string): string {
     .join('');
 }
 
-/** The query, without what would end it before its time. */
+/** The query, without semicolons at its end: cdsync puts it into a subquery. */
 function queryText({ name, reads }: SqlReadingOptions['config']): string {
   if (reads.query === undefined) throw new TypeError(`stream ${name} is no query`);
   return reads.query.trim().replace(/;\s*$/, '');
 }
 
-/** The rows of a query over other streams, as if they had been read. */
+/** A reading whose records are the rows of a query over other streams. */
 export class SqlReading implements Reading {
   readonly resumed = false;
   readonly brings = 'everything';
@@ -96,7 +97,7 @@ export class SqlReading implements Reading {
     const file = await this.#ask(() =>
       writeParquet(session, `SELECT ${selected.join(', ')} FROM (${this.#query})`, path, compression),
     );
-    // The file has the columns of the query only; those that it has no more are NULL in the snapshot.
+    // The file has only the columns of the query. Earlier columns that it lacks are NULL in the snapshot.
     const written = new Set(found.map(({ name }) => name));
     const inFile = columns.store().filter(({ field }) => written.has(field));
     const { list } = ColumnSet.restore(inFile);
@@ -151,7 +152,7 @@ export class SqlReading implements Reading {
     return new CdsyncError(message, { code: 'sql_failed', stream: this.#options.config.name, hint });
   }
 
-  /** Columns with types that hold the present values and those of the last snapshot. */
+  /** Columns whose types hold both the present values and those of the last snapshot. */
   async #columns(found: readonly ResultColumn[]): Promise<ColumnSet> {
     const { rules, columns: before = [] } = this.#options;
     const columns = ColumnSet.restore(before.filter(({ field }) => rules.of('envelope', field)?.drop !== true));

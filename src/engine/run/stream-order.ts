@@ -13,8 +13,8 @@ function collectTables(node: unknown, found: Set<string>): void {
 }
 
 /**
- * Names of the tables that a query reads, in lower case; those of its own WITH clauses may be among them.
- * @throws {CdsyncError} `sql_failed` where it is no single SELECT
+ * Names of the tables that a query reads, in lower case; they may include those of its own WITH clauses.
+ * @throws {CdsyncError} `sql_failed` if it is not a single SELECT
  */
 export async function referencedTables(session: Session, stream: string, query: string): Promise<Set<string>> {
   const [row] = await session.rows(`SELECT json_serialize_sql(${sqlText(query)})::VARCHAR AS tree`);
@@ -35,15 +35,15 @@ export async function referencedTables(session: Session, stream: string, query: 
   return found;
 }
 
-/** A stream with the streams of its job that its query names. */
+/** A stream, with the streams of its job that its query names. */
 export interface OrderedStream {
   readonly config: StreamConfig;
   readonly needs: readonly string[];
 }
 
 /**
- * The streams in levels: the first needs nothing, each other only streams of levels before its own. What is needed and not among them is left to
- * the snapshot of the run before.
+ * The streams in levels. Those of the first level need no other stream; those of a later one need only streams of earlier
+ * levels. A needed stream that is not in the list comes from the last snapshot.
  * @throws {CdsyncError} `sql_failed`, `stream_circle`
  */
 export async function orderStreams(

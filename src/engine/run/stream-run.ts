@@ -15,10 +15,10 @@ import type { Reading } from './reading.js';
 import type { Before } from './recover.js';
 import type { StreamEnd } from './removable.js';
 
-/** Failures by what was read: comparing it once more would only fail once more. */
+/** Failures because of what was read: comparing it again would fail again. */
 const failuresByContent = new Set(['unbalanced', 'key_missing', 'key_not_unique', 'contract_violated']);
 
-/** One stream's way through the run. */
+/** One stream in a run: opened, read, compared, then committed or held. */
 export class StreamRun {
   readonly outcome: StreamOutcome;
   opened: OpenedStream | undefined;
@@ -108,7 +108,7 @@ export class StreamRun {
     });
   }
 
-  /** What may be committed: nothing where the stream failed or is held. */
+  /** The commit to make; undefined if the stream failed or is held. */
   get commit(): StreamCommit | undefined {
     const { error, findings, commit } = this.outcome;
     return error === undefined && findings.length === 0 ? commit : undefined;
@@ -118,7 +118,7 @@ export class StreamRun {
     return this.outcome.error === undefined && this.outcome.findings.length > 0;
   }
 
-  /** Holds what would have been committed. */
+  /** Holds the commit. */
   hold(finding: GuardFinding): void {
     this.outcome.findings = [...this.outcome.findings, finding];
   }
@@ -154,13 +154,13 @@ export class StreamRun {
     });
   }
 
-  /** Fails the stream before it is opened; one that only waits for what a guard holds is skipped. */
+  /** Fails the stream before it is opened. If it only waits for a held stream, it is skipped instead. */
   async fail(error: CdsyncError, { waits }: { waits: boolean }): Promise<void> {
     await this.attempt('reading', () => Promise.reject(error));
     if (waits) this.outcome.skipped = true;
   }
 
-  /** Whether it was skipped because of what a guard holds. */
+  /** Whether it was skipped because it needs a held stream. */
   get waits(): boolean {
     return this.outcome.skipped === true && this.outcome.error?.code === 'dependency';
   }

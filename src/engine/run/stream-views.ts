@@ -8,7 +8,7 @@ async function define({ session }: SnapshotStore, stream: string, query: string)
   await session.run(`CREATE OR REPLACE TEMP VIEW ${quoteIdentifier(stream)} AS ${query}`);
 }
 
-/** Makes a stream's rows as this run is about to commit them visible to queries, under the stream's name. */
+/** Makes the rows that this run is about to commit visible to queries, under the stream's name. */
 export async function showStream(store: SnapshotStore, { task, tables }: StreamCommit): Promise<void> {
   const { stream, columns, files, previous, addition } = task;
   const read = `SELECT ${widen(columns, columns, 'table')} FROM read_parquet(${sqlTexts(files.map(({ path }) => path))})`;
@@ -23,7 +23,7 @@ export async function showStored(store: SnapshotStore, { stream, columns }: Stre
   await define(store, stream, `SELECT ${widen(columns, columns, 'table')} FROM ${storeTable(stream)}`);
 }
 
-/** Takes what was made visible away again: in the store, the names mean the store's own tables. */
+/** Removes the views again: in the store, these names mean the store's own tables. */
 export async function hideStreams({ session }: SnapshotStore): Promise<void> {
   const views = await session.rows('SELECT view_name FROM duckdb_views() WHERE temporary AND NOT internal');
   for (const { view_name } of views) await session.run(`DROP VIEW temp.${quoteIdentifier(String(view_name))}`);

@@ -10,8 +10,8 @@ import { followWorkflow, requireSuccess } from './follow-workflow.js';
 import { startWorkflow } from './start-workflow.js';
 import { leftWorkflow, rememberStarted } from './started-workflows.js';
 
-/** Whether an earlier run of the job was cut short while reading, so that this one goes on where it stopped. */
-export async function goesOn({
+/** Whether this run resumes an earlier run of the job that was cut short while reading. */
+export async function resumesRun({
   layout,
   job,
   clock,
@@ -37,7 +37,7 @@ async function runWorkflow(context: RunContext, step: number, { startWorkflow: o
   const name = request.configId;
   const left = await leftWorkflow(context, step, request);
   if (left !== undefined) {
-    context.notice(`workflow ${name}: run ${left.run.id} was started by a run that was cut short; it is followed`);
+    context.notice(`workflow ${name}: following run ${left.run.id}, which a run that was cut short has started`);
     const remainingMs = deadlineMs - (context.clock.now() - left.startedAtMs);
     requireSuccess(await followWorkflow(context, left.run, { name, deadlineMs: remainingMs }), name);
     return;
@@ -48,8 +48,8 @@ async function runWorkflow(context: RunContext, step: number, { startWorkflow: o
 }
 
 /**
- * What a job wants done before its streams are read (`before:`), one after the other. A run that resumes one that was
- * cut short does not do it again: what was read already belongs to what was done then. Where it fails, every stream is
+ * Does the steps of a job that come before its streams (`before:`), one after the other. A run that resumes one that was
+ * cut short does not repeat them: what was read already follows the earlier steps. If a step fails, every stream is
  * skipped with the reason.
  */
 export async function beforeRun(
@@ -58,10 +58,8 @@ export async function beforeRun(
 ): Promise<void> {
   const { before } = context.job;
   if (before.length === 0) return;
-  if (await goesOn(context)) {
-    context.notice(
-      'the run before was cut short and is gone on from: its workflows are not started again (--full does)',
-    );
+  if (await resumesRun(context)) {
+    context.notice('this run resumes one that was cut short: its workflows are not started again (--full does)');
     return;
   }
   context.progress.phase = 'preparing';

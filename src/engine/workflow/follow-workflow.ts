@@ -12,24 +12,24 @@ import { formatDuration } from '../../core/quantities.js';
 import { mayChange } from '../../streams/run-state.js';
 import { newMeter, type WorkflowContext } from './start-workflow.js';
 
-/** Looked at soon at first, then ever more seldom: the Management API takes 10 requests a second from everybody together. */
+/** Asked soon at first, then less and less often: all clients together get 10 requests a second from the Management API. */
 const firstDelayMs = 500;
 const longestDelayMs = 15_000;
 const delayGrowth = 1.5;
-/** A line at least so often, also where nothing changes. */
+/** The longest time between two lines, even if nothing changes. */
 const lineEveryMs = 60_000;
-/** What stopping may take while everything else already ends. */
+/** The longest that the request to stop may take while the process ends. */
 const stopMs = 10_000;
 const longestTimer = 2 ** 31 - 1;
 
 export interface FollowOptions {
-  /** What the lines call it. */
+  /** Name of the workflow in the lines. */
   readonly name: string;
-  /** From now on; then the run is stopped. */
+  /** Milliseconds from now; then the run is stopped. */
   readonly deadlineMs: number;
 }
 
-/** Whether a run has come to its end, whatever that is called. */
+/** Whether a run has ended, in whatever state. */
 export function hasEnded({ state, ended_at: endedAt }: WorkflowRun): boolean {
   return !mayChange(state?.toLowerCase()) || Boolean(endedAt);
 }
@@ -105,7 +105,7 @@ class Follower {
       if (signal.aborted) await this.#stopFor(interrupted(signal.reason));
       const left = this.#options.deadlineMs - this.#elapsed;
       if (left <= 0) await this.#stopFor(this.#tooLate());
-      // An abort is for the next round, which stops the run.
+      // An abort only ends the sleep: the next round stops the run.
       await clock.sleep(Math.min(delay, left), signal).catch(() => undefined);
       await this.#look(this.#options.deadlineMs - this.#elapsed);
     }
@@ -122,7 +122,7 @@ class Follower {
     } catch (thrown) {
       const error = asCdsyncError(thrown);
       if (error.kind === 'interrupted') return;
-      // The workflow goes on without us; only its deadline ends the waiting.
+      // The workflow runs on without cdsync, so a passing failure is no reason to stop: only the deadline is.
       if (error.kind !== 'retryable') throw this.#lost(error);
       if (!this.#troubled) notice(`workflow ${this.#options.name}: ${error.message}; still trying`);
       this.#troubled = true;
@@ -155,14 +155,14 @@ class Follower {
     return new CdsyncError(`workflow ${this.#options.name} cannot be followed: ${error.message}`, {
       code: error.code,
       kind: error.kind,
-      hint: `run ${this.#run.id} goes on in the service: cdsync workflow status ${this.#run.id}`,
+      hint: `run ${this.#run.id} continues in the service: cdsync workflow status ${this.#run.id}`,
       cause: error,
       requestId: error.requestId,
     });
   }
 }
 
-/** Tells a run to stop, while everything else may already be ending; what hinders that is told, not thrown. */
+/** Tells a run to stop. Does not throw, because the process may be ending: a failure becomes a notice. */
 async function stopWorkflow({ client, notice }: WorkflowContext, id: string, name: string): Promise<void> {
   try {
     const options = { signal: AbortSignal.timeout(stopMs), meter: newMeter() };
@@ -170,7 +170,7 @@ async function stopWorkflow({ client, notice }: WorkflowContext, id: string, nam
     notice(`workflow ${name}: run ${id} was told to stop, ${printable(state ?? 'in an unknown state')}`);
   } catch (error) {
     const over = error instanceof ServiceError && error.status === 409;
-    const reason = over ? 'it is at its end already' : asCdsyncError(error).message;
+    const reason = over ? 'it has ended already' : asCdsyncError(error).message;
     notice(
       `workflow ${name}: run ${id} could not be stopped: ${reason}${over ? '' : `; try: cdsync workflow stop ${id}`}`,
     );
@@ -178,10 +178,10 @@ async function stopWorkflow({ client, notice }: WorkflowContext, id: string, nam
 }
 
 /**
- * Follows a run until it has ended, with a line now and then. At the deadline, and when the user asks to stop, the run is
- * stopped in the service too.
+ * Follows a run until it has ended, and writes a line now and then. At the deadline, or when the user asks to stop, it
+ * stops the run in the service too.
  * @returns the run as it ended, whether it succeeded or not
- * @throws {CdsyncError} `workflow_deadline`, `interrupted`, and what the service refused for good
+ * @throws {CdsyncError} `workflow_deadline`, `interrupted`, and errors of the service that no retry helps
  */
 export function followWorkflow(
   context: WorkflowContext,

@@ -11,7 +11,7 @@ import {
 import type { Clock } from '../../core/clock.js';
 import { CdsyncError } from '../../core/errors.js';
 
-/** What everything that deals with workflows works with. */
+/** What every function for workflows needs. */
 export interface WorkflowContext {
   readonly client: ServiceClient;
   readonly clock: Clock;
@@ -20,22 +20,22 @@ export interface WorkflowContext {
   readonly notice: (line: string) => void;
 }
 
-/** A start that is under way when the user asks to stop gets so long for its answer: only a run that is known can be stopped. */
+/** If the user asks to stop during a start, this is how long to wait for its answer: only a known run can be stopped. */
 const graceMs = 5_000;
-/** Runs are told apart by being new in this much of the list; clocks may differ by less. */
+/** How far back the list of runs is read to find new ones; clocks must differ by less. */
 const listedMs = 86_400_000;
-/** After a lost answer, the list is looked at after each of these waits: a run may be listed late. */
+/** After a lost answer, cdsync reads the list after each of these waits: a run may be listed late. */
 const looksAfterMs = [1_000, 3_000, 6_000];
 const maxStarts = 3;
-/** More pages than a day has runs for. */
+/** More pages than the runs of a day fill. */
 const maxPages = 1_000;
 
-/** Requests of workflows count in no stream's report. */
+/** A meter for requests of workflows: they count in no stream's report. */
 export function newMeter() {
   return { requests: 0, retries: 0, throttled: 0, bytes: 0 };
 }
 
-/** A signal that aborts some time after the other. */
+/** A signal that aborts `graceMs` after the given one. */
 function withGrace(signal: AbortSignal): { signal: AbortSignal; release(): void } {
   const late = new AbortController();
   let timer: NodeJS.Timeout | undefined;
@@ -53,13 +53,13 @@ function withGrace(signal: AbortSignal): { signal: AbortSignal; release(): void 
   };
 }
 
-/** Whether the service may have done what it was asked, although it did not say so. */
+/** Whether the service may have started the workflow, although it did not answer. */
 function mayHaveStarted(error: unknown): error is ServiceError {
   const surelyNot = new Set(['unreachable', 'too_many_requests']);
   return error instanceof ServiceError && error.kind === 'retryable' && !surelyNot.has(error.code);
 }
 
-/** Starts one workflow (specification, section 4.11), and not twice where an answer is lost. */
+/** Starts one workflow (specification, section 4.11), once even if an answer is lost. */
 class WorkflowStart {
   readonly #context: WorkflowContext;
   readonly #request: StartWorkflowRequest;
@@ -109,7 +109,7 @@ class WorkflowStart {
         meter: newMeter(),
       });
       runs.push(...page.data);
-      // A list that leads to the same page again and again has nothing more to tell.
+      // A list that leads to the same page again has no more runs.
       if (page.nextToken === null || page.nextToken === nextToken) break;
       nextToken = page.nextToken;
     }
@@ -153,8 +153,8 @@ class WorkflowStart {
 }
 
 /**
- * Whether a run is of a configuration; undefined where the service does not tell. Only the workflow of its tasks is published:
- * where that is the same id, it is; where it is another, it may be an id of another kind.
+ * Whether a run belongs to a configuration; undefined if the service does not tell. The published facts name only the
+ * workflow of its tasks: the same id proves it, but another one proves nothing, for it may be an id of another kind.
  */
 function isRunOf({ config_id: config, task_instances: tasks }: WorkflowRun, configId: string): boolean | undefined {
   if (typeof config === 'string') return config === configId;
@@ -162,9 +162,9 @@ function isRunOf({ config_id: config, task_instances: tasks }: WorkflowRun, conf
 }
 
 /**
- * Starts a workflow and brings its run. Where the answer is lost, a run of the same configuration that has appeared since is
- * taken for it; only where there is none is it started again.
- * @throws {CdsyncError} `workflow_unclear` where it may have started and nobody can tell; what the service refused; `interrupted`
+ * Starts a workflow and returns its run. If the answer is lost, it looks for a new run of the same configuration, and
+ * starts the workflow again only if there is none.
+ * @throws {CdsyncError} `workflow_unclear` if it may have started and nobody can tell; errors of the service; `interrupted`
  */
 export function startWorkflow(context: WorkflowContext, request: StartWorkflowRequest): Promise<WorkflowRun> {
   return new WorkflowStart(context, request).run();

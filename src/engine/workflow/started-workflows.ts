@@ -16,7 +16,7 @@ import { newMeter } from './start-workflow.js';
 const startedSchema = z.object({
   /** Its place in `before:`. */
   step: z.number().int(),
-  /** What was asked for, as JSON. */
+  /** The request, as JSON. */
   request: z.string(),
   id: z.string(),
   started_at: z.string(),
@@ -25,18 +25,18 @@ type Started = z.infer<typeof startedSchema>;
 
 const fileSchema = z.object({ version: z.literal(1), runs: z.array(startedSchema) });
 
-/** A workflow that a run of this job has started before it was killed. */
+/** A workflow that a run of this job started before it was killed. */
 export interface LeftWorkflow {
   readonly run: WorkflowRun;
   readonly startedAtMs: number;
 }
 
-/** Nothing where it cannot be read: workflows are then started as by any other run. */
+/** Empty if the file cannot be read: then the run starts its workflows as usual. */
 async function readStarted(layout: JobLayout): Promise<readonly Started[]> {
   return (await readStateIfUsable(layout.startedWorkflows, fileSchema))?.runs ?? [];
 }
 
-/** Keeps what was started, so that a run after a crash follows it and starts no second one beside it. */
+/** Remembers a started run, so that after a crash the next run follows it instead of starting a second one. */
 export async function rememberStarted(
   { layout, clock }: Pick<RunContext, 'layout' | 'clock'>,
   step: number,
@@ -48,14 +48,15 @@ export async function rememberStarted(
   await writeStateFile(layout.startedWorkflows, { version: 1, runs: [...others, started] });
 }
 
-/** The run has come to an end of its own: the next one starts its workflows anew. */
+/** Call it when a run ends normally: the next one starts its workflows anew. */
 export async function forgetStarted(layout: JobLayout): Promise<void> {
   await rm(layout.startedWorkflows, { force: true });
 }
 
 /**
- * What a run that was cut short has left of a step: it runs, or has succeeded meanwhile; undefined where it is to be started.
- * @throws {CdsyncError} what the service refused
+ * The workflow run of a step that a run that was cut short has left: it runs still, or has succeeded meanwhile. Undefined
+ * if the step must be started.
+ * @throws {CdsyncError} errors of the service
  */
 export async function leftWorkflow(
   {

@@ -199,7 +199,7 @@ describe('A workflow is followed', () => {
   });
 
   it.each([
-    [409, 'it is at its end already'],
+    [409, 'it has ended already'],
     [404, 'try: cdsync workflow stop wr-1'],
   ])('until then too where stopping is answered %i', async (status, told) => {
     const service = await world({ one: () => answer(run({ state: 'in progress' })), stop: () => answer({}, status) });
