@@ -20,29 +20,29 @@ function authOptions({ clientId, clientSecret, token, tokenFile }: AuthPart, fol
   throw new TypeError('auth holds none of its forms');
 }
 
-/** The service's options; relative paths are taken from `folder`. */
+/** The service's options; relative paths become absolute, from `folder`. */
 export function serviceOptions(part: z.output<typeof serviceSchema>, folder: string): ServiceOptions {
   return { ...part, auth: authOptions(part.auth, folder) };
 }
 
 type JobPart = z.output<typeof jobSchema>;
 
-/** A stream with its source; the paths among its options are taken from `folder`. */
+/** A stream with its source; the paths among its options become absolute, from the job's folder. */
 function streamConfig({ guards: own, ...part }: StreamPart, source: SourceDeclaration, job: Inherited): StreamConfig {
   const options: Readonly<Record<string, unknown>> = withPaths(source.options, part, job.folder);
   const guards = guardOptions({ ...job.guards, ...own });
   return { ...options, guards, reads: streamSource(source, options) } as unknown as StreamConfig;
 }
 
-/** What a stream has of its job. */
+/** What a stream takes from its job. */
 interface Inherited {
   readonly folder: string;
   readonly guards: JobPart['guards'];
 }
 
 /**
- * A job with its streams; what the job says of guards holds for each stream that says nothing. Relative paths are taken
- * from `folder`.
+ * A job with its streams. A stream without a guard of its own has the job's. Relative paths become absolute, from
+ * `folder`.
  */
 export function jobConfig(
   name: string,
@@ -57,7 +57,7 @@ export function jobConfig(
   return { name, streams: configured, before, resumeWithinMs: resumeWithin, parquet, publish, keep, guardScope };
 }
 
-/** Of a few rows a share says nothing: that all three indexes have changed is no reason to hold a night. */
+/** Up to so many rows, a share says nothing: three of three changed indexes are no reason to hold a run. */
 const someRows = 10;
 
 function guardOptions(given: { [K in keyof GuardOptions]?: GuardOptions[K] | undefined }): GuardOptions {
@@ -72,12 +72,12 @@ function guardOptions(given: { [K in keyof GuardOptions]?: GuardOptions[K] | und
   };
 }
 
-/** A map as the reader makes it; no list, no deferred value. */
+/** Whether a value is a map as the reader makes it: no list, no deferred value. */
 export function isPlainMap(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
 }
 
-/** Two plain values as one: maps key by key, anything else from `over` where it has it. */
+/** Merges two plain values: maps key by key; for anything else `over` wins, unless it is undefined. */
 export function deepMerge(under: unknown, over: unknown): unknown {
   if (over === undefined) return under;
   if (!isPlainMap(under) || !isPlainMap(over)) return over;

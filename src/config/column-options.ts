@@ -14,7 +14,7 @@ const types: Readonly<Record<string, string>> = {
   timestamp: 'TIMESTAMP WITH TIME ZONE',
 };
 
-/** The DuckDB type that a configured type means; undefined where it is none. */
+/** The DuckDB type that a configured type means; undefined if the text is no type. */
 function duckdbType(written: string): string | undefined {
   const [, precision, scale] = decimalPattern.exec(written) ?? [];
   if (precision === undefined) return Object.hasOwn(types, written) ? types[written] : undefined;
@@ -29,10 +29,10 @@ const columnType = z
   .refine((written) => duckdbType(written) !== undefined, `must be ${typeWords}`)
   .transform((written) => duckdbType(written) as string);
 
-/** Columns of the envelope, and those that cdsync adds, keep their names. */
+/** Names that begin with `_` are left to the columns that cdsync adds. */
 const newName = z.string().regex(/^(?!_)[^\0]{1,63}$/);
 
-/** What to do with one column before anything of it is kept. */
+/** What to do with one column before cdsync keeps anything of it. */
 const columnRule = option(
   map({
     drop: flag({ description: 'Keeps nothing of the column.', example: true }).optional(),
@@ -94,7 +94,7 @@ function contradictions(value: unknown): Finding[] {
   if (hash === true && mask !== undefined)
     findings.push({ path: ['mask'], message: 'the column is hashed; choose one' });
   if ((hash === true || mask !== undefined) && type !== undefined) {
-    findings.push({ path: ['type'], message: 'what is hashed or masked is text' });
+    findings.push({ path: ['type'], message: 'a hashed or masked column is text' });
   }
   return findings;
 }
@@ -106,7 +106,7 @@ function sameNames(value: unknown): Finding[] {
     if (name === undefined) return [];
     const first = names.get(name);
     names.set(name, column);
-    return first === undefined ? [] : [{ path: [column, 'rename'], message: `${first} is called so already` }];
+    return first === undefined ? [] : [{ path: [column, 'rename'], message: `${first} already has this name` }];
   });
 }
 
@@ -135,13 +135,14 @@ function ruleFault(column: string, rule: Rule, source: RuledSource, key: readonl
   if (refused !== undefined) return { name: refused, message: refusedRules?.instead ?? '' };
   const [first] = names;
   if (first !== undefined && watched?.includes(column)) {
-    return { name: first, message: 'decides what is read again, and stays as it is' };
+    return { name: first, message: 'the column decides what is read again; no rule may change it' };
   }
   const ofKey = key.includes(column) ? keyFindings(rule, source) : undefined;
   if (ofKey !== undefined) return ofKey;
-  // What a run does not bring again cannot be kept up to date.
   const isStale = brings === 'additions' && rule.track === false;
-  return isStale ? { name: 'track', message: 'this source only brings what is new' } : undefined;
+  return isStale
+    ? { name: 'track', message: 'this source reads only new records, so the column cannot be kept up to date' }
+    : undefined;
 }
 
 /** Rules that the source of a stream does not allow. */
@@ -156,7 +157,7 @@ export function unsuitableRules(source: RuledSource, stream: unknown): Finding[]
 
 const onChange = ['evolve', 'freeze', 'discard_value', 'discard_row'] as const;
 
-/** What may change of a stream's columns between one snapshot and the next. */
+/** What happens to a stream when its columns or their types change between two snapshots. */
 export const contract = option(
   map({
     columns: choice(onChange, {

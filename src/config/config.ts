@@ -9,9 +9,9 @@ import type { StreamPart } from './stream-options.js';
 type FileOptions = z.output<typeof fileSchema>;
 type JobOptions = z.output<typeof jobSchema>;
 
-/** What must hold of a stream's result before it is committed. */
+/** The conditions that a stream's result must meet before it is committed. */
 export interface GuardOptions {
-  /** Of the snapshot after the run; 0 lets a stream come back empty. Undefined: only that it does not. */
+  /** The fewest rows of the snapshot after the run. 0 lets a stream come back empty; undefined forbids only an empty one. */
   readonly minRows: number | undefined;
   readonly maxDeleted: Limit;
   readonly maxChanged: Limit;
@@ -27,8 +27,7 @@ type Completed<P extends StreamPart> = P extends unknown
   : never;
 
 /**
- * One stream; `source` tells them apart. Keys are the YAML's in camelCase; `reads` is the source with the stream's options,
- * and what is to be known of it.
+ * One stream; `source` tells its kind. Keys are the YAML's in camelCase; `reads` is the source with the stream's options.
  */
 export type StreamConfig = Completed<StreamPart>;
 
@@ -45,24 +44,24 @@ export type { ColumnRule, DestinationConfig } from './destination-config.js';
 /** Something done before the streams of a job are read. */
 export type BeforeStep = NonNullable<JobOptions['before']>[number];
 
-/** One job, with what it inherits from `defaults:` and with every default filled in. */
+/** One job, with everything that it inherits from `defaults:` and with every default. */
 export interface JobConfig {
   readonly name: string;
   readonly streams: readonly StreamConfig[];
-  /** Done in turn before anything is read. */
+  /** Done one after the other, before anything is read. */
   readonly before: readonly BeforeStep[];
-  /** A run that was cut short is continued if it began at most so long ago. */
+  /** A run that was cut short is resumed if it began at most this long ago. */
   readonly resumeWithinMs: number;
   readonly parquet: ParquetOptions;
   readonly publish: PublishOptions;
   readonly keep: KeepOptions;
-  /** What a guard that fails holds. */
+  /** What is held if a guard fails. */
   readonly guardScope: 'stream' | 'job';
   /** Empty for commands that do not talk to them. */
   readonly destinations: readonly DestinationConfig[];
 }
 
-/** What is known of a job without any variable. */
+/** The names in a job. They are known even if the variables of its other options are not set. */
 export interface JobOutline {
   readonly name: string;
   readonly streams: readonly { readonly name: string; readonly source: string }[];
@@ -81,7 +80,7 @@ export interface LocalConfig {
   readonly jobs: readonly JobConfig[];
   /** Every job of the file, asked for or not. */
   readonly outline: readonly JobOutline[];
-  /** What is allowed and yet looks wrong, one line each. */
+  /** One line for each value that is allowed but looks wrong. */
   readonly warnings: readonly string[];
 }
 

@@ -7,13 +7,13 @@ import type { DestinationPart } from './destination-options.js';
 import type { Findings, Path } from './findings.js';
 import { withPaths } from './paths.js';
 
-/** What becomes of one column of the streams on its way to a destination. */
+/** What happens to one column of the streams on its way to a destination. */
 export interface ColumnRule {
   readonly drop: boolean;
   readonly rename?: string | undefined;
 }
 
-/** One destination of a job. What makes no sense for records has its default there. */
+/** One destination of a job. If its connector takes records, the settings for tables have their defaults. */
 export interface DestinationConfig {
   readonly name: string;
   readonly connector: Connector;
@@ -21,21 +21,21 @@ export interface DestinationConfig {
   readonly mode: Mode;
   /** By the column's name in the stream; `*` stands for all others. */
   readonly columns: ReadonlyMap<string, ColumnRule>;
-  /** `{stream}` and `{job}` are not replaced yet. */
+  /** The name of the table, `{stream}` and `{job}` not yet replaced. */
   readonly table: string;
   readonly deletes: 'hard' | 'soft';
   readonly verify: 'count' | 'checksum' | 'none';
   readonly onReject: 'continue' | 'fail';
   readonly onTypeChange: 'variant_column' | 'fail';
-  /** The connector's own, by their names in camelCase; paths are absolute. */
+  /** The connector's own options, in camelCase; paths are absolute. */
   readonly options: Readonly<Record<string, unknown>>;
 }
 
-/** What is known of a job that its destinations are held against. */
+/** The facts of a job that its destinations are checked against. */
 export interface DestinationJob {
   readonly name: string;
   readonly streams: readonly JobStream[];
-  /** Whether the job publishes anything that a destination could be loaded from. */
+  /** Whether the job publishes files that a destination can be loaded from. */
   readonly publishes: boolean;
   /** Folder of the YAML file. */
   readonly folder: string;
@@ -99,8 +99,8 @@ function checkTemplate({ table, streams }: DestinationConfig, path: Path, findin
 }
 
 /**
- * The destinations of a job, once the reader has judged each of them. Problems that only show in the whole go to `findings`.
- * @param taken who has which table, over all jobs of the file
+ * The destinations of a job, each already checked by the reader. Problems between them go to `findings`.
+ * @param taken which destination writes which table, over all jobs of the file
  */
 export function destinationConfigs(
   parts: readonly DestinationPart[],
@@ -110,7 +110,7 @@ export function destinationConfigs(
 ): DestinationConfig[] {
   const above = ['jobs', job.name, 'destinations'];
   if (parts.length > 0 && !job.publishes) {
-    findings.refuseAt(above, { message: 'a destination needs what is published: parquet.enabled or publish.duckdb' });
+    findings.refuseAt(above, { message: 'a destination needs published files: parquet.enabled or publish.duckdb' });
   }
   return parts.map((part, index) => {
     const config = destination(part, job);
@@ -137,6 +137,6 @@ function checkPlace(
     const other = taken.get(key);
     taken.set(key, other ?? `jobs.${job}.destinations, "${name}"`);
     if (other === undefined) continue;
-    findings.refuseAt(path, { message: `${other} writes table "${target}" of the same place already` });
+    findings.refuseAt(path, { message: `${other} already writes table "${target}" of the same place` });
   }
 }

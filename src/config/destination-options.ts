@@ -5,7 +5,7 @@ import { type Finding, map, type OptionFacts, option } from '../sdk/option.js';
 import { choice, flag, text } from '../sdk/option-types.js';
 import { nameRule, nameSchema, streamNameSchema } from './names.js';
 
-/** A connector by the word that `connector:` has for it: its name, a file, or a package. */
+/** A connector, and the word that `connector:` uses for it: its name, a file, or a package. */
 export type NamedConnector = readonly [word: string, connector: Connector];
 
 const name = option(nameSchema, {
@@ -32,7 +32,7 @@ function contradicting(value: unknown): Finding[] {
   return Object.entries(value as Record<string, { drop?: unknown; rename?: unknown } | undefined>).flatMap(
     ([column, rule]) =>
       rule?.drop === true && rule.rename !== undefined
-        ? [{ path: [column], message: 'a column that is dropped has no other name' }]
+        ? [{ path: [column], message: 'a dropped column has no other name' }]
         : [],
   );
 }
@@ -111,7 +111,7 @@ function branch([word, connector]: NamedConnector) {
   return option(map(destinationShape(word, connector)) as z.ZodType, facts);
 }
 
-/** What the reader makes of a destination: the keys of all kinds, camelCase, and those of its connector. */
+/** A destination as the reader gives it: the keys of all kinds, in camelCase, and those of its connector. */
 export interface DestinationPart {
   readonly name: string;
   readonly connector: string;

@@ -18,7 +18,7 @@ function takeValue(text: string, start: number): Taken | undefined {
   const quote = text[start];
   if (quote !== '"' && quote !== "'") {
     const line = /^[^\n]*/.exec(text.slice(start))?.[0] ?? '';
-    // A `#` inside a word is part of it: secrets hold such.
+    // A `#` inside a word is part of it, for secrets may contain one.
     return { value: line.replace(/(^|[ \t])#.*$/, '').trim(), end: start + line.length };
   }
   const closed = quote === '"' ? /^"((?:[^"\\]|\\[\s\S])*)"/ : /^'([^']*)'/;
@@ -43,7 +43,7 @@ interface Line {
   readonly next: number;
 }
 
-/** One line, or the several that a quoted value spans. */
+/** Takes one line, or all the lines that a quoted value spans. */
 function takeLine(text: string, at: number): Line {
   const lineEnd = endOfLine(text, at);
   const start = at + (lead.exec(text.slice(at, lineEnd))?.[0] ?? '').length;
@@ -51,7 +51,7 @@ function takeLine(text: string, at: number): Line {
   if (content === '' || content.startsWith('#')) return { next: lineEnd + 1 };
   const match = assignment.exec(content);
   if (match === null) {
-    const message = 'this is no KEY=VALUE line; a name is of letters, digits and _';
+    const message = 'this is no KEY=VALUE line; a name consists of letters, digits and _';
     return { fault: { offset: start, message }, next: lineEnd + 1 };
   }
   const name = match[1] as string;
@@ -61,14 +61,14 @@ function takeLine(text: string, at: number): Line {
     return { fault: { offset, message: `the quote of ${name} is not closed` }, next: text.length };
   const next = endOfLine(text, taken.end) + 1;
   if (/^[ \t]*(?:#.*)?$/.test(text.slice(taken.end, next - 1))) return { name, value: taken.value, next };
-  return { fault: { offset: taken.end, message: `text stands behind the quoted value of ${name}` }, next };
+  return { fault: { offset: taken.end, message: `text follows the quoted value of ${name}` }, next };
 }
 
 /**
- * Reads `KEY=VALUE` lines: `#` comments, an `export ` before the name, values in '…' (as they stand) or "…" (`\n`, `\r`,
- * `\t`, `\"`, `\\` and `\$` are replaced; both may span lines). Of a name that stands twice, the later holds.
+ * Reads `KEY=VALUE` lines. `#` begins a comment; `export ` may stand before the name. A value in '…' stays as it is; in
+ * "…", `\n`, `\r`, `\t`, `\"`, `\\` and `\$` are replaced. Both may span lines. If a name stands twice, the later one holds.
  *
- * @throws ConfigError `env_file_invalid` with every line that is none of these; values are in no message.
+ * @throws ConfigError `env_file_invalid` with every wrong line; no message has a value.
  */
 export function parseEnvText(text: string, shownFile: string): Record<string, string> {
   const source = text.replace(/^\uFEFF/, '').replaceAll('\r\n', '\n');

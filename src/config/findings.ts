@@ -3,13 +3,13 @@ import type { Position } from './yaml-document.js';
 
 export type Path = readonly (string | number)[];
 
-/** A part of the configuration: where it belongs, and where it stands in the text. */
+/** A part of the configuration: its path, and its offset in the text. */
 export interface Site {
   readonly path: Path;
   readonly offset: number;
 }
 
-/** Collects what is wrong with one file, or looks so. */
+/** Collects the problems and the warnings of one file. */
 export class Findings {
   readonly problems: ConfigProblem[] = [];
   readonly warnings: string[] = [];
@@ -17,7 +17,7 @@ export class Findings {
   readonly #position: (offset: number) => Position;
   readonly #offsets = new Map<string, number>();
 
-  /** `file` as messages show it. */
+  /** @param file as messages show it */
   constructor(file: string, position: (offset: number) => Position) {
     this.#file = file;
     this.#position = position;
@@ -37,7 +37,7 @@ export class Findings {
     return undefined;
   }
 
-  /** Refuses a part by its path alone; where it is not in the file, the nearest part above it is shown. */
+  /** Refuses a part by its path alone; if the file does not have it, the message shows the nearest part above it. */
   refuseAt(path: Path, fault: Fault): void {
     this.refuse({ path, offset: this.#offset(path) }, fault);
   }

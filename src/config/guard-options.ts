@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { map, option } from '../sdk/option.js';
 import { choice, text, whole } from '../sdk/option-types.js';
 
-/** The most that is allowed of something: a share of a whole, but no less than so many, or a number. */
+/** The most rows that are allowed: a share of a whole, but never fewer than `atLeast`, or a number. */
 export type Limit = { readonly share: number; readonly atLeast: number } | { readonly count: number };
 
 function limit(description: string, example: string) {

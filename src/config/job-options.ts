@@ -96,7 +96,7 @@ const beforeStep = option(
   { description: 'One step.' },
 );
 
-/** The keys of a job but for its streams and destinations. */
+/** The keys of a job, without its streams and destinations. */
 const jobKeys = {
   guards: jobGuards,
   resume_within: duration({
@@ -119,7 +119,7 @@ export interface Named {
   readonly sources: readonly SourceDeclaration[];
 }
 
-/** One job, and what every job inherits from `defaults:`. */
+/** The schema of a job, and of `defaults:`, which every job inherits. */
 export function jobSchemaWith({ connectors, sources }: Named) {
   const streams = option(z.array(streamSchemaWith(sources)).min(1), {
     description: 'What the job reads. A job has at least one stream, of its own or from `defaults`.',
@@ -142,7 +142,7 @@ export const resourcesSchema = map({
 /** The schema of a job. */
 export type JobSchema = ReturnType<typeof jobSchemaWith>;
 
-/** The whole file. Every option of it is declared once, here and in the parts that this imports. */
+/** The schema of the whole file. Every option is declared once, here or in a file that this one imports. */
 export function fileSchemaWith(jobSchema: JobSchema) {
   return map({
     version: option(z.literal(1), { description: 'Version of this file format.', example: 1 }).prefault(1),
@@ -164,10 +164,10 @@ export function fileSchemaWith(jobSchema: JobSchema) {
   });
 }
 
-/** With the connectors and the sources that come with cdsync. */
+/** The schema of a job with the connectors and the sources that come with cdsync. */
 export const jobSchema = jobSchemaWith({
   connectors: builtIn.map((connector) => [connector.name, connector]),
   sources: knownSources,
 });
-/** With the connectors and the sources that come with cdsync. */
+/** The schema of a file with the connectors and the sources that come with cdsync. */
 export const fileSchema = fileSchemaWith(jobSchema);

@@ -23,7 +23,7 @@ export function configJsonSchema(): JsonSchema {
   };
 }
 
-/** The JSON Schema of one option, and of all below it; a job is named. */
+/** The JSON Schema of one option and of all below it; a job is a reference to `$defs`. */
 export function optionJsonSchema(schema: z.core.$ZodType): JsonSchema {
   const option = unwrap(schema);
   const isJob = option.core === unwrap(jobSchema).core;
@@ -81,7 +81,7 @@ function object(core: z.ZodObject, forms: readonly (readonly string[])[] | undef
 
 function scalar(core: z.core.$ZodType, { facts }: Unwrapped): JsonSchema {
   const schema = leaf(core);
-  // Unquoted, 02134 is a number and yes is text to YAML; cdsync takes either as it is written.
+  // Without quotes, YAML reads 02134 as a number and true as a boolean; cdsync takes both as they are written.
   if (facts?.verbatim) return { ...schema, type: ['string', 'number', 'boolean'] };
   const free = Object.keys(schema).every((key) => key === 'type' || key === 'minLength');
   const tag = core instanceof z.ZodLiteral && typeof core.value === 'string' && facts === undefined;

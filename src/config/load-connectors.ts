@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Connector } from '../sdk/destination.js';
 
-/** A connector that a configuration names by a file or a package, or why it is none. */
+/** A connector that a configuration names by a file or a package, or the reason why it is no connector. */
 export type LoadedConnector = Connector | { readonly failure: string };
 
 function isConnector(value: unknown): value is Connector {
@@ -24,7 +24,7 @@ function isPath(word: string): boolean {
 
 const importConditions = new Set(['node', 'import', 'default']);
 
-/** What `exports` of a package.json gives to whoever imports the package. */
+/** The file that an import of a package gets, by the `exports` of its package.json. */
 function importTarget(exports: unknown): string | undefined {
   if (typeof exports === 'string') return exports;
   if (typeof exports !== 'object' || exports === null) return undefined;
@@ -35,7 +35,7 @@ function importTarget(exports: unknown): string | undefined {
   return targets.find((target) => target !== undefined);
 }
 
-/** The file of a package beside the configuration that can only be imported, which `require.resolve` does not find. */
+/** The file of an import-only package beside the configuration; `require.resolve` does not find such a package. */
 async function importedFile(word: string, configFile: string): Promise<string | undefined> {
   for (const modules of createRequire(configFile).resolve.paths(word) ?? []) {
     const text = await readFile(join(modules, word, 'package.json'), 'utf8').catch(() => undefined);
@@ -49,7 +49,7 @@ async function importedFile(word: string, configFile: string): Promise<string | 
 async function importConnector(word: string, configFile: string): Promise<unknown> {
   if (isPath(word)) return import(pathToFileURL(resolve(configFile, '..', word)).href);
   try {
-    // As it is installed beside the configuration; where it is not, beside cdsync.
+    // The package beside the configuration comes first, then the one beside cdsync.
     return await import(pathToFileURL(createRequire(configFile).resolve(word)).href);
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
@@ -65,10 +65,12 @@ function failureOf(word: string, error: unknown): string {
     return 'is TypeScript, which this Node.js does not read: compile it, or bring a loader: NODE_OPTIONS="--import tsx"';
   const itself = code === 'ERR_MODULE_NOT_FOUND' && (isPath(word) || message.includes(`'${word}'`));
   if (!itself) return `cannot be loaded: ${String(message).split('\n')[0]}`;
-  return isPath(word) ? 'there is no such file' : `no such package is installed; npm install ${word}, if it is one`;
+  return isPath(word)
+    ? 'there is no such file'
+    : `no such package is installed; if it is a package, run npm install ${word}`;
 }
 
-/** Loads connectors that do not come with cdsync. Runs their code: a configuration is trusted like a program. */
+/** Loads connectors that do not come with cdsync. This runs their code: cdsync trusts a configuration like a program. */
 export async function loadConnectors(
   words: Iterable<string>,
   configFile: string,

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** What names a job, a stream or a destination: views and macros of cdsync take the endings and the double underscore. */
+/** The name of a job, a stream or a destination. cdsync's own views and macros use the endings and the double underscore. */
 export const namePattern = /^(?!.*__)(?!.*_(?:as_of|history|changes)$)[a-z][a-z0-9_]{0,47}$/;
 
 /** The same rule in words. */
@@ -10,5 +10,5 @@ export const nameRule =
 /** The name of a job or a destination. */
 export const nameSchema = z.string().regex(namePattern);
 
-/** The name of a stream: beside its table, the published file has a schema called cdsync. */
+/** The name of a stream. It may not be cdsync, for the published file has a schema of that name beside the tables. */
 export const streamNameSchema = z.string().regex(new RegExp(`(?!^cdsync$)${namePattern.source}`));

@@ -19,32 +19,32 @@ import { serviceSchema } from './service-options.js';
 import type { Variables } from './variables.js';
 import { parseYaml, type YamlDocument } from './yaml-document.js';
 
-/** What a command uses of a configuration. Variables that serve nothing of it need not be set. */
+/** The parts of a configuration that a command uses. Variables that are only in other parts need not be set. */
 export interface Needs {
   /** Where the service is and how to log in. Default true. */
   readonly service?: boolean;
-  /** Jobs at all. Default true; false leaves {@link LocalConfig.jobs} empty, and the outline tells their names. */
+  /** The jobs. Default true; false leaves {@link LocalConfig.jobs} empty, and the outline has the names. */
   readonly jobs?: boolean;
   /** This job only. */
   readonly job?: string | undefined;
-  /** Its destinations. Default false: {@link JobConfig.destinations} is then empty, and the outline tells their names. */
+  /** The destinations of the jobs. Default false: {@link JobConfig.destinations} is then empty; the outline has the names. */
   readonly destinations?: boolean;
 }
 
 export interface ParseOptions {
   readonly env: Variables;
   readonly needs?: Needs;
-  /** Messages name the file relative to this folder where that is shorter. Default: the working directory. */
+  /** Messages name the file relative to this folder if that is shorter. Default: the working directory. */
   readonly cwd?: string;
-  /** Connectors that do not come with cdsync, by the word that `connector:` has for them. */
+  /** Connectors that do not come with cdsync, by the word that `connector:` uses for them. */
   readonly connectors?: ReadonlyMap<string, LoadedConnector>;
-  /** What streams may read. Default: the sources that come with cdsync. */
+  /** The sources that streams may read. Default: those that come with cdsync. */
   readonly sources?: readonly SourceDeclaration[];
-  /** Gets the words of connectors that are not known. */
+  /** Receives the words of connectors that are not known. */
   readonly unknownConnectors?: Set<string>;
 }
 
-/** Schemas of a file, with the connectors and sources that may stand in it. */
+/** The schemas of a file, with the connectors and sources that it may name. */
 interface Schemas {
   readonly connectors: ReadonlyMap<string, Connector>;
   readonly sources: ReadonlyMap<string, SourceDeclaration>;
@@ -65,9 +65,9 @@ function schemasFor({ connectors: more = new Map(), sources: named = knownSource
 type PlainMap = Record<string, unknown>;
 
 /**
- * Reads a configuration from its text. `file` is where it stands: relative paths in it are relative to that folder.
+ * Reads a configuration from its text. Relative paths in it are relative to the folder of `file`.
  *
- * @throws ConfigError with everything that is wrong, and nothing but a {@link CdsyncError} whatever the text.
+ * @throws ConfigError with everything that is wrong. Whatever the text, it throws nothing but a {@link CdsyncError}.
  */
 export function parseConfig(
   text: string,
@@ -137,7 +137,7 @@ function chooseJobs(jobs: PlainMap, needs: Needs, findings: Findings): PlainMap 
   );
 }
 
-/** Who only looks at what is kept hashes nothing. */
+/** A command that does not talk to the service hashes nothing, so the variables of salts need not be set. */
 function forgetUnsetSalts(jobs: PlainMap): void {
   for (const job of Object.values(jobs)) {
     for (const stream of isPlainMap(job) && Array.isArray(job.streams) ? job.streams : []) {
@@ -158,7 +158,7 @@ function destinationsOf(job: unknown): PlainMap[] {
   return isPlainMap(job) && Array.isArray(job.destinations) ? job.destinations.filter(isPlainMap) : [];
 }
 
-/** What a stream or a destination is called is asked for by every command. */
+/** Every command needs the names of streams and destinations, so their variables must be set. */
 function refuseNameless(jobs: PlainMap, findings: Findings): void {
   for (const job of Object.values(jobs)) {
     const streams = isPlainMap(job) && Array.isArray(job.streams) ? job.streams : [];
@@ -196,7 +196,7 @@ function textsOf(value: unknown): string[] | undefined {
   return Array.isArray(value) ? value.filter((each) => typeof each === 'string') : undefined;
 }
 
-/** Fills in the defaults. The reader has judged every value, so that what the schema still refuses is a gap in the reader. */
+/** Fills in the defaults. The reader has judged every value; if the schema still refuses one, the reader has a gap. */
 function typed<S extends z.ZodType>(schema: S, value: unknown, path: Path, findings: Findings): z.output<S> {
   const result = z.safeParse(schema, value);
   if (result.success) return result.data;

@@ -7,13 +7,13 @@ function withPath(schema: z.core.$ZodType, value: unknown, folder: string): unkn
   if (typeof value === 'string') return facts?.path ? resolve(folder, value) : value;
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
   if (core instanceof z.ZodObject) return withPaths(core.shape, value, folder);
-  // Of a value that may be a list or a map, a map stands here.
+  // The option takes a list or a map; a list has been returned above, so the value is the map.
   const map =
     core instanceof z.ZodUnion ? core.options.find((form) => unwrap(form).core instanceof z.ZodObject) : undefined;
   return map === undefined ? value : withPath(map, value, folder);
 }
 
-/** A map of options, in camelCase, with the paths that it declares made absolute: they are taken from `folder`. */
+/** Makes the paths in a map of options (in camelCase) absolute, from `folder`; the shape says which options are paths. */
 export function withPaths<T extends object>(
   shape: Readonly<Record<string, z.core.$ZodType>>,
   value: T,

@@ -11,9 +11,9 @@ export interface Fault {
   readonly nearest?: string | undefined;
 }
 
-/** A fault, and where it stands. */
+/** A fault, and its place in the file. */
 export interface ConfigProblem extends Fault {
-  /** As shown: relative to the working directory where that is shorter. */
+  /** As messages show it: relative to the working directory if that is shorter. */
   readonly file: string;
   /** From 1. */
   readonly line: number;
@@ -51,18 +51,18 @@ export class ConfigError extends CdsyncError {
 }
 
 function inOrder(problems: readonly ConfigProblem[]): ConfigProblem[] {
-  // What an alias or `defaults:` brings in is met once for each use.
+  // The reader meets a value from an alias or from `defaults:` once for each use.
   const distinct = new Map(problems.map((problem) => [formatProblem(problem), problem]));
   return [...distinct.values()].sort((a, b) => a.line - b.line || a.column - b.column);
 }
 
-/** A file's name for messages: relative to `directory` where that is shorter. */
+/** A file's name for messages: relative to `directory` if that is shorter. */
 export function shownPath(file: string, directory: string): string {
   const near = relative(directory, file);
   return near !== '' && near.length < file.length ? near : file;
 }
 
-/** A path as text: `jobs.nightly.streams[0]`; keys that are no plain words are quoted. */
+/** A path as text: `jobs.nightly.streams[0]`. A key that is no plain word is quoted. */
 export function pathText(path: readonly (string | number)[]): string {
   let text = '';
   for (const step of path) {

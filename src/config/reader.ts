@@ -9,7 +9,7 @@ import { expand, type Variables } from './variables.js';
 import type { YamlDocument } from './yaml-document.js';
 import { type Entry, isNothing, kindOf, offsetOf, YamlEntries } from './yaml-entries.js';
 
-/** A value that a variable spoils; a problem only for those who use it. */
+/** A value that a variable makes wrong. It is a problem only if a command uses the value. */
 export class Deferred {
   constructor(readonly problem: ConfigProblem) {}
 }
@@ -20,12 +20,12 @@ function below({ path, offset }: Site, key: string | number): Site {
   return { path: [...path, key], offset };
 }
 
-/** Reads a YAML document as a schema wants it, and tells {@link Findings} everything that is wrong with it. */
+/** Reads a YAML document by a schema, and tells {@link Findings} everything that is wrong with it. */
 export class ConfigReader {
   readonly #findings: Findings;
   readonly #env: Variables;
   readonly #entries: YamlEntries;
-  /** Kinds of maps that no schema was known for, where others may exist. */
+  /** Words for kinds of maps that no schema is known for, where `otherKinds` allows more than the known ones. */
   readonly otherKinds: { readonly word: string; readonly site: Site }[] = [];
 
   constructor(parsed: YamlDocument, findings: Findings, env: Variables) {
@@ -37,8 +37,8 @@ export class ConfigReader {
   }
 
   /**
-   * The plain value of a node, with keys as in the YAML and without defaults; undefined where it was refused. Parts that a
-   * variable spoils are {@link Deferred}.
+   * The plain value of a node, with keys as in the YAML and without defaults; undefined if it was refused. Parts that a
+   * variable makes wrong are {@link Deferred}.
    */
   read(schema: z.core.$ZodType, node: Node | null, site: Site): unknown {
     const option = unwrap(schema);
@@ -98,7 +98,7 @@ export class ConfigReader {
     return this.#scalar(schema, option, node, site);
   }
 
-  /** A value that may be written as a list or as a map: what stands there says which is meant. */
+  /** A value that may be written as a list or as a map; the node decides. */
   #listOrMap(core: z.ZodUnion, option: Unwrapped, node: Node | null, site: Site): unknown {
     const [list, map] = core.options as [z.core.$ZodType, z.core.$ZodType];
     if (isSeq(node) || isMap(node)) return this.read(isSeq(node) ? list : map, node, site);
@@ -166,14 +166,14 @@ export class ConfigReader {
     return value;
   }
 
-  /** Notes a kind that is none of those known, for whoever can find out what it is. */
+  /** Notes the word of an unknown kind. The caller may know it, or load it. */
   #note(node: Node | null, site: Site): void {
     if (!isScalar(node)) return;
     const { text, missing, faults } = expand(node.source ?? String(node.value), this.#env);
     if (missing.length === 0 && faults.length === 0) this.otherKinds.push({ word: text, site });
   }
 
-  /** Judges the keys that every branch has, where it is not known which branch is meant. */
+  /** Checks the keys that all branches share, if it is not known which branch is meant. */
   #common(branches: readonly z.ZodObject[], entries: Entries, site: Site): undefined {
     for (const [key, schema] of Object.entries(branches[0]?.shape ?? {})) {
       const entry = entries.get(key);

@@ -47,7 +47,7 @@ function allSections(): Section[] {
   return found;
 }
 
-/** Of one kind of maps: `source: segments`. */
+/** The title of one kind of maps: `source: segments`. */
 function kindTitle(union: z.ZodDiscriminatedUnion, branch: Unwrapped): string {
   return `${union.def.discriminator}: ${tagOf(union, branch)}`;
 }

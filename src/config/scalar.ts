@@ -6,14 +6,14 @@ import { type Fault, quoted } from './problem.js';
 import { expand, type Variables } from './variables.js';
 import { isNothing, kindOf } from './yaml-entries.js';
 
-/** What became of a scalar. `variables` is empty where it named none. */
+/** The result of reading a scalar. `variables` is empty if it names none. */
 export interface ScalarReading {
   readonly value?: unknown;
   readonly fault?: Fault;
   readonly variables: readonly string[];
 }
 
-/** A text read as the scalar that it would be in a YAML file; anything but a scalar stays text. */
+/** Reads a text as a YAML scalar; a text that is no scalar stays text. */
 export function readAsScalar(text: string): unknown {
   const trimmed = text.trim();
   if (!/^(["'].*["']|[-+.\w]+|~)$/s.test(trimmed)) return text;
@@ -32,7 +32,7 @@ function isTextual(core: z.core.$ZodType): boolean {
   );
 }
 
-/** Checks a value against an option's whole schema, and says what is wrong in the option's words. */
+/** Checks a value against an option's whole schema; a fault uses the option's own words. */
 export function valueFault(
   schema: z.core.$ZodType,
   option: Unwrapped,
@@ -51,7 +51,7 @@ export function valueFault(
   return { message: `must be ${allowedWords(option)}`, found };
 }
 
-/** Reads one scalar as an option wants it: variables replaced, text kept as written, numbers and booleans as YAML has them. */
+/** Reads one scalar for an option. Variables are replaced, text stays as written, numbers and booleans are YAML's. */
 export function readScalar(
   schema: z.core.$ZodType,
   option: Unwrapped,
@@ -101,7 +101,7 @@ function nothing(option: Unwrapped, source: string): Fault {
   return { message, found: `${source}${advice}` };
 }
 
-/** Never what a variable holds, and never a secret. */
+/** What was found, for a message: never the value of a variable, and never a secret. */
 function describe({ facts, core }: Unwrapped, node: Scalar, used: readonly string[], value: unknown): string {
   if (facts?.secret) return value === '' ? 'empty text' : 'text';
   if (used.length > 0) {
@@ -110,7 +110,7 @@ function describe({ facts, core }: Unwrapped, node: Scalar, used: readonly strin
   }
   if (typeof value === 'string') {
     const hint = isTextual(core) ? '' : ', which is text';
-    // A URL, or what was meant for one, may hold a password.
+    // A URL, even a broken one, may hold a password.
     return `${quoted(value.replace(/:\/\/.*$/s, '://…').replace(/^.*@/s, '…@'))}${hint}`;
   }
   const written = node.source ?? String(value);

@@ -100,7 +100,7 @@ const retry = map({
 
 const group = (description: string) => ({ description });
 
-/** The `service:` part: where the service is, and how it is to be treated. */
+/** The `service:` part: where the service is, and how cdsync treats it. */
 export const serviceSchema = map({
   base_url: option(baseUrl, {
     description: 'Address of the service, without the prefixes `/api` and `/prof`. A trailing slash is ignored.',

@@ -13,7 +13,7 @@ const name = option(streamNameSchema, {
   allowed: `${nameRule}; not cdsync`,
 });
 
-/** Of the sources that are read in pages. */
+/** Options of the sources that are read in pages. */
 const paged = {
   page_size: whole(1, 10_000, {
     description: 'Records to ask for in one page of this stream. Default: `service.page_size`.',
@@ -22,7 +22,7 @@ const paged = {
   }).optional(),
 };
 
-/** What every stream may say. */
+/** Options of every stream. */
 const common = { guards, columns, contract };
 
 type Common = OptionsOf<typeof common & { name: typeof name }> & Partial<OptionsOf<typeof paged>>;
@@ -31,7 +31,7 @@ type PartOf<D extends SourceDeclaration> = D extends unknown
   ? Common & { readonly source: D['name'] } & OptionsOf<D['options']>
   : never;
 
-/** One stream as the reader makes it: what is common to all, and the options of its source, in camelCase. */
+/** One stream as the reader gives it: the options of every stream and those of its source, in camelCase. */
 export type StreamPart = PartOf<(typeof sources)[number]>;
 
 function branch(source: SourceDeclaration) {

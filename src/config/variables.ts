@@ -1,4 +1,4 @@
-/** The variables that a configuration may name; usually `process.env`, with an env file's beneath. */
+/** The variables that a configuration may name: usually those of an env file, with `process.env` over them. */
 export type Variables = Readonly<Record<string, string | undefined>>;
 
 /** A text after replacement. */
@@ -8,9 +8,9 @@ export interface Expansion {
   readonly used: readonly string[];
   /** Names that have neither a value nor a default. */
   readonly missing: readonly string[];
-  /** What is no well-formed variable, in words. */
+  /** In words: each variable that is not well formed. */
   readonly faults: readonly string[];
-  /** The text was one `${…}` and nothing else. */
+  /** Whether the text was one `${…}` and nothing else. */
   readonly alone: boolean;
 }
 
@@ -22,8 +22,8 @@ function value(env: Variables, name: string): string | undefined {
 }
 
 /**
- * Replaces `${NAME}` and `${NAME:-default}` (the default also serves an empty value); `$$` becomes `$`. A `$` before
- * anything else stays. What a variable holds is not looked at again.
+ * Replaces `${NAME}` and `${NAME:-default}` (the default also stands in for an empty value); `$$` becomes `$`. A `$` before
+ * anything else stays. Variables in the value of a variable are not replaced.
  */
 export function expand(source: string, env: Variables): Expansion {
   const used: string[] = [];

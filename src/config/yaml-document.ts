@@ -1,12 +1,12 @@
 import { Composer, type Document, LineCounter, type ParsedNode, Parser, visit, type YAMLError } from 'yaml';
 
-/** A place in a text; both from 1. */
+/** A place in a text; line and column begin at 1. */
 export interface Position {
   readonly line: number;
   readonly column: number;
 }
 
-/** Why a text is no YAML. */
+/** A reason why a text is no YAML. */
 export interface SyntaxFault {
   readonly offset: number;
   readonly message: string;
@@ -22,11 +22,11 @@ export interface YamlDocument {
 const maxLength = 1 << 20;
 const maxDepth = 64;
 
-// In our own words: the parser's messages quote the text, and that may be a secret.
+// In our own words, for the parser's messages quote the text, which may be a secret.
 const words: Partial<Record<YAMLError['code'], string>> = {
   ALIAS_PROPS: 'an alias (*name) takes no anchor and no tag',
   BAD_ALIAS: 'this is no name for an anchor or an alias',
-  BAD_COLLECTION_TYPE: 'the tag does not fit what it stands before',
+  BAD_COLLECTION_TYPE: 'the tag does not fit its value',
   BAD_DIRECTIVE: 'this % directive is not known',
   BAD_DQ_ESCAPE: 'unknown escape in a "…" text; write \\\\ for a backslash, or use \'…\'',
   BAD_INDENT: 'the indentation does not fit, or a bracket is not closed',
@@ -47,7 +47,7 @@ const words: Partial<Record<YAMLError['code'], string>> = {
 
 const unquotedVariable = `inside […] and {…} a variable needs quotes: "\${NAME}"`;
 
-/** Without what only follows from a token that did not belong where it stood: every later one would be named, too. */
+/** Drops the errors after an unexpected token: they only follow from it, one for every later token. */
 function consequential(errors: readonly YAMLError[]): readonly YAMLError[] {
   const first = errors.findIndex(({ code }) => code === 'UNEXPECTED_TOKEN');
   return first < 0 ? errors : errors.slice(0, first + 1);
@@ -65,7 +65,7 @@ function syntaxFault(
   return { offset, message: words[code] ?? 'this is not valid YAML' };
 }
 
-/** Where the last text in quotes before an offset begins. The parser says only where the text ends, which is the file's end. */
+/** Where the last quoted text before an offset begins. The parser only says where the text ends, which is the file's end. */
 function lastQuote(document: Document.Parsed, before: number): number {
   let last = -1;
   visit(document, {
@@ -107,7 +107,7 @@ interface Nested {
   readonly items?: readonly { readonly key?: unknown; readonly value?: unknown }[];
 }
 
-/** Where a token passes the depth allowed. The composer recurses, and a very deep file would take the process with it. */
+/** Where a token is nested too deeply. The composer recurses, so a very deep file would crash the process. */
 function tooDeep(token: unknown): number | undefined {
   const open: [unknown, number][] = [[token, 0]];
   for (let next = open.pop(); next !== undefined; next = open.pop()) {

@@ -2,22 +2,22 @@ import { type Alias, isAlias, isMap, isScalar, isSeq, type Node, type Pair, type
 import type { Path, Site } from './findings.js';
 import type { YamlDocument } from './yaml-document.js';
 
-/** One key of a map with what stands behind it. */
+/** One key of a map, and its value. */
 export interface Entry {
   readonly key: string;
-  /** The key as messages show it: a word alone, without a colon, may be a secret that slipped. */
+  /** The key as messages show it. A word without a colon is shown as `…`, for it may be a misplaced secret. */
   readonly shown: string;
   /** Where the key stands. */
   readonly offset: number;
-  /** Aliases are followed; null where nothing stands behind the key. */
+  /** Aliases are followed; null if the key has no value. */
   readonly value: Node | null;
-  /** Where the value, or the alias that brings it in, stands. */
+  /** Where the value stands, or its alias. */
   readonly valueOffset: number;
 }
 
 type Refuse = (site: Site, message: string) => void;
 
-/** More aliases than anyone writes by hand; what has more is made to exhaust its reader. */
+/** More aliases than anyone writes by hand. A file with more is an attempt to exhaust the reader. */
 const maxAliases = 1000;
 
 export function offsetOf(node: Node | null, otherwise: number): number {
@@ -39,7 +39,7 @@ export function isNothing(node: Scalar): boolean {
   return node.value === null && (node.type === undefined || node.type === 'PLAIN');
 }
 
-/** Follows aliases and merge keys of one document, and refuses keys that stand twice. */
+/** Reads the maps of one document: follows aliases and merge keys, and refuses keys that stand twice. */
 export class YamlEntries {
   readonly #parsed: YamlDocument;
   readonly #refuse: Refuse;
@@ -50,7 +50,7 @@ export class YamlEntries {
     this.#refuse = refuse;
   }
 
-  /** What an alias stands for; any other node is returned as it is. Undefined where it was refused. */
+  /** The node that an alias stands for; any other node is returned as it is. Undefined if the alias was refused. */
   follow(node: Node | null, path: Path): Node | null | undefined {
     if (!isAlias(node)) return node;
     this.#aliases += 1;
@@ -106,7 +106,7 @@ export class YamlEntries {
     const text = name.source ?? String(name.value);
     const followed = this.follow(value ?? null, [...path, text]);
     if (followed === undefined) return undefined;
-    // A value that is empty begins where the parser ended; the key is what one looks for.
+    // The parser places an empty value where it stopped reading; the key is what a reader looks for.
     const empty = isScalar(followed) && isNothing(followed) && (followed.source ?? '') === '';
     const valueOffset = empty && !isAlias(value) ? offset : offsetOf(value, offset);
     return { key: text, shown: value === null ? '…' : text, offset, value: followed, valueOffset };

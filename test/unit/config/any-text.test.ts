@@ -6,7 +6,7 @@ import { parse, withStream } from './sample.js';
 const secret = 'hunter2-s3cr3t';
 const open = '$\u007b';
 
-/** A configuration with secrets in the file and in a variable, to be spoilt. */
+/** A configuration with secrets in the file and in a variable; the tests damage it. */
 const sound = `version: 1
 service:
   base_url: http://me:${secret}@127.0.0.1:8787
@@ -35,14 +35,14 @@ function throwsOnlyOnPurpose(text: string): void {
   }
 }
 
-test('no text makes it throw anything but a CdsyncError', () => {
+test('no text makes the parser throw anything but a CdsyncError', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary', maxLength: 200 }), (text) => throwsOnlyOnPurpose(text)),
     { numRuns: 300 },
   );
 });
 
-test('no YAML of odd parts does', () => {
+test('no YAML of odd parts makes it throw anything else', () => {
   const part = fc.constantFrom(
     ...[
       'a',
@@ -90,7 +90,7 @@ test('no YAML of odd parts does', () => {
   );
 });
 
-test('a configuration spoilt anywhere does not, and shows none of its secrets', () => {
+test('a configuration damaged anywhere makes it throw nothing else, and no message shows a secret', () => {
   const junk = fc.oneof(
     fc.constantFrom('\n', ' ', ':', '{', '"', '- ', '\t', '&s ', '*s', '!', '# '),
     fc.string({ maxLength: 3 }),
@@ -106,7 +106,7 @@ test('a configuration spoilt anywhere does not, and shows none of its secrets', 
   );
 });
 
-test('a value of any kind under any key does not', () => {
+test('a value of any kind under any key makes it throw nothing else', () => {
   const keys = [
     'name',
     'source',

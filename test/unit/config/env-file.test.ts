@@ -26,7 +26,7 @@ test.each(cases)('%j', (text, variables) => {
   expect(parseEnvText(text, '.env')).toEqual(variables);
 });
 
-describe('what is no KEY=VALUE line', () => {
+describe('a line that is not KEY=VALUE', () => {
   const wrong: [text: string, lines: string[]][] = [
     ['A=1\nhunter2\nB=2\n1C=hunter2', ['.env:2:1', '.env:4:1']],
     ['A="hunter2', ['.env:1:3']],
@@ -35,7 +35,7 @@ describe('what is no KEY=VALUE line', () => {
     ['export hunter2', ['.env:1:8']],
   ];
 
-  test.each(wrong)('%j is refused with its place, and without what it holds', (text, places) => {
+  test.each(wrong)('%j is refused with its place, and without its text', (text, places) => {
     try {
       parseEnvText(text, '.env');
       expect.unreachable();
@@ -48,7 +48,7 @@ describe('what is no KEY=VALUE line', () => {
   });
 });
 
-test('the file is read from where one stands', async () => {
+test('the path is relative to the working directory', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'cdsync-env-'));
   writeFileSync(join(directory, '.env'), 'A=1\n');
   expect(await readEnvFile('.env', directory)).toEqual({ A: '1' });

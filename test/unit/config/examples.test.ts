@@ -13,7 +13,7 @@ const values: Record<string, string> = {
   SNOWFLAKE_PRIVATE_KEY: '-----BEGIN PRIVATE KEY-----\\nword\\n-----END PRIVATE KEY-----',
 };
 
-/** A whole configuration around what is shown: jobs, or destinations of a job with every stream that they name. */
+/** A whole configuration around a shown part: jobs, or the destinations of a job that has every stream they name. */
 function configuration(shown: string): string {
   const service =
     'service: { base_url: "https://cds.example.com", tenant_id: acme, auth: { token: a-token-of-the-test } }';

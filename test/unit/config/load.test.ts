@@ -17,7 +17,7 @@ function write(name: string, content: string | Buffer): string {
   return path;
 }
 
-test('relative paths are relative to the file, wherever one stands', async () => {
+test('relative paths are relative to the file, whatever the working directory', async () => {
   const path = write('a.yml', withStream(...members));
   const config = await loadConfig(path, { env: {}, cwd: '/' });
   expect(config.file).toBe(path);
@@ -25,7 +25,7 @@ test('relative paths are relative to the file, wherever one stands', async () =>
   expect(config.service.auth).toEqual({ type: 'token_file', path: join(directory, 'token') });
 });
 
-test('messages name the file relative to where one stands, if that is shorter', async () => {
+test('messages name the file relative to the working directory, if that is shorter', async () => {
   const path = write('b.yaml', 'x');
   await expect(loadConfig(path, { env: {}, cwd: directory })).rejects.toThrow(/^b\.yaml:1:1 {2}/);
   await expect(loadConfig(path, { env: {}, cwd: '/some/where/very/far/away/from/here' })).rejects.toThrow(
@@ -33,7 +33,7 @@ test('messages name the file relative to where one stands, if that is shorter', 
   );
 });
 
-test('a file that is not there says where it was looked for', async () => {
+test('the error for a missing file says where cdsync looked for it', async () => {
   await expect(loadConfig(join(directory, 'none.yaml'), { env: {} })).rejects.toMatchObject({
     code: 'config_not_found',
     kind: 'configuration',

@@ -6,7 +6,7 @@ import { head, members, parse, problemsOf, withStream } from './sample.js';
 const sources = declared.map(({ name }) => name).join(', ');
 const job = `jobs:\n  a:\n    streams: [{ name: s, source: indexes }]\n`;
 
-/** What stands behind the sample's head and a job, and the one line that it gives; line 10 is the first. */
+/** Text after the sample's head and a job (from line 10), and the one line of its error. */
 const appended: [name: string, yaml: string, line: string][] = [
   [
     'an unknown key names the nearest one and all that are known',
@@ -73,7 +73,7 @@ test.each(appended)('%s', (_, yaml, line) => {
   expect(problemsOf(`${head}${job}${yaml}\n`)).toEqual([line]);
 });
 
-/** Lines of a stream, from line 11, and what they give. */
+/** Lines of a stream (from line 11), and the one line of their error. */
 const streams: [name: string, lines: string[], line: string][] = [
   [
     'a key that is missing',
@@ -283,7 +283,7 @@ describe('streams of every source', () => {
     expect(problems[0]).toContain(message);
   });
 
-  test('ids keep their text, and files are found from where the configuration is', () => {
+  test('ids keep their text, and paths of files are relative to the configuration', () => {
     const ids = (list: string) => {
       const [stream] = parse(withStream('source: profiles', 'index: a', `ids: ${list}`)).jobs[0]?.streams ?? [];
       return stream?.source === 'profiles' ? stream.ids : undefined;
@@ -324,7 +324,7 @@ test('everything is reported at once, in the order of the file', () => {
   ]);
 });
 
-test('the error says it all, for people and for programs', () => {
+test('the error has every problem, for people and for programs', () => {
   try {
     parse(`${head}${job}bad: 1\nworse: 2\n`);
     expect.unreachable();
@@ -345,7 +345,7 @@ test('the error says it all, for people and for programs', () => {
   }
 });
 
-test('a name of a job that is not there is answered with those that are', async () => {
+test('the error for an unknown job names the jobs that there are', async () => {
   expect(() => parse(`${head}${job.replace('a:', 'nightly:')}`, {}, { job: 'nigthly' })).toThrow(
     expect.objectContaining({
       code: 'job_not_found',

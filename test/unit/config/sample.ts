@@ -3,11 +3,11 @@ import { type Needs, parseConfig } from '../../../src/config/parse.js';
 import { ConfigError, formatProblem } from '../../../src/config/problem.js';
 import type { Variables } from '../../../src/config/variables.js';
 
-/** Where the samples stand; nothing is read from there. */
+/** The folder that the samples pretend to be in; nothing is read from it. */
 export const folder = '/srv/sync';
 export const file = `${folder}/cdsync.yaml`;
 
-/** The first lines of a configuration that is right, 6 of them. */
+/** The first 6 lines of a valid configuration. */
 export const head = `version: 1
 service:
   base_url: http://127.0.0.1:8787
@@ -31,7 +31,7 @@ export function parse(text: string, env: Variables = {}, needs: Needs = {}): Con
   return parseConfig(text, file, { env, needs, cwd: folder });
 }
 
-/** The lines of the error that a text gives; empty where it gives none. */
+/** The lines of the error for a text; empty if the text is valid. */
 export function problemsOf(text: string, env: Variables = {}, needs: Needs = {}): string[] {
   try {
     parse(text, env, needs);

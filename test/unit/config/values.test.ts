@@ -131,7 +131,7 @@ test('a small configuration gets every default', () => {
   });
 });
 
-test('workflows that are started before a run', () => {
+test('a workflow before a run has its options and their defaults', () => {
   const before = (written: string) => parse(`${withStream(...members)}    before: ${written}\n`).jobs[0]?.before;
   expect(before('[ { start_workflow: { config_id: 0017 } } ]')).toEqual([
     { startWorkflow: { configId: '0017', deadlineMs: 7_200_000 } },
@@ -153,7 +153,7 @@ test('workflows that are started before a run', () => {
   expect(() => before('[ { start_workflow: { config_id: cg-1, run_mode: half } } ]')).toThrow('source, refresh, full');
 });
 
-test('both forms of credentials are told apart', () => {
+test('reads both forms of credentials', () => {
   const auth = (written: string) =>
     parse(head.replace('token_file: ./token', written), {}, { jobs: false }).service.auth;
   const credentials = auth('client_id: me, client_secret: hush');

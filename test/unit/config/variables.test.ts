@@ -27,7 +27,7 @@ describe('replacement', () => {
     expect(expand(source, env)).toMatchObject({ text, missing: [], faults: [] });
   });
 
-  test('of names that every object has is not what the object has', () => {
+  test('does not take a member that every object has for a variable', () => {
     expect(expand(`${open}constructor}`, {}).missing).toEqual(['constructor']);
   });
 
@@ -73,7 +73,7 @@ describe('a value that is one variable', () => {
     expect(problemsOf(sized(`1${open}SIZE}`), { SIZE: '0' })).toHaveLength(1);
   });
 
-  test('can bring in no structure, whatever it holds', () => {
+  test('cannot become a map or a list, whatever the variable holds', () => {
     const text = withStream('source: index_profiles', `index: ${open}X}`, `filter: { tier: "${open}X}" }`);
     for (const value of ['{ a: b }', '[a]', 'a: b', '- a', 'x\nversion: 2', '*a', '&a b', '# c', '!!str x']) {
       const [stream] = parse(text, { X: value }).jobs[0]?.streams ?? [];
@@ -96,7 +96,7 @@ describe('secrets', () => {
     ]);
   });
 
-  test('that stand in the file are warned of', () => {
+  test('in the file itself give a warning', () => {
     const { warnings } = parse(head.replace('token_file: ./token', 'token: abcdefgh'), {}, { jobs: false });
     expect(warnings).toEqual([
       `cdsync.yaml:5:18  service.auth.token: a secret stands in the file; write ${open}NAME} and set the variable instead`,
@@ -104,7 +104,7 @@ describe('secrets', () => {
   });
 });
 
-describe('only the variables of what a command uses are required', () => {
+describe('a command needs only the variables of the parts that it uses', () => {
   const text = `${head.replace('acme', `${open}TENANT}`)}defaults:
   resume_within: ${open}WITHIN}
 jobs:
@@ -113,7 +113,7 @@ jobs:
 `;
   const asked = (needs: object, env = {}) => problemsOf(text, env, needs).map((line) => line.split('  ')[1]);
 
-  test('all of them, all reported together, where everything is used', () => {
+  test('all of them, reported together, if it uses everything', () => {
     expect(asked({})).toEqual([
       'service.tenant_id: the variable TENANT is not set',
       'defaults.resume_within: the variable WITHIN is not set',
@@ -134,12 +134,12 @@ jobs:
     ]);
   });
 
-  test('and what a variable holds is judged only where it is used', () => {
+  test('the value of a variable is checked only if it is used', () => {
     expect(asked({ job: 'a', service: false }, { INDEX_A: 'x', SIZE_B: 'many' })).toEqual([]);
     expect(asked({ service: false }, { INDEX_A: 'x', SIZE_B: 'many', WITHIN: '1h' })).toHaveLength(1);
   });
 
-  test('what does not hang on variables is judged always', () => {
+  test('a value without variables is always checked', () => {
     expect(problemsOf(text.replace('index: x', 'indx: x'), {}, { service: false, jobs: false })).toHaveLength(2);
   });
 
@@ -152,7 +152,7 @@ jobs:
     ]);
   });
 
-  test('but what a stream is called is asked for always', () => {
+  test('but the name of a stream is always needed', () => {
     const named = withStream(...members).replace('name: members', `name: ${open}NAME}`);
     expect(problemsOf(named, {}, { service: false, jobs: false })).toEqual([
       'cdsync.yaml:10:15  jobs.a.streams[0].name: the variable NAME is not set',

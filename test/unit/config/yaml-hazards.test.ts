@@ -4,7 +4,7 @@ import { head, members, parse, problemsOf, withStream } from './sample.js';
 const jobs = 'jobs: { a: { streams: [{ name: s, source: indexes }] } }\n';
 const open = '$\u007b';
 
-/** What is no configuration at all, and the lines that say so. */
+/** Texts that are no configuration at all, and the lines of their errors. */
 const refused: [name: string, text: string, lines: string[]][] = [
   ['an empty file', '', ['cdsync.yaml:1:1  the file must hold a map, found nothing']],
   ['a file of comments', '# nothing\n', ['cdsync.yaml:1:1  the file must hold a map, found nothing']],
@@ -100,7 +100,7 @@ describe('anchors, aliases and merge keys', () => {
         filter: *gold
 `;
 
-  test('bring in what they stand for; what is written beside a merge key wins, then the first', () => {
+  test('bring in their values; a key beside a merge key wins, then the first merged one', () => {
     expect(parse(merged).jobs[0]?.streams).toMatchObject([
       { name: 's', index: 'i', pageSize: 100 },
       { name: 't', index: 'i', pageSize: 200, filter: { tier: 'gold' } },
@@ -108,7 +108,7 @@ describe('anchors, aliases and merge keys', () => {
     ]);
   });
 
-  test('what is wrong in an anchor is shown where it stands, for each use', () => {
+  test('a problem in an anchor is shown in its place, for each use', () => {
     expect(problemsOf(merged.replace('tier: gold', 'tier: ~'))).toEqual([
       expect.stringMatching(/^cdsync\.yaml:10:82 {2}jobs\.a\.streams\[0\]\.filter\.tier: /),
       expect.stringMatching(/^cdsync\.yaml:10:82 {2}jobs\.a\.streams\[1\]\.filter\.tier: /),
