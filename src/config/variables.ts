@@ -1,4 +1,4 @@
-/** The variables that a configuration may name: usually those of an env file, with `process.env` over them. */
+/** The variables that a configuration may name: usually `process.env`, with those of an env file over them. */
 export type Variables = Readonly<Record<string, string | undefined>>;
 
 /** A text after replacement. */

@@ -15,7 +15,7 @@ function keyList<L extends z.ZodArray>(list: L, what: 'ids' | 'keys') {
       : 'Its columns are the names of the keys.';
   const from = map({
     file: text({
-      description: `A file with the ${what}: .csv, .parquet${what === 'ids' ? ', or one a line' : ', or .jsonl'}. ${columns}`,
+      description: `A file with the ${what}: .csv, .parquet, .jsonl${what === 'ids' ? ', or text with one id a line' : ''}. ${columns}`,
       example: `./${what}.csv`,
       path: true,
     }).optional(),
