@@ -4,6 +4,9 @@ import { sqlText, sqlTexts } from '../core/sql.js';
 import { rowHash, rowKey, type TypedColumn } from './row-hash.js';
 import { columnsSchema } from './stored-columns.js';
 
+/** Raise it when parts of an older cdsync, or the hashes beside them, cannot stand beside new ones. Such readings do not resume. */
+export const partVersion = 2;
+
 /** A part without its paths, which change when a later run takes the part over. */
 export const partRecordSchema = z.object({
   /** Counts from 1 in the order of reading. If several parts have the same key, the row in the last of them counts. */

@@ -1,6 +1,9 @@
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 
-/** Changes with DuckDB's `hash()` and with {@link rowHash}. Stored hashes of another version are computed anew. */
+/**
+ * Changes with DuckDB's `hash()` and with {@link rowHash}. Stored hashes of another version are computed anew. The hashes
+ * beside parts are not: raise `partVersion` (`part.ts`) too.
+ */
 export function hashVersion(duckdbVersion: string): string {
   return `3:${duckdbVersion}`;
 }

@@ -4,6 +4,7 @@ import type { StreamConfig } from '../../config/config.js';
 import { windowsOf } from '../../extract/partition.js';
 import { type ExtractionOptions, StreamExtraction } from '../../extract/stream-extraction.js';
 import type { ColumnRules } from '../../rows/column-rules.js';
+import { partVersion } from '../../rows/part.js';
 import type { StreamState } from '../../snapshot/snapshot-store.js';
 import type { Session } from '../../store/duckdb.js';
 import { findUnfinished, type RunIdentity, takeOver, type UnfinishedStream } from '../../store/run-state.js';
@@ -16,9 +17,6 @@ import { type Definition, definitionOf, refuseChanged } from './definition.js';
 import type { Reading } from './reading.js';
 import { SqlReading } from './sql-reading.js';
 
-/** Raised when parts of an older cdsync no longer fit together with new ones. */
-const converterVersion = 2;
-
 /** A `Date` header has whole seconds. The second that is under way is read now, and again by the next run. */
 const dateStepMs = 1000;
 
@@ -30,7 +28,7 @@ export function fingerprint(
 ): string {
   const { baseUrl, tenantId, apiVersions } = context.config.service;
   const shaped = {
-    converterVersion,
+    converterVersion: partVersion,
     baseUrl,
     tenantId,
     apiVersions,
