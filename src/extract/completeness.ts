@@ -1,32 +1,32 @@
 import { CdsyncError } from '../core/errors.js';
 import type { Partition } from './partition.js';
 
-/** A list that is held against its own total. */
+/** A list that is checked against its own total. */
 export interface CountedList {
   /** `GET /indexes/{id}/profiles` */
   readonly label: string;
-  /** The endpoint may give page tokens that lead nowhere. */
+  /** Whether the endpoint may return page tokens that lead nowhere. */
   readonly distrustsTokens: boolean;
-  /** Whether fewer records than the total fail the stream. */
+  /** Whether the stream fails if it has fewer records than the total. */
   readonly checkTotal: boolean;
-  /** Before the reading; null where the service gave none. */
+  /** The total before the reading; null if the service gave none. */
   readonly totalAtStart: number | null;
-  /** What reads it completely, if nothing is left out. */
+  /** The partitions that together make the list, unless they leave records out. */
   readonly partitions: readonly Partition[];
-  /** Records that a page may have, as far as is known. */
+  /** How many records a page may have, as far as is known. */
   pageSize(): number;
-  /** What the service says now; null where it says nothing. */
+  /** The total now; null if the service gives none. */
   total(): Promise<number | null>;
   /** Reads partitions to their last page. */
   read(partitions: readonly Partition[], pageSize?: number): Promise<void>;
-  /** Different keys that came so far. */
+  /** How many different keys came so far. */
   distinctKeys(): Promise<number>;
 }
 
 /**
- * Reads a list so that what came is held against its total, which is asked for before and after. What the total says is
- * missing is looked for in one more reading of the whole list.
- * @throws {CdsyncError} `total_mismatch`, `members_incomplete`, and what reading throws
+ * Reads a list and compares its records with the totals before and after the reading. If records seem to be missing, it reads
+ * the whole list once more.
+ * @throws {CdsyncError} `total_mismatch`, `members_incomplete`, and the errors of the reading
  */
 export async function readCounted(list: CountedList): Promise<void> {
   if (list.distrustsTokens) return readByTotal(list);
@@ -34,12 +34,12 @@ export async function readCounted(list: CountedList): Promise<void> {
   await complete(list);
 }
 
-/** Partitions may leave records out (the attribute missing, a value not listed), so their union is counted. */
+/** Partitions may leave records out (without the attribute, or with an unlisted value), so their union is counted. */
 async function complete(list: CountedList): Promise<void> {
   const isPartitioned = list.partitions[0]?.kind !== 'whole';
   const wanted = await wantedRecords(list);
   const came = await list.distinctKeys();
-  // Some may have been deleted meanwhile; a total that is far too small says nothing of what the partitions leave out.
+  // A few records may have been deleted meanwhile. But a total far below the count cannot show that partitions left none out.
   const most = isPartitioned ? (wanted ?? 0) + Math.max(10, came / 100) : Number.POSITIVE_INFINITY;
   if (wanted !== null && came >= wanted && came <= most) return;
   await list.read([{ kind: isPartitioned ? 'whole' : 'again' }]);
@@ -47,13 +47,16 @@ async function complete(list: CountedList): Promise<void> {
   const found = await list.distinctKeys();
   const least = Math.min(list.totalAtStart ?? 0, (await list.total()) ?? 0);
   if (found >= least) return;
-  throw new CdsyncError(`the list has ${least} records by its own total, but ${found} came, also on a second reading`, {
-    code: 'total_mismatch',
-    hint: 'the service withholds records; run again, or set `check_total: false` if its totals are known to be wrong',
-  });
+  throw new CdsyncError(
+    `the list has ${least} records by its own total, but only ${found} came, even in a second reading`,
+    {
+      code: 'total_mismatch',
+      hint: 'the service withholds records; run again, or set `check_total: false` if its totals are known to be wrong',
+    },
+  );
 }
 
-/** Reads a list whose page tokens may lead back to its start: the second time in one page that is large enough. */
+/** Reads a list whose page tokens may lead back to its start. The second reading asks for one page large enough for all. */
 async function readByTotal(list: CountedList): Promise<void> {
   let circled = await endsInCircle(list, [{ kind: 'whole' }]);
   const wanted = await wantedRecords(list);
@@ -64,15 +67,15 @@ async function readByTotal(list: CountedList): Promise<void> {
   const found = await list.distinctKeys();
   if (least === null ? !circled : found >= least) return;
   throw new CdsyncError(
-    `${list.label} brought ${found} members of ${least ?? 'an unknown number'}, also in one large page`,
+    `${list.label} brought ${found} members of ${least ?? 'an unknown number'}, even in one large page`,
     {
       code: 'members_incomplete',
-      hint: 'the last snapshot stays; run again, and report it to the service if it stays so',
+      hint: 'the last snapshot stays; run again, and report it to the service if it happens again',
     },
   );
 }
 
-/** Whether the chains were given up because their tokens lead nowhere. */
+/** Reads partitions. Returns whether a chain ended because its tokens lead nowhere. */
 async function endsInCircle(list: CountedList, partitions: readonly Partition[], pageSize?: number): Promise<boolean> {
   try {
     await list.read(partitions, pageSize);
@@ -83,7 +86,7 @@ async function endsInCircle(list: CountedList, partitions: readonly Partition[],
   }
 }
 
-/** The larger of the totals before and after; null where one of them is not known. */
+/** The larger of the totals before and after; null if one of them is unknown. */
 async function wantedRecords(list: CountedList): Promise<number | null> {
   const after = await list.total();
   return after === null || list.totalAtStart === null ? null : Math.max(after, list.totalAtStart);

@@ -8,25 +8,25 @@ import { sha256OfFile, syncFolder } from '../store/durable.js';
 import type { Counters, JournalState } from '../store/journal.js';
 import { writeKeys } from '../store/keys-file.js';
 
-/** Rows of a part that do not count: from the first up to, not including, the last. */
+/** Rows to drop from a part: `from` is included, `to` is not. */
 export interface DroppedRows {
   readonly part: number;
   readonly from: number;
   readonly to: number;
 }
 
-/** Everything one reading of a stream has brought. */
+/** The result of reading a stream. */
 export interface Extracted {
-  /** What was read and is in no part, because it stands as the snapshot before has it. */
+  /** Records that were read again unchanged from the previous snapshot; they are in no part. */
   readonly standing: Standing;
   /** Parts that have rows, in the order of their numbers. */
   readonly parts: readonly Part[];
-  /** All columns that any part has, with types that hold the values of all of them. */
+  /** The columns of all parts, with types wide enough for all their values. */
   readonly columns: readonly StoredColumn[];
   readonly counters: Counters;
   /** Rows of partitions that were read again from their start. */
   readonly dropped: readonly DroppedRows[];
-  /** Files of the records that could not be kept. */
+  /** Files of the rejected records. */
   readonly rejects: readonly string[];
 }
 
@@ -43,7 +43,7 @@ function droppedRows({ parts, cursors }: JournalState): DroppedRows[] {
   return dropped;
 }
 
-/** Puts together what a journal and the columns of a finished reading say. */
+/** Makes the result of a finished reading from its journal and its columns. */
 export function extracted(folder: string, state: JournalState, columns: ColumnSet, counters: Counters): Extracted {
   const merged = ColumnSet.restore(columns.store());
   for (const part of state.parts) merged.merge(ColumnSet.restore(part.columns));
@@ -64,8 +64,8 @@ export function extracted(folder: string, state: JournalState, columns: ColumnSe
 }
 
 /**
- * Makes a stream's folders ready. Where a journal is given, what it does not name is removed and what it names is
- * checked; where that is not whole, or no journal is given, everything is removed.
+ * Prepares a stream's folders. If a journal is given, it checks the files that the journal names, and removes all others. If a
+ * named file is damaged, or no journal is given, it removes everything.
  * @returns whether the reading can resume from the journal
  */
 export async function preparePartsFolder(

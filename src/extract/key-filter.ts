@@ -1,10 +1,10 @@
-/** 2^27 bits: 16 MB, of which the system hands out only what is touched. */
+/** 2^27 bits: 16 MB. The system provides a page of them only once it is touched. */
 const words = 1 << 22;
 
 /**
- * A Bloom filter over the keys that a stream's page chains have brought. It never takes a known key for a new one; it may
- * take a new one for known, the more often the more keys it holds, but not for a hundred pages in a row: even with 100
- * million keys the chance of that is below 10^-7.
+ * A Bloom filter of the keys that a stream's page chains have brought. It never takes a known key for new. It may take a new
+ * key for known, the more often the more keys it has. But a hundred pages in a row are safe: even with 100 million keys, the
+ * chance that all their new keys seem known is below 10^-7.
  */
 export class KeyFilter {
   #bits: Uint32Array | undefined;
@@ -12,7 +12,7 @@ export class KeyFilter {
   /**
    * Adds the keys of one page.
    * @param hashes two 32-bit hashes for each key
-   * @param chain tells page chains apart: a key is new once to each
+   * @param chain number of the page chain: a key is new once to each chain
    * @returns whether any of them was new
    */
   add(hashes: Uint32Array, chain: number): boolean {

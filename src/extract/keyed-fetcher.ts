@@ -15,14 +15,14 @@ interface Answered {
   readonly nextToken: string | null;
 }
 
-/** Gets records that are asked for one by one, as if they were one page. */
+/** Fetches records one by one, and returns them as one page. */
 export class KeyedFetcher implements PageFetcher {
   readonly #context: FetchContext;
   readonly #requests: readonly KeyedRequest[];
   readonly #mayMiss: boolean;
   readonly #limit: ReturnType<typeof pLimit>;
 
-  /** @param limit how many requests are under way at once, over all fetchers of a stream */
+  /** @param limit how many requests may be under way at once, over all fetchers of a stream */
   constructor(
     context: FetchContext,
     requests: readonly KeyedRequest[],
@@ -42,7 +42,7 @@ export class KeyedFetcher implements PageFetcher {
     try {
       answers = await Promise.all(asked);
     } catch (error) {
-      // The others are of no use any more; the first error is the one to tell.
+      // The other requests are of no use now. The first error is the one to report.
       stop.abort();
       await Promise.allSettled(asked);
       throw error;
@@ -60,7 +60,7 @@ export class KeyedFetcher implements PageFetcher {
     };
   }
 
-  /** Undefined where there is no such record. */
+  /** Undefined if there is no such record. */
   async #ask(request: KeyedRequest, signal: AbortSignal): Promise<Buffer[] | undefined> {
     const { client, meter, pageSize } = this.#context;
     const guard = new TokenGuard();
@@ -92,17 +92,17 @@ function readPage(body: Buffer, { added }: KeyedRequest): Answered {
 function readRecord(body: Buffer, { added, expected }: KeyedRequest): Answered {
   const record: unknown = JSON.parse(body.toString('utf8'));
   const isObject = typeof record === 'object' && record !== null && !Array.isArray(record);
-  if (!isObject) throw new MalformedBodyError('it is no object');
+  if (!isObject) throw new MalformedBodyError('it is not an object');
   for (const [field, value] of Object.entries(expected ?? {})) {
     if ((record as Record<string, unknown>)[field] === value) continue;
-    throw new MalformedBodyError(`its ${field} is not the one that was asked for`);
+    throw new MalformedBodyError(`its ${field} is not the requested one`);
   }
   const fields = Object.entries(added);
   return { records: fields.length === 0 ? body : withFields(body, 0, body.length, fields), nextToken: null };
 }
 
 function circle(): CdsyncError {
-  return new CdsyncError('the service gave a page token for the second time', {
+  return new CdsyncError('the service returned the same page token twice', {
     code: 'page_loop',
     hint: 'its paging runs in a circle; report it to the service',
   });

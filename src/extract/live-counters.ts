@@ -1,6 +1,6 @@
 import type { RequestMeter } from '../client/client.js';
 
-/** What a stream's reading has done so far, counted while it runs. */
+/** Counters of a stream's reading, updated while it runs. */
 export interface LiveCounters extends RequestMeter {
   milliseconds: number;
   pages: number;

@@ -5,11 +5,11 @@ import type { ReadTask, TakenPage, TaskIntake } from './read-task.js';
 import { cutPageExactly, MalformedPageError } from './scan/page-cutter.js';
 import { TokenGuard } from './token-guard.js';
 
-/** A dead token makes a partition start again this often at most. */
+/** How often a partition may start again because of a dead token. */
 const maxRestarts = 2;
-/** Pages in a row that have records and bring no new key: more than this many are a circle. */
+/** This many pages in a row with records but without a new key count as a circle. */
 const maxPagesWithoutNewKey = 100;
-/** A page whose records are no JSON is fetched again this often. */
+/** How often a page with malformed records is fetched again. */
 const maxRefetches = 3;
 
 export interface ChainContext {
@@ -19,8 +19,8 @@ export interface ChainContext {
 }
 
 /**
- * Reads one task from its cursor to its last page. It asks for each page as soon as its token is known, while the page
- * before it is still being taken in.
+ * Reads one task from its cursor to its last page. It asks for each page as soon as its token is known, while the
+ * intake still takes the previous page.
  */
 export class PageChain {
   readonly #context: ChainContext;
@@ -37,7 +37,7 @@ export class PageChain {
     this.#pages = task.start.pages;
   }
 
-  /** @throws {CdsyncError} `page_loop`, `dead_token`, `filter_ignored`, and whatever the client throws */
+  /** @throws {CdsyncError} `page_loop`, `dead_token`, `filter_ignored`, and the errors of the client */
   async read(): Promise<void> {
     let token = this.#task.start.token;
     let pending = this.#fetch(token);
@@ -54,7 +54,7 @@ export class PageChain {
       if (next !== null) {
         this.#refuseCircle(next);
         pending = this.#fetch(next);
-        // Its failure is met when its turn comes; until then it must not count as unhandled.
+        // The next round awaits it and meets its failure. Until then it must not count as unhandled.
         pending.catch(() => undefined);
       }
       try {
@@ -74,14 +74,14 @@ export class PageChain {
     return this.#context.fetcher.fetch(token);
   }
 
-  /** A token that is refused where the list itself is not, is dead: the partition is read from its start once more. */
+  /** If the service refuses a token but not the list itself, the token is dead. The partition then starts again. */
   async #startAgain(refusal: unknown): Promise<FetchedPage> {
     const page = await this.#fetch(null).catch(() => undefined);
     if (page === undefined) throw refusal;
     if (this.#attempt > maxRestarts) {
-      throw this.#failure('dead_token', `the service refused a page token, ${maxRestarts + 1} times over`, {
+      throw this.#failure('dead_token', `the service refused page tokens in ${maxRestarts + 1} attempts`, {
         cause: refusal,
-        hint: 'its tokens do not live long enough: ask for larger pages (`page_size`) or smaller partitions (`partition_by`)',
+        hint: 'its tokens expire too early: ask for larger pages (`page_size`) or smaller partitions (`partition_by`)',
       });
     }
     this.#attempt += 1;
@@ -94,13 +94,9 @@ export class PageChain {
 
   #refuseCircle(token: string): void {
     if (!this.#guard.repeats(token)) return;
-    throw this.#failure(
-      'page_loop',
-      `the service gave a page token for the second time, after ${this.#pages + 1} pages`,
-      {
-        hint: 'its paging runs in a circle; report it to the service, with the request id of any page of this list',
-      },
-    );
+    throw this.#failure('page_loop', `the service returned the same page token twice, after ${this.#pages + 1} pages`, {
+      hint: 'its paging runs in a circle; report it to the service, with the request id of any page of this list',
+    });
   }
 
   async #takeIn(page: FetchedPage): Promise<void> {
@@ -120,12 +116,12 @@ export class PageChain {
       'page_loop',
       `${this.#fruitless === 1 ? 'a page' : `${this.#fruitless} pages in a row`} brought no new record`,
       {
-        hint: 'the service repeats itself; report it to the service',
+        hint: 'the service repeats its pages; report it to the service',
       },
     );
   }
 
-  /** The page may have been cut wrongly, then it is cut once more; or the service has garbled it, then it is fetched again. */
+  /** Takes in a malformed page again. If the quick cut was wrong, cuts the page exactly; otherwise fetches it again. */
   async #takeInAgain(token: string | null, first: FetchedPage, error: MalformedPageError): Promise<FetchedPage> {
     let failure = error;
     const exact = cutAgain(first);
@@ -162,13 +158,13 @@ export class PageChain {
   }
 }
 
-/** The page cut by reading its whole envelope, if that gives another extent. */
+/** Cuts the page by its whole envelope; undefined if the records begin and end at the same places as before. */
 function cutAgain(page: FetchedPage): FetchedPage | undefined {
   try {
     const cut = cutPageExactly(page.body);
     return cut.end === page.end && cut.start === page.start ? undefined : { ...page, ...cut };
   } catch {
-    // The body is no page at all: it has to be fetched again.
+    // The body is not a page, so it must be fetched again.
     return undefined;
   }
 }

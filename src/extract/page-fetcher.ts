@@ -4,15 +4,15 @@ import type { Clock } from '../core/clock.js';
 import { withFields } from './scan/added-fields.js';
 import { cutPage, cutPageExactly, MalformedPageError, type PageCut } from './scan/page-cutter.js';
 
-/** A first page that is refused is asked for with half its records, but never with fewer than this. */
+/** If the service refuses a first page, the page size is halved, but never below this. */
 const minPageSize = 25;
 
-/** A page as it came, its records not looked at yet. */
+/** A page as it came, with its records not yet scanned. */
 export interface FetchedPage extends PageCut {
   readonly body: Buffer;
-  /** When its token was given: ISO 8601, our clock. */
+  /** When the service issued the token: ISO 8601, by the clock of cdsync. */
   readonly issuedAt: string;
-  /** Records that were asked for by key and are not there. */
+  /** Number of records that were requested by key but do not exist. */
   readonly missing: number;
 }
 
@@ -27,11 +27,11 @@ export interface FetchContext {
   readonly meter: RequestMeter;
   readonly signal: AbortSignal;
   readonly clock: Clock;
-  /** Records asked for in a page; goes down where the service refuses it. */
+  /** How many records to ask for in a page; it shrinks if the service refuses it. */
   readonly pageSize: { limit: number };
 }
 
-/** Cuts a body where the client still can ask for it again. */
+/** Cuts a body inside the decoder of a request, so that the client retries if the body is malformed. */
 export function cutOrRetry(body: Buffer, cut: (body: Buffer) => PageCut): PageCut & { body: Buffer } {
   try {
     return { ...cut(body), body };
@@ -40,7 +40,7 @@ export function cutOrRetry(body: Buffer, cut: (body: Buffer) => PageCut): PageCu
   }
 }
 
-/** Decodes a page that is asked for because of its total. */
+/** Decodes the total of a page. */
 export function readTotal(body: Buffer): number | null {
   return cutOrRetry(body, cutPageExactly).total;
 }

@@ -9,22 +9,22 @@ import type { PartMaker } from './convert/part-maker.js';
 import { SpoolFile } from './convert/spool-file.js';
 import type { Reject, ScannedPage } from './scan/scanned-page.js';
 
-/** A part is made when this much was spooled … */
+/** A part is made once the spool has this many bytes … */
 const partBytes = 12_000_000;
-/** … or this long after its first page; the first of a run sooner, so that a checkpoint is there early. */
+/** … or after this time since its first page. The first part of a run comes sooner, for an early checkpoint. */
 const partMs = 5_000;
 const firstPartMs = 1_000;
-/** Batches that may wait for a conversion or be in one; more would only fill the disk with spool. */
+/** How many batches may wait for their conversion or be in it; more would only fill the disk. */
 const pendingBatches = 3;
 
-/** What was sealed: pages, and how far they bring each partition. */
+/** Pages that become one part, and how far they bring each partition. */
 interface Batch {
   readonly spool: SpoolFile;
   segments: [partition: string, attempt: number, rows: number][];
   cursors: Record<string, PartitionCursor>;
   rejects: Reject[];
   maxRecordBytes: number;
-  /** What the stream had done when the last of these pages was in. */
+  /** The counters of the stream after the last of these pages. */
   counters: Counters;
 }
 
@@ -38,9 +38,9 @@ export interface PartWriterOptions {
   readonly rules: ColumnRules;
   readonly maker: PartMaker;
   readonly journal: Journal;
-  /** Parts that are there already. */
+  /** Number of the last part of an earlier process; 0 for none. */
   readonly parts: number;
-  /** What the stream has done so far, the page that was just scanned included. */
+  /** The counters of the stream so far, including the page just scanned. */
   readonly counters: () => Counters;
 }
 
@@ -53,8 +53,8 @@ function columnsNow(columns: ColumnSet) {
 }
 
 /**
- * Takes pages in, one at a time and in order, and makes parts of them. A checkpoint line is written only when its part is
- * safe, and only after the lines of all parts before it, so that the journal never names a page token beyond the data.
+ * Takes in pages, one at a time and in order, and makes parts of them. It writes a checkpoint line only after its part is
+ * durable and the lines of all earlier parts are written. So the journal never names a page token beyond the data.
  */
 export class PartWriter {
   readonly #options: PartWriterOptions;
@@ -76,12 +76,12 @@ export class PartWriter {
   }
 
   /**
-   * Takes in one page: `scan` is called when it is this page's turn, so that columns grow in the order of the records.
-   * Waits while conversion lags behind.
+   * Takes in one page. It calls `scan` when the turn of this page comes, so that columns grow in the order of the records.
+   * It waits while the conversion lags behind.
    */
   add(scan: () => ScannedPage, partition: string, cursor: PartitionCursor): Promise<ScannedPage> {
     return this.#inTurn(async () => {
-      // A page that cannot be scanned is the caller's to fetch again; it does not stop the writer.
+      // If the page cannot be scanned, the caller fetches it again; the writer continues.
       const page = scan();
       await this.#orFail(() => this.#takeIn(page, partition, cursor));
       return page;
@@ -97,7 +97,7 @@ export class PartWriter {
     if (batch.spool.bytes >= partBytes) await this.#seal();
   }
 
-  /** Writes a line of its own, after all that was added before it. */
+  /** Writes a line into the journal, after everything added before it. */
   note(entry: Parameters<Journal['append']>[0]): Promise<void> {
     return this.#inTurn(() =>
       this.#orFail(async () => {
@@ -108,7 +108,7 @@ export class PartWriter {
     );
   }
 
-  /** On return everything added is in parts and in the journal. */
+  /** On return, everything added is in parts and in the journal. */
   flush(): Promise<void> {
     return this.#inTurn(() =>
       this.#orFail(async () => {
@@ -118,7 +118,7 @@ export class PartWriter {
     );
   }
 
-  /** Lets go of what was not flushed. */
+  /** Closes the spools. Pages that were not flushed are dropped. */
   async close(): Promise<void> {
     clearTimeout(this.#timer);
     await this.#turn.catch(() => undefined);
@@ -136,7 +136,7 @@ export class PartWriter {
     return result;
   }
 
-  /** After an error in `work` the writer takes nothing more. */
+  /** After an error in `work`, the writer accepts nothing more. */
   async #orFail(work: () => Promise<void>): Promise<void> {
     try {
       await work();
@@ -165,7 +165,7 @@ export class PartWriter {
     return this.#batch;
   }
 
-  /** Records spooled before a column became JSON stand there as what they were: they cannot share its next part. */
+  /** Whether a column became JSON. Records spooled before have other values in it, so they cannot share the next part. */
   #becameText(): boolean {
     const { columns } = this.#options;
     if (columns.version === this.#seen.version) return false;

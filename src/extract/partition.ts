@@ -5,27 +5,27 @@ import type { Source, Window } from '../streams/source.js';
 export const partitionSchema = z.discriminatedUnion('kind', [
   /** The list, unpartitioned. */
   z.object({ kind: z.literal('whole') }),
-  /** The list once more, unpartitioned: it decides about too many absent keys. */
+  /** The list once more, unpartitioned, to find records that the first reading missed. */
   z.object({ kind: z.literal('again') }),
   /** The records with one value of the partitioning attribute. */
   z.object({ kind: z.literal('value'), value: z.string() }),
-  /** A span of time, its end excluded. */
+  /** A span of time; `to` is excluded. */
   z.object({ kind: z.literal('window'), from: z.string(), to: z.string() }),
-  /** One record of a list in windows of time, which had not ended. */
+  /** One unfinished record of a list that is read in windows of time. */
   z.object({ kind: z.literal('record'), key: z.string() }),
-  /** A chunk of the records that are asked for by key, from 0. */
+  /** A chunk of the records that are requested by key, numbered from 0. */
   z.object({ kind: z.literal('keys'), chunk: z.number() }),
-  /** Records that were asked for one by one, because a reading did not bring them. */
+  /** Records that were requested one by one because a reading did not bring them. */
   z.object({ kind: z.literal('single') }),
 ]);
 
-/** What one chain of pages reads of a stream. */
+/** The portion of a stream that one chain of pages reads. */
 export type Partition = z.infer<typeof partitionSchema>;
 
-/** Records that are asked for by key become one batch of requests, the unit of restart. */
+/** How many requests by key form one chunk. A chunk is the unit of restart. */
 const chunkKeys = 200;
 
-/** The name that a journal has for it. */
+/** The name of a partition in the journal. */
 export function partitionName(partition: Partition): string {
   switch (partition.kind) {
     case 'whole':
@@ -46,8 +46,8 @@ export function partitionName(partition: Partition): string {
 }
 
 /**
- * The partition that a journal calls so.
- * @throws {CdsyncError} `state_unreadable` where no cdsync gives such a name
+ * The partition with a given name in the journal.
+ * @throws {CdsyncError} `state_unreadable` if this version gives no such name
  */
 export function partitionNamed(name: string): Partition {
   if (name === '*') return { kind: 'whole' };
@@ -59,13 +59,13 @@ export function partitionNamed(name: string): Partition {
   if (/^#(0|[1-9]\d{0,14})$/.test(name)) return { kind: 'keys', chunk: Number(rest) };
   const [from, to, ...more] = name.startsWith('>') ? rest.split('/') : [];
   if (from !== undefined && to !== undefined && more.length === 0) return { kind: 'window', from, to };
-  throw new CdsyncError('a checkpoint names a partition of no known kind', {
+  throw new CdsyncError('a checkpoint names a partition of an unknown kind', {
     code: 'state_unreadable',
     hint: 'a newer cdsync may have written it: run that one, or remove the run with cdsync state reset',
   });
 }
 
-/** The partitions that bring a stream completely. */
+/** The partitions that together make the whole stream. */
 export function partitionsOf({
   source,
   partition,

@@ -5,46 +5,46 @@ import { partitionSchema } from './partition.js';
 
 export const readTaskSchema = z.object({
   partition: partitionSchema,
-  /** Tells the chain from the stream's others. */
+  /** Number of the chain, different for each chain of the stream. */
   ordinal: z.number(),
-  /** Attribute and text: what the list is narrowed by, and what each record is held against. */
+  /** The filter, as pairs of attribute and text. The request sends it, and each record is checked against it. */
   filter: z.array(z.tuple([z.string(), z.string()])),
-  /** Records that are asked for in a page. */
+  /** How many records to ask for in a page. */
   pageSize: z.number(),
-  /** The endpoint may give tokens that lead nowhere: the first page that brings nothing new ends the chain. */
+  /** Whether the endpoint may return tokens that lead nowhere: the first page without a new record then ends the chain. */
   distrustsTokens: z.boolean(),
-  /** Where the chain goes on. */
+  /** Where the chain begins or resumes. */
   start: cursorSchema,
 });
 
 /**
- * One chain of pages, from a cursor to its last page. It is all JSON: with the stream's source, a client and a
- * {@link TaskIntake} it can be read anywhere.
+ * One chain of pages, from a cursor to its last page. A task is plain JSON: any process with the stream's source, a client
+ * and a {@link TaskIntake} can read it.
  */
 export type ReadTask = z.infer<typeof readTaskSchema>;
 
-/** What was found on a page. */
+/** What the intake found on a page. */
 export interface TakenPage {
-  /** Records that are kept. */
+  /** Number of records that are kept. */
   readonly records: number;
-  /** Whether a key of them is new to this attempt of the task. */
+  /** Whether any of their keys is new to this attempt of the task. */
   readonly bringsNew: boolean;
-  /** Records that carry an attribute of the filter with another value. */
+  /** Number of records with another value in an attribute of the filter. */
   readonly mismatches: number;
   readonly mismatchedAttribute: string | null;
 }
 
 /**
- * Where a task hands its pages to, and all that it shares with the other tasks of its stream. What becomes of the pages,
- * and when their checkpoint is written, is not the task's business.
+ * Takes the pages of a task. It is all that a task shares with the other tasks of its stream. The task does not know what
+ * becomes of its pages, or when their checkpoint is written.
  */
 export interface TaskIntake {
   /**
-   * Takes in the next page; waits while conversion lags behind. `cursor` becomes durable together with the page's records,
-   * some time later, and never before those of earlier pages.
-   * @throws {MalformedPageError} where the page is to be fetched again; nothing of it was kept then
+   * Takes in the next page. It waits while the conversion lags behind. `cursor` becomes durable later, together with the
+   * page's records, and never before the cursors of earlier pages.
+   * @throws {MalformedPageError} if the page must be fetched again; nothing of it was kept
    */
   take(page: FetchedPage, cursor: PartitionCursor): Promise<TakenPage>;
-  /** What earlier attempts have brought no longer counts; durable on return. */
+  /** Drops everything that earlier attempts brought; durable on return. */
   restart(attempt: number): Promise<void>;
 }

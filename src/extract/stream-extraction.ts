@@ -27,7 +27,7 @@ import { hasAttributes, isRecord } from './scan/single-record.js';
 import { StreamIntake } from './stream-intake.js';
 import { TaskRunner } from './task-runner.js';
 
-/** Failures by what was read: reading on from the checkpoint would only meet them again. */
+/** Failures caused by what the service answers: a reading that resumes from the checkpoint would only meet them again. */
 const failuresByContent = new Set([
   'page_loop',
   'dead_token',
@@ -42,16 +42,16 @@ export interface ExtractionOptions {
   readonly stream: string;
   readonly source: Source;
   readonly filter: ReadonlyMap<string, string>;
-  /** Splits the list: one chain for each value of an attribute. */
+  /** Splits the list into one chain for each value of an attribute. */
   readonly partition: { readonly attribute: string; readonly values: readonly string[] } | undefined;
-  /** Of a list that is read in windows of time: those to be read. */
+  /** For a list that is read in windows of time: the windows to read. */
   readonly windows: readonly Window[];
-  /** Of the same: keys of the records that had not ended. */
+  /** For such a list: keys of the unfinished records. */
   readonly unfinished: readonly string[];
-  /** Of the same: what earlier runs have read for good. */
+  /** For such a list: the spans that earlier runs have covered. */
   readonly covered: readonly Window[];
   readonly pageSize: number;
-  /** Chains, and requests for single records, at once. */
+  /** How many chains, and how many requests for single records, may run at once. */
   readonly concurrency: number;
   readonly client: ServiceClient;
   readonly signal: AbortSignal;
@@ -61,20 +61,20 @@ export interface ExtractionOptions {
   readonly compression: ParquetCompression;
   /** `streams/<stream>` of the run's private folder. */
   readonly folder: string;
-  /** Of the request and all that shapes the parts. */
+  /** Fingerprint of the request and of all that shapes the parts. */
   readonly fingerprint: string;
   /** When the stream's reading began. */
   readonly startedAt: string;
-  /** What is known of the columns from the last snapshot. */
+  /** The columns of the last snapshot. */
   readonly columns: readonly StoredColumn[] | undefined;
   readonly rules: ColumnRules;
-  /** What an earlier process has read: the reading resumes from it. */
+  /** The journal of an earlier process, to resume from. */
   readonly resume: JournalState | undefined;
-  /** Whether the total is asked for even where nothing is partitioned. */
+  /** Whether to compare even an unpartitioned list with its total. */
   readonly checkTotal: boolean;
 }
 
-/** Reads one stream of the service completely into parts, with checkpoints from which a later process goes on. */
+/** Reads one stream of the service completely into parts, with checkpoints from which a later process resumes. */
 export class StreamExtraction {
   readonly live: LiveCounters;
   readonly #options: ExtractionOptions;
@@ -114,7 +114,7 @@ export class StreamExtraction {
     });
   }
 
-  /** Prepares the folder, and resumes from `resume` where that is given and its parts are whole. */
+  /** Prepares the folder. Resumes from `resume` if that is given and its parts are undamaged. */
   static async begin(given: ExtractionOptions): Promise<StreamExtraction> {
     const resumable = await preparePartsFolder(given.folder, given.resume, given.source.key, given.database);
     const options = resumable ? given : { ...given, resume: undefined };
@@ -137,7 +137,7 @@ export class StreamExtraction {
     }
   }
 
-  /** Whether it resumes what an earlier process has read. */
+  /** Whether the reading resumes that of an earlier process. */
   get resumed(): boolean {
     return this.#options.resume !== undefined;
   }
@@ -156,8 +156,8 @@ export class StreamExtraction {
   }
 
   /**
-   * What of time has been read for good, this reading included; undefined where time does not matter. What lies beyond our
-   * own clock does not count: should it be the service's that is wrong, it is read again.
+   * The spans of time that need no further reading, including this one; undefined if the stream is not read by time. Time
+   * after the start of the reading does not count: if the service's clock is ahead, that time is read again.
    */
   get covered(): Window[] | undefined {
     const { source, covered, resume, startedAt } = this.#options;
@@ -175,7 +175,7 @@ export class StreamExtraction {
     return source.kind === 'list' && source.brings === 'additions' ? [{ from: began, to: began }] : undefined;
   }
 
-  /** The list as it is held against its own total; undefined where the total is not asked for. */
+  /** The list, to be checked against its own total; undefined if the total is not needed. */
   get #counted(): CountedList | undefined {
     const { source, partition, checkTotal, filter, client, signal, pageSize } = this.#options;
     const distrustsTokens = source.kind === 'list' && source.distrustsTokens === true;
@@ -196,8 +196,8 @@ export class StreamExtraction {
   }
 
   /**
-   * Reads every partition to its last page. What was read before a failure or an interruption is in the journal when the
-   * error is thrown.
+   * Reads every partition to its last page. After a failure or an interruption, everything read so far is in the journal
+   * before the error is thrown.
    */
   read(): Promise<void> {
     const counted = this.#counted;
@@ -206,7 +206,7 @@ export class StreamExtraction {
     );
   }
 
-  /** What of a list can be asked once more; undefined where absent records are gone: nothing else, or proved by the list's total. */
+  /** How to confirm that absent records are deleted; undefined if the list cannot be asked again, or its total proves it. */
   get confirmable():
     | (Pick<StreamExtraction, 'readAgain' | 'addSingle'> & { readonly one: ListSource['one'] | undefined })
     | undefined {
@@ -219,19 +219,19 @@ export class StreamExtraction {
     };
   }
 
-  /** Reads the whole list once more, unpartitioned: records that the first reading missed are added. */
+  /** Reads the whole list once more, unpartitioned, and adds records that the first reading missed. */
   readAgain(): Promise<void> {
     return this.#checkpointed(() => this.#runner.run([this.#task({ kind: 'again' })]));
   }
 
   /**
-   * Adds a record that was asked for by its key.
-   * @returns whether it was kept: false where it does not match the stream's filter any more
-   * @throws {CdsyncError} `malformed_response` where the answer is not the record with that key
+   * Adds a record that was requested by its key.
+   * @returns whether it was kept; false if it no longer matches the stream's filter
+   * @throws {CdsyncError} `malformed_response` if the answer is not the record with that key
    */
   async addSingle(key: string, body: Buffer): Promise<boolean> {
     const { filter, stream, source } = this.#options;
-    if (source.kind !== 'list') throw new TypeError(`a ${source.kind} source is no list`);
+    if (source.kind !== 'list') throw new TypeError(`a ${source.kind} source is not a list`);
     if (!isRecord(body, source, key)) {
       throw new CdsyncError('the service answered a request for one record with something else', {
         code: 'malformed_response',
@@ -242,7 +242,7 @@ export class StreamExtraction {
     return this.#intake.addSingle(body, [...filter]);
   }
 
-  /** Everything read so far, with all of it in parts; more may be added afterwards. */
+  /** Everything read so far, all of it in parts. More may be added afterwards. */
   async extracted(): Promise<Extracted> {
     await this.#intake.flush();
     const state = await Journal.read(this.#options.folder);
@@ -275,7 +275,7 @@ export class StreamExtraction {
     } catch (thrown) {
       const error = asCdsyncError(thrown);
       error.stream ??= this.#options.stream;
-      // The first error is the one to tell; a checkpoint that cannot be made either only means reading more again.
+      // The first error is the one to report. If the checkpoint fails too, a later run only reads more again.
       await this.#intake.flush().catch(() => undefined);
       if (failuresByContent.has(error.code)) await this.#intake.fail(error.code).catch(() => undefined);
       throw error;

@@ -19,21 +19,21 @@ export interface StreamIntakeOptions {
   /** `streams/<stream>` of the run's private folder. */
   readonly folder: string;
   readonly journal: Journal;
-  /** What an earlier process has read. */
+  /** The journal of an earlier process, to resume from. */
   readonly resume: JournalState | undefined;
-  /** What is known of the columns from the last snapshot. */
+  /** The columns of the last snapshot. */
   readonly columns: readonly StoredColumn[] | undefined;
   readonly rules: ColumnRules;
   readonly converter: PartMaker;
   readonly compression: ParquetCompression;
-  /** Counts the records as they come. */
+  /** Counters to update with every page. */
   readonly live: LiveCounters;
-  /** What the stream has done so far, for a checkpoint. */
+  /** The counters so far, for a checkpoint. */
   readonly counters: () => Counters;
 }
 
 /**
- * Where the pages of all tasks of a stream come together, one at a time: they share its columns, its parts and its journal
+ * Takes in the pages of all tasks of a stream, one at a time: the tasks share its columns, its parts and its journal
  * (see docs/decisions/0003-one-batch-for-all-partitions.md).
  */
 export class StreamIntake {
@@ -65,7 +65,7 @@ export class StreamIntake {
     return ColumnSet.restore(this.#options.rules.keep(this.#columns.store()));
   }
 
-  /** What one task hands its pages to. */
+  /** The intake of one task. */
   of({ partition, ordinal, filter }: ReadTask): TaskIntake {
     const name = partitionName(partition);
     const scanner = this.#scanner(filter);
@@ -81,8 +81,8 @@ export class StreamIntake {
   }
 
   /**
-   * Takes in a record that was asked for by its key.
-   * @returns whether it was kept: false where it does not match the filter any more
+   * Takes in a record that was requested by its key.
+   * @returns whether it was kept; false if it no longer matches the filter
    */
   async addSingle(body: Buffer, filter: ReadTask['filter']): Promise<boolean> {
     const scanner = this.#scanner(filter);
@@ -101,12 +101,12 @@ export class StreamIntake {
     return records > 0;
   }
 
-  /** On return everything that was taken in is in parts and in the journal. */
+  /** On return, everything taken in is in parts and in the journal. */
   flush(): Promise<void> {
     return this.#writer.flush();
   }
 
-  /** Notes that reading on from the checkpoint would only meet the same failure. */
+  /** Notes in the journal that a reading must not resume: it would only meet the same failure. */
   fail(code: string): Promise<void> {
     return this.#writer.note({ type: 'failed', code });
   }

@@ -6,8 +6,8 @@ import { chunkOf } from './partition.js';
 import type { ReadTask } from './read-task.js';
 
 /**
- * What gets the pages of a task.
- * @param limit how many requests for single records are under way at once, over all tasks of a stream
+ * Returns the fetcher for the pages of a task.
+ * @param limit how many requests for single records may be under way at once, over all tasks of a stream
  */
 export function taskFetcher(
   { partition, filter }: ReadTask,

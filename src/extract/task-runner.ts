@@ -6,7 +6,7 @@ import { PageChain } from './page-chain.js';
 import type { ReadTask, TaskIntake } from './read-task.js';
 import { taskFetcher } from './task-fetcher.js';
 
-/** Chunks of keys that are asked for at once; their requests share the stream's concurrency. */
+/** How many chunks of keys are read at once; their requests share the stream's concurrency. */
 const chunksAtOnce = 4;
 
 export interface TaskRunnerOptions {
@@ -15,7 +15,7 @@ export interface TaskRunnerOptions {
   readonly clock: Clock;
   readonly signal: AbortSignal;
   readonly meter: RequestMeter;
-  /** Chains, and requests for single records, at once. */
+  /** How many chains, and how many requests for single records, may run at once. */
   readonly concurrency: number;
   intakeOf(task: ReadTask): TaskIntake;
 }
@@ -24,7 +24,7 @@ export interface TaskRunnerOptions {
 export class TaskRunner {
   readonly #options: TaskRunnerOptions;
   readonly #requestLimit: ReturnType<typeof pLimit>;
-  /** Page sizes as the service takes them, by what was asked for first. */
+  /** Page sizes that the service accepts, by the size first asked for. */
   readonly #pageSizes = new Map<number, { limit: number }>();
 
   constructor(options: TaskRunnerOptions) {
@@ -32,7 +32,7 @@ export class TaskRunner {
     this.#requestLimit = pLimit(options.concurrency);
   }
 
-  /** A page size that was refused has become smaller, for all tasks that ask for it. */
+  /** The present page size for a configured one. All tasks share it: if the service refuses it, it shrinks for all. */
   pageSize(asked: number): { limit: number } {
     const known = this.#pageSizes.get(asked) ?? { limit: asked };
     this.#pageSizes.set(asked, known);
@@ -40,8 +40,8 @@ export class TaskRunner {
   }
 
   /**
-   * Reads each task to its last page. After a failure no other task begins, and those under way are cut short.
-   * @throws what the first task that failed has thrown; see {@link PageChain.read}
+   * Reads each task to its last page. After a failure, no other task begins, and running tasks are aborted.
+   * @throws the error of the first task that failed; see {@link PageChain.read}
    */
   async run(tasks: readonly ReadTask[]): Promise<void> {
     const { source, concurrency, signal } = this.#options;

@@ -1,6 +1,6 @@
 /**
  * Notices that a chain of page tokens runs in a circle, in constant memory: Brent's algorithm ("An improved Monte Carlo
- * factorization algorithm", BIT 20, 1980) keeps one earlier token and moves it on at powers of two.
+ * factorization algorithm", BIT 20, 1980) keeps one earlier token, and replaces it at powers of two.
  */
 export class TokenGuard {
   #kept: string | null = null;
@@ -8,7 +8,7 @@ export class TokenGuard {
   #steps = 0;
   #power = 1;
 
-  /** Takes the next token of the chain; true where it has been seen before. */
+  /** Takes the next token of the chain. Returns true if the chain runs in a circle. */
   repeats(token: string): boolean {
     if (token === this.#kept || token === this.#last) return true;
     this.#last = token;

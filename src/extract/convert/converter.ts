@@ -8,7 +8,7 @@ import { writeKeys } from '../../store/keys-file.js';
 import { writeParquet } from '../../store/parquet.js';
 import type { MadePart, PartMaker, SealedBatch } from './part-maker.js';
 
-/** The type by which a column is read from what was spooled: what the scanner has made text is text. */
+/** The type with which a column is read from the spool: VARCHAR if the scanner wrote its values as text. */
 export function spooledType({ type, declared }: Column): string {
   return declared !== undefined || type === 'JSON' ? 'VARCHAR' : type;
 }
@@ -25,7 +25,7 @@ function readSpool(columns: readonly Column[], spool: string, maxRecordBytes: nu
   return `read_json(${sqlText(spool)}, format = 'array', records = true, columns = {${envelope.join(', ')}}, maximum_object_size = ${largest})`;
 }
 
-/** What of a spooled column is kept. */
+/** SQL for the kept value of a spooled column. */
 function selected(column: Column, treatment: ColumnTreatment | undefined): string {
   const name = quoteIdentifier(column.name);
   const value = column.place === 'attribute' ? `attributes.${name}` : name;
@@ -38,7 +38,7 @@ function selected(column: Column, treatment: ColumnTreatment | undefined): strin
   return needsCast ? `${value}::${column.fileType} AS ${name}` : `${value} AS ${name}`;
 }
 
-/** Lets DuckDB turn batches into Parquet parts, off the main thread, at most `lanes` at once in the whole process. */
+/** Converts batches to Parquet parts with DuckDB, off the main thread and at most `lanes` at once in the whole process. */
 export class Converter implements PartMaker {
   readonly #database: Database;
   readonly #limit: ReturnType<typeof pLimit>;
@@ -67,7 +67,7 @@ export class Converter implements PartMaker {
   }
 }
 
-/** Makes text of the columns with a value that does not fit their declared type: what came is kept. */
+/** Makes a declared column text if a value does not fit its declared type, so that the value is kept as it came. */
 export async function undeclareMisfits(session: Session, set: ColumnSet, source: string): Promise<void> {
   const declared = set.list.filter((column) => column.type !== spooledType(column) && column.declared !== undefined);
   if (declared.length === 0) return;
@@ -84,7 +84,7 @@ export async function undeclareMisfits(session: Session, set: ColumnSet, source:
   }
 }
 
-/** SQL for the rows that are `kept` of records, `source` giving them as they were `read` and spooled. */
+/** SQL for rows with the `kept` columns, from a `source` with the columns as they were `read` from the spool. */
 export function convertedRows(read: ColumnSet, kept: ColumnSet, source: string): string {
   const values = kept.list.map(({ place, field, treatment }) => selected(read.get(place, field) as Column, treatment));
   return `SELECT ${values.join(', ')} FROM ${source}`;
@@ -100,7 +100,7 @@ async function convertOn(session: Session, batch: SealedBatch): Promise<MadePart
   const query = convertedRows(set, kept, readSpool(read, spool, maxRecordBytes));
   const { rows, bytes, sha256 } = await writeParquet(session, query, files.path, compression);
   if (rows !== records) {
-    throw new CdsyncError(`a part holds ${rows} rows, but ${records} records were read into it`, {
+    throw new CdsyncError(`a part holds ${rows} rows, but its spool has ${records} records`, {
       code: 'conversion_failed',
       hint: 'run again; if it stays, report it with the version of cdsync',
     });

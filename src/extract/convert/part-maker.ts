@@ -3,36 +3,36 @@ import type { StoredColumn } from '../../rows/columns.js';
 import type { PartFiles, PartRecord } from '../../rows/part.js';
 import type { ParquetCompression } from '../../store/parquet.js';
 
-/** Records that were scanned and spooled, and are ready to become a part. */
+/** Scanned and spooled records that are ready to become a part. */
 export interface SealedBatch {
-  /** The JSON array of them. */
+  /** Path of the file with the JSON array of the records. */
   readonly spool: string;
   readonly records: number;
-  /** The longest record's bytes. */
+  /** Size of the longest record, or more. */
   readonly maxRecordBytes: number;
-  /** As they stood when the batch was sealed: every value in it fits them. */
+  /** The columns when the batch was sealed; every value in the batch fits them. */
   readonly columns: readonly StoredColumn[];
   readonly rules: ColumnRules;
   /** Columns that make the key. */
   readonly key: readonly string[];
   /** Number of the part, which orders copies of one key. */
   readonly number: number;
-  /** Where the part is to be. */
+  /** Where to write the part. */
   readonly files: PartFiles;
   readonly compression: ParquetCompression;
 }
 
-/** What a batch has become, and the columns that its part really has. */
+/** A finished part, with the columns that it really has. */
 export type MadePart = Pick<PartRecord, 'rows' | 'bytes' | 'sha256' | 'columns'> & {
-  /** Of the keys file, SHA-256. */
+  /** SHA-256 of the keys file. */
   readonly keys_sha256: string;
 };
 
 /** Turns batches into parts. */
 export interface PartMaker {
   /**
-   * Makes the part with a row for each record, in their order, and its keys; both are durable on return. Batches may be
-   * under way side by side. A batch that failed may be made again.
+   * Makes the part with a row for each record, in their order, and its keys; both are durable on return. Several batches
+   * may be under way at once. A failed batch may be made again.
    * @throws {CdsyncError} `conversion_failed`, `disk_full`
    */
   make(batch: SealedBatch): Promise<MadePart>;

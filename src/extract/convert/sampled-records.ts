@@ -15,17 +15,17 @@ function structure(columns: readonly Column[]): string {
   ]);
 }
 
-/** Rows as a run would keep them. */
+/** Rows in the form in which a run would keep them. */
 export interface SampledRows {
-  /** SQL that gives them. */
+  /** SQL that returns the rows. */
   readonly query: string;
   readonly columns: ColumnSet;
 }
 
 /**
- * The rows that some scanned records become: those of a run, without a file in between.
- * @param records as a scanner has written them, separated by commas
- * @param read columns that the scanner has told; one with a value that its declared type does not fit becomes text
+ * Converts scanned records to the rows that a run would make of them, without a file in between.
+ * @param records as a scanner writes them, separated by commas
+ * @param read the columns of the scanner; a declared column becomes text if a value does not fit its type
  */
 export async function sampledRows(
   session: Session,

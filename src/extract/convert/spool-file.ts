@@ -3,16 +3,15 @@ import type { ScannedPage } from '../scan/scanned-page.js';
 
 const chunkBytes = 1 << 20;
 
-/** A disk that is almost full takes a part of what it is given, and says so without an error. */
+/** Writes all bytes. On an almost full disk, a write may take only a part of them without an error. */
 async function writeWhole(handle: FileHandle, chunk: Buffer, length: number, position: number): Promise<void> {
   let done = 0;
   while (done < length) done += (await handle.write(chunk, done, length - done, position + done)).bytesWritten;
 }
 
 /**
- * A JSON array of records on its way to DuckDB. Pages are copied into one of two chunks while the other is being written,
- * so what it holds in memory does not grow with the file; the file itself is used again for the next batch, which spares
- * the kernel from finding fresh pages for it.
+ * A JSON array of records on its way to DuckDB. Pages are copied into one of two chunks while the other is written, so the
+ * memory does not grow with the file. The next batch uses the same file again, so the kernel need not find fresh pages.
  */
 export class SpoolFile {
   readonly path: string;
@@ -32,14 +31,14 @@ export class SpoolFile {
     return this.#records;
   }
 
-  /** Bytes so far. */
+  /** Number of bytes so far. */
   get bytes(): number {
     return this.#position + this.#used;
   }
 
   async #flush(): Promise<void> {
     await this.#writing;
-    // Not truncated: the bytes of the batch before are written over.
+    // The file is not truncated: the new batch overwrites the bytes of the previous one.
     this.#handle ??= await open(this.path, constants.O_RDWR | constants.O_CREAT, 0o600);
     const handle = this.#handle;
     const [full, used, position] = [this.#chunk, this.#used, this.#position];
@@ -47,7 +46,7 @@ export class SpoolFile {
     this.#position += used;
     this.#used = 0;
     this.#writing = writeWhole(handle, full, used, position);
-    // The failure is met at the next await of #writing; until then it must not count as unhandled.
+    // The next await of #writing reports the failure. Until then it must not count as unhandled.
     this.#writing.catch(() => undefined);
   }
 
@@ -74,7 +73,7 @@ export class SpoolFile {
     await this.#handle?.truncate(this.#position);
   }
 
-  /** Ready for the next batch, over the same bytes. */
+  /** Prepares for the next batch, which overwrites the same bytes. */
   reset(): void {
     if (this.#chunk.length > chunkBytes) this.#chunk = Buffer.allocUnsafe(chunkBytes);
     if (this.#spare.length > chunkBytes) this.#spare = Buffer.allocUnsafe(chunkBytes);

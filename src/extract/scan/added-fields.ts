@@ -5,9 +5,9 @@ import { skipSpace, skipValue } from './json-bytes.js';
 const { closeBrace, comma, openBrace } = jsonBytes;
 
 /**
- * The records between `start` and `end`, separated by commas, with fields put before those that they have. What is no
- * object stays as it is.
- * @throws {MalformedBodyError} where the records are no JSON
+ * Adds fields to the records between `start` and `end`, which are separated by commas. The new fields come first in each
+ * record. A value that is not an object stays as it is.
+ * @throws {MalformedBodyError} if the records are not valid JSON
  */
 export function withFields(
   body: Buffer,
@@ -22,7 +22,7 @@ export function withFields(
   let at = skipSpace(body, start);
   while (at < end) {
     const { end: behind } = skipValue(body, at);
-    if (behind < 0 || behind > end) throw new MalformedBodyError('its records are no JSON');
+    if (behind < 0 || behind > end) throw new MalformedBodyError('its records are not valid JSON');
     if (body[at] === openBrace) {
       const inside = at + 1;
       pieces.push(body.subarray(copied, inside), body[skipSpace(body, inside)] === closeBrace ? alone : whole);

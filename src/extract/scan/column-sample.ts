@@ -3,13 +3,13 @@ import { type ExactValue, NumberText, parseExact } from './exact-json.js';
 import { ExactScanner } from './exact-scanner.js';
 import type { ScanOptions } from './scanned-page.js';
 
-/** A value that fewer records share may tell who a person is. */
+/** A value that fewer records share may identify a person. */
 const fewestHolders = 5;
 
 interface Tally {
   /** Records with a value. */
   filled: number;
-  /** Single values as a filter would name them, and how many records have each. */
+  /** How many records have each scalar value, by its text in a filter. */
   readonly holders: Map<string, number>;
 }
 
@@ -19,16 +19,16 @@ function filterText(value: ExactValue): string | undefined {
 }
 
 /**
- * What some records tell of a stream's columns. The records go through the scanner that a run reads them with, so that
- * names and types are those of a run over the same records.
+ * Learns a stream's columns from some records. A scanner takes the records as in a run, so that names and types are those of a
+ * run over the same records.
  */
 export class ColumnSample {
   readonly columns: ColumnSet;
-  /** Records that a run would keep. */
+  /** Number of records that a run would keep. */
   records = 0;
   readonly #scanner: ExactScanner;
   readonly #container: string | null;
-  /** By the columns' names, which no two columns share. */
+  /** By column name; no two columns share a name. */
   readonly #tallies = new Map<string, Tally>();
 
   constructor(declared: readonly DeclaredColumn[], options: ScanOptions) {
@@ -38,8 +38,8 @@ export class ColumnSample {
   }
 
   /**
-   * Takes the records of a page in.
-   * @param start of the inside of the page's `data` array, `end` its end, without the brackets
+   * Takes in the records of a page.
+   * @param start where the inside of the page's `data` array begins; `end` is where it ends, without the brackets
    * @throws {MalformedPageError}
    */
   take(body: Buffer, start: number, end: number): void {
@@ -51,12 +51,12 @@ export class ColumnSample {
     this.records += records.length;
   }
 
-  /** In how many of the records the column has no value. */
+  /** How many of the records have no value in the column. */
   nulls({ name }: Column): number {
     return this.records - (this.#tallies.get(name)?.filled ?? 0);
   }
 
-  /** Of the values that many records share the one that fewest do; undefined where any value might tell a person. */
+  /** The rarest value that still does not identify a person; undefined if every value might. */
   sharedValue({ name }: Column): string | undefined {
     let rarest: string | undefined;
     let fewest = Number.POSITIVE_INFINITY;

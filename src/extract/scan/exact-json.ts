@@ -8,13 +8,13 @@ export class NumberText {
   }
 }
 
-/** A JSON value with nothing lost: numbers keep their text, objects any name. Of a name given twice the last counts. */
+/** A JSON value without any loss: numbers keep their text, and objects take any name. Of repeated names the last counts. */
 export type ExactValue = null | boolean | string | NumberText | ExactValue[] | Map<string, ExactValue>;
 
 const numberPattern = /-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const spacePattern = /[ \t\r\n]*/y;
 
-/** Reads text that is known to be JSON; see `skipValue`. */
+/** Parses text that is known to be valid JSON; see `skipValue`. */
 class Reader {
   readonly #text: string;
   #at = 0;
@@ -30,7 +30,7 @@ class Reader {
     return found;
   }
 
-  /** Without a pattern: one that repeats a choice runs out of stack on a string of some megabytes. */
+  /** Does not use a pattern: one that repeats a choice exhausts the stack on a string of some megabytes. */
   #string(): string {
     const from = this.#at;
     let end = from;
@@ -96,7 +96,7 @@ class Reader {
   }
 }
 
-/** The value of a text that is JSON, and no deeper than `maxDepth`. */
+/** Parses a text that is known to be valid JSON, no deeper than `maxDepth`. */
 export function parseExact(text: string): ExactValue {
   return new Reader(text).value();
 }
@@ -105,7 +105,7 @@ const safe = 2n ** 53n;
 const long = 2n ** 63n;
 const huge = 10n ** 38n;
 
-/** The kind of a number by its text. */
+/** The kind of a number, from its text. */
 export function numberKind(text: string): number {
   if (/[.eE]/.test(text)) return Number.isFinite(Number(text)) ? Kind.double : Kind.textOnly;
   if (text.length <= 15) return Kind.safeInteger;
@@ -117,7 +117,7 @@ export function numberKind(text: string): number {
   return size < huge ? Kind.hugeInteger : Kind.textOnly;
 }
 
-/** Adds what a value is to a shape; true where that was news. */
+/** Adds the kinds of a value to a shape. Returns true if the shape changed. */
 export function observe(value: ExactValue, shape: Shape): boolean {
   if (value === null) return false;
   const before = shape.kinds;
@@ -144,7 +144,7 @@ function observeObject(members: ReadonlyMap<string, ExactValue>, shape: Shape): 
   for (const [name, member] of members) {
     let field = shape.fields.get(name);
     if (field === undefined) {
-      // A map in disguise, which is JSON already: its names without end are not collected.
+      // An object with this many names is a map, and its column JSON. Its names may be unlimited, so no more are collected.
       if (shape.fields.size > maxStructFields) continue;
       field = emptyShape();
       shape.fields.set(name, field);
@@ -155,7 +155,7 @@ function observeObject(members: ReadonlyMap<string, ExactValue>, shape: Shape): 
   return news;
 }
 
-/** A string as DuckDB's own `to_json` writes it, which has hexadecimal digits in capitals. */
+/** A string as DuckDB's `to_json` writes it, with capital hexadecimal digits. */
 export function canonicalString(text: string): string {
   const quoted = JSON.stringify(text);
   return quoted.replace(/\\(?:u00([0-9a-f]{2})|.)/g, (written, hex?: string) =>
@@ -164,8 +164,11 @@ export function canonicalString(text: string): string {
 }
 
 /**
- * A number in the one form that JSON columns have: integers digit for digit; other numbers as the shortest text that reads
- * back the same, a whole one like an integer (a DOUBLE column would not tell them apart); what no double holds as received.
+ * The canonical form of a number in JSON columns:
+ * - an integer: digit for digit;
+ * - another number: the shortest text that reads back the same; a whole one like an integer, since a DOUBLE column would not
+ *   tell them apart;
+ * - a number beyond the range of a double: as received.
  */
 export function canonicalNumber(text: string): string {
   if (!/[.eE]/.test(text)) return text === '-0' ? '0' : text;
@@ -177,7 +180,7 @@ export function canonicalNumber(text: string): string {
   return /[.e]/.test(shortest) ? shortest : `${shortest}.0`;
 }
 
-/** The one text of a value: names sorted, members that are null left out, no white space. */
+/** The canonical text of a value: sorted names, no members with null, no white space. */
 export function canonicalJson(value: ExactValue): string {
   if (value === null || typeof value === 'boolean') return String(value);
   if (typeof value === 'string') return canonicalString(value);
@@ -190,7 +193,7 @@ export function canonicalJson(value: ExactValue): string {
     .join(',')}}`;
 }
 
-/** Whether a string anywhere in the value cannot be kept as it is. */
+/** Whether any string in the value, or any name, has a surrogate without its other half. UTF-8 cannot encode it. */
 export function hasLoneSurrogate(value: ExactValue): boolean {
   if (typeof value === 'string') return !value.isWellFormed();
   if (Array.isArray(value)) return value.some(hasLoneSurrogate);
@@ -199,7 +202,7 @@ export function hasLoneSurrogate(value: ExactValue): boolean {
   return false;
 }
 
-/** The value with U+FFFD for every surrogate without its other half; of names that become one the last counts. */
+/** Replaces every surrogate without its other half by U+FFFD. If names become equal, the last one counts. */
 export function withoutLoneSurrogates(value: ExactValue): ExactValue {
   if (typeof value === 'string') return value.toWellFormed();
   if (Array.isArray(value)) return value.map(withoutLoneSurrogates);
@@ -207,7 +210,7 @@ export function withoutLoneSurrogates(value: ExactValue): ExactValue {
   return new Map([...value].map(([name, member]) => [name.toWellFormed(), withoutLoneSurrogates(member)]));
 }
 
-/** JSON text of a value as DuckDB is to read it: numbers as written, names once. */
+/** JSON text of a value for DuckDB: numbers as received, each name once. */
 export function writeExact(value: ExactValue): string {
   if (value === null || typeof value === 'boolean') return String(value);
   if (typeof value === 'string') return JSON.stringify(value);

@@ -12,18 +12,18 @@ import {
 import type { Reject, ScanOptions } from './scanned-page.js';
 import { staysText } from './text-column.js';
 
-/** What became of one record on the slow path. */
+/** The result of the slow path for one record. */
 export interface ExactRecord {
   readonly reject: Omit<Reject, 'raw' | 'position'> | undefined;
-  /** The record as DuckDB is to read it. */
+  /** The record as JSON text for DuckDB. */
   readonly text: string;
   readonly keys: readonly string[];
   readonly replaced: boolean;
-  /** The attribute by which it does not match the filter. */
+  /** The attribute whose value does not match the filter; null if all match. */
   readonly mismatch: string | null;
 }
 
-/** Whether a value is what a filter asks for; what cannot be judged is. */
+/** Whether a value matches a filter. A missing value and an object cannot be judged, so they match. */
 export function matchesFilter(value: ExactValue | undefined, wanted: string): boolean {
   if (value === undefined || value === null || value instanceof Map) return true;
   if (Array.isArray(value)) return value.length === 0 || value.some((item) => matchesFilter(item, wanted));
@@ -32,9 +32,9 @@ export function matchesFilter(value: ExactValue | undefined, wanted: string): bo
 }
 
 /**
- * JSON text of a value as its column takes it from the spool: of a JSON column, a string that holds the canonical text. Where
- * such a column may still get a type, it holds the value itself: the reader takes it as that type, and as the same text.
- * @param isFree what {@link staysText} says of the column
+ * JSON text of a value for its column in the spool. For a JSON column this is a string with the canonical text. But if such a
+ * column may still get a type, it is the canonical text itself, which DuckDB can read both as that type and as the same text.
+ * @param isFree the result of {@link staysText} for the column
  */
 export function spooled(value: ExactValue, { type, declared }: Column, isFree: boolean): string {
   if (value === null) return 'null';
@@ -57,7 +57,7 @@ function spoolMembers(
   for (const [name, value] of members) {
     if (name === except) continue;
     const column = columns.obtain(place, name);
-    // What cannot become anything else any more is not looked at: its names may be without end.
+    // A column that stays JSON needs no look at its values, which may have unlimited names.
     let isFree = staysText(column);
     if (!isFree && observe(value, column.shape)) {
       columns.reshaped(column);
@@ -78,9 +78,9 @@ function attributesOf(value: ExactValue | undefined): ReadonlyMap<string, ExactV
 }
 
 /**
- * The slow, exact path of one record: parsed with nothing lost, its values seen by the columns, and written anew. Names
- * given twice count with their last value, lone surrogates become U+FFFD.
- * @param source the record's text, known to be JSON no deeper than `maxDepth`
+ * The slow, exact path for one record: parses it without loss, shows its values to the columns, and writes it anew. Of repeated
+ * names the last value counts; lone surrogates become U+FFFD.
+ * @param source the record's text, known to be valid JSON no deeper than `maxDepth`
  */
 export function exactRecord(source: string, columns: ColumnSet, { container, key, filter }: ScanOptions): ExactRecord {
   const parsed = parseExact(source);

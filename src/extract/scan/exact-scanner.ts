@@ -7,7 +7,7 @@ import { becameText, textColumns } from './text-column.js';
 
 const { comma } = jsonBytes;
 
-/** The slow path for whole pages: every record is parsed exactly and written anew. The reference for the fast one. */
+/** The slow path for whole pages: parses each record exactly and rewrites it. It is the reference for the fast path. */
 export class ExactScanner implements PageScanner {
   readonly #columns: ColumnSet;
   readonly #options: ScanOptions;
@@ -21,7 +21,7 @@ export class ExactScanner implements PageScanner {
     const page = repairUtf8(given, from, to);
     const before = textColumns(this.#columns);
     const scanned = this.#pass(page.body, page.start, page.end);
-    // A column that became JSON on the way wants the records before to be written as text too.
+    // If a column became JSON inside this page, a second pass writes the earlier records as text too.
     const final = becameText(this.#columns, before) ? this.#pass(page.body, page.start, page.end) : scanned;
     return page.repaired ? { ...final, replacedSurrogates: Math.max(1, final.replacedSurrogates) } : final;
   }
@@ -34,7 +34,7 @@ export class ExactScanner implements PageScanner {
       if (at === end) break;
       if (at > end || body[at] !== comma) throw new MalformedPageError('a comma between two records');
       at = skipSpace(body, at + 1);
-      if (at >= end) throw new MalformedPageError('a record behind a comma');
+      if (at >= end) throw new MalformedPageError('a record after a comma');
     }
     return builder.build();
   }

@@ -26,12 +26,12 @@ const {
   zero,
 } = jsonBytes;
 
-/** JSON's grammar over bytes: where a value ends, without making it. Positions that are negative mean "no JSON". */
+/* The grammar of JSON over bytes: these functions find the end of a value without parsing it. A negative position: not JSON. */
 
-/** Deeper than this nothing is walked into: such a value is not kept. */
+/** Records with a value nested deeper than this are rejected. */
 export const maxDepth = 1000;
 
-/** 1 where a byte inside a string is nothing special: not a quote, a backslash, or a control character. */
+/** 1 for each byte that is not special inside a string: not a quote, a backslash or a control character. */
 const plain = new Uint8Array(256).fill(1);
 plain.fill(0, 0, 0x20);
 plain[quote] = 0;
@@ -69,7 +69,7 @@ function skipEscape(bytes: Uint8Array, at: number): number {
   return known ? at + 2 : -1;
 }
 
-/** The place behind the closing quote of the string whose first byte behind its opening quote is at `at`. */
+/** The position after the closing quote of a string; `at` is the position after its opening quote. */
 export function skipString(bytes: Uint8Array, at: number): number {
   let position = at;
   for (;;) {
@@ -83,15 +83,15 @@ export function skipString(bytes: Uint8Array, at: number): number {
 }
 
 /**
- * The same for a string without escapes, which is nearly every one: `-2 - position` of the first escape otherwise.
- * @param view of the same bytes, by which four of them are looked at in one step
+ * The same for a string without escapes, as almost all are. At an escape it stops, and returns `-2 - position` of the escape.
+ * @param view a view of the same bytes, to compare four of them in one step
  */
 export function skipPlainString(bytes: Uint8Array, view: DataView, at: number): number {
   let position = at;
   const last = bytes.length - 4;
   while (position <= last) {
     const word = view.getInt32(position, true);
-    // The high bit of each byte that is a quote, a backslash or below 0x20; a borrow can only spoil bytes behind the first.
+    // Sets the high bit of each byte that is a quote, a backslash or below 0x20. A borrow can only spoil bytes after the first.
     const found =
       (((word ^ 0x22222222) - 0x01010101) | ((word ^ 0x5c5c5c5c) - 0x01010101) | (word - 0x20202020)) &
       ~word &
@@ -120,7 +120,7 @@ function skipDigits(bytes: Uint8Array, at: number): number {
   }
 }
 
-/** The place behind a number's integer part. */
+/** The position after a number's integer part. */
 export function skipInteger(bytes: Uint8Array, at: number): number {
   const first = bytes[at] === minus ? at + 1 : at;
   const end = skipDigits(bytes, first);
@@ -128,7 +128,7 @@ export function skipInteger(bytes: Uint8Array, at: number): number {
   return end;
 }
 
-/** The place behind a fraction and an exponent, if there are any. */
+/** The position after a fraction and an exponent, both optional. */
 export function skipFraction(bytes: Uint8Array, at: number): number {
   let position = at;
   if (bytes[position] === point) {
@@ -144,7 +144,7 @@ export function skipFraction(bytes: Uint8Array, at: number): number {
   return end === first ? -1 : end;
 }
 
-/** The place behind `word`, of which the first byte is known. */
+/** The position after `word`, whose first byte is already checked. */
 export function skipWord(bytes: Uint8Array, at: number, word: Uint8Array): number {
   for (let index = 1; index < word.length; index += 1) if (bytes[at + index] !== word[index]) return -1;
   return at + word.length;
@@ -172,19 +172,19 @@ function skipName(bytes: Uint8Array, at: number): number {
   return bytes[colonAt] === colon ? skipSpace(bytes, colonAt + 1) : -1;
 }
 
-/** What one value was. */
+/** The extent of one value. */
 export interface Skipped {
-  /** Behind the value, or negative. */
+  /** Position after the value; negative if it is not JSON. */
   end: number;
   depth: number;
 }
 
 /**
- * Walks over one value of any depth, all of its grammar checked, without recursion.
- * @param at its first byte, behind any white space
+ * Walks over one value of any depth, without recursion, and checks all of its grammar.
+ * @param at position of its first byte, after any white space
  */
 export function skipValue(bytes: Uint8Array, at: number): Skipped {
-  /** 1 for an object, 0 for a list, one for each level that is open. */
+  /** The open levels: 1 for an object, 0 for a list. */
   const open: number[] = [];
   let deepest = 0;
   let position = at;
@@ -206,7 +206,7 @@ export function skipValue(bytes: Uint8Array, at: number): Skipped {
       position = skipScalar(bytes, position);
       if (position < 0) return { end: -1, depth: deepest };
     }
-    // A value has ended here: so may the levels around it.
+    // A value ends here, and perhaps levels around it.
     for (;;) {
       const level = open.at(-1);
       if (level === undefined) return { end: position, depth: deepest };

@@ -19,19 +19,19 @@ const {
   tab,
 } = jsonBytes;
 
-/** Where the records of a page are, and how to go on (specification, section 2.5). */
+/** Where the records of a page are, and the token of the next page (specification, section 2.5). */
 export interface PageCut {
   /** First byte inside the brackets of `data`. */
   readonly start: number;
-  /** Behind the last one. */
+  /** Position after the last such byte. */
   readonly end: number;
-  /** Null at the end of the list: where the token is absent, empty, or null. */
+  /** Null at the end of the list: the token is then absent, empty or null. */
   readonly nextToken: string | null;
-  /** Null where the service gave none. */
+  /** Null if the service gave none. */
   readonly total: number | null;
 }
 
-const malformed = 'the body is cut short or no JSON';
+const malformed = 'complete JSON';
 
 function skipSpaceBack(bytes: Uint8Array, at: number): number {
   let position = at;
@@ -42,7 +42,7 @@ function skipSpaceBack(bytes: Uint8Array, at: number): number {
   }
 }
 
-/** The opening quote of the string whose closing quote is at `at`; negative where that is no end of a string without escapes. */
+/** Position of the opening quote of the string that ends at `at`; negative if no string without escapes ends there. */
 function plainStringBack(bytes: Uint8Array, at: number): number {
   if (bytes[at] !== quote) return -1;
   let position = at - 1;
@@ -65,7 +65,7 @@ interface Tail {
   members: Map<string, unknown>;
 }
 
-/** Reads the members behind `data` from the end of the body backwards; undefined where anything is unusual. */
+/** Reads the members after `data`, backwards from the end of the body; undefined if anything is unusual. */
 function readTail(body: Buffer): Tail | undefined {
   const members = new Map<string, unknown>();
   let at = skipSpaceBack(body, body.length - 1);
@@ -91,13 +91,13 @@ function readTail(body: Buffer): Tail | undefined {
   return { end: at, members };
 }
 
-/** Members of the envelope as far as they were read, and where the records begin. */
+/** The members of the envelope before `data`, and the position of the first record. */
 interface Head {
   start: number;
   members: Map<string, unknown>;
 }
 
-/** One member of an object, from the quote of its name on. */
+/** The name of a member, and the position of its value. */
 interface Member {
   name: string;
   from: number;
@@ -116,7 +116,7 @@ function skipMember(body: Buffer, from: number): number {
   return end;
 }
 
-/** Reads the members before `data`; undefined where it is not there, or no list. */
+/** Reads the members before `data`; undefined if `data` is missing or not a list. */
 function readHead(body: Buffer): Head | undefined {
   const members = new Map<string, unknown>();
   let at = skipSpace(body, 0);
@@ -137,14 +137,14 @@ function readHead(body: Buffer): Head | undefined {
 function judged(start: number, end: number, members: ReadonlyMap<string, unknown>): PageCut {
   const token = members.get('next_token');
   if (token !== undefined && token !== null && typeof token !== 'string') {
-    throw new MalformedPageError('next_token must be a string');
+    throw new MalformedPageError('a string or null as next_token');
   }
   const total = members.get('total');
   const isCount = Number.isSafeInteger(total) && (total as number) >= 0;
   return { start, end, nextToken: token || null, total: isCount ? (total as number) : null };
 }
 
-/** Reads the whole envelope from its start, whatever its members are and in whatever order. */
+/** Reads the whole envelope from its start, with any members in any order. */
 export function cutPageExactly(body: Buffer): PageCut {
   let at = skipSpace(body, 0);
   if (body[at] !== openBrace) throw new MalformedPageError('an object with a list "data"');
@@ -162,7 +162,7 @@ export function cutPageExactly(body: Buffer): PageCut {
     at = skipSpace(body, at + 1);
     if (body[at] !== quote) throw new MalformedPageError(malformed);
   }
-  if (skipSpace(body, at + 1) !== body.length) throw new MalformedPageError('nothing behind the object');
+  if (skipSpace(body, at + 1) !== body.length) throw new MalformedPageError('nothing after the object');
   if (data === undefined) throw new MalformedPageError('an object with a list "data"');
   return judged(data.start, data.end, members);
 }
@@ -173,16 +173,16 @@ function scalar(body: Buffer, from: number, end: number): unknown {
 }
 
 /**
- * Finds the next token without reading the records: from both ends of the body. That the records end where they seem to is
- * for the scanner to confirm, and the total may be missed; where either matters, {@link cutPageExactly} reads everything.
- * @throws {MalformedPageError} where the body is no page
+ * Finds the next token from both ends of the body, without reading the records. The scanner must confirm that the records end
+ * at the place found, and the total may be missed. {@link cutPageExactly} is exact in both, since it reads the whole body.
+ * @throws {MalformedPageError} if the body is not a page
  */
 export function cutPage(body: Buffer): PageCut {
   const head = readHead(body);
   const tail = head === undefined ? undefined : readTail(body);
   if (head === undefined || tail === undefined || tail.end < head.start) return cutPageExactly(body);
-  // What stands behind the records counts: of a name given twice the last is meant.
+  // Members after the records win: of repeated names the last counts.
   const members = new Map([...head.members, ...tail.members]);
-  // Without a token the end that was found may be that of another list behind the records, and the token before it.
+  // Without a token, the end found may belong to another list after the records, with the token before that list.
   return members.has('next_token') ? judged(head.start, tail.end, members) : cutPageExactly(body);
 }

@@ -5,10 +5,10 @@ import { exactRecord } from './exact-record.js';
 import { maxDepth, skipValue } from './json-bytes.js';
 import { hashKey, type PageBuilder, type ScanOptions } from './scanned-page.js';
 
-/** A page whose records are no JSON: asked for again, it may be whole. Says what was expected, never what was found. */
+/** A malformed page; a second request may bring an intact one. The message says what was expected, never what was found. */
 export class MalformedPageError extends CdsyncError {
   constructor(expected: string) {
-    super(`the page is malformed: ${expected}`, {
+    super(`the page is malformed: expected ${expected}`, {
       code: 'malformed_response',
       kind: 'retryable',
       hint: 'the service, or something between, cut or garbled its answer; run again',
@@ -17,7 +17,7 @@ export class MalformedPageError extends CdsyncError {
   }
 }
 
-/** The page's records as UTF-8: what is none becomes U+FFFD. */
+/** The page's records as UTF-8; invalid bytes become U+FFFD. */
 export function repairUtf8(
   body: Buffer,
   start: number,
@@ -28,7 +28,7 @@ export function repairUtf8(
   return { body: repaired, start: 0, end: repaired.length, repaired: true };
 }
 
-/** Takes one record over the slow path. Returns the place behind it. */
+/** Takes one record over the slow path. Returns the position after it. */
 export function takeExactly(
   body: Buffer,
   at: number,
@@ -38,7 +38,7 @@ export function takeExactly(
   options: ScanOptions,
 ): number {
   const { end, depth } = skipValue(body, at);
-  if (end < 0) throw new MalformedPageError('a record is no JSON');
+  if (end < 0) throw new MalformedPageError('valid JSON in every record');
   if (depth > maxDepth) {
     builder.reject({ position, key: null, reason: 'nested_too_deep', column: null }, at, end);
     return end;

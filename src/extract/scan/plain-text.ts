@@ -2,7 +2,7 @@ import { jsonBytes } from './bytes.js';
 
 const { backslash, letterF, letterT, minus, nine, quote, zero } = jsonBytes;
 
-/** Whether the bytes are already the canonical text of what they say: an integer or a word, or a string without escapes. */
+/** Whether the bytes are already canonical text: an integer, `true`, `false`, or a string without escapes. */
 function isCanonical(bytes: Uint8Array, from: number, to: number): boolean {
   const first = bytes[from] as number;
   if (first === quote) {
@@ -10,7 +10,7 @@ function isCanonical(bytes: Uint8Array, from: number, to: number): boolean {
     return true;
   }
   if (first === letterT || first === letterF) return true;
-  // -0 is 0.
+  // The canonical text of -0 is 0.
   if (first === minus && bytes[from + 1] === zero) return false;
   for (let index = first === minus ? from + 1 : from; index < to; index += 1) {
     const byte = bytes[index] as number;
@@ -20,8 +20,8 @@ function isCanonical(bytes: Uint8Array, from: number, to: number): boolean {
 }
 
 /**
- * The JSON string that holds the canonical text of the scalar between `from` and `to`, without parsing it; undefined where
- * that takes more than quoting its bytes. See `canonicalJson`.
+ * The canonical text of the scalar between `from` and `to`, as a JSON string. Does not parse the scalar: undefined if quoting
+ * its bytes is not enough. See `canonicalJson`.
  */
 export function plainText(bytes: Uint8Array, from: number, to: number): Buffer | undefined {
   if (!isCanonical(bytes, from, to)) return undefined;

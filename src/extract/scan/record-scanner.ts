@@ -38,19 +38,19 @@ const {
   point,
   quote,
 } = jsonBytes;
-/** Nested deeper than this a record takes the slow path. */
+/** Records nested deeper than this take the slow path. */
 const maxFastDepth = 24;
-/** Text of so many digits is surely a safe integer. */
+/** An integer with at most this many characters is always a safe integer. */
 const safeDigits = 15;
 const empty = Buffer.alloc(0);
 
 /**
- * The fast path: walks once over the bytes of a page and makes no value of them. It checks all of JSON's grammar, that the
- * columns have seen every kind of value that comes, and patches what DuckDB could not read as it stands. A record with
- * anything new or unusual in it is taken over the slow path, which alone tells the columns: so both give the same.
+ * The fast path: walks once over the bytes of a page without parsing values. It checks all of JSON's grammar, checks that the
+ * columns know every kind of value, and patches values that DuckDB could not read as they are. A record with anything new or
+ * unusual takes the slow path. Only the slow path changes the columns, so both paths give the same result.
  *
- * Objects of one place mostly have the same members in the same order, so the next name is guessed and compared, not read.
- * Inside, a negative position means "not to be taken this way", for whatever reason.
+ * Objects at one place mostly have the same members in the same order, so the next name is guessed and compared, not read.
+ * In this class, a negative position means that the record must take the slow path, for whatever reason.
  */
 export class RecordScanner implements PageScanner {
   readonly #columns: ColumnSet;
@@ -60,13 +60,13 @@ export class RecordScanner implements PageScanner {
   #bytes: Buffer = empty;
   #view: DataView = new DataView(empty.buffer);
   #builder = new PageBuilder(empty);
-  /** Of the columns when the slots were last looked over. */
+  /** Version of the columns at the last refresh of the slots. */
   #version = -1;
   #texts: ReadonlySet<Column> = new Set();
-  /** Of the object that was entered last. */
+  /** Serial number of the object entered last. */
   #serial = 0;
   #depth = 0;
-  /** Behind the name that was looked up last. */
+  /** Position after the name looked up last. */
   #nameEnd = 0;
   #keys = 0;
   #hash1 = 0;
@@ -85,7 +85,7 @@ export class RecordScanner implements PageScanner {
     this.#refresh();
     const before = this.#texts;
     const scanned = this.#pass(page.body, page.start, page.end);
-    // A column that became JSON on the way wants the records before to be written as text too.
+    // If a column became JSON inside this page, a second pass writes the earlier records as text too.
     const again = before !== this.#texts && becameText(this.#columns, before);
     const final = again ? this.#pass(page.body, page.start, page.end) : scanned;
     this.#bytes = empty;
@@ -103,12 +103,12 @@ export class RecordScanner implements PageScanner {
       if (at === end) break;
       if (at > end || body[at] !== comma) throw new MalformedPageError('a comma between two records');
       at = skipSpace(body, at + 1);
-      if (at >= end) throw new MalformedPageError('a record behind a comma');
+      if (at >= end) throw new MalformedPageError('a record after a comma');
     }
     return builder.build();
   }
 
-  /** Also other scanners of the same stream may have moved the columns. */
+  /** Other scanners of the same stream may have changed the columns too. */
   #refresh(): void {
     if (this.#columns.version === this.#version) return;
     this.#envelope.refresh();
@@ -125,7 +125,7 @@ export class RecordScanner implements PageScanner {
     this.#depth = 0;
     const end = this.#bytes[at] === openBrace ? this.#members(this.#envelope, at + 1) : -1;
     if (end < 0 || this.#keys !== this.#options.key.length) {
-      // The slow path also tells what is no JSON at all from what is only unusual.
+      // The slow path also distinguishes malformed records from unusual ones.
       this.#builder.forget();
       const after = takeExactly(this.#bytes, at, position, this.#builder, this.#columns, this.#options);
       this.#refresh();
@@ -139,7 +139,7 @@ export class RecordScanner implements PageScanner {
     return end;
   }
 
-  /** Walks over an object's members; `at` is behind its brace. Returns the place behind the other one. */
+  /** Walks over an object's members; `at` is the position after its opening brace. Returns the position after its closing one. */
   #members(slots: Slots, at: number): number {
     const bytes = this.#bytes;
     const view = this.#view;
@@ -159,7 +159,7 @@ export class RecordScanner implements PageScanner {
         if (bytes[from] !== colon) return -1;
         from += 1;
       } else from = position + slot.label.length;
-      // A name given twice.
+      // The name is repeated.
       if (slot.stamp === serial) return -1;
       slot.stamp = serial;
       next = slot.index + 1;
@@ -183,7 +183,7 @@ export class RecordScanner implements PageScanner {
     }
   }
 
-  /** The slot of a name that was not guessed; none where the name is new to the columns. */
+  /** The slot of a name that was not guessed; undefined if the columns do not know the name. */
   #lookUp(slots: Slots, at: number): Slot | undefined {
     const bytes = this.#bytes;
     const known = slots.byBytes(bytes, at);
@@ -224,7 +224,7 @@ export class RecordScanner implements PageScanner {
     return end < -1 ? this.#escaped(at, -2 - end) : end;
   }
 
-  /** Walks over a value that is no string. */
+  /** Walks over a value that is not a string. */
   #value(slot: Slot, at: number, byte: number): number {
     if (byte <= nine) return this.#number(slot, at);
     const bytes = this.#bytes;
@@ -235,7 +235,7 @@ export class RecordScanner implements PageScanner {
     return byte === letterF ? skipWord(bytes, at, falseWord) : -1;
   }
 
-  /** A string with escapes: only those of surrogates can name what UTF-8 cannot hold. */
+  /** A string with escapes. Only an escaped surrogate can be something that UTF-8 cannot encode. */
   #escaped(at: number, firstEscape: number): number {
     const end = skipString(this.#bytes, firstEscape);
     if (end < 0) return -1;
@@ -254,7 +254,7 @@ export class RecordScanner implements PageScanner {
     if (byte === point || byte === letterE || byte === capitalE) {
       end = skipFraction(bytes, whole);
       if (end < 0) return -1;
-      // Without an exponent only hundreds of digits go beyond a double.
+      // Without an exponent, only a number with hundreds of digits exceeds a double.
       const isPlain = byte === point && end - at < 300 && !this.#hasExponent(whole, end);
       kind = isPlain ? Kind.double : numberKind(bytes.toString('latin1', at, end));
     } else if (whole - at > safeDigits) kind = numberKind(bytes.toString('latin1', at, whole));
@@ -277,7 +277,7 @@ export class RecordScanner implements PageScanner {
     return end;
   }
 
-  /** A value of which only the text counts. */
+  /** Walks over a value of which only the text matters. */
   #untold(at: number): number {
     const { end, depth } = skipValue(this.#bytes, at);
     return depth > maxFastDepth ? -1 : end;
@@ -322,7 +322,7 @@ export class RecordScanner implements PageScanner {
     }
   }
 
-  /** What is to be done about a column's value once its end is known; false where the slow path must do it. */
+  /** Finishes a column's value whose end is known; false if the slow path must do it. */
   #settle(slot: Slot, nameFrom: number, from: number, to: number): boolean {
     const { column } = slot;
     if (column === undefined || (slot.isKey && !this.#key(from, to))) return false;
@@ -357,7 +357,7 @@ export class RecordScanner implements PageScanner {
     return parseExact(this.#bytes.toString('utf8', from, to));
   }
 
-  /** A key is a text, not empty; one with escapes takes the slow path, which gives its hash as of any other. */
+  /** Hashes a key; false if it is not a text, or is empty. A key with escapes takes the slow path, which hashes its unescaped text. */
   #key(from: number, to: number): boolean {
     const bytes = this.#bytes;
     if (bytes[from] !== quote || to - from < 3) return false;

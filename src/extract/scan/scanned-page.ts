@@ -1,6 +1,6 @@
-/** A record that cannot be kept. */
+/** A rejected record. */
 export interface Reject {
-  /** In its page, from 0. */
+  /** Position in its page, from 0. */
   readonly position: number;
   readonly key: string | null;
   /** Stable: `not_an_object`, `key_missing`, `key_not_text`, `attributes_not_an_object`, `nested_too_deep`. */
@@ -9,37 +9,37 @@ export interface Reject {
   readonly raw: Buffer;
 }
 
-/** The records of one page, checked and ready to be copied into a spool. */
+/** The checked records of one page, ready to copy into a spool. */
 export interface ScannedPage {
-  /** Kept. */
+  /** Number of kept records. */
   readonly records: number;
   readonly rejects: readonly Reject[];
-  /** Records in which something that UTF-8 cannot hold became U+FFFD. */
+  /** Number of records in which text that UTF-8 cannot encode became U+FFFD. */
   readonly replacedSurrogates: number;
-  /** Records that carry an attribute of the filter with another value. */
+  /** Number of records with another value in an attribute of the filter. */
   readonly mismatches: number;
   readonly mismatchedAttribute: string | null;
   /** Two 32-bit hashes of each kept record's key. */
   readonly keyHashes: Uint32Array;
-  /** Bytes that {@link ScannedPage.write} writes. */
+  /** Number of bytes that {@link ScannedPage.write} writes. */
   readonly byteLength: number;
-  /** The longest record, or more. */
+  /** Size of the longest record, or more. */
   readonly maxRecordBytes: number;
-  /** Copies the kept records, separated by commas, to `target` at `offset`; returns the place behind them. */
+  /** Copies the kept records, separated by commas, to `target` at `offset`. Returns the position after them. */
   write(target: Buffer, offset: number): number;
 }
 
-/** Finds out what the records of a page are; see RecordScanner. */
+/** Checks the records of a page, and prepares them for a spool; see RecordScanner. */
 export interface PageScanner {
-  /** @param start of the inside of the page's `data` array, `end` its end, without the brackets */
+  /** @param start where the inside of the page's `data` array begins; `end` is where it ends, without the brackets */
   scan(body: Buffer, start: number, end: number): ScannedPage;
 }
 
-/** What a scanner is to look for. */
+/** What a scanner looks for. */
 export interface ScanOptions {
-  /** The member whose members become columns of their own; null where all members are columns. */
+  /** The member whose own members become columns; null if all members are columns. */
   readonly container: 'attributes' | null;
-  /** Fields that make the key; each must be a text that is not empty. */
+  /** The key fields; each must be a text that is not empty. */
   readonly key: readonly string[];
   /** Filters of the request: attribute to text. */
   readonly filter: ReadonlyMap<string, string>;
@@ -48,7 +48,7 @@ export interface ScanOptions {
 const comma = Buffer.from(',\n');
 const nothing = Buffer.alloc(0);
 
-/** Puts a scanned page together: stretches of the body as they are, patches inside them, and records written anew. */
+/** Builds a scanned page from the body: unchanged stretches, patches inside them, and rewritten records. */
 export class PageBuilder {
   readonly rejects: Reject[] = [];
   replaced = 0;
@@ -58,7 +58,7 @@ export class PageBuilder {
   #records = 0;
   #maxRecordBytes = 0;
   #hashes = new Uint32Array(256);
-  /** From, to, and the text instead: in the order of the body. */
+  /** Replacements for the bytes from `from` to `to`, in the order of the body. */
   #patches: { from: number; to: number; text: Buffer }[] = [];
   #stretchFrom = -1;
   #stretchTo = -1;
@@ -67,7 +67,7 @@ export class PageBuilder {
     this.#body = body;
   }
 
-  /** Texts of a record that the scanner is still in; {@link PageBuilder.keep} takes them, {@link PageBuilder.forget} drops them. */
+  /** Patches of the record being scanned; {@link PageBuilder.keep} takes them, {@link PageBuilder.forget} drops them. */
   #pending: { from: number; to: number; text: Buffer }[] = [];
 
   patch(from: number, to: number, text: Buffer): void {
@@ -78,7 +78,7 @@ export class PageBuilder {
     if (this.#pending.length > 0) this.#pending = [];
   }
 
-  /** The record from `from` to `to`, with its patches. */
+  /** Keeps the record from `from` to `to`, with its patches. */
   keep(from: number, to: number, hash1: number, hash2: number): void {
     let grown = 0;
     if (this.#pending.length > 0) {
@@ -93,14 +93,14 @@ export class PageBuilder {
     this.#count(to - from + grown, hash1, hash2);
   }
 
-  /** A record written anew in place of the bytes from `from` to `to`. */
+  /** Keeps a rewritten record in place of the bytes from `from` to `to`. */
   replace(from: number, to: number, text: Buffer, hash1: number, hash2: number): void {
     this.forget();
     this.patch(from, to, text);
     this.keep(from, to, hash1, hash2);
   }
 
-  /** After a record that is left out, what stands between the kept ones is cut out. */
+  /** Extends the stretch to the next kept record. If records between were rejected, cuts them out. */
   #gap(from: number): void {
     if (this.#stretchFrom < 0) this.#stretchFrom = from;
     else if (this.#skipped) this.#insertCut(this.#stretchTo, from);
@@ -159,7 +159,7 @@ export class PageBuilder {
   }
 }
 
-/** Two 32-bit hashes of a key's bytes, for the Bloom filter that notices circles (FNV-1a, and a variant of it). */
+/** Two 32-bit hashes of a key's bytes, for the Bloom filter that notices circles: FNV-1a and a variant. */
 export function hashKey(bytes: Uint8Array, from: number, to: number, seed: number): number {
   let hash = 0x811c9dc5 ^ seed;
   for (let index = from; index < to; index += 1) hash = Math.imul(hash ^ (bytes[index] as number), 0x01000193);

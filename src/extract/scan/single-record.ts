@@ -11,13 +11,13 @@ function parsed(body: Buffer): Record<string, unknown> | undefined {
   }
 }
 
-/** Whether a body is the record that was asked for. */
+/** Whether a body is the requested record. */
 export function isRecord(body: Buffer, { key }: ListSource, wanted: string): boolean {
   const record = parsed(body);
   return record !== undefined && key.length === 1 && record[key[0] as string] === wanted;
 }
 
-/** Whether a record has a value for each of the attributes: what a filter can match at all. */
+/** Whether a record has a value in each of the attributes. Without one, no filter on it can match. */
 export function hasAttributes(body: Buffer, { container }: ListSource, attributes: Iterable<string>): boolean {
   const record = parsed(body) ?? {};
   const held = container === null ? record : record[container];

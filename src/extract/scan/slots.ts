@@ -4,45 +4,45 @@ import { jsonBytes } from './bytes.js';
 import { staysText } from './text-column.js';
 
 const { quote } = jsonBytes;
-/** How many slots from the expected one on are compared before a name is looked up. */
+/** How many slots, from the expected one on, to compare before a name is looked up. */
 const ahead = 2;
 
-/** Of values that are not looked at: every kind has been seen. */
+/** The shape for values that need no check: it has every kind. */
 const anything: Shape = { kinds: Object.values(Kind).reduce((kinds, kind) => kinds | kind, 0) };
 
-/** A member that objects at one place have been seen to have. */
+/** A known member of the objects at one place. */
 export class Slot {
   readonly index: number;
   readonly column: Column | undefined;
-  /** What was seen of it; of a column that is JSON for good, anything. */
+  /** The shape of its values so far; every kind for a column that stays JSON. */
   shape: Shape;
-  /** The name as it stands in the body, quotes and the colon behind it included. */
+  /** The name as in the body, with its quotes and the colon after it. */
   readonly label: Uint8Array;
-  /** The same, four bytes at a time; the last word overlaps the one before where the length asks for it. */
+  /** The label in words of four bytes. The last word overlaps the one before unless the length is a multiple of four. */
   readonly words: Int32Array;
-  /** Serial number of the object in which it was last seen: seeing it there again is a name given twice. */
+  /** Serial number of the last object with this member. If the same object has it again, the name is repeated. */
   stamp = 0;
-  /** Of a struct's fields. */
+  /** The slots of a struct's fields. */
   fields: Slots | undefined;
-  /** Of a list's items. */
+  /** The slot of a list's items. */
   element: Slot | undefined;
-  /** The member whose members are columns of their own. */
+  /** Whether its own members become columns. */
   isContainer = false;
   isKey = false;
-  /** What the filter asks of it. */
+  /** Its value in the filter. */
   wanted: string | undefined;
-  /** The same as JSON: nearly every value is these bytes. */
+  /** The same as JSON: almost every value has these bytes. */
   wantedRaw: Buffer | undefined;
-  /** The column's name where it is not the member's, as JSON. */
+  /** The column's name as JSON, if it differs from the member's. */
   renamed: Buffer | undefined;
   /** Whether its values go into the spool as text. */
   asText = false;
-  /** Whether it is JSON for good, so that its values need not be told apart. */
+  /** Whether its column stays JSON, so that the kinds of its values do not matter. */
   isFree = false;
-  /** Whether anything but its kind has to be looked at. */
+  /** Whether a value needs more than a check of its kind. */
   isSpecial = false;
 
-  /** @param name as it stands in the body, quotes included */
+  /** @param name the name as in the body, with its quotes */
   constructor(name: Uint8Array, index: number, shape: Shape, column: Column | undefined) {
     this.index = index;
     this.shape = shape;
@@ -56,7 +56,7 @@ export class Slot {
     }
   }
 
-  /** To be called whenever the columns may have moved. */
+  /** Call it whenever the columns may have changed. */
   refresh(): void {
     const { column } = this;
     if (column === undefined) return;
@@ -69,15 +69,15 @@ export class Slot {
   }
 }
 
-/** What a name stands for: the shape of its values, and the column where it is one. */
+/** What is known of a name: the shape of its values, and its column if it has one. */
 type Known = { readonly shape: Shape; readonly column: Column | undefined };
 
-/** The members that objects at one place have, in the order in which they first came: mostly that of every object. */
+/** The known members of the objects at one place, in the order in which they first came. Most objects keep that order. */
 export class Slots {
   readonly #list: Slot[] = [];
   readonly #byName = new Map<string, Slot>();
   readonly #find: (name: string) => Known | undefined;
-  /** Open addressing by the hash of a name's bytes: a slot's index and one, or 0. Never more than half full. */
+  /** A hash table with open addressing, by the bytes of a name. An entry is a slot's index plus 1, or 0. At most half full. */
   #table = new Int32Array(64);
 
   private constructor(find: (name: string) => Known | undefined) {
@@ -98,7 +98,7 @@ export class Slots {
     });
   }
 
-  /** The slot whose name and colon stand at `at`, if it is one of those that are expected next. */
+  /** The slot whose name and colon are at `at`, if it is one of the next expected ones. */
   expected(view: DataView, at: number, from: number): Slot | undefined {
     const list = this.#list;
     const last = Math.min(list.length, from + ahead);
@@ -116,7 +116,7 @@ export class Slots {
     return undefined;
   }
 
-  /** The slot whose name stands at `at`, by its bytes: none where it is written in another way than when it first came. */
+  /** The slot whose name is at `at`, by its bytes; undefined if the name is escaped in another way than at first. */
   byBytes(bytes: Uint8Array, at: number): Slot | undefined {
     const table = this.#table;
     const mask = table.length - 1;
@@ -134,12 +134,12 @@ export class Slots {
     return this.#byName.get(name);
   }
 
-  /** What is known of a name that has no slot yet. */
+  /** Finds a name that has no slot yet in the columns or the shape. */
   find(name: string): Known | undefined {
     return this.#find(name);
   }
 
-  /** A new slot for a name that stands in the body as `raw`. */
+  /** Adds a slot for a name; `raw` is the name as in the body. */
   add(name: string, raw: Uint8Array, { shape, column }: Known): Slot {
     const slot = new Slot(raw, this.#list.length, shape, column);
     this.#list.push(slot);

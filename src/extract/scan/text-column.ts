@@ -8,7 +8,7 @@ function hasEmptyStruct(shape: Shape): boolean {
   return false;
 }
 
-/** The shape as it will be once every struct that is empty so far has got a field. */
+/** The shape with a field added to every empty struct. */
 function withFields(shape: Shape): Shape {
   const filled: Shape = { kinds: shape.kinds };
   if (shape.element !== undefined) filled.element = withFields(shape.element);
@@ -19,8 +19,8 @@ function withFields(shape: Shape): Shape {
 }
 
 /**
- * Whether a column is JSON for good. One that is JSON only because its structs were empty until now (`{}` has no type) gets
- * a type with their first field; every other reason to be JSON stays.
+ * Whether a column stays JSON for good. A column may be JSON only because its structs are empty so far (`{}` has no type): it
+ * gets a type with their first field. Every other reason to be JSON stays.
  */
 export function staysText({ shape, type, declared }: Column): boolean {
   const inferred = declared === undefined ? type : sqlType(shape);
@@ -28,12 +28,12 @@ export function staysText({ shape, type, declared }: Column): boolean {
   return !hasEmptyStruct(shape) || sqlType(withFields(shape)) === 'JSON';
 }
 
-/** The columns that hold JSON text. */
+/** The columns of type JSON. */
 export function textColumns(columns: ColumnSet): ReadonlySet<Column> {
   return new Set(columns.list.filter(({ type }) => type === 'JSON'));
 }
 
-/** Whether columns hold JSON text that did not `before`: records from before that have them as what they were. */
+/** Whether any column is JSON now but was not `before`. Earlier records have their values in the old form. */
 export function becameText(columns: ColumnSet, before: ReadonlySet<Column>): boolean {
   return columns.list.some((column) => column.type === 'JSON' && !before.has(column));
 }

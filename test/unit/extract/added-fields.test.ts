@@ -7,8 +7,8 @@ const fields = [
   ['scale', 'day'],
 ] as const;
 
-describe('fields that the request tells', () => {
-  it('stand in every object, before its own, which win; the rest stays as it is', () => {
+describe('fields that come from the request', () => {
+  it('come first in every object, whose own fields win; the rest stays as it is', () => {
     const record = fc.oneof(fc.dictionary(fc.string(), fc.jsonValue()), fc.jsonValue());
     fc.assert(
       fc.property(fc.array(record), fc.constantFrom(undefined, 2, '\t'), (records, space) => {
@@ -27,6 +27,6 @@ describe('fields that the request tells', () => {
 
   it.each(['{"a":1', '{"a":1},{"b"', '{]'])('refuse %s', (text) => {
     const body = Buffer.from(text);
-    expect(() => withFields(body, 0, body.length, fields)).toThrow('its records are no JSON');
+    expect(() => withFields(body, 0, body.length, fields)).toThrow('its records are not valid JSON');
   });
 });

@@ -11,14 +11,14 @@ const values: Partition[] = [
 ];
 
 interface Given {
-  /** Before and after each reading. */
+  /** Totals before and after each reading. */
   readonly totals: readonly (number | null)[];
-  /** Different keys after each reading, or what it fails with. */
+  /** Different keys after each reading, or the error of the reading. */
   readonly came: readonly (number | CdsyncError)[];
   readonly list?: Partial<CountedList>;
 }
 
-/** What was read of a list that is counted so, and what came of it. */
+/** The readings of a list with such totals and keys, and their outcome. */
 async function read({ totals: [totalAtStart = null, ...totals], came, list = {} }: Given) {
   const readings: [readonly Partition[], number | undefined][] = [];
   let keys = 0;
@@ -50,12 +50,12 @@ const once = (partitions: readonly Partition[]) => [[partitions, undefined]];
 describe('a list that is read in partitions', () => {
   const list = { partitions: values };
 
-  it('is complete with as many keys as its total says, before and after', async () => {
+  it('is complete if it has as many keys as its total before and after', async () => {
     const found = await read({ totals: [5, 6], came: [6], list });
     expect(found).toEqual({ error: undefined, readings: once(values) });
   });
 
-  it('is read unpartitioned too where keys are lacking, or its total is not known', async () => {
+  it('is also read unpartitioned if keys are missing or its total is unknown', async () => {
     for (const totals of [
       [6, 5],
       [5, 6],
@@ -69,7 +69,7 @@ describe('a list that is read in partitions', () => {
     }
   });
 
-  it('is read unpartitioned too where its total is far too small to tell that nothing is lacking', async () => {
+  it('is also read unpartitioned if its total is far too small to prove it complete', async () => {
     expect((await read({ totals: [100, 100], came: [110], list })).readings).toHaveLength(1);
     expect((await read({ totals: [100, 100], came: [112, 112], list })).readings).toHaveLength(2);
   });
@@ -78,7 +78,7 @@ describe('a list that is read in partitions', () => {
 describe('a list whose total is checked', () => {
   const list = { checkTotal: true };
 
-  it('is read once more where keys are lacking, and fails where they still are', async () => {
+  it('is read once more if keys are missing, and fails if they still are', async () => {
     expect(await read({ totals: [9, 9, 9], came: [8, 9], list })).toEqual({
       error: undefined,
       readings: [...once([whole]), ...once([again])],
@@ -87,7 +87,7 @@ describe('a list whose total is checked', () => {
     expect(error).toMatchObject({ code: 'total_mismatch' });
   });
 
-  it('does not fail where records were deleted meanwhile', async () => {
+  it('does not fail if records were deleted meanwhile', async () => {
     expect((await read({ totals: [9, 9, 8], came: [8, 8], list })).error).toBeUndefined();
   });
 });
@@ -102,7 +102,7 @@ describe('a list whose page tokens may lead nowhere', () => {
     expect((await read({ totals: [7, 7], came: [circle], list: partly })).readings).toEqual(once([whole]));
   });
 
-  it('is read once more in one page that holds all of it', async () => {
+  it('is read once more, in one page large enough for all', async () => {
     const { error, readings } = await read({ totals: [250, 250, 250], came: [100, 250], list });
     expect(error).toBeUndefined();
     expect(readings).toEqual([
@@ -111,19 +111,19 @@ describe('a list whose page tokens may lead nowhere', () => {
     ]);
   });
 
-  it('fails where that lacks members too', async () => {
+  it('fails if that page lacks members too', async () => {
     const { error } = await read({ totals: [250, 250, 250], came: [100, 200], list });
     expect(error).toMatchObject({ code: 'members_incomplete', message: expect.stringContaining('200 members of 250') });
   });
 
-  it('is taken as it is without a total only if its tokens came to an end', async () => {
+  it('is accepted without a total only if its tokens came to an end', async () => {
     expect((await read({ totals: [null, null], came: [100], list })).readings).toHaveLength(1);
     const { error, readings } = await read({ totals: [null, null, null], came: [circle, circle], list });
     expect(readings).toHaveLength(2);
     expect(error).toMatchObject({ code: 'members_incomplete' });
   });
 
-  it('fails with what is no circle', async () => {
+  it('fails with any other error', async () => {
     const refused = new CdsyncError('no', { code: 'forbidden' });
     expect((await read({ totals: [7], came: [refused], list })).error).toBe(refused);
   });

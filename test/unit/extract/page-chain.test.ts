@@ -26,7 +26,7 @@ function refusal(): ServiceError {
   return new ServiceError('the token is not known', { code: 'bad_request', status: 400 });
 }
 
-/** A task read against a list of pages by their tokens; what was taken in is told in the order in which it was. */
+/** Reads a task against pages by their tokens, and returns what the intake took, in order. */
 async function read(
   task: ReadTask,
   pages: (token: string | null, fetch: number) => FetchedPage | Error,
@@ -67,7 +67,7 @@ async function read(
 }
 
 describe('a task', () => {
-  it('is all JSON, whatever its partition, filter and cursor', () => {
+  it('is plain JSON, whatever its partition, filter and cursor', () => {
     const text = fc.string({ unit: 'grapheme' });
     const partition = fc.oneof(
       fc.constantFrom({ kind: 'whole' as const }, { kind: 'again' as const }),
@@ -101,7 +101,7 @@ describe('a task', () => {
 });
 
 describe('a chain of pages', () => {
-  it('goes from its cursor to its last page, each page with the cursor behind it', async () => {
+  it('goes from its cursor to its last page, and gives each page the cursor after it', async () => {
     const start = { ...firstCursor, token: 'b', pages: 2 };
     const found = await read({ ...whole, start }, (token) => page(token === 'b' ? 'c' : null));
     expect(found.error).toBeUndefined();
@@ -112,7 +112,7 @@ describe('a chain of pages', () => {
     ]);
   });
 
-  it('starts again as another attempt where only its token is refused, and gives up after the third', async () => {
+  it('starts again if only its token is refused, and gives up after the third attempt', async () => {
     const once = await read(whole, (token, fetch) =>
       token === 'b' && fetch === 1 ? refusal() : page(token === null ? 'b' : null),
     );
@@ -128,7 +128,7 @@ describe('a chain of pages', () => {
     expect(always.log.filter((each) => 'restart' in each)).toEqual([{ restart: 2 }, { restart: 3 }]);
   });
 
-  it('fails with the refusal itself where the list is refused too', async () => {
+  it('fails with the refusal itself if the list is refused too', async () => {
     const refused = refusal();
     const found = await read({ ...whole, start: { ...firstCursor, token: 'b', pages: 1 } }, () => refused);
     expect(found.error).toBe(refused);
@@ -158,14 +158,14 @@ describe('a chain of pages', () => {
     expect(empty.error).toBeUndefined();
   });
 
-  it('ends at the first page without a new key where tokens are not trusted', async () => {
+  it('ends at the first page without a new key if tokens are not trusted', async () => {
     const endless = (token: string | null) => page(String(Number(token ?? 0) + 1));
     const found = await read({ ...whole, distrustsTokens: true }, endless, (_, index) => ({ bringsNew: index < 2 }));
     expect(found.error).toMatchObject({ code: 'page_loop' });
     expect(found.log).toHaveLength(3);
   });
 
-  it('fails where records do not match the filter', async () => {
+  it('fails if records do not match the filter', async () => {
     const found = await read(
       whole,
       () => page(null),
@@ -174,11 +174,11 @@ describe('a chain of pages', () => {
     expect(found.error).toMatchObject({ code: 'filter_ignored', message: expect.stringContaining('"tier"') });
   });
 
-  it('fetches a page again whose records are no JSON, and goes on with the token of the one that is whole', async () => {
+  it('fetches a malformed page again, and continues with the token of the intact one', async () => {
     const found = await read(
       whole,
       (token, fetch) => page(token === null ? (fetch === 0 ? 'torn' : 'b') : null),
-      (_, index) => (index === 0 ? new MalformedPageError('no JSON') : {}),
+      (_, index) => (index === 0 ? new MalformedPageError('valid JSON') : {}),
     );
     expect(found.error).toBeUndefined();
     expect(found.log).toMatchObject([{ token: 'b' }, { token: null, done: true }]);
@@ -186,7 +186,7 @@ describe('a chain of pages', () => {
     const never = await read(
       whole,
       () => page(null),
-      () => new MalformedPageError('no JSON'),
+      () => new MalformedPageError('valid JSON'),
     );
     expect(never.error).toBeInstanceOf(MalformedPageError);
     expect(never.asked).toHaveLength(4);

@@ -14,7 +14,7 @@ const records = fc.array(
   fc.oneof(fc.dictionary(fc.string(), fc.jsonValue()), fc.constantFrom({ next_token: 'inner', data: [1] }, ']}', [[]])),
 );
 
-/** An envelope with its members in any order, strange ones among them, and any white space. */
+/** An envelope with any white space and its members in any order, including strange ones. */
 const pages = fc
   .record(
     {
@@ -34,7 +34,7 @@ const pages = fc
   })
   .map(([members, space]) => {
     const text = JSON.stringify(Object.fromEntries(members), undefined, space);
-    // As they read in JSON, which has no -0.
+    // JSON.stringify writes -0 as 0.
     return { members: JSON.parse(text) as { data: unknown[]; next_token?: string | null; total?: number }, text };
   });
 
@@ -48,7 +48,7 @@ describe('the cutter', () => {
         const exact = cutPageExactly(body);
         expect([exact.nextToken, exact.total]).toEqual([members.next_token || null, members.total ?? null]);
         expect(JSON.parse(`[${body.toString('utf8', exact.start, exact.end)}]`)).toEqual(members.data);
-        // From both ends another list behind the records may be taken for their end: then the scanner objects.
+        // The cut from both ends may mistake another list after the records for their end. The scanner then objects.
         const fast = body.toString('utf8', cut.start, cut.end);
         expect([JSON.stringify(members.data), undefined]).toContain(jsonOr(`[${fast}]`));
       }),
@@ -67,7 +67,7 @@ describe('the cutter', () => {
     expect(cutPage(Buffer.from(`{"data":[],"total":${total},"next_token":"t"}`)).total).toBe(found);
   });
 
-  it('takes no body that was cut short for a whole page', () => {
+  it('never takes a truncated body for a whole page', () => {
     fc.assert(
       fc.property(pages, fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), ({ text }, share) => {
         const whole = Buffer.from(text);
@@ -110,7 +110,7 @@ describe('the cutter', () => {
   });
 });
 
-/** What the scanner of a page chain takes of a body: cut in haste, then exactly where the records say otherwise. */
+/** The records that a page chain takes from a body: it cuts quickly, then exactly if the scanner objects. */
 function taken(body: Buffer): { token: string | null; records: number } | undefined {
   for (const cut of [cutPage, cutPageExactly]) {
     try {
@@ -164,7 +164,7 @@ describe('the cutter and the scanner together', () => {
     '"next_token":"u"',
   ];
 
-  it('take of a garbled body what JSON.parse takes of it, or nothing', () => {
+  it('take the same from a garbled body as JSON.parse, or nothing', () => {
     const change = fc.tuple(
       fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
       fc.constantFrom(...pieces),

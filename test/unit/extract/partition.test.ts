@@ -23,7 +23,7 @@ const partitions: fc.Arbitrary<Partition> = fc.oneof(
 );
 
 describe('names of partitions', () => {
-  it('lead back to the partition they were made of', () => {
+  it('lead back to their partition', () => {
     fc.assert(
       fc.property(partitions, (each) => {
         expect(partitionNamed(partitionName(each))).toEqual(each);
@@ -31,7 +31,7 @@ describe('names of partitions', () => {
     );
   });
 
-  it('differ where the partitions differ', () => {
+  it('differ if the partitions differ', () => {
     fc.assert(
       fc.property(partitions, partitions, (one, other) => {
         const isSame = JSON.stringify(one) === JSON.stringify(other);
@@ -40,7 +40,7 @@ describe('names of partitions', () => {
     );
   });
 
-  it('are either refused or those of the partition that they are read as', () => {
+  it('are refused, or are the names of the partition that they are read as', () => {
     const names = fc.oneof(
       anyText,
       fc.tuple(fc.constantFrom('*', '+', '=', '>', '!', '#'), anyText).map((parts) => parts.join('')),
@@ -60,7 +60,7 @@ describe('names of partitions', () => {
     );
   });
 
-  it('stay those that journals on disks have', () => {
+  it('stay the same as in existing journals', () => {
     const named: [string, Partition][] = [
       ['*', { kind: 'whole' }],
       ['**', { kind: 'again' }],
@@ -87,7 +87,7 @@ describe('the partitions of a stream', () => {
   const none = { partition: undefined, windows: [], unfinished: [] };
   const source = (facts: object) => facts as Source;
 
-  it('are one for a list that is not split, else one for each value', () => {
+  it('are one for a list that is not split, otherwise one for each value', () => {
     expect(partitionsOf({ ...none, source: source({ kind: 'list' }) })).toEqual([{ kind: 'whole' }]);
     expect(partitionsOf({ ...none, source: source({ kind: 'list' }), partition: { values: ['x', ''] } })).toEqual([
       { kind: 'value', value: 'x' },
@@ -95,7 +95,7 @@ describe('the partitions of a stream', () => {
     ]);
   });
 
-  it('are the windows of time, and the records that had not ended', () => {
+  it('are the windows of time and the unfinished records', () => {
     const found = partitionsOf({ ...none, source: source({ kind: 'windowed' }), windows, unfinished: ['k'] });
     expect(found).toEqual([
       { kind: 'window', from: 'a', to: 'b' },
@@ -104,7 +104,7 @@ describe('the partitions of a stream', () => {
     expect(windowsOf(found.map(partitionName))).toEqual(windows);
   });
 
-  it('are chunks that have each request once, in order', () => {
+  it('are chunks with each request once, in order', () => {
     fc.assert(
       fc.property(fc.nat({ max: 1000 }), (count) => {
         const requests = Array.from({ length: count }, (_, index) => index);

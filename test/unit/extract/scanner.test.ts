@@ -28,7 +28,7 @@ function emitted(page: ScannedPage): string {
   return target.toString('utf8', 5, end);
 }
 
-/** Values with numbers as text, nulls left out and names sorted: what both paths must agree on. */
+/** A value as both paths must agree on it: numbers as text, no nulls, sorted names. */
 function meaning(text: string): unknown {
   const strict = JSON.parse(
     text.replace(/"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g, (each) =>
@@ -68,7 +68,7 @@ function pagesOf(records: readonly string[], size: number): string[] {
   return pages;
 }
 
-/** Records that a service should not send, and some that it may. */
+/** Strange records: some that a service should not send, and some that it may. */
 const strange = fc.constantFrom(
   '5',
   'null',
@@ -114,7 +114,7 @@ describe('the record scanner', () => {
     );
   });
 
-  it('does what the slow path does with records that are strange', () => {
+  it('does what the slow path does with strange records', () => {
     fc.assert(
       fc.property(
         fc.array(strange, { minLength: 1, maxLength: 12 }),
@@ -127,7 +127,7 @@ describe('the record scanner', () => {
     );
   });
 
-  it('keeps the last value of a name that is given twice, at any depth', () => {
+  it('keeps the last value of a repeated name, at any depth', () => {
     const [exact, fast] = scanners() as [ReturnType<typeof scanners>[0], ReturnType<typeof scanners>[0]];
     const body = Buffer.from(
       '{"id":"a","id":"b","attributes":{"n":1,"n":2,"o":{"p":1,"p":3}},"attributes":{"n":4,"\\u006e":5,"o":{"p":1,"p":3}}}',
@@ -184,7 +184,7 @@ describe('the record scanner', () => {
     );
   });
 
-  it('replaces bytes that are no UTF-8, and says so', () => {
+  it('replaces bytes that are not UTF-8, and says so', () => {
     const body = Buffer.concat([
       Buffer.from('{"id":"a","attributes":{"s":"x'),
       Buffer.from([0xff, 0xfe]),
@@ -197,7 +197,7 @@ describe('the record scanner', () => {
     }
   });
 
-  it('rejects what is nested too deep, and only that', () => {
+  it('rejects a record that is nested too deep, and only that', () => {
     const deep = `{"id":"deep","attributes":{"d":${'['.repeat(50_000)}${']'.repeat(50_000)}}}`;
     const body = Buffer.from(`{"id":"a"},${deep},{"id":"b"}`);
     for (const { scanner } of scanners()) {
@@ -219,7 +219,7 @@ describe('the record scanner', () => {
     }
   });
 
-  it('does not collect the names of a map without end', () => {
+  it('does not collect the names of an unlimited map', () => {
     for (const { columns, scanner } of scanners()) {
       for (let page = 0; page < 10; page += 1) {
         const records = Array.from(
@@ -248,7 +248,7 @@ describe('the record scanner', () => {
     }
   });
 
-  it('finds names in any order, written in any way, near the end of a body too', () => {
+  it('finds names in any order, escaped in any way, even near the end of a body', () => {
     const names = Array.from({ length: 200 }, (_, index) => `n${index % 7}${'x'.repeat(index % 5)}${index}`);
     fc.assert(
       fc.property(

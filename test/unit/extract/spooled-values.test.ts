@@ -34,7 +34,7 @@ afterAll(async () => {
 
 type Rows = Map<string, Map<string, string | null>>;
 
-/** One batch that DuckDB has read: of each row its attributes as JSON text. */
+/** Reads one batch with DuckDB: the attributes of each row as JSON text. */
 async function load(spool: SpoolFile, columns: ColumnSet, maxRecordBytes: number, rows: Rows): Promise<void> {
   await spool.finish();
   const files = partFiles(folder, 1);
@@ -60,7 +60,7 @@ async function load(spool: SpoolFile, columns: ColumnSet, maxRecordBytes: number
   }
 }
 
-/** Takes pages the way to Parquet: batches end only where a column becomes JSON. */
+/** Takes pages through scanner and spool as a run does; a batch ends only when a column becomes JSON. */
 async function throughDuckdb(
   Scanner: typeof ExactScanner | typeof RecordScanner,
   pages: readonly string[],
@@ -88,7 +88,7 @@ async function throughDuckdb(
   return { rows, columns };
 }
 
-/** Whatever the type was, with members that are NULL left out: a struct column has every field in every row. */
+/** A value without its null members: a struct column has every field in every row. */
 function meaning(text: string | null): string | null {
   return text === null ? null : canonicalJson(parseExact(text));
 }
@@ -106,7 +106,7 @@ function pagesOf(records: readonly ModelRecord[], size: number): string[] {
 const record = (id: string, value: string) => `{"id":"${id}","attributes":{"v":${value}}}`;
 
 describe.each([ExactScanner, RecordScanner])('what %o emits', (Scanner) => {
-  it('DuckDB reads as the types that were inferred, with every value', async () => {
+  it('is read by DuckDB with the inferred types and every value', async () => {
     await fc.assert(
       fc.asyncProperty(streams, fc.integer({ min: 1, max: 12 }), async (records, size) => {
         const { rows, columns } = await throughDuckdb(Scanner, pagesOf(records, size));
@@ -144,7 +144,7 @@ describe.each([ExactScanner, RecordScanner])('what %o emits', (Scanner) => {
     }
   });
 
-  it('names each member once where names become one, the last value counting', async () => {
+  it('has each member once if names become equal, with the last value', async () => {
     const pages = ['{"id":"a","attributes":{"\\ud800":1,"\\ud801":2,"s":{"\\ud800":1,"\ufffd":2}}}'];
     const { rows } = await throughDuckdb(Scanner, pages);
     expect([...(rows.get('a') ?? [])]).toEqual([
@@ -155,7 +155,7 @@ describe.each([ExactScanner, RecordScanner])('what %o emits', (Scanner) => {
 });
 
 describe('canonical text is what DuckDB writes', () => {
-  it('of numbers, but for whole ones, which are written like integers', async () => {
+  it('for numbers, except whole ones, which are written like integers', async () => {
     const text = fc.double({ noNaN: true, noDefaultInfinity: true }).map((value) => {
       const shortest = Object.is(value, -0) ? '-0.0' : String(value);
       return /[.e]/.test(shortest) ? shortest : `${shortest}.0`;
@@ -171,7 +171,7 @@ describe('canonical text is what DuckDB writes', () => {
     expect(texts.map(canonicalNumber)).toEqual(found.map(like));
   });
 
-  it('of strings', async () => {
+  it('for strings', async () => {
     const texts = Array.from({ length: 0x300 }, (_, code) => `a${String.fromCodePoint(code + 1)}b`);
     const list = texts.map((text) => sqlText(text)).join(', ');
     const rows = await session.rows(`SELECT to_json(value)::VARCHAR AS found FROM (SELECT unnest([${list}]) AS value)`);
