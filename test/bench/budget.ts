@@ -13,8 +13,8 @@ interface Seen {
 }
 
 /**
- * Requests a second between two moments, as the service has counted them: from the end of the first second's burst, which
- * a sliding window lets through at once, to the last pages.
+ * Requests per second, counted by the service: from the end of the first burst, which a sliding window lets through at
+ * once, to the last pages.
  */
 function steadyRate(seen: readonly Seen[], pages: number): number {
   const from = seen.find(({ requests }) => requests >= limit);
@@ -23,7 +23,7 @@ function steadyRate(seen: readonly Seen[], pages: number): number {
   return ((to.requests - from.requests) / (to.at - from.at)) * 1000;
 }
 
-/** How much of the tenant's limit 64 partitions use, against a service that counts a strict sliding second. */
+/** Share of the tenant's limit that 64 partitions use, at a service that counts a strict sliding second. */
 export async function benchBudget(cdsync: string, folder: string): Promise<Figure[]> {
   const service = await serve(cdsync, ['--profiles', String(profiles)]);
   const config = await writeConfig(
@@ -33,7 +33,7 @@ export async function benchBudget(cdsync: string, folder: string): Promise<Figur
     { page_size: 500 },
   );
   try {
-    // The first run learns the countries, the second reads them side by side.
+    // The first run learns the countries; the second reads them at the same time.
     const warm = await writeConfig(folder, 'budget', { page_size: 500, partition_by: { attribute: 'country' } });
     await measure(process.execPath, [cdsync, 'run', warm, '--json', '--quiet'], service.env);
     await writeConfig(folder, 'budget', { page_size: 10, partition_by: { attribute: 'country' } });

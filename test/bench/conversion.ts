@@ -116,7 +116,7 @@ function scan(bodies: readonly Buffer[]): number {
   return cpuSeconds(began);
 }
 
-/** Conversion against JSON.parse of the same bodies, in turns, so that a machine that slows down slows both. */
+/** Compares conversion with JSON.parse of the same bodies, in turns: a machine that slows down slows both. */
 export async function benchConversion(cdsync: string, folder: string): Promise<Figure[]> {
   const bodies = await fetchBodies(cdsync);
   const perMillion = 1_000_000 / profiles;

@@ -1,7 +1,7 @@
 import { measure } from './process.js';
 import { type Figure, median } from './table.js';
 
-/** Start-up: nothing heavy may be loaded to show the help. */
+/** Start-up time: showing the help must load nothing heavy. */
 export async function benchHelp(cdsync: string): Promise<Figure[]> {
   const wall: number[] = [];
   const bare: number[] = [];

@@ -16,7 +16,7 @@ async function pagesKept(folder: string): Promise<number> {
   return (await Journal.read(join(runs, run, 'streams', 'members')))?.counters.pages ?? 0;
 }
 
-/** Pages that are fetched a second time after a kill at about 90 % of the pages. */
+/** Pages that the next run fetches again after a kill at about 90 % of the pages. */
 export async function benchKill(cdsync: string, folder: string): Promise<Figure[]> {
   const service = await serve(cdsync, ['--profiles', String(profiles)]);
   try {

@@ -1,6 +1,6 @@
 import { DuckDBInstance } from '@duckdb/node-api';
 
-/** The plain way, as a program of its own: fetch, JSON.parse, DuckDB's row appender. Words: url, token, tenant, database. */
+/** The plain way, as a separate program: fetch, JSON.parse, DuckDB's row appender. Arguments: url, token, tenant, database. */
 const [url = '', token = '', tenant = '', path = ''] = process.argv.slice(2);
 
 interface Page {

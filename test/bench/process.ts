@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 
-/** What a finished process has used. */
+/** The time and memory that a finished process used. */
 export interface Usage {
   readonly code: number | null;
   readonly stdout: string;
@@ -30,7 +30,7 @@ async function sample(pid: number): Promise<{ cpu: number; peakMb: number } | un
   }
 }
 
-/** Runs a program to its end; its use of the machine is read from /proc until it goes, 20 times a second. */
+/** Runs a program to its end. Reads its CPU time and memory from /proc 20 times a second. */
 export async function measure(
   command: string,
   words: readonly string[],
@@ -49,7 +49,7 @@ export async function measure(
   let last = { cpu: 0, peakMb: 0 };
   const timer = setInterval(async () => {
     const now = await sample(child.pid as number);
-    // A process that is about to be gone has given its memory back already.
+    // A process that is about to end has already released its memory.
     if (now !== undefined) last = { cpu: now.cpu, peakMb: Math.max(last.peakMb, now.peakMb) };
     onSample?.(child);
   }, 50);
@@ -65,10 +65,10 @@ export async function measure(
   };
 }
 
-/** The local service as a process of its own. */
+/** The local service in a separate process. */
 export interface ServedService {
   readonly url: string;
-  /** What a configuration's variables are set to, to use it. */
+  /** Variables for a configuration that uses it. */
   readonly env: Record<string, string>;
   control(path: string, body?: unknown): Promise<Record<string, unknown>>;
   stop(): Promise<void>;

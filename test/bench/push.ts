@@ -66,12 +66,12 @@ class Bench {
     return this.push();
   }
 
-  /** Takes the bytes that the bare COPY gets. */
+  /** Keeps the bytes for the bare COPY. */
   async keepBytes(): Promise<void> {
     await pipeline(this.#client.query(to(`COPY ${table} TO STDOUT (FORMAT csv)`)), createWriteStream(this.#bytes));
   }
 
-  /** Seconds of a COPY of the same bytes, with nothing around it, into the same table, emptied; or into one without a key. */
+  /** Seconds of a bare COPY of the same bytes: into the same table, emptied, or into one without a key. */
   async bareCopy(target: 'the same' | 'without a key'): Promise<number> {
     const into = target === 'the same' ? table : 'cdp.bare';
     if (target === 'the same') await this.#client.query(`TRUNCATE ${table}`);
@@ -141,7 +141,7 @@ function figures(
   ];
 }
 
-/** Deliveries to a PostgreSQL: a first one against a bare COPY, and one of a day's changes. */
+/** Deliveries to PostgreSQL: a first one, compared with a bare COPY, and one of a day's changes. */
 export async function benchPush(cdsync: string, folder: string): Promise<Figure[]> {
   const all: Figure[] = [];
   for (const profiles of sizes) all.push(...(await benchSize(cdsync, folder, profiles)));

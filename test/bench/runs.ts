@@ -22,7 +22,7 @@ async function run(cdsync: string, config: string, service: ServedService): Prom
   return { ...usage, job, extraction, after: job.seconds - extraction };
 }
 
-/** The plain way beside it: fetch + JSON.parse + row appender. */
+/** The plain way to compare with: fetch + JSON.parse + row appender. */
 async function plain(database: string, service: ServedService): Promise<Usage> {
   const { CDS_CLIENT_ID, CDS_CLIENT_SECRET, CDS_TENANT_ID = '' } = service.env;
   const body = new URLSearchParams({
@@ -115,7 +115,7 @@ async function benchSize(cdsync: string, folder: string, profiles: number): Prom
   }
 }
 
-/** Whole runs: the first, one in which nothing changed, one after a day of changes. */
+/** Whole runs: a first one, one without changes, and one after a day of changes. */
 export async function benchRuns(cdsync: string, folder: string, sizes: readonly number[]): Promise<Figure[]> {
   const figures: Figure[] = [];
   for (const profiles of sizes) figures.push(...(await benchSize(cdsync, folder, profiles)));

@@ -1,6 +1,6 @@
 import { cpus, totalmem } from 'node:os';
 
-/** One measured figure beside what it is to reach. */
+/** A measured figure, with the targets it should reach. */
 export interface Figure {
   readonly what: string;
   readonly measured: string;

@@ -39,7 +39,7 @@ async function ask(server: PostgresServer, sql: string): Promise<void> {
   for (const line of table(Object.keys(rows[0] ?? {}), cells)) say(`  ${line}`);
 }
 
-/** `npm run demo:postgres`: from the local service into a PostgreSQL of its own, and what a day later is brought there. */
+/** `npm run demo:postgres`: copies the local service into a new PostgreSQL, then one day of changes. */
 async function demonstrate(profiles: number): Promise<void> {
   say(`Starting a local Customer Data Service with ${profiles.toLocaleString('en')} profiles, and a PostgreSQL ...`);
   await mkdir(join(root, 'data'), { recursive: true, mode: 0o700 });
@@ -55,7 +55,7 @@ async function demonstrate(profiles: number): Promise<void> {
     };
     await command(['run', config], env);
     await ask(server, byTier);
-    say('\nA day passes in the local service. What it changed, and nothing else, is brought to PostgreSQL:');
+    say('\nA day passes in the local service. The next run brings its changes, and nothing else, to PostgreSQL:');
     await fetch(`${service.url}/_control/change`, { method: 'POST', body: JSON.stringify({ days: 1 }) });
     await command(['run', config], env);
     await ask(server, lastChanged);

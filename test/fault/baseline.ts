@@ -12,24 +12,24 @@ import type { Strike } from './strike.js';
 export interface Undisturbed {
   readonly published: Published;
   readonly parquet: ReadonlyMap<string, ParquetPrint>;
-  /** Rows of the streams that are delivered. */
+  /** Rows of the delivered streams. */
   readonly destination: ReadonlyMap<string, string>;
   /** Names of all files and folders, as {@link kinds} makes them. */
   readonly kinds: ReadonlySet<string>;
 }
 
 export interface Expected {
-  /** What was published before the run; undefined where nothing was. */
+  /** What was published before the run; undefined if nothing was. */
   readonly before: Undisturbed | undefined;
   readonly after: Undisturbed;
 }
 
-/** Makes the page requests of the large list wait, so that a checkpoint is written while it is read. */
+/** Slows the page requests of the large list, so that a run writes a checkpoint while it reads. */
 export const slowReading = { kind: 'slow', match: '/profiles', delay_ms: 90 };
 
 const day = 86_400_000;
 
-/** How a storage folder comes to its situation, for those that need a killed run. */
+/** For situations that need a killed run: where it is killed. */
 const killedAt: Partial<Record<Situation, Strike>> = {
   reading: {
     at: 'datasync daily/.cdsync/runs/RUN/streams/members/journal.jsonl #2',
@@ -55,13 +55,13 @@ async function undisturbed(lane: Lane): Promise<Undisturbed> {
   };
 }
 
-/** What undisturbed runs do and leave, and the storage folders and services that faults begin with. */
+/** The results of undisturbed runs, and the storage folders and services that faults start from. */
 export class Baseline {
   readonly #folder: string;
   readonly #since = new Date(Date.now() - 20 * day).toISOString();
   readonly #expected = new Map<Situation, Expected>();
   readonly #steps = new Map<Situation, string[]>();
-  /** Lanes with their storage folders for the situations that hang on the address of a service. */
+  /** The prepared situations of each lane, where the storage folder depends on the address of its service. */
   readonly #made = new Map<Lane, Set<Situation>>();
   #lanes = 0;
   #spare: Lane | undefined;
@@ -80,7 +80,7 @@ export class Baseline {
     return join(this.#folder, 'daily');
   }
 
-  /** @param known the situations that are to be tried */
+  /** @param known the situations to try */
   static async prepare(folder: string, known: readonly Situation[] = situations): Promise<Baseline> {
     const baseline = new Baseline(folder);
     const { before, after } = baseline.#service;
@@ -115,7 +115,7 @@ export class Baseline {
     return this.#expected.has(situation);
   }
 
-  /** A lane of its own; the first one is that of the undisturbed runs. */
+  /** Opens a new lane; the first call returns the lane of the undisturbed runs. */
   async openLane(): Promise<Lane> {
     const lane = this.#spare ?? (await this.#newLane());
     this.#spare = undefined;

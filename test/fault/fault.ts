@@ -5,36 +5,36 @@ import type { Situation } from './situations.js';
 
 /** One fault, and how it strikes a run. */
 export interface Fault {
-  /** Tells it from all others of its kind; with the seed, enough to try it again. */
+  /** Unique within its kind; with the seed, enough to try the fault again. */
   readonly name: string;
-  /** What the run finds that it strikes. */
+  /** What the struck run finds in its storage folder. */
   readonly situation: Situation;
-  /** Runs the program and lets the fault strike. @returns whether it did: what passed by was not tried */
+  /** Runs the program and lets the fault strike. @returns whether it struck: otherwise it does not count as tried */
   strike(lane: Lane, random: Random): Promise<boolean>;
-  /** What a person would do before the next run: give space, permissions, a file from a backup. */
+  /** Does what a person would do before the next run: free space, give permissions, restore a file from a backup. */
   mend?(lane: Lane): Promise<void>;
-  /** How the next run is started, where not as always: as another user. */
+  /** Options of the next run if it is started differently: as another user, say. */
   readonly next?: RunOptions;
-  /** Takes away what it has put under the lane, whatever became of it. */
+  /** Removes what the fault has put under the lane, whether or not it struck. */
   leave?(lane: Lane): Promise<void>;
-  /** What it takes away from readers until the next run, so that nothing can be asked of it before. */
+  /** Files that readers cannot open until the next run; the test does not read them before. */
   readonly harms?: 'published' | 'parquet';
-  /** The service moves on by a day while it strikes: what that run reads is no state that the service ever had. */
+  /** The service moves on by a day during the run, so the run reads a mixture of two states. */
   readonly moves?: boolean;
 }
 
-/** How a run ends that meets a fault it can tell of: with an exit code, one document, and a word of what to do next. */
+/** The end of a run that could report its fault: an exit code, one document, and a hint what to do next. */
 export interface Ending extends Ended {
   /** All error codes of the document. */
   readonly errors: readonly string[];
 }
 
-/** What a kind has to choose its faults from: the steps by which an undisturbed run writes, for each situation. */
+/** For each situation, the steps by which an undisturbed run writes. Kinds choose their faults from them. */
 export type CalmSteps = ReadonlyMap<Situation, readonly string[]>;
 
 export interface FaultKind {
   readonly name: string;
-  /** What this machine lacks to try it; undefined where it lacks nothing. */
+  /** What this machine lacks to try the kind; undefined if it lacks nothing. */
   lacks?(): Promise<string | undefined>;
   faults(steps: CalmSteps): readonly Fault[];
   /** How many of its faults the long form tries. */

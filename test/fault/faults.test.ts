@@ -13,11 +13,11 @@ import { type Random, randomFrom, sample } from './random.js';
 import { situations } from './situations.js';
 import { emptyTally, type Tally, tallyLine, tallyLines } from './tally.js';
 
-/** Faults of each kind that are to strike: one, or as many as each kind says (`npm run test:fault`). */
+/** Faults of each kind that must strike: one, or as many as the kind says (`npm run test:fault`). */
 const most = Number(process.env.CDSYNC_TEST_FAULTS ?? 1);
 const isShort = process.env.CDSYNC_TEST_FAULTS === undefined;
 const laneCount = Number(process.env.CDSYNC_TEST_LANES ?? 2);
-/** Only kinds and faults whose names hold these words: to try one of them again. */
+/** Only kinds and faults whose names contain these words: to try one of them again. */
 const only = { kind: process.env.CDSYNC_TEST_KIND ?? '', fault: process.env.CDSYNC_TEST_FAULT ?? '' };
 const chosen = faultKinds.filter(({ name }) => name.includes(only.kind));
 
@@ -25,7 +25,7 @@ let folder: string;
 let baseline: Baseline;
 const lanes: Lane[] = [];
 const tallies: Tally[] = [];
-/** So many faults are tried side by side, whatever their kind; each takes one of the lanes. */
+/** This many faults of all kinds are tried at the same time; each takes a lane. */
 const sideBySide = pLimit(laneCount);
 
 beforeAll(async () => {
@@ -48,7 +48,7 @@ async function tryOn(lane: Lane, fault: Fault, random: Random, tally: Tally): Pr
     else tally.missed += 1;
   } catch (error) {
     const told = `${fault.name}: ${error instanceof Broken ? error.message : (error as Error).stack}`;
-    // At once: the suite may take an hour, and be stopped.
+    // Print it at once: the suite may take an hour, and be stopped.
     console.error(told);
     tally.broken.push(told);
   }

@@ -22,17 +22,17 @@ async function readable<T>(what: string, read: Promise<T>): Promise<T> {
   });
 }
 
-/** Which of both a print is; a mixture is none. */
+/** Whether a print equals the state before or after; a mixture is neither. */
 function versionOf<T>(found: T, before: T | undefined, after: T | undefined): 'before' | 'after' | 'none' {
   const text = JSON.stringify(found);
   if (text === JSON.stringify(after)) return 'after';
   return text === JSON.stringify(before) ? 'before' : 'none';
 }
 
-/** A table that was made, and not filled yet. */
+/** The print of a table that was created but not yet filled. */
 const noRows = '0 rows';
 
-/** After a fault, what people read is the snapshot before or the one after, each stream whole. */
+/** After a fault, readers see the snapshot from before or after the run, each stream whole. */
 export async function expectWhole(lane: Lane, fault: Fault, { before, after }: Expected): Promise<void> {
   if (fault.harms !== 'published') {
     const published = await readable('what is published', readPublished(lane.jobFolder));
@@ -71,15 +71,15 @@ function expectVersions(lane: Lane, published: Published, before: Published | un
     versions.get('tiers') === versions.get('members'), 'tiers were computed of other members');
 }
 
-/** The changes, one after the other, make the rows. */
+/** Applied one after the other, the changes give the rows. */
 function expectFolded({ streams }: Published): void {
   for (const [stream, { rows, folded }] of streams)
     require(rows === folded, `the changes of ${stream} make ${folded}, but there are ${rows}`);
 }
 
 /**
- * Holds a run that met a fault to how a run ends, unless it was killed: what its exit code means, one document, no error
- * without a code of its own, and a word of what to do next.
+ * Checks how a run with a fault ended, unless it was killed: its exit code fits, it wrote one document, each error has its
+ * own code, and standard error says something.
  */
 export function expectEnding(ended: Ended): Ending {
   const { code, stdout, stderr } = ended;
@@ -98,12 +98,12 @@ export function expectEnding(ended: Ended): Ending {
   return { ...ended, errors };
 }
 
-/** What a run has told that does not follow from the fault: it is neither of these codes, nor does it speak of a destination. */
+/** Error codes of a run that do not follow from the fault: none of `codes`, and not about a destination. */
 export function otherErrors({ errors }: Ending, codes: readonly string[]): string[] {
   return errors.filter((error) => ![...codes, 'dependency'].includes(error) && !error.startsWith('destination_'));
 }
 
-/** After the next run, rows, changes, history and files are those of a storage folder that was never disturbed. */
+/** After the next run, rows, changes, history and files equal those of an undisturbed storage folder. */
 export async function expectDone(lane: Lane, fault: Fault, { after }: Expected): Promise<void> {
   const published = await readable('what is published', readPublished(lane.jobFolder));
   require(published !== undefined, 'nothing is published');
@@ -145,8 +145,8 @@ async function expectNoResidue(lane: Lane, published: Published, wanted: Readonl
 }
 
 /**
- * Tries one fault: it strikes, what is published stays whole, the next undisturbed run brings all to where a storage
- * folder is that was never disturbed.
+ * Tries one fault: it strikes, published files stay whole, and after the next run the storage folder equals one that was
+ * never disturbed.
  * @returns whether it struck
  * @throws {Broken} with what it broke
  */

@@ -47,7 +47,7 @@ beforeAll(async () => {
 });
 afterAll(() => space.close());
 
-/** All that a job has published of a stream, whatever the order of its columns: that is the order in which pages came. */
+/** Everything that a job has published of a stream. Ignores the order of columns: it depends on the order of pages. */
 async function tableFingerprint(job: string, table: string): Promise<unknown> {
   const columns = await space.query(
     job,

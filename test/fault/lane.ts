@@ -10,27 +10,27 @@ import { type Strike, strikePreload, strikeVariables } from './strike.js';
 
 const cdsync = join(import.meta.dirname, '..', '..', 'dist', 'src', 'cli', 'main.js');
 
-/** One document, and on standard error the causes of errors: the people are made up. */
+/** One document, with causes of errors on standard error. Showing values is safe: the people are invented. */
 const shown = ['--json', '--quiet', '--verbose', '--show-values'];
 
-/** The service's people; enough for several pages and one part of each stream. */
+/** Profiles of the service: enough for several pages and one part of each stream. */
 export const profiles = 2500;
 
 export interface RunOptions {
   readonly strike?: Strike | 'record' | undefined;
-  /** Makes another command of the one that runs the program: a limit, another user. */
+  /** Wraps the command that runs the program: in a limit, or as another user. */
   readonly wrap?: (command: readonly string[]) => readonly string[];
 }
 
 export interface LaneOptions {
   readonly folder: string;
-  /** The state files that its service starts from: before the day of changes that runs are to bring, and after it. */
+  /** State files for its service: before and after the day of changes that the runs bring. */
   readonly service: { readonly before: string; readonly after: string };
-  /** Of all lanes: audit events before it are not read. */
+  /** The same for all lanes: runs do not read audit events from before. */
   readonly since: string;
 }
 
-/** A storage folder and a service of its own, in which faults are tried one after the other. */
+/** A storage folder with its own service, where faults are tried one after the other. */
 export class Lane {
   readonly folder: string;
   readonly #since: string;
@@ -79,7 +79,7 @@ export class Lane {
   get stateFile(): string {
     return join(this.folder, 'service.json');
   }
-  /** Where the steps are told that a run has recorded, or been struck at. */
+  /** File with the steps that a run recorded, or was struck at. */
   get #report(): string {
     return join(this.folder, 'told', 'steps.txt');
   }
@@ -146,7 +146,7 @@ export class Lane {
     await writeFile(join(this.folder, 'cdsync.json'), JSON.stringify(config, null, 1));
   }
 
-  /** `POST /_control/<path>`: faults last until {@link calm}, what else is moved as well. */
+  /** `POST /_control/<path>`. Faults, and all other effects, last until {@link calm}. */
   async control(path: string, body: unknown = {}): Promise<void> {
     if (path !== 'faults') this.#moved = true;
     const answer = await fetch(`${this.url}/_control/${path}`, {
@@ -158,7 +158,7 @@ export class Lane {
     await answer.body?.cancel();
   }
 
-  /** The service is again what its state file says, and does what it should. */
+  /** Restores the service to its state file, without faults. */
   async calm(): Promise<void> {
     if (this.#moved || this.#service === undefined) await this.startService();
     else await fetch(`${this.url}/_control/faults`, { method: 'DELETE' });
@@ -168,7 +168,7 @@ export class Lane {
     return { PATH: process.env.PATH ?? '', HOME: join(this.folder, 'home'), TMPDIR: join(this.folder, 'tmp') };
   }
 
-  /** Begins a run; what it is struck by, and where, is told by {@link struck}. */
+  /** Begins a run; {@link struck} tells whether its strike struck. */
   async start(options: RunOptions = {}): Promise<ChildProcess> {
     const { strike, wrap } = options;
     await rm(this.#report, { force: true });
@@ -193,19 +193,19 @@ export class Lane {
     return end;
   }
 
-  /** Whether the last run has told of a stream that it failed: it stands as it was, whatever becomes of the others. */
+  /** Whether the last run reported this stream as failed: then its rows are those from before. */
   hasFailed(stream: string): boolean {
     if (!this.#printed.startsWith('{')) return false;
     const { jobs = [] } = JSON.parse(this.#printed) as Partial<RunReport>;
     return jobs.some(({ streams }) => streams.some(({ name, status }) => name === stream && status === 'failed'));
   }
 
-  /** A command that nothing strikes. */
+  /** Runs a command that nothing strikes. */
   command(words: readonly string[]): Promise<Ended> {
     return runWarm({ words, cwd: this.folder, env: this.#environment });
   }
 
-  /** The steps that the last run has told. */
+  /** The steps in the last run's report. */
   async told(): Promise<string[]> {
     const text = await readFile(this.#report, 'utf8').catch(() => '');
     return text.split('\n').slice(0, -1);

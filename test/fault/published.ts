@@ -7,15 +7,15 @@ import { delivered, job, keys, streamNames } from './situations.js';
 
 type Row = Record<string, unknown>;
 
-/** All that is to be seen of one stream, whatever the order of rows and columns, and whichever run brought them. */
+/** Everything visible of one stream, independent of the order of rows and columns and of the runs that brought them. */
 export interface StreamPrint {
   /** Number and hashes of the rows. */
   readonly rows: string;
   /** The same of the changes, each with its operation. */
   readonly changes: string;
-  /** The same of the last change of each key, deletes left out: what the changes make of nothing. */
+  /** The same of the last change of each key, without deletes: the rows that the changes add up to. */
   readonly folded: string;
-  /** Rows of the history, and those of them that still stand. */
+  /** Number of rows in the history, and of those that are current. */
   readonly history: string;
 }
 
@@ -25,7 +25,7 @@ export interface Published {
   readonly runs: ReadonlySet<string>;
 }
 
-/** Columns that tell of runs. */
+/** Columns that differ between runs. */
 const ofRuns = ['_run_id', '_synced_at', '_first_seen_at', '_valid_from', '_valid_to'];
 
 async function rowsOf(connection: DuckDBConnection, sql: string): Promise<Row[]> {
@@ -59,7 +59,7 @@ async function streamPrint(connection: DuckDBConnection, stream: string): Promis
   };
 }
 
-/** Opens a file of DuckDB for reading, and lets go of it whatever happens. */
+/** Opens a DuckDB file for reading, and closes it again whatever happens. */
 async function reading<T>(path: string, work: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
   const instance = await DuckDBInstance.create(path, path === ':memory:' ? {} : { access_mode: 'READ_ONLY' });
   const connection = await instance.connect();
@@ -71,7 +71,7 @@ async function reading<T>(path: string, work: (connection: DuckDBConnection) => 
   }
 }
 
-/** What is published of a job, read by a DuckDB of the test's own; undefined where nothing is. */
+/** The published rows of a job, read by the test's own DuckDB; undefined if nothing is published. */
 export async function readPublished(jobFolder: string): Promise<Published | undefined> {
   const names: string[] = await readdir(jobFolder).catch(() => []);
   if (!names.includes(`${job}.duckdb`)) return undefined;
@@ -87,7 +87,7 @@ export async function readPublished(jobFolder: string): Promise<Published | unde
   });
 }
 
-/** The rows of a stream's Parquet snapshot, its files held to their checksums; undefined where there is none. */
+/** The rows of a stream's Parquet snapshot, after checking its files' checksums; undefined if there is none. */
 async function snapshotPrint(connection: DuckDBConnection, folder: string): Promise<string | undefined> {
   const text = await readFile(join(folder, 'manifest.json'), 'utf8').catch(() => undefined);
   if (text === undefined) return undefined;
@@ -108,7 +108,7 @@ export interface ParquetPrint {
   readonly changes: string;
 }
 
-/** What is to be read of a job's Parquet files. */
+/** The contents of a job's Parquet files. */
 export async function readParquet(jobFolder: string): Promise<ReadonlyMap<string, ParquetPrint>> {
   return reading(':memory:', async (connection) => {
     const found = new Map<string, ParquetPrint>();
@@ -123,7 +123,7 @@ export async function readParquet(jobFolder: string): Promise<ReadonlyMap<string
   });
 }
 
-/** The rows of each stream at the destination; of those only that have been delivered. */
+/** The rows of each stream at the destination; only streams that were delivered. */
 export async function readDestination(path: string): Promise<ReadonlyMap<string, string>> {
   const isThere = await stat(path).then(
     ({ size }) => size > 0,

@@ -1,4 +1,4 @@
-/** Numbers from 0 to 1 that the seed decides (mulberry32). */
+/** Numbers from 0 to 1, determined by the seed (mulberry32). */
 export type Random = () => number;
 
 export function randomFrom(seed: number): Random {
@@ -11,7 +11,7 @@ export function randomFrom(seed: number): Random {
   };
 }
 
-/** As many of them as wanted, in an order that only the seed decides. */
+/** At most `most` of them, in an order that the seed determines. */
 export function sample<T>(all: readonly T[], most: number, random: Random): T[] {
   const shuffled = [...all];
   for (let index = shuffled.length - 1; index > 0; index -= 1) {

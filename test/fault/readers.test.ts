@@ -8,10 +8,10 @@ import { seed } from '../fixtures/seed.js';
 import { Workspace } from '../fixtures/workspace.js';
 import { randomFrom } from './random.js';
 
-/** `npm run test:fault` makes more. */
+/** `npm run test:fault` does more rounds. */
 const rounds = process.env.CDSYNC_TEST_FAULTS === undefined ? 2 : 20;
 
-/** Together they open it fifty times a second, as far as two cores let them beside the runs. */
+/** Together they open the file fifty times a second, as far as two cores allow during the runs. */
 const readersAtOnce = rounds < 20 ? 1 : 4;
 
 interface Seen {
@@ -42,7 +42,7 @@ function begin(program: string, job: string): ChildProcess {
   });
 }
 
-/** Somebody who opens what is published again and again, and what each opening has shown. */
+/** Starts a reader that opens the published file again and again, and collects what it saw. */
 function read(job: string) {
   const child = begin('reader.mjs', job);
   const seen: (Seen | { error: string })[] = [];
@@ -55,7 +55,7 @@ function read(job: string) {
   return { seen, stop, first: once(lines, 'line') };
 }
 
-/** What the reader's query gives of a version that nobody changes any more. */
+/** The result of the reader's query on the final version. */
 async function committed(job: string): Promise<Seen> {
   const [found] = await space.query(
     job,
@@ -66,7 +66,7 @@ async function committed(job: string): Promise<Seen> {
   return found as unknown as Seen;
 }
 
-/** Rows without what tells of runs: two jobs that read the same have the same. */
+/** Rows without the columns that differ between runs: two jobs that read the same have the same. */
 async function rowsOf(job: string): Promise<unknown> {
   return space.query(
     job,
@@ -102,7 +102,7 @@ describe('people who read what is published', () => {
   }, 600_000);
 });
 
-/** Opens what is published for writing and changes it. @returns when that is done, and the process holds it open */
+/** Opens the published file for writing and changes it. @returns once that is done; the process keeps it open */
 async function analyst(): Promise<ChildProcess> {
   const child = begin('analyst.mjs', 'read');
   await Promise.race([once(child.stdout as NodeJS.ReadableStream, 'data'), once(child, 'exit')]);

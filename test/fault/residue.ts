@@ -9,7 +9,7 @@ export async function listed(folder: string): Promise<string[]> {
   return entries.map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1)).sort();
 }
 
-/** Names without what differs between two runs that do the same: how much fits into a part hangs on the time. */
+/** Names without ids and numbers that differ between equal runs: the number of parts depends on timing. */
 export function kinds(files: readonly string[]): Set<string> {
   return new Set(
     files.map((file) =>
@@ -21,7 +21,7 @@ export function kinds(files: readonly string[]): Set<string> {
   );
 }
 
-/** The runs that folders of Parquet files are named for. */
+/** The runs in the names of Parquet folders. */
 export function runsOf(files: readonly string[]): Set<string> {
   const inParquet = files.filter((file) => file.includes('/parquet/'));
   return new Set(inParquet.flatMap((file) => file.match(runId) ?? []));

@@ -3,8 +3,8 @@
  * - `first`: nothing.
  * - `daily`: two snapshots, and a day of changes at the service.
  * - `reading`: the same, with a run that was killed while it read, after its first checkpoint.
- * - `repair`: the same, with a run that was killed after its commit, before anything of it was published.
- * - `rules`: as `daily`, and new rules for columns, by which all that is stored is to be written anew.
+ * - `repair`: the same, with a run that was killed after its commit, before it published anything.
+ * - `rules`: as `daily`, with new column rules that make the next run rewrite everything that is stored.
  */
 export type Situation = 'first' | 'daily' | 'reading' | 'repair' | 'rules';
 
@@ -12,7 +12,7 @@ export const situations: readonly Situation[] = ['first', 'daily', 'reading', 'r
 
 export const job = 'daily';
 
-/** What the job reads: a partitioned list, a small one, records by key, a list that only grows, and a query. */
+/** Streams of the job: a partitioned list, a small one, records by key, a list that only grows, and a query. */
 export const streams = [
   {
     name: 'members',
@@ -28,7 +28,7 @@ export const streams = [
     collection: 'col-1',
     ids: { sql: "select profile_id from vip union all select id from members where country = 'DE'" },
   },
-  // A day passes at once at the service, so that its events come late.
+  // At the service, a whole day passes in a moment, so its events come late.
   { name: 'audit', source: 'audit_events', page_size: 100, lag_ms: 86_400_000 },
   {
     name: 'tiers',

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 
-/** Where in a run something happens to it. */
+/** What happens to a run, and at which step. */
 export interface Strike {
-  /** A step as {@link recordSteps} has told it. */
+  /** The name of a recorded step. */
   readonly at: string;
   /** `in` lets the step begin, and strikes after `delayMs`. */
   readonly when: 'before' | 'in' | 'after';
@@ -14,7 +14,7 @@ export interface Strike {
   readonly delayMs?: number;
 }
 
-/** Words before the program's own by which a strike comes into its process. */
+/** Arguments for Node, before the program, that load the code for strikes. */
 export const strikePreload = ['--import', join(import.meta.dirname, 'preload', 'strike.mjs')];
 
 export function strikeVariables(

@@ -1,11 +1,11 @@
-/** What became of the faults of one kind. */
+/** The results of the faults of one kind. */
 export interface Tally {
   readonly kind: string;
-  /** Struck, and nothing was broken by it. */
+  /** Faults that struck and broke nothing. */
   survived: number;
-  /** Did not strike: the run was over before, or had no such step this time. */
+  /** Faults that did not strike: the run had ended before, or had no such step this time. */
   missed: number;
-  /** What each of the others has broken. */
+  /** What each of the other faults broke. */
   readonly broken: string[];
   /** What the machine lacks to try the kind at all. */
   lacks: string | undefined;

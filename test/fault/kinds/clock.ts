@@ -19,7 +19,7 @@ async function runWell(lane: Lane, at: string, byMs: number): Promise<boolean> {
   return lane.struck();
 }
 
-/** In the midst of a run. */
+/** The clock jumps during a run. */
 function inRun(steps: CalmSteps): Fault[] {
   const names = Object.keys(jumps);
   return [...steps].flatMap(([situation, all]) =>
@@ -34,7 +34,7 @@ function inRun(steps: CalmSteps): Fault[] {
   );
 }
 
-/** Between two runs that both bring something: the second one comes before the first, by the clock. */
+/** The clock jumps between two runs that both bring changes: by the clock, the second may come before the first. */
 function betweenRuns(): Fault[] {
   return Object.entries(jumps).map(([name, byMs]) => ({
     name: `between runs: ${name}`,
@@ -47,7 +47,7 @@ function betweenRuns(): Fault[] {
   }));
 }
 
-/** The service's clock is another one than ours. */
+/** The service's clock differs from ours. */
 function ofService(): Fault[] {
   return Object.entries(jumps).flatMap(([name, byMs]) =>
     (['daily', 'reading', 'first'] as const satisfies Situation[]).map((situation) => ({

@@ -33,7 +33,7 @@ interface Target {
   readonly pattern: RegExp;
   readonly situations: readonly Situation[];
   readonly harms?: Fault['harms'];
-  /** Nothing can be done without it: the run says so, and goes on with the file from a backup. */
+  /** No run is possible without it: the run says so, and the next one works with the file from a backup. */
   readonly vital?: boolean;
 }
 
@@ -92,7 +92,7 @@ function damaged({ pattern, harms, vital }: Target, situation: Situation, [name,
   };
 }
 
-/** Files and folders such as an older cdsync, or one that crashed, may have left: they go. */
+/** Files and folders that an older or crashed cdsync may have left: the next run removes them. */
 const leftovers: Readonly<Record<string, string>> = {
   'a run without anything': 'daily/.cdsync/runs/20200101T000000Z-abcdef/',
   'a run that says nothing': 'daily/.cdsync/runs/20200101T000000Z-abcdef/streams/members/journal.jsonl',
@@ -107,7 +107,7 @@ const leftovers: Readonly<Record<string, string>> = {
   'a snapshot that never was': 'daily/parquet/members/snapshot/20200101T000000Z-abcdef/00001.parquet',
 };
 
-/** What somebody has put there: it is in nobody's way, and stays. */
+/** Files that somebody else put there: they disturb nothing, and stay. */
 const strangers: Readonly<Record<string, string>> = {
   'a note': 'daily/FOREIGN.txt',
   'a note among the private files': 'daily/.cdsync/FOREIGN',
@@ -140,7 +140,7 @@ function added(situation: Situation, [name, place]: [string, string], stays: boo
   };
 }
 
-/** A last line that a crash tore, in each of the places where a line can be torn. */
+/** A last line that a crash has torn, at each place where a line can tear. */
 function tornLines(): Fault[] {
   return Array.from(
     { length: 12 },
@@ -170,5 +170,5 @@ function damagesOf(): Fault[] {
   return [...ours, ...left, ...theirs, ...tornLines()];
 }
 
-/** Files of the storage folder that are torn, empty, garbled or gone, and such as do not belong there. */
+/** Files of the storage folder that are torn, empty, garbled or missing, and files that do not belong there. */
 export const damage: FaultKind = { name: 'torn, empty and foreign files', faults: damagesOf, most: 300 };

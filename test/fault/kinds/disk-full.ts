@@ -14,7 +14,7 @@ async function mount(folder: string, options: string): Promise<void> {
   await execute('mount', ['-t', 'tmpfs', '-o', options, 'none', folder]);
 }
 
-/** Moves a lane's storage folder to a file system of its own that has so much left. */
+/** Moves a lane's storage folder to a small file system with this much free space. */
 async function fill(lane: Lane, freeBytes: number): Promise<void> {
   const aside = join(lane.folder, 'aside');
   await rename(lane.storage, aside);
@@ -39,7 +39,7 @@ function full(situation: Situation, freeBytes: number): Fault {
       return true;
     },
     mend: (lane) => mount(lane.storage, 'remount,size=256m'),
-    // Lazily: a process that was killed may still be on its way out of it.
+    // Lazily: a killed process may still have files open in it.
     leave: async (lane) => {
       await execute('umount', ['-l', lane.storage]);
     },
@@ -70,7 +70,7 @@ async function lacksMount(): Promise<string | undefined> {
   }
 }
 
-/** The disk is full, at whatever step that is: a file system of so many bytes. */
+/** The disk becomes full at some step: a file system of a few bytes more or less. */
 export const diskFull: FaultKind = {
   name: 'the disk is full',
   lacks: lacksMount,

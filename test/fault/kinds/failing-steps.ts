@@ -3,7 +3,7 @@ import { expectEnding } from '../judge.js';
 
 const errors = ['ENOSPC', 'ENOSPC lasting', 'EIO', 'EACCES', 'EMFILE', 'EIO lasting'];
 
-/** DuckDB's own writes fail in the kinds that fill a real disk; here it is the steps of our own code. */
+/** Only steps of cdsync's own code fail here; the kinds that fill a real disk make DuckDB's writes fail. */
 function failuresOf(steps: CalmSteps): Fault[] {
   return [...steps].flatMap(([situation, names]) =>
     names
@@ -22,7 +22,7 @@ function failuresOf(steps: CalmSteps): Fault[] {
   );
 }
 
-/** A step of ours is answered with an error in its place, by the preload: no file system gives them one by one. */
+/** The preload makes a step of cdsync fail: no real file system can fail single steps. */
 export const failingSteps: FaultKind = {
   name: 'a step fails (errors put in its place)',
   faults: failuresOf,

@@ -7,7 +7,7 @@ import type { Random } from '../random.js';
 import { situations } from '../situations.js';
 import { killedBy } from './kill-steps.js';
 
-/** About as long as a run takes; one that is over sooner was not struck. */
+/** About the time that a run takes; a run that ended sooner was not struck. */
 const runMs = 2000;
 
 async function killAtInstant(lane: Lane, random: Random): Promise<boolean> {
@@ -54,5 +54,5 @@ function repeatedKills(steps: CalmSteps): Fault[] {
   });
 }
 
-/** The run that goes on from a killed one is killed as well, and so is the one after it. */
-export const killAgain: FaultKind = { name: 'kill -9 of the run that goes on', faults: repeatedKills, most: 60 };
+/** Kills a run, then the run that resumes it, then the one after that. */
+export const killAgain: FaultKind = { name: 'kill -9 of the run that resumes', faults: repeatedKills, most: 60 };

@@ -3,10 +3,10 @@ import type { Lane } from '../lane.js';
 import type { Situation } from '../situations.js';
 import type { Strike } from '../strike.js';
 
-/** Steps that take a while, or that others see: a kill in them and right behind them is another fault than one before. */
+/** Steps that take a while, or that others can see: a kill during or right after them differs from one before. */
 const worthMore = /^(sql (COPY|COMMIT|ATTACH|DETACH)|rename|copyFile|appendFile|symlink|rm|write) /;
 
-/** Starts a run that is struck at a step. @returns whether it was killed there */
+/** Starts a run that `strike` kills at a step. @returns whether it was killed there */
 export async function killedBy(lane: Lane, strike: Strike): Promise<boolean> {
   const { code } = await lane.run({ strike });
   return code === null && (await lane.struck());
@@ -29,5 +29,5 @@ function killsOf(steps: CalmSteps): Fault[] {
   );
 }
 
-/** kill -9 before each step by which a run writes, and in and behind those that matter most. */
+/** kill -9 before each step by which a run writes; during and after the most important ones too. */
 export const killSteps: FaultKind = { name: 'kill -9 at a step', faults: killsOf, most: 700 };

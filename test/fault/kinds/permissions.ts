@@ -11,14 +11,14 @@ import { listed } from '../residue.js';
 
 const execute = promisify(execFile);
 const isRoot = process.getuid?.() === 0;
-/** Root may do everything: as root, runs are made as a user who may not. */
+/** Root may do everything, so a test that is root starts its runs as this user. */
 const nobody = '65534';
 
 function asUser(command: readonly string[]): readonly string[] {
   return isRoot ? ['setpriv', `--reuid=${nobody}`, `--regid=${nobody}`, '--clear-groups', ...command] : command;
 }
 
-/** Gives all that a run needs to the user who is to make it. */
+/** Gives all files of a run to the user who starts it. */
 async function handOver(lane: Lane): Promise<void> {
   if (!isRoot) return;
   await execute('chmod', ['755', dirname(lane.folder), lane.folder]);
@@ -26,7 +26,7 @@ async function handOver(lane: Lane): Promise<void> {
   await execute('chown', ['-R', `${nobody}:${nobody}`, ...mine, join(lane.folder, 'cdsync.json')]);
 }
 
-/** Files and folders below the storage folder, by what differs between runs. */
+/** Files and folders below the storage folder that match a pattern: run ids in their names differ. */
 async function matching(lane: Lane, pattern: RegExp): Promise<string[]> {
   const names = (await listed(lane.storage)).filter((name) => pattern.test(name));
   return names.map((name) => join(lane.storage, name));
@@ -90,7 +90,7 @@ function beforeRun({ pattern, mode, harms }: (typeof places)[number]): Fault[] {
   });
 }
 
-/** The run stands still at a step while the folder it works in is taken away from it. */
+/** The run pauses at a step while the test removes its permission for a folder. */
 function inRun(steps: CalmSteps): Fault[] {
   const folders = [
     /^daily\/\.cdsync\/runs\/[^/]+\/streams\/[^/]+(\/parts)?$/,
@@ -138,7 +138,7 @@ async function lacksUser(): Promise<string | undefined> {
   );
 }
 
-/** Files and folders that the run's user may not use (EACCES), before it begins and from a step on. */
+/** The run's user has no permission for some files and folders (EACCES): before the run, or from a step on. */
 export const permissions: FaultKind = {
   name: 'no permission (EACCES)',
   lacks: lacksUser,

@@ -11,7 +11,7 @@ import { situations } from '../situations.js';
 
 const cdsync = join(import.meta.dirname, '..', '..', '..', 'dist', 'src', 'cli', 'main.js');
 
-/** The lane's service in a process of its own, which can be killed. */
+/** Starts the lane's service in a separate process, so that it can be killed. */
 async function serve(lane: Lane): Promise<ChildProcess> {
   const words = ['serve', '--json', '--port', String(lane.port), '--state', lane.stateFile];
   const child = spawn(process.execPath, [cdsync, ...words, '--profiles', String(profiles)], {
@@ -55,7 +55,7 @@ function deaths(): Fault[] {
   });
 }
 
-/** kill -9 of the service while it is read. */
+/** kill -9 of the service while a run reads it. */
 export const serviceDeath: FaultKind = { name: 'a service that dies', faults: deaths, most: 30 };
 
 function moves(): Fault[] {
@@ -80,5 +80,5 @@ function moves(): Fault[] {
   });
 }
 
-/** A day passes at the service while its lists are read: pages before and after it do not belong together. */
+/** A day passes at the service while a run reads its lists: pages from before and after do not fit together. */
 export const movingService: FaultKind = { name: 'an index that moves while it is read', faults: moves, most: 30 };

@@ -5,7 +5,7 @@ import type { Situation } from '../situations.js';
 
 type ServiceFault = Readonly<Record<string, unknown>> & { readonly kind: string };
 
-/** What a service may do that dies, throttles or lies; each for a few requests, for some of them, or for all. */
+/** What a service that dies, throttles or lies may do: to a few requests, to some, or to all. */
 const doings: readonly ServiceFault[] = [
   { kind: 'status', status: 500 },
   { kind: 'status', status: 503, retry_after: 1 },
@@ -68,7 +68,7 @@ function misbehaving(situation: Situation, fault: ServiceFault): Fault {
   return {
     name: `${situation}: ${JSON.stringify(fault)}`,
     situation,
-    // An empty answer in place of a page is an end like any other: what is new behind it comes with the next run.
+    // An empty answer looks like the end of a list: what is new after it comes with the next run.
     ...(fault.kind === 'empty' ? { moves: true } : {}),
     strike: async (lane) => {
       await lane.control('faults', fault);

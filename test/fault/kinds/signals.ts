@@ -14,7 +14,7 @@ function terminate(situation: Situation, at: string): Fault {
   };
 }
 
-/** The second signal does not wait for anything: no document is to be expected. */
+/** The second signal ends the process at once, so there may be no document. */
 function terminateTwice(situation: Situation, at: string): Fault {
   return {
     name: `${situation}: SIGTERM twice ${at}`,

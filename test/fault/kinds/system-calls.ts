@@ -7,7 +7,7 @@ import { expectEnding } from '../judge.js';
 import type { Lane, RunOptions } from '../lane.js';
 import { situations } from '../situations.js';
 
-/** Calls by which DuckDB writes too, and how many of each a thread makes at least. */
+/** System calls by which DuckDB writes, and how many of each a thread makes at least. */
 const calls: Readonly<Record<string, number>> = {
   pwrite64: 24,
   fsync: 20,
@@ -18,7 +18,7 @@ const calls: Readonly<Record<string, number>> = {
   write: 60,
 };
 
-/** Standard error is not ours alone under strace: what it says goes to a file. */
+/** strace would write to standard error too, so its output goes to a file. */
 function underStrace(lane: Lane, call: string, what: string, number: number): RunOptions {
   const log = join(lane.folder, 'strace.txt');
   const words = ['-f', '-qq', '-o', log, '-e', `trace=${call}`, '-e', `inject=${call}:${what}:when=${number}`];
@@ -42,7 +42,7 @@ function killAt(call: string, number: number, index: number): Fault {
   };
 }
 
-/** Node writes to pipes with `write` too: there an error is no fault of the disk. */
+/** `write` cannot fail here: Node uses it for pipes too, and an error there is no fault of the disk. */
 function failAt(call: string, number: number, index: number): Fault[] {
   if (call === 'write') return [];
   const situation = situations[(index + 1) % situations.length] ?? 'daily';
@@ -76,7 +76,7 @@ async function lacksStrace(): Promise<string | undefined> {
   );
 }
 
-/** DuckDB writes below our steps: its system calls are killed or fail one by one. */
+/** DuckDB writes inside of our steps: the process is killed at single system calls, or they fail. */
 export const systemCalls: FaultKind = {
   name: 'a system call dies or fails',
   lacks: lacksStrace,

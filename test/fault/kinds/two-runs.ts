@@ -12,7 +12,7 @@ async function stopped(lane: Lane, end: Promise<unknown>): Promise<void> {
   await wait(50);
 }
 
-/** While one run stands still at a step, another one is started. */
+/** Starts a second run while the first one pauses at a step. */
 function meanwhile(situation: Situation, at: string): Fault {
   return {
     name: `${situation}: ${at}`,
@@ -53,7 +53,7 @@ function pairsOf(steps: CalmSteps): Fault[] {
   return [...still, ...Array.from({ length: 20 }, (_, number) => together(2 + (number % 3), number))];
 }
 
-/** Two runs of one job: one of them does all, the other says who has the lock. */
+/** Two runs of one job: one does everything, the other says who has the lock. */
 export const twoRuns: FaultKind = {
   name: 'two runs at once',
   lacks: async () => (process.platform === 'win32' ? 'SIGSTOP' : undefined),

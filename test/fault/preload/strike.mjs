@@ -1,5 +1,5 @@
-// Loaded into the program by `node --import`: it sees every step by which a run writes to its storage folder, records it,
-// or strikes at one of them. CDSYNC_TEST_STRIKE is a JSON document: see Strike in ../steps.ts.
+// Loaded into the program by `node --import`. It sees every step by which a run writes to its storage folder, and records
+// them all or strikes at one. CDSYNC_TEST_STRIKE is a JSON document: see Strike in ../strike.ts.
 import { appendFileSync } from 'node:fs';
 import fsp from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
@@ -72,7 +72,7 @@ function act(step) {
   else actions[action]();
 }
 
-/** A step that `work` does: an error may stand in its place, everything else strikes before, in or after it. */
+/** Does a step. A strike with an error replaces `work`; all other strikes come before, during or after it. */
 function step(label, work, mayFail) {
   const name = numbered(nameless(label));
   if (record) say(name);
@@ -130,7 +130,7 @@ for (const name of ['write', 'writeFile', 'appendFile', 'sync', 'datasync', 'tru
 await some.close();
 syncBuiltinESMExports();
 
-/** DuckDB writes by itself: its steps are the statements. */
+/** DuckDB does its own writing: its steps are these statements. */
 const writes =
   /^\s*(COPY|BEGIN|COMMIT|ATTACH|DETACH|INSERT|CREATE (OR REPLACE )?(TABLE|VIEW|MACRO|SCHEMA)|DELETE|ALTER|DROP|UPDATE)\b/i;
 for (const name of ['run', 'runAndReadAll']) {

@@ -33,7 +33,7 @@ describe('Keys of a lookup', () => {
     ['{"email": "ann@example.com"', 'it is not JSON'],
     ['{"loyalty": 2134}', 'the value of a key is not a text'],
     ['{"email": ["ann@example.com"]}', 'the value of a key is not a text'],
-  ])('are refused in %j, by the place and without what stands there', (line, reason) => {
+  ])('are refused in %j, with the place but without the text', (line, reason) => {
     const refusal = (() => {
       try {
         return keysOfLine(line, 'line 7');

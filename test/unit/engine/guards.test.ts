@@ -16,7 +16,7 @@ beforeAll(async () => {
 afterAll(() => snapshots.close());
 
 interface Change {
-  /** Rows of the snapshot before; left out where there is none. */
+  /** Rows of the last snapshot; left out if there is none. */
   readonly before?: number;
   readonly inserted?: number;
   readonly updated?: number;
@@ -34,7 +34,7 @@ function guarding(guards: Guards): StreamConfig {
   return { guards: { ...noGuards, ...guards } } as unknown as StreamConfig;
 }
 
-/** What guards say of a change of which only the numbers are given. */
+/** The findings of guards for a change given only by numbers. */
 async function judgeChange(change: Change, guards: Guards): Promise<string[]> {
   const { before, inserted = 0, updated = 0, deleted = 0, read = 0, rejected = 0 } = change;
   const store = await snapshots.store();
@@ -56,7 +56,7 @@ async function judgeChange(change: Change, guards: Guards): Promise<string[]> {
   return findings.map(({ guard }) => guard);
 }
 
-/** What guards say of rows that are really there. */
+/** The findings of guards for real rows. */
 async function judgeRows(rows: readonly GivenRow[], guards: Guards) {
   const run = await snapshots.nextRun();
   const commit = await snapshots.compare(run, 'members', rows);
@@ -104,7 +104,7 @@ describe('max_changed', () => {
     expect(await judgeChange({ before: 100, inserted: 3, updated: 2, deleted: 2 }, limit)).toEqual(['max_changed']);
   });
 
-  test('does not count what comes to a list that only grows', async () => {
+  test('does not count additions to a list that only grows', async () => {
     const limit = { maxChanged: { count: 3 } };
     const grows = { before: 10, brings: 'additions' } as const;
     expect(await judgeChange({ ...grows, inserted: 1000, updated: 3 }, limit)).toEqual([]);

@@ -57,7 +57,7 @@ describe('Lookups', () => {
     expect(most).toBe(8);
   });
 
-  it('are answered while further questions are still to come', async () => {
+  it('are answered before the last question has arrived', async () => {
     const { ask } = await lookups((id) => ({ status: 200, body: { profile_id: id } }));
     let goOn = () => {};
     const answered = new Promise<void>((resolve) => {
@@ -76,7 +76,7 @@ describe('Lookups', () => {
     expect(found).toEqual([profile('1'), profile('2')]);
   });
 
-  it('give the answers before the one that failed, and end there', async () => {
+  it('yield the answers before a failed one, and end there', async () => {
     const { ask } = await lookups((id) => (id === '3' ? { status: 403 } : { status: 200, body: { profile_id: id } }));
     const questions = Array.from({ length: 30 }, (_, index) => ({ id: String(index) }));
     const { found, error } = await collected(ask(list(questions)));
@@ -84,18 +84,18 @@ describe('Lookups', () => {
     expect(error).toMatchObject({ code: 'forbidden' });
   });
 
-  it('give the answers before a question that is wrong', async () => {
+  it('yield the answers before a wrong question', async () => {
     const { ask } = await lookups((id) => ({ status: 200, body: { profile_id: id } }));
     const { found, error } = await collected(ask(list([{ id: '1' }, { id: '2' }], new Error('line 3'))));
     expect([found, error]).toEqual([[profile('1'), profile('2')], new Error('line 3')]);
   });
 
-  it('end where the user asks to stop', async () => {
+  it('end when the user asks to stop', async () => {
     const { ask, abort } = await lookups(() => () => abort.abort());
     expect((await collected(ask(list([{ id: '1' }, { id: '2' }])))).error).toMatchObject({ kind: 'interrupted' });
   });
 
-  it('keep what the service has written, digit for digit, on one line', async () => {
+  it('keep the text of the service, digit for digit, on one line', async () => {
     const text =
       '{\n  "profile_id" : "a",\r\n\t"attributes": { "n": 12345678901234567890, "d": 1.50, "t": " a \\" : {\\\\" }\n}';
     const { ask } = await lookups(() => (response) => response.end(text));

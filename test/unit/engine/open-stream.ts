@@ -14,7 +14,7 @@ import type { SourceDeclaration } from '../../../src/streams/declaration.js';
 import { JumpingClock } from '../client/clocks.js';
 import { scriptedService, serviceOptions, testClient } from '../client/scripted-service.js';
 
-/** A configuration whose job has this stream, as JSON, which YAML is. @param sources where streams may read others than usual */
+/** A configuration whose job has this stream, as JSON (which is YAML). @param sources replaces the usual sources */
 export function configOf(
   stream: object,
   sources?: readonly SourceDeclaration[],

@@ -12,7 +12,7 @@ function end(streams: readonly StreamEnd[], more: Partial<RunEnd> = {}): RunEnd 
 const states = ['committed', 'held', 'wrong', 'failed', 'unopened'] as const;
 const names = ['a', 'b', 'c'];
 
-/** Anything that may lie in the folders of three runs when the third has ended. */
+/** Any content of the folders of three runs when the third has ended. */
 const ends: fc.Arbitrary<RunEnd> = fc
   .record({
     streams: fc
@@ -38,7 +38,7 @@ describe('what a run leaves behind', () => {
     expect(removable(end([{ name: 'a', state: 'committed' }]))).toEqual({ runs: [own], streams: [] });
   });
 
-  test('stays where a stream failed, and what was committed beside it goes', () => {
+  test('stays for a failed stream, and goes for a committed one', () => {
     const streams: StreamEnd[] = [
       { name: 'a', state: 'committed' },
       { name: 'b', state: 'failed' },
@@ -46,11 +46,11 @@ describe('what a run leaves behind', () => {
     expect(removable(end(streams))).toEqual({ runs: [], streams: [{ runId: own, stream: 'a' }] });
   });
 
-  test('goes where what was read is wrong: resuming it would fail again', () => {
+  test('goes if the reading is wrong: resuming it would fail again', () => {
     expect(removable(end([{ name: 'a', state: 'wrong' }])).runs).toEqual([own]);
   });
 
-  test('stays whole after an interruption, whatever else there is', () => {
+  test('stays whole after an interruption, in any case', () => {
     const streams: StreamEnd[] = [{ name: 'a', state: 'failed' }];
     const folders = [
       { runId: old, streams: ['b'] },
@@ -59,14 +59,14 @@ describe('what a run leaves behind', () => {
     expect(removable(end(streams, { isInterrupted: true, folders }))).toEqual({ runs: [], streams: [] });
   });
 
-  test('stays where a guard holds it, until the stream is committed or held again', () => {
+  test('stays if a guard holds it, until the stream is committed or held again', () => {
     const folders = [{ runId: old, streams: ['a'] }];
     const held = [{ runId: old, stream: 'a' }];
     const goneAfter = (state: StreamEnd['state']) => removable(end([{ name: 'a', state }], { folders, held })).runs;
     expect(states.filter((state) => goneAfter(state).includes(old))).toEqual(['committed', 'held']);
   });
 
-  test('of several held streams only those go that came to another end', () => {
+  test('goes only for those held streams that ended otherwise', () => {
     const folders = [{ runId: old, streams: ['a', 'b'] }];
     const held = ['a', 'b'].map((stream) => ({ runId: old, stream }));
     const streams: StreamEnd[] = [
@@ -79,7 +79,7 @@ describe('what a run leaves behind', () => {
     });
   });
 
-  test('of earlier runs goes only after a run that looked at every stream in full', () => {
+  test('goes for earlier runs only after a run that looked at every stream in full', () => {
     const folders = [
       { runId: older, streams: ['a'] },
       { runId: old, streams: ['b'] },
@@ -92,7 +92,7 @@ describe('what a run leaves behind', () => {
     expect(goneAfter('unopened', false)).toEqual([]);
   });
 
-  test('never has something of a held stream that nobody decided about, nor a checkpoint that may be resumed', () => {
+  test('keeps every undecided held stream, and every checkpoint that a run may resume', () => {
     fc.assert(
       fc.property(ends, (given) => {
         const { runs, streams } = removable(given);
@@ -115,7 +115,7 @@ describe('what a run leaves behind', () => {
     );
   });
 
-  test('leaves no folder in which nothing lies', () => {
+  test('leaves no empty folder', () => {
     fc.assert(
       fc.property(ends, (given) => {
         const { runs, streams } = removable(given);

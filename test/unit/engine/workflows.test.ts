@@ -9,7 +9,7 @@ import { type Received, type Reply, scriptedService, serviceOptions } from '../c
 
 type Script = (request: Received, seen: number) => Reply;
 
-/** How many requests of this method and path have come, by the words that tests use for them. */
+/** The kind of a request, as the scripts call it. */
 function kindOf({ method, url }: Received): 'start' | 'stop' | 'list' | 'one' {
   if (method === 'POST') return url.pathname.endsWith('/stop') ? 'stop' : 'start';
   return url.pathname.endsWith('/runs') ? 'list' : 'one';
@@ -52,7 +52,7 @@ const answer = (body: unknown, status = 200): Reply => ({ status, body });
 const lost: Reply = (response) => response.socket?.destroy();
 
 describe('A workflow is started', () => {
-  it('once where the answer comes, with what was asked for', async () => {
+  it('once if the answer comes, with the requested options', async () => {
     const bodies: unknown[] = [];
     const service = await world({
       start: ({ body }) => {
@@ -72,7 +72,7 @@ describe('A workflow is started', () => {
     ['a proxy gave up', answer({}, 504)],
     ['the service was away', answer({}, 503)],
     ['the answer could not be read', answer([], 201)],
-  ])('not again where %s and a run of it has appeared since', async (_, reply) => {
+  ])('not again if %s and a run of it has appeared since', async (_, reply) => {
     const before = run({ id: 'wr-old', config_id: 'cg-1' });
     const others = [run({ id: 'wr-other', config_id: 'cg-2' }), run({ id: 'wr-new', config_id: 'cg-1' })];
     const service = await world({
@@ -84,7 +84,7 @@ describe('A workflow is started', () => {
     expect(service.count('start')).toBe(1);
   });
 
-  it('again where the answer was lost and no run of it has appeared, on any page', async () => {
+  it('again if the answer was lost and no run of it has appeared, on any page', async () => {
     const service = await world({
       start: (_, seen) => (seen === 1 ? lost : answer(run({ id: 'wr-2' }), 201)),
       list: ({ url }) =>
@@ -96,7 +96,7 @@ describe('A workflow is started', () => {
     expect(service.count('start')).toBe(2);
   });
 
-  it('not again where only the tasks of a run tell that it is of the same configuration', async () => {
+  it('not again if only the tasks of a run show that it is of the same configuration', async () => {
     const tasks = [{ id: 't-1', workflow_id: 'cg-1' }];
     const service = await world({
       start: () => lost,
@@ -107,7 +107,7 @@ describe('A workflow is started', () => {
     expect(service.count('start')).toBe(1);
   });
 
-  it('never again where runs have appeared and nobody can tell whose they are', async () => {
+  it('never again if runs have appeared and nobody can tell whose they are', async () => {
     const service = await world({
       start: () => lost,
       list: (_, seen) => answer({ data: seen === 1 ? [] : [run({ id: 'wr-7', state: 'started' })] }),
@@ -120,7 +120,7 @@ describe('A workflow is started', () => {
     expect(service.count('start')).toBe(1);
   });
 
-  it('not at all where it is refused, nor where its runs may not be seen', async () => {
+  it('not at all if it is refused, or if the key may not list its runs', async () => {
     const refused = await world({ start: () => answer({ message: 'no such configuration' }, 404) });
     await expect(startWorkflow(refused, { configId: 'cg-9' })).rejects.toMatchObject({ code: 'not_found' });
     expect(refused.count('start')).toBe(1);
@@ -129,7 +129,7 @@ describe('A workflow is started', () => {
     expect(blind.count('start')).toBe(0);
   });
 
-  it('and is known, to be stopped, where the user asks to stop in the middle', async () => {
+  it('and is known, so that it can be stopped, if the user asks to stop during the start', async () => {
     const service = await world({
       start: () => (response) => {
         service.abort.abort();
@@ -160,7 +160,7 @@ describe('A workflow is followed', () => {
     expect(service.lines.at(-1)).toMatch(/^workflow cg-1: run wr-1 Succeeded/);
   });
 
-  it('also where its state is a new word, once it says when it ended', async () => {
+  it('even if its state is a new word, once it says when it ended', async () => {
     const service = await world({
       one: (_, seen) => answer(run({ state: 'evaporated', ended_at: seen < 3 ? null : '2026-01-01T00:00:00.000Z' })),
     });
@@ -201,7 +201,7 @@ describe('A workflow is followed', () => {
   it.each([
     [409, 'it has ended already'],
     [404, 'try: cdsync workflow stop wr-1'],
-  ])('until then too where stopping is answered %i', async (status, told) => {
+  ])('until the deadline, even if the service answers %i to the stop', async (status, told) => {
     const service = await world({ one: () => answer(run({ state: 'in progress' })), stop: () => answer({}, status) });
     const follow = followWorkflow(service, run(), { ...options, deadlineMs: 2_000 });
     await expect(follow).rejects.toMatchObject({ code: 'workflow_deadline' });
@@ -212,7 +212,7 @@ describe('A workflow is followed', () => {
 describe('A run that has not succeeded', () => {
   const error = { type: 'IngestError', message: 'no such feed\u001b[31m', attribution: 'customer' };
 
-  it('is told with type, message and attribution', () => {
+  it('fails with type, message and attribution', () => {
     expect(() => requireSuccess(run({ state: 'failed', error }), 'cg-1')).toThrow(
       expect.objectContaining({
         code: 'workflow_failed',
@@ -223,12 +223,12 @@ describe('A run that has not succeeded', () => {
     );
   });
 
-  it('is told with the error of the task that failed, where the run has none', () => {
+  it('fails with the error of its failed task, if the run itself has none', () => {
     const failed = run({ state: 'failed', task_instances: [{ id: 't-1' }, { id: 't-2', error }] });
     expect(() => requireSuccess(failed, 'cg-1')).toThrow('IngestError: no such feed');
   });
 
-  it.each(['stopped', 'canceled'])('fails as well where it was %s, without any reason', (state) => {
+  it.each(['stopped', 'canceled'])('fails as well if it was %s, without any reason', (state) => {
     expect(() => requireSuccess(run({ state }), 'cg-1')).toThrow(
       expect.objectContaining({
         code: 'workflow_failed',
