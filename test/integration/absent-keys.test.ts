@@ -9,7 +9,7 @@ interface Profile {
   attributes: Record<string, unknown>;
 }
 
-/** Profiles that the service has, and those of them that its list leaves out, as one that moves while it is read does. */
+/** Profiles of the service, and those that its list leaves out, like a list that changes while it is read. */
 const present = new Map<string, Profile>();
 const unlisted = new Set<string>();
 let listings = 0;
@@ -62,7 +62,7 @@ async function job(name: string, stream: Record<string, unknown> = {}): Promise<
 }
 
 describe('an absent key', () => {
-  it('is a delete only where the service does not know it any more', async () => {
+  it('is a delete only if the service no longer knows it', async () => {
     const run = await job('asked');
     await run();
     unlisted.add('p1').add('p2');
@@ -72,7 +72,7 @@ describe('an absent key', () => {
     expect(await space.query('asked', "select n from made where id = 'p2'")).toEqual([{ n: '200' }]);
   });
 
-  it('is a delete of a filtered stream where it is there and matches no more, or lost the attribute', async () => {
+  it('is a delete of a filtered stream if the record no longer matches, or lost the attribute', async () => {
     const run = await job('filtered', { filter: { tier: 'gold' } });
     await run();
     present.set('p1', { id: 'p1', index_id: 'i', attributes: { n: 1, tier: 'silver' } });
@@ -81,7 +81,7 @@ describe('an absent key', () => {
     expect(await run()).toEqual({ rows: 18, inserted: 0, updated: 0, deleted: 2, unchanged: 18, listings: 1 });
   });
 
-  it('makes the list be read again where there are too many to ask for', async () => {
+  it('makes the run read the list again if there are too many to ask for', async () => {
     const run = await job('again', { confirm_deletes: 2 });
     await run();
     for (const id of ['p1', 'p2', 'p3', 'p4']) unlisted.add(id);

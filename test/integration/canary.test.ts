@@ -58,7 +58,7 @@ const whole = { name: 'whole', source: 'index_profiles', index: 'people' };
 
 const ways = [['--verbose'], ['--json', '--verbose', '--log-format', 'json']] as const;
 
-/** Runs a command in its ways of telling, each of which must end with this code, and looks at all that it says. */
+/** Runs a command in each of its output forms, which must all end with this code, and searches all that it says. */
 async function said(words: readonly string[], code: number, env: Record<string, string> = {}): Promise<Ended> {
   let last: Ended | undefined;
   for (const way of ways) {
@@ -70,7 +70,7 @@ async function said(words: readonly string[], code: number, env: Record<string, 
   return last as Ended;
 }
 
-/** One way, once: for what cannot be done twice. */
+/** Runs a command once, in one form: for what cannot be done twice. */
 async function once(words: readonly string[], code: number): Promise<Ended> {
   const result = await space.cdsync([...words, '--verbose'], secrets);
   watch.lookAt(`cdsync ${words.join(' ')}`.replaceAll(/kanarie/gi, '…'), result);
@@ -88,7 +88,7 @@ async function during(fault: Row, work: () => Promise<unknown>): Promise<void> {
   await space.clearFaults();
 }
 
-/** Everything that leaked so far; what a command's very purpose is to show was not looked at. */
+/** Everything that has leaked so far, without what a command is meant to show. */
 function nothingLeaked(): void {
   expect(watch.drain()).toEqual([]);
 }
@@ -467,7 +467,7 @@ describe('no secret and no personal value is seen', () => {
     timeout,
   );
 
-  it('but where a command is there to show it', async () => {
+  it('except where a command is meant to show it', async () => {
     const { stdout } = await space.cdsync(['query', 'queried.json', 'select email from whole limit 1']);
     expect(stdout).toContain(`${marker}.p`);
     const shown = await space.cdsync(['diff', 'well.json', 'whole', '--show-values']);

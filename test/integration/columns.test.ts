@@ -113,7 +113,7 @@ describe('a column', () => {
     ]);
   });
 
-  it('has the type that was asked for while every value fits it, and is text from then on', async () => {
+  it('has the type of its rule while every value fits it, and is text from then on', async () => {
     await serve({ a: { d: '2024-02-29', n: '7', p: '1.50' }, b: { d: null, n: '-3', p: 2 } });
     const job = await configure({ d: { type: 'date' }, n: { type: 'integer' }, p: { type: 'decimal(10,2)' } });
     await runWell(job);
@@ -152,7 +152,7 @@ describe('a column', () => {
 });
 
 describe('a new rule', () => {
-  it('rewrites what is stored, so that nothing of before can be found, and is no change', async () => {
+  it('rewrites what is stored: nothing from before can be found, and no row counts as changed', async () => {
     const job = await configure({});
     await serve({
       a: { email: 'canary-one@example.com', notes: 'canary-text' },
@@ -196,7 +196,7 @@ describe('rules of other sources', () => {
   const audit = { name: 'audit', source: 'audit_events', page_size: 20 };
   const service = { rate_limits: { management: 1000 } };
 
-  it('hold for lists that only grow, also when they come later and nothing new was read', async () => {
+  it('hold for lists that only grow, even if they come later and nothing new was read', async () => {
     const name = `audit${++jobs}`;
     await space.configure(name, [audit], { service });
     await space.runWell(name);
@@ -250,7 +250,7 @@ describe('a salt', () => {
     expect((await run(job, [], other)).code).toBe(0);
   });
 
-  it('is not needed to look at what is kept, and stands in no file', async () => {
+  it('is not needed to look at what is kept, and is in no file', async () => {
     const job = await configure({ id: hashed });
     await serve({ a: { v: 1 }, b: { v: 2 } });
     await runWell(job);

@@ -12,7 +12,7 @@ async function help(words: readonly string[]): Promise<string> {
   return stdout;
 }
 
-/** Names of the commands that a help text lists, below the one that it is of. */
+/** Names of the commands that a help text lists, below its own. */
 function commandsOf(text: string, above: readonly string[]): string[] {
   const pattern = new RegExp(`^  cdsync ${[...above, '([a-z]+)'].join(' ')}`, 'gm');
   const list = /^Commands:\n([\s\S]*?)\n\n/m.exec(text)?.[1] ?? '';
@@ -23,7 +23,7 @@ function optionsOf(text: string): string[] {
   return [...text.matchAll(/^ +(--[a-z-]+)/gm)].map((match) => match[1] as string);
 }
 
-/** What the page has for each command, by its name. */
+/** The section of the page for each command, by name. */
 function sectionsOf(page: string): Map<string, string> {
   const sections = page.split(/^## `cdsync /m).slice(1);
   return new Map(
@@ -54,11 +54,11 @@ beforeAll(async () => {
 });
 
 describe('docs/commands.md', () => {
-  it('has a section for each command, and none besides', () => {
+  it('has a section for each command, and no others', () => {
     expect([...sections.keys()].sort()).toEqual([...commands].sort());
   });
 
-  it('names each option of each command there, and none besides', async () => {
+  it('names each option of each command there, and no others', async () => {
     const common = new Set(optionsOf(await help([])));
     for (const [command, section] of sections) {
       const above = command.includes(' ')

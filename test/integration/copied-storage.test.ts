@@ -63,7 +63,7 @@ describe('a storage folder from elsewhere', () => {
     folder = await twoDays(job);
   });
 
-  it('goes on where an archiver has put a copy in the place of the link, or lost what it led to', async () => {
+  it('resumes if an archiver has put a copy in place of the link, or lost its target', async () => {
     const link = join(folder, `${job}.duckdb`);
     await unlink(link);
     await copyFile(join(folder, 'published', '2.duckdb'), link);
@@ -73,7 +73,7 @@ describe('a storage folder from elsewhere', () => {
     expect(await space.query(job, 'select count(*)::int as n from members')).toHaveLength(1);
   });
 
-  it('goes on after the folders of Parquet files were lost, and writes them anew', async () => {
+  it('resumes after the folders of Parquet files were lost, and writes them anew', async () => {
     const before = await space.query(job, 'select * exclude (_run_id) from members order by id');
     await rm(join(folder, 'parquet'), { recursive: true });
     await resumes(job);
@@ -84,7 +84,7 @@ describe('a storage folder from elsewhere', () => {
     expect(read?.n).toBe(before.length);
   });
 
-  it('writes damaged files anew when it is to read everything, and only those', async () => {
+  it('writes damaged files, and only those, anew in a full run', async () => {
     const [good = '', bad = ''] = await Promise.all(
       ['segments', 'members'].map(async (stream) => {
         const [file] = (await space.manifest(job, stream)).files;
@@ -105,7 +105,7 @@ describe('a storage folder from elsewhere', () => {
     await verified(job);
   });
 
-  it('mends a manifest that somebody has changed', async () => {
+  it('repairs a manifest that somebody has changed', async () => {
     const path = join(folder, 'parquet', 'members', 'manifest.json');
     const manifest = await readFile(path, 'utf8');
     await writeFile(path, manifest.replace(/"rows": \d+/, '"rows": 1'));
@@ -113,7 +113,7 @@ describe('a storage folder from elsewhere', () => {
     expect(await readFile(path, 'utf8')).toBe(manifest);
   });
 
-  it('is refused where the store is lost and something is published, and says how to get it back', async () => {
+  it('is refused if the store is lost and something is published; the error says how to get it back', async () => {
     await rm(join(folder, '.cdsync', 'store.duckdb'));
     const files = await parquetFiles(job);
     const { code, report } = await space.run(job);
@@ -124,7 +124,7 @@ describe('a storage folder from elsewhere', () => {
     await resumes(job);
   });
 
-  it('is refused where all that is private was left behind, and begins anew once it was moved away', async () => {
+  it('is refused without its private files, and begins anew once it was moved away', async () => {
     await rename(join(folder, '.cdsync'), join(space.folder, 'kept-aside'));
     const { code, report } = await space.run(job);
     expect([code, report.error?.code]).toEqual([1, 'state_unreadable']);
@@ -146,7 +146,7 @@ describe('the lock of a run elsewhere', () => {
     return (JSON.parse(stdout) as JobStatus).running;
   };
 
-  it('is no lock where its owner is not a process of this machine that still runs', async () => {
+  it('is no lock unless its owner is a running process of this machine', async () => {
     await space.configure('owned', [segments]);
     await space.runWell('owned');
     await owner('owned', {});

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 
 let folder: string;
 beforeAll(async () => {
-  // Closed to everybody else, as the home of root is.
+  // Closed to other users, like the home of root.
   folder = await mkdtemp(join(tmpdir(), 'cdsync-checkout-'));
   for (const name of ['configs', 'connectors', 'src', 'test', 'package.json', 'tsconfig.json'])
     await cp(name, join(folder, name), { recursive: true });

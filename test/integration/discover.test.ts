@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => space.close());
 afterEach(() => space.clearFaults());
 
-/** As somebody without a configuration calls it. */
+/** The command, as a user without a configuration calls it. */
 async function discover(words: readonly string[] = [], env: Record<string, string> = {}): Promise<Ended> {
   const { url, tenantId } = space.service;
   return space.cdsync(['discover', '--base-url', url, '--tenant-id', tenantId, ...words], env);
@@ -36,7 +36,7 @@ function typesOf({ attributes }: DiscoveredIndex): Record<string, string> {
   return Object.fromEntries(attributes.map(({ path, type }) => [path, type]));
 }
 
-/** Pages of profiles that the service was asked for. */
+/** Number of pages of profiles that were requested. */
 async function profilePages(): Promise<number> {
   const answer = await fetch(`${space.service.url}/_control/stats`);
   const { operations } = (await answer.json()) as { operations: Record<string, number> };
@@ -123,7 +123,7 @@ describe('cdsync discover', () => {
     expect(attributes.filter(({ filterable }) => filterable === true)).toEqual([]);
   });
 
-  it('shows no value of a profile, and asks for none that tells a person', async () => {
+  it('shows no value of a profile, and requests none that identifies a person', async () => {
     const secret = 'ada.lovelace@example.com';
     const records = Array.from({ length: 20 }, (_, at) => ({
       id: `p${at}`,
@@ -148,7 +148,7 @@ describe('cdsync discover', () => {
     expect([code, stdout]).toEqual([0, expect.stringContaining('index loyalty_members (id ')]);
   });
 
-  it('takes ./cdsync.yaml where nothing is said', async () => {
+  it('takes ./cdsync.yaml by default', async () => {
     await writeFile(
       join(space.folder, 'cdsync.yaml'),
       `service: { base_url: '${space.service.url}', tenant_id: acme, auth: { token: '\${CDS_TOKEN}' } }`,
@@ -156,7 +156,7 @@ describe('cdsync discover', () => {
     expect((await space.cdsync(['discover', '--sample', '5'])).code).toBe(0);
   });
 
-  it('takes everything from the environment where there is no file either', async () => {
+  it('takes everything from the environment if there is no file either', async () => {
     const elsewhere = { CDS_BASE_URL: space.service.url, CDS_TENANT_ID: 'acme', CDS_TOKEN: '' };
     const { clientId, clientSecret } = space.service;
     const env = { ...elsewhere, CDS_CLIENT_ID: clientId, CDS_CLIENT_SECRET: clientSecret };
@@ -202,7 +202,7 @@ describe('segments', () => {
 });
 
 describe('what the key may not read', () => {
-  it('is said of the part that it concerns, and is no failure', async () => {
+  it('is an error of that part only, and no failure', async () => {
     await space.control('faults', { kind: 'missing_permission', match: '/profiles' });
     const { code, stdout } = await discover();
     expect(code).toBe(0);
@@ -219,7 +219,7 @@ describe('what the key may not read', () => {
 });
 
 describe('it fails', () => {
-  it('with 1 where an index breaks down, and shows the others', async () => {
+  it('with 1 if an index cannot be read, and shows the others', async () => {
     const { indexes } = await discovered(['--sample', '5']);
     await space.control('faults', {
       kind: 'status',
@@ -258,7 +258,7 @@ describe('it fails', () => {
     expect([code, stderr]).toEqual([2, expect.stringContaining('--base-url: must be an http:// or https:// URL')]);
   });
 
-  it('with 2 that names the flag where nobody says which service', async () => {
+  it('with 2 and the name of the flag if nothing says which service', async () => {
     const { code, stderr } = await space.cdsync(['discover', '--tenant-id', 'acme']);
     expect([code, stderr]).toEqual([2, expect.stringContaining('--base-url is missing')]);
   });

@@ -13,16 +13,16 @@ afterAll(() => space.close());
 const members = { name: 'members', source: 'index_profiles', index: 'loyalty_members' };
 const diskBytes = 60e6;
 
-/** What a script has left in a file of the workspace. */
+/** The contents of a file that a script has written. */
 const json = async (name: string) => JSON.parse(await readFile(join(space.folder, name), 'utf8'));
 
-/** Fills the disk of the storage folder but for so many bytes. */
+/** Fills the disk of the storage folder, except for this many bytes. */
 const fill = (left: number) => `head -c $(( $(stat -f -c '%a * %S' data) - ${left} )) /dev/zero > data/filler`;
 
 const onDisk = (script: string) => onSmallDisk(space, join(space.folder, 'data'), diskBytes, script);
 
 describe.skipIf(!canMount)('a disk that is too small', () => {
-  it('fails a run before anything is asked for, where the last snapshot would not find room', async () => {
+  it('fails a run before its first request, if the last snapshot would not fit', async () => {
     const before = [{ start_workflow: { config_id: 'cg-1' } }];
     await space.configure('short', [members]);
     await space.configure('after', [members], { job: { before } });
@@ -48,7 +48,7 @@ describe.skipIf(!canMount)('a disk that is too small', () => {
     expect((await json('asked-before.json')).requests).toBeGreaterThan(0);
   });
 
-  it('is only warned of where it may yet do, and on a first run', async () => {
+  it('causes only a warning if it may be enough, and on a first run', async () => {
     await space.configure('tight', [members]);
     const { stderr, stdout } = await onDisk(
       `cdsync run tight.json > /dev/null || exit 1

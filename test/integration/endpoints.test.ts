@@ -53,7 +53,7 @@ it('every endpoint is reached through the command line', async () => {
   const config = 'configs/every-source.yaml';
   await cdsync('check', config);
   await cdsync('run', config);
-  // Deletes of profiles are confirmed one by one; what had not ended is asked for by its id.
+  // Deletes of profiles are confirmed one by one; runs that had not ended are requested by id.
   await space.control('change', { days: 3, deleted: 0.01 });
   await cdsync('run', config);
   const [profile] = await space.query('every_source', 'select links.loyalty_id[1] as id from vip_profiles limit 1');
@@ -62,7 +62,7 @@ it('every endpoint is reached through the command line', async () => {
   const started = JSON.parse(await cdsync('workflow', 'start', config, 'cg-slow', '--json')) as { run: { id: string } };
   await cdsync('workflow', 'status', config, started.run.id);
   await cdsync('workflow', 'stop', config, started.run.id);
-  // An index that is gone from the list is asked for by its id before it counts as deleted.
+  // An index that is missing from the list is requested by id before it counts as deleted.
   await space.control('profiles', { index: 'passing', records: ['{"id":"a","index_id":"passing","attributes":{}}'] });
   await cdsync('run', config);
   await space.control('faults', { kind: 'small_pages', match: '/api/indexes?', size: 2, count: 1 });

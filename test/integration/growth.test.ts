@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => space.close());
 
-/** Text that does not compress to nothing, another one each night. */
+/** A text that hardly compresses, a new one each night. */
 async function serve(night: number): Promise<void> {
   const records = Array.from({ length: rows }, (_, n) => {
     const text = [1, 2, 3, 4].map((part) => Math.sin(n * part + night).toString(36)).join('');

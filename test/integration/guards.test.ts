@@ -44,7 +44,7 @@ const runFolders = (job: string) => readdir(join(space.jobFolder(job), '.cdsync'
 const rows = async (job: string) => Number((await space.query(job, 'select count(*)::int as rows from made'))[0]?.rows);
 
 describe('guards', () => {
-  it('hold each stream that breaks one, with what is made of it; the others are committed', async () => {
+  it('hold each stream that breaks one, and the streams that need it; the others are committed', async () => {
     const guarded = (name: string, guards: Attributes) => ({ name, source: 'index_profiles', index: 'made', guards });
     const streams: [Attributes, string, string | undefined, RegExp][] = [
       [guarded('usual', {}), 'ok', undefined, /^$/],
@@ -119,7 +119,7 @@ describe('guards', () => {
     await space.clearFaults();
   });
 
-  it('hold the whole job where they are asked to', async () => {
+  it('hold the whole job if configured so', async () => {
     await serve('other', 5, same);
     await serve('made', 100, same);
     await space.configure('scope', [made(), made({}, 'other')], { job: { guards: { scope: 'job' } } });

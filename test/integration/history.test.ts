@@ -75,7 +75,7 @@ describe('cdsync diff', () => {
     }
   });
 
-  it('shows the last change to people, values only where they are asked for', async () => {
+  it('shows the last change to people, values only on request', async () => {
     const plain = await space.cdsync(['diff', 'differing.json', 'made']);
     expect(plain.stdout).toMatch(/made: 0 inserted, 2 updated, 0 deleted/);
     expect(plain.stdout).not.toContain('->');

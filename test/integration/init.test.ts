@@ -52,7 +52,7 @@ describe('cdsync init without a terminal', () => {
     expect(((await stat(file())).mode & 0o777).toString(8)).toBe('644');
   });
 
-  it('logs in with OAuth or a file where that is told', async () => {
+  it('logs in with OAuth or a file if told to', async () => {
     const { clientId, clientSecret, token } = space.service;
     const oauth = { CDS_TOKEN: '', CDS_CLIENT_ID: clientId, CDS_CLIENT_SECRET: clientSecret };
     expect((await init(['--yes'], oauth)).code).toBe(0);
@@ -96,7 +96,7 @@ describe('cdsync init without a terminal', () => {
     expect((await space.cdsync(['run'])).code).toBe(0);
   });
 
-  it('takes names for ids where the key may not list indexes', async () => {
+  it('takes names for ids if the key may not list indexes', async () => {
     const listed = await space.cdsync(['discover', ...service(), '--json', '--sample', '1']);
     const { indexes } = JSON.parse(listed.stdout) as { indexes: { id: string }[] };
     const id = indexes[0]?.id as string;
@@ -107,7 +107,7 @@ describe('cdsync init without a terminal', () => {
     expect(await written()).toContain(`index: ${id}\n`);
   });
 
-  it('leaves a file alone that is there, unless told to write over it', async () => {
+  it('leaves an existing file alone, unless told to overwrite it', async () => {
     await writeFile(file(), '# mine\n');
     const { code, stderr } = await init(['--yes']);
     expect([code, stderr]).toEqual([2, expect.stringContaining('--force')]);
@@ -136,7 +136,7 @@ describe('nothing is written', () => {
     expect(await written()).toBeUndefined();
   });
 
-  it('where a flag that is needed is missing, which is named', async () => {
+  it('where a required flag is missing, with its name', async () => {
     const address = await space.cdsync(['init', '--tenant-id', 'acme', '--yes']);
     expect([address.code, address.stderr]).toEqual([2, expect.stringContaining('--base-url is missing')]);
     const tenant = await space.cdsync(['init', '--base-url', space.service.url, '--yes']);
@@ -175,7 +175,7 @@ const converse = (words: readonly string[], answers: readonly (readonly [questio
   conversation(space, words, answers);
 
 describe.runIf(hasTerminals)('cdsync init on a terminal', () => {
-  it('asks for what it does not know, again where the answer will not do', async () => {
+  it('asks for what it does not know, again if the answer is wrong', async () => {
     const { code, stdout } = await converse(
       ['init'],
       [

@@ -29,7 +29,7 @@ async function node(program: string, env: Record<string, string> = {}) {
   return { stdout: await text(child.stdout), stderr: await text(child.stderr), code: await code };
 }
 
-/** Runs the body of a program that imports cdsync, and gives what it says is its result. */
+/** Runs the body of a program that imports cdsync, and returns its result. */
 async function program<T>(name: string, body: string): Promise<T> {
   const source = `import { CdsyncError, loadConfig, run } from 'cdsync';
 const load = (needs) => loadConfig('${name}.json', { env: process.env, needs });
@@ -109,7 +109,7 @@ describe('run', () => {
     expect(resumed?.streams).toMatchObject([{ rows: 1000 }]);
   });
 
-  it('is refused where its job is already run by the same program', async () => {
+  it('is refused if the same program already runs its job', async () => {
     await space.configure('twice', [members]);
     const ended = await program<unknown[]>(
       'twice',

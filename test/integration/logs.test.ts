@@ -49,7 +49,7 @@ describe('a log for machines', () => {
     expect(log.at(-1)).toMatchObject({ event: 'run_finished', status: 'ok', sequence: 1, exit_code: 0, level: 'info' });
   });
 
-  it('has errors with their codes, and what to do next, for whatever goes wrong', async () => {
+  it('has errors with their codes, and the next step, in every failure', async () => {
     await space.control('faults', { kind: 'status', match: '/profiles', status: 400, message: 'no "such"\nthing' });
     const failed = await logged(['run', 'job.json']);
     await space.clearFaults();
@@ -85,7 +85,7 @@ describe('a log for machines', () => {
 
   it('takes in what Node itself warns of', async () => {
     const warner = join(space.folder, 'warner.mjs');
-    // With the first line of the log: before it, nothing has been said yet that could be a log.
+    // Begins with the first line of the log: before it there is nothing to check.
     const script = `const write = process.stderr.write;
 process.stderr.write = function (...given) {
   process.stderr.write = write;
@@ -113,7 +113,7 @@ process.stderr.write = function (...given) {
       const locked = await logged(['run', 'slow.json']);
       expect([locked.code, locked.log[0]]).toMatchObject([75, { event: 'error', code: 'locked', job: 'slow' }]);
     } finally {
-      // As npx does: it passes on what the terminal has sent to both.
+      // Like npx, which passes on a signal that the terminal has sent to both.
       child.kill('SIGINT');
       child.kill('SIGINT');
       await space.clearFaults();
@@ -124,7 +124,7 @@ process.stderr.write = function (...given) {
     expect(log.some(({ event, message }) => event === 'notice' && /^stopping/.test(String(message)))).toBe(true);
   });
 
-  it('has only what must be said when it is to be quiet', async () => {
+  it('has only errors and the next step with --quiet', async () => {
     const quiet = await logged(['run', 'job.json', '--quiet']);
     expect([quiet.code, quiet.log]).toEqual([0, []]);
     const { log } = await logged(['run', 'absent.json', '--quiet']);
@@ -133,7 +133,7 @@ process.stderr.write = function (...given) {
 });
 
 describe('a log for people', () => {
-  it('is plain lines without a terminal, where nothing else is asked for', async () => {
+  it('is plain lines by default, without a terminal', async () => {
     await space.control('faults', { kind: 'status', match: '/profiles', status: 400 });
     const { stderr } = await space.cdsync(['run', 'job.json']);
     await space.clearFaults();

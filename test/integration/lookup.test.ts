@@ -41,7 +41,7 @@ describe('cdsync lookup', () => {
     expect([found.code, found.stderr, lines(found)]).toEqual([0, '', [ann]]);
   });
 
-  it('asks for enriched attributes where it is told to', async () => {
+  it('asks for enriched attributes if told to', async () => {
     const [plain, enriched] = [
       await lookup(['col-1', `email=${emailOf(ann)}`]),
       await lookup(['col-1', `email=${emailOf(ann)}`, '--enrich']),
@@ -71,7 +71,7 @@ describe('cdsync lookup', () => {
     });
   });
 
-  it('answers a line before the next one is there', async () => {
+  it('answers a line before the next one arrives', async () => {
     const child = space.spawn(['lookup', 'col-1', ...where()], {}, 'pipe');
     const end = ended(child);
     child.stdin?.write(`email=${emailOf(ann)}\n`);
@@ -93,7 +93,7 @@ describe('cdsync lookup', () => {
   it.each([
     [{ kind: 'missing_permission' }, 4, 'forbidden'],
     [{ kind: 'status', status: 400, message: 'what is eve@example.com?' }, 1, 'bad_request'],
-  ])('shows no key where the service refuses: %j', async (fault, exit, error) => {
+  ])('shows no key if the service refuses: %j', async (fault, exit, error) => {
     await space.control('faults', { ...fault, match: '/lookup/' });
     for (const method of ['post', 'get']) {
       const words = ['col-1', 'email=eve@example.com', '--method', method, '--json', '--verbose'];
@@ -124,7 +124,7 @@ describe('cdsync lookup', () => {
 });
 
 describe.runIf(hasTerminals)('cdsync lookup on a terminal', () => {
-  it('asks for the keys, again where the answer will not do', async () => {
+  it('asks for the keys, again if the answer is wrong', async () => {
     const { code, stdout } = await conversation(
       space,
       ['lookup', 'col-1', ...where()],

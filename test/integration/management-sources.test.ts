@@ -3,7 +3,7 @@ import { streamOf, Workspace } from '../fixtures/workspace.js';
 
 let space: Workspace;
 beforeAll(async () => {
-  // The budget of 10 requests a second is tested by itself; here it would only make everything slow.
+  // A separate test covers the budget of 10 requests a second; here it would only slow down everything.
   space = await Workspace.open({ profiles: 100, rateLimits: { management: 0 } });
 });
 afterAll(() => space.close());
@@ -119,7 +119,7 @@ describe('sources of the Management API', () => {
     expect((await space.run('again', ['--from', ago(1), '--stream', 'segments'])).code).toBe(2);
   });
 
-  it('lose nothing where our clock and that of the service differ', async () => {
+  it('lose nothing if our clock and that of the service differ', async () => {
     await space.configure('clocks', [{ name: 'audit', source: 'audit_events', since }], { service });
     await space.runWell('clocks');
     // The service's clock is half a day ahead of ours, and its records continue from there.

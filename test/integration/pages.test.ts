@@ -13,7 +13,7 @@ const members = { name: 'members', source: 'index_profiles', index: 'loyalty_mem
 const pages = '/profiles';
 let jobs = 0;
 
-/** A job of its own for each test, so that none sees another's snapshot. */
+/** A new job for each test, so that none sees another's snapshot. */
 async function job(stream: Record<string, unknown> = {}, service: Record<string, unknown> = {}): Promise<string> {
   jobs += 1;
   const name = `pages${jobs}`;
@@ -122,7 +122,7 @@ describe('a stream fails, and says why', () => {
     expect(error?.hint).toContain('loyalty_members');
   });
 
-  it('when the service stays out of order, and the next run goes on', async () => {
+  it('when the service stays out of order, and the next run resumes', async () => {
     const name = await job({ page_size: 50 }, { retry: { max_attempts: 2, max_delay_ms: 20 } });
     await space.control('faults', { match: 'next_token', kind: 'status', status: 503, share: 0.6 });
     const { code, report } = await space.run(name);

@@ -30,7 +30,7 @@ function planned({ streams }: JobPlan, name: string): PlannedStream {
   return found;
 }
 
-/** Every file and folder below one, with what would show that anything has touched it. */
+/** Every file and folder below a folder, with facts that would show any change. */
 async function picture(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   const lines = entries.map(async (entry) => {
@@ -215,7 +215,7 @@ describe('a plan', () => {
     expect(pages).toBe(100 - 41);
   });
 
-  it('fails where a run would: one stream that is refused, a filter that is ignored, nothing to ask for', async () => {
+  it('fails like a run: for a refused stream, an ignored filter, nothing to ask for', async () => {
     await space.configure('refused', [{ name: 'indexes', source: 'indexes' }]);
     await space.control('faults', { kind: 'missing_permission', match: '/api/indexes' });
     const refused = await plan('refused');
@@ -238,7 +238,7 @@ describe('a plan', () => {
     expect([nobody.code, planned(nobody, 'chosen').reads, planned(nobody, 'chosen').pages]).toEqual([0, 'keys', 0]);
   });
 
-  it('compares nothing where somebody has the published file open for writing, and says so', async () => {
+  it('compares nothing if somebody has the published file open for writing, and says so', async () => {
     await space.configure('opened', [members]);
     await space.runWell('opened');
     const instance = await DuckDBInstance.create(join(space.jobFolder('opened'), 'opened.duckdb'));

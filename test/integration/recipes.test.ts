@@ -10,7 +10,7 @@ import { type Block, blocksOf, type Substitutes, substituted, writeFiles } from 
 import { shell } from '../fixtures/shell.js';
 import { type Ended, Workspace } from '../fixtures/workspace.js';
 
-/** Documents are long: each takes as long as it takes. */
+/** A generous limit: documents are long. */
 const timeout = 600_000;
 const exampleRun = '20261103T021500Z-9f3a1c';
 const configs = join(import.meta.dirname, '..', '..', 'configs');
@@ -28,7 +28,7 @@ afterAll(() => space.close());
 
 const aDay = () => space.control('change', { days: 1 });
 
-/** What a reader has instead of what the documents have: a folder, and dates of the last days. */
+/** What a reader puts in place of examples: a folder, and dates of the last days. */
 function own(more: readonly (readonly [string, string])[] = []): Substitutes {
   const ago = (days: number) => new Date(Date.now() - days * 86_400_000).toISOString().slice(0, 10);
   return new Map([['/srv/jobs', space.folder], ['2026-11-01', ago(10)], ['2026-11-08', ago(3)], ...more]);
@@ -121,7 +121,7 @@ describe('docs/cron.md', () => {
       .flatMap((line) => /^(?:\S+ +){4}\S+ +(.*)$/.exec(line)?.[1] ?? []);
   const sh = (command: string, more: Record<string, string> = {}) =>
     shell(space, `exec /bin/sh -c '${substituted(command, own()).replaceAll("'", `'\\''`)}'`, { ...bare, ...more });
-  /** What cron gives a job: next to nothing. The login comes from the file. */
+  /** The environment that cron gives a job: almost nothing. The login comes from the file. */
   const bare = { CDS_TOKEN: '' };
 
   beforeAll(async () => {
@@ -196,7 +196,7 @@ describe('docs/cron.md', () => {
     timeout,
   );
 
-  it('has a way to remove old reports that leaves those of now', async () => {
+  it('has a way to remove old reports that keeps new ones', async () => {
     const before = await readdir(join(space.jobFolder('nightly'), 'reports'));
     for (const block of scripts(blocks).filter(({ text }) => text.startsWith('find'))) await paste(block);
     expect(await readdir(join(space.jobFolder('nightly'), 'reports'))).toEqual(before);
@@ -272,7 +272,7 @@ describe('docs/ci.md', () => {
           if (failed !== 0 && condition !== 'always()') continue;
           const [action = ''] = uses.split('@');
           used.push(run === 'npm ci' ? run : action);
-          // What cannot be had here: the checkout, Node and the packages are there already.
+          // These steps cannot run here: the checkout, Node and the packages exist already.
           if (run === 'npm ci' || ['actions/checkout', 'actions/setup-node'].includes(action)) continue;
           const script =
             run ??

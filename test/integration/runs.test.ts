@@ -27,7 +27,7 @@ async function until(condition: () => Promise<boolean>): Promise<void> {
   throw new Error('what was waited for did not come');
 }
 
-/** A run that has a checkpoint and is kept from ending by a slow service. */
+/** Starts a run that gets a checkpoint, and that a slow service keeps from ending. */
 async function slowRun(name: string) {
   await space.control('faults', { kind: 'slow', match: '/profiles', delay_ms: 60 });
   const child = space.spawn(['run', `${name}.json`, '--json', '--quiet']);
@@ -39,7 +39,7 @@ async function slowRun(name: string) {
     const journal = await readFile(join(runs, run, 'streams', 'members', 'journal.jsonl'), 'utf8').catch(() => '');
     return journal.split('\n').length > 2;
   });
-  // Whatever else this machine is doing, the run does not end before the test wants it to.
+  // Requests hang, so the run does not end before the test wants it to, even on a fast machine.
   await space.control('faults', { kind: 'hang', match: '/profiles' });
   return { child, result };
 }
@@ -165,11 +165,11 @@ describe('a run', () => {
     child.kill('SIGKILL');
     await result;
     await space.clearFaults();
-    // What it has read is there, and --full leaves it.
+    // Its checkpoint exists, but --full ignores it.
     expect(await space.runWell('locked', ['--full'])).toMatchObject({ resumed: false, status: 'ok' });
   });
 
-  it('makes good what a crash has left unpublished', async () => {
+  it('publishes what a crash has left unpublished', async () => {
     const folder = space.jobFolder('days');
     const rows = (await space.query('days', 'from members')).length;
     await rm(join(folder, 'days.duckdb'));

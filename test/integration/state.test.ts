@@ -17,7 +17,7 @@ async function state(job: string, words: readonly string[] = []): Promise<JobSta
 
 const reset = (job: string, ...words: string[]) => space.cdsync(['state', 'reset', `${job}.json`, '--json', ...words]);
 
-/** Partitions that stand in the journal of a run that is under way. */
+/** Partitions in the journal of a running run. */
 async function readSoFar(job: string): Promise<number> {
   const files = (await space.files(job).catch(() => [])).filter((file) => file.endsWith('journal.jsonl'));
   const names = new Set<string>();
@@ -28,7 +28,7 @@ async function readSoFar(job: string): Promise<number> {
   return names.size;
 }
 
-/** Runs a job until two of its partitions stand in its journal, then kills it. */
+/** Runs a job until its journal has two partitions, then kills it. */
 async function cutShort(job: string): Promise<void> {
   await space.control('faults', { kind: 'slow', match: '/profiles', delay_ms: 40, share: 1 });
   const run = space.spawn(['run', `${job}.json`, '--quiet']);
@@ -62,11 +62,11 @@ describe('what a run that was cut short has read', () => {
     expect(report.resumed).toBe(true);
     const { rows, inserted, duplicates } = streamOf(report, 'members');
     expect([rows, inserted]).toEqual([2000, 2000]);
-    // What was read of it before is read once more, and counts once.
+    // The forgotten partition is read again, and its records count once.
     expect(duplicates).toBeGreaterThanOrEqual(us.pages * 10);
   });
 
-  it('shows no value of a record that the configuration does not list, unless that is wanted', async () => {
+  it('shows no value of a record that the configuration does not list, except on request', async () => {
     await space.configure('unlisted', members({ attribute: 'country' }));
     await space.runWell('unlisted');
     await cutShort('unlisted');
@@ -79,7 +79,7 @@ describe('what a run that was cut short has read', () => {
     expect((await state('unlisted')).partitions.find(({ name }) => name === begun)?.pages).toBe(0);
   });
 
-  it('is refused by a name that nothing was read of, and without its stream', async () => {
+  it('is refused for an unknown name, and without its stream', async () => {
     const wrong = await reset('cut', '--stream', 'members', '--partition', 'FR');
     expect([wrong.code, JSON.parse(wrong.stdout).error.code]).toEqual([2, 'partition_not_found']);
     expect((await reset('cut', '--partition', 'US')).code).toBe(2);

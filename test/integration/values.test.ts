@@ -26,7 +26,7 @@ async function readParquet(job: string): Promise<Map<string, Map<string, unknown
     const parsers = {
       jsonFromBytes: (bytes?: Uint8Array) => (bytes === undefined || bytes === null ? bytes : decoder.decode(bytes)),
     };
-    // Rows as arrays: as objects they could not have a member called __proto__.
+    // Rows are arrays: an object could not have a member called __proto__.
     const onComplete = (found: unknown[][]) => {
       for (const row of found) rows.set(String(row[0]), new Map(names.map((name, column) => [name, row[column]])));
     };
@@ -49,7 +49,7 @@ async function columnNames(job: string): Promise<Map<string, { name: string; typ
   );
 }
 
-/** What the second reader cannot give: decimals digit for digit, and a field called __proto__. Those DuckDB reads. */
+/** DuckDB reads what the second reader cannot: exact decimals, and a field called __proto__. */
 async function readAsText(job: string, name: string): Promise<Map<string, unknown>> {
   const quoted = `"${name.replaceAll('"', '""')}"`;
   const rows = await space.query(job, `select id, to_json(${quoted})::varchar as value from made`);
@@ -63,7 +63,7 @@ function serialize(records: readonly ModelRecord[]): string[] {
   });
 }
 
-/** That the snapshot is what was served; `earlier` are records of an earlier run, whose columns stay. */
+/** Expects the snapshot to be what was served; `earlier` are records of an earlier run, whose columns stay. */
 async function checkSnapshot(
   job: string,
   records: readonly ModelRecord[],
@@ -109,7 +109,7 @@ describe('values survive', () => {
     );
   }, 300_000);
 
-  it('when the next day brings other values, of other types, and what did not change is no change', async () => {
+  it('when the next day brings other values, of other types; unchanged rows count as unchanged', async () => {
     let number = 0;
     await fc.assert(
       fc.asyncProperty(streams, streams, async (before, changed) => {

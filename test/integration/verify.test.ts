@@ -27,7 +27,7 @@ async function verify(job: string): Promise<{ code: number | null; found: Verifi
   return { code, found: JSON.parse(stdout) };
 }
 
-/** A job with a snapshot; where its first file of members is. */
+/** Makes a job with a snapshot. @returns the path of its first file of members */
 async function prepared(job: string, compression = 'zstd'): Promise<string> {
   await space.configure(job, streams, { job: { parquet: { compression } } });
   await space.runWell(job);
@@ -50,7 +50,7 @@ async function flip(path: string, at: (size: number) => number): Promise<void> {
 }
 
 describe('cdsync verify', () => {
-  it('finds nothing wrong, also after days', async () => {
+  it('finds nothing wrong, even after days of changes', async () => {
     await prepared('whole');
     await space.control('change', { days: 2 });
     await space.runWell('whole');
@@ -93,7 +93,7 @@ describe('cdsync verify', () => {
     await copyFile(`${space.folder}/good`, path);
   });
 
-  it('finds a manifest that says something else, also where files agree with it', async () => {
+  it('finds a manifest that differs from the store, even if files agree with it', async () => {
     const path = join(space.jobFolder('whole'), 'parquet', 'members', 'manifest.json');
     const text = await readFile(path, 'utf8');
     const manifest = JSON.parse(text);

@@ -60,7 +60,7 @@ describe('a job that starts workflows', () => {
     ]);
   });
 
-  it('tells how they get on', async () => {
+  it('tells how they progress', async () => {
     const file = await configure('told', { config_id: 'cg-good' });
     const { stderr, stdout } = await space.cdsync(['run', file]);
     for (const state of ['started', 'in progress', 'succeeded']) {
@@ -69,7 +69,7 @@ describe('a job that starts workflows', () => {
     expect(stdout + stderr).not.toContain('eve@');
   });
 
-  it('reads nothing where one fails, and says why and whose fault it is', async () => {
+  it('reads nothing if one fails, and says why and whose fault it is', async () => {
     await configure('bad', { config_id: 'cg-bad' }, { config_id: 'cg-good' });
     const { code, report } = await space.run('bad');
     expect(code).toBe(1);
@@ -156,7 +156,7 @@ describe('a job that was killed while it waited', () => {
     await end;
   }
 
-  /** Makes of what a killed run has started something that started then. */
+  /** Changes the time at which the killed run started its workflow. */
   async function began(job: string, at: string): Promise<void> {
     const file = join(space.jobFolder(job), '.cdsync', 'workflows.json');
     const started = JSON.parse(await readFile(file, 'utf8')) as { runs: { started_at: string }[] };
@@ -180,7 +180,7 @@ describe('a job that was killed while it waited', () => {
     expect(workflows.runs).toHaveLength(4);
   });
 
-  it('starts anew what has failed meanwhile, what the service no longer knows, and with --full', async () => {
+  it('starts it anew if it has failed meanwhile, if the service no longer knows it, and with --full', async () => {
     workflows.plans.set('cg-sunk', { states: ['started', 'in progress', 'failed'] });
     await configure('sunk', { config_id: 'cg-sunk' });
     await killWhen('sunk', 'in progress');
@@ -194,7 +194,7 @@ describe('a job that was killed while it waited', () => {
     expect(workflows.runs).toHaveLength(2);
   });
 
-  it('stops what has run past its deadline meanwhile', async () => {
+  it('stops it if it has run past its deadline meanwhile', async () => {
     await configure('late', { config_id: 'cg-long', deadline_ms: 60_000 });
     await killWhen('late', 'in progress');
     await began('late', new Date(Date.now() - 120_000).toISOString());
@@ -308,13 +308,13 @@ describe('cdsync workflow', () => {
     expect(bad.stderr).toContain('IngestError: the feed has no key (attribution: customer) [workflow_failed]');
   });
 
-  it('stops it where waiting takes too long', async () => {
+  it('stops it if waiting takes too long', async () => {
     const late = await workflow('start', 'cg-long', '--wait', '--deadline', '1500ms', '--json');
     expect([late.code, documentOf(late).error.code]).toEqual([1, 'workflow_deadline']);
     expect(workflows.runs[0]?.stopped).toBe(true);
   });
 
-  it('shows a run, and who started it only where values may be shown', async () => {
+  it('shows a run, and who started it only if values may be shown', async () => {
     await workflow('start', 'cg-long');
     const shown = await workflow('status', 'wr-1', '--json');
     expect([shown.code, documentOf(shown)]).toMatchObject([0, { status: 'ok', run: { id: 'wr-1' } }]);

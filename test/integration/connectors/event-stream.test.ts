@@ -49,7 +49,7 @@ function clientWith(token: string): ServiceClient {
   return client;
 }
 
-/** What the engine gives to connectors. */
+/** The parts that the engine gives to connectors. */
 function access(token = service.token): ServiceAccess {
   return serviceAccess(clientWith(token), (line) => notices.push(line));
 }
@@ -145,12 +145,12 @@ describe('events', () => {
     await fc.assert(property, { numRuns: 60 });
   });
 
-  it('arrive also where the service resets connections and is away for a while', async () => {
+  it('arrive even if the service resets connections and is away for a while', async () => {
     await control('faults', { kind: 'reset', match: 'POST /prof/events', share: 0.3 });
     await control('faults', { kind: 'throttle', retry_after: 0, match: 'POST /prof/events', count: 3 });
     await control('faults', { kind: 'status', status: 503, match: 'POST /prof/events', after: 5, count: 30 });
     const addresses = emails('trouble', 40);
-    // Ids of their own, which the stream has not taken before.
+    // New ids: the stream must not have taken them before.
     const records = someRecords(40, (index) => ({ email: addresses[index], points: 10 })).map((record) => ({
       ...record,
       id: `f${record.id.slice(1)}`,
@@ -163,7 +163,7 @@ describe('events', () => {
     expect(found.map((profile) => profile?.attributes?.points)).toEqual(addresses.map(() => 10));
   });
 
-  it('that are too long are refused alone, the longest that is allowed is not', async () => {
+  it('that are too long are refused alone; one of the greatest allowed length is not', async () => {
     const overhead = Buffer.byteLength(someRecords(1, () => ({ text: '' }))[0]?.json ?? '');
     const lengths = [10, 65_536 - overhead, 65_537 - overhead, 10];
     const records = someRecords(4, (index) => ({ text: 'x'.repeat(lengths[index] as number) }));
@@ -196,7 +196,7 @@ describe('a stream', () => {
     expect((results[0] as { reason: string }).reason).toContain('does not accept events now');
   });
 
-  it('that drops events is told of once', async () => {
+  it('that drops events causes one notice', async () => {
     const { destination } = await open({ stream_id: 'evs-drop' });
     expect(new Set(types(await deliver(destination, someRecords(5), 50)))).toEqual(new Set(['acknowledged']));
     expect(notices).toEqual([expect.stringContaining('"evs-drop" takes events and drops them')]);
@@ -247,12 +247,12 @@ describe('a job that reads the collection which its events feed', () => {
       list,
     ) ?? [];
 
-  it('is refused, also where nobody says which one they feed', () => {
+  it('is refused, even if nothing says which one they feed', () => {
     expect(findings({ collection: 'col-1' }, [members, reads])[0]?.message).toContain('stream "vips"');
     expect(findings({}, [members, reads])[0]?.message).toContain('name it with `collection`');
   });
 
-  it('is let be where it reads another, or none, or is permitted', () => {
+  it('is accepted if it reads another, or none, or is permitted', () => {
     expect(findings({ collection: 'col-2' }, [members, reads])).toEqual([]);
     expect(findings({}, [members])).toEqual([]);
     expect(findings({ collection: 'col-1', allowLoop: true }, [members, reads])).toEqual([]);

@@ -45,12 +45,12 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** A place to write to, and how it is seen from outside. */
+/** A place to write to, and how a test looks at it from outside. */
 interface Place {
   readonly options: Readonly<Record<string, unknown>>;
-  /** Of all files, by their paths. */
+  /** Paths of all files. */
   files(): Promise<string[]>;
-  /** A file on this machine. */
+  /** The path of a file on this machine. */
   local(path: string): Promise<string>;
   write(path: string, text: string): Promise<void>;
 }
@@ -160,7 +160,7 @@ async function manifestOf(place: Place, table: string): Promise<Manifest> {
   return JSON.parse(await readFile(await place.local(`${table}/manifest.json`), 'utf8')) as Manifest;
 }
 
-/** What a program that knows only the manifest reads, as a query of a DuckDB of its own. */
+/** What a program reads that knows only the manifest: a query in a separate DuckDB. */
 function reading(place: Place, table: string): Promise<string> {
   return setQuery((path) => place.local(`${table}/${path}`));
 }
@@ -176,7 +176,7 @@ async function expectRows(place: Place, table: string, wanted: string): Promise<
   expect(await sql.rows(`(${a} EXCEPT ALL ${b}) LIMIT 3`)).toEqual([]);
 }
 
-/** One of everything, NULL included. */
+/** One value of each type, and NULL. */
 const everything = `SELECT * FROM (VALUES
   (1::BIGINT, 'plain', true, 9223372036854775807::BIGINT, 99999999999999999999999999999999999999::DECIMAL(38,0), 0.1::DOUBLE, 12.340::DECIMAL(9,3),
    '{"a":[1,2.5,null],"big":123456789012345678901234567890}'::JSON, '2026-01-31 12:00:00.123456+00'::TIMESTAMPTZ, '2026-02-28'::DATE,
@@ -195,7 +195,7 @@ describe.each(places)('in %s', (_, make) => {
       const place = await make();
       const driver = await open(place, { format });
       await driver.load({ table: 't', query: everything, key: ['id'], sequence: 1, chunk: 2 });
-      // In JSON, a value that is null and no value are one.
+      // In JSON, a null value and a missing one are the same.
       const expected = format === 'jsonl' ? everything.replace("'null'::JSON", 'NULL') : everything;
       await expectRows(place, 't', expected);
       const change = `SELECT 'upsert' AS _op, * FROM (${everything}) WHERE id = 1`;
@@ -254,7 +254,7 @@ describe.each(places)('in %s', (_, make) => {
     );
   }, 180_000);
 
-  it('a load that is cut short changes nothing, and leaves nothing once the next has come', async () => {
+  it('a load that is cut short changes nothing, and the next one removes its files', async () => {
     const place = await make();
     const driver = await open(place, { keep: 0 });
     const first = 'SELECT range AS id, range::VARCHAR AS text FROM range(10)';
@@ -316,7 +316,7 @@ describe.each(places)('in %s', (_, make) => {
     expect(seen.size).toBeGreaterThan(1);
   });
 
-  it('keeps as many older sets as it is told to, and no more', async () => {
+  it('keeps as many older sets as configured, and no more', async () => {
     const place = await make();
     const driver = await open(place, { keep: 2 });
     for (let sequence = 1; sequence <= 5; sequence += 1) {
@@ -376,7 +376,7 @@ describe.each(places)('in %s', (_, make) => {
     }
   });
 
-  it('refuses a load whose watermark somebody else has moved', async () => {
+  it('refuses a load if another process has moved the watermark', async () => {
     const place = await make();
     const driver = await open(place);
     const query = 'SELECT 1 AS id, 2 AS n';
@@ -441,7 +441,7 @@ describe.each(places)('in %s', (_, make) => {
     expect(found?.get('even')).toEqual({ values: 100, sum: sum(numbers.map((index) => String(index % 2 === 0))) });
   });
 
-  it('finishes what was cut off between the commit of a set and its being named', async () => {
+  it('finishes a load that was cut off after the commit of a set and before its name was written', async () => {
     const place = await make();
     const driver = await open(place);
     const query = (n: number) => `SELECT 1 AS id, ${n} AS n`;
@@ -455,7 +455,7 @@ describe.each(places)('in %s', (_, make) => {
     await expectRows(place, 't', query(2));
   });
 
-  it('tells of a file that is missing or cut, and mends it by a full load', async () => {
+  it('reports a file that is missing or cut, and repairs it with a full load', async () => {
     const place = await make();
     const driver = await open(place);
     const query = 'SELECT range AS id, 1 AS n FROM range(10)';
@@ -521,7 +521,7 @@ it('as CSV and as JSON lines, is what other programs read', async () => {
 });
 
 describe('two deliveries at once', () => {
-  it.each(places)('to %s: one moves the table on, the other is told', async (_, make) => {
+  it.each(places)('to %s: one updates the table, the other fails with a reason', async (_, make) => {
     const place = await make();
     const driver = await open(place);
     await driver.load({ table: 't', query: 'SELECT 0 AS id, 0 AS n', key: ['id'], sequence: 1 });
@@ -557,13 +557,13 @@ describe('a folder', () => {
     expect([...new Set(modes.map(String))].sort()).toEqual([`false,${folderMode}`, `true,${file}`]);
   });
 
-  it('that is a file, or cannot be, is told of', async () => {
+  it('that is a file is refused', async () => {
     await writeFile(join(folder, 'file'), '');
     const driver = await open(folderPlace(), { path: join(folder, 'file') });
     await expect(driver.destination()).rejects.toMatchObject({ message: `${join(folder, 'file')} is not a folder` });
   });
 
-  it('holds each table in a folder of its own, whatever it is called', async () => {
+  it('has a separate folder for each table, whatever its name', async () => {
     const place = folderPlace();
     const driver = await open(place);
     const tables = ['../up', '.hidden', 'a/b', 'a b', 'ä', 'Ä', 'con*?'];
@@ -600,7 +600,7 @@ describe('a store that refuses', () => {
     expect(`${error.message} ${error.hint}`).not.toMatch(/AKIDEXAMPLE|a-secret-of-the-test/);
   });
 
-  it('in the middle of a load leaves the set before as it was', async () => {
+  it('in the middle of a load leaves the previous set as it was', async () => {
     const place = await bucketPlace(store.url);
     const driver = await open(place);
     await driver.load({ table: 't', query, sequence: 1 });
@@ -613,7 +613,7 @@ describe('a store that refuses', () => {
     await expectRows(place, 't', query);
   });
 
-  it('and a bucket that is not there, at a real store, is told of', async () => {
+  it('because the bucket is missing, at a real store, says so', async () => {
     const place = await bucketPlace(store.bareUrl);
     const driver = await open(place, { url: 's3://no-such-bucket/x' });
     await expect(driver.load({ table: 't', query, sequence: 1 })).rejects.toMatchObject({
@@ -646,7 +646,7 @@ describe('a store that refuses', () => {
     await expectRows(place, 't', `${query} UNION ALL ${query}`);
   });
 
-  it('to keep to conditions is loaded all the same, and that is told', async () => {
+  it('to respect conditions is loaded all the same, with a notice', async () => {
     const place = await bucketPlace(store.bareUrl);
     const driver = await open(place);
     await driver.load({ table: 't', query, sequence: 1 });

@@ -38,13 +38,13 @@ async function install(name: string, exports: unknown): Promise<void> {
   await writeFile(join(path, 'index.js'), connector);
 }
 
-/** A destination of its own for each, which nothing was brought to yet. */
+/** Number of destinations so far: each test gets a new, empty one. */
 let places = 0;
 
 async function told(word: string, env: Record<string, string> = {}) {
   const members = { name: 'members', source: 'index_profiles', index: 'loyalty_members' };
   await space.configure('own', [members], { job: { destinations: [{ name: `mine_${places++}`, connector: word }] } });
-  // What Node itself is told needs a process of its own.
+  // Options of Node itself need a separate process.
   const words = ['run', 'own.json', '--json', '--quiet'];
   const { code, stdout } = await ('NODE_OPTIONS' in env ? ended(space.spawn(words, env)) : space.cdsync(words));
   const report = JSON.parse(stdout) as RunReport;
@@ -59,7 +59,7 @@ describe('a connector that does not come with cdsync', () => {
     ['postgers', /found "postgers".*postgres/],
     ['./none.mjs', /its default export is no connector/],
     ['./broken.mjs', /cannot be loaded: no good/],
-  ])('is refused where it is none: %s', async (word, message) => {
+  ])('is refused if it is none: %s', async (word, message) => {
     const { code, message: said } = await told(word);
     expect([code, said]).toEqual([2, expect.stringMatching(message)]);
   });
@@ -75,7 +75,7 @@ describe('a connector that does not come with cdsync', () => {
     },
   );
 
-  it('may be TypeScript where something reads that, and says so where nothing does', async () => {
+  it('may be TypeScript if a loader reads that; without one, the error says so', async () => {
     const plain = await told('./own.ts');
     const readsTypes = (process.features as { typescript?: unknown }).typescript;
     if (readsTypes) expect(plain.code).toBe(0);

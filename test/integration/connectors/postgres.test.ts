@@ -12,7 +12,7 @@ beforeAll(async () => {
 afterAll(() => server.stop());
 
 describe('postgres', () => {
-  it('lets destinations that begin at once make the schema and its watermarks', async () => {
+  it('lets destinations that start at the same time create the schema and its watermarks', async () => {
     for (let round = 0; round < 5; round += 1) {
       const options = { url: server.url(), schema: server.name() };
       const drivers = await Promise.all(Array.from({ length: 8 }, () => TableDriver.open(postgres, options)));
@@ -46,7 +46,7 @@ describe('postgres', () => {
     }
   });
 
-  it('sets rows aside that have U+0000 in a text or in JSON, and no others', async () => {
+  it('sets aside only rows that have U+0000 in a text or in JSON', async () => {
     const space = await Workspace.open({ profiles: 10 });
     try {
       const values = [`'a' || chr(0)`, `chr(0) || repeat('x', 3000000)`, `'\\u0000'`, `'plain'`, 'NULL'];

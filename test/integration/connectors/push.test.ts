@@ -59,7 +59,7 @@ async function attributesOf(email: string): Promise<Record<string, unknown>> {
 describe('event_stream', () => {
   const stream = { connector: 'event_stream', stream_id: 'evs-1', collection: 'col-1' };
 
-  it('goes on in the middle after a kill, and every event counts once', async () => {
+  it('resumes in the middle after a kill, and every event counts once', async () => {
     const body = {
       event_id: '{{_id}}',
       event_type: 'loyalty',
@@ -80,7 +80,7 @@ describe('event_stream', () => {
     await space.clearFaults();
     const second = await told(['push', 'killed.json']);
     expect([second.code, second.destinations[0]?.status]).toEqual([0, 'ok']);
-    // What was acknowledged before is not sent again; what was under way may be.
+    // Acknowledged events are not sent again; those that were under way may be.
     expect(second.destinations[0]?.rows).toBeLessThan(ids.length);
     expect((await eventsSent()) - before).toBeLessThan(2 * ids.length);
     const points = await Promise.all(ids.map((id) => attributesOf(`kill-${id}@example.org`)));
@@ -109,7 +109,7 @@ describe('event_stream', () => {
 });
 
 describe('webhook', () => {
-  it('gets each change once, and what it refused with the next delivery', async () => {
+  it('gets each change once, and refused ones again with the next delivery', async () => {
     const receiver = await Receiver.open();
     try {
       const url = `http://127.0.0.1:${receiver.port}/hook?token=\${HOOK_TOKEN}`;
@@ -187,7 +187,7 @@ describe('files', () => {
     return new Set(found.map(({ id, points }) => `${id} ${points}`));
   }
 
-  it('are what the stream is, in every mode and format, run after run', async () => {
+  it('equal the stream, in every mode and format, run after run', async () => {
     const destinations = modes.map((options, index) => ({
       name: `d${index}`,
       connector: 'files',
@@ -217,7 +217,7 @@ describe('files', () => {
       'select _op as op, count(*)::int as n from members__changes group by 1 order by 1',
     );
     expect(log).toEqual(changes);
-    // Loaded once more, nothing is sent.
+    // Pushed again, nothing is sent.
     const { code, destinations: ends } = await told(['push', 'filed.json']);
     expect([code, ends.map(({ rows }) => rows)]).toEqual([0, modes.map(() => 0)]);
   }, 180_000);
@@ -277,7 +277,7 @@ describe('what destinations have', () => {
     outbox,
   });
 
-  it('is told with how far they are behind, and forgotten when that is wanted', async () => {
+  it('is shown with how far they are behind, and forgotten on request', async () => {
     const receiver = await Receiver.open();
     let isDown = false;
     receiver.behaviour = (_, response) => void response.writeHead(isDown ? 401 : 204).end();

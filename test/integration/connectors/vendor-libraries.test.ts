@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 
-/** Opens a connector in a Node of its own, from what was built, and says how that ended. */
+/** Opens a built connector in a separate process, and returns how that ended. */
 async function opened(connector: string): Promise<{ code: string; kind: string; message: string; hint: string }> {
   const module = resolve('dist', 'connectors', connector, 'index.js');
   const script = `

@@ -51,7 +51,7 @@ async function failure(records: readonly OutgoingRecord[] = someRecords(3)): Pro
   return error as CdsyncError;
 }
 
-/** As a receiver would that has only read the page of Standard Webhooks, with another implementation of HMAC. */
+/** Verifies as a receiver that knows only the Standard Webhooks page, with another implementation of HMAC. */
 async function isGenuine(headers: Readonly<Record<string, string>>, body: string, key: Buffer): Promise<boolean> {
   const { subtle } = webcrypto;
   const imported = await subtle.importKey('raw', key, { name: 'HMAC', hash: 'SHA-256' }, false, ['verify']);
@@ -75,7 +75,7 @@ describe('what a receiver gets', () => {
     });
   });
 
-  it('keeps to the length that is allowed, and refuses what alone is longer', async () => {
+  it('keeps to the allowed length, and refuses a record that alone is longer', async () => {
     const lengths = fc.array(fc.integer({ min: 0, max: 3_000 }), { minLength: 1, maxLength: 30 });
     const property = fc.asyncProperty(lengths, async (sizes) => {
       receiver.reset();
@@ -166,7 +166,7 @@ describe('a receiver that has trouble', () => {
     expect(all[0]?.id).toBe(all[1]?.id);
   });
 
-  it('is left alone for as long as it asks, also with what was to come after', async () => {
+  it('gets nothing for as long as it asks, later records included', async () => {
     const date = new Date('2026-01-31T12:00:00Z');
     const until = new Date(date.getTime() + 90_000);
     receiver.reset((_, response) =>
@@ -178,7 +178,7 @@ describe('a receiver that has trouble', () => {
     expect(receiver.received).toHaveLength(1);
   });
 
-  it('holds nobody up who wants to stop', async () => {
+  it('does not delay a user who wants to stop', async () => {
     receiver.reset(() => stop.abort());
     const stop = new AbortController();
     const { destination } = await open();
@@ -246,7 +246,7 @@ describe('a receiver that does not want a record', () => {
     expect(reason).not.toMatch(/ada|1234|Elm/);
   });
 
-  it('is not believed where its results cannot be read', async () => {
+  it('is not believed if its results cannot be read', async () => {
     receiver.reset((_, response) => answer(response, 200, { results: [{ id: 'x', status: 'nope' }] }));
     expect((await failure()).message).toMatch(/results that cannot be read: results\.0\.status/);
   });
@@ -268,7 +268,7 @@ describe('an endpoint that is wrong', () => {
     expect(`${error.message} ${error.hint}`).not.toMatch(/hidden-token|\/hook/);
   });
 
-  it('is told where the URL is none, without the URL', async () => {
+  it('causes an error without the URL if the URL is none', async () => {
     const error = await open({ url: 'https://user:secret%zz@host/' }).catch((thrown: unknown) => thrown);
     expect(error).toMatchObject({ code: 'destination_url', kind: 'configuration' });
     expect(String((error as Error).message)).not.toContain('secret');
