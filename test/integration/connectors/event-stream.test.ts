@@ -249,7 +249,7 @@ describe('a job that reads the collection which its events feed', () => {
 
   it('is refused, even if nothing says which one they feed', () => {
     expect(findings({ collection: 'col-1' }, [members, reads])[0]?.message).toContain('stream "vips"');
-    expect(findings({}, [members, reads])[0]?.message).toContain('name it with `collection`');
+    expect(findings({}, [members, reads])[0]?.message).toContain('name their collection with `collection`');
   });
 
   it('is accepted if it reads another, or none, or is permitted', () => {

@@ -583,7 +583,7 @@ describe('a store that refuses', () => {
     ['InvalidAccessKeyId', 403, 'destination_login', 'auth', /access_key_id/],
     ['SignatureDoesNotMatch', 403, 'destination_login', 'auth', /secret_access_key/],
     ['RequestTimeTooSkewed', 403, 'destination_login', 'auth', /clock/],
-    ['NoSuchBucket', 404, 'destination_refused', 'fatal', /make it/],
+    ['NoSuchBucket', 404, 'destination_refused', 'fatal', /create it/],
     ['PermanentRedirect', 301, 'destination_refused', 'fatal', /region/],
     ['InternalError', 500, 'destination_unavailable', 'retryable', undefined],
   ])('with %s says what is wrong, and nothing secret', async (code, status, wanted, kind, hint) => {
