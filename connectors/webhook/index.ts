@@ -22,7 +22,7 @@ export default recordConnector({
   name: 'webhook',
   summary: 'Posts changes as JSON to a URL, in signed batches.',
   options: webhookOptions,
-  capabilities: { batchRecords: 500, batchBytes: 16_000_000, batchesAtOnce },
+  capabilities: { batchRecords: 1000, batchBytes: 16_000_000, batchesAtOnce },
 
   async open({ options, job, destination }) {
     const [{ Endpoint }, { WebhookDestination }] = await Promise.all([import('./exchange.js'), import('./send.js')]);

@@ -1,7 +1,7 @@
 import type { ServiceClient } from '../client/client.js';
 import type { Config, JobConfig } from '../config/config.js';
 import type { Clock } from '../core/clock.js';
-import type { Converter } from '../extract/convert/converter.js';
+import type { PartMaker } from '../extract/convert/part-maker.js';
 import type { Database } from '../store/duckdb.js';
 import type { JobLayout } from '../store/layout.js';
 import type { Salts } from './column-rules.js';
@@ -28,7 +28,7 @@ export interface RunContext extends RunChoices {
   readonly layout: JobLayout;
   readonly client: ServiceClient;
   readonly database: Database;
-  readonly converter: Converter;
+  readonly converter: PartMaker;
   readonly clock: Clock;
   /** Aborts when the user asks to stop. The journals keep what was read. */
   readonly signal: AbortSignal;

@@ -60,6 +60,12 @@ async function isGenuine(headers: Readonly<Record<string, string>>, body: string
   return version === 'v1' && subtle.verify('HMAC', imported, Buffer.from(signature, 'base64'), signed);
 }
 
+it('is given batches as large as max_records may be', () => {
+  const { max_records } = webhook.options;
+  expect(max_records.safeParse(webhook.capabilities.batchRecords).success).toBe(true);
+  expect(max_records.safeParse((webhook.capabilities.batchRecords ?? 0) + 1).success).toBe(false);
+});
+
 describe('what a receiver gets', () => {
   it('is every record once, in order, with numbers digit for digit', async () => {
     const records = someRecords(250).map((record) => ({ ...record, json: '{"big":123456789012345678901,"low":1e-7}' }));
