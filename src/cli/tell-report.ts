@@ -9,7 +9,9 @@ export function exitCodeOfRun({ status, streams, destinations }: JobReport): num
   if (status === 'held') return 3;
   if (status !== 'failed') return 0;
   const codes = [...streams, ...destinations].flatMap(({ error }) => (error === null ? [] : [error.code]));
-  return codes.every((code) => authCodes.has(code)) ? 4 : 1;
+  // A stream that needs another one has failed for the reason of that one.
+  const causes = codes.filter((code) => code !== 'dependency');
+  return causes.length > 0 && causes.every((code) => authCodes.has(code)) ? 4 : 1;
 }
 
 const authCodes = new Set([
