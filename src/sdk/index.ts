@@ -1,4 +1,5 @@
 /** Everything that a connector imports: `import { tableConnector, text } from 'cdsync/sdk'`. */
+export { escapeCsvFormulaSql, unescapeCsvFormulaSql } from '../core/csv-formulas.js';
 export { printable } from '../core/printable.js';
 export { redactor, Secret } from '../core/secret.js';
 export type {
