@@ -44,6 +44,11 @@ export function formatCount(count: number): string {
   return count.toLocaleString('en-US');
 }
 
+/** A count with its noun: `1 row`, `2,500 rows`. */
+export function formatCounted(count: number, noun: string): string {
+  return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
+}
+
 /** A date or a time as milliseconds since 1970. A time without an offset is UTC; other text gives NaN. */
 export function parseMoment(written: string): number {
   const iso = written.replace(' ', 'T');

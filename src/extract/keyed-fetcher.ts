@@ -1,6 +1,7 @@
 import type pLimit from 'p-limit';
 import { MalformedBodyError, ServiceError } from '../client/client.js';
 import { CdsyncError } from '../core/errors.js';
+import { formatCount } from '../core/quantities.js';
 import type { KeyedRequest } from '../streams/source.js';
 import { cutOrRetry, type FetchContext, type FetchedPage, type PageFetcher } from './page-fetcher.js';
 import { withFields } from './scan/added-fields.js';
@@ -8,6 +9,8 @@ import { cutPageExactly } from './scan/page-cutter.js';
 import { TokenGuard } from './token-guard.js';
 
 const comma = Buffer.from(',');
+/** More pages than the records of one key can have. */
+const maxPages = 1000;
 
 interface Answered {
   /** Records, separated by commas. */
@@ -74,7 +77,7 @@ export class KeyedFetcher implements PageFetcher {
         const { records, nextToken }: Answered = await client.send(operation, decode, { signal, meter });
         pages.push(records);
         token = nextToken;
-        if (token !== null && guard.repeats(token)) throw circle();
+        if (token !== null && (guard.repeats(token) || pages.length === maxPages)) throw endless(pages.length);
       } while (token !== null);
     } catch (error) {
       if (this.#mayMiss && error instanceof ServiceError && error.status === 404) return undefined;
@@ -101,9 +104,9 @@ function readRecord(body: Buffer, { added, expected }: KeyedRequest): Answered {
   return { records: fields.length === 0 ? body : withFields(body, 0, body.length, fields), nextToken: null };
 }
 
-function circle(): CdsyncError {
-  return new CdsyncError('the service returned the same page token twice', {
+function endless(pages: number): CdsyncError {
+  return new CdsyncError(`the pages of one key do not end: ${formatCount(pages)} came, and a token for another one`, {
     code: 'page_loop',
-    hint: 'its paging runs in a circle; report it to the service',
+    hint: 'the paging of the service runs in a circle, or without an end: report it to the service',
   });
 }

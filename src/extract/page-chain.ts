@@ -1,5 +1,6 @@
 import type { RequestMeter } from '../client/client.js';
 import { CdsyncError } from '../core/errors.js';
+import { formatCount, formatCounted } from '../core/quantities.js';
 import { type FetchedPage, isRefusal, type PageFetcher } from './page-fetcher.js';
 import type { ReadTask, TakenPage, TaskIntake } from './read-task.js';
 import { cutPageExactly, MalformedPageError } from './scan/page-cutter.js';
@@ -9,6 +10,8 @@ import { TokenGuard } from './token-guard.js';
 const maxRestarts = 2;
 /** This many pages in a row with records but without a new key count as a circle. */
 const maxPagesWithoutNewKey = 100;
+/** This many pages in a row without a record count as a list without an end, although each has a new token. */
+const maxEmptyPages = 1000;
 /** How often a page with malformed records is fetched again. */
 const maxRefetches = 3;
 
@@ -29,12 +32,15 @@ export class PageChain {
   #attempt: number;
   #pages: number;
   #fruitless = 0;
+  /** Journaled with each cursor: a list without an end must also end if every run reads only some of its pages. */
+  #empty: number;
 
   constructor(task: ReadTask, context: ChainContext) {
     this.#context = context;
     this.#task = task;
     this.#attempt = task.start.attempt;
     this.#pages = task.start.pages;
+    this.#empty = task.start.empty_pages ?? 0;
   }
 
   /** @throws {CdsyncError} `page_loop`, `dead_token`, `filter_ignored`, and the errors of the client */
@@ -79,7 +85,8 @@ export class PageChain {
     const page = await this.#fetch(null).catch(() => undefined);
     if (page === undefined) throw refusal;
     if (this.#attempt > maxRestarts) {
-      throw this.#failure('dead_token', `the service refused page tokens in ${maxRestarts + 1} attempts`, {
+      const reached = `the last after ${formatCounted(this.#pages, 'page')}`;
+      throw this.#failure('dead_token', `the service refused page tokens in ${maxRestarts + 1} attempts, ${reached}`, {
         cause: refusal,
         hint: 'its tokens expire too early: ask for larger pages (`page_size`) or smaller partitions (`partition_by`)',
       });
@@ -87,6 +94,7 @@ export class PageChain {
     this.#attempt += 1;
     this.#pages = 0;
     this.#fruitless = 0;
+    this.#empty = 0;
     this.#guard = new TokenGuard();
     await this.#context.intake.restart(this.#attempt);
     return page;
@@ -94,9 +102,13 @@ export class PageChain {
 
   #refuseCircle(token: string): void {
     if (!this.#guard.repeats(token)) return;
-    throw this.#failure('page_loop', `the service returned the same page token twice, after ${this.#pages + 1} pages`, {
-      hint: 'its paging runs in a circle; report it to the service, with the request id of any page of this list',
-    });
+    throw this.#failure(
+      'page_loop',
+      `the service returned the same page token twice, after ${formatCounted(this.#pages + 1, 'page')}`,
+      {
+        hint: 'its paging runs in a circle; report it to the service, with the request id of any page of this list',
+      },
+    );
   }
 
   async #takeIn(page: FetchedPage): Promise<void> {
@@ -106,10 +118,12 @@ export class PageChain {
       pages: this.#pages + 1,
       attempt: this.#attempt,
       done: page.nextToken === null,
+      ...(this.#empty > 0 ? { empty_pages: this.#empty } : {}),
     });
     this.#pages += 1;
     if (taken.mismatches > 0) throw this.#filterIgnored(taken);
-    if (taken.records === 0) return;
+    if (taken.records === 0) return this.#refuseEndless();
+    this.#empty = 0;
     this.#fruitless = taken.bringsNew ? 0 : this.#fruitless + 1;
     if (this.#fruitless < (this.#task.distrustsTokens ? 1 : maxPagesWithoutNewKey)) return;
     throw this.#failure(
@@ -119,6 +133,14 @@ export class PageChain {
         hint: 'the service repeats its pages; report it to the service',
       },
     );
+  }
+
+  #refuseEndless(): void {
+    this.#empty += 1;
+    if (this.#empty < maxEmptyPages) return;
+    throw this.#failure('page_loop', `${formatCount(this.#empty)} pages in a row came without a record`, {
+      hint: 'each page had a token for another one; report it to the service, with the request id of any page of this list',
+    });
   }
 
   /** Takes in a malformed page again. If the quick cut was wrong, cuts the page exactly; otherwise fetches it again. */

@@ -17,6 +17,8 @@ export const cursorSchema = z.object({
   attempt: z.number(),
   /** Whether the service has said that the last page read is the last. */
   done: z.boolean(),
+  /** Pages in a row without a record, just before the last page read; left out: none. */
+  empty_pages: z.number().optional(),
 });
 
 /** How far one partition has been read, durably. */

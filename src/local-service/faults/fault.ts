@@ -65,7 +65,7 @@ export const faultSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('loop'), ...aim, fresh: z.boolean().default(false) }),
   z.strictObject({ kind: z.literal('ignored_token'), ...aim }),
   z.strictObject({ kind: z.literal('duplicate'), ...aim }),
-  z.strictObject({ kind: z.literal('empty_pages'), ...aim, pages: z.int().min(1).max(10_000).default(1) }),
+  z.strictObject({ kind: z.literal('empty_pages'), ...aim, pages: z.int().min(1).max(1_000_000_000).default(1) }),
   z.strictObject({ kind: z.literal('small_pages'), ...aim, size: count.optional() }),
   z.strictObject({ kind: z.literal('ignore_filter'), ...aim }),
   z.strictObject({ kind: z.literal('attributes_array'), ...aim }),

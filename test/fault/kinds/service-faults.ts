@@ -30,6 +30,7 @@ const doings: readonly ServiceFault[] = [
   { kind: 'ignored_token' },
   { kind: 'duplicate' },
   { kind: 'empty_pages', pages: 2 },
+  { kind: 'empty_pages', pages: 1_000_000_000 },
   { kind: 'small_pages', size: 7 },
   { kind: 'ignore_filter' },
   { kind: 'attributes_array' },

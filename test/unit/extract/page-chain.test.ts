@@ -124,7 +124,10 @@ describe('a chain of pages', () => {
       { pages: 2, attempt: 2, done: true },
     ]);
     const always = await read(whole, (token) => (token === 'b' ? refusal() : page('b')));
-    expect(always.error).toMatchObject({ code: 'dead_token' });
+    expect(always.error).toMatchObject({
+      code: 'dead_token',
+      message: 'the service refused page tokens in 3 attempts, the last after 1 page',
+    });
     expect(always.log.filter((each) => 'restart' in each)).toEqual([{ restart: 2 }, { restart: 3 }]);
   });
 
@@ -156,6 +159,24 @@ describe('a chain of pages', () => {
       () => ({ records: 0, bringsNew: false }),
     );
     expect(empty.error).toBeUndefined();
+  });
+
+  it('ends after a thousand empty pages in a row, however many runs read them', async () => {
+    const endless = (token: string | null) => page(String(Number(token ?? 0) + 1));
+    const nothing = () => ({ records: 0, bringsNew: false });
+    const found = await read(whole, endless, nothing);
+    expect(found.error).toMatchObject({ code: 'page_loop', message: '1,000 pages in a row came without a record' });
+    expect(found.log).toHaveLength(1000);
+    let start = found.log[699] as PartitionCursor;
+    const resumed = await read({ ...whole, start }, endless, nothing);
+    expect(resumed.error).toMatchObject({ code: 'page_loop' });
+    expect(resumed.log).toHaveLength(301);
+    const broken = await read({ ...whole, start }, endless, (_, at) => (at === 0 ? {} : nothing()));
+    expect(broken.error).toMatchObject({ code: 'page_loop' });
+    expect(broken.log).toHaveLength(1001);
+    start = found.log[998] as PartitionCursor;
+    const last = await read({ ...whole, start }, () => page(null), nothing);
+    expect(last.error).toBeUndefined();
   });
 
   it('ends at the first page without a new key if tokens are not trusted', async () => {
