@@ -1,4 +1,6 @@
-import { jobOption } from './arguments.js';
+import type { Argv } from 'yargs';
+import { type CsvFormulas, csvFormulas } from '../report/csv.js';
+import { jobOption, oneOf } from './arguments.js';
 import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output, usageError } from './output.js';
@@ -6,6 +8,8 @@ import { type CommonArguments, Output, usageError } from './output.js';
 interface QueryArguments extends JobArguments {
   words: string[];
   format: 'table' | 'csv' | 'json';
+  allowFiles: boolean;
+  csvFormulas: CsvFormulas;
 }
 
 /** `cdsync query`: runs SQL over the published snapshot. */
@@ -18,8 +22,20 @@ export const queryCommand: Command<CommonArguments, QueryArguments> = {
         default: 'table' as const,
         describe: 'how rows are printed',
       })
+      .option('allow-files', {
+        type: 'boolean',
+        default: false,
+        describe: 'SQL may also read and write other files; only for SQL that you trust',
+      })
+      .option('csv-formulas', {
+        default: 'escape',
+        ...oneOf('csv-formulas', csvFormulas, 'text in CSV that a spreadsheet program would run'),
+      })
       .example('$0 query "select tier, count(*) from members group by tier"', 'count the rows of a stream')
-      .example('$0 query jobs/nightly.yaml "from members limit 5" --format json', 'name the configuration first'),
+      .example(
+        '$0 query jobs/nightly.yaml "from members limit 5" --format json',
+        'name the configuration first',
+      ) as unknown as Argv<QueryArguments>,
   handler: async (args) => {
     const [first = '', ...rest] = args.words;
     const hasConfig = /\.(ya?ml|json)$/.test(first) && rest.length > 0;
@@ -35,11 +51,12 @@ async function query(args: QueryArguments, sql: string): Promise<void> {
   const { JobLayout } = await import('../store/layout.js');
   const { openPublished } = await import('../store/published.js');
   const { config, job } = await loadLocalJob(args);
-  const published = await openPublished(new JobLayout(config.storage, job.name), config.resources);
+  const { allowFiles } = args;
+  const published = await openPublished(new JobLayout(config.storage, job.name), { ...config.resources, allowFiles });
   try {
     const format = args.json ? 'json' : args.format;
     const { printRows } = await import('../report/rows.js');
-    await printRows(await published.query(sql), format, (text) => process.stdout.write(text));
+    await printRows(await published.query(sql), format, args.csvFormulas, (text) => process.stdout.write(text));
     new Output(args).detail(`read ${published.path}`);
   } finally {
     published.close();

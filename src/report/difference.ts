@@ -2,6 +2,7 @@ import { CdsyncError } from '../core/errors.js';
 import { nearest } from '../core/nearest.js';
 import { formatCount } from '../core/quantities.js';
 import { quoteIdentifier } from '../core/sql.js';
+import { csvLine } from './csv.js';
 import { table } from './table.js';
 
 /** A published snapshot that answers SQL. */
@@ -189,9 +190,7 @@ export function differenceLines(difference: StreamDifference): string[] {
 
 /** The same rows as comma-separated values. */
 export function differenceCsv({ rows }: StreamDifference): string[] {
-  const quoted = (value: string) => (/[",\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
-  return [
-    'op,key,columns',
-    ...rows.map(({ op, key, columns }) => [op, key, columns.map(cell).join('; ')].map(quoted).join(',')),
-  ];
+  return [['op', 'key', 'columns'], ...rows.map(({ op, key, columns }) => [op, key, columns.map(cell).join('; ')])].map(
+    (cells) => csvLine(cells, 'escape'),
+  );
 }

@@ -1,3 +1,4 @@
+import { type CsvFormulas, csvLine } from './csv.js';
 import { table } from './table.js';
 
 type JsonValue = null | boolean | number | string | JsonValue[] | { [name: string]: JsonValue };
@@ -16,10 +17,6 @@ function text(value: JsonValue | undefined): string {
   return typeof value === 'object' ? JSON.stringify(value) : String(value);
 }
 
-function csvCell(value: string): string {
-  return /[",\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value;
-}
-
 /** DuckDB's client gives 64-bit integers as text. Those that JSON readers can represent exactly become numbers. */
 function exact(value: JsonValue | undefined, type: string): JsonValue {
   if (typeof value === 'string' && /^U?BIGINT$/.test(type) && Number.isSafeInteger(Number(value))) return Number(value);
@@ -27,16 +24,21 @@ function exact(value: JsonValue | undefined, type: string): JsonValue {
 }
 
 /** Writes rows as they arrive; a table waits for the last, to know its widths. */
-export async function printRows(result: RowChunks, format: RowFormat, write: (text: string) => void): Promise<void> {
+export async function printRows(
+  result: RowChunks,
+  format: RowFormat,
+  csvFormulas: CsvFormulas,
+  write: (text: string) => void,
+): Promise<void> {
   const names = result.deduplicatedColumnNames();
   const types = result.columnTypes().map(String);
-  if (format === 'csv') write(`${names.map(csvCell).join(',')}\n`);
+  if (format === 'csv') write(`${csvLine(names, csvFormulas)}\n`);
   if (format === 'json') write('[');
   const held: string[][] = [];
   let count = 0;
   for await (const chunk of result.yieldRowsJson()) {
     for (const row of chunk as JsonValue[][]) {
-      if (format === 'csv') write(`${row.map((value) => csvCell(text(value))).join(',')}\n`);
+      if (format === 'csv') write(`${csvLine(row.map(text), csvFormulas)}\n`);
       else if (format === 'table') held.push(row.map(text));
       else {
         const object = Object.fromEntries(names.map((name, column) => [name, exact(row[column], types[column] ?? '')]));

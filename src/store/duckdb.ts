@@ -100,7 +100,7 @@ export function queryError(thrown: unknown, hint: string, kind: ErrorKind = 'fat
   if (thrown instanceof CdsyncError && !isOfQuery.has(thrown.code)) return thrown;
   const said = cause instanceof Error ? cause.message : String(cause);
   const ofNames = /^(Parser|Binder|Catalog|IO|Permission|Not implemented) Error/.test(said);
-  const harmless = ofNames || /_as_of: nothing is kept of that time/.test(said);
+  const harmless = ofNames || /_as_of: nothing is kept of that time|attached in read-only mode/.test(said);
   const type = /^[A-Z][A-Za-z ]{2,40}(?=:)/.exec(said)?.[0] ?? 'error';
   const shown = harmless
     ? `: ${withoutLiterals(said.trim())}`

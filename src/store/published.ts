@@ -1,34 +1,65 @@
 import { realpath } from 'node:fs/promises';
-import { DuckDBInstance, type DuckDBResult } from '@duckdb/node-api';
+import { sep } from 'node:path';
+import { type DuckDBConnection, DuckDBInstance, type DuckDBResult, StatementType } from '@duckdb/node-api';
 import { CdsyncError } from '../core/errors.js';
-import { queryError } from './duckdb.js';
+import { queryError, withoutLiterals } from './duckdb.js';
 import type { JobLayout } from './layout.js';
 
 /** A published snapshot, open for reading. */
 export interface Published {
   /** The file that the link pointed to when it was opened. */
   readonly path: string;
-  /** Rows come in chunks. */
+  /**
+   * Rows come in chunks.
+   * @throws {CdsyncError} `sql_not_allowed` if the SQL reaches beyond the published tables; `sql_failed`
+   */
   query(sql: string): Promise<DuckDBResult>;
   close(): void;
 }
 
-/** @throws {CdsyncError} `not_published`; `published_busy` if somebody has that version open for writing; `sql_failed` */
-export async function openPublished(
-  layout: JobLayout,
-  { memoryMb, threads }: { memoryMb: number; threads: number },
-): Promise<Published> {
-  const path = await realpath(layout.link).catch(() => undefined);
-  if (path === undefined) {
-    throw new CdsyncError(`job "${layout.job}" has published nothing yet: there is no ${layout.link}`, {
-      code: 'not_published',
-      hint: 'run it first: cdsync run',
-    });
-  }
+export interface PublishedOptions {
+  readonly memoryMb: number;
+  readonly threads: number;
+  /**
+   * Whether SQL may also read and write other files, attach databases, load extensions and change settings. The published
+   * file is read-only in any case. Default: false.
+   */
+  readonly allowFiles?: boolean;
+}
+
+/** No file but the published one, no network, no extension, and SQL cannot change that. */
+const confined: Readonly<Record<string, string>> = {
+  enable_external_access: 'false',
+  allow_community_extensions: 'false',
+  allow_persistent_secrets: 'false',
+  lock_configuration: 'true',
+};
+
+/** What a confined query consists of: reading, and what prepares it (variables, macros, temporary tables). */
+const allowedStatements: ReadonlySet<StatementType> = new Set([
+  StatementType.SELECT,
+  StatementType.EXPLAIN,
+  StatementType.SET,
+  StatementType.CREATE,
+]);
+
+/**
+ * @throws {CdsyncError} `not_published`; `storage_link` if the link leads out of the job's folder; `published_busy` if
+ * somebody has that version open for writing
+ */
+export async function openPublished(layout: JobLayout, options: PublishedOptions): Promise<Published> {
+  const path = await publishedPath(layout);
+  const { memoryMb, threads, allowFiles = false } = options;
   let instance: DuckDBInstance;
   try {
-    const options = { access_mode: 'READ_ONLY', memory_limit: `${memoryMb}MB`, threads: String(threads) };
-    instance = await DuckDBInstance.create(path, options);
+    instance = await DuckDBInstance.create(path, {
+      access_mode: 'READ_ONLY',
+      memory_limit: `${memoryMb}MB`,
+      threads: String(threads),
+      autoinstall_known_extensions: 'false',
+      autoload_known_extensions: 'false',
+      ...(allowFiles ? {} : confined),
+    });
   } catch (error) {
     throw new CdsyncError(`${path} cannot be opened: somebody has it open for writing, or it is damaged`, {
       code: 'published_busy',
@@ -41,9 +72,10 @@ export async function openPublished(
     path,
     query: async (sql) => {
       try {
-        return await connection.stream(sql);
+        return allowFiles ? await connection.stream(sql) : await readOnly(connection, sql);
       } catch (error) {
-        throw queryError(error, 'the tables: cdsync query "show tables"', 'configuration');
+        const refused = allowFiles ? undefined : notAllowed(error);
+        throw refused ?? queryError(error, 'the tables: cdsync query "show tables"', 'configuration');
       }
     },
     close: () => {
@@ -51,4 +83,53 @@ export async function openPublished(
       instance.closeSync();
     },
   };
+}
+
+async function publishedPath(layout: JobLayout): Promise<string> {
+  const path = await realpath(layout.link).catch(() => undefined);
+  if (path === undefined) {
+    throw new CdsyncError(`job "${layout.job}" has published nothing yet: there is no ${layout.link}`, {
+      code: 'not_published',
+      hint: 'run it first: cdsync run',
+    });
+  }
+  if (path.startsWith((await realpath(layout.folder)) + sep)) return path;
+  throw new CdsyncError(`${layout.link} leads out of the folder of job "${layout.job}"`, {
+    code: 'storage_link',
+    hint: 'find out who put the link there, and remove it; the next run writes it anew',
+  });
+}
+
+/** Runs statements of the allowed kinds. @returns the result of the last */
+async function readOnly(connection: DuckDBConnection, sql: string): Promise<DuckDBResult> {
+  const statements = await connection.extractStatements(sql);
+  for (let at = 0; ; at += 1) {
+    const statement = await statements.prepare(at);
+    const { statementType } = statement;
+    if (!allowedStatements.has(statementType)) {
+      const [kind = 'UNKNOWN'] = [StatementType[statementType]];
+      throw notAllowedError(`a statement of type ${kind}`);
+    }
+    if (at === statements.count - 1) return statement.stream();
+    await statement.run();
+  }
+}
+
+/** DuckDB's words for what its settings forbid. */
+const refusals = /Permission Error|configuration has been locked|in-memory database in read-only|in read-only mode/;
+
+function notAllowed(thrown: unknown): CdsyncError | undefined {
+  if (thrown instanceof CdsyncError) return thrown;
+  const said = thrown instanceof Error ? thrown.message : String(thrown);
+  return refusals.test(said) ? notAllowedError(withoutLiterals(said.trim()), thrown) : undefined;
+}
+
+function notAllowedError(reason: string, cause?: unknown): CdsyncError {
+  return new CdsyncError(`a query reads the published tables and nothing else; this one was refused: ${reason}`, {
+    code: 'sql_not_allowed',
+    kind: 'configuration',
+    hint: 'for SQL that you trust, --allow-files opens other files; the published tables stay read-only',
+    cause,
+    causeQuotesValues: true,
+  });
 }

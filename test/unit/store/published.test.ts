@@ -1,0 +1,159 @@
+import { mkdtemp, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it, test } from 'vitest';
+import { openPublished, type Published } from '../../../src/store/published.js';
+import { Snapshots } from '../../fixtures/snapshots.js';
+
+const limits = { memoryMb: 256, threads: 2 };
+
+let snapshots: Snapshots;
+let outside: string;
+let secret: string;
+let published: Published;
+beforeAll(async () => {
+  outside = await mkdtemp(join(tmpdir(), 'cdsync-outside-'));
+  secret = join(outside, 'secret.csv');
+  await writeFile(secret, 'word\nplugh\n');
+  snapshots = await Snapshots.open();
+  await snapshots.run('members', [
+    { id: 'p1', n: 1 },
+    { id: 'p2', n: 2 },
+  ]);
+  await snapshots.run('members', [
+    { id: 'p1', n: 1 },
+    { id: 'p2', n: 3 },
+  ]);
+  await snapshots.publish();
+  published = await openPublished(snapshots.layout, limits);
+});
+afterAll(async () => {
+  published.close();
+  await snapshots.close();
+  await rm(outside, { recursive: true, force: true });
+});
+
+async function rowsOf(from: Published, sql: string): Promise<unknown[]> {
+  const result = await from.query(sql);
+  return result.getRowObjectsJson();
+}
+
+describe('a query of the published file', () => {
+  it.each([
+    'from members',
+    'from members__changes',
+    'from members__history',
+    "from members_as_of('2030-01-01')",
+    'from cdsync.freshness',
+    'show tables',
+    'describe members',
+    'summarize members',
+    'explain from members',
+    "pragma table_info('members')",
+    'with few as (from members limit 1) from few',
+    'pivot members on n using count(*)',
+    "set variable least = 2; select id from members where n >= getvariable('least')",
+    'create temp table few as from members limit 1; from few',
+    "select strftime(timestamptz '2026-11-01 00:00:00+00', '%Y')",
+  ])('runs %s', async (sql) => {
+    expect(await rowsOf(published, sql)).not.toHaveLength(0);
+  });
+
+  const attempts = (): string[] => [
+    `from '${secret}'`,
+    `from read_csv('${secret}')`,
+    `select content from read_text('${secret}')`,
+    `from read_blob('${secret}')`,
+    `from read_json('${secret}')`,
+    `from read_parquet('${secret}')`,
+    `from parquet_metadata('${secret}')`,
+    `from sniff_csv('${secret}')`,
+    `from glob('${outside}/*')`,
+    `from query('from read_text(''${secret}'')')`,
+    `create temp table taken as from read_text('${secret}'); from taken`,
+    "from read_csv('http://127.0.0.1:9/members.csv')",
+    `attach '${outside}/new.duckdb' as other`,
+    "attach ':memory:' as other",
+    `attach '${snapshots.layout.store}' as other`,
+    `copy members to '${outside}/members.csv'`,
+    `copy (select 1) to '${outside}/one.parquet'`,
+    `select 1; copy members to '${outside}/members.csv'; select 2`,
+    `create temp table taken (word varchar); copy taken from '${secret}'`,
+    `export database '${outside}/all'`,
+    `import database '${outside}'`,
+    `pragma import_database('${outside}')`,
+    'install httpfs',
+    'load httpfs',
+    `load '${outside}/own.duckdb_extension'`,
+    'set enable_external_access = true',
+    'reset enable_external_access',
+    'set lock_configuration = false',
+    "set memory_limit = '100GB'",
+    `set temp_directory = '${outside}'`,
+    `set home_directory = '${outside}'`,
+    `pragma profiling_output = '${outside}/profile.json'`,
+    'pragma enable_profiling',
+    `call enable_logging(storage = 'file', storage_path = '${outside}/log')`,
+    "insert into members (id) values ('p3')",
+    'update members set n = 0',
+    'delete from members',
+    'drop table members',
+    'alter table members add column m integer',
+    'truncate members',
+    'begin',
+    'vacuum',
+    'checkpoint',
+    'update extensions',
+    'prepare later as select 1',
+  ];
+  test('can neither open another file, nor change a setting, nor write', async () => {
+    const before = [await readdir(outside), await readFile(secret, 'utf8')];
+    for (const sql of attempts()) {
+      const outcome = await rowsOf(published, sql).catch((error: unknown) => error);
+      expect(outcome, sql).toMatchObject({ code: 'sql_not_allowed', kind: 'configuration' });
+      expect((outcome as { hint: string }).hint, sql).toContain('--allow-files');
+    }
+    expect([await readdir(outside), await readFile(secret, 'utf8')]).toEqual(before);
+    expect(await rowsOf(published, 'from members')).toHaveLength(2);
+  });
+
+  test('creates nothing in the published file', async () => {
+    await expect(published.query('create table kept as select 1')).rejects.toMatchObject({ code: 'sql_not_allowed' });
+    await expect(published.query('create or replace view members__history as select 1')).rejects.toMatchObject({
+      code: 'sql_not_allowed',
+    });
+  });
+
+  test('does not see the environment', async () => {
+    await expect(published.query("select getenv('PATH')")).rejects.toMatchObject({ code: 'sql_failed' });
+  });
+
+  test('says what is wrong with the SQL itself as before', async () => {
+    await expect(published.query('selec 1')).rejects.toMatchObject({ code: 'sql_failed' });
+    await expect(published.query('select wrong from members')).rejects.toMatchObject({ code: 'sql_failed' });
+    await expect(published.query('-- nothing')).rejects.toMatchObject({ code: 'sql_failed' });
+  });
+});
+
+test('with files allowed, a query reads and writes them, and the published tables stay read-only', async () => {
+  const free = await openPublished(snapshots.layout, { ...limits, allowFiles: true });
+  try {
+    expect(await rowsOf(free, `from '${secret}'`)).toEqual([{ word: 'plugh' }]);
+    await free.query(`copy members to '${outside}/copied.csv'`);
+    expect(await readFile(join(outside, 'copied.csv'), 'utf8')).toContain('p2');
+    await expect(free.query('delete from members')).rejects.toMatchObject({ code: 'sql_failed' });
+  } finally {
+    free.close();
+  }
+});
+
+test('a link that leads out of the folder of the job is not opened', async () => {
+  const { link } = snapshots.layout;
+  await rename(link, `${link}.kept`);
+  await symlink(join(outside, 'secret.csv'), link);
+  try {
+    await expect(openPublished(snapshots.layout, limits)).rejects.toMatchObject({ code: 'storage_link' });
+  } finally {
+    await rename(`${link}.kept`, link);
+  }
+});
