@@ -22,6 +22,11 @@ export function accountOf(
   return { baseUrl: baseUrl.toLowerCase(), family: tenantFamily(tenantId), group };
 }
 
+/** The account as text: the same for the same account. */
+export function accountKey({ baseUrl, family, group }: Account): string {
+  return JSON.stringify([baseUrl, family, group]);
+}
+
 /**
  * The right to send one request. Call exactly one of its methods; later calls do nothing. Until that call the permit is valid
  * and counts against the limit, even if the lease that it came from has ended.
@@ -47,7 +52,7 @@ export interface Allowance {
    * @throws {CdsyncError} `interrupted` as soon as the signal aborts
    */
   acquire(signal: AbortSignal): Promise<Permit>;
-  /** The service answered 429: the allowance shrinks for a while, and nobody gets a permit for `retryAfterMs`. */
+  /** The answer was a 429: many of them make the allowance smaller for a while. Nobody gets a permit for `retryAfterMs`. */
   throttled(retryAfterMs?: number): void;
   /** The service asked to wait: nobody gets a permit for `ms`. */
   pause(ms: number): void;

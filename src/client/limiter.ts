@@ -12,14 +12,20 @@ import { Waiter, WaiterQueue } from './waiter-queue.js';
  */
 export const permitWindowMs = 1_001;
 
-/** The share of the budget that remains after a 429; applied at most once in each `adaptMs`. */
-const shrinkTo = 0.7;
-/** The share of the configured limit that comes back after each `adaptMs` without a 429. */
-const recoverBy = 0.05;
-const adaptMs = 1_000;
+/** How many permits may be in use; changes with time. */
+export interface Capacity {
+  /** The number at `now`, a whole number. Asked before each permit, so it must be quick. */
+  at(now: number): number;
+  /** When the number may become larger by itself; infinite if only a call of {@link Limiter.wake} tells. */
+  readonly risesAt: number;
+  /** An answer has come, whatever its status. */
+  answered(now: number): void;
+  /** That answer was a 429. */
+  refused(): void;
+}
 
 /**
- * Allows at most `limit` requests in any sliding second, at whichever moment between sending and answer the service counts
+ * Allows at most as many requests as its capacity in any sliding second, at whichever moment between sending and answer the service counts
  * them (specification, section 8). A request holds a permit from before it is sent until a second after its answer began.
  * So any two requests that the service counts within one second hold permits at the same moment. Since the service may count
  * a request anywhere in that span, no rule that gives permits back sooner keeps the promise.
@@ -29,35 +35,31 @@ const adaptMs = 1_000;
  */
 export class Limiter implements Allowance {
   readonly #clock: Clock;
-  readonly #cooling: ReleaseRing;
+  readonly #capacity: Capacity;
+  readonly #cooling = new ReleaseRing();
   readonly #waiters = new WaiterQueue<Permit>();
-  #limit: number;
-  #effective: number;
   #underWay = 0;
   #pausedUntil = Number.NEGATIVE_INFINITY;
-  #shrunkAt = Number.NEGATIVE_INFINITY;
-  #quietSince = 0;
   /** When the one timer fires, and how to stop it. */
   #timer: { readonly at: number; readonly stop: AbortController } | undefined;
 
-  /** @param limit requests a second, at least 1; rounded down */
-  constructor(limit: number, clock: Clock) {
-    if (!(limit >= 1)) throw new RangeError(`a limiter needs at least 1 request a second, not ${limit}`);
-    this.#limit = Math.floor(limit);
-    this.#effective = this.#limit;
+  constructor(capacity: Capacity, clock: Clock) {
+    this.#capacity = capacity;
     this.#clock = clock;
-    this.#cooling = new ReleaseRing(this.#limit);
   }
 
   get effectiveLimit(): number {
-    this.#recover(this.#clock.monotonic());
-    return this.#effective;
+    return this.#capacity.at(this.#clock.monotonic());
   }
 
-  /** Makes the configured limit smaller; a larger `limit` changes nothing. */
-  lower(limit: number): void {
-    this.#limit = Math.max(1, Math.min(this.#limit, Math.floor(limit)));
-    this.#effective = Math.min(this.#effective, this.#limit);
+  /** Permits that are in use: under way, or answered within the last second. */
+  get used(): number {
+    this.#cooling.dropUntil(this.#clock.monotonic());
+    return this.#used;
+  }
+
+  get waiting(): number {
+    return this.#waiters.length;
   }
 
   async acquire(signal: AbortSignal): Promise<Permit> {
@@ -67,15 +69,7 @@ export class Limiter implements Allowance {
   }
 
   throttled(retryAfterMs = 0): void {
-    const now = this.#clock.monotonic();
-    this.#recover(now);
-    this.#cooling.dropUntil(now);
-    if (now - this.#shrunkAt >= adaptMs) {
-      this.#shrunkAt = now;
-      // Shrink from the permits in use: others may use up the rest, and shrinking a limit far above our use has no effect.
-      this.#effective = Math.max(1, Math.floor(Math.min(this.#effective, this.#used) * shrinkTo));
-    }
-    this.#quietSince = now;
+    this.#capacity.refused();
     this.pause(retryAfterMs);
   }
 
@@ -87,28 +81,26 @@ export class Limiter implements Allowance {
     return this.#underWay + this.#cooling.count;
   }
 
-  #available(now: number): boolean {
-    this.#cooling.dropUntil(now);
-    this.#recover(now);
-    return this.#used < this.#effective && now >= this.#pausedUntil;
+  /** Hands out what the capacity allows: it may have become larger. */
+  wake(): void {
+    if (this.#waiters.length > 0) this.#serve();
   }
 
-  #recover(now: number): void {
-    if (this.#effective === this.#limit) return;
-    const steps = Math.floor((now - this.#quietSince) / adaptMs);
-    if (steps <= 0) return;
-    this.#quietSince += steps * adaptMs;
-    this.#effective = Math.min(this.#limit, this.#effective + steps * Math.ceil(this.#limit * recoverBy));
+  #available(now: number): boolean {
+    this.#cooling.dropUntil(now);
+    return now >= this.#pausedUntil && this.#used < this.#capacity.at(now);
   }
 
   #grant(): Permit {
     this.#underWay += 1;
-    return new HeldPermit((cools) => this.#giveBack(cools));
+    return new HeldPermit((end) => this.#giveBack(end));
   }
 
-  #giveBack(cools: boolean): void {
+  #giveBack(end: PermitEnd): void {
+    const now = this.#clock.monotonic();
     this.#underWay -= 1;
-    if (cools) this.#cooling.push(this.#clock.monotonic() + permitWindowMs);
+    if (end !== 'cancelled') this.#cooling.push(now + permitWindowMs);
+    if (end === 'answered') this.#capacity.answered(now);
     if (this.#waiters.length > 0) this.#serve();
   }
 
@@ -137,9 +129,9 @@ export class Limiter implements Allowance {
   }
 
   #setTimer(now: number): void {
-    let at = this.#used < this.#effective ? now : this.#cooling.earliest;
-    if (this.#effective < this.#limit) at = Math.min(at, this.#quietSince + adaptMs);
-    at = Math.max(at, this.#pausedUntil);
+    const capacity = this.#capacity.at(now);
+    let at = this.#used < capacity ? now : this.#cooling.nth(this.#used - capacity);
+    at = Math.max(Math.min(at, this.#capacity.risesAt), this.#pausedUntil);
     // While all permits are under way, the next answer serves the waiters; a timer that fires earlier sets the next one itself.
     if (at === Number.POSITIVE_INFINITY || (this.#timer !== undefined && this.#timer.at <= at)) return;
     this.#stopTimer();
@@ -160,28 +152,30 @@ export class Limiter implements Allowance {
   }
 }
 
-class HeldPermit implements Permit {
-  #giveBack: ((cools: boolean) => void) | undefined;
+type PermitEnd = 'answered' | 'failed' | 'cancelled';
 
-  constructor(giveBack: (cools: boolean) => void) {
+class HeldPermit implements Permit {
+  #giveBack: ((end: PermitEnd) => void) | undefined;
+
+  constructor(giveBack: (end: PermitEnd) => void) {
     this.#giveBack = giveBack;
   }
 
   answered(): void {
-    this.#end(true);
+    this.#end('answered');
   }
 
   failed(): void {
-    this.#end(true);
+    this.#end('failed');
   }
 
   cancelled(): void {
-    this.#end(false);
+    this.#end('cancelled');
   }
 
-  #end(cools: boolean): void {
+  #end(end: PermitEnd): void {
     const giveBack = this.#giveBack;
     this.#giveBack = undefined;
-    giveBack?.(cools);
+    giveBack?.(end);
   }
 }

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { LearnedLimit } from '../../../src/client/learned-limit.js';
 import { Limiter, permitWindowMs } from '../../../src/client/limiter.js';
 import { ManualClock } from './clocks.js';
 
@@ -92,7 +93,7 @@ describe('Limiter against a reference', () => {
     await fc.assert(
       fc.asyncProperty(limits, asks, async (limit, schedule) => {
         const clock = new ManualClock();
-        const served = await serve(new Limiter(limit, clock), clock, schedule);
+        const served = await serve(new Limiter(new LearnedLimit(limit), clock), clock, schedule);
         expect(served).toEqual(reference(limit, schedule));
       }),
       { numRuns: 300 },
@@ -103,7 +104,7 @@ describe('Limiter against a reference', () => {
     await fc.assert(
       fc.asyncProperty(limits, asks, async (limit, schedule) => {
         const clock = new ManualClock();
-        const served = await serve(new Limiter(limit, clock), clock, schedule);
+        const served = await serve(new Limiter(new LearnedLimit(limit), clock), clock, schedule);
         expect(worstSecond(served)).toBeLessThanOrEqual(limit);
       }),
       { numRuns: 300 },
@@ -114,7 +115,7 @@ describe('Limiter against a reference', () => {
     await fc.assert(
       fc.asyncProperty(limits, asks, async (limit, schedule) => {
         const clock = new ManualClock();
-        const limiter = new Limiter(limit, clock);
+        const limiter = new Limiter(new LearnedLimit(limit), clock);
         await serve(limiter, clock, schedule);
         await clock.advance(permitWindowMs);
         let granted = 0;
@@ -143,7 +144,7 @@ describe('Limiter against a reference', () => {
     await fc.assert(
       fc.asyncProperty(limits, asks, throttles, async (limit, schedule, waits) => {
         const clock = new ManualClock();
-        const limiter = new Limiter(limit, clock);
+        const limiter = new Limiter(new LearnedLimit(limit), clock);
         const throttling = waits.map(async ({ at, wait }) => {
           await clock.sleep(at);
           limiter.throttled(wait);

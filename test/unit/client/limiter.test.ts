@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Permit } from '../../../src/client/budget.js';
+import { LearnedLimit } from '../../../src/client/learned-limit.js';
 import { Limiter, permitWindowMs } from '../../../src/client/limiter.js';
 import { ManualClock, turn } from './clocks.js';
 
@@ -19,7 +20,7 @@ function collect(limiter: Limiter, count: number, signal = never): Permit[] {
 
 function opened(limit: number) {
   const clock = new ManualClock();
-  return { clock, limiter: new Limiter(limit, clock) };
+  return { clock, limiter: new Limiter(new LearnedLimit(limit), clock) };
 }
 
 describe('Limiter', () => {
@@ -157,59 +158,42 @@ describe('Limiter', () => {
     expect(permits).toHaveLength(1);
   });
 
-  it('shrinks to 70 % on a 429, but at most once a second', async () => {
-    const { clock, limiter } = opened(100);
-    collect(limiter, 100);
+  it('hands out more at once when its capacity has become larger and it is told', async () => {
+    const clock = new ManualClock();
+    let capacity = 2;
+    const told = { at: () => capacity, risesAt: Number.POSITIVE_INFINITY, answered: () => {}, refused: () => {} };
+    const limiter = new Limiter(told, clock);
+    const permits = collect(limiter, 9);
     await turn();
-    for (let n = 0; n < 20; n += 1) limiter.throttled();
-    expect(limiter.effectiveLimit).toBe(70);
-    await clock.advance(999);
-    limiter.throttled();
-    expect(limiter.effectiveLimit).toBe(70);
-    await clock.advance(1);
-    limiter.throttled();
-    expect(limiter.effectiveLimit).toBe(49);
-  });
-
-  it('shrinks from the permits in use when others use up the budget', async () => {
-    const { limiter } = opened(2_000);
-    collect(limiter, 100);
-    await turn();
-    limiter.throttled();
-    expect(limiter.effectiveLimit).toBe(70);
-  });
-
-  it('never shrinks below one request a second, and recovers step by step without further 429s', async () => {
-    const { clock, limiter } = opened(100);
-    for (let n = 0; n < 30; n += 1) {
-      limiter.throttled();
-      await clock.advance(1_000);
-    }
-    limiter.throttled();
-    expect(limiter.effectiveLimit).toBe(1);
-    await clock.advance(999);
-    expect(limiter.effectiveLimit).toBe(1);
-    await clock.advance(1);
-    expect(limiter.effectiveLimit).toBe(6);
-    await clock.advance(1_000);
-    expect(limiter.effectiveLimit).toBe(11);
-    await clock.advance(60_000);
-    expect(limiter.effectiveLimit).toBe(100);
-  });
-
-  it('recovers while an answer is slow to come', async () => {
-    const { clock, limiter } = opened(100);
-    await limiter.acquire(never);
-    limiter.throttled();
-    const permits = collect(limiter, 2);
-    await turn();
-    expect(permits).toHaveLength(0);
-    await clock.advance(1_000);
     expect(permits).toHaveLength(2);
+    capacity = 5;
+    limiter.wake();
+    await turn();
+    expect([permits.length, limiter.waiting, limiter.used]).toEqual([5, 4, 5]);
+  });
+
+  it('waits for as many permits as are too many when its capacity has become smaller', async () => {
+    const clock = new ManualClock();
+    let capacity = 3;
+    const told = { at: () => capacity, risesAt: Number.POSITIVE_INFINITY, answered: () => {}, refused: () => {} };
+    const limiter = new Limiter(told, clock);
+    const first = collect(limiter, 3);
+    await turn();
+    for (const permit of first) {
+      permit.answered();
+      await clock.advance(100);
+    }
+    capacity = 1;
+    const next = collect(limiter, 1);
+    // The last of the three answers came 200 ms after the first.
+    await clock.advance(permitWindowMs - 300 + 199);
+    expect(next).toHaveLength(0);
+    await clock.advance(1);
+    expect(next).toHaveLength(1);
   });
 
   it('refuses a limit below one', () => {
-    expect(() => new Limiter(0.5, new ManualClock())).toThrow(RangeError);
-    expect(() => new Limiter(Number.NaN, new ManualClock())).toThrow(RangeError);
+    expect(() => new LearnedLimit(0.5)).toThrow(RangeError);
+    expect(() => new LearnedLimit(Number.NaN)).toThrow(RangeError);
   });
 });
