@@ -22,6 +22,8 @@ export interface StreamReport {
   unchanged: number;
   duplicates: number;
   rejected: number;
+  /** Records in which bytes that are not UTF-8, or halves of surrogate pairs, became U+FFFD. */
+  replaced: number;
   /** Records that were looked up by key and that the service does not have. */
   missing: number;
   requests: number;

@@ -64,6 +64,7 @@ function reportStream(outcome: StreamOutcome, runId: string): StreamReport {
     unchanged: difference?.unchanged ?? 0,
     duplicates: committed?.duplicates ?? 0,
     rejected: (counters?.rejected ?? 0) + (commit?.discarded ?? 0),
+    replaced: counters?.replaced ?? 0,
     missing: counters?.missing ?? 0,
     requests: counters?.requests ?? 0,
     retries: counters?.retries ?? 0,

@@ -6,6 +6,7 @@ import type { KeyedRequest } from '../streams/source.js';
 import { cutOrRetry, type FetchContext, type FetchedPage, type PageFetcher } from './page-fetcher.js';
 import { withFields } from './scan/added-fields.js';
 import { cutPageExactly } from './scan/page-cutter.js';
+import { strictText } from './scan/strict-text.js';
 import { TokenGuard } from './token-guard.js';
 
 const comma = Buffer.from(',');
@@ -93,7 +94,7 @@ function readPage(body: Buffer, { added }: KeyedRequest): Answered {
 }
 
 function readRecord(body: Buffer, { added, expected }: KeyedRequest): Answered {
-  const record: unknown = JSON.parse(body.toString('utf8'));
+  const record: unknown = JSON.parse(strictText(body));
   const isObject = typeof record === 'object' && record !== null && !Array.isArray(record);
   if (!isObject) throw new MalformedBodyError('it is not an object');
   for (const [field, value] of Object.entries(expected ?? {})) {

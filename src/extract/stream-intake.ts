@@ -135,7 +135,7 @@ export class StreamIntake {
     live.read += page.records + page.rejects.length;
     live.kept += page.records;
     live.rejected += page.rejects.length;
-    live.replaced += page.replacedSurrogates;
+    live.replaced += page.replaced;
     live.missing += missing;
   }
 }

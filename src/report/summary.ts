@@ -40,9 +40,11 @@ function destinationLines({ destinations }: JobReport): string[] {
 function footnotes({ streams }: JobReport): string[] {
   const notes: string[] = [];
   const told = new Set<string>();
-  for (const { name, duplicates, rejected, missing, retries, throttled, error } of streams) {
+  for (const { name, duplicates, rejected, replaced, missing, retries, throttled, error } of streams) {
     if (duplicates > 0) notes.push(`${name}: ${formatCount(duplicates)} records came twice; the last copy counts`);
     if (rejected > 0) notes.push(`${name}: ${formatCount(rejected)} records could not be kept; see cdsync.rejects`);
+    if (replaced > 0)
+      notes.push(`${name}: ${formatCount(replaced)} records held text that is not Unicode; U+FFFD stands in its place`);
     if (missing > 0) notes.push(`${name}: ${formatCount(missing)} of the requested records do not exist`);
     if (retries > 0)
       notes.push(

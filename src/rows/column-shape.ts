@@ -22,12 +22,12 @@ export const Kind = {
   longInteger: 4,
   /** An integer beyond int64 of at most 38 digits: what HUGEINT in tables and DECIMAL(38,0) in Parquet both hold. */
   hugeInteger: 8,
-  /** A number with a fraction or an exponent, within the range of a double. */
+  /** A number with a fraction or an exponent, within the range of a double: neither infinite as one, nor zero unless it is. */
   double: 16,
   string: 32,
   list: 64,
   struct: 128,
-  /** What only text can hold: an integer of more than 38 digits, a number beyond double, nesting too deep or odd for a struct. */
+  /** What only text can hold: an integer of more than 38 digits, a number beyond double (or too close to zero), nesting too deep or odd for a struct. */
   textOnly: 256,
 } as const;
 

@@ -46,6 +46,8 @@ async function jsonLines(path: string): Promise<Row[]> {
     }
     const isMap = typeof value === 'object' && value !== null && !Array.isArray(value);
     if (!isMap) throw broken(path, index + 1, 'this line is no JSON object');
+    const isUnicode = Object.values(value as Row).every((each) => typeof each !== 'string' || each.isWellFormed());
+    if (!isUnicode) throw broken(path, index + 1, 'this line has half of a surrogate pair');
     return [value as Row];
   });
 }

@@ -105,9 +105,14 @@ const safe = 2n ** 53n;
 const long = 2n ** 63n;
 const huge = 10n ** 38n;
 
+/** Whether a double would be infinite, or zero although the number is not. */
+function isBeyondDouble(text: string, value: number): boolean {
+  return !Number.isFinite(value) || (value === 0 && /^[^eE]*[1-9]/.test(text));
+}
+
 /** The kind of a number, from its text. */
 export function numberKind(text: string): number {
-  if (/[.eE]/.test(text)) return Number.isFinite(Number(text)) ? Kind.double : Kind.textOnly;
+  if (/[.eE]/.test(text)) return isBeyondDouble(text, Number(text)) ? Kind.textOnly : Kind.double;
   if (text.length <= 15) return Kind.safeInteger;
   if (text.length > 40) return Kind.textOnly;
   const value = BigInt(text);
@@ -168,12 +173,12 @@ export function canonicalString(text: string): string {
  * - an integer: digit for digit;
  * - another number: the shortest text that reads back the same; a whole one like an integer, since a DOUBLE column would not
  *   tell them apart;
- * - a number beyond the range of a double: as received.
+ * - a number beyond the range of a double, or too close to zero for one: as received.
  */
 export function canonicalNumber(text: string): string {
   if (!/[.eE]/.test(text)) return text === '-0' ? '0' : text;
   const value = Number(text);
-  if (!Number.isFinite(value)) return text;
+  if (isBeyondDouble(text, value)) return text;
   if (Object.is(value, -0)) return '-0.0';
   if (Number.isInteger(value) && Math.abs(value) <= Number(safe)) return String(value);
   const shortest = String(value).replace('e+', 'e');

@@ -79,8 +79,8 @@ function attributesOf(value: ExactValue | undefined): ReadonlyMap<string, ExactV
 
 /**
  * The slow, exact path for one record: parses it without loss, shows its values to the columns, and writes it anew. Of repeated
- * names the last value counts; lone surrogates become U+FFFD.
- * @param source the record's text, known to be valid JSON no deeper than `maxDepth`
+ * names the last value counts. Lone surrogates become U+FFFD, except in a key: then the record is rejected.
+ * @param source the record's text as `strictText` gives it, known to be valid JSON no deeper than `maxDepth`
  */
 export function exactRecord(source: string, columns: ColumnSet, { container, key, filter }: ScanOptions): ExactRecord {
   const parsed = parseExact(source);
@@ -89,9 +89,11 @@ export function exactRecord(source: string, columns: ColumnSet, { container, key
   if (!(record instanceof Map)) return rejected(null, 'not_an_object');
   const keys: string[] = [];
   for (const field of key) {
-    const value = record.get(field);
+    const value = (parsed as typeof record).get(field);
     if (value === undefined || value === null || value === '') return rejected(null, 'key_missing', field);
     if (typeof value !== 'string') return rejected(null, 'key_not_text', field);
+    // With U+FFFD in place of what is no Unicode, two keys could become one.
+    if (!value.isWellFormed()) return rejected(null, 'key_not_unicode', field);
     keys.push(value);
   }
   const attributes = container === null ? new Map() : attributesOf(record.get(container));

@@ -1,7 +1,7 @@
 import type { ColumnSet } from '../../rows/columns.js';
 import { jsonBytes } from './bytes.js';
 import { skipSpace } from './json-bytes.js';
-import { MalformedPageError, repairUtf8, takeExactly } from './page-text.js';
+import { MalformedPageError, takeExactly } from './page-text.js';
 import { PageBuilder, type PageScanner, type ScannedPage, type ScanOptions } from './scanned-page.js';
 import { becameText, textColumns } from './text-column.js';
 
@@ -17,13 +17,11 @@ export class ExactScanner implements PageScanner {
     this.#options = options;
   }
 
-  scan(given: Buffer, from: number, to: number): ScannedPage {
-    const page = repairUtf8(given, from, to);
+  scan(body: Buffer, start: number, end: number): ScannedPage {
     const before = textColumns(this.#columns);
-    const scanned = this.#pass(page.body, page.start, page.end);
+    const scanned = this.#pass(body, start, end);
     // If a column became JSON inside this page, a second pass writes the earlier records as text too.
-    const final = becameText(this.#columns, before) ? this.#pass(page.body, page.start, page.end) : scanned;
-    return page.repaired ? { ...final, replacedSurrogates: Math.max(1, final.replacedSurrogates) } : final;
+    return becameText(this.#columns, before) ? this.#pass(body, start, end) : scanned;
   }
 
   #pass(body: Buffer, start: number, end: number): ScannedPage {

@@ -1,9 +1,9 @@
-import { isUtf8 } from 'node:buffer';
 import { CdsyncError } from '../../core/errors.js';
 import type { ColumnSet } from '../../rows/columns.js';
 import { exactRecord } from './exact-record.js';
 import { maxDepth, skipValue } from './json-bytes.js';
 import { hashKey, type PageBuilder, type ScanOptions } from './scanned-page.js';
+import { strictText } from './strict-text.js';
 
 /** A malformed page; a second request may bring an intact one. The message says what was expected, never what was found. */
 export class MalformedPageError extends CdsyncError {
@@ -15,17 +15,6 @@ export class MalformedPageError extends CdsyncError {
     });
     this.name = 'MalformedPageError';
   }
-}
-
-/** The page's records as UTF-8; invalid bytes become U+FFFD. */
-export function repairUtf8(
-  body: Buffer,
-  start: number,
-  end: number,
-): { body: Buffer; start: number; end: number; repaired: boolean } {
-  if (isUtf8(body.subarray(start, end))) return { body, start, end, repaired: false };
-  const repaired = Buffer.from(body.toString('utf8', start, end));
-  return { body: repaired, start: 0, end: repaired.length, repaired: true };
 }
 
 /** Takes one record over the slow path. Returns the position after it. */
@@ -43,7 +32,7 @@ export function takeExactly(
     builder.reject({ position, key: null, reason: 'nested_too_deep', column: null }, at, end);
     return end;
   }
-  const record = exactRecord(body.toString('utf8', at, end), columns, options);
+  const record = exactRecord(strictText(body.subarray(at, end)), columns, options);
   if (record.reject !== undefined) {
     builder.reject({ ...record.reject, position }, at, end);
     return end;

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { emptyShape, Kind } from '../../rows/column-shape.js';
 import type { Column, ColumnSet } from '../../rows/columns.js';
 import { jsonBytes } from './bytes.js';
@@ -15,7 +16,7 @@ import {
   skipWord,
   trueWord,
 } from './json-bytes.js';
-import { MalformedPageError, repairUtf8, takeExactly } from './page-text.js';
+import { MalformedPageError, takeExactly } from './page-text.js';
 import { plainText } from './plain-text.js';
 import { hashKey, PageBuilder, type PageScanner, type ScannedPage, type ScanOptions } from './scanned-page.js';
 import { Slot, Slots } from './slots.js';
@@ -60,6 +61,8 @@ export class RecordScanner implements PageScanner {
   #bytes: Buffer = empty;
   #view: DataView = new DataView(empty.buffer);
   #builder = new PageBuilder(empty);
+  /** Whether all of the page is UTF-8; otherwise each record is looked at by itself. */
+  #isUtf8 = true;
   /** Version of the columns at the last refresh of the slots. */
   #version = -1;
   #texts: ReadonlySet<Column> = new Set();
@@ -80,16 +83,16 @@ export class RecordScanner implements PageScanner {
     this.#attributes = Slots.ofColumns(columns, 'attribute');
   }
 
-  scan(given: Buffer, from: number, to: number): ScannedPage {
-    const page = repairUtf8(given, from, to);
+  scan(body: Buffer, start: number, end: number): ScannedPage {
+    this.#isUtf8 = isUtf8(body.subarray(start, end));
     this.#refresh();
     const before = this.#texts;
-    const scanned = this.#pass(page.body, page.start, page.end);
+    const scanned = this.#pass(body, start, end);
     // If a column became JSON inside this page, a second pass writes the earlier records as text too.
     const again = before !== this.#texts && becameText(this.#columns, before);
-    const final = again ? this.#pass(page.body, page.start, page.end) : scanned;
+    const final = again ? this.#pass(body, start, end) : scanned;
     this.#bytes = empty;
-    return page.repaired ? { ...final, replacedSurrogates: Math.max(1, final.replacedSurrogates) } : final;
+    return final;
   }
 
   #pass(body: Buffer, start: number, end: number): ScannedPage {
@@ -124,7 +127,8 @@ export class RecordScanner implements PageScanner {
     this.#mismatch = null;
     this.#depth = 0;
     const end = this.#bytes[at] === openBrace ? this.#members(this.#envelope, at + 1) : -1;
-    if (end < 0 || this.#keys !== this.#options.key.length) {
+    const isFast = end >= 0 && this.#keys === this.#options.key.length;
+    if (!isFast || (!this.#isUtf8 && !isUtf8(this.#bytes.subarray(at, end)))) {
       // The slow path also distinguishes malformed records from unusual ones.
       this.#builder.forget();
       const after = takeExactly(this.#bytes, at, position, this.#builder, this.#columns, this.#options);
@@ -254,7 +258,7 @@ export class RecordScanner implements PageScanner {
     if (byte === point || byte === letterE || byte === capitalE) {
       end = skipFraction(bytes, whole);
       if (end < 0) return -1;
-      // Without an exponent, only a number with hundreds of digits exceeds a double.
+      // Without an exponent, only a number with hundreds of digits exceeds a double, or is too close to zero for one.
       const isPlain = byte === point && end - at < 300 && !this.#hasExponent(whole, end);
       kind = isPlain ? Kind.double : numberKind(bytes.toString('latin1', at, end));
     } else if (whole - at > safeDigits) kind = numberKind(bytes.toString('latin1', at, whole));

@@ -3,7 +3,7 @@ export interface Reject {
   /** Position in its page, from 0. */
   readonly position: number;
   readonly key: string | null;
-  /** Stable: `not_an_object`, `key_missing`, `key_not_text`, `attributes_not_an_object`, `nested_too_deep`. */
+  /** Stable: `not_an_object`, `key_missing`, `key_not_text`, `key_not_unicode`, `attributes_not_an_object`, `nested_too_deep`. */
   readonly reason: string;
   readonly column: string | null;
   readonly raw: Buffer;
@@ -14,8 +14,8 @@ export interface ScannedPage {
   /** Number of kept records. */
   readonly records: number;
   readonly rejects: readonly Reject[];
-  /** Number of records in which text that UTF-8 cannot encode became U+FFFD. */
-  readonly replacedSurrogates: number;
+  /** Number of kept records in which bytes that are not UTF-8, or halves of surrogate pairs, became U+FFFD. */
+  readonly replaced: number;
   /** Number of records with another value in an attribute of the filter. */
   readonly mismatches: number;
   readonly mismatchedAttribute: string | null;
@@ -139,7 +139,7 @@ export class PageBuilder {
     return {
       records: this.#records,
       rejects: this.rejects,
-      replacedSurrogates: this.replaced,
+      replaced: this.replaced,
       mismatches: this.mismatches,
       mismatchedAttribute: this.mismatchedAttribute,
       keyHashes: this.#hashes.subarray(0, this.#records * 2),

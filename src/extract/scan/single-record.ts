@@ -1,8 +1,9 @@
 import type { ListSource } from '../../streams/source.js';
+import { strictText } from './strict-text.js';
 
 function parsed(body: Buffer): Record<string, unknown> | undefined {
   try {
-    const value: unknown = JSON.parse(body.toString('utf8'));
+    const value: unknown = JSON.parse(strictText(body));
     return typeof value === 'object' && value !== null && !Array.isArray(value)
       ? (value as Record<string, unknown>)
       : undefined;

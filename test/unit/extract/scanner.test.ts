@@ -56,7 +56,7 @@ function scanBoth(pages: readonly string[]): void {
     expect(quick.rejects).toEqual(slow.rejects);
     expect([quick.mismatches, quick.mismatchedAttribute]).toEqual([slow.mismatches, slow.mismatchedAttribute]);
     expect([...quick.keyHashes]).toEqual([...slow.keyHashes]);
-    expect(quick.replacedSurrogates).toBe(slow.replacedSurrogates);
+    expect(quick.replaced).toBe(slow.replaced);
     expect(meaning(`[${emitted(quick)}]`)).toEqual(meaning(`[${emitted(slow)}]`));
   }
   expect(fast.columns.store()).toEqual(exact.columns.store());
@@ -192,8 +192,88 @@ describe('the record scanner', () => {
     ]);
     for (const { scanner } of scanners()) {
       const page = scanner.scan(body, 0, body.length);
-      expect(page.replacedSurrogates).toBe(1);
+      expect(page.replaced).toBe(1);
       expect(JSON.parse(emitted(page)).attributes.s).toBe('x\ufffd\ufffdy');
+    }
+  });
+
+  it('counts the records with bytes that are not UTF-8, not the pages', () => {
+    const bad = (id: string) => [
+      Buffer.from(`{"id":"${id}","attributes":{"s":"`),
+      Buffer.from([0xe2, 0x82]),
+      Buffer.from('"}}'),
+    ];
+    const body = Buffer.concat([...bad('a'), Buffer.from(',{"id":"b","attributes":{"s":"\ufffd"}},'), ...bad('c')]);
+    for (const { scanner } of scanners()) {
+      const page = scanner.scan(body, 0, body.length);
+      expect([page.records, page.replaced]).toEqual([3, 2]);
+      expect(
+        JSON.parse(`[${emitted(page)}]`).map(({ attributes }: { attributes: { s: string } }) => attributes.s),
+      ).toEqual(['\ufffd', '\ufffd', '\ufffd']);
+    }
+  });
+
+  it('rejects a key that is not Unicode, so that two of them never become one', () => {
+    const piece = fc.oneof(
+      fc.constantFrom('a', '\ufffd', '😀', '\\ud800', '\\udc00', '\\ud83d\\ude00').map((text) => Buffer.from(text)),
+      fc
+        .constantFrom([0xff], [0xfe], [0xe2, 0x82], [0xed, 0xa0, 0x80], [0xf0, 0x9f, 0x98])
+        .map((bytes) => Buffer.from(bytes)),
+    );
+    const ids = fc.array(
+      fc.array(piece, { minLength: 1, maxLength: 4 }).map((pieces) => Buffer.concat(pieces)),
+      {
+        minLength: 1,
+        maxLength: 8,
+      },
+    );
+    const record = (id: Buffer) => Buffer.concat([Buffer.from('{"id":"'), id, Buffer.from('","attributes":{"n":1}}')]);
+    /** The key by another reader; undefined if it is not Unicode. */
+    const keyOf = (id: Buffer): string | undefined => {
+      try {
+        const text = JSON.parse(`"${new TextDecoder('utf-8', { fatal: true }).decode(id)}"`) as string;
+        return text.isWellFormed() ? text : undefined;
+      } catch {
+        return undefined;
+      }
+    };
+    fc.assert(
+      fc.property(ids, (given) => {
+        const records = given.flatMap((id, index) => (index === 0 ? [record(id)] : [Buffer.from(','), record(id)]));
+        const body = Buffer.concat(records);
+        const wanted = given.map(keyOf);
+        for (const { scanner } of scanners()) {
+          const page = scanner.scan(body, 0, body.length);
+          const kept = JSON.parse(`[${emitted(page)}]`) as { id: string }[];
+          expect(kept.map(({ id }) => id)).toEqual(wanted.filter((key) => key !== undefined));
+          expect(page.rejects.map(({ position, key, reason, column }) => [position, key, reason, column])).toEqual(
+            wanted.flatMap((key, position) => (key === undefined ? [[position, null, 'key_not_unicode', 'id']] : [])),
+          );
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('keeps a number too close to zero for a double as it came, and the smallest doubles as doubles', () => {
+    const cases = [
+      ['1e-400', 'JSON', '1e-400'],
+      ['-2.5E-324', 'DOUBLE', undefined],
+      ['-1.5E-330', 'JSON', '-1.5E-330'],
+      [`0.${'0'.repeat(400)}1`, 'JSON', `0.${'0'.repeat(400)}1`],
+      ['5e-324', 'DOUBLE', undefined],
+      ['0e-400', 'DOUBLE', undefined],
+      ['-0.000e+400', 'DOUBLE', undefined],
+    ] as const;
+    for (const [text, type, kept] of cases) {
+      for (const { columns, scanner } of scanners()) {
+        const first = Buffer.from('{"id":"a","attributes":{"n":1.5}}');
+        scanner.scan(first, 0, first.length);
+        const body = Buffer.from(`{"id":"b","attributes":{"n":${text}}}`);
+        const page = scanner.scan(body, 0, body.length);
+        expect([text, columns.get('attribute', 'n')?.type]).toEqual([text, type]);
+        if (kept !== undefined) expect(JSON.parse(emitted(page)).attributes.n).toBe(kept);
+      }
     }
   });
 
@@ -243,7 +323,7 @@ describe('the record scanner', () => {
     const body = Buffer.from(`{"id":"a","attributes":{"s":"${long}","t":"\\ud800"}}`);
     for (const { scanner } of scanners()) {
       const page = scanner.scan(body, 0, body.length);
-      expect([page.records, page.replacedSurrogates]).toEqual([1, 1]);
+      expect([page.records, page.replaced]).toEqual([1, 1]);
       expect(page.byteLength).toBeGreaterThan(long.length);
     }
   });
