@@ -1,16 +1,13 @@
-import { promisify } from 'node:util';
-import { gunzip } from 'node:zlib';
-import { Pool } from 'undici';
+import { buildConnector, Pool } from 'undici';
 import type { ServiceOptions } from '../core/service-options.js';
 import { type Answer, AnswerCollector, type ExchangeObserver } from './answer-collector.js';
+import { bodyText } from './body-text.js';
 import { interrupted } from './errors.js';
-import { ExchangeFailure } from './exchange-failure.js';
 import { onAbort } from './on-abort.js';
+import { withoutContinue } from './without-continue.js';
 
 /** The largest answer, before and after decompression: far larger than any page, small enough for the memory. */
 const maxBodyBytes = 256 * 1024 * 1024;
-
-const inflate = promisify(gunzip);
 
 /** A request as it is sent. */
 export interface WireRequest {
@@ -42,9 +39,13 @@ export class Transport {
     const url = new URL(baseUrl);
     this.host = url.host;
     this.#basePath = url.pathname.replace(/\/+$/, '');
+    const connect = buildConnector({ timeout: timeoutsMs.connect });
     this.#pool = new Pool(url.origin, {
       connections: concurrency,
-      connect: { timeout: timeoutsMs.connect },
+      connect: (options, done) =>
+        connect(options, (...[error, socket]) =>
+          error === null ? done(null, withoutContinue(socket)) : done(error, null),
+        ),
       headersTimeout: timeoutsMs.firstByte,
       bodyTimeout: timeoutsMs.body,
       maxResponseSize: maxBodyBytes,
@@ -58,12 +59,7 @@ export class Transport {
   async exchange(request: WireRequest, signal: AbortSignal, observer: ExchangeObserver): Promise<Answer> {
     const answer = await this.#dispatch(request, signal, observer);
     this.reached = true;
-    const encoding = answer.headers['content-encoding'];
-    if (encoding === undefined || encoding === 'identity' || answer.body.length === 0) return answer;
-    if (encoding !== 'gzip' && encoding !== 'x-gzip') {
-      throw new ExchangeFailure('torn', new Error('the body is compressed in a way that was not asked for'));
-    }
-    return { ...answer, body: await inflated(answer.body) };
+    return { ...answer, body: await bodyText(answer, maxBodyBytes) };
   }
 
   /** Ends all connections; requests that are under way fail as `closed`. */
@@ -93,14 +89,5 @@ export class Transport {
         collector,
       );
     });
-  }
-}
-
-async function inflated(body: Buffer): Promise<Buffer> {
-  try {
-    return await inflate(body, { maxOutputLength: maxBodyBytes });
-  } catch (error) {
-    const tooLarge = (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE';
-    throw new ExchangeFailure(tooLarge ? 'too_large' : 'torn', error);
   }
 }
