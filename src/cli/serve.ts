@@ -1,5 +1,6 @@
 import type { ArgumentsCamelCase, Argv, CommandModule } from 'yargs';
 import type { KeyAnswer } from '../local-service/control-client.js';
+import type { Fault } from '../local-service/faults/fault.js';
 import type { Command } from './command.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 
@@ -15,6 +16,7 @@ interface ServeArguments extends AddressArguments {
   latencyMs: number;
   tenantHeader: string;
   oauthTenantHeader: string;
+  behaviour: string[] | undefined;
 }
 
 interface KeyArguments extends AddressArguments {
@@ -45,6 +47,16 @@ function addressOptions<T>(parser: Argv<T>) {
   });
 }
 
+/** The faults that `--behaviour` names: a kind, or the JSON of a fault. */
+async function behavioursOf(texts: readonly string[]): Promise<Fault[]> {
+  const { parseFault } = await import('../local-service/faults/fault.js');
+  return texts.map((text) => {
+    const { fault, problem } = parseFault(text);
+    if (fault !== undefined) return fault;
+    throw usageError(`--behaviour ${text}: ${problem}`, 'docs/local-service.md in the package lists them');
+  });
+}
+
 /** Resolves with the first SIGINT or SIGTERM. */
 function untilStopped(): Promise<void> {
   return new Promise((resolve) => {
@@ -66,7 +78,8 @@ async function serve(args: ArgumentsCamelCase<ServeArguments>): Promise<void> {
   const { startLocalService } = await import('../local-service/service.js');
   const { welcome } = await import('../local-service/welcome.js');
   const output = new Output(args);
-  const service = await startLocalService({ ...args, stateFile: args.state });
+  const behaviours = await behavioursOf(args.behaviour ?? []);
+  const service = await startLocalService({ ...args, stateFile: args.state, behaviours });
   // Only now: before the service listens, a signal may simply end the process.
   const stopped = untilStopped();
   output.document({
@@ -157,6 +170,12 @@ export const serveCommand: Command<CommonArguments, ServeArguments> = {
           default: 'X-Service-Tenant',
           requiresArg: true,
           describe: 'the same at the token endpoint',
+        },
+        behaviour: {
+          type: 'string',
+          array: true,
+          requiresArg: true,
+          describe: 'how this deployment differs: a kind of fault, or its JSON; may be repeated',
         },
       })
       .command(keysCommand as unknown as CommandModule)

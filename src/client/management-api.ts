@@ -95,16 +95,14 @@ export interface IngestJobsRequest {
   readonly createdFrom: string;
   /** Excluded. */
   readonly createdTo: string;
-  readonly nextToken?: string | null;
 }
 
 /**
- * The ingest jobs of a window (specification, section 4.11). The endpoint takes no limit, and is not known to return tokens;
- * if one comes, it is followed.
+ * All ingest jobs of a window (specification, section 4.11). The endpoint takes no limit and no token; a token in its answer
+ * is not for use (published facts, Management API).
  */
-export function ingestJobsOperation({ createdFrom, createdTo, nextToken }: IngestJobsRequest): Operation {
-  const bounds = given({ created_from: createdFrom, created_to: createdTo });
-  return read('/ingest/jobs', '/ingest/jobs', [...bounds, ...paging({ nextToken: nextToken ?? null })]);
+export function ingestJobsOperation({ createdFrom, createdTo }: IngestJobsRequest): Operation {
+  return read('/ingest/jobs', '/ingest/jobs', given({ created_from: createdFrom, created_to: createdTo }));
 }
 
 /** One ingest job (specification, section 4.11). @throws {CdsyncError} `invalid_id` */

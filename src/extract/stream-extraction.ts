@@ -15,7 +15,7 @@ import {
 } from '../store/journal.js';
 import type { ParquetCompression } from '../store/parquet.js';
 import type { ListSource, Source, Window } from '../streams/source.js';
-import { merged, type Span } from '../streams/windows.js';
+import { settled } from '../streams/windows.js';
 import { type CountedList, readCounted } from './completeness.js';
 import type { PartMaker } from './convert/part-maker.js';
 import { type Extracted, extracted, preparePartsFolder } from './extracted.js';
@@ -156,21 +156,16 @@ export class StreamExtraction {
   }
 
   /**
-   * The spans of time that need no further reading, including this one; undefined if the stream is not read by time. Time
-   * after the start of the reading does not count: if the service's clock is ahead, that time is read again.
+   * The spans of time that need no further reading, including this one ({@link settled}); undefined if the stream is not read
+   * by time.
    */
   get covered(): Window[] | undefined {
     const { source, covered, resume, startedAt } = this.#options;
     const began = resume?.start.started_at ?? startedAt;
     if (source.kind === 'windowed') {
       const windows = this.#partitions.filter((each) => each.kind === 'window');
-      const spans = [...covered, ...windows].map(
-        ({ from, to }): Span => [Date.parse(from), Math.min(Date.parse(to), Date.parse(began))],
-      );
-      return merged(spans).map(([from, to]) => ({
-        from: new Date(from).toISOString(),
-        to: new Date(to).toISOString(),
-      }));
+      const read = windows.map((each) => ({ ...each, isEmpty: !this.#intake.brought(each) }));
+      return settled({ covered, read, beganMs: Date.parse(began), certainMs: source.certainMs });
     }
     return source.kind === 'list' && source.brings === 'additions' ? [{ from: began, to: began }] : undefined;
   }

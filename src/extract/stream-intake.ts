@@ -9,7 +9,7 @@ import { KeyFilter } from './key-filter.js';
 import type { LiveCounters } from './live-counters.js';
 import type { FetchedPage } from './page-fetcher.js';
 import { PartWriter } from './part-writer.js';
-import { partitionName } from './partition.js';
+import { type Partition, partitionName } from './partition.js';
 import type { ReadTask, TaskIntake } from './read-task.js';
 import { RecordScanner } from './scan/record-scanner.js';
 import type { ScannedPage } from './scan/scanned-page.js';
@@ -41,10 +41,13 @@ export class StreamIntake {
   readonly #columns: ColumnSet;
   readonly #writer: PartWriter;
   readonly #seen = new KeyFilter();
+  readonly #brought: Set<string>;
 
   constructor(options: StreamIntakeOptions) {
     this.#options = options;
     this.#columns = startingColumns(options);
+    const parts = options.resume?.parts ?? [];
+    this.#brought = new Set(parts.flatMap(({ segments }) => segments.map(([partition]) => partition)));
     const { folder, source, compression, rules, converter, journal, resume, counters } = options;
     this.#writer = new PartWriter({
       folder: join(folder, 'parts'),
@@ -65,6 +68,11 @@ export class StreamIntake {
     return ColumnSet.restore(this.#options.rules.keep(this.#columns.store()));
   }
 
+  /** Whether this partition has brought any record. */
+  brought(partition: Partition): boolean {
+    return this.#brought.has(partitionName(partition));
+  }
+
   /** The intake of one task. */
   of({ partition, ordinal, filter }: ReadTask): TaskIntake {
     const name = partitionName(partition);
@@ -73,6 +81,7 @@ export class StreamIntake {
       take: async (page, cursor) => {
         const scanned = await this.#add(scanner, page, name, cursor);
         const { records, mismatches, mismatchedAttribute, keyHashes } = scanned;
+        if (records > 0) this.#brought.add(name);
         const bringsNew = records > 0 && this.#seen.add(keyHashes, ordinal * 8 + cursor.attempt);
         return { records, bringsNew, mismatches, mismatchedAttribute };
       },

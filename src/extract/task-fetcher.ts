@@ -4,6 +4,7 @@ import { KeyedFetcher } from './keyed-fetcher.js';
 import { type FetchContext, ListFetcher, type ListRequest, type PageFetcher } from './page-fetcher.js';
 import { chunkOf } from './partition.js';
 import type { ReadTask } from './read-task.js';
+import { windowFetcher } from './window-fetcher.js';
 
 /**
  * Returns the fetcher for the pages of a task.
@@ -26,10 +27,7 @@ export function taskFetcher(
     return new KeyedFetcher(context, requests, { mayMiss: source.mayMiss, limit });
   }
   if (source.kind === 'windowed' && partition.kind === 'window') {
-    const { from, to } = partition;
-    const window = { from, to };
-    const page = (request: ListRequest) => source.page({ ...request, filter: new Map(), withTotal: false, window });
-    return new ListFetcher(context, page, { added, takesLimit: source.takesLimit });
+    return windowFetcher(context, source, { from: partition.from, to: partition.to });
   }
   const one = source.kind === 'windowed' ? source.one : undefined;
   if (partition.kind === 'record' && one !== undefined) {

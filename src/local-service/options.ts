@@ -1,4 +1,5 @@
 import type { Clock } from '../core/clock.js';
+import type { GivenFault } from './faults/fault.js';
 import type { RateLimits } from './limits/family-limits.js';
 import type { EndForm } from './operations/page-envelope.js';
 
@@ -31,4 +32,6 @@ export interface LocalServiceOptions {
   readonly endForm?: EndForm | undefined;
   /** Compresses answers for clients that accept it. Default false. */
   readonly gzip?: boolean | undefined;
+  /** Faults that it has from the start. Default: none. */
+  readonly behaviours?: readonly GivenFault[] | undefined;
 }

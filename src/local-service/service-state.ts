@@ -1,5 +1,6 @@
 import type { DayShares } from './data/moment.js';
 import { type NetChange, TenantData } from './data/tenant-data.js';
+import { faultSchema } from './faults/fault.js';
 import { FaultBoard } from './faults/fault-board.js';
 import { ErrorBodies } from './http/error-bodies.js';
 import { KeyRing } from './keys/key-ring.js';
@@ -60,6 +61,7 @@ export class ServiceState {
     this.limits = new FamilyLimits({ ...publishedLimits, ...options.rateLimits });
     this.pageTokens = new PageTokens(this.seed);
     this.faults = new FaultBoard(this.seed);
+    for (const given of options.behaviours ?? []) this.faults.set(faultSchema.parse(given));
     this.#days = saved.days;
     const { seed, profiles } = this;
     const now = this.clock.now();

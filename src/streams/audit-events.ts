@@ -6,7 +6,7 @@ import { windowManners, windowOptionNames, windowOptions } from './window-option
 export const auditEvents = source({
   name: 'audit_events',
   description: 'The audit events of the tenant. Events are never deleted.',
-  options: windowOptions,
+  options: windowOptions(),
   notDefining: windowOptionNames,
   group: 'management',
   brings: 'additions',
@@ -20,7 +20,7 @@ export const auditEvents = source({
   watched: ['happened_at'],
   // The largest page that the service's documentation allows.
   pages: { size: 1000 },
-  manners: windowManners,
+  manners: windowManners(),
   open: () => ({
     kind: 'windowed',
     longestWindowMs: 7 * 86_400_000,

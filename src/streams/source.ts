@@ -52,8 +52,13 @@ export interface WindowedSource extends SourceFacts {
   readonly kind: 'windowed';
   /** The longest window. It limits what is read again after a failure, and keeps to what the service allows. */
   readonly longestWindowMs: number;
-  /** Whether a request takes a page size. */
+  /** Whether a window is read in pages. Otherwise one answer is all of it: a request takes no page size and no token. */
   readonly takesLimit: boolean;
+  /**
+   * How far back the service is known to answer: an empty window before that does not prove that nothing was there, so each
+   * run reads it again. Default: without end.
+   */
+  readonly certainMs?: number;
   page(request: PageRequest & { readonly window: Window }): Operation;
   /** One record by its key, if records change until they have ended. */
   one?(key: string): Operation;

@@ -5,7 +5,7 @@ import { whole } from '../sdk/option-types.js';
 import type { Manners } from './declaration.js';
 
 /** How far back the first run reads if the stream has no `since`. */
-const defaultReachMs = 30 * 86_400_000;
+const defaultReachDays = 30;
 
 /** A date or a time: ISO 8601, UTC unless it has an offset, as milliseconds since 1970; not in the future. */
 function moment(facts: OptionFacts) {
@@ -23,11 +23,13 @@ function moment(facts: OptionFacts) {
   });
 }
 
-/** Options of the lists that are read in windows of time. None of them is part of a stream's definition. */
-export const windowOptions = {
+/**
+ * Options of the lists that are read in windows of time. None of them is part of a stream's definition.
+ * @param reachDays how far back the first run reads by default
+ */
+export const windowOptions = (reachDays = defaultReachDays) => ({
   since: moment({
-    description:
-      'The first run reads from here on. Default: from 30 days before it. If you set an earlier time later, the next run fills the gap.',
+    description: `The first run reads from here on. Default: from ${reachDays} days before it. If you set an earlier time later, the next run fills the gap.`,
     example: '2026-01-01',
   }).optional(),
   lag_ms: whole(0, 604_800_000, {
@@ -35,12 +37,14 @@ export const windowOptions = {
     unit: 'ms',
     example: 600_000,
   }).prefault(600_000),
-};
+});
 
 /** Names of {@link windowOptions}. */
 export const windowOptionNames = ['since', 'lag_ms'] as const;
 
-/** How {@link windowOptions} want a list read. */
-export function windowManners({ since, lagMs }: { since?: number | undefined; lagMs: number }): Partial<Manners> {
-  return { windows: { since, lagMs, reachMs: defaultReachMs } };
-}
+/** How {@link windowOptions} want a list read; both get the same `reachDays`. */
+export const windowManners =
+  (reachDays = defaultReachDays) =>
+  ({ since, lagMs }: { since?: number | undefined; lagMs: number }): Partial<Manners> => ({
+    windows: { since, lagMs, reachMs: reachDays * 86_400_000 },
+  });

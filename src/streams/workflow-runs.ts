@@ -7,7 +7,7 @@ import { windowManners, windowOptionNames, windowOptions } from './window-option
 export const workflowRuns = source({
   name: 'workflow_runs',
   description: 'The workflow runs of the tenant. cdsync reads a run again by id until it has ended.',
-  options: windowOptions,
+  options: windowOptions(),
   notDefining: windowOptionNames,
   group: 'management',
   brings: 'additions',
@@ -24,7 +24,7 @@ export const workflowRuns = source({
   watched: ['state'],
   isUnfinished: ({ state }) => mayChange(state),
   pages: {},
-  manners: windowManners,
+  manners: windowManners(),
   open: () => ({
     kind: 'windowed',
     longestWindowMs: 30 * 86_400_000,

@@ -8,6 +8,7 @@ import { type FetchedPage, ListFetcher, type PageFetcher } from '../../extract/p
 import { MalformedPageError } from '../../extract/scan/page-text.js';
 import { RecordScanner } from '../../extract/scan/record-scanner.js';
 import type { ScannedPage } from '../../extract/scan/scanned-page.js';
+import { windowFetcher } from '../../extract/window-fetcher.js';
 import { type Column, ColumnSet, type StoredColumn } from '../../rows/columns.js';
 import { rowHash, rowKey } from '../../rows/row-hash.js';
 import { storedKeys } from '../../snapshot/diff.js';
@@ -80,9 +81,7 @@ function fetcherOf(context: RunContext, task: SampleTask, pageSize: { limit: num
   }
   const window = opened.windows.at(-1);
   if (window === undefined) return undefined;
-  const page = (request: { token: string | null; limit: number }) =>
-    source.page({ ...request, filter, withTotal: false, window });
-  return new ListFetcher(fetching, page, { added, takesLimit: source.takesLimit });
+  return windowFetcher(fetching, source, window);
 }
 
 /** Fetches and scans a page as a run would. @throws {CdsyncError} `malformed_response`, `filter_ignored` */

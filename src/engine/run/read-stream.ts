@@ -19,6 +19,7 @@ import { SqlReading } from './sql-reading.js';
 
 /** A `Date` header has whole seconds. The second that is under way is read now, and again by the next run. */
 const dateStepMs = 1000;
+const dayMs = 86_400_000;
 
 /** A digest of everything that decides what a stream's parts contain. A reading with another one is not resumed. */
 export function fingerprint(
@@ -87,7 +88,9 @@ export async function openStream(context: RunContext, task: OpenTask): Promise<O
   const { windows } = config.reads;
   if (windows === undefined) throw new TypeError(`the manners of ${config.source} lack its windows`);
   if (unfinished !== undefined) return { ...opened, windows: windowsOf(unfinished.journal.start.partitions) };
-  return { ...opened, windows: await windowsToRead(context, { source, manners: windows }, task) };
+  const toRead = await windowsToRead(context, { source, manners: windows }, task);
+  tellUncertain(context, { source, windows: toRead, stream: config.name });
+  return { ...opened, windows: toRead };
 }
 
 /** The windows that a run must read, up to the present by the service's clock, because that clock stamps the records. */
@@ -108,7 +111,7 @@ async function windowsToRead(
   const { range, full } = context;
   if (range !== undefined) {
     const to = Math.min(range.to, untilMs);
-    return range.from < to ? cut([range.from, to], longestMs) : [];
+    return range.from < to ? cut([[range.from, to]], longestMs) : [];
   }
   return planWindows({
     sinceMs: since ?? first,
@@ -117,6 +120,22 @@ async function windowsToRead(
     lagMs: lagMs + 2 * dateStepMs,
     longestMs,
   });
+}
+
+/** Says it once if the windows reach further back than the service is known to answer. */
+function tellUncertain(
+  { clock, notice }: RunContext,
+  { source: { certainMs }, windows, stream }: { source: WindowedSource; windows: readonly Window[]; stream: string },
+): void {
+  const [first] = windows;
+  if (first === undefined || certainMs === undefined) return;
+  // The day of grace is for the lag, and for the time since the last run.
+  if (Date.parse(first.from) >= clock.now() - certainMs - dayMs) return;
+  const days = certainMs / dayMs;
+  notice(
+    `${stream}: asks for records from ${first.from.slice(0, 10)} on, but the service may not answer for more than the last ${days} days. ` +
+      'Each run asks again for older time that brings none. A later `since` ends that.',
+  );
 }
 
 export interface BeginTask {

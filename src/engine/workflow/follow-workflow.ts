@@ -31,7 +31,7 @@ export interface FollowOptions {
 
 /** Whether a run has ended, in whatever state. */
 export function hasEnded({ state, ended_at: endedAt }: WorkflowRun): boolean {
-  return !mayChange(state?.toLowerCase()) || Boolean(endedAt);
+  return !mayChange(state) || Boolean(endedAt);
 }
 
 export function hasSucceeded({ state }: WorkflowRun): boolean {
@@ -40,7 +40,7 @@ export function hasSucceeded({ state }: WorkflowRun): boolean {
 
 function tasks({ task_instances: instances }: WorkflowRun): string {
   if (!instances || instances.length === 0) return '';
-  const done = instances.filter(({ state }) => !mayChange(state?.toLowerCase())).length;
+  const done = instances.filter(({ state }) => !mayChange(state)).length;
   return `, ${done} of ${instances.length} tasks done`;
 }
 

@@ -1,21 +1,8 @@
 import { z } from 'zod';
+import { aim, count, share } from './aim.js';
+import { deviations } from './deviations.js';
 
-const share = z.number().min(0).max(1);
-const count = z.int().min(1);
 const delayMs = z.int().min(0).max(3_600_000);
-
-/** Which requests a fault hits; docs/local-service.md explains the faults. */
-const aim = {
-  /** Part of `METHOD path?query`, or a regular expression between slashes. Default: every request. */
-  match: z.string().optional(),
-  /** How many matching requests it lets pass first. */
-  after: z.int().min(0).default(0),
-  /** How many requests it hits in all. Default: no limit. */
-  count: count.optional(),
-  /** The share of matching requests that it hits; the seed decides which ones. */
-  share: share.optional(),
-};
-
 const headers = z.record(z.string(), z.string());
 
 /** Every fault with its parameters. */
@@ -78,11 +65,26 @@ export const faultSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('wrong_total'), ...aim, delta: z.int().default(10), total: z.int().optional() }),
   z.strictObject({ kind: z.literal('empty'), ...aim }),
   z.strictObject({ kind: z.literal('end_form'), ...aim, form: z.enum(['absent', 'empty', 'null']) }),
+  ...deviations,
 ]);
 
 export type Fault = z.output<typeof faultSchema>;
+/** A fault as it is written, before defaults. */
+export type GivenFault = z.input<typeof faultSchema>;
 export type FaultKind = Fault['kind'];
 export type FaultOf<K extends FaultKind> = Extract<Fault, { kind: K }>;
+
+/** A fault from its kind alone, or from JSON; otherwise what is wrong with it. */
+export function parseFault(text: string): { readonly fault?: Fault; readonly problem?: string } {
+  let given: unknown = { kind: text };
+  try {
+    if (text.startsWith('{')) given = JSON.parse(text);
+  } catch {
+    return { problem: 'this is not JSON' };
+  }
+  const { data, error } = faultSchema.safeParse(given);
+  return data === undefined ? { problem: z.prettifyError(error) } : { fault: data };
+}
 
 /** The first fault of a kind. */
 export function faultOf<K extends FaultKind>(faults: readonly Fault[], kind: K): FaultOf<K> | undefined {

@@ -1,11 +1,52 @@
+import { faultOf } from '../faults/fault.js';
 import { jsonAnswer } from '../http/answer.js';
 import { momentOf } from '../http/moment-parameter.js';
-import { flag } from '../http/query.js';
+import { flag, single } from '../http/query.js';
 import { badRequest, notFound } from '../http/service-error.js';
+import type { ServiceState } from '../service-state.js';
+import { listingId } from './listing.js';
 import { managementApi, managementOf } from './management-api.js';
-import type { Operation } from './operation.js';
+import type { Call, Operation } from './operation.js';
 
-const longestWindowMs = 7 * 86_400_000;
+const dayMs = 86_400_000;
+const longestWindowMs = 7 * dayMs;
+
+interface Job {
+  readonly createdAt: number;
+  readonly shown: Record<string, unknown>;
+}
+
+/** The jobs that a deployment shows: all of them, unless a fault makes it forget or skip. */
+function jobsOf(call: Call, state: ServiceState): Job[] {
+  const now = state.clock.now();
+  const forgets = faultOf(call.faults, 'ingest_forgets');
+  const oldest = forgets === undefined ? Number.NEGATIVE_INFINITY : now - forgets.days * dayMs;
+  const skipped = faultOf(call.faults, 'ingest_skipped');
+  const jobs = managementOf(call, state).jobs(now);
+  const kept = jobs.filter(({ createdAt }) => createdAt >= oldest);
+  return skipped === undefined ? kept : kept.map((job) => withSkipped(job, skipped.state));
+}
+
+/** Skips the last table of a job; a skipped table never ends. */
+function withSkipped({ createdAt, shown }: Job, skipped: string): Job {
+  const tables = (shown.tables as Record<string, unknown>[]).map((table, index, all) => {
+    if (index < all.length - 1) return table;
+    const { ended_at, ...rest } = table;
+    return { ...rest, state: skipped };
+  });
+  return { createdAt, shown: { ...shown, tables } };
+}
+
+/** The token that some deployments send with each answer; it is not for use. @throws {ServiceError} 400 if one is sent back */
+function uselessToken(call: Call, state: ServiceState): { next_token?: string } {
+  const tokens = faultOf(call.faults, 'ingest_tokens');
+  if (tokens === undefined) return {};
+  const sent = single(call.query, 'next_token') ?? single(call.query, 'limit');
+  if (tokens.when_sent === 'refused' && sent !== undefined)
+    throw badRequest('next_token and limit are not allowed here');
+  const salt = tokens.when_sent === 'fresh' ? state.stats.pages : 0;
+  return { next_token: state.pageTokens.issue(listingId('ingest/jobs'), { position: 0, salt }) };
+}
 
 /** GET /ingest/jobs (specification, section 4.11): one page with every job of a window of at most 7 days. */
 export const listIngestJobs: Operation = {
@@ -18,12 +59,12 @@ export const listIngestJobs: Operation = {
     if (from === undefined || to === undefined) throw badRequest('created_from and created_to are required');
     if (from >= to) throw badRequest('created_from must be before created_to');
     if (to - from > longestWindowMs) throw badRequest('created_from and created_to may be at most 7 days apart');
-    const jobs = managementOf(call, state)
-      .jobs(state.clock.now())
-      .filter(({ createdAt }) => createdAt >= from && createdAt < to);
+    const token = uselessToken(call, state);
+    const jobs = jobsOf(call, state).filter(({ createdAt }) => createdAt >= from && createdAt < to);
     state.stats.pages += 1;
     const total = flag(call.query, 'with_total') ? { total: jobs.length } : {};
-    return jsonAnswer({ data: jobs.map(({ shown }) => shown), ...total });
+    const data = jobs.slice(0, faultOf(call.faults, 'ingest_tokens')?.most).map(({ shown }) => shown);
+    return jsonAnswer({ data, ...token, ...total });
   },
 };
 
@@ -33,8 +74,7 @@ export const getIngestJob: Operation = {
   path: '/api/ingest/jobs/{id}',
   guard: managementApi('ingest-jobs:read'),
   handle: (call, state) => {
-    const jobs = managementOf(call, state).jobs(state.clock.now());
-    const found = jobs.find(({ shown }) => shown.id === call.parameters[0]);
+    const found = jobsOf(call, state).find(({ shown }) => shown.id === call.parameters[0]);
     if (found === undefined) throw notFound('there is no ingest job of this id');
     return jsonAnswer(found.shown);
   },

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { cut, merged, planWindows, type Span, uncovered } from '../../../src/streams/windows.js';
+import { cut, merged, planWindows, type Span, settled, uncovered } from '../../../src/streams/windows.js';
 
 const hour = 3_600_000;
 const spans = fc.array(
@@ -45,7 +45,7 @@ describe('spans of time', () => {
         fc.integer({ min: 1, max: 400 * 24 * hour }),
         fc.integer({ min: hour, max: 168 * hour }),
         (from, length, longest) => {
-          const windows = cut([from, from + length], longest);
+          const windows = cut([[from, from + length]], longest);
           expect(Date.parse(windows[0]?.from ?? '')).toBe(from);
           expect(Date.parse(windows.at(-1)?.to ?? '')).toBe(from + length);
           for (const [index, window] of windows.entries()) {
@@ -95,5 +95,25 @@ describe('the plan of a run', () => {
         }
       }),
     );
+  });
+});
+
+describe('what a reading settles', () => {
+  const day = 24 * hour;
+  const at = (days: number) => new Date(days * day).toISOString();
+  const read = (from: number, to: number, isEmpty: boolean) => ({ from: at(from), to: at(to), isEmpty });
+
+  it('is every window, up to the start of the reading', () => {
+    const found = settled({ covered: [{ from: at(1), to: at(2) }], read: [read(2, 9, true)], beganMs: 8 * day });
+    expect(found).toEqual([{ from: at(1), to: at(8) }]);
+  });
+
+  it('is of an empty window only the time for which the service is known to answer', () => {
+    const windows = [read(80, 81, true), read(81, 82, false), read(92, 94, true), read(94, 100, true)];
+    const found = settled({ covered: [], read: windows, beganMs: 100 * day, certainMs: 7 * day });
+    expect(found).toEqual([
+      { from: at(81), to: at(82) },
+      { from: at(93), to: at(100) },
+    ]);
   });
 });

@@ -1,0 +1,139 @@
+import { CdsyncError } from '../core/errors.js';
+import type { Window, WindowedSource } from '../streams/source.js';
+import {
+  cutOrRetry,
+  type FetchContext,
+  type FetchedPage,
+  ListFetcher,
+  type ListRequest,
+  type PageFetcher,
+} from './page-fetcher.js';
+import { withFields } from './scan/added-fields.js';
+import { cutPageExactly } from './scan/page-cutter.js';
+
+/** The answer for a window this short counts as whole, whatever comes with it. */
+const shortestMs = 1_000;
+/** So many halvings of one window prove no service complete. */
+const mostHalvings = 500;
+
+/** The service's smallest default for the size of a page (published facts, Profile API). No answer is cut off before. */
+const smallestPage = 25;
+
+const comma = Buffer.from(',');
+
+interface Answer {
+  /** Records, separated by commas. */
+  readonly records: Buffer;
+  readonly keys: ReadonlySet<string>;
+  /** Whether a page token came with it. It is not for use, but the answer may not be the whole window. */
+  readonly hasToken: boolean;
+}
+
+/**
+ * Fetches a window whose one answer is all of it (specification, section 4.11), as one page. No page token is ever sent. If
+ * one comes, both halves of the window are asked for as well; if they bring records that the whole left out, they replace it,
+ * and each of them is proved in the same way.
+ */
+class WholeWindowFetcher implements PageFetcher {
+  readonly #context: FetchContext;
+  readonly #source: WindowedSource;
+  readonly #window: Window;
+  #halvings = 0;
+
+  constructor(context: FetchContext, source: WindowedSource, window: Window) {
+    this.#context = context;
+    this.#source = source;
+    this.#window = window;
+  }
+
+  async fetch(): Promise<FetchedPage> {
+    const answers = await this.#proved(this.#window, await this.#ask(this.#window));
+    const records = answers.map((answer) => answer.records).filter(({ length }) => length > 0);
+    const body = Buffer.concat(records.flatMap((each, index) => (index === 0 ? [each] : [comma, each])));
+    return {
+      body,
+      start: 0,
+      end: body.length,
+      nextToken: null,
+      total: null,
+      issuedAt: new Date(this.#context.clock.now()).toISOString(),
+      missing: 0,
+    };
+  }
+
+  /** The answers that together are the whole window. */
+  async #proved(window: Window, answer: Answer): Promise<Answer[]> {
+    const halves = answer.hasToken ? halvesOf(window) : [];
+    const asked = await Promise.all(halves.map((half) => this.#ask(half)));
+    if (provesWhole(answer, asked)) return [answer];
+    this.#halvings += 1;
+    if (this.#halvings > mostHalvings) throw this.#endless();
+    const parts: Answer[] = [];
+    for (const [index, half] of halves.entries()) parts.push(...(await this.#proved(half, asked[index] as Answer)));
+    const brought = new Set(parts.flatMap(({ keys }) => [...keys]));
+    return lacksNone(brought, [answer]) ? parts : [answer, ...parts];
+  }
+
+  #endless(): CdsyncError {
+    const { from, to } = this.#window;
+    return new CdsyncError(`parts of the window from ${from} to ${to} keep bringing records that its answer left out`, {
+      code: 'page_loop',
+      hint: 'the service leaves records out of its answers, and more of them the oftener it is asked; report it to the service',
+    });
+  }
+
+  #ask(window: Window): Promise<Answer> {
+    const { client, meter, signal } = this.#context;
+    const { key, added } = this.#source;
+    const decode = (body: Buffer): Answer => {
+      const { start, end, nextToken } = cutOrRetry(body, cutPageExactly);
+      const fields = Object.entries(added);
+      const records = fields.length === 0 ? body.subarray(start, end) : withFields(body, start, end, fields);
+      return { records, keys: keysOf(records, key), hasToken: nextToken !== null };
+    };
+    return client.send(windowRequest(this.#source, window, firstPage), decode, { signal, meter });
+  }
+}
+
+const firstPage: ListRequest = { token: null, limit: 0 };
+
+function windowRequest(source: WindowedSource, window: Window, request: ListRequest) {
+  return source.page({ ...request, filter: new Map(), withTotal: false, window });
+}
+
+/** Returns the fetcher for a window: page by page, or its one answer. */
+export function windowFetcher(context: FetchContext, source: WindowedSource, window: Window): PageFetcher {
+  if (!source.takesLimit) return new WholeWindowFetcher(context, source, window);
+  const page = (request: ListRequest) => windowRequest(source, window, request);
+  return new ListFetcher(context, page, { added: source.added, takesLimit: true });
+}
+
+function halvesOf({ from, to }: Window): Window[] {
+  const [first, last] = [Date.parse(from), Date.parse(to)];
+  if (last - first <= shortestMs) return [];
+  const middle = new Date(Math.floor((first + last) / 2)).toISOString();
+  return [
+    { from, to: middle },
+    { from: middle, to },
+  ];
+}
+
+/**
+ * Whether the answers for its halves prove an answer whole: they bring nothing new. But if all of many records are in one half,
+ * both answers may have been cut off in the same place.
+ */
+function provesWhole({ keys }: Answer, halves: readonly Answer[]): boolean {
+  const isSuspect = keys.size >= smallestPage && halves.some((half) => half.keys.size === 0);
+  return !isSuspect && lacksNone(keys, halves);
+}
+
+/** Whether none of these answers has a record that is not known. */
+function lacksNone(known: ReadonlySet<string>, answers: readonly Answer[]): boolean {
+  return answers.every(({ keys }) => [...keys].every((key) => known.has(key)));
+}
+
+/** @throws {SyntaxError} if the records are not JSON: then the client asks again */
+function keysOf(records: Buffer, key: readonly string[]): Set<string> {
+  const parsed = JSON.parse(`[${records.toString('utf8')}]`) as (Record<string, unknown> | null)[];
+  return new Set(parsed.map((record) => JSON.stringify(key.map((column) => record?.[column]))));
+}

@@ -1,0 +1,19 @@
+import { z } from 'zod';
+import { aim, count } from './aim.js';
+
+/**
+ * Ways in which real deployments differ from the specification; docs/local-service.md explains them. Each changes an operation,
+ * which reads it from its call.
+ */
+export const deviations = [
+  z.strictObject({
+    kind: z.literal('ingest_tokens'),
+    ...aim,
+    /** What happens to a request that sends a page token, or a limit. */
+    when_sent: z.enum(['ignored', 'refused', 'fresh']).default('fresh'),
+    /** The most jobs of an answer; it leaves out the others. Default: no limit. */
+    most: count.optional(),
+  }),
+  z.strictObject({ kind: z.literal('ingest_skipped'), ...aim, state: z.string().default('Skipped') }),
+  z.strictObject({ kind: z.literal('ingest_forgets'), ...aim, days: count.default(7) }),
+] as const;

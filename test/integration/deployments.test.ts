@@ -1,0 +1,71 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import type { StreamReport } from '../../src/core/run.js';
+import type { GivenFault } from '../../src/local-service/faults/fault.js';
+import { streamOf, Workspace } from '../fixtures/workspace.js';
+
+// What real deployments do and the specification does not say (docs/local-service.md, "Deployments that differ").
+
+const service = { rate_limits: { management: 1000 } };
+const daysAgo = (days: number) => new Date(Date.now() - days * 86_400_000).toISOString();
+
+let space: Workspace;
+afterEach(() => space.close());
+
+async function deployment(...behaviours: GivenFault[]): Promise<Workspace> {
+  space = await Workspace.open({ profiles: 100, rateLimits: { management: 0 }, behaviours });
+  return space;
+}
+
+describe('ingest jobs', () => {
+  const ingests = (since?: string) => [{ name: 'ingests', source: 'ingest_jobs', ...(since && { since }) }];
+  const read = async (): Promise<StreamReport> => streamOf(await space.runWell('ingests'), 'ingests');
+
+  it.each(['ignored', 'refused', 'fresh'] as const)(
+    'are read once although each answer has a token that is %s',
+    async (when_sent) => {
+      await deployment({ kind: 'ingest_tokens', when_sent });
+      await space.configure('ingests', ingests(daysAgo(30)), { service });
+      const { rows, duplicates, requests } = await read();
+      expect({ rows, duplicates }).toEqual({ rows: 30, duplicates: 0 });
+      expect(requests).toBeLessThan(130);
+    },
+  );
+
+  it('are all found if an answer leaves out what is too much for it', async () => {
+    await deployment();
+    await space.control('change', { days: 40 });
+    await space.configure('ingests', ingests(daysAgo(30)), { service });
+    const whole = await read();
+    await space.close();
+    await deployment({ kind: 'ingest_tokens', most: 30 });
+    await space.control('change', { days: 40 });
+    await space.configure('ingests', ingests(daysAgo(30)), { service });
+    expect(await read()).toMatchObject({ rows: whole.rows, duplicates: 0 });
+  });
+
+  it('are asked for by id no more when their tables were skipped', async () => {
+    await deployment({ kind: 'ingest_skipped', state: 'SKIPPED' });
+    await space.configure('ingests', ingests(daysAgo(20)), { service });
+    await read();
+    await space.control('stats/reset', {});
+    await read();
+    // The job of the run that has not ended.
+    expect((await space.operations())['GET /api/ingest/jobs/{id}']).toBe(1);
+  });
+
+  it('are read for 7 days by default; a longer time is told, and read again while it brings none', async () => {
+    await deployment({ kind: 'ingest_forgets' });
+    await space.configure('ingests', ingests(), { service });
+    const few = await space.cdsync(['run', 'ingests.json']);
+    expect(few.stderr).not.toContain('may not answer');
+    const { rows } = await read();
+    await space.configure('ingests', ingests(daysAgo(21)), { service });
+    const wide = await space.cdsync(['run', 'ingests.json']);
+    expect(wide.stderr.match(/may not answer for more than the last 7 days/g)).toHaveLength(1);
+    // The service remembers again.
+    await space.clearFaults();
+    const all = await read();
+    expect(all.rows).toBeGreaterThan(rows + 10);
+    expect((await read()).requests).toBeLessThan(60);
+  });
+});
