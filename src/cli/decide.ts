@@ -67,10 +67,9 @@ async function decide(
 /** `cdsync approve`: commits what a guard has held. */
 export const approveCommand = decision('approve', async (context, runId, args, output) => {
   const { approveRun } = await import('../engine/keep/decide-held.js');
-  const { summarize } = await import('../report/summary.js');
+  const { tellReport } = await import('./tell-report.js');
   const report = await approveRun(context, { runId, streams: args.stream });
-  output.document({ status: report.status, jobs: [report], error: null });
-  for (const line of summarize(report)) output.result(line);
+  process.exitCode = await tellReport(report, args, output, context.config.storage);
 });
 
 /** `cdsync discard`: throws away what a guard has held. */

@@ -9,11 +9,14 @@ export interface Interruption {
 /** One press of Ctrl-C may come twice: from the terminal, and from a launcher such as npx that passes it on. */
 const samePressMs = 500;
 
-/** The first SIGINT or SIGTERM asks to stop with a checkpoint; the second ends the process at once. */
-export function interruption(
-  output: Output,
-  says = 'stopping: what was read is being kept (once more to stop at once)',
-): Interruption {
+/** What asks a command to stop. A terminal that is closed sends SIGHUP. */
+const asking = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+/**
+ * The first SIGINT, SIGTERM or SIGHUP asks to stop; the second ends the process at once.
+ * @param says what becomes of the work, if there is something to say of it
+ */
+export function interruption(output: Output, says?: string): Interruption {
   const controller = new AbortController();
   let askedAt = Number.NEGATIVE_INFINITY;
   const stop = () => {
@@ -21,16 +24,14 @@ export function interruption(
     if (at - askedAt < samePressMs) return;
     if (controller.signal.aborted) process.exit(130);
     askedAt = at;
-    output.notice(says);
+    output.notice(`stopping${says === undefined ? '' : `: ${says}`} (once more to stop at once)`);
     controller.abort();
   };
-  process.on('SIGINT', stop);
-  process.on('SIGTERM', stop);
+  for (const name of asking) process.on(name, stop);
   return {
     signal: controller.signal,
     release: () => {
-      process.off('SIGINT', stop);
-      process.off('SIGTERM', stop);
+      for (const name of asking) process.off(name, stop);
     },
   };
 }

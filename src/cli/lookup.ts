@@ -88,7 +88,7 @@ async function lookup(args: LookupArguments): Promise<void> {
   const { service, ...config } = await loadService({ ...args, config: file });
   announce({ service, ...config }, output);
   const asked = await questions(keys);
-  const stop = interruption(output, 'stopping (once more to stop at once)');
+  const stop = interruption(output);
   try {
     const options = engineOptions(stop, output);
     await withExplorer(service, options, async ({ client, signal }) => {

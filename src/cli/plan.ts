@@ -32,7 +32,7 @@ export const planCommand: Command<CommonArguments, PlanArguments> = {
     const { nextStep } = await import('./next-step.js');
     const output = new Output(args);
     const { config, job } = await loadJob(args, output);
-    const stop = interruption(output, 'stopping');
+    const stop = interruption(output);
     const options = engineOptions(stop, output);
     const { storage } = config;
     try {

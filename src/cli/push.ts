@@ -68,7 +68,7 @@ async function pushShown(
   const { showProgress } = await import('./show-progress.js');
   const { engineOptions } = await import('./engine-options.js');
   const { interruption } = await import('./interruption.js');
-  const stop = interruption(output, 'stopping: loads under way are rolled back (once more to stop at once)');
+  const stop = interruption(output, 'loads under way are rolled back');
   const progress = newProgress(job.name, []);
   progress.phase = 'delivering';
   const shown = showProgress(progress, 1, output, args);

@@ -4,6 +4,7 @@ import { parseMoment } from '../core/quantities.js';
 import type { JobReport } from '../core/run.js';
 import { configPositional, jobOption } from './arguments.js';
 import type { Command } from './command.js';
+import type { Interruption } from './interruption.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 
@@ -68,11 +69,18 @@ export const runCommand: Command<CommonArguments, RunArguments> = {
 async function run(args: RunArguments, output: Output): Promise<number> {
   const { inJob, loadJob } = await import('./load.js');
   const { config, job } = await loadJob(args, output, { destinations: !args.noPush });
-  return inJob(args, { storage: config.storage, job: job.name }, async () => {
-    const report = await runShown(args, output, config, job);
-    const { tellReport } = await import('./tell-report.js');
-    return tellReport(report, args, output, config.storage);
-  });
+  const { interruption } = await import('./interruption.js');
+  const stop = interruption(output, 'what was read is being kept');
+  try {
+    return await inJob(args, { storage: config.storage, job: job.name }, async () => {
+      const report = await runShown(args, output, { config, job, stop });
+      const { tellReport } = await import('./tell-report.js');
+      return await tellReport(report, args, output, config.storage);
+    });
+  } finally {
+    // Not before everything is told: a signal would end the process without a word of what was done.
+    stop.release();
+  }
 }
 
 /** @throws {CdsyncError} `usage` */
@@ -87,14 +95,16 @@ function rangeOf({ from, to }: RunArguments): { from: number; to: number } | und
 }
 
 /** Runs the job, with its progress on standard error, until it is done or interrupted. */
-async function runShown(args: RunArguments, output: Output, config: Config, job: JobConfig): Promise<JobReport> {
+async function runShown(
+  args: RunArguments,
+  output: Output,
+  { config, job, stop }: { config: Config; job: JobConfig; stop: Interruption },
+): Promise<JobReport> {
   const { jobContext, withEngine } = await import('../engine/open-engine.js');
   const { runAndDeliver } = await import('../engine/run/run-and-deliver.js');
   const { newProgress } = await import('../engine/progress.js');
   const { showProgress } = await import('./show-progress.js');
   const { engineOptions } = await import('./engine-options.js');
-  const { interruption } = await import('./interruption.js');
-  const stop = interruption(output);
   const range = rangeOf(args);
   const { stream: only, full, accept, rekey } = args;
   const progress = newProgress(job.name, args.stream ?? job.streams.map(({ name }) => name));
@@ -105,6 +115,5 @@ async function runShown(args: RunArguments, output: Output, config: Config, job:
     );
   } finally {
     shown.stop();
-    stop.release();
   }
 }

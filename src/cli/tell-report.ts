@@ -44,7 +44,9 @@ export async function tellReport(
     output.event('destination_finished', { destination: name, ...of }, of.error === null ? 'info' : 'error');
   }
   output.event('run_finished', { ...facts, exit_code: code }, code === 0 ? 'info' : 'error');
-  const undelivered = destinations.some(({ status }) => status === 'failed' || status === 'partial');
+  const undelivered = destinations.some(
+    ({ status, error }) => status === 'failed' || status === 'partial' || error?.code === 'interrupted',
+  );
   if (code !== 0)
     output.last(await nextStep({ code, storage, job, config: args.config, held: report.run_id, undelivered }));
   return code;

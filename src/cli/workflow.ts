@@ -62,7 +62,7 @@ async function withWorkflows(args: WorkflowArguments, what: string, work: Work):
   const output = new Output(args);
   const config = await loadService({ ...args, config: file });
   announce(config, output);
-  const stop = interruption(output, 'stopping (once more to stop at once)');
+  const stop = interruption(output);
   const options = engineOptions(stop, output);
   try {
     const { run, error } = await withExplorer(config.service, options, (explorer) =>

@@ -38,7 +38,4 @@ export class MalformedBodyError extends CdsyncError {
   }
 }
 
-/** The error of a wait whose signal has aborted. */
-export function interrupted(cause?: unknown): CdsyncError {
-  return new CdsyncError('interrupted', { code: 'interrupted', kind: 'interrupted', cause });
-}
+export { interrupted } from '../core/errors.js';

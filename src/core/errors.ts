@@ -46,6 +46,11 @@ export class CdsyncError extends Error {
   }
 }
 
+/** The error of work that the caller asked to stop. */
+export function interrupted(cause?: unknown): CdsyncError {
+  return new CdsyncError('interrupted', { code: 'interrupted', kind: 'interrupted', cause });
+}
+
 interface StorageProblem {
   readonly code: string;
   readonly says: string;
@@ -113,9 +118,7 @@ export function asCdsyncError(thrown: unknown): CdsyncError {
   if (thrown instanceof CdsyncError) return thrown;
   const failure = storageFailure(thrown);
   if (failure !== undefined) return failure;
-  if (thrown instanceof Error && thrown.name === 'AbortError') {
-    return new CdsyncError('interrupted', { code: 'interrupted', kind: 'interrupted', cause: thrown });
-  }
+  if (thrown instanceof Error && thrown.name === 'AbortError') return interrupted(thrown);
   if (thrown instanceof SyntaxError) {
     // A parser's message quotes the text.
     return new CdsyncError('a text could not be parsed', {

@@ -1,7 +1,7 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import pLimit from 'p-limit';
-import { asCdsyncError, CdsyncError } from '../core/errors.js';
+import { asCdsyncError, CdsyncError, interrupted } from '../core/errors.js';
 import type { DestinationContext } from '../sdk/destination.js';
 import { Database, type Session } from '../store/duckdb.js';
 import { type Feed, readFeed } from '../store/feed.js';
@@ -25,10 +25,14 @@ export interface StreamDelivery {
 const attempts = 5;
 const firstDelayMs = 1_000;
 const longestDelayMs = 30_000;
+/** How long an interrupted delivery may take to find out what the destination has. */
+const askingMs = 10_000;
 
 /** The delivery of one stream, in attempts that are repeated until one succeeds. */
 interface Attempts {
   attempt(options: DestinationContext): Promise<Delivered>;
+  /** After an interruption: the number of rows that the destination has taken before, or all the same. */
+  taken(options: DestinationContext): Promise<number>;
   readonly table: string | undefined;
   readonly definition: string;
 }
@@ -84,7 +88,8 @@ class Delivering {
     try {
       const delivered = await this.#newest(stream, progress);
       if (delivered === undefined) return ended({ status: 'skipped', rows: 0, error: nothingPublished(stream) });
-      const { rows, rejected } = delivered;
+      const { rows, rejected, isCutShort } = delivered;
+      if (isCutShort) return ended({ status: 'partial', rows, error: cutShort(stream) });
       if (rejected === 0) return ended({ status: 'ok', rows, error: undefined });
       return ended({ status: 'partial', rows, error: this.#rejectsRemain(stream, rejected) });
     } catch (thrown) {
@@ -116,16 +121,17 @@ class Delivering {
     const interrupt = () => session.interrupt();
     signal.addEventListener('abort', interrupt);
     const folder = join(this.#folder, stream);
+    const delivery = this.#delivery(feed, session, folder, progress);
     try {
-      const delivery = this.#delivery(feed, session, folder, progress);
       const delivered = await this.#retried(delivery, folder, progress);
       await this.#remember(feed, delivery, delivered);
       return delivered;
     } catch (error) {
       // The error that DuckDB throws for an interrupted statement hides the reason.
-      if (signal.aborted)
-        throw new CdsyncError('interrupted', { code: 'interrupted', kind: 'interrupted', cause: error });
-      throw error;
+      if (!signal.aborted) throw error;
+      const rows = await this.#taken(delivery, folder);
+      if (rows === 0) throw interrupted(error);
+      return { rows, rejected: 0, isCutShort: true };
     } finally {
       signal.removeEventListener('abort', interrupt);
       session.close();
@@ -145,7 +151,7 @@ class Delivering {
     const { clock, signal, notice } = this.#context;
     for (let attempt = 1; ; attempt += 1) {
       try {
-        return await delivery.attempt(this.#options(folder));
+        return await delivery.attempt(this.#options(folder, signal));
       } catch (thrown) {
         const error = asCdsyncError(thrown);
         if (signal.aborted || error.kind !== 'retryable' || attempt === attempts) throw error;
@@ -159,8 +165,13 @@ class Delivering {
     }
   }
 
-  #options(folder: string): DestinationContext {
-    const { layout, service, signal, notice } = this.#context;
+  /** The signal may have come while the destination committed: then only the destination knows whether that counts. */
+  async #taken(delivery: Attempts, folder: string): Promise<number> {
+    return delivery.taken(this.#options(folder, AbortSignal.timeout(askingMs))).catch(() => 0);
+  }
+
+  #options(folder: string, signal: AbortSignal): DestinationContext {
+    const { layout, service, notice } = this.#context;
     const { name, options } = this.#request.destination;
     return {
       destination: name,
@@ -202,6 +213,15 @@ class Delivering {
       found ?? { destination: this.#request.destination.name, stream, phase: 'waiting', rows: 0, total: undefined }
     );
   }
+}
+
+function cutShort(stream: string): CdsyncError {
+  return new CdsyncError('interrupted: these rows are there, but nothing was verified', {
+    code: 'interrupted',
+    kind: 'interrupted',
+    stream,
+    hint: 'cdsync push brings the rest, if there is one',
+  });
 }
 
 function nothingPublished(stream: string): CdsyncError {

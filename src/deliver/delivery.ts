@@ -52,6 +52,8 @@ export interface DeliveryProgress {
 
 /** The result of delivering one stream to one destination. */
 export interface Delivered {
+  /** Whether the user interrupted it after these rows. */
+  readonly isCutShort?: true;
   /** Number of rows that the destination took. */
   readonly rows: number;
   /** Number of refused rows that wait for another try. */

@@ -46,6 +46,11 @@ export class RecordDelivery {
     return { rows: this.#sent, rejected };
   }
 
+  /** The records that were acknowledged. */
+  async taken(): Promise<number> {
+    return this.#sent;
+  }
+
   /** Writes the next outbox; undefined if there is nothing to send. */
   async #fill(): Promise<Outbox | undefined> {
     const { request, feed, session, context, folder } = this.#task;

@@ -55,6 +55,19 @@ export class TableDelivery {
     }
   }
 
+  /** @returns 0 if no load was tried, or none was committed */
+  async taken(options: DestinationContext): Promise<number> {
+    const tried = this.#tried;
+    if (tried === undefined) return 0;
+    const destination = await this.#task.connector.open(options);
+    try {
+      const watermarks = await destination.watermarks();
+      return watermarks.some((each) => sameWatermark(tried.load.after, each)) ? tried.rows : 0;
+    } finally {
+      await destination.close();
+    }
+  }
+
   async #deliver(destination: TableDestination): Promise<Delivered> {
     const { context, request, feed } = this.#task;
     const { name, mode } = request.destination;

@@ -33,7 +33,9 @@ export async function lastGoodRun(
 ): Promise<{ runId: string; sequence: number | null; startedAt: number } | undefined> {
   for (const { jobs } of await recentReports(layout, 1000)) {
     const [job] = jobs;
-    if (job?.status === 'ok' || job?.status === 'partial')
+    const isGood = job?.status === 'ok' || job?.status === 'partial';
+    // A run that was interrupted after its commit has streams that are ok.
+    if (isGood || (job?.status === 'interrupted' && job.streams.some(({ status }) => status === 'ok')))
       return { runId: job.run_id, sequence: job.sequence, startedAt: runStartedAt(job.run_id) };
   }
   return undefined;

@@ -82,8 +82,10 @@ export function summarize(report: JobReport): string[] {
           ),
           '',
         ];
+  // Only a run that has committed has streams that are ok.
+  const isOver = status === 'interrupted' && streams.some((stream) => stream.status === 'ok');
   return [
-    `job ${job}: ${verdicts[status]} in ${formatDuration(seconds * 1000)}${resumed ? ', resumed' : ''} (run ${run_id}, ${snapshot}${
+    `job ${job}: ${isOver ? 'interrupted after its commit' : verdicts[status]} in ${formatDuration(seconds * 1000)}${resumed ? ', resumed' : ''} (run ${run_id}, ${snapshot}${
       status === 'ok' && unchanged ? ', nothing changed' : ''
     })`,
     '',

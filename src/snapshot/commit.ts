@@ -50,6 +50,8 @@ export interface RunCommit {
   readonly parquet: boolean;
   /** How long the store keeps changes, in milliseconds. */
   readonly historyMs: number;
+  /** Stops the commit as long as it does not count. */
+  readonly signal: AbortSignal;
 }
 
 /** Whether the stream differs from the previous snapshot; a first snapshot always does. */
@@ -141,6 +143,7 @@ async function pruneHistories(store: SnapshotStore, { finishedAt, historyMs }: R
  * Brings the store up to date with a run's readings, in one transaction. The run counts from its COMMIT on; every later step
  * can be repeated from the store.
  * @returns the sequence number of the store: a new one only if something changed
+ * @throws {CdsyncError} `interrupted` if the signal aborts before the COMMIT: then the store is as it was
  */
 export async function commitRun(store: SnapshotStore, run: RunCommit): Promise<number> {
   const sequence = run.streams.some(isChanged) ? run.sequence + 1 : run.sequence;
@@ -169,7 +172,7 @@ export async function commitRun(store: SnapshotStore, run: RunCommit): Promise<n
     await store.session.run(
       `INSERT INTO ${storeTable('runs', 'cdsync')} VALUES (${sqlText(run.runId)}, ${sequence}, ${sqlText(run.status)}, ${times})`,
     );
-  });
+  }, run.signal);
   await store.session.run('SET preserve_insertion_order = true');
   return sequence;
 }

@@ -1,6 +1,6 @@
 import { stat } from 'node:fs/promises';
 import { type DuckDBConnection, type DuckDBDataChunk, DuckDBInstance, type DuckDBValue } from '@duckdb/node-api';
-import { CdsyncError, type ErrorKind, storageError } from '../core/errors.js';
+import { CdsyncError, type ErrorKind, interrupted, storageError } from '../core/errors.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 
 export type Row = Record<string, DuckDBValue>;
@@ -117,6 +117,8 @@ export function queryError(thrown: unknown, hint: string, kind: ErrorKind = 'fat
 /** One connection to a {@link Database}: its statements run one after the other. */
 export class Session {
   readonly #connection: DuckDBConnection;
+  /** Of {@link until}. */
+  #signal: AbortSignal | undefined;
 
   constructor(connection: DuckDBConnection) {
     this.#connection = connection;
@@ -124,42 +126,66 @@ export class Session {
 
   async run(sql: string): Promise<void> {
     try {
-      await this.#connection.run(sql);
+      await this.#begun().run(sql);
     } catch (error) {
-      throw databaseError(error);
+      throw this.#error(error);
     }
   }
 
   async rows(sql: string): Promise<Row[]> {
     try {
-      const reader = await this.#connection.runAndReadAll(sql);
+      const reader = await this.#begun().runAndReadAll(sql);
       return reader.getRowObjects() as Row[];
     } catch (error) {
-      throw databaseError(error);
+      throw this.#error(error);
     }
   }
 
   /** The rows of a query one by one, without the whole result in memory. */
   async *stream(sql: string): AsyncGenerator<Row> {
     try {
-      const result = await this.#connection.stream(sql);
+      const result = await this.#begun().stream(sql);
       for await (const rows of result.yieldRowObjects()) yield* rows as Row[];
     } catch (error) {
-      throw databaseError(error);
+      throw this.#error(error);
     }
   }
 
   /** DuckDB's chunks of a query's result, each of at most 2048 rows. */
   async *chunks(sql: string): AsyncGenerator<DuckDBDataChunk> {
     try {
-      const result = await this.#connection.stream(sql);
+      const result = await this.#begun().stream(sql);
       for (;;) {
         const chunk = await result.fetchChunk();
         if (chunk === null || chunk.rowCount === 0) return;
         yield chunk;
       }
     } catch (error) {
-      throw databaseError(error);
+      throw this.#error(error);
+    }
+  }
+
+  /** The connection for the next statement; none may begin once the signal has aborted. */
+  #begun(): DuckDBConnection {
+    if (this.#signal?.aborted) throw interrupted();
+    return this.#connection;
+  }
+
+  /** DuckDB's error for a stopped statement hides the reason. */
+  #error(cause: unknown): CdsyncError {
+    return this.#signal?.aborted ? interrupted(cause) : databaseError(cause);
+  }
+
+  /** Runs `work`. As soon as the signal aborts, the statement under way stops and none begins: they throw `interrupted`. */
+  async until<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    const stop = () => this.interrupt();
+    this.#signal = signal;
+    signal.addEventListener('abort', stop);
+    try {
+      return await work();
+    } finally {
+      signal.removeEventListener('abort', stop);
+      this.#signal = undefined;
     }
   }
 
@@ -169,11 +195,15 @@ export class Session {
     return row === undefined ? 0 : Number(Object.values(row)[0] ?? 0);
   }
 
-  /** Commits all statements of `work`, or none. Rethrows the error that stopped it. */
-  async transaction<T>(work: () => Promise<T>): Promise<T> {
+  /**
+   * Commits all statements of `work`, or none. Rethrows the error that stopped it.
+   * @param signal stops the work, but never the COMMIT: whether that counted would be unknown
+   */
+  async transaction<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     await this.run('BEGIN TRANSACTION');
     try {
-      const result = await work();
+      const result = await (signal === undefined ? work() : this.until(signal, work));
+      if (signal?.aborted) throw interrupted();
       await this.run('COMMIT');
       return result;
     } catch (error) {

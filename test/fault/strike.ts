@@ -7,7 +7,7 @@ export interface Strike {
   /** `in` lets the step begin, and strikes after `delayMs`. */
   readonly when: 'before' | 'in' | 'after';
   /**
-   * What happens: `kill` (-9), `pause` (SIGSTOP), `terminate` (SIGTERM), `terminate twice`, `clock <ms>` (the clock jumps),
+   * What happens: `kill` (-9), `pause` (SIGSTOP), `signal <name>`, `signal <name> twice`, `clock <ms>` (the clock jumps),
    * `error <code>` (the step fails), `error <code> lasting` (so do all that follow).
    */
   readonly action: string;

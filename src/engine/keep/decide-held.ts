@@ -1,6 +1,6 @@
 import { basename } from 'node:path';
 import type { StreamConfig } from '../../config/config.js';
-import { CdsyncError } from '../../core/errors.js';
+import { CdsyncError, interrupted } from '../../core/errors.js';
 import { nearest } from '../../core/nearest.js';
 import type { JobReport } from '../../core/run.js';
 import type { Extracted } from '../../extract/extracted.js';
@@ -86,7 +86,7 @@ function refuseMoved(held: HeldStream, now: { run_id: string; sequence: number }
 
 /**
  * Commits and publishes what a guard has held, if the snapshot is still the one that it was compared with.
- * @throws {CdsyncError} `not_held`, `held_outdated`, `locked`
+ * @throws {CdsyncError} `not_held`, `held_outdated`, `locked`; `interrupted` before the commit: what is held stays held
  */
 export async function approveRun(context: RunContext, choice: HeldChoice): Promise<JobReport> {
   const { layout, clock, job, database } = context;
@@ -100,10 +100,11 @@ export async function approveRun(context: RunContext, choice: HeldChoice): Promi
 }
 
 async function approveLocked(context: RunContext, choice: HeldChoice): Promise<JobReport> {
-  const { layout, clock, job, database } = context;
+  const { layout, clock, job, database, signal } = context;
   const began = clock.monotonic();
   await context.salts.define(database, job);
   const before = await recover(context);
+  if (signal.aborted) throw interrupted();
   const held = await chooseHeld(context, choice);
   const [{ run_id: runId, started_at: startedAt }] = held as [HeldStream, ...HeldStream[]];
   const run = { runId, startedAt };
@@ -118,7 +119,7 @@ async function approveLocked(context: RunContext, choice: HeldChoice): Promise<J
     run,
     resumed: false,
     sequence,
-    status: 'ok',
+    status: signal.aborted ? 'interrupted' : 'ok',
     seconds: (clock.monotonic() - began) / 1000,
     streams: held.map(({ stream, read }, index) => ({
       name: stream,
@@ -138,17 +139,19 @@ async function commitHeld(
   held: readonly HeldStream[],
   { run, before }: { run: RunIdentity; before: Before },
 ): Promise<{ compared: readonly ComparedStream[]; sequence: number }> {
-  const { layout, database, job } = context;
+  const { layout, database, job, signal } = context;
   const store = await SnapshotStore.open(database, layout);
   try {
     const compared: ComparedStream[] = [];
-    for (const each of held) {
-      const { stream, definition } = each;
-      refuseMoved(each, before.streams.get(stream));
-      const config = job.streams.find(({ name }) => name === stream) as StreamConfig;
-      const reading = heldReading(context, each);
-      compared.push(await compareStream(context, { config, reading, before, store, run, definition }));
-    }
+    await store.session.until(signal, async () => {
+      for (const each of held) {
+        const { stream, definition } = each;
+        refuseMoved(each, before.streams.get(stream));
+        const config = job.streams.find(({ name }) => name === stream) as StreamConfig;
+        const reading = heldReading(context, each);
+        compared.push(await compareStream(context, { config, reading, before, store, run, definition }));
+      }
+    });
     const streams = compared.map(({ commit }) => commit);
     const { sequence } = before;
     return { compared, sequence: await commitAndPublish(context, store, { run, status: 'ok', sequence, streams }) };

@@ -7,7 +7,7 @@ import { type RunEnd, removable } from './removable.js';
 /** After a run, removes files in the runs' folders that nobody needs any more: see {@link removable}. */
 export async function cleanUp(
   { layout, only, range, job }: Pick<RunContext, 'layout' | 'only' | 'range' | 'job'>,
-  end: Pick<RunEnd, 'runId' | 'streams' | 'isInterrupted'>,
+  end: Pick<RunEnd, 'runId' | 'streams' | 'isCutShort'>,
 ): Promise<void> {
   const names = job.streams.map(({ name }) => name);
   const held = (await heldStreams(layout, names)).map(({ run_id: runId, stream }) => ({ runId, stream }));

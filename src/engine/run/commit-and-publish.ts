@@ -46,16 +46,17 @@ export async function publishStore(
 }
 
 /**
- * Commits streams together, publishes the result, and closes the store. After the commit the run counts as done: if
- * publishing fails, the next run publishes.
+ * Commits streams together, publishes the result, and closes the store. After the commit the run counts as done: the signal
+ * no longer stops it, and if publishing fails, the next run publishes.
  * @returns the number of the current snapshot
+ * @throws {CdsyncError} `interrupted` if the signal aborts before the commit counts
  */
 export async function commitAndPublish(
-  context: PublishContext & Pick<RunContext, 'progress'>,
+  context: PublishContext & Pick<RunContext, 'progress' | 'signal'>,
   store: SnapshotStore,
   { run, status, sequence: before, streams }: CommitTask,
 ): Promise<number> {
-  const { layout, progress, clock, job } = context;
+  const { layout, progress, clock, job, signal } = context;
   progress.phase = 'committing';
   const sequence = await commitRun(store, {
     layout,
@@ -67,6 +68,7 @@ export async function commitAndPublish(
     streams,
     parquet: job.parquet.enabled,
     historyMs: job.publish.history,
+    signal,
   });
   progress.phase = 'publishing';
   await publishStore(context, store);

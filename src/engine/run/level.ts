@@ -109,6 +109,7 @@ export async function compareLevels(
   }
   if (job.guardScope === 'job' && done.some(({ isHeld }) => isHeld)) holdAll(done);
   await hideStreams(store);
+  if (signal.aborted) return false;
   for (const stream of done) await stream.keepHeld(run);
   return true;
 }

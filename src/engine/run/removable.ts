@@ -17,7 +17,8 @@ export interface RunEnd {
   readonly runId: string;
   /** The streams of the run. */
   readonly streams: readonly StreamEnd[];
-  readonly isInterrupted: boolean;
+  /** Whether it was interrupted before its commit. */
+  readonly isCutShort: boolean;
   /** Whether the run reads only some streams of the job, or only a span of time. */
   readonly isPart: boolean;
   /** Every run that has a folder, this one included, with the streams that have files in it. */
@@ -37,8 +38,8 @@ export interface Removable {
  * What can be removed when a run has ended, because no later run can resume or approve it. A held stream stays until a
  * later run commits or holds that stream. A checkpoint stays until a run has looked at its stream.
  */
-export function removable({ runId: own, streams, isInterrupted, isPart, folders, held }: RunEnd): Removable {
-  if (isInterrupted) return { runs: [], streams: [] };
+export function removable({ runId: own, streams, isCutShort, isPart, folders, held }: RunEnd): Removable {
+  if (isCutShort) return { runs: [], streams: [] };
   const named = (...states: readonly StreamEnd['state'][]) =>
     new Set(streams.filter(({ state }) => states.includes(state)).map(({ name }) => name));
   const used = named('committed', 'wrong');

@@ -5,6 +5,11 @@ import { serviceAccess } from '../service-access.js';
 import { runJob } from './run-job.js';
 import { statusWithDestinations } from './run-status.js';
 
+/** Whether a run was interrupted before its commit. After it, the report also says what each destination did not get. */
+function isCutShort({ status, streams }: JobReport): boolean {
+  return status === 'interrupted' && !streams.some((stream) => stream.status === 'ok');
+}
+
 /**
  * Runs a job, then delivers what it published. The job's lock is free during the delivery, so a slow destination delays no
  * later run.
@@ -13,7 +18,7 @@ import { statusWithDestinations } from './run-status.js';
 export async function runAndDeliver(context: RunContext): Promise<JobReport> {
   const report = await runJob(context);
   const { job, layout, progress, client, clock, signal } = context;
-  if (job.destinations.length === 0 || signal.aborted) return report;
+  if (job.destinations.length === 0 || isCutShort(report)) return report;
   const { deliverJob } = await import('./deliver-job.js');
   const began = clock.monotonic();
   progress.phase = 'delivering';

@@ -1,5 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { asCdsyncError, interrupted } from '../../core/errors.js';
 import type { JobReport } from '../../core/run.js';
 import { sqlText } from '../../core/sql.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
@@ -21,32 +22,34 @@ import { statusOf } from './run-status.js';
 import { orderStreams } from './stream-order.js';
 import type { StreamRun } from './stream-run.js';
 
-/** Reads, compares, commits and publishes, level by level. @returns the number of the current snapshot */
+/**
+ * Reads, compares, commits and publishes, level by level. The signal counts until the commit; after it, the rest is done.
+ * @returns the number of the current snapshot; undefined if the run was interrupted before its commit
+ */
 async function readAndCommit(
   context: RunContext,
   levels: readonly Level[],
   session: Session,
   task: LevelTask,
-): Promise<number> {
+): Promise<number | undefined> {
   const { database, layout, progress, signal, config } = context;
   const { run, before } = task;
   progress.phase = 'reading';
-  await levels[0]?.read(task, session);
-  if (signal.aborted) return before.sequence;
+  await session.until(signal, async () => levels[0]?.read(task, session));
+  if (signal.aborted) return undefined;
   const store = await SnapshotStore.open(database, layout);
   try {
     await store.session.run(`SET file_search_path = ${sqlText(dirname(config.file))}`);
-    const isCompared = await compareLevels(context, store, levels, task);
+    const isCompared = await store.session.until(signal, () => compareLevels(context, store, levels, task));
+    if (!isCompared) return undefined;
     const streams = levels.flatMap((level) => level.streams);
     const commits = streams.flatMap(({ commit }) => (commit === undefined ? [] : [commit]));
-    if (!isCompared || commits.length === 0) return before.sequence;
     const { sequence } = before;
-    return await commitAndPublish(context, store, {
-      run,
-      status: statusOf(streams),
-      sequence,
-      streams: commits,
-    });
+    if (commits.length === 0) return sequence;
+    return await commitAndPublish(context, store, { run, status: statusOf(streams), sequence, streams: commits });
+  } catch (error) {
+    if (asCdsyncError(error).kind === 'interrupted') return undefined;
+    throw error;
   } finally {
     await store.close();
   }
@@ -78,25 +81,27 @@ async function runLocked(context: RunContext, lock: JobLock, session: Session): 
   await context.salts.define(database, job);
   const ordered = await orderStreams(session, chosenStreams(context), job.streams);
   const before = await recover(context);
+  if (context.signal.aborted) throw interrupted();
   await requireSpace(context, chosenStreams(context), before);
   const levels = ordered.map((level) => new Level(context, level));
   const streams = levels.flatMap((level) => level.streams);
   try {
     await beforeRun(context, streams);
-    await levels[0]?.open(before, session);
+    await session.until(context.signal, async () => levels[0]?.open(before, session));
     const run = await beginRun(context, lock, streams, before);
     const sequence = await readAndCommit(context, levels, session, { run, before });
     for (const stream of streams) await stream.close();
-    const isInterrupted = streams.some(({ outcome }) => outcome.error?.kind === 'interrupted');
-    await cleanUp(context, { runId: run.runId, isInterrupted, streams: streams.map(({ end }) => end) });
-    if (!isInterrupted) await forgetStarted(layout);
+    const isCutShort = sequence === undefined;
+    if (isCutShort) for (const stream of streams) stream.cutShort();
+    await cleanUp(context, { runId: run.runId, isCutShort, streams: streams.map(({ end }) => end) });
+    if (!isCutShort) await forgetStarted(layout);
     progress.phase = 'done';
     return reportJob({
       job: job.name,
       run,
       resumed: streams.some(({ opened }) => opened?.unfinished !== undefined),
-      sequence: sequence === 0 ? null : sequence,
-      status: isInterrupted ? 'interrupted' : statusOf(streams),
+      sequence: (sequence ?? before.sequence) || null,
+      status: context.signal.aborted ? 'interrupted' : statusOf(streams),
       seconds: (clock.monotonic() - began) / 1000,
       streams: inConfiguredOrder(context, streams).map(({ outcome }) => outcome),
     });

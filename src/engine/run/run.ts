@@ -71,9 +71,10 @@ function chosenJob({ jobs, outline }: Config, { job: wanted, deliver = true }: R
 export async function run(config: Config, options: RunOptions = {}): Promise<JobReport> {
   const job = chosenJob(config, options);
   const { signal, onNotice, onProgress, budget = openBudget() } = options;
-  // The run gets its own signal: it adds many listeners, and the program's signal may outlive many runs.
+  // The run gets its own signal: it adds many listeners, and the program's signal may outlive many runs. Its reason is always
+  // that of an interruption, whatever the program's reason.
   const stop = new AbortController();
-  const release = signal && onAbort(signal, () => stop.abort(signal.reason));
+  const release = signal && onAbort(signal, () => stop.abort());
   const progress = newProgress(
     job.name,
     job.streams.map(({ name }) => name),

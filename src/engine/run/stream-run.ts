@@ -1,5 +1,5 @@
 import type { StreamConfig } from '../../config/config.js';
-import { asCdsyncError, type CdsyncError } from '../../core/errors.js';
+import { asCdsyncError, type CdsyncError, interrupted } from '../../core/errors.js';
 import type { StreamCommit } from '../../snapshot/commit.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import type { Session } from '../../store/duckdb.js';
@@ -24,6 +24,8 @@ export class StreamRun {
   opened: OpenedStream | undefined;
   reading: Reading | undefined;
   #compared: ComparedStream | undefined;
+  /** Whether the held stream is on the disk. */
+  #isKept = false;
   readonly #context: RunContext;
   readonly #config: StreamConfig;
 
@@ -152,6 +154,14 @@ export class StreamRun {
       ...(covered === undefined ? {} : { covered: [...covered] }),
       read: JSON.parse(JSON.stringify(compared.read)),
     });
+    this.#isKept = true;
+  }
+
+  /** Ends the stream because the run was interrupted before its commit. What failed or is held stays so. */
+  cutShort(): void {
+    if (this.outcome.error !== undefined || this.#isKept) return;
+    this.outcome.error = interrupted();
+    this.outcome.error.stream = this.name;
   }
 
   /** Fails the stream before it is opened. If it only waits for a held stream, it is skipped instead. */

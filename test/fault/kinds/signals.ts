@@ -1,27 +1,60 @@
+import { readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { RunReport } from '../../../src/core/run.js';
 import type { CalmSteps, Fault, FaultKind } from '../fault.js';
+import { jobFacts, reportProblems } from '../held-report.js';
 import { Broken, expectEnding } from '../judge.js';
-import type { Situation } from '../situations.js';
+import type { Lane } from '../lane.js';
+import { job, type Situation, streamNames } from '../situations.js';
+import type { Strike } from '../strike.js';
 
-function terminate(situation: Situation, at: string): Fault {
+const signalNames = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
+
+function factsOf(lane: Lane) {
+  return jobFacts(lane.jobFolder, { job, streams: streamNames, destination: lane.destination });
+}
+
+/** A run that was stopped keeps its report beside its snapshots, and, before its commit, what it has read. */
+async function expectKept(lane: Lane, { status, jobs: [report] }: RunReport): Promise<void> {
+  if (report === undefined) return;
+  const kept = await readFile(join(lane.jobFolder, 'reports', `${report.run_id}.json`), 'utf8').catch(() => '{}');
+  const known = (JSON.parse(kept) as Partial<RunReport>).jobs?.[0];
+  if (JSON.stringify(known) !== JSON.stringify(report)) throw new Broken(`the kept report says ${kept}`);
+  if (status !== 'interrupted' || report.streams.some((stream) => stream.status === 'ok')) return;
+  const folder = join(lane.jobFolder, '.cdsync', 'runs', report.run_id);
+  if ((await stat(folder).catch(() => undefined)) === undefined) throw new Broken('what was read is gone');
+}
+
+/** One signal: what the run reports is what its files have. */
+function once(situation: Situation, at: string, when: Strike['when'], signal: string): Fault {
   return {
-    name: `${situation}: SIGTERM ${at}`,
+    name: `${situation}: ${signal} ${when} ${at}`,
     situation,
-    strike: async (lane) => {
-      const { code } = expectEnding(await lane.run({ strike: { at, when: 'before', action: 'terminate' } }));
-      if (code !== 0 && code !== 130 && code !== null) throw new Broken(`SIGTERM made the run end with ${code}`);
-      return lane.struck();
+    strike: async (lane, random) => {
+      const before = await factsOf(lane);
+      const action = `signal ${signal}`;
+      const ended = expectEnding(await lane.run({ strike: { at, when, action, delayMs: random() * 12 } }));
+      const { code, stdout } = ended;
+      const struck = await lane.struck();
+      if (code !== 130 && code !== 0) throw new Broken(`${signal} made the run end with ${code}: ${stdout}`);
+      const report = JSON.parse(stdout) as RunReport;
+      if ((report.status === 'interrupted') !== (code === 130)) throw new Broken(`${code} and ${report.status}`);
+      const problems = reportProblems(report, before, await factsOf(lane));
+      if (problems.length > 0) throw new Broken(`${problems.join('; ')}: ${stdout}`);
+      await expectKept(lane, report);
+      return struck;
     },
   };
 }
 
 /** The second signal ends the process at once, so there may be no document. */
-function terminateTwice(situation: Situation, at: string): Fault {
+function twice(situation: Situation, at: string, signal: string): Fault {
   return {
-    name: `${situation}: SIGTERM twice ${at}`,
+    name: `${situation}: ${signal} twice ${at}`,
     situation,
     strike: async (lane) => {
-      const { code } = await lane.run({ strike: { at, when: 'before', action: 'terminate twice' } });
-      if (code !== 0 && code !== 130 && code !== null) throw new Broken(`SIGTERM made the run end with ${code}`);
+      const { code } = await lane.run({ strike: { at, when: 'before', action: `signal ${signal} twice` } });
+      if (code !== 0 && code !== 130) throw new Broken(`${signal} twice made the run end with ${code}`);
       return lane.struck();
     },
   };
@@ -29,9 +62,12 @@ function terminateTwice(situation: Situation, at: string): Fault {
 
 function signalsOf(steps: CalmSteps): Fault[] {
   return [...steps].flatMap(([situation, names]) =>
-    names.map((at, index) => (index % 4 === 0 ? terminateTwice(situation, at) : terminate(situation, at))),
+    names.flatMap((at, index) => [
+      ...signalNames.flatMap((signal) => (['before', 'in'] as const).map((when) => once(situation, at, when, signal))),
+      ...(index % 4 === 0 ? [twice(situation, at, signalNames[index % signalNames.length] as string)] : []),
+    ]),
   );
 }
 
-/** SIGTERM at each step. */
-export const signals: FaultKind = { name: 'SIGTERM at a step', faults: signalsOf, most: 130 };
+/** SIGTERM, SIGINT and SIGHUP at each step, with the report held against the files. */
+export const signals: FaultKind = { name: 'signals at a step', faults: signalsOf, most: 300 };

@@ -59,16 +59,21 @@ function shiftClock(byMs) {
 const actions = {
   kill: () => process.kill(process.pid, 'SIGKILL'),
   pause: () => process.kill(process.pid, 'SIGSTOP'),
-  terminate: () => process.kill(process.pid, 'SIGTERM'),
-  'terminate twice': () => {
-    process.kill(process.pid, 'SIGTERM');
-    setImmediate(() => process.kill(process.pid, 'SIGTERM'));
-  },
 };
+
+/** Two signals within half a second count as one press of Ctrl-C. */
+const secondMs = 550;
+
+function send(signal, isTwice) {
+  process.kill(process.pid, signal);
+  if (isTwice) setTimeout(() => process.kill(process.pid, signal), secondMs);
+}
 
 function act(step) {
   say(step);
-  if (action.startsWith('clock ')) shiftClock(Number(action.slice(6)));
+  const [kind, name, times] = action.split(' ');
+  if (kind === 'clock') shiftClock(Number(name));
+  else if (kind === 'signal') send(name, times === 'twice');
   else actions[action]();
 }
 

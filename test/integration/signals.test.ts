@@ -1,0 +1,127 @@
+import { cp, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { RunReport } from '../../src/core/run.js';
+import { jobFacts, reportProblems } from '../fault/held-report.js';
+import { type Strike, strikePreload, strikeVariables } from '../fault/strike.js';
+import { ended, Workspace } from '../fixtures/workspace.js';
+
+const streams = [
+  { name: 'members', source: 'index_profiles', index: 'loyalty_members' },
+  { name: 'tiers', source: 'sql', key: ['tier'], query: 'select tier, count(*) as n from members group by tier' },
+];
+const names = streams.map(({ name }) => name);
+const destinations = [{ name: 'there', connector: 'duckdb', path: './data/there.duckdb', streams: ['members'] }];
+
+let space: Workspace;
+/** What an undisturbed run makes of the day of changes. */
+let truth: unknown;
+
+const storage = (name = 'data') => join(space.folder, name);
+const base = () => storage('base');
+const facts = () =>
+  jobFacts(space.jobFolder('job'), { job: 'job', streams: names, destination: join(storage(), 'there.duckdb') });
+
+/** Everything that readers see, without what differs from run to run. */
+async function visible(): Promise<unknown> {
+  const rows = await space.query(
+    'job',
+    'SELECT * EXCLUDE (_run_id, _synced_at, _first_seen_at) FROM members ORDER BY id',
+  );
+  const changes = await space.query('job', 'SELECT _op, id FROM members__changes ORDER BY ALL');
+  const { delivered, sequence } = await facts();
+  return {
+    rows,
+    changes,
+    delivered,
+    sequence,
+    tiers: await space.query('job', 'SELECT tier, n FROM tiers ORDER BY 1'),
+  };
+}
+
+async function restore(): Promise<void> {
+  await rm(storage(), { recursive: true, force: true });
+  await cp(base(), storage(), { recursive: true, verbatimSymlinks: true });
+}
+
+/** Starts a run that gets a signal at a step. */
+async function signalled(signal: string, { at, when }: Pick<Strike, 'at' | 'when'>) {
+  const strike: Strike = { at, when, action: `signal ${signal}` };
+  const variables = strikeVariables(storage(), join(space.folder, 'steps.txt'), strike);
+  const child = space.spawn(['run', 'job.json', '--json'], { NODE_OPTIONS: strikePreload.join(' '), ...variables });
+  const { code, stdout, stderr } = await ended(child);
+  return { code, stderr, report: JSON.parse(stdout) as RunReport };
+}
+
+beforeAll(async () => {
+  space = await Workspace.open({ profiles: 300 });
+  await space.configure('job', streams, { job: { guards: { max_changed: '1000%' }, destinations } });
+  await space.runWell('job');
+  await space.control('change', { days: 1 });
+  await cp(storage(), base(), { recursive: true, verbatimSymlinks: true });
+  await space.runWell('job');
+  truth = await visible();
+});
+afterAll(() => space.close());
+
+const read = 'job/.cdsync/runs/RUN/streams';
+
+/** Instants before the commit: nothing moves. */
+const early: readonly (readonly [string, string, Strike['when'], string])[] = [
+  ['while it repairs what an earlier run left', 'sql DETACH store #1', 'before', 'SIGTERM'],
+  ['while it reads', `datasync ${read}/members/journal.jsonl #1`, 'before', 'SIGHUP'],
+  ['after the last page', `datasync ${read}/members/journal.jsonl #2`, 'after', 'SIGTERM'],
+  ['while it compares', `sync ${read}/members/.changes.parquet.tmp #1`, 'before', 'SIGINT'],
+  ['while a query runs', `mkdir ${read}/tiers/parts #1`, 'before', 'SIGTERM'],
+  ['before the transaction', 'sql DROP VIEW temp."members" #1', 'after', 'SIGHUP'],
+  ['in the transaction', `sql DELETE FROM store."cdsync"."columns" WHERE stream = 'tiers' #1`, 'before', 'SIGTERM'],
+];
+
+/** Instants after it: the run is finished, and says what it did not deliver. */
+const late: typeof early = [
+  ['while it commits', 'sql COMMIT #1', 'before', 'SIGTERM'],
+  ['while it publishes Parquet files', 'rename job/parquet/members/manifest.json #1', 'before', 'SIGINT'],
+  ['while it publishes the DuckDB file', 'symlink job/.job.duckdb.tmp #1', 'before', 'SIGHUP'],
+  ['while it writes its report', 'rename job/reports/RUN.json #1', 'before', 'SIGTERM'],
+  ['while it delivers', 'sql BEGIN TRANSACTION #2', 'before', 'SIGTERM'],
+  ['while the destination commits', 'sql COMMIT #2', 'before', 'SIGINT'],
+  ['after the destination has committed', 'sql COMMIT #2', 'after', 'SIGTERM'],
+];
+
+describe('a run that gets a signal', () => {
+  it.each(early)('%s moves nothing, and says so', async (_, at, when, signal) => {
+    await restore();
+    const before = await facts();
+    const { code, report, stderr } = await signalled(signal, { at, when });
+    expect([code, report.status]).toEqual([130, 'interrupted']);
+    expect(await facts()).toEqual(before);
+    for (const { status, error } of report.jobs.flatMap((job) => job.streams))
+      expect([status, error?.code]).toEqual(['skipped', 'interrupted']);
+    expect(reportProblems(report, before, await facts())).toEqual([]);
+    expect(stderr).toMatch(/next: cdsync run/);
+    await space.runWell('job');
+    expect(await visible()).toEqual(truth);
+  });
+
+  it.each(late)('%s has committed and published, and says so', async (_, at, when, signal) => {
+    await restore();
+    const before = await facts();
+    const { code, report, stderr } = await signalled(signal, { at, when });
+    const after = await facts();
+    expect([code, report.status]).toEqual([130, 'interrupted']);
+    expect([report.jobs[0]?.sequence, after.sequence, after.published?.sequence]).toEqual([2, 2, 2]);
+    expect(report.jobs[0]?.streams.map(({ status }) => status)).toEqual(['ok', 'ok']);
+    expect(report.jobs[0]?.destinations.map(({ name }) => name)).toEqual(['there']);
+    expect(reportProblems(report, before, after)).toEqual([]);
+    expect(stderr).toMatch(/next: cdsync (push|run)/);
+    await space.cdsync(['push', 'job.json']);
+    expect(await visible()).toEqual(truth);
+  });
+
+  it('is resumed without reading a page again', async () => {
+    await restore();
+    await signalled('SIGTERM', { at: `datasync ${read}/members/journal.jsonl #2`, when: 'after' });
+    const { resumed, streams: again } = await space.runWell('job');
+    expect([resumed, again[0]?.pages]).toEqual([true, 1]);
+  });
+});
