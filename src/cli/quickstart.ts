@@ -11,6 +11,7 @@ interface Listening {
   tenant_id: string;
   client_id: string;
   client_secret: string;
+  control_token: string;
 }
 
 const here = dirname(fileURLToPath(import.meta.url));
@@ -67,8 +68,8 @@ async function startService() {
 }
 
 /** Lets a day pass in the local service, so that a second start finds changes. */
-async function nextDay(url: string): Promise<void> {
-  const headers = { 'content-type': 'application/json' };
+async function nextDay({ url, control_token }: Listening): Promise<void> {
+  const headers = { 'content-type': 'application/json', authorization: `Bearer ${control_token}` };
   await fetch(`${url}/_control/change`, { method: 'POST', headers, body: JSON.stringify({ days: 1 }) });
 }
 
@@ -90,7 +91,7 @@ async function quickstart(): Promise<void> {
         `  ${shown(join(data, 'quickstart', 'reports'))}/  what each run did\n`,
     );
     for (const sql of queries) await cdsyncCommand(['query', shown(config), sql], env);
-    await nextDay(service.url);
+    await nextDay(service);
     process.stdout.write(
       '\nA day has passed in the local service. Run npm start again to see what an incremental run brings.\n',
     );

@@ -7,6 +7,7 @@ import { type CommonArguments, Output, usageError } from './output.js';
 interface AddressArguments extends CommonArguments {
   port: number;
   host: string;
+  controlToken: string | undefined;
 }
 
 interface ServeArguments extends AddressArguments {
@@ -44,7 +45,17 @@ function addressOptions<T>(parser: Argv<T>) {
   return parser.options({
     port: { type: 'number', default: 8787, requiresArg: true, describe: 'port; 0 takes any free one' },
     host: { type: 'string', default: '127.0.0.1', requiresArg: true, describe: 'address to listen on' },
+    'control-token': {
+      type: 'string',
+      requiresArg: true,
+      describe: 'what requests to /_control/ must send [default: $CDS_CONTROL_TOKEN, or a new one]',
+    },
   });
+}
+
+/** An option, or else the variable that `cdsync serve` prints; undefined if neither is given. */
+function controlTokenOf({ controlToken }: AddressArguments): string | undefined {
+  return (controlToken ?? process.env.CDS_CONTROL_TOKEN) || undefined;
 }
 
 /** The faults that `--behaviour` names: a kind, or the JSON of a fault. */
@@ -76,10 +87,17 @@ async function serve(args: ArgumentsCamelCase<ServeArguments>): Promise<void> {
   checkInteger('seed', args.seed, 0, 0xffff_ffff);
   checkInteger('latency-ms', args.latencyMs, 0, 3_600_000);
   const { startLocalService } = await import('../local-service/service.js');
+  const { isLoopbackHost } = await import('../local-service/control/control-access.js');
   const { welcome } = await import('../local-service/welcome.js');
   const output = new Output(args);
   const behaviours = await behavioursOf(args.behaviour ?? []);
-  const service = await startLocalService({ ...args, stateFile: args.state, behaviours });
+  const controlToken = controlTokenOf(args);
+  const service = await startLocalService({ ...args, stateFile: args.state, behaviours, controlToken });
+  if (!isLoopbackHost(args.host)) {
+    output.notice(
+      `warning: ${args.host} is open to other machines, and the keys of this service are for trying only; /_control/ stays closed to them`,
+    );
+  }
   // Only now: before the service listens, a signal may simply end the process.
   const stopped = untilStopped();
   output.document({
@@ -88,6 +106,7 @@ async function serve(args: ArgumentsCamelCase<ServeArguments>): Promise<void> {
     token: service.token,
     client_id: service.clientId,
     client_secret: service.clientSecret,
+    control_token: service.controlToken,
   });
   for (const line of welcome(service, args.profiles, args.tenantHeader)) output.result(line);
   await stopped;
@@ -144,7 +163,7 @@ const keysCommand: CommandModule<AddressArguments, KeyArguments> = {
   handler: async (args) => {
     const { askForKeys } = await import('../local-service/control-client.js');
     const output = new Output(args);
-    const answer = await askForKeys(args, keyRequest(args));
+    const answer = await askForKeys({ ...args, controlToken: controlTokenOf(args) }, keyRequest(args));
     output.document(answer);
     for (const line of keyLines(args.action, answer)) output.result(line);
   },

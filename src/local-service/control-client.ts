@@ -4,6 +4,8 @@ import { CdsyncError } from '../core/errors.js';
 export interface ControlAddress {
   readonly host: string;
   readonly port: number;
+  /** As the service printed it. */
+  readonly controlToken: string | undefined;
 }
 
 /** What the service says about a key. */
@@ -23,11 +25,11 @@ export interface KeyAnswer {
  * Asks a running local service to act on its keys.
  * @throws {CdsyncError} `unreachable`, `control_refused`
  */
-export async function askForKeys({ host, port }: ControlAddress, request: object): Promise<KeyAnswer> {
+export async function askForKeys({ host, port, controlToken }: ControlAddress, request: object): Promise<KeyAnswer> {
   const url = `http://${host.includes(':') ? `[${host}]` : host}:${port}/_control/keys`;
   let response: Response;
   try {
-    const headers = { 'content-type': 'application/json' };
+    const headers = { 'content-type': 'application/json', authorization: `Bearer ${controlToken ?? ''}` };
     response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(request) });
   } catch (cause) {
     throw new CdsyncError(`no local service answers on ${host}:${port}`, {
@@ -41,6 +43,9 @@ export async function askForKeys({ host, port }: ControlAddress, request: object
   throw new CdsyncError(`the local service refused the request: ${answer.message ?? `status ${response.status}`}`, {
     code: 'control_refused',
     kind: 'configuration',
-    hint: 'see: cdsync serve keys --help',
+    hint:
+      response.status === 401
+        ? 'set CDS_CONTROL_TOKEN to the token that cdsync serve printed, or name it with --control-token'
+        : 'see: cdsync serve keys --help',
   });
 }

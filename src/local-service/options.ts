@@ -23,6 +23,8 @@ export interface LocalServiceOptions {
   readonly tenantHeader?: string | undefined;
   /** Name of the tenant header of the token endpoint. Default `X-Service-Tenant`. */
   readonly oauthTenantHeader?: string | undefined;
+  /** What requests to `/_control/` must send. Default: a new one for each start. */
+  readonly controlToken?: string | undefined;
   readonly clock?: Clock | undefined;
   /** Requests per second of a tenant and its sandboxes, for each group; 0 sets no limit. Default: as published. */
   readonly rateLimits?: Partial<RateLimits> | undefined;

@@ -3,6 +3,8 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { CdsyncError } from '../core/errors.js';
+import type { ControlContext } from './control/control.js';
+import { ControlAccess, newControlToken } from './control/control-access.js';
 import { handleControl, isControl } from './control/control-plane.js';
 import { defaultKey, defaultTenant, defaultTokenDays } from './default-tenant.js';
 import { EventJournal } from './event-journal.js';
@@ -24,6 +26,8 @@ export interface LocalService {
   readonly token: string;
   readonly clientId: string;
   readonly clientSecret: string;
+  /** What requests to `/_control/` send as a bearer token. */
+  readonly controlToken: string;
   /** Stops at once, even if clients are connected. */
   close(): Promise<void>;
 }
@@ -67,11 +71,11 @@ async function keepState(state: ServiceState, path: string | undefined): Promise
   return stateSaver(state, path, journal);
 }
 
-function createListener(state: ServiceState, dispatcher: Dispatcher, { save }: StateSaver): RequestListener {
+function createListener(context: ControlContext, dispatcher: Dispatcher): RequestListener {
   return (request, response) => {
     // A client may leave in the middle of an answer; without a listener, that would end the process.
     response.on('error', () => undefined);
-    if (isControl(request.url)) void handleControl(request, response, { state, save });
+    if (isControl(request.url)) void handleControl(request, response, context);
     else dispatcher.handle(request, response);
   };
 }
@@ -102,7 +106,9 @@ export async function startLocalService(options: LocalServiceOptions = {}): Prom
   const { latencyMs = 0, gzip = false } = options;
   const saver = await keepState(state, stateFile);
   const dispatcher = new Dispatcher(state, { latencyMs, gzip, signal: closing.signal, saver });
-  const server = createHttpServer(options, createListener(state, dispatcher, saver));
+  const { controlToken = newControlToken() } = options;
+  const control = { state, access: new ControlAccess(controlToken, host), save: saver.save };
+  const server = createHttpServer(options, createListener(control, dispatcher));
   const bound = await listen(server, host, port);
   // Only after it listens: a second service with the same port and state file fails before it writes the file.
   await saver.save().catch((error) => {
@@ -115,6 +121,7 @@ export async function startLocalService(options: LocalServiceOptions = {}): Prom
     token,
     clientId,
     clientSecret,
+    controlToken,
     close: () =>
       new Promise((resolve) => {
         closing.abort();

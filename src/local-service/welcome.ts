@@ -11,6 +11,7 @@ export function welcome(service: LocalService, profiles: number, tenantHeader: s
     `  export CDS_CLIENT_ID=${service.clientId}`,
     `  export CDS_CLIENT_SECRET=${service.clientSecret}`,
     `  export CDS_TOKEN=${service.token}`,
+    `  export CDS_CONTROL_TOKEN=${service.controlToken}`,
     '',
     'For example:',
     `  curl "$CDS_BASE_URL/api/indexes" -H "Authorization: Bearer $CDS_TOKEN" -H "${tenantHeader}: $CDS_TENANT_ID" -H "api-version: 2025-07-31"`,

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
+import { requestControl } from '../fixtures/control.js';
 
 /** The time and memory that a finished process used. */
 export interface Usage {
@@ -83,7 +84,7 @@ export async function serve(cdsync: string, words: readonly string[]): Promise<S
     once(createInterface(child.stdout), 'line'),
     exit.then(() => Promise.reject(new Error('the local service did not start'))),
   ])) as [string];
-  const { url, tenant_id, client_id, client_secret } = JSON.parse(line) as Record<string, string>;
+  const { url, tenant_id, client_id, client_secret, control_token } = JSON.parse(line) as Record<string, string>;
   return {
     url: url as string,
     env: {
@@ -93,11 +94,9 @@ export async function serve(cdsync: string, words: readonly string[]): Promise<S
       CDS_CLIENT_SECRET: client_secret as string,
     },
     control: async (path, body) => {
-      const init =
-        body === undefined
-          ? {}
-          : { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
-      const answer = await fetch(`${url}/_control/${path}`, init);
+      const init = body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) };
+      const service = { url: url as string, controlToken: control_token as string };
+      const answer = await requestControl(service, path, init);
       return answer.headers.get('content-type')?.includes('json')
         ? ((await answer.json()) as Record<string, unknown>)
         : {};

@@ -4,6 +4,7 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { startLocalService } from '../../src/local-service/service.js';
 import { table } from '../../src/report/table.js';
+import { requestControl } from '../fixtures/control.js';
 import { PostgresServer } from '../fixtures/postgres-server.js';
 
 const root = join(import.meta.dirname, '..', '..');
@@ -56,7 +57,7 @@ async function demonstrate(profiles: number): Promise<void> {
     await command(['run', config], env);
     await ask(server, byTier);
     say('\nA day passes in the local service. The next run brings its changes, and nothing else, to PostgreSQL:');
-    await fetch(`${service.url}/_control/change`, { method: 'POST', body: JSON.stringify({ days: 1 }) });
+    await requestControl(service, 'change', { method: 'POST', body: JSON.stringify({ days: 1 }) });
     await command(['run', config], env);
     await ask(server, lastChanged);
     await ask(server, watermarks);

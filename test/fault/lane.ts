@@ -3,6 +3,7 @@ import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RunReport } from '../../src/core/run.js';
 import { type LocalService, startLocalService } from '../../src/local-service/service.js';
+import { requestControl } from '../fixtures/control.js';
 import { type Ended, runWarm } from '../fixtures/warm-cdsync.js';
 import { ended } from '../fixtures/workspace.js';
 import { delivered, destination, job, newRules, streams } from './situations.js';
@@ -146,14 +147,15 @@ export class Lane {
     await writeFile(join(this.folder, 'cdsync.json'), JSON.stringify(config, null, 1));
   }
 
+  /** A request to `/_control/<path>` of the present service. */
+  askControl(path: string, init: Parameters<typeof requestControl>[2] = {}): Promise<Response> {
+    return requestControl(this.#service as LocalService, path, init);
+  }
+
   /** `POST /_control/<path>`. Faults, and all other effects, last until {@link calm}. */
   async control(path: string, body: unknown = {}): Promise<void> {
     if (path !== 'faults') this.#moved = true;
-    const answer = await fetch(`${this.url}/_control/${path}`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-    });
+    const answer = await this.askControl(path, { method: 'POST', body: JSON.stringify(body) });
     if (!answer.ok) throw new Error(`/_control/${path}: ${answer.status} ${await answer.text()}`);
     await answer.body?.cancel();
   }
@@ -161,7 +163,7 @@ export class Lane {
   /** Restores the service to its state file, without faults. */
   async calm(): Promise<void> {
     if (this.#moved || this.#service === undefined) await this.startService();
-    else await fetch(`${this.url}/_control/faults`, { method: 'DELETE' });
+    else await this.askControl('faults', { method: 'DELETE' });
   }
 
   get #environment(): Record<string, string> {

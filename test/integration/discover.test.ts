@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { DiscoveredIndex, Discovery } from '../../src/engine/inspect/discover-service.js';
+import { requestControl } from '../fixtures/control.js';
 import { type Ended, Workspace } from '../fixtures/workspace.js';
 
 let space: Workspace;
@@ -38,7 +39,7 @@ function typesOf({ attributes }: DiscoveredIndex): Record<string, string> {
 
 /** Number of pages of profiles that were requested. */
 async function profilePages(): Promise<number> {
-  const answer = await fetch(`${space.service.url}/_control/stats`);
+  const answer = await requestControl(space.service, 'stats');
   const { operations } = (await answer.json()) as { operations: Record<string, number> };
   return operations['GET /api/indexes/{id}/profiles'] ?? 0;
 }

@@ -30,9 +30,9 @@ describe.skipIf(!canMount)('a disk that is too small', () => {
       `cdsync run short.json --quiet > /dev/null || exit 1
        ${fill(300_000)}
        mv data/short data/after; mv data/after/short.duckdb data/after/after.duckdb
-       curl -s ${space.service.url}/_control/stats > asked-before.json
+       curl -s -H 'Authorization: Bearer ${space.service.controlToken}' ${space.service.url}/_control/stats > asked-before.json
        cdsync run after.json --json 2> said > refused.json; echo "exit $?"
-       curl -s ${space.service.url}/_control/stats > asked-after.json
+       curl -s -H 'Authorization: Bearer ${space.service.controlToken}' ${space.service.url}/_control/stats > asked-after.json
        tail -n 1 said
        cdsync plan after.json --json --quiet 2> /dev/null > planned.json; echo "plan $?"
        rm data/filler; mv data/after data/short; mv data/short/after.duckdb data/short/short.duckdb

@@ -1,6 +1,7 @@
 import { cp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { requestControl } from '../fixtures/control.js';
 import { Workspace } from '../fixtures/workspace.js';
 
 let space: Workspace;
@@ -38,7 +39,7 @@ const endpoints = [
 ];
 
 async function asked(): Promise<string[]> {
-  const stats = await fetch(`${space.service.url}/_control/stats`);
+  const stats = await requestControl(space.service, 'stats');
   return Object.keys(((await stats.json()) as { operations: Record<string, number> }).operations);
 }
 

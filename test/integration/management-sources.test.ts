@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { requestControl } from '../fixtures/control.js';
 import { streamOf, Workspace } from '../fixtures/workspace.js';
 
 let space: Workspace;
@@ -168,7 +169,7 @@ describe('sources of the Management API', () => {
       ]);
       const report = await strict.runWell('budget');
       expect(report.streams.map(({ throttled }) => throttled)).toEqual([0, 0]);
-      const stats = (await (await fetch(`${strict.service.url}/_control/stats`)).json()) as {
+      const stats = (await (await requestControl(strict.service, 'stats')).json()) as {
         peak_per_second: Record<string, { management: number }>;
       };
       expect(stats.peak_per_second.acme?.management).toBeLessThanOrEqual(10);

@@ -40,11 +40,6 @@ export function isControl(url: string | undefined): boolean {
   return url?.startsWith(prefix) === true;
 }
 
-function isLoopback(address: string | undefined): boolean {
-  const plain = address?.replace(/^::ffff:/, '');
-  return plain === '::1' || plain?.startsWith('127.') === true;
-}
-
 function findControl(method: string | undefined, path: string): Control {
   const found = controls.filter((control) => control.path === path);
   if (found.length === 0) throw notFound(`there is no control ${path}`);
@@ -63,9 +58,7 @@ async function parsedBody(request: IncomingMessage): Promise<unknown> {
 }
 
 async function answer(request: IncomingMessage, context: ControlContext): Promise<Answer> {
-  if (!isLoopback(request.socket.remoteAddress)) {
-    throw new ServiceError(403, 'the service is steered from its own machine only');
-  }
+  context.access.check(request);
   const path = (request.url ?? '').slice(prefix.length).replace(/\?.*$/s, '');
   const control = findControl(request.method, path);
   const result = await control.handle(await parsedBody(request), context);

@@ -1,10 +1,12 @@
 import { z } from 'zod';
 import { badRequest } from '../http/service-error.js';
 import type { ServiceState } from '../service-state.js';
+import type { ControlAccess } from './control-access.js';
 
 /** What a control works on. */
 export interface ControlContext {
   readonly state: ServiceState;
+  readonly access: ControlAccess;
   /** Writes the state file; false if the service has none. */
   save(): Promise<boolean>;
 }

@@ -7,6 +7,7 @@ import * as realtime from '../../../src/client/realtime-api.js';
 import { systemClock } from '../../../src/core/clock.js';
 import { Secret } from '../../../src/core/secret.js';
 import { type LocalService, startLocalService } from '../../../src/local-service/service.js';
+import { requestControl } from '../../fixtures/control.js';
 import * as decoders from '../../fixtures/decoders.js';
 import { serviceOptions } from '../../unit/client/scripted-service.js';
 import type { Call, Known } from './calls.js';
@@ -53,7 +54,7 @@ export class ContractService {
   /** A client whose key has these permissions and no others. */
   async clientWith(permissions: readonly string[]): Promise<ServiceClient> {
     const name = `key-${this.#clients.length}`;
-    const answer = await fetch(`${this.#service.url}/_control/keys`, {
+    const answer = await requestControl(this.#service, 'keys', {
       method: 'POST',
       body: JSON.stringify({ action: 'create', name, tenant: this.#service.tenantId, permissions }),
     });

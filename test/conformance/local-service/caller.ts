@@ -1,4 +1,5 @@
 import type { LocalService } from '../../../src/local-service/service.js';
+import { requestControl } from '../../fixtures/control.js';
 
 export interface Envelope {
   data: { id: string; index_id: string; attributes: Record<string, unknown> }[];
@@ -65,7 +66,7 @@ export class Caller {
 
   async control(path: string, body: unknown = {}, method = 'POST'): Promise<Answered> {
     const init = method === 'GET' ? { method } : { method, body: JSON.stringify(body) };
-    const answer = await answered(await fetch(`${this.service.url}/_control/${path}`, init));
+    const answer = await answered(await requestControl(this.service, path, init));
     if (answer.status >= 400) throw new Error(`/_control/${path}: ${answer.status} ${answer.text}`);
     return answer;
   }

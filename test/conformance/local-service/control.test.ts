@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { Agent, request } from 'undici';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type LocalService, startLocalService } from '../../../src/local-service/service.js';
+import { requestControl } from '../../fixtures/control.js';
 import { openssl, selfSigned } from '../../fixtures/self-signed.js';
 import { Caller } from './caller.js';
 
@@ -91,8 +92,8 @@ describe('statistics', () => {
 describe('the control interface', () => {
   it('answers 404, 405 and 400 with error bodies', async () => {
     const { service } = await start({ profiles: 1 });
-    const status = async (path: string, init?: RequestInit) => {
-      const response = await fetch(`${service.url}/_control/${path}`, init);
+    const status = async (path: string, init?: Parameters<typeof requestControl>[2]) => {
+      const response = await requestControl(service, path, init);
       expect(await response.json()).toHaveProperty('request_id');
       return response.status;
     };
@@ -104,6 +105,36 @@ describe('the control interface', () => {
     expect(await status('state/save', { method: 'POST' })).toBe(409);
   });
 
+  it('wants its token, and refuses foreign hosts and web pages', async () => {
+    const { service } = await start({ profiles: 1 });
+    const { host, port } = new URL(service.url);
+    const authorization = `Bearer ${service.controlToken}`;
+    const status = async (headers: Record<string, string>) => {
+      const answer = await request(`${service.url}/_control/stats`, { headers });
+      await answer.body.dump();
+      return answer.statusCode;
+    };
+    expect(await status({ authorization })).toBe(200);
+    expect(await status({ 'x-control-token': service.controlToken })).toBe(200);
+    expect(await status({ authorization, host: `localhost:${port}` })).toBe(200);
+    expect(await status({ authorization, origin: `http://${host}` })).toBe(200);
+    expect(await status({})).toBe(401);
+    expect(await status({ authorization: `Bearer ${service.token}` })).toBe(401);
+    for (const foreign of ['evil.example', `evil.example:${port}`, '127.0.0.1.evil.example', '192.0.2.1', 'a b'])
+      expect([foreign, await status({ authorization, host: foreign })]).toEqual([foreign, 403]);
+    for (const foreign of ['http://evil.example', 'http://localhost:1', 'null', `https://evil.example:${port}`])
+      expect([foreign, await status({ authorization, origin: foreign })]).toEqual([foreign, 403]);
+  });
+
+  it('has another token after each start, whatever the seed, unless one is given', async () => {
+    const [one, other, given] = await Promise.all(
+      [{}, {}, { controlToken: 'fixed' }].map((more) => start({ profiles: 1, seed: 1, ...more })),
+    );
+    expect(one?.service.controlToken).not.toBe(other?.service.controlToken);
+    expect(given?.service.controlToken).toBe('fixed');
+    expect(one?.service.controlToken).toMatch(/^[\w-]{32}$/);
+  });
+
   const outside = Object.values(networkInterfaces())
     .flat()
     .find((address) => address?.family === 'IPv4' && !address.internal)?.address;
@@ -111,8 +142,11 @@ describe('the control interface', () => {
   it.skipIf(outside === undefined)('is closed to other machines', async () => {
     const { service } = await start({ profiles: 1, host: '0.0.0.0' });
     const { port } = new URL(service.url);
-    expect((await fetch(`http://${outside}:${port}/_control/stats`)).status).toBe(403);
-    expect((await fetch(`http://127.0.0.1:${port}/_control/stats`)).status).toBe(200);
+    const from = async (host: string) => {
+      const url = `http://${host}:${port}`;
+      return (await requestControl({ ...service, url }, 'stats')).status;
+    };
+    expect([await from(outside as string), await from('127.0.0.1'), await from('localhost')]).toEqual([403, 200, 200]);
   });
 });
 

@@ -43,7 +43,8 @@ async function startProcess(): Promise<{ caller: RealtimeCaller; child: ChildPro
   children.push(child);
   const [line] = await once(createInterface(child.stdout as NodeJS.ReadableStream), 'line');
   const { url, tenant_id: tenantId, token, client_id: clientId, client_secret: clientSecret } = JSON.parse(line);
-  const service = { url, tenantId, token, clientId, clientSecret, close: async () => undefined };
+  const { control_token: controlToken } = JSON.parse(line);
+  const service = { url, tenantId, token, clientId, clientSecret, controlToken, close: async () => undefined };
   return { caller: new RealtimeCaller(service), child };
 }
 

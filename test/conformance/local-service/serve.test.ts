@@ -9,7 +9,8 @@ const root = join(import.meta.dirname, '..', '..', '..');
 const words = ['--import', 'tsx', join(root, 'src', 'cli', 'main.ts'), 'serve'];
 
 function cdsyncServe(...more: string[]): ChildProcess {
-  return spawn(process.execPath, [...words, ...more], { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] });
+  const env = { ...process.env, CDS_CONTROL_TOKEN: '' };
+  return spawn(process.execPath, [...words, ...more], { cwd: root, env, stdio: ['ignore', 'pipe', 'pipe'] });
 }
 
 async function ended(child: ChildProcess): Promise<{ code: number; stdout: string; stderr: string }> {
@@ -25,7 +26,7 @@ async function ended(child: ChildProcess): Promise<{ code: number; stdout: strin
 
 describe('cdsync serve', () => {
   let child: ChildProcess;
-  let listening: Record<'url' | 'tenant_id' | 'token' | 'client_id' | 'client_secret', string>;
+  let listening: Record<'url' | 'tenant_id' | 'token' | 'client_id' | 'client_secret' | 'control_token', string>;
   let port: string;
   beforeAll(async () => {
     child = cdsyncServe('--json', '--port', '0', '--profiles', '1000', '--tenant-header', 'x-tenant');
@@ -41,30 +42,51 @@ describe('cdsync serve', () => {
   };
 
   it('explains in one line of JSON how to use it', async () => {
-    expect(Object.keys(listening)).toEqual(['url', 'tenant_id', 'token', 'client_id', 'client_secret']);
+    expect(Object.keys(listening)).toEqual([
+      'url',
+      'tenant_id',
+      'token',
+      'client_id',
+      'client_secret',
+      'control_token',
+    ]);
     expect(await status(listening.token)).toBe(200);
   });
 
   it('keys: issues, rotates and revokes in the running service', async () => {
-    const issued = await ended(cdsyncServe('keys', 'issue', '--rotate', '--days', '3', '--port', port, '--json'));
+    const steering = ['--port', port, '--control-token', listening.control_token];
+    const issued = await ended(cdsyncServe('keys', 'issue', '--rotate', '--days', '3', '--json', ...steering));
     expect(issued.code).toBe(0);
     const { token } = JSON.parse(issued.stdout);
-    const revoked = await ended(cdsyncServe('keys', 'revoke', '--old', '--port', port));
+    const revoked = await ended(cdsyncServe('keys', 'revoke', '--old', ...steering));
     expect(revoked).toMatchObject({ code: 0, stdout: 'key default of acme: tokens are revoked\n' });
     expect([await status(listening.token), await status(token)]).toEqual([401, 200]);
   });
 
   it('ends with exit code 2 for a port in use and an unknown key, and names them', async () => {
-    const [taken, unknown, vague] = await Promise.all(
+    const [taken, unknown, vague, refused] = await Promise.all(
       [
         ['--port', port],
-        ['keys', 'drop', '--key', 'nobody', '--port', port],
+        ['keys', 'drop', '--key', 'nobody', '--port', port, '--control-token', listening.control_token],
         ['keys', 'revoke', '--port', port],
+        ['keys', 'revoke', '--all', '--port', port],
       ].map((more) => ended(cdsyncServe(...more))),
     );
     expect(taken).toMatchObject({ code: 2, stderr: expect.stringContaining('[port_in_use]') });
     expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining('there is no key nobody') });
+    expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('CDS_CONTROL_TOKEN') });
     expect(vague).toMatchObject({ code: 2, stderr: expect.stringContaining('--old or --all') });
+  });
+
+  it('prints its control token on a line of its own, and warns if it listens beyond this machine', async () => {
+    const open = cdsyncServe('--port', '0', '--profiles', '1', '--host', '0.0.0.0', '--control-token', 'given');
+    const output = ended(open);
+    const lines = createInterface(open.stdout as NodeJS.ReadableStream);
+    for await (const line of lines) if (line.startsWith('Stop it')) break;
+    open.kill('SIGTERM');
+    const { stdout, stderr } = await output;
+    expect(stdout).toMatch(/^ {2}export CDS_CONTROL_TOKEN=given$/m);
+    expect(stderr).toMatch(/^warning: 0\.0\.0\.0 is open to other machines/m);
   });
 
   it('stops at once on SIGTERM, even if clients are connected', async () => {

@@ -10,6 +10,7 @@ import { Secret } from '../../../src/core/secret.js';
 import { serviceAccess } from '../../../src/engine/service-access.js';
 import { type LocalService, startLocalService } from '../../../src/local-service/service.js';
 import type { OutgoingRecord, RecordResult, ServiceAccess } from '../../../src/sdk/index.js';
+import { requestControl } from '../../fixtures/control.js';
 import { streams, write } from '../../fixtures/json-model.js';
 import { type Driven, deliver, openRecords, someRecords } from '../../fixtures/record-driver.js';
 import { serviceOptions } from '../../unit/client/scripted-service.js';
@@ -29,11 +30,11 @@ afterEach(async () => {
   await driven?.close();
   driven = undefined;
   notices.length = 0;
-  await fetch(`${service.url}/_control/faults`, { method: 'DELETE' });
+  await requestControl(service, 'faults', { method: 'DELETE' });
 });
 
 async function control<T>(path: string, body: object): Promise<T> {
-  const answer = await fetch(`${service.url}/_control/${path}`, { method: 'POST', body: JSON.stringify(body) });
+  const answer = await requestControl(service, path, { method: 'POST', body: JSON.stringify(body) });
   return (await answer.json()) as T;
 }
 
@@ -225,7 +226,7 @@ describe('a stream', () => {
 
 describe('a template', () => {
   it('that names a column which the stream does not have ends the delivery, and nothing is sent', async () => {
-    const before = (await fetch(`${service.url}/_control/stats`).then((answer) => answer.json())) as {
+    const before = (await requestControl(service, 'stats').then((answer) => answer.json())) as {
       operations: Record<string, number>;
     };
     const { destination } = await open({ body: { keys: { email: '{{emial}}' } } });
@@ -233,7 +234,7 @@ describe('a template', () => {
       code: 'event_body',
       message: '`body` names "emial", and stream "members" has no such column',
     });
-    const after = (await fetch(`${service.url}/_control/stats`).then((answer) => answer.json())) as typeof before;
+    const after = (await requestControl(service, 'stats').then((answer) => answer.json())) as typeof before;
     expect(after.operations).toEqual(before.operations);
   });
 });

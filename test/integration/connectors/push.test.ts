@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { RunReport } from '../../../src/core/run.js';
+import { requestControl } from '../../fixtures/control.js';
 import { ObjectStore } from '../../fixtures/object-store.js';
 import { Receiver } from '../../fixtures/receiver.js';
 import { Sql } from '../../fixtures/table-driver.js';
@@ -39,7 +40,7 @@ async function rejects(job: string, destination: string, stream: string): Promis
 }
 
 async function eventsSent(): Promise<number> {
-  const stats = (await fetch(`${space.service.url}/_control/stats`).then((answer) => answer.json())) as {
+  const stats = (await requestControl(space.service, 'stats').then((answer) => answer.json())) as {
     operations: Record<string, number>;
   };
   return stats.operations['POST /prof/events/{stream-id}'] ?? 0;

@@ -7,6 +7,7 @@ import { indexesPageOperation } from '../../../src/client/profile-api.js';
 import { parseConfig } from '../../../src/config/parse.js';
 import { type Engine, withEngine } from '../../../src/engine/open-engine.js';
 import { startLocalService } from '../../../src/local-service/service.js';
+import { requestControl } from '../../fixtures/control.js';
 
 const limit = 30;
 const each = 50;
@@ -45,6 +46,6 @@ it('two engines that are given one budget get together what a service allows tha
   const options = { signal: new AbortController().signal, notice: () => undefined, budget };
   const meters = await Promise.all([1, 2].map(() => withEngine(config, options, sendAll)));
   expect(meters).toMatchObject(meters.map(() => ({ requests: each, throttled: 0 })));
-  const stats = await fetch(`${service.url}/_control/stats`);
+  const stats = await requestControl(service, 'stats');
   expect(await stats.json()).toMatchObject({ peak_per_second: { [service.tenantId]: { profile: limit } } });
 });
