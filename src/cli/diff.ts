@@ -52,8 +52,8 @@ export const diffCommand: Command<CommonArguments, DiffArguments> = {
       const { from, to, column, limit, showValues } = args;
       const difference = await report.differenceOf(queried, { stream, from, to, column, limit, showValues });
       output.document(difference);
-      const lines = args.csv ? report.differenceCsv(difference) : report.differenceLines(difference);
-      for (const line of lines) output.result(line);
+      if (args.csv) for (const line of report.differenceCsv(difference)) output.resultData(line);
+      else for (const line of report.differenceLines(difference)) output.result(line);
     } finally {
       published.close();
     }

@@ -111,7 +111,7 @@ async function tell(task: LookupTask, { keys, isList }: Questions, output: Outpu
     count += 1;
     if (profile === null) missing += 1;
     if (output.isDocument) profiles.push(profile ?? 'null');
-    else if (profile !== null || isList) output.result(profile ?? 'null');
+    else if (profile !== null || isList) output.resultJson(profile ?? 'null');
   }
   if (count === 0)
     throw usageError('there are no keys to look up', 'give key=value, or lines of them on standard input');

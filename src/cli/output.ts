@@ -1,6 +1,7 @@
 import { CdsyncError } from '../core/errors.js';
 import type { RunReport } from '../core/run.js';
 import { type LogFormat, type LogLevel, logLine } from './log-line.js';
+import { writeData, writeJson, writeLine } from './standard-streams.js';
 
 /** Options that every command takes. */
 export interface CommonArguments {
@@ -47,7 +48,7 @@ export class Output {
 
   /** A line of the result, for people; not shown with --json. */
   result(line: string): void {
-    if (!this.#arguments.json) process.stdout.write(`${Output.#redact(line)}\n`);
+    if (!this.#arguments.json) writeLine('stdout', Output.#redact(line));
   }
 
   /** Whether the result is one document (--json). */
@@ -67,7 +68,17 @@ export class Output {
 
   /** The same, for text that is JSON already. */
   documentText(json: string): void {
-    if (this.#arguments.json) process.stdout.write(`${Output.#redact(json)}\n`);
+    if (this.#arguments.json) writeJson('stdout', `${Output.#redact(json)}\n`);
+  }
+
+  /** A line of the result that is JSON; not shown with --json. */
+  resultJson(json: string): void {
+    if (!this.#arguments.json) writeJson('stdout', `${Output.#redact(json)}\n`);
+  }
+
+  /** A line of the result for another program, exact unless a terminal shows it; not shown with --json. */
+  resultData(line: string): void {
+    if (!this.#arguments.json) writeData(`${Output.#redact(line)}\n`);
   }
 
   notice(line: string): void {
@@ -113,13 +124,13 @@ export class Output {
   }
 
   #text(line: string): void {
-    process.stderr.write(`${Output.#redact(line)}\n`);
+    writeLine('stderr', Output.#redact(line));
   }
 
   #log(entry: Facts & { level: LogLevel; event: string }): void {
     const { level, event, ...facts } = entry;
     const known = { time: new Date().toISOString(), level, event, ...Output.#about };
-    process.stderr.write(`${logLine({ ...known, ...facts }, Output.#redact)}\n`);
+    writeJson('stderr', `${logLine({ ...known, ...facts }, Output.#redact)}\n`);
   }
 }
 

@@ -4,6 +4,7 @@ import { jobOption, oneOf } from './arguments.js';
 import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output, usageError } from './output.js';
+import { writeData, writeJson } from './standard-streams.js';
 
 interface QueryArguments extends JobArguments {
   words: string[];
@@ -56,7 +57,8 @@ async function query(args: QueryArguments, sql: string): Promise<void> {
   try {
     const format = args.json ? 'json' : args.format;
     const { printRows } = await import('../report/rows.js');
-    await printRows(await published.query(sql), format, args.csvFormulas, (text) => process.stdout.write(text));
+    const write = format === 'json' ? (json: string) => writeJson('stdout', json) : (text: string) => writeData(text);
+    await printRows(await published.query(sql), format, args.csvFormulas, write);
     new Output(args).detail(`read ${published.path}`);
   } finally {
     published.close();

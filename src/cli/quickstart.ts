@@ -4,6 +4,7 @@ import { mkdir } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { writeData, writeLine } from './standard-streams.js';
 
 /** The document that `cdsync serve --json` writes once it listens. */
 interface Listening {
@@ -31,7 +32,7 @@ function shown(path: string): string {
 }
 
 async function cdsyncCommand(words: readonly string[], env: Record<string, string>): Promise<void> {
-  process.stdout.write(`\n$ cdsync ${words.map((word) => (/[\s"']/.test(word) ? `"${word}"` : word)).join(' ')}\n`);
+  writeData(`\n$ cdsync ${words.map((word) => (/[\s"']/.test(word) ? `"${word}"` : word)).join(' ')}\n`);
   const child = spawn(process.execPath, [cdsync, ...words], { stdio: 'inherit', env: { ...process.env, ...env } });
   const [code] = await once(child, 'exit');
   if (code !== 0) throw new Error(`cdsync ${words[0]} ended with exit code ${code}`);
@@ -75,7 +76,7 @@ async function nextDay({ url, control_token }: Listening): Promise<void> {
 
 /** `npm start`: starts the local service, runs a job against it, lists the files, and runs three queries on them. */
 async function quickstart(): Promise<void> {
-  process.stdout.write('Starting a local Customer Data Service with 100,000 profiles ...\n');
+  writeData('Starting a local Customer Data Service with 100,000 profiles ...\n');
   const { service, stop } = await startService();
   const env = {
     CDS_BASE_URL: service.url,
@@ -85,22 +86,20 @@ async function quickstart(): Promise<void> {
   };
   try {
     await cdsyncCommand(['run', shown(config)], env);
-    process.stdout.write(
+    writeData(
       `\nFiles:\n  ${shown(join(data, 'quickstart', 'quickstart.duckdb'))}  open it with any DuckDB, read-only\n` +
         `  ${shown(join(data, 'quickstart', 'parquet'))}/<stream>/manifest.json  names the Parquet files of each snapshot\n` +
         `  ${shown(join(data, 'quickstart', 'reports'))}/  what each run did\n`,
     );
     for (const sql of queries) await cdsyncCommand(['query', shown(config), sql], env);
     await nextDay(service);
-    process.stdout.write(
-      '\nA day has passed in the local service. Run npm start again to see what an incremental run brings.\n',
-    );
+    writeData('\nA day has passed in the local service. Run npm start again to see what an incremental run brings.\n');
   } finally {
     await stop();
   }
 }
 
 await quickstart().catch((error: Error) => {
-  process.stderr.write(`error: ${error.message}\n`);
+  writeLine('stderr', `error: ${error.message}`);
   process.exitCode = 1;
 });

@@ -1,4 +1,5 @@
 import type { Command } from './command.js';
+import { writeData } from './standard-streams.js';
 
 interface SchemaArguments {
   docs: boolean;
@@ -13,7 +14,7 @@ export const schemaCommand: Command<object, SchemaArguments> = {
       describe: 'print the reference page of all options instead, in Markdown',
     }),
   handler: async ({ docs }) => {
-    process.stdout.write(docs ? await referencePage() : await jsonSchema());
+    writeData(docs ? await referencePage() : await jsonSchema());
   },
 };
 

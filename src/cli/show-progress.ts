@@ -1,6 +1,8 @@
+import { visible } from '../core/printable.js';
 import type { RunProgress } from '../engine/progress.js';
 import { deliveryLine, ProgressLines, type StreamView } from '../report/progress-lines.js';
 import type { CommonArguments, Output } from './output.js';
+import { eraseLines } from './standard-streams.js';
 
 const terminalMs = 500;
 /** Without a terminal, the time between two lines: short enough to see that it works, long enough for a log. */
@@ -53,7 +55,7 @@ function logSteps(progress: RunProgress, lines: ProgressLines, output: Output): 
 function showLines(progress: RunProgress, lines: ProgressLines, output: Output, terminal: boolean) {
   let drawn = 0;
   const erase = () => {
-    if (drawn > 0) process.stderr.write(`\x1b[${drawn}A\x1b[0J`);
+    if (drawn > 0) eraseLines(drawn);
     drawn = 0;
   };
   const show = () => {
@@ -67,7 +69,7 @@ function showLines(progress: RunProgress, lines: ProgressLines, output: Output, 
       return;
     }
     erase();
-    for (const line of shown) output.notice(line.slice(0, (process.stderr.columns ?? 80) - 1));
+    for (const line of shown) output.notice(visible(line).slice(0, (process.stderr.columns ?? 80) - 1));
     drawn = shown.length;
   };
   return { show, erase };

@@ -1,5 +1,7 @@
 import { createInterface, type Interface } from 'node:readline/promises';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
+import { visible } from '../core/printable.js';
+import { writeLine } from './standard-streams.js';
 
 /** Whether there is a person to ask. */
 export function hasTerminal(): boolean {
@@ -24,7 +26,12 @@ export class Terminal {
   }
 
   say(line: string): void {
-    process.stderr.write(`${line}\n`);
+    writeLine('stderr', line);
+  }
+
+  /** A heading with lines below it. */
+  list(heading: string, lines: readonly string[]): void {
+    for (const line of ['', heading, ...lines]) this.say(line);
   }
 
   /**
@@ -49,7 +56,7 @@ export class Terminal {
   async #answer(question: string): Promise<string> {
     const { signal } = this.#closed;
     try {
-      if (!signal.aborted) return await this.#lines.question(question, { signal });
+      if (!signal.aborted) return await this.#lines.question(visible(question), { signal });
     } catch (error) {
       if (!signal.aborted) throw error;
     }

@@ -8,6 +8,32 @@ export function withoutAddresses(text: string): string {
   return text.replace(address, '[address]');
 }
 
+/** What a terminal obeys or hides: controls, line ends, marks that turn the direction of writing, halves of characters. */
+const unseen = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Bidi_Control}\u{FEFF}]/gu;
+const short: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
+
+/**
+ * The text on one line, with each character that a terminal would obey or hide shown as its number: `\x1b` for escape. Text
+ * without such characters stays as it is.
+ */
+export function visible(text: string): string {
+  return text.replace(unseen, (character) => {
+    const code = character.charCodeAt(0);
+    return short[character] ?? (code < 0x100 ? `\\x${hex(code, 2)}` : `\\u${hex(code, 4)}`);
+  });
+}
+
+/** The same value as JSON, with each such character escaped. Ends of lines, which lie between values, stay. */
+export function visibleJson(json: string): string {
+  return json.replace(unseen, (character) =>
+    character === '\n' ? character : `\\u${hex(character.charCodeAt(0), 4)}`,
+  );
+}
+
+function hex(code: number, digits: number): string {
+  return code.toString(16).padStart(digits, '0');
+}
+
 /**
  * Text of another program, made fit for a message: on one line, without control characters for the terminal, without
  * e-mail addresses, cut after 300 characters.

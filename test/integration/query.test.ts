@@ -38,3 +38,47 @@ describe('cdsync query', () => {
     expect((await space.cdsync([...words, '--csv-formulas', 'drop'])).code).toBe(2);
   });
 });
+
+describe('what cdsync writes', () => {
+  const clear = '\x1b[2J\x9b1m\u202E';
+  const obeyed = /[^\P{Cc}\n]|\p{Bidi_Control}/u;
+
+  it('has no control characters from values and names of columns', async () => {
+    const sql = `select '${clear}' || chr(10) || 'next: all is well' as "a${clear}", 1 as n`;
+    const { stdout } = await space.cdsync(['query', 'nightly.json', sql]);
+    expect(stdout).not.toMatch(obeyed);
+    expect(stdout.split('\n')).toHaveLength(4);
+    expect(stdout).toContain('\\x1b[2J\\x9b1m\\u202e\\nnext: all is well');
+  });
+
+  it('keeps values exact in JSON and in CSV for a program', async () => {
+    const sql = `select '${clear}' as a`;
+    const json = await space.cdsync(['query', 'nightly.json', sql, '--format', 'json']);
+    expect(json.stdout).not.toMatch(obeyed);
+    expect(JSON.parse(json.stdout)).toEqual([{ a: clear }]);
+    const csv = await space.cdsync(['query', 'nightly.json', sql, '--format', 'csv']);
+    expect(csv.stdout).toBe(`a\n${clear}\n`);
+  });
+
+  it.each([
+    ['names of files', ['check', `${clear}.json`]],
+    ['words of the command line', ['check', `--${clear}`]],
+    ['SQL', ['query', 'nightly.json', `select "${clear}"`]],
+    ['names of streams', ['diff', 'nightly.json', clear]],
+    ['names of jobs', ['status', 'nightly.json', '--job', clear]],
+    ['names of variables files', ['check', 'nightly.json', '--env-file', clear]],
+  ])('has none from %s', async (_, words) => {
+    for (const format of ['text', 'json']) {
+      const { code, stdout, stderr } = await space.cdsync([...words, '--log-format', format]);
+      expect(code).toBe(2);
+      expect(stdout + stderr).not.toMatch(obeyed);
+    }
+  });
+
+  it('has none from the configuration, and a line in a name cannot pass itself off as one of ours', async () => {
+    await writeFile(join(space.folder, 'odd.json'), JSON.stringify({ version: 1, [`x${clear}\nnext: rm -r`]: 1 }));
+    const { stderr } = await space.cdsync(['check', 'odd.json']);
+    expect(stderr).not.toMatch(obeyed);
+    expect(stderr.split('\n').filter((line) => line.startsWith('next: rm'))).toEqual([]);
+  });
+});

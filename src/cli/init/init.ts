@@ -57,7 +57,8 @@ async function init(args: InitArguments): Promise<void> {
   const streams = plan.streams.map(({ name, source, of }) => ({ name, source, of }));
   output.document({ status: 'ok', file, job: plan.job, streams, next });
   output.result(`wrote ${file}: the job ${plan.job} reads ${streams.map(({ name }) => name).join(', ')}`);
-  output.result(`next: ${next[0]}\nthen: ${next[1]}`);
+  output.result(`next: ${next[0]}`);
+  output.result(`then: ${next[1]}`);
 }
 
 /** A word, quoted for a shell if it must be. */

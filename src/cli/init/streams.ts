@@ -41,7 +41,7 @@ async function chooseIndexes(
   if (wanted.index !== undefined) return { all, chosen: chooseByName('index', wanted.index, all) };
   if (terminal === undefined) return { all, chosen: wanted.segment === undefined ? all : [] };
   if (all.length === 0) return { all, chosen: [] };
-  terminal.say(`\nIndexes of the tenant:\n${choiceLines(all, onOneLine).join('\n')}`);
+  terminal.list('Indexes of the tenant:', choiceLines(all, onOneLine));
   const question = 'Which ones to read? Numbers or names, separated by commas';
   return { all, chosen: await terminal.ask(question, 'all', (answer) => chooseByAnswer('index', answer, all)) };
 }
@@ -60,7 +60,7 @@ async function chooseSegments(
   }
   if (segment !== undefined) return { all, chosen: chooseByName('segment', segment, all) };
   if (terminal === undefined || all.length === 0) return { all, chosen: [] };
-  terminal.say(`\nSegments of the tenant:\n${choiceLines(all, onOneLine).join('\n')}`);
+  terminal.list('Segments of the tenant:', choiceLines(all, onOneLine));
   const question = 'Whose members to read? Numbers, names, all or none';
   return { all, chosen: await terminal.ask(question, 'none', (answer) => chooseByAnswer('segment', answer, all)) };
 }
