@@ -86,6 +86,11 @@ const storageProblems: Readonly<Record<string, StorageProblem>> = {
   EACCES: noPermission,
   EPERM: noPermission,
   EROFS: { ...noPermission, says: 'the file system is read-only' },
+  ELOOP: {
+    code: 'storage_link',
+    says: 'a link is where cdsync keeps a file of its own',
+    hint: 'find out who put it there, remove it, and run again',
+  },
   EMFILE: tooManyFiles,
   ENFILE: tooManyFiles,
 };

@@ -1,7 +1,7 @@
 import { type FileHandle, open, readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { z } from 'zod';
-import { syncFolder } from '../store/durable.js';
+import { openFlags, syncFolder } from '../store/durable.js';
 import type { Reject } from './rejects.js';
 
 const lineSchema = z.union([
@@ -91,7 +91,7 @@ export class Acknowledgements implements Acknowledged {
   /** Opens the file, or creates it. Cuts off a last line that a crash tore. */
   static async open(path: string): Promise<Acknowledgements> {
     const { lines, length } = await readLines(path);
-    const handle = await open(path, 'a', 0o600);
+    const handle = await open(path, openFlags.append, 0o600);
     await handle.truncate(length);
     await syncFolder(dirname(path));
     const journal = new Acknowledgements(handle);

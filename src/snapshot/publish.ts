@@ -1,5 +1,5 @@
 import { constants } from 'node:fs';
-import { chmod, copyFile, readdir, readlink, rename, rm, symlink } from 'node:fs/promises';
+import { copyFile, readdir, readlink, rename, rm, symlink } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { CdsyncError } from '../core/errors.js';
 import { runIdPattern, runIdStamp } from '../core/run.js';
@@ -7,6 +7,7 @@ import { ColumnSet } from '../rows/columns.js';
 import { type Database, readThrough } from '../store/duckdb.js';
 import {
   renameDurably,
+  setMode,
   statsIfThere,
   syncFile,
   syncFolder,
@@ -36,7 +37,7 @@ async function moveFile(layout: JobLayout, stream: string, file: CommittedFile, 
   const target = join(layout.stream(stream), file.path);
   const source = join(layout.folder, file.from);
   if ((await statsIfThere(source)) !== undefined) {
-    await chmod(source, mode);
+    await setMode(source, mode);
     await rename(source, target);
     return;
   }
@@ -138,8 +139,8 @@ async function publishDatabase(
   const copy = temporaryName(target);
   try {
     // If the file system can share blocks, the copy takes no space.
-    await copyFile(layout.store, copy, constants.COPYFILE_FICLONE);
-    await chmod(copy, mode);
+    await copyFile(layout.store, copy, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL);
+    await setMode(copy, mode);
     await syncFile(copy);
     // A block that went bad on the disk must not replace one that people can still read.
     await readThrough(database, copy);

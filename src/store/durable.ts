@@ -1,26 +1,44 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { createReadStream, type Stats } from 'node:fs';
-import { open, rename, rm, stat } from 'node:fs/promises';
+import { constants, createReadStream, type Stats } from 'node:fs';
+import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 
-/** Makes the contents of a file survive a power cut. */
-export async function syncFile(path: string): Promise<void> {
-  const handle = await open(path, 'r+');
+/** Opening fails if the last part of the path is a link. */
+const noFollow = constants.O_NOFOLLOW ?? 0;
+
+/** How cdsync opens its own files to write to them: never through a link. */
+export const openFlags = {
+  append: constants.O_WRONLY | constants.O_CREAT | constants.O_APPEND | noFollow,
+  replace: constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | noFollow,
+  update: constants.O_RDWR | constants.O_CREAT | noFollow,
+} as const;
+
+/** Sets the permissions of a file, but not through a link. */
+export async function setMode(path: string, mode: number): Promise<void> {
+  await withHandle(path, constants.O_RDONLY | noFollow, (handle) => handle.chmod(mode));
+}
+
+async function withHandle<T>(
+  path: string,
+  flags: number | string,
+  work: (handle: FileHandle) => Promise<T>,
+): Promise<T> {
+  const handle = await open(path, flags);
   try {
-    await handle.sync();
+    return await work(handle);
   } finally {
     await handle.close();
   }
 }
 
+/** Makes the contents of a file survive a power cut. */
+export async function syncFile(path: string): Promise<void> {
+  await withHandle(path, constants.O_RDWR | noFollow, (handle) => handle.sync());
+}
+
 /** Makes the names in a folder (created, renamed, removed) survive a power cut. */
 export async function syncFolder(path: string): Promise<void> {
-  const handle = await open(path, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
+  await withHandle(path, 'r', (handle) => handle.sync());
 }
 
 /** Renames within one file system, durably; an existing target is replaced. */

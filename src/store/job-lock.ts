@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { CdsyncError } from '../core/errors.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { type Database, type Session, tellsOfDamage } from './duckdb.js';
-import { temporaryName } from './durable.js';
+import { openFlags, temporaryName } from './durable.js';
 import type { JobLayout } from './layout.js';
 import { readStateIfUsable, writeStateFile } from './state-file.js';
 import { sweepDelivery, sweepStorage } from './storage.js';
@@ -171,7 +171,7 @@ async function attachLock(session: Session, place: LockPlace): Promise<void> {
     if (!tellsOfDamage(error)) throw error;
     // DuckDB locks a file before it reads it, so nobody holds this one, and its content is worthless. Rewrite the file rather
     // than replace it, so that a process that comes at the same moment locks the same file.
-    await writeFile(place.file, await emptyDatabase(session, place));
+    await writeFile(place.file, await emptyDatabase(session, place), { flag: openFlags.replace });
     await attach().catch(async (again: Error) => {
       throw isHeld(again) ? await lockedError(place, again) : again;
     });

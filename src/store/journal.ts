@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { CdsyncError } from '../core/errors.js';
 import { type PartRecord, partRecordSchema } from '../rows/part.js';
 import { columnsSchema } from '../rows/stored-columns.js';
-import { syncFolder } from './durable.js';
+import { openFlags, syncFolder } from './durable.js';
 
 export const cursorSchema = z.object({
   /** Asks for the next page; null before the first page and after the last. */
@@ -194,7 +194,7 @@ export class Journal {
 
   /** Cuts the journal to `length` bytes, its whole lines, and opens it for appending. */
   static async open(streamFolder: string, length: number): Promise<Journal> {
-    const handle = await open(Journal.path(streamFolder), 'a', 0o600);
+    const handle = await open(Journal.path(streamFolder), openFlags.append, 0o600);
     await handle.truncate(length);
     await handle.sync();
     await syncFolder(streamFolder);

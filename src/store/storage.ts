@@ -1,11 +1,12 @@
 import { constants } from 'node:fs';
-import { access, chmod, mkdir, readdir, rm, stat } from 'node:fs/promises';
+import { access, lstat, mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import { runIdPattern } from '../core/run.js';
-import { temporaryPattern } from './durable.js';
+import { setMode, temporaryPattern } from './durable.js';
 import type { JobLayout } from './layout.js';
+import { refusePlanted } from './planted.js';
 import { readStateFile, type StateFile, writeStateFile } from './state-file.js';
 
 /** The format of everything under `<storage>/<job>/`. It rises with each change that an older cdsync cannot read. */
@@ -86,16 +87,20 @@ export function folderMode(fileMode: number): number {
 export async function makeFolder(folder: string, mode: number): Promise<void> {
   const first = (await mkdir(folder, { recursive: true, mode })) ?? folder;
   for (let at = folder; at.length >= first.length; at = dirname(at)) {
-    const { uid, mode: present } = await stat(at);
+    const { uid, mode: present } = await lstat(at);
     if (uid !== process.getuid?.() || (present & 0o700) !== 0o700 || (present & 0o777) === mode) continue;
     // Keep the setuid, setgid and sticky bits, such as a group that new files inherit.
-    await chmod(at, (present & 0o7000) | mode);
+    await setMode(at, (present & 0o7000) | mode);
   }
 }
 
-/** Creates the missing folders of a job, and checks that all can be written to. */
+/**
+ * Creates the missing folders of a job, and checks that all can be written to.
+ * @throws {CdsyncError} those of {@link refusePlanted} and {@link checkStorage}; `storage_permission`
+ */
 export async function prepareStorage(layout: JobLayout, publishMode: number): Promise<void> {
   try {
+    await refusePlanted(layout);
     const existed = await checkStorage(layout);
     const open = folderMode(publishMode);
     for (const folder of [layout.folder, layout.publishedFolder, layout.parquet]) {

@@ -13,6 +13,7 @@ import { sha256OfFile } from '../../store/durable.js';
 import { JobLock } from '../../store/job-lock.js';
 import type { JobLayout } from '../../store/layout.js';
 import { type Manifest, readManifest } from '../../store/manifest.js';
+import { refusePlanted } from '../../store/planted.js';
 import type { StorageEngine } from '../open-engine.js';
 
 /** A problem that `cdsync verify` found. */
@@ -233,6 +234,7 @@ async function verifyPublished(
 export async function verifyJob(engine: StorageEngine, job: JobConfig): Promise<Verification> {
   const { database, clock } = engine;
   const layout = engine.layoutOf(job.name);
+  await refusePlanted(layout);
   await stat(layout.store).catch(() => {
     throw new CdsyncError(`job "${job.name}" has no snapshot to verify`, {
       code: 'not_published',

@@ -7,6 +7,7 @@ import { type Covered, SnapshotStore, type StreamState } from '../../snapshot/sn
 import { JobLock } from '../../store/job-lock.js';
 import { Journal } from '../../store/journal.js';
 import type { JobLayout } from '../../store/layout.js';
+import { refusePlanted } from '../../store/planted.js';
 import { discardStreams } from '../../store/run-state.js';
 import { runFolders } from '../../store/storage.js';
 import type { StorageEngine } from '../open-engine.js';
@@ -44,6 +45,7 @@ async function withStore<T>(
   layout: JobLayout,
   work: (store: SnapshotStore) => Promise<T>,
 ): Promise<T> {
+  await refusePlanted(layout);
   await stat(layout.store).catch(() => {
     throw new CdsyncError(`job "${layout.job}" remembers nothing yet`, {
       code: 'not_published',
@@ -173,6 +175,7 @@ export async function resetDestination(
     if (!found.streams.includes(name)) throw notFound('stream', job, name, found.streams);
   const layout = layoutOf(job);
   const reset = streams ?? found.streams;
+  await refusePlanted(layout);
   await mkdir(layout.delivery(destination), { recursive: true, mode: 0o700 });
   const startedAt = new Date(clock.now()).toISOString();
   const lock = await JobLock.acquireDestination(database, layout, destination, startedAt);

@@ -11,6 +11,7 @@ import { rowKey } from '../../rows/row-hash.js';
 import { canonicalText, misfits } from '../../rows/value-text.js';
 import { widenedColumn } from '../../rows/widen.js';
 import type { Session } from '../../store/duckdb.js';
+import { openFlags } from '../../store/durable.js';
 import { writeKeys } from '../../store/keys-file.js';
 import { type ParquetCompression, writeParquet } from '../../store/parquet.js';
 
@@ -186,7 +187,8 @@ class Enforcement {
     const parts: Part[] = [];
     for (const part of read.parts) parts.push(await this.#part(part));
     const file = join(folder, 'parts', 'contract.rejects.jsonl');
-    if (this.#rejects.length > 0) await writeFile(file, `${this.#rejects.join('\n')}\n`, { mode: 0o600 });
+    if (this.#rejects.length > 0)
+      await writeFile(file, `${this.#rejects.join('\n')}\n`, { mode: 0o600, flag: openFlags.replace });
     const rejects = this.#rejects.length > 0 ? [...read.rejects, file] : read.rejects;
     const counters = { ...read.counters, rejected: read.counters.rejected + this.#discarded };
     const result = { ...read, parts, columns: this.#columns, counters, rejects, dropped: this.#dropped };

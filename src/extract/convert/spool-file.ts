@@ -1,4 +1,5 @@
-import { constants, type FileHandle, open } from 'node:fs/promises';
+import { type FileHandle, open } from 'node:fs/promises';
+import { openFlags } from '../../store/durable.js';
 import type { ScannedPage } from '../scan/scanned-page.js';
 
 const chunkBytes = 1 << 20;
@@ -39,7 +40,7 @@ export class SpoolFile {
   async #flush(): Promise<void> {
     await this.#writing;
     // The file is not truncated: the new batch overwrites the bytes of the previous one.
-    this.#handle ??= await open(this.path, constants.O_RDWR | constants.O_CREAT, 0o600);
+    this.#handle ??= await open(this.path, openFlags.update, 0o600);
     const handle = this.#handle;
     const [full, used, position] = [this.#chunk, this.#used, this.#position];
     [this.#chunk, this.#spare] = [this.#spare, full];
