@@ -287,21 +287,26 @@ describe('a workflow of the local service', () => {
     for (const task of ['ingest', 'unify', 'publish']) expect(stdout).toMatch(new RegExp(`^  ${task} +stopp`, 'm'));
   });
 
-  it('takes over the run whose answer was lost on the way', async () => {
-    await space.control('faults', { kind: 'torn', match: 'POST /api/workflow/runs/', keep: 0, count: 1 });
-    const { code, stdout, stderr } = await workflow('start', 'cg-1', '--wait', '--json');
-    expect([code, JSON.parse(stdout).run.state]).toEqual([0, 'succeeded']);
-    expect(stderr).toContain('the answer was lost; looking whether it has started');
-    const runs = await fetch(`${space.service.url}/api/workflow/runs?limit=1000&type=full`, {
-      headers: {
+  it('is not started again if the answer was lost on the way, and the runs to look at are named', async () => {
+    const ids = async () => {
+      const headers = {
         authorization: `Bearer ${space.service.token}`,
         'service-tenant': 'acme',
         'api-version': '2024-04-01',
-      },
-    });
-    const { data } = (await runs.json()) as { data: { config_id: string; principal_name: string }[] };
-    const mine = data.filter((run) => run.config_id === 'cg-1' && run.principal_name === 'default');
-    expect(mine).toHaveLength(1);
+      };
+      const answer = await fetch(`${space.service.url}/api/workflow/runs?limit=1000`, { headers });
+      return ((await answer.json()) as { data: { id: string }[] }).data.map(({ id }) => id);
+    };
+    const before = new Set(await ids());
+    await space.control('faults', { kind: 'torn', match: 'POST /api/workflow', keep: 0.5, count: 1 });
+    const { code, stdout, stderr } = await workflow('start', 'cg-1', '--wait', '--json');
+    const begun = (await ids()).filter((id) => !before.has(id));
+    expect(begun).toHaveLength(1);
+    expect([code, JSON.parse(stdout).error]).toMatchObject([
+      1,
+      { code: 'workflow_unclear', hint: expect.stringContaining(`cdsync workflow status ${begun[0]} --view verbose`) },
+    ]);
+    expect(stderr).toContain('the answer was lost; looking whether it has started');
   });
 });
 
@@ -314,7 +319,7 @@ describe('cdsync workflow', () => {
     const words = ['cg-good', '--run-mode', 'source', '--range-from', '2026-01-01', '--range-to', '2026-02-01'];
     const started = await workflow('start', ...words);
     expect([started.code, started.stderr]).toEqual([0, '']);
-    expect(started.stdout).toMatch(/^run wr-1: started \(courier-group\)\n/);
+    expect(started.stdout).toMatch(/^run wr-1: started \(courier-group Workflow cg-good\)\n/);
     expect(workflows.runs[0]?.request).toEqual({
       config_id: 'cg-good',
       run_mode: 'source',
