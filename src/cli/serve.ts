@@ -15,6 +15,7 @@ interface ServeArguments extends AddressArguments {
   seed: number;
   state: string | undefined;
   latencyMs: number;
+  oauthPort: number | undefined;
   tenantHeader: string;
   oauthTenantHeader: string;
   behaviour: string[] | undefined;
@@ -83,6 +84,7 @@ function untilStopped(): Promise<void> {
 
 async function serve(args: ArgumentsCamelCase<ServeArguments>): Promise<void> {
   checkInteger('port', args.port, 0, 65_535);
+  if (args.oauthPort !== undefined) checkInteger('oauth-port', args.oauthPort, 0, 65_535);
   checkInteger('profiles', args.profiles, 0, maxProfiles);
   checkInteger('seed', args.seed, 0, 0xffff_ffff);
   checkInteger('latency-ms', args.latencyMs, 0, 3_600_000);
@@ -107,6 +109,7 @@ async function serve(args: ArgumentsCamelCase<ServeArguments>): Promise<void> {
     client_id: service.clientId,
     client_secret: service.clientSecret,
     control_token: service.controlToken,
+    ...(args.oauthPort === undefined ? {} : { oauth_token_url: service.oauthTokenUrl }),
   });
   for (const line of welcome(service, args.profiles, args.tenantHeader)) output.result(line);
   await stopped;
@@ -189,6 +192,11 @@ export const serveCommand: Command<CommonArguments, ServeArguments> = {
           default: 'X-Service-Tenant',
           requiresArg: true,
           describe: 'the same at the token endpoint',
+        },
+        'oauth-port': {
+          type: 'number',
+          requiresArg: true,
+          describe: 'issue tokens at this port only, as a host of its own would',
         },
         behaviour: {
           type: 'string',

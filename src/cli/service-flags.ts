@@ -8,6 +8,7 @@ export interface ServiceArguments extends CommonArguments {
   tenantId?: string | undefined;
   tenantHeader?: string | undefined;
   oauthTenantHeader?: string | undefined;
+  oauthTokenUrl?: string | undefined;
   auth?: 'token' | 'oauth' | 'token_file' | undefined;
   tokenFile?: string | undefined;
 }
@@ -18,6 +19,7 @@ export function serviceOptions<T>(parser: Argv<T>) {
     'tenant-id': textOption('the tenant or sandbox [default: $CDS_TENANT_ID]'),
     'tenant-header': textOption('real name of the tenant header'),
     'oauth-tenant-header': textOption('the same at the token endpoint'),
+    'oauth-token-url': textOption('the token endpoint, if it is on a host of its own'),
     auth: {
       choices: ['token', 'oauth', 'token_file'] as const,
       requiresArg: true,

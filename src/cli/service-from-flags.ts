@@ -18,6 +18,7 @@ export interface ServicePart {
   readonly tenant_id: string;
   readonly tenant_header?: string;
   readonly oauth_tenant_header?: string;
+  readonly oauth_token_url?: string;
   readonly auth: AuthPart;
 }
 
@@ -108,6 +109,7 @@ export function servicePart(args: ServiceArguments, env: Variables): ServicePart
     tenant_id: requiredValue('tenant-id', args.tenantId, 'CDS_TENANT_ID', env),
     ...(args.tenantHeader === undefined ? {} : { tenant_header: args.tenantHeader }),
     ...(args.oauthTenantHeader === undefined ? {} : { oauth_tenant_header: args.oauthTenantHeader }),
+    ...(args.oauthTokenUrl === undefined ? {} : { oauth_token_url: args.oauthTokenUrl }),
     auth: authPart(args, env),
   };
 }

@@ -60,6 +60,8 @@ interface Errand<T> extends SendOptions {
 export class ServiceClient {
   readonly #service: ServiceOptions;
   readonly #transport: Transport;
+  /** To the token endpoint, which may be on a host of its own. */
+  readonly #oauthTransport: Transport;
   readonly #tokens: TokenSource;
   readonly #headers: RequestHeaders;
   readonly #budget: Budget;
@@ -75,12 +77,13 @@ export class ServiceClient {
     const userAgent = `cdsync/${packageVersion()}`;
     this.#service = service;
     this.#transport = new Transport(service);
+    this.#oauthTransport = oauthTransport(service, this.#transport);
     this.#retrier = new Retrier(service.retry, clock, random);
     this.#tokens = openTokenSource({
       service,
       clock,
       userAgent,
-      transport: this.#transport,
+      transport: this.#oauthTransport,
       retrier: this.#retrier,
     });
     this.#headers = new RequestHeaders(service, userAgent);
@@ -122,7 +125,8 @@ export class ServiceClient {
   async close(): Promise<void> {
     this.#closing.abort();
     this.#tokens.close();
-    await this.#transport.close();
+    await this.#oauthTransport.close();
+    if (this.#oauthTransport !== this.#transport) await this.#transport.close();
   }
 
   #untilClosed(signal: AbortSignal): AbortSignal {
@@ -212,6 +216,12 @@ export class ServiceClient {
       throw this.#judge.malformed(operation, answer, error, isIdempotent(operation));
     }
   }
+}
+
+function oauthTransport(service: ServiceOptions, usual: Transport): Transport {
+  const { oauthTokenUrl } = service;
+  if (oauthTokenUrl === undefined) return usual;
+  return new Transport({ ...service, baseUrl: new URL(oauthTokenUrl).origin, concurrency: 1 });
 }
 
 function isIdempotent({ method, idempotent }: Operation): boolean {

@@ -9,20 +9,25 @@ export interface FailureContext {
   readonly host: string;
   /** How often it was tried. */
   readonly attempts: number;
+  /** The option that has the address. Default: `base_url`. */
+  readonly option?: AddressOption | undefined;
 }
+
+/** The options that have an address of the service. */
+export type AddressOption = 'base_url' | 'oauth_token_url';
 
 interface Wording {
   readonly code: string;
   readonly kind: ErrorKind;
   readonly says: (host: string) => string;
-  readonly hint: (host: string) => string | undefined;
+  readonly hint: (host: string, option: AddressOption) => string | undefined;
 }
 
 const again = 'run again: everything read so far is kept';
-const whichAddress = (host: string) =>
+const whichAddress = (host: string, option: AddressOption) =>
   /^(localhost|127\.|\[::1\])/.test(host)
-    ? 'is `base_url` right? For the local service, start `cdsync serve` first'
-    : 'is `base_url` right, and does this machine reach the service?';
+    ? `is \`${option}\` right? For the local service, start \`cdsync serve\` first`
+    : `is \`${option}\` right, and does this machine reach the service?`;
 
 const wordings: Record<Exclude<FailureReason, 'closed'>, Wording> = {
   dns: {
@@ -41,15 +46,15 @@ const wordings: Record<Exclude<FailureReason, 'closed'>, Wording> = {
     code: 'timeout',
     kind: 'retryable',
     says: (host) => `got no connection to ${host} in time`,
-    hint: () =>
-      'is `base_url` right, and does a firewall let this machine through? `timeouts_ms.connect` sets the limit',
+    hint: (_, option) =>
+      `is \`${option}\` right, and does a firewall let this machine through? \`timeouts_ms.connect\` sets the limit`,
   },
   tls: {
     code: 'tls_error',
     kind: 'fatal',
     says: (host) => `got no trusted connection to ${host}`,
-    hint: () =>
-      'for a certificate of a private authority, set NODE_EXTRA_CA_CERTS to its file; otherwise check the host and the scheme of `base_url`',
+    hint: (_, option) =>
+      `for a certificate of a private authority, set NODE_EXTRA_CA_CERTS to its file; otherwise check the host and the scheme of \`${option}\``,
   },
   first_byte_timeout: {
     code: 'timeout',
@@ -93,7 +98,7 @@ export function isRetryable(reason: Exclude<FailureReason, 'closed'>): boolean {
 export function failureError(
   failure: ExchangeFailure,
   reason: Exclude<FailureReason, 'closed'>,
-  { label, host, attempts }: FailureContext,
+  { label, host, attempts, option = 'base_url' }: FailureContext,
 ): ServiceError {
   const { code, kind, says, hint } = wordings[reason];
   const cause = failure.systemCode === undefined ? '' : ` (${failure.systemCode})`;
@@ -101,7 +106,7 @@ export function failureError(
   return new ServiceError(`${label} ${says(host)}${cause}${tries}`, {
     code,
     kind,
-    hint: hint(host),
+    hint: hint(host, option),
     cause: failure.cause,
   });
 }

@@ -4,6 +4,7 @@ import type { ServiceOptions } from '../core/service-options.js';
 import type { Answer } from './answer-collector.js';
 import { MalformedBodyError, ServiceError } from './errors.js';
 import { ExchangeFailure } from './exchange-failure.js';
+import type { AddressOption } from './failure-error.js';
 import type { IssuedToken } from './oauth-token.js';
 import { encodeQuery } from './operation.js';
 import { objectDecoder } from './page-envelope.js';
@@ -14,7 +15,7 @@ import { isRetryableStatus, redirectError, statusError } from './status-error.js
 import { tokenLifetimeMs, usableToken } from './token-source.js';
 import type { Transport, WireRequest } from './transport.js';
 
-const label = 'POST /api/v0/oauth2/token';
+const usualPath = '/api/v0/oauth2/token';
 
 /** The unit of `expires_in` is not specified; services send seconds (published facts, OAuth). */
 const tokenAnswer = objectDecoder(
@@ -22,10 +23,11 @@ const tokenAnswer = objectDecoder(
 );
 
 export interface OauthContext {
-  readonly service: Pick<ServiceOptions, 'tenantId' | 'oauthTenantHeader'>;
+  readonly service: Pick<ServiceOptions, 'tenantId' | 'oauthTenantHeader' | 'oauthTokenUrl'>;
   readonly clientId: string;
   readonly clientSecret: Secret;
   readonly userAgent: string;
+  /** To `oauthTokenUrl`, or else to the service. */
   readonly transport: Transport;
   readonly retrier: Retrier;
   /** The time of day in milliseconds. */
@@ -46,10 +48,22 @@ export function exchangeCredentials(context: OauthContext, signal: AbortSignal):
   );
 }
 
+interface Endpoint {
+  readonly path: string;
+  readonly label: string;
+  /** The option that says where it is. */
+  readonly option: AddressOption;
+}
+
+function endpointOf({ oauthTokenUrl }: OauthContext['service']): Endpoint {
+  const path = oauthTokenUrl === undefined ? usualPath : new URL(oauthTokenUrl).pathname;
+  return { path, label: `POST ${path}`, option: oauthTokenUrl === undefined ? 'base_url' : 'oauth_token_url' };
+}
+
 function tokenRequest({ service, clientId, clientSecret, userAgent }: OauthContext): WireRequest {
   return {
     method: 'POST',
-    target: '/api/v0/oauth2/token',
+    target: endpointOf(service).path,
     headers: [
       service.oauthTenantHeader,
       service.tenantId,
@@ -69,7 +83,8 @@ function tokenRequest({ service, clientId, clientSecret, userAgent }: OauthConte
 }
 
 async function attempt(context: OauthContext, request: WireRequest, signal: AbortSignal): Promise<IssuedToken> {
-  const { transport } = context;
+  const { transport, service } = context;
+  const { label, option } = endpointOf(service);
   let sent = false;
   const observer = {
     onSent: () => {
@@ -83,13 +98,13 @@ async function attempt(context: OauthContext, request: WireRequest, signal: Abor
   } catch (error) {
     if (!(error instanceof ExchangeFailure)) throw error;
     const { host, reached } = transport;
-    throw failureSetback(error, { label, host, sent, idempotent: true, reached });
+    throw failureSetback(error, { label, host, sent, idempotent: true, reached, option });
   }
   if (answer.status !== 200 && answer.status !== 201) throw refusal(context, answer);
-  return issued(answer);
+  return issued(answer, label);
 }
 
-function issued({ body, status }: Answer): IssuedToken {
+function issued({ body, status }: Answer, label: string): IssuedToken {
   try {
     const { access_token, expires_in } = tokenAnswer(body);
     const token = usableToken(access_token, 'the token that the service issued');
@@ -104,9 +119,16 @@ function issued({ body, status }: Answer): IssuedToken {
   }
 }
 
-function refusal({ clientSecret, now }: OauthContext, answer: Answer): Setback {
+const notFoundHints: Record<AddressOption, string> = {
+  base_url:
+    'is `base_url` right? It must not end in /api. If tokens come from a host of their own, set `oauth_token_url`',
+  oauth_token_url: 'is `oauth_token_url` right? It is the whole URL of the token endpoint',
+};
+
+function refusal({ clientSecret, now, service }: OauthContext, answer: Answer): Setback {
+  const { label, option } = endpointOf(service);
   const { status, headers } = answer;
-  if (status >= 300 && status < 400) return new Setback(() => redirectError(answer, label), { again: 'never' });
+  if (status >= 300 && status < 400) return new Setback(() => redirectError(answer, label, option), { again: 'never' });
   const waitMs = retryAfterMs(headers, now()) ?? 0;
   const toError = (attempts: number) => {
     const redact = redactor([clientSecret]);
@@ -122,7 +144,7 @@ function refusal({ clientSecret, now }: OauthContext, answer: Answer): Setback {
       hint: refused
         ? 'check `auth.client_id`, `auth.client_secret` and `tenant_id`: the credentials belong to an API key of one tenant'
         : status === 404
-          ? 'is `base_url` right? It must not end in /api'
+          ? notFoundHints[option]
           : error.hint,
     });
   };

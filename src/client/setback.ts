@@ -1,7 +1,7 @@
 import type { CdsyncError } from '../core/errors.js';
 import { interrupted } from './errors.js';
 import type { ExchangeFailure } from './exchange-failure.js';
-import { failureError, isRetryable } from './failure-error.js';
+import { type AddressOption, failureError, isRetryable } from './failure-error.js';
 
 /**
  * When a failed attempt may be repeated:
@@ -49,15 +49,17 @@ export interface FailureCircumstances {
   readonly idempotent: boolean;
   /** Whether the service has ever answered. */
   readonly reached: boolean;
+  /** The option that has the address. Default: `base_url`. */
+  readonly option?: AddressOption;
 }
 
 /** @returns the value to throw for an exchange that brought no answer */
 export function failureSetback(failure: ExchangeFailure, circumstances: FailureCircumstances): Setback | CdsyncError {
   const { reason } = failure;
   if (reason === 'closed') return interrupted(failure);
-  const { label, host, sent, idempotent, reached } = circumstances;
+  const { sent, idempotent, reached, ...context } = circumstances;
   const mayRepeat = isRetryable(reason) && (idempotent || !sent);
-  return new Setback((attempts) => failureError(failure, reason, { label, host, attempts }), {
+  return new Setback((attempts) => failureError(failure, reason, { ...context, attempts }), {
     again: mayRepeat ? 'later' : 'never',
     firstContact: !sent && !reached,
   });

@@ -5,6 +5,7 @@ import { printable } from '../core/printable.js';
 import type { ApiGroup, AuthOptions } from '../core/service-options.js';
 import type { Answer } from './answer-collector.js';
 import { ServiceError } from './errors.js';
+import type { AddressOption } from './failure-error.js';
 
 /** A larger error body does not come from the service, but for example from a proxy. */
 const maxErrorBodyBytes = 64 * 1024;
@@ -58,7 +59,11 @@ export function statusError(answer: Answer, context: StatusContext): ServiceErro
 }
 
 /** The error for a redirect. cdsync never follows one: that would send the token elsewhere. */
-export function redirectError({ status, headers }: Answer, label: string): ServiceError {
+export function redirectError(
+  { status, headers }: Answer,
+  label: string,
+  option: AddressOption = 'base_url',
+): ServiceError {
   const { location } = headers;
   const target = typeof location === 'string' && URL.canParse(location) ? new URL(location) : undefined;
   return new ServiceError(`${label} was answered with a redirect (${status})${target ? ` to ${target.host}` : ''}`, {
@@ -66,9 +71,14 @@ export function redirectError({ status, headers }: Answer, label: string): Servi
     status,
     hint:
       target === undefined
-        ? 'is `base_url` right? It must not end in /api or /prof'
-        : `set \`base_url\` to ${target.origin} if that is the service: cdsync sends the token to no other address`,
+        ? `is \`${option}\` right?${option === 'base_url' ? ' It must not end in /api or /prof' : ''}`
+        : `set \`${option}\` to ${addressOf(target, option)} if that is the service: cdsync sends credentials and tokens to no other address`,
   });
+}
+
+/** What of a redirect's target the option would hold. */
+function addressOf({ origin, pathname }: URL, option: AddressOption): string {
+  return option === 'base_url' ? origin : origin + pathname;
 }
 
 interface Classified {

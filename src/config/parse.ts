@@ -239,10 +239,13 @@ function build(
   if (isReadableOnTheWay(service.baseUrl)) {
     findings.warn(['service', 'base_url'], 'plain http to another machine: tokens and profiles can be read on the way');
   }
+  if (service.oauthTokenUrl !== undefined && isReadableOnTheWay(service.oauthTokenUrl)) {
+    findings.warn(['service', 'oauth_token_url'], 'plain http to another machine: credentials can be read on the way');
+  }
   return { ...local, service, warnings: findings.warnings };
 }
 
-function isReadableOnTheWay(baseUrl: string): boolean {
-  const { protocol, hostname } = new URL(baseUrl);
+function isReadableOnTheWay(url: string): boolean {
+  const { protocol, hostname } = new URL(url);
   return protocol === 'http:' && !/^(localhost|.*\.localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);
 }

@@ -2,22 +2,36 @@ import { z } from 'zod';
 import { map, option } from '../sdk/option.js';
 import { secret, text, whole } from '../sdk/option-types.js';
 
-function urlFault(written: string): string | undefined {
+function anyUrlFault(written: string): string | undefined {
   const url = URL.canParse(written) ? new URL(written) : undefined;
   if (url === undefined || !['http:', 'https:'].includes(url.protocol)) return 'must be an http:// or https:// URL';
   if (url.username !== '' || url.password !== '') return 'may not hold a user or a password; use auth';
   if (url.search !== '' || url.hash !== '') return 'may not hold a query or a fragment';
-  if (/\/(api|prof)\/*$/.test(url.pathname)) return 'is given without the prefixes /api and /prof, which cdsync adds';
   return undefined;
+}
+
+function baseUrlFault(written: string): string | undefined {
+  const hasPrefix = /\/(api|prof)\/*$/;
+  return (
+    anyUrlFault(written) ??
+    (hasPrefix.test(new URL(written).pathname)
+      ? 'is given without the prefixes /api and /prof, which cdsync adds'
+      : undefined)
+  );
 }
 
 const baseUrl = z
   .string()
   .superRefine((written, context) => {
-    const fault = urlFault(written);
+    const fault = baseUrlFault(written);
     if (fault !== undefined) context.addIssue({ code: 'custom', message: fault });
   })
   .transform((written) => written.replace(/\/+$/, ''));
+
+const tokenUrl = z.string().superRefine((written, context) => {
+  const fault = anyUrlFault(written);
+  if (fault !== undefined) context.addIssue({ code: 'custom', message: fault });
+});
 
 const headerName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/);
 const headerWords = 'the name of an HTTP header';
@@ -123,6 +137,12 @@ export const serviceSchema = map({
     example: 'X-Service-Tenant',
     allowed: headerWords,
   }).prefault('X-Service-Tenant'),
+  oauth_token_url: option(tokenUrl, {
+    description:
+      'The token endpoint, if it is not `/api/v0/oauth2/token` below `base_url`. The credentials of `auth` go there, and to no other address.',
+    example: 'https://login.example.com/api/v0/oauth2/token',
+    allowed: 'an http:// or https:// URL',
+  }).optional(),
   auth: option(auth, {
     description: 'How cdsync logs in: exactly one of the three forms.',
     forms: [['client_id', 'client_secret'], ['token'], ['token_file']],

@@ -17,6 +17,8 @@ export interface ServiceOptions {
   readonly tenantId: string;
   readonly tenantHeader: string;
   readonly oauthTenantHeader: string;
+  /** The token endpoint; undefined: its place below `baseUrl`. */
+  readonly oauthTokenUrl?: string | undefined;
   readonly auth: AuthOptions;
   readonly apiVersions: { readonly profile: string; readonly management: string; readonly campaignDrafts: string };
   /** Requests a second, for each group. */

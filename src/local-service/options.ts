@@ -9,6 +9,8 @@ export interface LocalServiceOptions {
   readonly port?: number | undefined;
   /** Default 127.0.0.1. */
   readonly host?: string | undefined;
+  /** Tokens are issued at this port, and not at the other; 0 takes any free one. Default: at the port of the service. */
+  readonly oauthPort?: number | undefined;
   /** Key and certificate for HTTPS. Default: plain HTTP. */
   readonly tls?: { readonly key: string; readonly cert: string } | undefined;
   /** Profiles of the index `loyalty_members`. Default 100,000. */

@@ -9,7 +9,10 @@ import { handleControl, isControl } from './control/control-plane.js';
 import { defaultKey, defaultTenant, defaultTokenDays } from './default-tenant.js';
 import { EventJournal } from './event-journal.js';
 import { Dispatcher } from './http/dispatcher.js';
+import { send } from './http/send.js';
+import { notFound } from './http/service-error.js';
 import type { ApiKey } from './keys/api-key.js';
+import { oauthToken } from './operations/oauth-token.js';
 import type { LocalServiceOptions } from './options.js';
 import { ServiceState } from './service-state.js';
 import { noState, readState } from './state-file.js';
@@ -26,6 +29,8 @@ export interface LocalService {
   readonly token: string;
   readonly clientId: string;
   readonly clientSecret: string;
+  /** The token endpoint. */
+  readonly oauthTokenUrl: string;
   /** What requests to `/_control/` send as a bearer token. */
   readonly controlToken: string;
   /** Stops at once, even if clients are connected. */
@@ -71,18 +76,39 @@ async function keepState(state: ServiceState, path: string | undefined): Promise
   return stateSaver(state, path, journal);
 }
 
-function createListener(context: ControlContext, dispatcher: Dispatcher): RequestListener {
+/** @param answers whether a server answers requests for this path of the published interface */
+function createListener(
+  context: ControlContext,
+  dispatcher: Dispatcher,
+  answers: (path: string) => boolean,
+): RequestListener {
   return (request, response) => {
     // A client may leave in the middle of an answer; without a listener, that would end the process.
     response.on('error', () => undefined);
     if (isControl(request.url)) void handleControl(request, response, context);
-    else dispatcher.handle(request, response);
+    else if (answers((request.url ?? '').replace(/\?.*$/s, ''))) dispatcher.handle(request, response);
+    else {
+      const { clock, errors } = context.state;
+      send(response, errors.answer(notFound('there is no such path')), clock.dateHeader());
+    }
   };
 }
 
 function createHttpServer({ tls }: LocalServiceOptions, listener: RequestListener): Server {
   const tuning = { keepAliveTimeout: keepAliveMs, requestTimeout: 0, noDelay: true };
   return tls === undefined ? createServer(tuning, listener) : createTlsServer({ ...tuning, ...tls }, listener);
+}
+
+function urlOf({ tls, host = '127.0.0.1' }: LocalServiceOptions, port: number): string {
+  return `${tls === undefined ? 'http' : 'https'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
+/** Closes a server, whether it listens or not. */
+function closed(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+    server.closeAllConnections();
+  });
 }
 
 /**
@@ -108,25 +134,35 @@ export async function startLocalService(options: LocalServiceOptions = {}): Prom
   const dispatcher = new Dispatcher(state, { latencyMs, gzip, signal: closing.signal, saver });
   const { controlToken = newControlToken() } = options;
   const control = { state, access: new ControlAccess(controlToken, host), save: saver.save };
-  const server = createHttpServer(options, createListener(control, dispatcher));
-  const bound = await listen(server, host, port);
+  const { oauthPort } = options;
+  const isApart = oauthPort !== undefined;
+  const server = createHttpServer(
+    options,
+    createListener(control, dispatcher, (path) => !isApart || path !== oauthToken.path),
+  );
+  const tokenServer = createHttpServer(
+    options,
+    createListener(control, dispatcher, (path) => path === oauthToken.path),
+  );
+  const url = urlOf(options, await listen(server, host, port));
+  const tokenUrl = isApart ? urlOf(options, await listen(tokenServer, host, oauthPort)) : url;
   // Only after it listens: a second service with the same port and state file fails before it writes the file.
   await saver.save().catch((error) => {
     server.close();
+    tokenServer.close();
     throw error;
   });
   return {
-    url: `${options.tls === undefined ? 'http' : 'https'}://${host.includes(':') ? `[${host}]` : host}:${bound}`,
+    url,
+    oauthTokenUrl: tokenUrl + oauthToken.path,
     tenantId: tenant,
     token,
     clientId,
     clientSecret,
     controlToken,
-    close: () =>
-      new Promise((resolve) => {
-        closing.abort();
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
+    close: async () => {
+      closing.abort();
+      await Promise.all([server, tokenServer].map(closed));
+    },
   };
 }

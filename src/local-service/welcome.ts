@@ -11,6 +11,9 @@ export function welcome(service: LocalService, profiles: number, tenantHeader: s
     `  export CDS_CLIENT_ID=${service.clientId}`,
     `  export CDS_CLIENT_SECRET=${service.clientSecret}`,
     `  export CDS_TOKEN=${service.token}`,
+    ...(service.oauthTokenUrl.startsWith(`${service.url}/`)
+      ? []
+      : [`  export CDS_OAUTH_TOKEN_URL=${service.oauthTokenUrl}`]),
     `  export CDS_CONTROL_TOKEN=${service.controlToken}`,
     '',
     'For example:',

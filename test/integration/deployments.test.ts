@@ -16,6 +16,23 @@ async function deployment(...behaviours: GivenFault[]): Promise<Workspace> {
   return space;
 }
 
+describe('tokens from a host of their own', () => {
+  const members = [{ name: 'members', source: 'index_profiles', index: 'loyalty_members' }];
+
+  it('are asked for there, and nothing else is', async () => {
+    space = await Workspace.open({ profiles: 100, oauthPort: 0 });
+    const { clientId: client_id, clientSecret: client_secret, oauthTokenUrl } = space.service;
+    const auth = { client_id, client_secret: '${SECRET}' };
+    const env = { SECRET: client_secret };
+    await space.configure('apart', members, { service: { auth, oauth_token_url: oauthTokenUrl } });
+    expect((await space.run('apart', [], env)).report.jobs[0]?.streams[0]).toMatchObject({ status: 'ok', rows: 100 });
+    await space.configure('same', members, { service: { auth } });
+    const { code, report } = await space.run('same', [], env);
+    expect([code, report.error]).toEqual([4, null]);
+    expect(report.jobs[0]?.streams[0]?.error?.hint).toContain('`oauth_token_url`');
+  });
+});
+
 describe('ingest jobs', () => {
   const ingests = (since?: string) => [{ name: 'ingests', source: 'ingest_jobs', ...(since && { since }) }];
   const read = async (): Promise<StreamReport> => streamOf(await space.runWell('ingests'), 'ingests');

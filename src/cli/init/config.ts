@@ -57,7 +57,8 @@ function header(key: string, given: string | undefined, fallback: string): strin
   return given === undefined || given === fallback ? `# ${key}: ${fallback}` : `${key}: ${yamlText(given)}`;
 }
 
-function serviceLines({ base_url, tenant_id, tenant_header, oauth_tenant_header, auth }: ServicePart): string[] {
+function serviceLines(part: ServicePart): string[] {
+  const { base_url, tenant_id, tenant_header, oauth_tenant_header, oauth_token_url, auth } = part;
   return [
     'service:',
     '  # Without the prefixes /api and /prof, which cdsync adds.',
@@ -67,6 +68,7 @@ function serviceLines({ base_url, tenant_id, tenant_header, oauth_tenant_header,
     '  # The headers that carry tenant_id; their real names contain the brand of the service.',
     `  ${header('tenant_header', tenant_header, 'service-tenant')}`,
     `  ${header('oauth_tenant_header', oauth_tenant_header, 'X-Service-Tenant')}`,
+    ...(oauth_token_url === undefined ? [] : [`  oauth_token_url: ${yamlText(oauth_token_url)}`]),
     '  auth:',
     ...authPartLines(auth).map((line) => `    ${line}`),
     '  # Requests a second. The limit holds for the tenant and its sandboxes together: leave room for other clients.',

@@ -40,5 +40,7 @@ export async function askForService(args: ServiceArguments, env: Variables, term
     'The same at the token endpoint',
     'X-Service-Tenant',
   );
-  return tried({ ...named, oauth_tenant_header: oauthHeader });
+  const { oauthTokenUrl } = args;
+  const endpoint = oauthTokenUrl === undefined ? {} : { oauth_token_url: oauthTokenUrl };
+  return tried({ ...named, oauth_tenant_header: oauthHeader, ...endpoint });
 }

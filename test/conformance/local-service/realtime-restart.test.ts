@@ -44,7 +44,17 @@ async function startProcess(): Promise<{ caller: RealtimeCaller; child: ChildPro
   const [line] = await once(createInterface(child.stdout as NodeJS.ReadableStream), 'line');
   const { url, tenant_id: tenantId, token, client_id: clientId, client_secret: clientSecret } = JSON.parse(line);
   const { control_token: controlToken } = JSON.parse(line);
-  const service = { url, tenantId, token, clientId, clientSecret, controlToken, close: async () => undefined };
+  const oauthTokenUrl = `${url}/api/v0/oauth2/token`;
+  const service = {
+    url,
+    oauthTokenUrl,
+    tenantId,
+    token,
+    clientId,
+    clientSecret,
+    controlToken,
+    close: async () => undefined,
+  };
   return { caller: new RealtimeCaller(service), child };
 }
 

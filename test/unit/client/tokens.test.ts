@@ -8,6 +8,7 @@ import { tokenExpiry, tokenLifetimeMs } from '../../../src/client/token-source.j
 import { Secret } from '../../../src/core/secret.js';
 import { turn } from './clocks.js';
 import {
+  deadPort,
   emptyPage,
   type Received,
   type Reply,
@@ -326,5 +327,46 @@ describe('OAuth client credentials', () => {
     finish();
     await waiting;
     expect(exchanges(service)).toHaveLength(1);
+  });
+});
+
+describe('A token endpoint on a host of its own', () => {
+  const issued = { status: 200, body: { access_token: 'issued-token', expires_in: 3600 } };
+  const login = (baseUrl: string, oauthTokenUrl: string) =>
+    serviceOptions(baseUrl, {
+      auth: { type: 'client_credentials', clientId: 'the-id', clientSecret: new Secret('the-secret') },
+      oauthTokenUrl,
+    });
+
+  it('alone gets the credentials, and only the service gets the token', async () => {
+    const [service, endpoint] = [await scriptedService(emptyPage), await scriptedService(issued)];
+    await testClient(login(`${service.baseUrl}/base`, `${endpoint.baseUrl}/its/own/path`)).send(list);
+    expect(
+      endpoint.received.map(({ method, url, headers }) => [method, url.pathname, headers['x-service-tenant']]),
+    ).toEqual([['POST', '/its/own/path', 'acme']]);
+    expect(JSON.stringify(service.received)).not.toMatch(/the-secret|the-id|x-service-tenant/);
+    expect(JSON.stringify(endpoint.received)).not.toContain('issued-token');
+    expect(bearers(service)).toEqual(['issued-token']);
+  });
+
+  it('is named by its option where it fails', async () => {
+    const service = await scriptedService(emptyPage);
+    const elsewhere = { status: 307, headers: { location: 'https://evil.example/login?x=1' } };
+    for (const [reply, hint] of [
+      [{ status: 404 }, /`oauth_token_url`/],
+      [elsewhere, /`oauth_token_url` to https:\/\/evil\.example\/login if/],
+    ] as const) {
+      const endpoint = await scriptedService(reply);
+      const error = await testClient(login(service.baseUrl, `${endpoint.baseUrl}/token`)).failure(list);
+      expect(error).toMatchObject({
+        message: expect.stringContaining('POST /token'),
+        hint: expect.stringMatching(hint),
+      });
+      expect(endpoint.received).toHaveLength(1);
+    }
+    const dead = `http://127.0.0.1:${await deadPort()}/token`;
+    const error = await testClient(login(service.baseUrl, dead)).failure(list);
+    expect(error).toMatchObject({ code: 'unreachable', hint: expect.stringContaining('`oauth_token_url`') });
+    expect(service.received).toEqual([]);
   });
 });
