@@ -3,6 +3,7 @@ import { asCdsyncError } from '../core/errors.js';
 import { commonArguments, runCommandLine } from './command-line.js';
 import { logStrayWarnings } from './log-line.js';
 import { exitCodeOf, Output } from './output.js';
+import { outliveReaders } from './standard-streams.js';
 
 /** An error that nothing caught ends the process like any other error, and is written in the format of the log. */
 function catchStray(output: Output): void {
@@ -15,5 +16,6 @@ function catchStray(output: Output): void {
 }
 
 const words = process.argv.slice(2);
+outliveReaders();
 catchStray(new Output(commonArguments(words)));
 await runCommandLine(words);

@@ -4,7 +4,7 @@ import { jobOption, oneOf } from './arguments.js';
 import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output, usageError } from './output.js';
-import { writeData, writeJson } from './standard-streams.js';
+import { ReaderGone, writeRows } from './standard-streams.js';
 
 interface QueryArguments extends JobArguments {
   words: string[];
@@ -57,9 +57,10 @@ async function query(args: QueryArguments, sql: string): Promise<void> {
   try {
     const format = args.json ? 'json' : args.format;
     const { printRows } = await import('../report/rows.js');
-    const write = format === 'json' ? (json: string) => writeJson('stdout', json) : (text: string) => writeData(text);
-    await printRows(await published.query(sql), format, args.csvFormulas, write);
+    await printRows(await published.query(sql), format, args.csvFormulas, (text) => writeRows(text, format === 'json'));
     new Output(args).detail(`read ${published.path}`);
+  } catch (error) {
+    if (!(error instanceof ReaderGone)) throw error;
   } finally {
     published.close();
   }

@@ -22,9 +22,47 @@ export function writeJson(to: Stream, json: string): void {
   process[to].write(visibleJson(json));
 }
 
+/** Data that is not JSON: exact for a file or a program; visible, line by line, on a terminal. */
+function shownData(text: string, { isTTY }: Output): string {
+  return isTTY === true ? text.split('\n').map(visible).join('\n') : text;
+}
+
 /** Writes data that is not JSON to standard output: exact for a file or a program; visible, line by line, on a terminal. */
 export function writeData(text: string, to: Output = process.stdout): void {
-  to.write(to.isTTY === true ? text.split('\n').map(visible).join('\n') : text);
+  to.write(shownData(text, to));
+}
+
+/** Nobody reads the results any more, so there is nothing left to do: `cdsync query … | head -1`. */
+export class ReaderGone extends Error {}
+
+/**
+ * Writes rows to standard output, and waits until they are taken.
+ * @throws {ReaderGone} if nobody reads them; otherwise the errors of the operating system
+ */
+export function writeRows(rows: string, isJson: boolean): Promise<void> {
+  const shown = isJson ? visibleJson(rows) : shownData(rows, process.stdout);
+  return new Promise((resolve, reject) => {
+    process.stdout.write(shown, (error) => {
+      if (!error) resolve();
+      else reject(isGone(error, process.stdout) ? new ReaderGone('nobody reads the rows', { cause: error }) : error);
+    });
+  });
+}
+
+/** What a write says if nobody reads the stream any more: a closed pipe, or a terminal that hung up. */
+function isGone({ code }: NodeJS.ErrnoException, { isTTY }: NodeJS.WriteStream): boolean {
+  return code === 'EPIPE' || code === 'ECONNRESET' || (code === 'EIO' && isTTY);
+}
+
+/**
+ * Keeps the process going when nobody reads its output any more: no run fails for that. Nor does one fail if standard error
+ * cannot be written for another reason, such as a log on a full disk.
+ */
+export function outliveReaders(): void {
+  process.stdout.on('error', (error) => {
+    if (!isGone(error, process.stdout)) throw error;
+  });
+  process.stderr.on('error', () => undefined);
 }
 
 /** Removes the last lines of standard error, which must be a terminal. */

@@ -23,30 +23,32 @@ function exact(value: JsonValue | undefined, type: string): JsonValue {
   return value ?? null;
 }
 
-/** Writes rows as they arrive; a table waits for the last, to know its widths. */
+/** Writes rows as they arrive, and no faster than they are taken; a table waits for the last, to know its widths. */
 export async function printRows(
   result: RowChunks,
   format: RowFormat,
   csvFormulas: CsvFormulas,
-  write: (text: string) => void,
+  write: (text: string) => Promise<void>,
 ): Promise<void> {
   const names = result.deduplicatedColumnNames();
   const types = result.columnTypes().map(String);
-  if (format === 'csv') write(`${csvLine(names, csvFormulas)}\n`);
-  if (format === 'json') write('[');
+  if (format === 'csv') await write(`${csvLine(names, csvFormulas)}\n`);
+  if (format === 'json') await write('[');
   const held: string[][] = [];
   let count = 0;
   for await (const chunk of result.yieldRowsJson()) {
+    const lines: string[] = [];
     for (const row of chunk as JsonValue[][]) {
-      if (format === 'csv') write(`${csvLine(row.map(text), csvFormulas)}\n`);
+      if (format === 'csv') lines.push(`${csvLine(row.map(text), csvFormulas)}\n`);
       else if (format === 'table') held.push(row.map(text));
       else {
         const object = Object.fromEntries(names.map((name, column) => [name, exact(row[column], types[column] ?? '')]));
-        write(`${count === 0 ? '' : ',\n '}${JSON.stringify(object)}`);
+        lines.push(`${count === 0 ? '' : ',\n '}${JSON.stringify(object)}`);
       }
       count += 1;
     }
+    if (lines.length > 0) await write(lines.join(''));
   }
-  if (format === 'json') write(']\n');
-  if (format === 'table') write(`${table(names, held).join('\n')}\n(${count} ${count === 1 ? 'row' : 'rows'})\n`);
+  if (format === 'json') await write(']\n');
+  if (format === 'table') await write(`${table(names, held).join('\n')}\n(${count} ${count === 1 ? 'row' : 'rows'})\n`);
 }

@@ -9,7 +9,7 @@ async function printed(sql: string, format: RowFormat, csvFormulas: CsvFormulas 
   const connection = await instance.connect();
   try {
     let text = '';
-    await printRows(await connection.stream(sql), format, csvFormulas, (more) => {
+    await printRows(await connection.stream(sql), format, csvFormulas, async (more) => {
       text += more;
     });
     return text;
