@@ -6,8 +6,10 @@ import {
   columnSums,
   countDiffers,
   type DestinationContext,
+  isThisMachine,
   type Load,
   loadRefused,
+  plaintextRefused,
   type SchemaChange,
   type SummedColumn,
   sameWatermark,
@@ -351,5 +353,12 @@ export async function openClickhouse({
   job,
   signal,
 }: DestinationContext<typeof clickhouseOptions>): Promise<TableDestination> {
+  const { protocol, hostname } = new URL(options.url);
+  if (protocol === 'http:' && options.password !== undefined && !options.allowHttp && !isThisMachine(hostname))
+    throw plaintextRefused(
+      hostname,
+      'the password and all rows',
+      'use https:// (port 8443); or, if the way there is safe, allow it with `allow_http: true`',
+    );
   return new ClickhouseDestination(new Session(options, `cdsync-${job}-${destination}`, signal));
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { option, secret, verbatim } from '../../src/sdk/index.js';
+import { flag, option, secret, verbatim } from '../../src/sdk/index.js';
 
 export const clickhouseOptions = {
   url: option(z.string().regex(/^https?:\/\/[^\s@?]+$/), {
@@ -9,5 +9,10 @@ export const clickhouseOptions = {
   }),
   username: verbatim({ description: 'The user.', example: 'loader' }).prefault('default'),
   password: secret(/./s, { description: 'The password.', example: '${WAREHOUSE_PASSWORD}' }).optional(),
+  allow_http: flag({
+    description:
+      'Whether the password may go to another machine over http://, where everybody on the way can read it and all rows. A loopback address needs no permission.',
+    example: true,
+  }).prefault(false),
   database: verbatim({ description: 'The database of the tables. It must exist.', example: 'crm' }).prefault('default'),
 };

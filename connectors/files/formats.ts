@@ -1,5 +1,13 @@
-import { isNested, parseColumnType, type TableColumn } from '../../src/sdk/index.js';
-import type { Format } from './manifest.js';
+import {
+  type ColumnType,
+  escapeCsvFormula,
+  escapeCsvFormulaSql,
+  isNested,
+  parseColumnType,
+  type TableColumn,
+  unescapeCsvFormulaSql,
+} from '../../src/sdk/index.js';
+import type { Format, Layout } from './manifest.js';
 import { identifier } from './types.js';
 
 export function literal(text: string): string {
@@ -14,10 +22,9 @@ export interface LocalFile {
 
 export interface ReadTask {
   readonly files: readonly LocalFile[];
-  readonly format: Format;
+  readonly layout: Layout;
   /** The columns to read, with the types to read them as. */
   readonly columns: readonly TableColumn[];
-  readonly partitionBy: readonly string[];
 }
 
 /** In bytes; DuckDB allocates buffers of this size. */
@@ -38,27 +45,46 @@ function isoText(column: string): string {
   return `CASE WHEN ${column} >= '0001-01-01'::TIMESTAMPTZ THEN strftime(${column}, '%Y-%m-%dT%H:%M:%S.%fZ') ELSE ${column}::VARCHAR END`;
 }
 
-function written({ name, type }: TableColumn, format: Format): string {
+/** Whether text is escaped, so that spreadsheet programs run no formula. */
+function escapes({ format, csv_formulas }: Layout): boolean {
+  return format === 'csv' && csv_formulas === 'escape';
+}
+
+/** A column's name as the files have it: it is the first cell of its column. */
+function nameInFile(name: string, layout: Layout): string {
+  return escapes(layout) ? escapeCsvFormula(name) : name;
+}
+
+/** SQL for a value of JSON: it has no NaN and no infinity, which become NULL, and no number without a digit before the point. */
+function jsonValue(column: string, type: ColumnType): string {
+  if (type.kind === 'double') return `CASE WHEN isfinite(${column}) THEN ${column} END`;
+  // DuckDB writes 0.5 of DECIMAL(2,2) as `.50`.
+  if (type.kind !== 'decimal' || type.precision > type.scale) return column;
+  return `regexp_replace(${column}::VARCHAR, '^(-?)[.]', '\\10.')::JSON`;
+}
+
+function written({ name, type }: TableColumn, layout: Layout): string {
+  const { format } = layout;
   const column = identifier(name);
   const parsed = parseColumnType(type);
   if (format === 'parquet') return column;
-  if (parsed.kind === 'timestamp') return `${isoText(column)} AS ${column}`;
-  // JSON has no NaN and no infinity: they become NULL.
-  if (format === 'jsonl')
-    return parsed.kind === 'double' ? `CASE WHEN isfinite(${column}) THEN ${column} END AS ${column}` : column;
-  if (isNested(parsed)) return `CASE WHEN ${column} IS NOT NULL THEN to_json(${column})::VARCHAR END AS ${column}`;
-  return parsed.kind === 'json' ? `${column}::VARCHAR AS ${column}` : column;
+  if (parsed.kind === 'timestamp') return `${isoText(column)} AS ${identifier(nameInFile(name, layout))}`;
+  if (format === 'jsonl') return `${jsonValue(column, parsed)} AS ${column}`;
+  const as = identifier(nameInFile(name, layout));
+  if (isNested(parsed)) return `CASE WHEN ${column} IS NOT NULL THEN to_json(${column})::VARCHAR END AS ${as}`;
+  if (parsed.kind === 'json') return `${column}::VARCHAR AS ${as}`;
+  return `${parsed.kind === 'text' && escapes(layout) ? escapeCsvFormulaSql(column) : column} AS ${as}`;
 }
 
 /** SQL that writes rows with these columns into a file. */
-export function writeSql(rows: string, columns: readonly TableColumn[], format: Format, path: string): string {
-  const selected = columns.map((column) => written(column, format)).join(', ');
-  return `COPY (SELECT ${selected} FROM ${rows}) TO ${literal(path)} (${copyOptions[format]})`;
+export function writeSql(rows: string, columns: readonly TableColumn[], layout: Layout, path: string): string {
+  const selected = columns.map((column) => written(column, layout)).join(', ');
+  return `COPY (SELECT ${selected} FROM ${rows}) TO ${literal(path)} (${copyOptions[layout.format]})`;
 }
 
-function sourceOf({ files, format, columns, partitionBy }: ReadTask): string {
+function sourceOf({ files, layout: { format, partition_by }, columns }: ReadTask): string {
   const paths = `[${files.map(({ path }) => literal(path)).join(', ')}]`;
-  const own = columns.filter(({ name }) => !partitionBy.includes(name));
+  const own = columns.filter(({ name }) => !partition_by.includes(name));
   if (format === 'parquet')
     return `read_parquet(${paths}, union_by_name = true, hive_partitioning = false, filename = '${fileColumn}')`;
   if (format === 'jsonl') {
@@ -72,7 +98,8 @@ function sourceOf({ files, format, columns, partitionBy }: ReadTask): string {
 }
 
 /** SQL for a table of each file's path with its values of the partition columns. */
-function partitionsOf({ files, partitionBy }: ReadTask): string {
+function partitionsOf({ files, layout }: ReadTask): string {
+  const { partition_by: partitionBy } = layout;
   const rows = files.map(({ path, partition }) => {
     const values = partitionBy.map((name) => {
       const value = partition?.[name] ?? null;
@@ -80,14 +107,18 @@ function partitionsOf({ files, partitionBy }: ReadTask): string {
     });
     return `(${[literal(path), ...values].join(', ')})`;
   });
-  const names = [fileColumn, ...partitionBy].map(identifier).join(', ');
+  const names = [fileColumn, ...partitionBy.map((name) => nameInFile(name, layout))].map(identifier).join(', ');
   return `(VALUES ${rows.join(', ')}) AS parts(${names})`;
 }
 
-function typed({ name, type }: TableColumn, format: Format): string {
-  const column = identifier(name);
-  const asJson = format === 'csv' && isNested(parseColumnType(type));
-  return `${asJson ? `${column}::JSON` : column}::${type} AS ${column}`;
+function typed({ name, type }: TableColumn, layout: Layout): string {
+  const column = identifier(nameInFile(name, layout));
+  const parsed = parseColumnType(type);
+  const asJson = layout.format === 'csv' && isNested(parsed);
+  // The folder's name has the value of a partition column as it is.
+  const isEscaped = escapes(layout) && parsed.kind === 'text' && !layout.partition_by.includes(name);
+  const value = isEscaped ? unescapeCsvFormulaSql(column) : column;
+  return `(${asJson ? `${value}::JSON` : value})::${type} AS ${identifier(name)}`;
 }
 
 /** A query that returns these columns and no rows. */
@@ -102,27 +133,16 @@ function ownColumns(partitionBy: readonly string[]): string {
 
 /** A query that reads the rows of files. A column that a file lacks is NULL. */
 export function readSql(task: ReadTask): string {
-  const { files, format, columns, partitionBy } = task;
+  const { files, layout, columns } = task;
+  const { format, partition_by: partitionBy } = layout;
   if (files.length === 0) return nothingSql(columns);
-  const none = nothingSql(format === 'csv' ? columns.map(({ name }) => ({ name, type: 'VARCHAR' })) : columns);
+  const asText = columns.map(({ name }) => ({ name: nameInFile(name, layout), type: 'VARCHAR' }));
+  const none = nothingSql(format === 'csv' ? asText : columns);
+  const inFile = partitionBy.map((name) => nameInFile(name, layout));
   const joined =
     partitionBy.length === 0
       ? `SELECT * EXCLUDE (${fileColumn}) FROM ${sourceOf(task)}`
-      : `SELECT f.* EXCLUDE (${fileColumn}), parts.* EXCLUDE (${fileColumn}) FROM (SELECT ${ownColumns(partitionBy)} FROM ${sourceOf(task)}) AS f
+      : `SELECT f.* EXCLUDE (${fileColumn}), parts.* EXCLUDE (${fileColumn}) FROM (SELECT ${ownColumns(inFile)} FROM ${sourceOf(task)}) AS f
          JOIN ${partitionsOf(task)} USING (${fileColumn})`;
-  return `SELECT ${columns.map((column) => typed(column, format)).join(', ')} FROM (${none} UNION ALL BY NAME ${joined})`;
-}
-
-/** The folders of a partition, in Hive's form: `country=DE/`. */
-export function partitionPath(partition: Readonly<Record<string, string | null>>): string {
-  return Object.entries(partition)
-    .map(([name, value]) => `${hiveText(name)}=${value === null ? '__HIVE_DEFAULT_PARTITION__' : hiveText(value)}/`)
-    .join('');
-}
-
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are among those to escape.
-const difficult = /[\x00-\x1f\x7f"#%'*/:=?\\{}[\]^]/g;
-
-function hiveText(text: string): string {
-  return text.replace(difficult, (found) => `%${found.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`);
+  return `SELECT ${columns.map((column) => typed(column, layout)).join(', ')} FROM (${none} UNION ALL BY NAME ${joined})`;
 }

@@ -8,7 +8,12 @@ export default tableConnector({
     'Writes Parquet, CSV or JSON lines into a folder or an S3 store, with a manifest that always names a whole set of files.',
   options: filesOptions,
   optionRules: { check: checkFiles },
-  capabilities: { transactions: false, format: 'parquet' },
+  capabilities: {
+    transactions: false,
+    format: 'parquet',
+    // Readers of CSV trim the names in its header.
+    identifiers: { begins: /^\S/, ends: /\S$/ },
+  },
   place: ({ path: folder, url, endpoint }) => folder ?? `${endpoint ?? ''} ${url?.replace(/\/+$/, '')}`,
   mapColumn,
   widens,

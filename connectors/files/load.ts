@@ -18,7 +18,7 @@ import {
   watermarkMoved,
 } from '../../src/sdk/index.js';
 import { checksumSql } from './checksum.js';
-import { folderOf, type Manifest, savedWatermark, setName, TableSets, watermarkOf } from './manifest.js';
+import { folderOf, type Layout, type Manifest, savedWatermark, setName, TableSets, watermarkOf } from './manifest.js';
 import { makeSet } from './new-set.js';
 import type { FilesShape } from './options.js';
 import { orderSql, SetWriter } from './set-writer.js';
@@ -87,10 +87,9 @@ export class FilesDestination implements TableDestination {
       const own = this.#watermarks().find((each) => each.destination === after.destination && each.stream === stream);
       if (!sameWatermark(own, before)) throw watermarkMoved(stream);
       this.#checkPartitions(table.columns, table.name);
-      const { format, partitionBy } = this.#context.options;
       const [reader, folder] = [this.#reader, join(this.#context.folder, 'staged')];
       const writer = this.#writer(bench, found, load.id);
-      const set = await makeSet({ load, found, bench, reader, writer, format, partitionBy, folder });
+      const set = await makeSet({ load, found, bench, reader, writer, layout: this.#layout, folder });
       signal.throwIfAborted();
       await this.#moveOn(found, { ...set, watermark: savedWatermark(after) }, stream);
     } finally {
@@ -163,10 +162,16 @@ export class FilesDestination implements TableDestination {
 
   async #create({ name, columns }: TargetTable): Promise<void> {
     this.#checkPartitions(columns, name);
-    const { format, partitionBy } = this.#context.options;
     const schema = columns.map((column) => ({ name: column.name, type: column.type }));
-    const empty = { format, partition_by: [...partitionBy], schema, rows: 0, live_rows: 0, files: [], watermark: null };
+    const empty = { ...this.#layout, schema, rows: 0, live_rows: 0, files: [], watermark: null };
     await this.#moveOn({ version: 1, table: name, set: 0, ...empty }, {}, name);
+  }
+
+  /** How this destination writes files. */
+  get #layout(): Layout {
+    const { format, partitionBy, csvFormulas } = this.#context.options;
+    const formulas = format === 'csv' && csvFormulas === 'escape' ? { csv_formulas: csvFormulas } : {};
+    return { format, partition_by: [...partitionBy], csv_formulas: undefined, ...formulas };
   }
 
   #checkPartitions(columns: readonly TableColumn[], table: string): void {
@@ -203,19 +208,18 @@ export class FilesDestination implements TableDestination {
   async #changeType(found: Manifest, { name, type }: TableColumn): Promise<void> {
     const schema = found.schema.map((column) => (column.name === name ? { name, type } : column));
     if (found.files.length === 0) return this.#moveOn(found, { schema }, found.table);
-    const { format, partitionBy } = this.#context.options;
     const bench = await this.#workbench();
     const rows = await this.#reader.query(found, schema);
-    await bench.run(`CREATE OR REPLACE TABLE result AS SELECT * FROM (${rows}) ${orderSql(partitionBy)}`);
+    const order = orderSql(this.#layout.partition_by);
+    await bench.run(`CREATE OR REPLACE TABLE result AS SELECT * FROM (${rows}) ${order}`);
     const writer = this.#writer(bench, found, `${name} ${type}`);
     await writer.writeTable('result', schema);
     await bench.run('DROP TABLE result');
-    const changes = { format, partition_by: [...partitionBy], schema, files: writer.files };
-    await this.#moveOn(found, changes, found.table);
+    await this.#moveOn(found, { ...this.#layout, schema, files: writer.files }, found.table);
   }
 
   #writer(bench: Workbench, found: Manifest, id: string): SetWriter {
-    const { folder, options } = this.#context;
+    const { folder } = this.#context;
     const suffix = createHash('sha256').update(id).digest('hex').slice(0, 8);
     return new SetWriter({
       store: this.#store,
@@ -223,8 +227,7 @@ export class FilesDestination implements TableDestination {
       folder,
       table: folderOf(found.table),
       data: `data/${setName(found.set + 1)}-${suffix}`,
-      format: options.format,
-      partitionBy: options.partitionBy,
+      layout: this.#layout,
     });
   }
 }

@@ -31,6 +31,8 @@ const manifestSchema = z.object({
   set: z.int(),
   format: z.enum(formats),
   partition_by: z.array(z.string()),
+  /** Of CSV, whether text that a spreadsheet program would take for a formula is escaped. Manifests without it: `keep`. */
+  csv_formulas: z.enum(['escape', 'keep']).optional(),
   schema: z.array(z.object({ name: z.string(), type: z.string() })),
   rows: z.number(),
   /** The number of rows whose `_deleted_at` is NULL. */
@@ -42,6 +44,8 @@ const manifestSchema = z.object({
 /** Lists the files of a table. */
 export type Manifest = z.infer<typeof manifestSchema>;
 export type SetFile = z.infer<typeof fileSchema>;
+/** How the files of a set are written: one pattern must read all of them. */
+export type Layout = Pick<Manifest, 'format' | 'partition_by' | 'csv_formulas'>;
 
 export function watermarkOf({ watermark, table }: Manifest): Watermark | undefined {
   if (watermark === null) return undefined;

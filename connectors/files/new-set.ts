@@ -1,8 +1,9 @@
 import { mkdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { countDiffers, type Load, loadRefused, type TableColumn } from '../../src/sdk/index.js';
+import { unfoldableSql, withoutUnfoldable } from './folder-names.js';
 import { literal, nothingSql } from './formats.js';
-import type { Format, Manifest } from './manifest.js';
+import type { Layout, Manifest } from './manifest.js';
 import { orderSql, type SetWriter } from './set-writer.js';
 import type { TableReader } from './table-reader.js';
 import { identifier } from './types.js';
@@ -19,14 +20,13 @@ export interface NewSetTask {
   readonly bench: Workbench;
   readonly reader: TableReader;
   readonly writer: SetWriter;
-  readonly format: Format;
-  readonly partitionBy: readonly string[];
+  readonly layout: Layout;
   /** A local folder for rows until all have arrived. */
   readonly folder: string;
 }
 
 /** The parts of the new manifest that a load determines. */
-export type NewSet = Pick<Manifest, 'format' | 'partition_by' | 'schema' | 'files' | 'rows' | 'live_rows'>;
+export type NewSet = Layout & Pick<Manifest, 'schema' | 'files' | 'rows' | 'live_rows'>;
 
 interface Written {
   readonly schema: Manifest['schema'];
@@ -40,11 +40,13 @@ function adds({ load, found }: NewSetTask): boolean {
 }
 
 /** Refuses to mix formats or partitions: one pattern must read all files of a table. */
-function checkLayout({ found, format, partitionBy }: NewSetTask): void {
-  if (found.format === format && JSON.stringify(found.partition_by) === JSON.stringify(partitionBy)) return;
+function checkLayout({ found, layout }: NewSetTask): void {
+  const same = ({ format, partition_by, csv_formulas = 'keep' }: Layout) =>
+    JSON.stringify([format, partition_by, format === 'csv' ? csv_formulas : '']);
+  if (same(found) === same(layout)) return;
   const by = found.partition_by.length === 0 ? '' : ` by ${found.partition_by.join(', ')}`;
   throw loadRefused(`table "${found.table}" has ${found.format} files${by}, and others would be added`, {
-    hint: 'set `format` and `partition_by` back, or give the stream another table with `table:`',
+    hint: 'set `format`, `partition_by` and `csv_formulas` back, or give the stream another table with `table:`',
   });
 }
 
@@ -60,7 +62,7 @@ function handedColumns({ data }: Load): TableColumn[] {
 
 /** Turns each file that is handed over into a file of the set. */
 async function streamed(task: NewSetTask): Promise<Written> {
-  const { load, bench, writer, format } = task;
+  const { load, bench, writer, layout } = task;
   const schema = schemaOf(task);
   const columns = handedColumns(load);
   const hasMark = columns.some(({ name }) => name === deletedAt);
@@ -68,7 +70,7 @@ async function streamed(task: NewSetTask): Promise<Written> {
   for await (const file of load.data.files()) {
     load.signal.throwIfAborted();
     const source = `read_parquet(${literal(file.path)})`;
-    if (format === 'parquet')
+    if (layout.format === 'parquet')
       await writer.take(
         file.path,
         await bench.number(`SELECT num_rows FROM parquet_file_metadata(${literal(file.path)})`),
@@ -84,12 +86,15 @@ async function streamed(task: NewSetTask): Promise<Written> {
 }
 
 /** Keeps all files that are handed over. @returns SQL for their rows */
-async function staged({ load, bench, folder }: NewSetTask): Promise<string> {
+async function staged({ load, bench, folder, layout }: NewSetTask): Promise<string> {
   await rm(folder, { recursive: true, force: true });
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const paths: string[] = [];
-  for await (const file of load.data.files()) {
+  // Of a deleted row only the key counts.
+  const where = load.action.type === 'merge' ? `"_op" = 'upsert'` : 'true';
+  for await (const handed of load.data.files()) {
     load.signal.throwIfAborted();
+    const file = await withoutUnfoldable(handed, { bench, columns: layout.partition_by, where });
     const path = join(folder, `${paths.length}.parquet`);
     // Move it away: it would be removed once the next is asked for.
     await rename(file.path, path);
@@ -120,9 +125,18 @@ async function mergedSql(task: NewSetTask, arrived: string, stage: string): Prom
     SELECT ${kept.join(', ')} FROM (${old}) AS o WHERE NOT EXISTS (SELECT 1 FROM ${stage} AS s WHERE ${same})`;
 }
 
+/** Rows of the set before have other folders if `partition_by` is new; a full load can set such a row aside. */
+async function checkFolders({ found, bench, layout }: NewSetTask): Promise<void> {
+  const unfoldable = unfoldableSql(layout.partition_by);
+  if (unfoldable === undefined || (await bench.number(`SELECT count(*) FROM result WHERE ${unfoldable}`)) === 0) return;
+  throw loadRefused(`table "${found.table}" has rows whose values cannot be names of folders`, {
+    hint: 'send everything again, which sets them aside: cdsync push --full',
+  });
+}
+
 /** Collects all rows in one table first, and then writes the whole set from it. */
 async function joined(task: NewSetTask): Promise<Written> {
-  const { load, bench, writer, partitionBy, folder } = task;
+  const { load, bench, writer, layout, folder } = task;
   const schema = schemaOf(task);
   const stage = await staged(task);
   const handed = new Set(load.data.columns.map(({ name }) => name));
@@ -131,7 +145,8 @@ async function joined(task: NewSetTask): Promise<Written> {
     return `${handed.has(name) ? column : 'NULL'}::${type} AS ${column}`;
   });
   const rows = await mergedSql(task, `SELECT ${values.join(', ')} FROM ${stage}`, stage);
-  await bench.run(`CREATE OR REPLACE TABLE result AS SELECT * FROM (${rows}) ${orderSql(partitionBy)}`);
+  await bench.run(`CREATE OR REPLACE TABLE result AS SELECT * FROM (${rows}) ${orderSql(layout.partition_by)}`);
+  await checkFolders(task);
   await writer.writeTable('result', schema);
   const count = await bench.number('SELECT count(*) FROM result');
   if (writer.rows !== count) throw countDiffers('the set of files', count, writer.rows);
@@ -144,14 +159,14 @@ async function joined(task: NewSetTask): Promise<Written> {
 
 /** Writes the files of a load's new set. Nothing refers to them yet. */
 export async function makeSet(task: NewSetTask): Promise<NewSet> {
-  const { load, found, writer, format, partitionBy } = task;
+  const { load, found, writer, layout } = task;
   if (adds(task)) checkLayout(task);
-  const isWhole = load.action.type !== 'merge' && partitionBy.length === 0;
+  const isWhole = load.action.type !== 'merge' && layout.partition_by.length === 0;
   const { schema, rows, live } = await (isWhole ? streamed(task) : joined(task));
-  const layout = { format, partition_by: [...partitionBy], schema };
-  if (!adds(task)) return { ...layout, files: writer.files, rows, live_rows: live };
+  if (!adds(task)) return { ...layout, schema, files: writer.files, rows, live_rows: live };
   return {
     ...layout,
+    schema,
     files: [...found.files, ...writer.files],
     rows: found.rows + rows,
     live_rows: found.live_rows + live,

@@ -16,6 +16,11 @@ export const filesOptions = {
     description: 'Parquet (zstd), CSV with a header, or one JSON object a line.',
     example: 'csv',
   }).prefault('parquet'),
+  csv_formulas: choice(['keep', 'escape'], {
+    description:
+      'Of CSV: whether text stays as it is (`keep`), or gets an apostrophe before it where a spreadsheet program would take it for a formula (`escape`). Use `escape` for files that people open in such a program.',
+    example: 'escape',
+  }).prefault('keep'),
   partition_by: option(
     z.array(text({ description: 'A column, under its name in the destination.', example: 'country' })),
     {
@@ -81,6 +86,7 @@ export function checkFiles(value: unknown): Finding[] {
   const refuse = (where: string[], message: string) => findings.push({ path: where, message });
   if (has('path') === has('url')) refuse([], 'give exactly one of `path` and `url`: it says where the files go');
   if (!has('url')) for (const key of ofStores.filter(has)) refuse([key], 'needs `url`, which is not given');
+  if (has('csv_formulas') && given.format !== 'csv') refuse(['csv_formulas'], 'only `format: csv` has it');
   if (has('url') && has('file_mode')) refuse(['file_mode'], 'an object store has no file permissions');
   if (has('access_key_id') !== has('secret_access_key'))
     refuse([], 'give both `access_key_id` and `secret_access_key`, or neither');

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
@@ -179,7 +180,8 @@ export class S3Store implements FileStore {
   }
 
   async fetch(path: string, folder: string): Promise<string> {
-    const local = join(folder, encodeURIComponent(path).replaceAll('%', '_'));
+    // Names of keys may be longer than those of files.
+    const local = join(folder, createHash('sha256').update(path).digest('hex'));
     try {
       await mkdir(dirname(local), { recursive: true, mode: 0o700 });
       const { Body } = await this.#get(path);

@@ -3,8 +3,9 @@ import { createReadStream } from 'node:fs';
 import { rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { loadRefused, type TableColumn } from '../../src/sdk/index.js';
-import { partitionPath, writeSql } from './formats.js';
-import type { Format, SetFile } from './manifest.js';
+import { partitionPath } from './folder-names.js';
+import { writeSql } from './formats.js';
+import type { Layout, SetFile } from './manifest.js';
 import type { FileStore } from './store.js';
 import { identifier } from './types.js';
 import type { Workbench } from './workbench.js';
@@ -30,8 +31,7 @@ export interface SetTask {
   readonly table: string;
   /** The folder below that for the set's new files. */
   readonly data: string;
-  readonly format: Format;
-  readonly partitionBy: readonly string[];
+  readonly layout: Layout;
 }
 
 type Partition = Readonly<Record<string, string | null>>;
@@ -61,9 +61,9 @@ export class SetWriter {
 
   /** Adds an existing local file to the set, unchanged. */
   async take(local: string, rows: number, partition?: Partition): Promise<void> {
-    const { store, table, data, format } = this.#task;
+    const { store, table, data, layout } = this.#task;
     const index = this.files.length;
-    const name = `part-${String(index).padStart(5, '0')}.${format}`;
+    const name = `part-${String(index).padStart(5, '0')}.${layout.format}`;
     const path = `${data}/${partition === undefined ? '' : partitionPath(partition)}${name}`;
     const file = { path, rows, bytes: 0, sha256: '', ...(partition === undefined ? {} : { partition }) };
     this.files.push(file);
@@ -80,7 +80,7 @@ export class SetWriter {
 
   /** Writes a table of the workbench. Its rows must be in the order of {@link orderSql}. */
   async writeTable(name: string, columns: readonly TableColumn[]): Promise<void> {
-    const { partitionBy } = this.#task;
+    const { partition_by: partitionBy } = this.#task.layout;
     const own = columns.filter((column) => !partitionBy.includes(column.name));
     for (const { from, to, partition } of await this.#ranges(name)) {
       await this.#begin(`(FROM ${name} WHERE rowid BETWEEN ${from} AND ${to})`, own, partition);
@@ -93,9 +93,9 @@ export class SetWriter {
 
   /** Writes a local file, and begins to send it to the store, beside other files. */
   async #begin(rows: string, columns: readonly TableColumn[], partition?: Partition): Promise<void> {
-    const { bench, folder, format } = this.#task;
-    const local = join(folder, `part-${this.files.length}.${format}`);
-    const count = await bench.number(writeSql(rows, columns, format, local));
+    const { bench, folder, layout } = this.#task;
+    const local = join(folder, `part-${this.files.length}.${layout.format}`);
+    const count = await bench.number(writeSql(rows, columns, layout, local));
     while (this.#underWay.size >= filesAtOnce) await Promise.race(this.#underWay);
     const going = this.take(local, count, partition)
       .catch((cause: unknown) => {
@@ -114,7 +114,8 @@ export class SetWriter {
   }
 
   async #ranges(name: string): Promise<Range[]> {
-    const { bench, partitionBy } = this.#task;
+    const { bench, layout } = this.#task;
+    const { partition_by: partitionBy } = layout;
     const values = partitionBy.map((column) => `${identifier(column)}::VARCHAR AS ${identifier(column)}`);
     const groups = await bench.rows(
       `SELECT ${[...values, 'min(rowid) AS "_from"', 'max(rowid) AS "_to"', 'count(*) AS "_count"'].join(', ')}

@@ -28,7 +28,7 @@ export class TableReader {
       const path = await this.#store.fetch(`${folderOf(manifest.table)}/${file.path}`, this.#folder);
       files.push({ path, partition: file.partition });
     }
-    return readSql({ files, format: manifest.format, columns, partitionBy: manifest.partition_by });
+    return readSql({ files, layout: manifest, columns });
   }
 
   /** Checks that each file of a set exists with its full length. @throws {CdsyncError} */

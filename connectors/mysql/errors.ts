@@ -102,7 +102,7 @@ export function mysqlError(thrown: unknown, rights: Rights): CdsyncError {
   if (fullErrors.has(errno)) return unavailable(`MySQL has no room left: ${message}`, { cause: thrown });
   if (/^(HANDSHAKE_SSL_ERROR|HANDSHAKE_NO_SSL_SUPPORT|ERR_TLS_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|CERT_)/.test(code)) {
     return loginRefused(`no encrypted connection to MySQL: ${message}`, {
-      hint: 'for a certificate of a private authority, set NODE_EXTRA_CA_CERTS to its file; `tls: required` checks no certificate',
+      hint: 'for a certificate of a private authority, set NODE_EXTRA_CA_CERTS to its file; `tls: required` checks no certificate, `tls: off` does not encrypt',
       cause: thrown,
     });
   }

@@ -17,6 +17,8 @@ export default tableConnector({
       maxBytes: 64,
       ignoresCase: true,
       allowed: /[^\u{10000}-\u{10ffff}]/u,
+      // The server refuses names that end in white space of ASCII.
+      ends: /[^ \t\n\v\f\r]$/,
     },
   },
   place: ({ url }) => {

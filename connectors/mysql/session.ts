@@ -7,7 +7,7 @@ import mysql, {
   type ResultSetHeader,
   type RowDataPacket,
 } from 'mysql2/promise';
-import { loadRefused, type Secret } from '../../src/sdk/index.js';
+import { isThisMachine, loadRefused, type Secret } from '../../src/sdk/index.js';
 import { mysqlError, type Rights } from './errors.js';
 
 const connectMs = 15_000;
@@ -28,8 +28,7 @@ export interface Login {
 function connectionOptions({ url, password, tls }: Login): ConnectionOptions {
   const { hostname, port, username, password: inUrl, pathname } = new URL(url.reveal());
   const host = hostname.replace(/^\[(.*)\]$/, '$1');
-  const isLoopback = host === 'localhost' || host === '::1' || /^127\./.test(host);
-  const encryption = tls ?? (isLoopback ? 'off' : 'verify');
+  const encryption = tls ?? (isThisMachine(host) ? 'off' : 'verify');
   return {
     host,
     port: port === '' ? 3306 : Number(port),

@@ -47,6 +47,9 @@ const goneCodes = new Set([...connectionLost, 'ERR_STREAM_PREMATURE_CLOSE']);
 /** SQLSTATE classes and codes of temporary failures: connection, resources, deadlock, shutdown, lock timeout. */
 const passing = /^(08|40|53|55P03|57P|58)/;
 
+const noTls = /does not support SSL|establishing an SSL connection/;
+const untrusted = /^(ERR_TLS_|ERR_SSL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|CERT_|EPROTO)/;
+
 const dataWords: Record<string, string> = {
   '22003': 'a number is out of range',
   '22021': 'a character cannot be stored',
@@ -73,6 +76,11 @@ export function postgresError(thrown: unknown, rights: Rights): CdsyncError {
     const hint = code === '3D000' ? 'create the database, or correct the URL' : 'check user and password of the URL';
     return loginRefused(`PostgreSQL refuses the login: ${message}`, { hint, cause: thrown });
   }
+  if (noTls.test(message) || untrusted.test(code))
+    return loginRefused(`no encrypted connection to PostgreSQL: ${message}`, {
+      hint: 'for a certificate of a private authority, name its file in the URL: ?sslrootcert=…; `tls: required` checks no certificate, `tls: off` does not encrypt',
+      cause: thrown,
+    });
   if (code === '42501') {
     const hint = `an owner can grant it: ${grant(message, rights)};`;
     return permissionMissing(`PostgreSQL: ${message}`, { hint, cause: thrown });

@@ -15,6 +15,7 @@ import { columnSums, loadRefused, watermarkFrom, watermarkMoved, watermarkTable 
 import { Copy } from './copy.js';
 import { identifier, postgresError, type Rights } from './errors.js';
 import type { postgresOptions } from './options.js';
+import { withoutTls, withTls } from './tls.js';
 
 const connectMs = 15_000;
 /** If others lock a table for longer than this, the load is repeated. */
@@ -241,8 +242,10 @@ export async function openPostgres({
   destination,
 }: DestinationContext<typeof postgresOptions>): Promise<TableDestination> {
   const url = new URL(options.url.reveal());
+  // The driver knows which host a URL without one leads to.
+  const { host } = new pg.Client({ connectionString: withoutTls(url).href });
   const client = new pg.Client({
-    connectionString: url.href,
+    connectionString: withTls(url, host, options.tls).href,
     ...(options.password === undefined ? {} : { password: options.password.reveal() }),
     connectionTimeoutMillis: connectMs,
     keepAlive: true,

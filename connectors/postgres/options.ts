@@ -1,15 +1,20 @@
-import { secret, text } from '../../src/sdk/index.js';
+import { choice, secret, text } from '../../src/sdk/index.js';
 
 export const postgresOptions = {
   url: secret(/^postgres(ql)?:\/\/\S+$/, {
     description:
-      'The server, the user and the database. TLS as usual: `?sslmode=require`, or `verify-full` with `sslrootcert=`.',
+      'The server, the user and the database. `sslrootcert=`, `sslcert=` and `sslkey=` name certificates; for the rest of TLS see `tls`.',
     example: 'postgres://loader:…@warehouse.example.com:5432/crm',
     allowed: 'a URL that begins with postgres://',
   }),
   password: secret(/./s, {
     description: 'The password, if it is not in the URL. In the URL, write special characters as %xx.',
     example: '${WAREHOUSE_PASSWORD}',
+  }).optional(),
+  tls: choice(['verify', 'required', 'off'], {
+    description:
+      'Whether to encrypt the connection, and whether to check the certificate (`verify`). Default: what `sslmode` of the URL says, else `verify`; on a loopback address or a Unix socket `off`. Without it, `sslmode=disable` is refused for other machines.',
+    example: 'required',
   }).optional(),
   schema: text({ description: 'Schema of the tables. cdsync makes it if it is missing.', example: 'cdp' }).prefault(
     'public',

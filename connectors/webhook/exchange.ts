@@ -1,5 +1,5 @@
 import { Pool } from 'undici';
-import { CdsyncError } from '../../src/sdk/index.js';
+import { CdsyncError, isThisMachine, plaintextRefused } from '../../src/sdk/index.js';
 
 /** An answer of any status. */
 export interface Answer {
@@ -23,6 +23,10 @@ export interface EndpointOptions {
   readonly ca: string | undefined;
   /** Most requests under way at the same time. */
   readonly connections: number;
+  /** Whether requests have headers that nobody else may see. */
+  readonly hasSecretHeaders: boolean;
+  /** Whether secrets may go to another machine over http://. */
+  readonly allowHttp: boolean;
 }
 
 /** The longest delay of Node's timers. */
@@ -57,9 +61,16 @@ export class Endpoint {
   readonly #authorization: Record<string, string>;
   readonly #timeoutMs: number;
 
-  /** @throws {CdsyncError} `destination_url` */
-  constructor({ url, timeoutMs, ca, connections }: EndpointOptions) {
+  /** @throws {CdsyncError} `destination_url`, `destination_plaintext` */
+  constructor({ url, timeoutMs, ca, connections, hasSecretHeaders, allowHttp }: EndpointOptions) {
     const { target, login } = targetOf(url);
+    const isSecret = hasSecretHeaders || login !== undefined || target.search !== '';
+    if (target.protocol === 'http:' && isSecret && !allowHttp && !isThisMachine(target.hostname))
+      throw plaintextRefused(
+        target.hostname,
+        'the login, the headers or the query of the URL',
+        'use https://; or, if the way there is safe, allow it with `allow_http: true`',
+      );
     const basic = login === undefined ? undefined : `Basic ${Buffer.from(login, 'utf8').toString('base64')}`;
     this.host = target.host;
     this.#path = target.pathname + target.search;

@@ -31,6 +31,8 @@ export default recordConnector({
       timeoutMs: options.timeout,
       ca: options.caFile === undefined ? undefined : await authorities(options.caFile),
       connections: batchesAtOnce,
+      hasSecretHeaders: Object.keys(options.headers).length > 0,
+      allowHttp: options.allowHttp,
     });
     return new WebhookDestination({ endpoint, options, sender: { job, destination } });
   },

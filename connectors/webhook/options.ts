@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { duration, option, path, secret, whole } from '../../src/sdk/index.js';
+import { duration, flag, option, path, secret, whole } from '../../src/sdk/index.js';
 
 const header = secret(/^[\t\x20-\x7e\x80-\xff]+$/, {
   description: 'Value of the header.',
@@ -25,6 +25,11 @@ export const webhookOptions = {
     example: { authorization: '${WEBHOOK_AUTHORIZATION}' },
     allowed: 'a name that HTTP allows for a header',
   }).prefault({}),
+  allow_http: flag({
+    description:
+      'Whether `headers`, and a login or a query in `url`, may go to another machine over http://, where everybody on the way can read them and all records. A loopback address needs no permission.',
+    example: true,
+  }).prefault(false),
   max_records: whole(1, 1_000, { description: 'The most records in one request.', example: 500 }).prefault(100),
   max_bytes: whole(1_000, 16_000_000, {
     description: 'Length of one request at most. A longer record is refused.',

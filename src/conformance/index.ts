@@ -1,4 +1,5 @@
 import { describe } from 'vitest';
+import { difficult } from './difficult.js';
 import { failures } from './failures.js';
 import type { TableHarness } from './harness.js';
 import { loads } from './loads.js';
@@ -19,6 +20,7 @@ export function tableConformance(harness: TableHarness): void {
     const bench = new Workbench(harness);
     describe('loads', () => loads(bench));
     describe('values', () => values(bench));
+    difficult(bench);
     describe('schema', () => schema(bench));
     describe('failures', () => failures(bench));
   });

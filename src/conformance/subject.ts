@@ -5,6 +5,7 @@ import { openBudget } from '../client/open-budget.js';
 import { parseConfig } from '../config/parse.js';
 import { systemClock } from '../core/clock.js';
 import type { JobReport } from '../core/run.js';
+import { type Reject, readRejects, rejectsPath } from '../deliver/rejects.js';
 import { jobContext, withEngine } from '../engine/open-engine.js';
 import type { DeliverJobOptions } from '../engine/run/deliver-job.js';
 import { pushJob } from '../engine/run/push-job.js';
@@ -161,6 +162,11 @@ export class Subject {
     const changes = join(this.folder, 'data', 'job', 'parquet', 'people', 'changes', '*', '*.parquet');
     const rows = await comparedRows(`SELECT DISTINCT id FROM read_parquet('${changes}') ORDER BY id`);
     return rows.map((row) => row.get('id') ?? null);
+  }
+
+  /** The rows that the destination refused. */
+  rejects(): Promise<Reject[]> {
+    return readRejects(rejectsPath(new JobLayout(join(this.folder, 'data'), 'job'), 'target', 'people'));
   }
 
   async close(): Promise<void> {

@@ -136,7 +136,11 @@ function asWatermark({ store_id, sequence, definition, delivered_at }: LocalWate
   return { storeId: store_id, sequence, definition, deliveredAt: delivered_at };
 }
 
-/** SQL for a value in a record: timestamps as ISO 8601, everything else as DuckDB writes it. */
+/** SQL for a value in a record: timestamps as ISO 8601, everything else as DuckDB writes it, if that is JSON. */
 function recordValue(value: string, duckdbType: string): string {
+  const [, precision, scale] = /^DECIMAL\((\d+),(\d+)\)$/.exec(duckdbType) ?? [];
+  // DuckDB writes 0.5 of DECIMAL(2,2) as `.50`.
+  if (precision !== undefined && precision === scale)
+    return `regexp_replace(${value}::VARCHAR, '^(-?)[.]', '\\10.')::JSON`;
   return duckdbType.startsWith('TIMESTAMP') ? `strftime(${value}, '%Y-%m-%dT%H:%M:%S.%fZ')` : value;
 }

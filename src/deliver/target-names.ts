@@ -27,12 +27,12 @@ export class TargetNames {
 
   /** Keeps a name that is allowed and free. Otherwise replaces forbidden characters and appends digits of its hash. */
   give(name: string): string {
-    const { maxBytes = 63, allowed, begins } = this.#rules;
+    const { maxBytes = 63, allowed, begins, ends } = this.#rules;
     const written = [...name.replaceAll('\0', '_')]
       .map((character) => (allowed === undefined || allowed.test(character) ? character : '_'))
       .join('');
     const legible = begins === undefined || begins.test(written) ? written : `_${written}`;
-    const stands = legible === name && name !== '' && !this.#isTaken(name);
+    const stands = legible === name && name !== '' && ends?.test(name) !== false && !this.#isTaken(name);
     const plain = stands ? name : `${legible}_${digits(name, 6)}`;
     const given = Buffer.byteLength(plain) <= maxBytes ? plain : `${cut(legible, maxBytes - 9)}_${digits(name, 8)}`;
     this.#taken.add(this.#folded(given));

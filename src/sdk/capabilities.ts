@@ -34,6 +34,8 @@ export interface IdentifierRules {
   readonly allowed?: RegExp;
   /** How a name must begin; any other name is prefixed with `_` and gets 6 digits of its hash. Default: with anything. */
   readonly begins?: RegExp;
+  /** How a name must end; any other name gets 6 digits of its hash. Default: with anything. */
+  readonly ends?: RegExp;
   /** Forbidden names, in lower case; such a name gets 6 digits of its hash. Default: none. */
   readonly reserved?: readonly string[];
 }

@@ -1,5 +1,5 @@
 /** Everything that a connector imports: `import { tableConnector, text } from 'cdsync/sdk'`. */
-export { escapeCsvFormulaSql, unescapeCsvFormulaSql } from '../core/csv-formulas.js';
+export { escapeCsvFormula, escapeCsvFormulaSql, unescapeCsvFormulaSql } from '../core/csv-formulas.js';
 export { printable } from '../core/printable.js';
 export { redactor, Secret } from '../core/secret.js';
 export type {
@@ -58,4 +58,5 @@ export type {
 } from './load.js';
 export { type Finding, map, type OptionFacts, option } from './option.js';
 export { choice, duration, flag, path, secret, text, verbatim, whole } from './option-types.js';
+export { isThisMachine, plaintextRefused } from './plaintext.js';
 export { sameWatermark, type Watermark, watermarkColumns, watermarkFrom, watermarkTable } from './watermark.js';

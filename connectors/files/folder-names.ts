@@ -1,0 +1,82 @@
+import { type DataFile, loadRefused } from '../../src/sdk/index.js';
+import { literal } from './formats.js';
+import { identifier } from './types.js';
+import type { Workbench } from './workbench.js';
+
+/** Most bytes of one name in the file systems and stores in use, and of all folders of a row: a key of S3 has 1,024. */
+const longestName = 255;
+const longestNames = 700;
+/** If a load has more such rows than this, it fails: the cause is not a few odd rows. */
+const mostRefused = 100;
+
+const noValue = '__HIVE_DEFAULT_PARTITION__';
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are among those to escape.
+const difficult = /[\x00-\x1f\x7f"#%'*/:=?\\{}[\]^]/g;
+
+function hiveText(text: string): string {
+  return text.replace(difficult, (found) => `%${found.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`);
+}
+
+/** The folders of a partition, in Hive's form: `country=DE/`. */
+export function partitionPath(partition: Readonly<Record<string, string | null>>): string {
+  return Object.entries(partition)
+    .map(([name, value]) => `${hiveText(name)}=${value === null ? noValue : hiveText(value)}/`)
+    .join('');
+}
+
+/** SQL for the bytes of a folder's name: each difficult character takes three. */
+function nameBytes(column: string): string {
+  const escaped = `regexp_replace(${identifier(column)}::VARCHAR, ${literal(`[^${difficult.source.slice(1, -1)}]`)}, '', 'g')`;
+  const value = `coalesce(strlen(${identifier(column)}::VARCHAR) + 2 * strlen(${escaped}), ${noValue.length})`;
+  return `(${Buffer.byteLength(hiveText(column)) + 1} + ${value})`;
+}
+
+/** Why a value cannot be the name of a folder, and SQL that is true for such a row. The first that applies counts. */
+function refusals(columns: readonly string[]): { column: string; reason: string; when: string }[] {
+  const each = columns.flatMap((column) => {
+    const value = `${identifier(column)}::VARCHAR`;
+    return [
+      { column, reason: 'U+0000 cannot be in the name of a folder', when: `contains(${value}, chr(0))` },
+      {
+        column,
+        reason: `the folder's name would be longer than ${longestName} bytes`,
+        when: `${nameBytes(column)} > ${longestName}`,
+      },
+    ];
+  });
+  const all = `${columns.map(nameBytes).join(' + ')} + ${columns.length} > ${longestNames}`;
+  const reason = `the names of its folders would be longer than ${longestNames} bytes`;
+  return [...each, { column: columns.at(-1) ?? '', reason, when: all }];
+}
+
+/** SQL that is true for rows that no folder can take; undefined without `partition_by`. */
+export function unfoldableSql(columns: readonly string[]): string | undefined {
+  if (columns.length === 0) return undefined;
+  return `coalesce(${refusals(columns)
+    .map(({ when }) => when)
+    .join(' OR ')}, false)`;
+}
+
+/** Sets aside the rows of a file that no folder can take. @param where SQL for the rows that are to be written */
+export async function withoutUnfoldable(
+  file: DataFile,
+  { bench, columns, where }: { readonly bench: Workbench; readonly columns: readonly string[]; readonly where: string },
+): Promise<DataFile> {
+  const any = unfoldableSql(columns);
+  if (any === undefined) return file;
+  const all = refusals(columns);
+  const which = all.map(({ when }, index) => `WHEN ${when} THEN ${index}`).join(' ');
+  const found = await bench.rows(`SELECT file_row_number + 1 AS row, CASE ${which} END AS why
+    FROM read_parquet(${literal(file.path)}, file_row_number = true) WHERE ${where} AND ${any} ORDER BY row DESC LIMIT ${mostRefused + 1}`);
+  if (found.length > mostRefused)
+    throw loadRefused(`more than ${mostRefused} rows have values that cannot be names of folders`, {
+      hint: `give \`partition_by\` other columns than ${columns.join(', ')}`,
+    });
+  let left = file;
+  // From the last row to the first, so that the numbers of earlier rows stay right.
+  for (const { row, why } of found) {
+    const { column, reason } = all[Number(why)] as { column: string; reason: string };
+    left = await left.refuse(Number(row), { column, reason });
+  }
+  return left;
+}
