@@ -35,6 +35,7 @@ describe('the tarball', () => {
       'README.md',
       'LICENSE',
       'CHANGELOG.md',
+      'SECURITY.md',
       'configs/quickstart.yaml',
       'docs/errors.md',
       'dist/src/index.d.ts',
