@@ -1,5 +1,7 @@
 import type { Dispatcher } from 'undici';
-import { exchangeFailure } from './exchange-failure.js';
+import { BodyBuffer } from './body-buffer.js';
+import type { BodyPlace, BodyRoom } from './body-room.js';
+import { ExchangeFailure, exchangeFailure } from './exchange-failure.js';
 
 /** Headers by lower-case name; a header that came several times is a list. */
 export type AnswerHeaders = Readonly<Record<string, string | string[] | undefined>>;
@@ -7,7 +9,10 @@ export type AnswerHeaders = Readonly<Record<string, string | string[] | undefine
 export interface Answer {
   readonly status: number;
   readonly headers: AnswerHeaders;
+  /** The receiver owns it. It counts against the memory for bodies until {@link release} is called. */
   readonly body: Buffer;
+  /** Later calls do nothing. */
+  release(): void;
 }
 
 /** Tells the sender of one request how far it has come. Neither function may throw. */
@@ -18,22 +23,39 @@ export interface ExchangeObserver {
   readonly onAnswer: () => void;
 }
 
+/** An answer as it came over the connection, with the place that its body takes. */
+export interface RawAnswer extends Omit<Answer, 'release'> {
+  readonly place: BodyPlace;
+}
+
+export interface CollectorOptions {
+  readonly observer: ExchangeObserver;
+  readonly room: BodyRoom;
+  /** From the request to the end of the answer; time in which the body waits for room does not count. */
+  readonly totalMs: number;
+  readonly resolve: (answer: RawAnswer) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** A body of unknown length gets room in steps: as much again as it has, within these bounds. */
+const step = { least: 64 * 1024, most: 4 * 1024 * 1024 };
+
 /** Collects the answer to one request; settles its promise exactly once, and immediately when `abort` is called. */
 export class AnswerCollector implements Dispatcher.DispatchHandler {
-  readonly #observer: ExchangeObserver;
-  readonly #resolve: (answer: Answer) => void;
-  readonly #reject: (error: Error) => void;
+  readonly #options: CollectorOptions;
   #controller: Dispatcher.DispatchController | undefined;
   #aborted: Error | undefined;
   #status = 0;
   #headers: AnswerHeaders = {};
-  #chunks: Buffer[] = [];
-  #size = 0;
+  #place: BodyPlace | undefined;
+  #body: BodyBuffer | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #armedAt = 0;
+  #leftMs: number;
 
-  constructor(observer: ExchangeObserver, resolve: (answer: Answer) => void, reject: (error: Error) => void) {
-    this.#observer = observer;
-    this.#resolve = resolve;
-    this.#reject = reject;
+  constructor(options: CollectorOptions) {
+    this.#options = options;
+    this.#leftMs = options.totalMs;
   }
 
   abort(reason: Error): void {
@@ -41,7 +63,7 @@ export class AnswerCollector implements Dispatcher.DispatchHandler {
     this.#aborted = reason;
     this.#controller?.abort(reason);
     // A request that still waits for a connection has no controller; its promise must not wait with it.
-    this.#reject(reason);
+    this.#fail(reason);
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -50,29 +72,81 @@ export class AnswerCollector implements Dispatcher.DispatchHandler {
       return;
     }
     this.#controller = controller;
-    this.#observer.onSent();
+    this.#armDeadline();
+    this.#options.observer.onSent();
   }
 
-  onResponseStart(_: Dispatcher.DispatchController, status: number, headers: AnswerHeaders): void {
+  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: AnswerHeaders): void {
     // An informational answer (103 Early Hints) is not the answer proper.
     if (status < 200) return;
     this.#status = status;
     this.#headers = headers;
-    this.#observer.onAnswer();
+    this.#options.observer.onAnswer();
+    const length = headers['content-length'];
+    const stated = typeof length === 'string' && /^\d+$/.test(length) ? Number(length) : 0;
+    this.#place = this.#options.room.enter();
+    this.#body = new BodyBuffer(Math.min(stated, this.#place.most));
+    this.#claim(controller, stated);
   }
 
-  onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.#chunks.push(chunk);
-    this.#size += chunk.length;
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    const { place, body } = this.#begun;
+    const size = body.size + chunk.length;
+    if (size > place.bytes) {
+      const more = Math.min(step.most, Math.max(step.least, place.bytes));
+      this.#claim(controller, Math.max(size, Math.min(size + more, place.most)));
+    }
+    if (this.#aborted === undefined) body.add(chunk);
   }
 
   onResponseEnd(): void {
-    const [only] = this.#chunks;
-    const body = this.#chunks.length === 1 && only !== undefined ? only : Buffer.concat(this.#chunks, this.#size);
-    this.#resolve({ status: this.#status, headers: this.#headers, body });
+    this.#disarmDeadline();
+    const { place, body } = this.#begun;
+    this.#options.resolve({ status: this.#status, headers: this.#headers, body: body.whole(), place });
   }
 
   onResponseError(_: unknown, error: Error): void {
-    this.#reject(this.#aborted ?? exchangeFailure(error, this.#status !== 0));
+    this.#fail(this.#aborted ?? exchangeFailure(error, this.#status !== 0));
+  }
+
+  get #begun(): { place: BodyPlace; body: BodyBuffer } {
+    return { place: this.#place as BodyPlace, body: this.#body as BodyBuffer };
+  }
+
+  /** Asks for room; if there is none, nothing more is read from the connection until there is. */
+  #claim(controller: Dispatcher.DispatchController, bytes: number): void {
+    // Room may come while another connection is being read: undici reads one at a time.
+    const onRoom = () => setImmediate(() => this.#goOn(controller));
+    try {
+      if (this.#place?.claim(bytes, onRoom) !== false || controller.paused) return;
+      this.#disarmDeadline();
+      controller.pause();
+    } catch (error) {
+      this.abort(error as ExchangeFailure);
+    }
+  }
+
+  #goOn(controller: Dispatcher.DispatchController): void {
+    if (this.#aborted !== undefined) return;
+    this.#armDeadline();
+    controller.resume();
+  }
+
+  #armDeadline(): void {
+    clearTimeout(this.#timer);
+    this.#armedAt = performance.now();
+    this.#timer = setTimeout(() => this.abort(new ExchangeFailure('total_timeout', undefined)), this.#leftMs);
+  }
+
+  #disarmDeadline(): void {
+    clearTimeout(this.#timer);
+    this.#leftMs = Math.max(1, this.#leftMs - (performance.now() - this.#armedAt));
+  }
+
+  #fail(error: Error): void {
+    this.#aborted ??= error;
+    this.#disarmDeadline();
+    this.#place?.release();
+    this.#options.reject(error);
   }
 }

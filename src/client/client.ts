@@ -1,8 +1,10 @@
 import type { Clock } from '../core/clock.js';
 import { packageVersion } from '../core/package-version.js';
 import type { ApiGroup, ServiceOptions } from '../core/service-options.js';
+import { abortable } from './abortable.js';
 import type { Answer } from './answer-collector.js';
 import { AnswerJudge } from './answer-judge.js';
+import { BodyRoom, bodyBytesOf } from './body-room.js';
 import { checkObjectShape } from './body-shape.js';
 import { type Allowance, accountOf, type Budget } from './budget.js';
 import { MalformedBodyError } from './errors.js';
@@ -16,6 +18,7 @@ import { failureSetback, type Setback } from './setback.js';
 import type { TokenSource } from './token-source.js';
 import { Transport, type WireRequest } from './transport.js';
 
+export { bodyBytesOf } from './body-room.js';
 export { MalformedBodyError, ServiceError } from './errors.js';
 export type { Operation, RequestMeter } from './operation.js';
 
@@ -28,10 +31,18 @@ export interface ServiceClientOptions {
   readonly onNotice?: (notice: string) => void;
   /** The same for all clients that send under one limit. The client leaves it open. */
   readonly budget: Budget;
+  /** The memory for bodies that are read or wait to be used; by default that of `memory_mb: 768`. */
+  readonly bodyBytes?: number;
 }
 
 /** The parts of an answer that a decoder gets besides its body. */
-export type AnswerHead = Pick<Answer, 'status' | 'headers'>;
+export interface AnswerHead extends Pick<Answer, 'status' | 'headers'> {
+  /**
+   * Keeps the body counted against the memory for bodies; without it, it counts until the decoder has returned.
+   * @returns a function that ends that
+   */
+  keep(): () => void;
+}
 
 /** Makes a value of a whole body. If it throws a {@link MalformedBodyError} or a SyntaxError, the client asks again. */
 export type Decode<T> = (body: Buffer, answer: AnswerHead) => T;
@@ -72,12 +83,14 @@ export class ServiceClient {
   readonly #retrier: Retrier;
   readonly #judge: AnswerJudge;
   readonly #notices: DeprecationNotices;
+  readonly #room: BodyRoom;
 
-  constructor({ service, clock, random = Math.random, onNotice, budget }: ServiceClientOptions) {
+  constructor({ service, clock, random = Math.random, onNotice, budget, bodyBytes }: ServiceClientOptions) {
     const userAgent = `cdsync/${packageVersion()}`;
     this.#service = service;
-    this.#transport = new Transport(service);
-    this.#oauthTransport = oauthTransport(service, this.#transport);
+    this.#room = new BodyRoom(bodyBytes ?? bodyBytesOf(768));
+    this.#transport = new Transport(service, this.#room);
+    this.#oauthTransport = oauthTransport(service, this.#transport, this.#room);
     this.#retrier = new Retrier(service.retry, clock, random);
     this.#tokens = openTokenSource({
       service,
@@ -149,6 +162,8 @@ export class ServiceClient {
 
   async #attempt<T>(errand: Errand<T>): Promise<T> {
     const { signal, meter, allowance } = errand;
+    // While bodies wait for memory, another request would only hold its connection.
+    for (let calm = this.#room.calm; calm !== undefined; calm = this.#room.calm) await abortable(calm, signal);
     const permit = await allowance.acquire(signal);
     let sent = false;
     let token = '';
@@ -170,7 +185,10 @@ export class ServiceClient {
     }
     meter.bytes += answer.body.length;
     this.#notices.notice(errand.operation.group, errand.version, answer.headers);
-    if (answer.status < 200 || answer.status > 299) throw await this.#refusal(errand, answer, token);
+    if (answer.status < 200 || answer.status > 299) {
+      answer.release();
+      throw await this.#refusal(errand, answer, token);
+    }
     return this.#decode(errand, answer);
   }
 
@@ -206,22 +224,30 @@ export class ServiceClient {
   }
 
   #decode<T>({ operation, decode }: Errand<T>, answer: Answer): T {
+    const { status, headers, body, release } = answer;
+    let isKept = false;
+    const keep = () => {
+      isKept = true;
+      return release;
+    };
     try {
-      if (operation.method === 'GET' || answer.body.length > 0) checkObjectShape(answer.body);
-      const decoded = decode(answer.body, answer);
+      if (operation.method === 'GET' || body.length > 0) checkObjectShape(body);
+      const decoded = decode(body, { status, headers, keep });
       this.#judge.understood();
+      if (!isKept) release();
       return decoded;
     } catch (error) {
+      release();
       if (!(error instanceof MalformedBodyError || error instanceof SyntaxError)) throw error;
       throw this.#judge.malformed(operation, answer, error, isIdempotent(operation));
     }
   }
 }
 
-function oauthTransport(service: ServiceOptions, usual: Transport): Transport {
+function oauthTransport(service: ServiceOptions, usual: Transport, room: BodyRoom): Transport {
   const { oauthTokenUrl } = service;
   if (oauthTokenUrl === undefined) return usual;
-  return new Transport({ ...service, baseUrl: new URL(oauthTokenUrl).origin, concurrency: 1 });
+  return new Transport({ ...service, baseUrl: new URL(oauthTokenUrl).origin, concurrency: 1 }, room);
 }
 
 function isIdempotent({ method, idempotent }: Operation): boolean {

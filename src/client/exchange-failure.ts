@@ -4,9 +4,10 @@ import { errors } from 'undici';
  * Why an exchange brought no answer:
  * - `dns`, `refused`, `connect_timeout`, `tls`: no connection; nothing was sent.
  * - `first_byte_timeout`, `body_timeout`: the answer did not begin, or stalled.
+ * - `total_timeout`: the answer kept coming, but not fast enough.
  * - `lost`: the connection broke before the answer began.
  * - `torn`: the answer broke off, or its compression is broken.
- * - `too_large`: the answer is larger than the client accepts.
+ * - `too_large`: the answer is larger than the client accepts, before or after decompression.
  * - `closed`: the client was closed.
  * - `unsendable`: HTTP cannot carry the request; a defect of the caller.
  */
@@ -17,6 +18,7 @@ export type FailureReason =
   | 'tls'
   | 'first_byte_timeout'
   | 'body_timeout'
+  | 'total_timeout'
   | 'lost'
   | 'torn'
   | 'too_large'
@@ -28,10 +30,13 @@ export class ExchangeFailure extends Error {
   readonly reason: FailureReason;
   /** The code of Node or undici, for messages: `ECONNREFUSED`. */
   readonly systemCode: string | undefined;
+  /** Of `too_large`: the most bytes that a body may have. */
+  readonly mostBytes: number;
 
-  constructor(reason: FailureReason, cause: unknown) {
+  constructor(reason: FailureReason, cause: unknown, mostBytes = 0) {
     super(reason, { cause });
     this.reason = reason;
+    this.mostBytes = mostBytes;
     this.systemCode = codeOf(cause);
   }
 }
@@ -48,11 +53,9 @@ const byCode: Readonly<Record<string, FailureReason>> = {
   UND_ERR_CONNECT_TIMEOUT: 'connect_timeout',
   UND_ERR_HEADERS_TIMEOUT: 'first_byte_timeout',
   UND_ERR_BODY_TIMEOUT: 'body_timeout',
-  UND_ERR_RES_EXCEEDED_MAX_SIZE: 'too_large',
   UND_ERR_DESTROYED: 'closed',
   UND_ERR_CLOSED: 'closed',
   UND_ERR_INVALID_ARG: 'unsendable',
-  ERR_BUFFER_TOO_LARGE: 'too_large',
 };
 
 /** The codes of OpenSSL's verification and of Node's TLS. */

@@ -1,4 +1,6 @@
 import type { ErrorKind } from '../core/errors.js';
+import { formatBytes } from '../core/quantities.js';
+import { mostBodyBytes } from './body-room.js';
 import { ServiceError } from './errors.js';
 import type { ExchangeFailure, FailureReason } from './exchange-failure.js';
 
@@ -19,8 +21,8 @@ export type AddressOption = 'base_url' | 'oauth_token_url';
 interface Wording {
   readonly code: string;
   readonly kind: ErrorKind;
-  readonly says: (host: string) => string;
-  readonly hint: (host: string, option: AddressOption) => string | undefined;
+  readonly says: (host: string, failure: ExchangeFailure) => string;
+  readonly hint: (host: string, option: AddressOption, failure: ExchangeFailure) => string | undefined;
 }
 
 const again = 'run again: everything read so far is kept';
@@ -68,6 +70,13 @@ const wordings: Record<Exclude<FailureReason, 'closed'>, Wording> = {
     says: () => 'got an answer that stalled in the middle',
     hint: () => 'try a smaller `page_size`, or raise `timeouts_ms.body`',
   },
+  total_timeout: {
+    code: 'timeout',
+    kind: 'retryable',
+    says: () => 'got an answer that took longer than `timeouts_ms.total`',
+    hint: () =>
+      'the service, or something between it and cdsync, sends too slowly: try a smaller `page_size`, or raise `timeouts_ms.total`',
+  },
   lost: {
     code: 'connection_lost',
     kind: 'retryable',
@@ -78,8 +87,11 @@ const wordings: Record<Exclude<FailureReason, 'closed'>, Wording> = {
   too_large: {
     code: 'response_too_large',
     kind: 'fatal',
-    says: () => 'got an answer of more than 256 MB',
-    hint: () => 'try a smaller `page_size`',
+    says: (_, { mostBytes }) => `got an answer of more than ${formatBytes(mostBytes)}`,
+    hint: (_, __, { mostBytes }) =>
+      mostBytes < mostBodyBytes
+        ? 'ask for fewer records (`page_size`), or raise `resources.memory_mb`: one answer may have a quarter of it'
+        : 'ask for fewer records (`page_size`)',
   },
   unsendable: {
     code: 'unsendable_request',
@@ -103,10 +115,10 @@ export function failureError(
   const { code, kind, says, hint } = wordings[reason];
   const cause = failure.systemCode === undefined ? '' : ` (${failure.systemCode})`;
   const tries = attempts > 1 ? `, tried ${attempts} times` : '';
-  return new ServiceError(`${label} ${says(host)}${cause}${tries}`, {
+  return new ServiceError(`${label} ${says(host, failure)}${cause}${tries}`, {
     code,
     kind,
-    hint: hint(host, option),
+    hint: hint(host, option, failure),
     cause: failure.cause,
   });
 }

@@ -100,6 +100,7 @@ async function attempt(context: OauthContext, request: WireRequest, signal: Abor
     const { host, reached } = transport;
     throw failureSetback(error, { label, host, sent, idempotent: true, reached, option });
   }
+  answer.release();
   if (answer.status !== 200 && answer.status !== 201) throw refusal(context, answer);
   return issued(answer, label);
 }

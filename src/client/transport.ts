@@ -1,13 +1,11 @@
 import { buildConnector, Pool } from 'undici';
 import type { ServiceOptions } from '../core/service-options.js';
-import { type Answer, AnswerCollector, type ExchangeObserver } from './answer-collector.js';
+import { type Answer, AnswerCollector, type ExchangeObserver, type RawAnswer } from './answer-collector.js';
+import type { BodyRoom } from './body-room.js';
 import { bodyText } from './body-text.js';
 import { interrupted } from './errors.js';
 import { onAbort } from './on-abort.js';
 import { withoutContinue } from './without-continue.js';
-
-/** The largest answer, before and after decompression: far larger than any page, small enough for the memory. */
-const maxBodyBytes = 256 * 1024 * 1024;
 
 /** A request as it is sent. */
 export interface WireRequest {
@@ -24,8 +22,8 @@ export interface WireRequest {
  * nothing, judges no status.
  *
  * Timeouts: `connect` for a connection with its TLS handshake; `firstByte` from the end of the request to the answer's
- * headers; `body` for any pause within the body, so that a large page may take long as long as bytes keep coming. undici
- * measures the last two with a coarse timer: they may fire up to a second late.
+ * headers; `body` for any pause within the body; `total` for the whole answer, however steadily its bytes come. undici
+ * measures `firstByte` and `body` with a coarse timer: they may fire up to a second late.
  */
 export class Transport {
   /** `host:port` of the base URL, for messages. */
@@ -34,8 +32,16 @@ export class Transport {
   reached = false;
   readonly #pool: Pool;
   readonly #basePath: string;
+  readonly #room: BodyRoom;
+  readonly #totalMs: number;
 
-  constructor({ baseUrl, timeoutsMs, concurrency }: Pick<ServiceOptions, 'baseUrl' | 'timeoutsMs' | 'concurrency'>) {
+  /** @param room where bodies are collected */
+  constructor(
+    { baseUrl, timeoutsMs, concurrency }: Pick<ServiceOptions, 'baseUrl' | 'timeoutsMs' | 'concurrency'>,
+    room: BodyRoom,
+  ) {
+    this.#room = room;
+    this.#totalMs = timeoutsMs.total;
     const url = new URL(baseUrl);
     this.host = url.host;
     this.#basePath = url.pathname.replace(/\/+$/, '');
@@ -48,7 +54,6 @@ export class Transport {
         ),
       headersTimeout: timeoutsMs.firstByte,
       bodyTimeout: timeoutsMs.body,
-      maxResponseSize: maxBodyBytes,
     });
   }
 
@@ -57,9 +62,18 @@ export class Transport {
    * @throws {CdsyncError} `interrupted` as soon as the signal aborts
    */
   async exchange(request: WireRequest, signal: AbortSignal, observer: ExchangeObserver): Promise<Answer> {
-    const answer = await this.#dispatch(request, signal, observer);
+    const raw = await this.#dispatch(request, signal, observer);
     this.reached = true;
-    return { ...answer, body: await bodyText(answer, maxBodyBytes) };
+    const { place, ...answer } = raw;
+    const release = () => place.release();
+    try {
+      const body = await bodyText(raw, signal);
+      place.settle(body.length);
+      return { ...answer, body, release };
+    } catch (error) {
+      release();
+      throw error;
+    }
   }
 
   /** Ends all connections; requests that are under way fail as `closed`. */
@@ -67,20 +81,22 @@ export class Transport {
     await this.#pool.destroy();
   }
 
-  #dispatch(request: WireRequest, signal: AbortSignal, observer: ExchangeObserver): Promise<Answer> {
+  #dispatch(request: WireRequest, signal: AbortSignal, observer: ExchangeObserver): Promise<RawAnswer> {
     return new Promise((resolve, reject) => {
       if (signal.aborted) throw interrupted(signal.reason);
-      const collector = new AnswerCollector(
+      const collector = new AnswerCollector({
         observer,
-        (answer) => {
+        room: this.#room,
+        totalMs: this.#totalMs,
+        resolve: (answer) => {
           release();
           resolve(answer);
         },
-        (error) => {
+        reject: (error) => {
           release();
           reject(error);
         },
-      );
+      });
       const release = onAbort(signal, () => collector.abort(interrupted(signal.reason)));
       const { method, target, headers, body } = request;
       // undici declares the list as writable, but only reads it.

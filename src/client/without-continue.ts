@@ -23,7 +23,7 @@ function afterContinues(bytes: Buffer): number | undefined {
  * The connection must send one request at a time.
  */
 export function withoutContinue(socket: Socket): Socket {
-  const read = socket.read.bind(socket) as () => Buffer | null;
+  const read = socket.read.bind(socket) as (size?: number) => Buffer | null;
   const write = socket.write.bind(socket) as (...words: unknown[]) => boolean;
   let isHead = true;
   let held: Buffer | undefined;
@@ -32,7 +32,9 @@ export function withoutContinue(socket: Socket): Socket {
     isHead = true;
     return write(...words);
   }) as Socket['write'];
-  socket.read = () => {
+  socket.read = (size?: number) => {
+    // Node itself reads nothing in this way, to fill its buffer: what is there must stay there.
+    if (size === 0) return read(0);
     for (;;) {
       const chunk = read();
       if (chunk === null || !isHead) return chunk;

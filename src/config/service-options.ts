@@ -98,6 +98,7 @@ const timeouts = map({
   connect: timeout('To open a connection.', 10_000),
   first_byte: timeout('From the request to the first byte of the answer.', 60_000),
   body: timeout('Between two parts of an answer.', 120_000),
+  total: timeout('From the request to the end of its answer, however steadily its bytes come.', 600_000),
 });
 
 const retry = map({
@@ -150,7 +151,8 @@ export const serviceSchema = map({
   api_versions: option(apiVersions, group('The version of each API that cdsync asks for.')).prefault({}),
   rate_limits: option(rateLimits, group('The most requests in any second.')).prefault({}),
   page_size: whole(1, 10_000, {
-    description: 'Records to ask for in one page. cdsync halves it if the service refuses a first page as too large.',
+    description:
+      'Records to ask for in one page. cdsync halves it if the service refuses a first page, or if a page is too large for the memory.',
     unit: 'records',
     example: 500,
   }).prefault(500),

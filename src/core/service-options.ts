@@ -25,7 +25,12 @@ export interface ServiceOptions {
   readonly rateLimits: Readonly<Record<ApiGroup, number>>;
   /** Records to ask for in one page, unless the stream says otherwise. */
   readonly pageSize: number;
-  readonly timeoutsMs: { readonly connect: number; readonly firstByte: number; readonly body: number };
+  readonly timeoutsMs: {
+    readonly connect: number;
+    readonly firstByte: number;
+    readonly body: number;
+    readonly total: number;
+  };
   readonly retry: { readonly maxAttempts: number; readonly maxDelayMs: number };
   /** Requests under way at once. */
   readonly concurrency: number;

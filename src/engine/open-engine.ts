@@ -1,5 +1,5 @@
 import type { Budget } from '../client/budget.js';
-import { ServiceClient } from '../client/client.js';
+import { bodyBytesOf, ServiceClient } from '../client/client.js';
 import type { Config, JobConfig, LocalConfig } from '../config/config.js';
 import { systemClock } from '../core/clock.js';
 import type { DeliveryContext } from '../deliver/delivery.js';
@@ -38,7 +38,14 @@ export async function withEngine<T>(
   const database = await Database.open({ memoryMb, threads });
   const converter = new Converter(database, Math.min(lanes, threads));
   const { notice, budget } = options;
-  const client = new ServiceClient({ service: config.service, clock: systemClock, onNotice: notice, budget });
+  const bodyBytes = bodyBytesOf(memoryMb);
+  const client = new ServiceClient({
+    service: config.service,
+    clock: systemClock,
+    onNotice: notice,
+    budget,
+    bodyBytes,
+  });
   try {
     return await work({
       config,

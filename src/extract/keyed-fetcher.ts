@@ -61,6 +61,7 @@ export class KeyedFetcher implements PageFetcher {
       total: null,
       issuedAt: new Date(this.#context.clock.now()).toISOString(),
       missing: answers.filter((answer) => answer === undefined).length,
+      release: () => undefined,
     };
   }
 

@@ -34,6 +34,9 @@ export class PageChain {
   #fruitless = 0;
   /** Journaled with each cursor: a list without an end must also end if every run reads only some of its pages. */
   #empty: number;
+  /** Of the pages that came and are not yet taken in. */
+  readonly #held = new Set<() => void>();
+  #isOver = false;
 
   constructor(task: ReadTask, context: ChainContext) {
     this.#context = context;
@@ -45,6 +48,15 @@ export class PageChain {
 
   /** @throws {CdsyncError} `page_loop`, `dead_token`, `filter_ignored`, and the errors of the client */
   async read(): Promise<void> {
+    try {
+      await this.#readAll();
+    } finally {
+      this.#isOver = true;
+      for (const release of this.#held) release();
+    }
+  }
+
+  async #readAll(): Promise<void> {
     let token = this.#task.start.token;
     let pending = this.#fetch(token);
     for (;;) {
@@ -67,7 +79,8 @@ export class PageChain {
         await this.#takeIn(page);
       } catch (error) {
         if (!(error instanceof MalformedPageError)) throw error;
-        await pending.catch(() => undefined);
+        // It must not take the memory that this page needs once more.
+        await pending.then(({ release }) => release()).catch(() => undefined);
         page = await this.#takeInAgain(token, page, error);
         if (page.nextToken !== null && page.nextToken !== next) pending = this.#fetch(page.nextToken);
       }
@@ -76,8 +89,11 @@ export class PageChain {
     }
   }
 
-  #fetch(token: string | null): Promise<FetchedPage> {
-    return this.#context.fetcher.fetch(token);
+  async #fetch(token: string | null): Promise<FetchedPage> {
+    const page = await this.#context.fetcher.fetch(token);
+    if (this.#isOver) page.release();
+    else this.#held.add(page.release);
+    return page;
   }
 
   /** If the service refuses a token but not the list itself, the token is dead. The partition then starts again. */
@@ -112,6 +128,16 @@ export class PageChain {
   }
 
   async #takeIn(page: FetchedPage): Promise<void> {
+    try {
+      await this.#judge(page);
+    } finally {
+      page.release();
+      this.#held.delete(page.release);
+    }
+  }
+
+  /** Hands the page to the intake, and ends the chain if that found something wrong. */
+  async #judge(page: FetchedPage): Promise<void> {
     const taken = await this.#context.intake.take(page, {
       token: page.nextToken,
       issued_at: page.issuedAt,

@@ -1,10 +1,16 @@
-import { MalformedBodyError, type RequestMeter, type ServiceClient, ServiceError } from '../client/client.js';
+import {
+  type AnswerHead,
+  MalformedBodyError,
+  type RequestMeter,
+  type ServiceClient,
+  ServiceError,
+} from '../client/client.js';
 import type { Operation } from '../client/operation.js';
 import type { Clock } from '../core/clock.js';
 import { withFields } from './scan/added-fields.js';
 import { cutPage, cutPageExactly, MalformedPageError, type PageCut } from './scan/page-cutter.js';
 
-/** If the service refuses a first page, the page size is halved, but never below this. */
+/** If the service refuses a first page, or a page is larger than the memory allows, its size is halved, but never below this. */
 const minPageSize = 25;
 
 /** A page as it came, with its records not yet scanned. */
@@ -14,6 +20,8 @@ export interface FetchedPage extends PageCut {
   readonly issuedAt: string;
   /** Number of records that were requested by key but do not exist. */
   readonly missing: number;
+  /** Call it when the page is taken in, or of no use: until then its body counts against the memory for bodies. */
+  release(): void;
 }
 
 /** Gets the pages of one partition. */
@@ -27,7 +35,7 @@ export interface FetchContext {
   readonly meter: RequestMeter;
   readonly signal: AbortSignal;
   readonly clock: Clock;
-  /** How many records to ask for in a page; it shrinks if the service refuses it. */
+  /** How many records to ask for in a page; it shrinks if the service refuses it, or if such a page is too large. */
   readonly pageSize: { limit: number };
 }
 
@@ -45,6 +53,10 @@ export function readTotal(body: Buffer): number | null {
   return cutOrRetry(body, cutPageExactly).total;
 }
 
+function isTooLarge(error: unknown): boolean {
+  return error instanceof ServiceError && error.code === 'response_too_large';
+}
+
 export function isRefusal(error: unknown): boolean {
   return error instanceof ServiceError && error.status === 400;
 }
@@ -59,7 +71,7 @@ export class ListFetcher implements PageFetcher {
   readonly #context: FetchContext;
   readonly #operation: (request: ListRequest) => Operation;
   readonly #takesLimit: boolean;
-  readonly #cut: (body: Buffer) => PageCut & { body: Buffer };
+  readonly #cut: (body: Buffer, head: AnswerHead) => PageCut & Pick<FetchedPage, 'body' | 'release'>;
 
   constructor(
     context: FetchContext,
@@ -72,11 +84,11 @@ export class ListFetcher implements PageFetcher {
     const fields = Object.entries(added);
     this.#cut =
       fields.length === 0
-        ? (body) => cutOrRetry(body, cutPage)
-        : (body) => {
+        ? (body, { keep }) => ({ ...cutOrRetry(body, cutPage), release: keep() })
+        : (body, { keep }) => {
             const page = cutOrRetry(body, cutPageExactly);
             const records = withFields(body, page.start, page.end, fields);
-            return { ...page, body: records, start: 0, end: records.length };
+            return { ...page, body: records, start: 0, end: records.length, release: keep() };
           };
   }
 
@@ -88,8 +100,8 @@ export class ListFetcher implements PageFetcher {
         const page = await client.send(this.#operation({ token, limit }), this.#cut, { signal, meter });
         return { ...page, issuedAt: new Date(clock.now()).toISOString(), missing: 0 };
       } catch (error) {
-        const mayShrink = this.#takesLimit && token === null && pageSize.limit > minPageSize;
-        if (!mayShrink || !isRefusal(error)) throw error;
+        const isTooMuch = isTooLarge(error) || (token === null && isRefusal(error));
+        if (!isTooMuch || !this.#takesLimit || pageSize.limit <= minPageSize) throw error;
         if (pageSize.limit === limit) pageSize.limit = Math.max(minPageSize, limit >> 1);
       }
     }

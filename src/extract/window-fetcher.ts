@@ -58,6 +58,7 @@ class WholeWindowFetcher implements PageFetcher {
       total: null,
       issuedAt: new Date(this.#context.clock.now()).toISOString(),
       missing: 0,
+      release: () => undefined,
     };
   }
 

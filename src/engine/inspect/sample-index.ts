@@ -48,6 +48,7 @@ async function readSample(explorer: Explorer, source: ListSource, size: number):
   do {
     const page = await fetcher.fetch(token);
     sample.take(page.body, page.start, page.end);
+    page.release();
     token = page.nextToken;
     pages -= 1;
   } while (token !== null && sample.records < size && pages > 0);

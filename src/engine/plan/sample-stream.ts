@@ -95,6 +95,7 @@ async function takePage(
     try {
       return { page, scanned: scanner.scan(page.body, page.start, page.end) };
     } catch (error) {
+      page.release();
       if (!(error instanceof MalformedPageError) || attempt === attempts) throw error;
     }
   }
@@ -131,6 +132,7 @@ async function take(
   do {
     const began = clock.monotonic();
     const { page, scanned } = await takePage(fetcher, token, scanner);
+    page.release();
     trips.push(clock.monotonic() - began);
     refuseMismatch(scanned);
     pages.push(page);

@@ -3,6 +3,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { indexesPageOperation } from '../../../src/client/profile-api.js';
 import { systemClock } from '../../../src/core/clock.js';
+import { Secret } from '../../../src/core/secret.js';
 import { openssl, selfSigned } from '../../fixtures/self-signed.js';
 import { turn } from './clocks.js';
 import { deadPort, emptyPage, rawService, scriptedService, serviceOptions, testClient } from './scripted-service.js';
@@ -54,7 +55,7 @@ describe('A service that cannot be reached', () => {
 });
 
 describe('Timeouts', () => {
-  const timeoutsMs = { connect: 300, firstByte: 100, body: 100 };
+  const timeoutsMs = { connect: 300, firstByte: 100, body: 100, total: 20_000 };
 
   it('end a request whose answer does not begin', async () => {
     const service = await rawService(() => undefined);
@@ -70,6 +71,38 @@ describe('Timeouts', () => {
     const error = await failure(list);
     expect(error).toMatchObject({ code: 'timeout' });
     expect(error.hint).toContain('timeouts_ms.body');
+  });
+
+  it('end an answer that never stalls, but does not come to its end', async () => {
+    const service = await rawService((socket) => {
+      socket.write('HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n{');
+      const drip = setInterval(() => socket.write(' '), 10);
+      socket.on('close', () => clearInterval(drip));
+    });
+    const { failure, meter } = testClient(
+      serviceOptions(service.baseUrl, {
+        retry: { maxAttempts: 2, maxDelayMs: 10 },
+        timeoutsMs: { ...timeoutsMs, body: 5000, total: 200 },
+      }),
+    );
+    const error = await failure(list);
+    expect(error).toMatchObject({ code: 'timeout', kind: 'retryable' });
+    expect(error.message).toContain('took longer than `timeouts_ms.total`, tried 2 times');
+    expect(error.hint).toContain('timeouts_ms.total');
+    expect(meter).toMatchObject({ requests: 2, retries: 1 });
+  });
+
+  it('end a login that never stalls, but does not come to its end', async () => {
+    const service = await rawService((socket) => {
+      socket.write('HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n{');
+      const drip = setInterval(() => socket.write(' '), 10);
+      socket.on('close', () => clearInterval(drip));
+    });
+    const auth = { type: 'client_credentials', clientId: 'id', clientSecret: new Secret('secret') } as const;
+    const { failure } = testClient(
+      serviceOptions(service.baseUrl, { auth, retry: once, timeoutsMs: { ...timeoutsMs, body: 5000, total: 200 } }),
+    );
+    expect(await failure(list)).toMatchObject({ code: 'timeout', hint: expect.stringContaining('timeouts_ms.total') });
   });
 
   it('end a connection that is never made', async () => {

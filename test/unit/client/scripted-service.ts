@@ -121,7 +121,7 @@ export function serviceOptions(baseUrl: string, changes: Partial<ServiceOptions>
     apiVersions: { profile: '2025-07-31', management: '2024-04-01', campaignDrafts: '2024-04-01' },
     rateLimits: { profile: 2_000, management: 1_000, realtime: 1_000 },
     pageSize: 500,
-    timeoutsMs: { connect: 5_000, firstByte: 20_000, body: 20_000 },
+    timeoutsMs: { connect: 5_000, firstByte: 20_000, body: 20_000, total: 60_000 },
     retry: { maxAttempts: 4, maxDelayMs: 60_000 },
     concurrency: 16,
     ...changes,

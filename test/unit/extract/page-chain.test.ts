@@ -19,7 +19,7 @@ const whole: ReadTask = {
 function page(nextToken: string | null, text = 'x'): FetchedPage {
   const body = Buffer.from(text);
   const issuedAt = '2026-11-22T00:00:00.000Z';
-  return { body, start: 0, end: body.length, nextToken, total: null, issuedAt, missing: 0 };
+  return { body, start: 0, end: body.length, nextToken, total: null, issuedAt, missing: 0, release: () => undefined };
 }
 
 function refusal(): ServiceError {
