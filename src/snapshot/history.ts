@@ -2,6 +2,7 @@ import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { type Column, ColumnSet } from '../rows/columns.js';
 import { rowKey } from '../rows/row-hash.js';
 import { widen } from '../rows/widen.js';
+import { beforeHistory } from '../store/duckdb.js';
 import type { DiffTask } from './diff.js';
 import {
   earlierTable,
@@ -43,7 +44,7 @@ export async function defineHistory(store: SnapshotStore, state: StreamState): P
     );
     const ts = parameterName(state);
     const moments = `FROM _cdsync.moments WHERE stream = ${sqlText(stream)}`;
-    const tooEarly = sqlText(`${stream}_as_of: nothing is kept of that time; the first that is kept is `);
+    const tooEarly = sqlText(`${stream}${beforeHistory}; the first that is kept is `);
     await session.run(
       `CREATE OR REPLACE MACRO ${quoteIdentifier(`${stream}_as_of`)}(${ts}) AS TABLE
        SELECT ${columns.map(({ name }) => `h.${quoteIdentifier(name)}`).join(', ')}, h._run_id, h._valid_from AS _synced_at

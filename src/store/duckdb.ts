@@ -91,6 +91,9 @@ export async function readThrough(database: Database, path: string): Promise<voi
 /** Codes that become `sql_failed` for a query: a file that cannot be read is one that the query names. */
 const isOfQuery = new Set(['database_failed', 'state_unreadable', 'storage_failed', 'storage_permission']);
 
+/** What the macros of published files say, through DuckDB, of a time before their history. It names no value of a record. */
+export const beforeHistory = '_as_of: nothing is kept of that time';
+
 /**
  * The error that the author of a query sees if DuckDB refuses it. Messages about names and grammar quote only the query, and
  * are shown; messages about values quote records, and are left out.
@@ -100,7 +103,7 @@ export function queryError(thrown: unknown, hint: string, kind: ErrorKind = 'fat
   if (thrown instanceof CdsyncError && !isOfQuery.has(thrown.code)) return thrown;
   const said = cause instanceof Error ? cause.message : String(cause);
   const ofNames = /^(Parser|Binder|Catalog|IO|Permission|Not implemented) Error/.test(said);
-  const harmless = ofNames || /_as_of: nothing is kept of that time|attached in read-only mode/.test(said);
+  const harmless = ofNames || said.includes(beforeHistory) || said.includes('attached in read-only mode');
   const type = /^[A-Z][A-Za-z ]{2,40}(?=:)/.exec(said)?.[0] ?? 'error';
   const shown = harmless
     ? `: ${withoutLiterals(said.trim())}`
