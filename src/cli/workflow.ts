@@ -23,7 +23,8 @@ interface StatusArguments extends WorkflowArguments {
   view?: 'overview' | 'verbose' | undefined;
 }
 
-const defaultDeadlineMs = 7_200_000;
+/** Workflows run for hours; the service itself warns after about a day (published facts). */
+const defaultDeadlineMs = 86_400_000;
 const longestDeadlineMs = 7 * 86_400_000;
 
 /** What a subcommand returns: the run, and its error if it failed. */
@@ -92,6 +93,19 @@ async function deadlineOf({ wait, deadline }: StartArguments): Promise<number> {
   throw usageError('--deadline is no duration from 1s to 7d', 'for example: --deadline 90m');
 }
 
+/** The range as full times in UTC. @throws {CdsyncError} `usage` */
+async function rangeOf({ rangeFrom, rangeTo }: StartArguments): Promise<{ rangeFrom?: string; rangeTo?: string }> {
+  if (rangeFrom === undefined && rangeTo === undefined) return {};
+  if (rangeFrom === undefined || rangeTo === undefined) {
+    throw usageError('a range has both ends: --range-from and --range-to', 'give both, or leave out both');
+  }
+  const { fullTime } = await import('../core/quantities.js');
+  const [from, to] = [fullTime(rangeFrom), fullTime(rangeTo)];
+  if (from !== undefined && to !== undefined) return { rangeFrom: from, rangeTo: to };
+  const wrong = from === undefined ? '--range-from' : '--range-to';
+  throw usageError(`${wrong} is no date or time`, 'for example: 2026-01-31, or 2026-01-31T12:00:00Z');
+}
+
 const startCommand: CommandModule<ServiceArguments, StartArguments> = {
   command: 'start <words..>',
   describe: 'start a workflow; with --wait, follow it to its end',
@@ -104,15 +118,19 @@ const startCommand: CommandModule<ServiceArguments, StartArguments> = {
         describe: '[configuration file] CONFIG_ID',
       })
       .options({
-        'run-mode': oneOf('run-mode', ['source', 'refresh', 'full'], 'how much of it to run [default: full]'),
-        'range-from': textOption('beginning of the range to run it for, ISO 8601'),
+        'run-mode': oneOf(
+          'run-mode',
+          ['source', 'refresh', 'full'],
+          'how much of it to run [default: what its schedule says]',
+        ),
+        'range-from': textOption('beginning of the range to run it for, such as 2026-01-01; with --range-to'),
         'range-to': textOption('end of that range'),
         wait: {
           type: 'boolean',
           default: false,
           describe: 'wait until it has ended; Ctrl-C stops it in the service too',
         },
-        deadline: textOption('with --wait: stop it after this time, such as 90m [default: 2h]'),
+        deadline: textOption('with --wait: stop it after this time, such as 90m [default: 24h]'),
       })
       .epilogue(
         'Exit codes: 0 started (with --wait: succeeded), 1 it failed, was stopped or met its deadline, 130 interrupted.',
@@ -120,10 +138,12 @@ const startCommand: CommandModule<ServiceArguments, StartArguments> = {
   handler: async (args) => {
     const deadlineMs = await deadlineOf(args);
     const { startWorkflow } = await import('../engine/workflow/start-workflow.js');
-    const { followWorkflow, requireSuccess } = await import('../engine/workflow/follow-workflow.js');
-    const { runMode, rangeFrom, rangeTo, wait } = args;
+    const { followWorkflow } = await import('../engine/workflow/follow-workflow.js');
+    const { requireSuccess } = await import('../engine/workflow/ended-run.js');
+    const { runMode, wait } = args;
+    const range = await rangeOf(args);
     await withWorkflows(args, 'configuration of a workflow', async (context, configId) => {
-      const started = await startWorkflow(context, { configId, runMode, rangeFrom, rangeTo });
+      const started = await startWorkflow(context, { configId, runMode, ...range });
       if (!wait) return { run: started };
       const run = await followWorkflow(context, started, { name: configId, deadlineMs });
       try {

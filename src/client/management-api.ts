@@ -44,7 +44,10 @@ const workflowRun = z.looseObject({
   error: workflowError.nullish(),
 });
 
-/** One run of a workflow; states seen: started, in progress, stopping, stopped, succeeded, failed, canceled. */
+/**
+ * One run of a workflow; states seen: scheduled, started, in progress, stopping, stopped, succeeded, failed, canceled. Lists
+ * and the overview may bring only `id`, `name`, `state`, `type`, `tenant`, `created_at` and `ended_at`.
+ */
 export type WorkflowRun = z.infer<typeof workflowRun>;
 
 function read(path: string, label: string, query: QueryParameters = []): Operation {
@@ -142,19 +145,27 @@ export function getWorkflowRunOperation(id: string, view?: 'overview' | 'verbose
 
 export interface StartWorkflowRequest {
   readonly configId: string;
+  /** ISO 8601, UTC, a full time; only together with {@link StartWorkflowRequest.rangeTo}. */
   readonly rangeFrom?: string | undefined;
   readonly rangeTo?: string | undefined;
-  /** Left out: full. */
+  /** Left out: what the workflow's own schedule says. */
   readonly runMode?: 'source' | 'refresh' | 'full' | undefined;
 }
 
-/** Starts a workflow (specification, section 4.11): each request starts another run. {@link readWorkflowRun} decodes it. */
-export function startWorkflowOperation({ configId, rangeFrom, rangeTo, runMode }: StartWorkflowRequest): Operation {
+/**
+ * Starts a workflow (specification, section 4.11): each request starts another run. {@link readWorkflowRun} decodes it.
+ * @param spelling of the path: with the trailing slash, as the specification has it, or without
+ */
+export function startWorkflowOperation(
+  { configId, rangeFrom, rangeTo, runMode }: StartWorkflowRequest,
+  spelling: 'slash' | 'plain' = 'slash',
+): Operation {
+  const path = spelling === 'slash' ? '/workflow/runs/' : '/workflow/runs';
   const body = Object.fromEntries([
     ['config_id', configId],
     ...given({ range_from: rangeFrom, range_to: rangeTo, run_mode: runMode }),
   ]);
-  return { group: 'management', method: 'POST', path: '/workflow/runs/', body, label: 'POST /workflow/runs/' };
+  return { group: 'management', method: 'POST', path, body, label: `POST ${path}` };
 }
 
 /** Stops a workflow run (specification, section 4.11); {@link readWorkflowRun} decodes it. @throws {CdsyncError} `invalid_id` */

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { connectors as builtIn } from '../../connectors/index.js';
-import { type Finding, map, option } from '../sdk/option.js';
+import { fullTime, momentForm } from '../core/quantities.js';
+import { type Finding, map, type OptionFacts, option } from '../sdk/option.js';
 import { choice, duration, flag, text, verbatim, whole } from '../sdk/option-types.js';
 import type { SourceDeclaration } from '../streams/declaration.js';
 import { sources as knownSources } from '../streams/sources.js';
@@ -63,20 +64,42 @@ const keep = map({
   }).prefault('90d'),
 });
 
+/** One end of a range: code sees a full time in UTC. */
+function rangeBound(facts: OptionFacts) {
+  const schema = z
+    .string()
+    .regex(momentForm)
+    .refine((written) => fullTime(written) !== undefined, 'must be a date or a time that the calendar has')
+    .transform((written) => fullTime(written) as string);
+  return option(schema, {
+    allowed: 'a date or a time, such as 2026-01-31 or 2026-01-31T12:00:00Z',
+    verbatim: true,
+    ...facts,
+  });
+}
+
+/** The service takes both ends of a range or none (published facts). */
+function halfRange(step: unknown): Finding[] {
+  const { range_from: from, range_to: to } = step as Record<string, unknown>;
+  if ((from === undefined) === (to === undefined)) return [];
+  const missing = from === undefined ? 'range_from' : 'range_to';
+  return [{ path: [], message: `${missing} is missing: a range has both ends, or leave out both` }];
+}
+
 const startWorkflow = map({
   config_id: verbatim({
     description: 'Id of the workflow configuration to run.',
     example: 'cg-1',
   }),
   run_mode: choice(['source', 'refresh', 'full'], {
-    description: 'How much of the workflow runs. Default: all of it.',
+    description: "How much of the workflow runs. Default: what the workflow's own schedule says.",
     example: 'refresh',
   }).optional(),
-  range_from: verbatim({
-    description: "Beginning of the range of the workflow, in the service's form.",
-    example: '2026-01-01T00:00:00Z',
+  range_from: rangeBound({
+    description: 'Beginning of the range of the workflow. Give both ends, or none. cdsync sends a full time in UTC.',
+    example: '2026-01-01',
   }).optional(),
-  range_to: verbatim({
+  range_to: rangeBound({
     description: 'End of that range.',
     example: '2026-02-01T00:00:00Z',
   }).optional(),
@@ -84,13 +107,14 @@ const startWorkflow = map({
     description: 'If the workflow has not ended by then, cdsync stops it, and the run fails.',
     unit: 'ms',
     example: 7_200_000,
-  }).prefault(7_200_000),
+  }).prefault(86_400_000),
 });
 
 const beforeStep = option(
   map({
     start_workflow: option(startWorkflow, {
       description: 'Starts a workflow and waits for its end. A resumed run does not start it again.',
+      check: halfRange,
     }),
   }),
   { description: 'One step.' },

@@ -49,6 +49,15 @@ export function formatCounted(count: number, noun: string): string {
   return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
 }
 
+/** A date or a time as people write it in a configuration: ISO 8601. */
+export const momentForm = /^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:?\d{2})?)?$/;
+
+/** A date or a time as a full time in UTC with milliseconds; undefined for other text. `2026-01-01` is its midnight. */
+export function fullTime(written: string): string | undefined {
+  const ms = momentForm.test(written) ? parseMoment(written) : Number.NaN;
+  return Number.isNaN(ms) ? undefined : new Date(ms).toISOString();
+}
+
 /** A date or a time as milliseconds since 1970. A time without an offset is UTC; other text gives NaN. */
 export function parseMoment(written: string): number {
   const iso = written.replace(' ', 'T');

@@ -5,10 +5,14 @@ import { table } from './table.js';
 /** Fields that name the person who started a run; shown only if values may be. */
 const personal = new Set(['principal_name', 'principal_email']);
 
-/** A run as the service gave it; fields that name a person only if `showValues`. */
+/**
+ * A run as the service gave it; fields that name a person only if `showValues`. Never the `data` of an error: nobody knows
+ * what the service puts there.
+ */
 export function shownRun(run: WorkflowRun, showValues: boolean): Record<string, unknown> {
-  if (showValues) return { ...run };
   return JSON.parse(JSON.stringify(run), (name, value: unknown) => {
+    if (name === 'error' && typeof value === 'object' && value !== null) return { ...value, data: undefined };
+    if (showValues) return value;
     if (personal.has(name)) return undefined;
     return typeof value === 'string' ? withoutAddresses(value) : value;
   }) as Record<string, unknown>;
@@ -31,7 +35,7 @@ export function workflowLines({
 }: WorkflowRun): string[] {
   const about = [type, name].filter(Boolean).map(word).join(' ');
   const lines = [
-    `run ${id}: ${word(state)}${about === '' ? '' : ` (${about})`}`,
+    `run ${word(id)}: ${word(state)}${about === '' ? '' : ` (${about})`}`,
     `  created ${word(created_at)}, ended ${word(ended_at)}`,
   ];
   if (error) {

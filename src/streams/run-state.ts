@@ -1,7 +1,16 @@
-/** The states of jobs, of their tables and of runs that have ended, in lower case. */
-const ended = new Set(['succeeded', 'failed', 'stopped', 'canceled', 'cancelled', 'skipped']);
+/** The states of jobs, tables and runs that have ended, as {@link plainState} writes them. */
+const ended = new Set(['succeeded', 'failed', 'stopped', 'canceled', 'skipped']);
 
-/** Whether a job or a run in this state may still change; in an unknown state it may. */
+/** A state in one spelling: `IN_PROGRESS` is `in progress`, `Cancelled` is `canceled`. */
+export function plainState(state: string): string {
+  return state
+    .trim()
+    .toLowerCase()
+    .replace(/[\s_-]+/g, ' ')
+    .replace(/^cancelled$/, 'canceled');
+}
+
+/** Whether a job, a table or a run in this state may still change; in an unknown state it may. */
 export function mayChange(state: unknown): boolean {
-  return typeof state !== 'string' || !ended.has(state.toLowerCase());
+  return typeof state !== 'string' || !ended.has(plainState(state));
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { parseMoment } from '../core/quantities.js';
+import { momentForm, parseMoment } from '../core/quantities.js';
 import { type OptionFacts, option } from '../sdk/option.js';
 import { whole } from '../sdk/option-types.js';
 import type { Manners } from './declaration.js';
@@ -11,7 +11,7 @@ const defaultReachDays = 30;
 function moment(facts: OptionFacts) {
   const schema = z
     .string()
-    .regex(/^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:?\d{2})?)?$/)
+    .regex(momentForm)
     .refine((written) => !Number.isNaN(parseMoment(written)), 'must be a date or a time that the calendar has')
     .transform(parseMoment);
   return option(schema, {

@@ -49,14 +49,19 @@ describe('a job that starts workflows', () => {
     await configure(
       'good',
       { config_id: 'cg-first' },
-      { config_id: 'cg-good', run_mode: 'refresh', range_from: '2026-01-01' },
+      { config_id: 'cg-good', run_mode: 'refresh', range_from: '2026-01-01', range_to: '2026-02-01' },
     );
     const { code, report, stderr } = await space.run('good');
     expect([code, stderr]).toEqual([0, '']);
     expect(streamOf(report.jobs[0] as never, 'members')).toMatchObject({ status: 'ok', rows: 1000 });
     expect(workflows.runs.map(({ request }) => request)).toEqual([
       { config_id: 'cg-first' },
-      { config_id: 'cg-good', run_mode: 'refresh', range_from: '2026-01-01' },
+      {
+        config_id: 'cg-good',
+        run_mode: 'refresh',
+        range_from: '2026-01-01T00:00:00.000Z',
+        range_to: '2026-02-01T00:00:00.000Z',
+      },
     ]);
   });
 
@@ -122,11 +127,31 @@ describe('a job that starts workflows', () => {
     expect(workflows.runs.map(({ stopped }) => stopped)).toEqual([true]);
   });
 
-  it('takes over the run whose answer was lost', async () => {
-    workflows.plans.set('cg-lost', { states: ['started', 'succeeded'], lostAnswers: 1 });
+  it('takes over the run whose answer was lost, once it knows the runs of the workflow', async () => {
+    workflows.plans.set('cg-lost', { states: ['started', 'succeeded'], lostAnswer: 2 });
     await configure('lost', { config_id: 'cg-lost' });
-    expect((await space.runWell('lost')).status).toBe('ok');
-    expect(workflows.runsOf('cg-lost')).toHaveLength(1);
+    await space.runWell('lost');
+    const again = await space.cdsync(['run', 'lost.json']);
+    expect([again.code, again.stderr]).toEqual([0, expect.stringContaining('run wr-2 started')]);
+    expect(workflows.runsOf('cg-lost')).toHaveLength(2);
+  });
+
+  it('starts nothing more if the answer to the first start was lost, until that run has ended', async () => {
+    workflows.plans.set('cg-first', { states: ['started', 'in progress', 'in progress', 'succeeded'], lostAnswer: 1 });
+    await configure('unclear', { config_id: 'cg-first' });
+    for (const again of [false, true]) {
+      const { code, report } = await space.run('unclear');
+      const error = report.jobs[0]?.streams[0]?.error;
+      expect([again, code, error?.code, error?.hint]).toEqual([
+        again,
+        1,
+        'workflow_unclear',
+        expect.stringContaining('cdsync workflow status wr-1 --view verbose'),
+      ]);
+    }
+    expect(workflows.runs).toHaveLength(1);
+    expect((await space.cdsync(['run', 'unclear.json', '--full'])).code).toBe(0);
+    expect(workflows.runs).toHaveLength(2);
   });
 
   it('does not start one again if it resumes a run that was cut short, unless told to', async () => {
@@ -262,21 +287,26 @@ describe('a workflow of the local service', () => {
     for (const task of ['ingest', 'unify', 'publish']) expect(stdout).toMatch(new RegExp(`^  ${task} +stopp`, 'm'));
   });
 
-  it('takes over the run whose answer was lost on the way', async () => {
-    await space.control('faults', { kind: 'torn', match: 'POST /api/workflow/runs/', keep: 0, count: 1 });
-    const { code, stdout, stderr } = await workflow('start', 'cg-1', '--wait', '--json');
-    expect([code, JSON.parse(stdout).run.state]).toEqual([0, 'succeeded']);
-    expect(stderr).toContain('the answer was lost; looking whether it has started');
-    const runs = await fetch(`${space.service.url}/api/workflow/runs?limit=1000&type=full`, {
-      headers: {
+  it('is not started again if the answer was lost on the way, and the runs to look at are named', async () => {
+    const ids = async () => {
+      const headers = {
         authorization: `Bearer ${space.service.token}`,
         'service-tenant': 'acme',
         'api-version': '2024-04-01',
-      },
-    });
-    const { data } = (await runs.json()) as { data: { config_id: string; principal_name: string }[] };
-    const mine = data.filter((run) => run.config_id === 'cg-1' && run.principal_name === 'default');
-    expect(mine).toHaveLength(1);
+      };
+      const answer = await fetch(`${space.service.url}/api/workflow/runs?limit=1000`, { headers });
+      return ((await answer.json()) as { data: { id: string }[] }).data.map(({ id }) => id);
+    };
+    const before = new Set(await ids());
+    await space.control('faults', { kind: 'torn', match: 'POST /api/workflow', keep: 0.5, count: 1 });
+    const { code, stdout, stderr } = await workflow('start', 'cg-1', '--wait', '--json');
+    const begun = (await ids()).filter((id) => !before.has(id));
+    expect(begun).toHaveLength(1);
+    expect([code, JSON.parse(stdout).error]).toMatchObject([
+      1,
+      { code: 'workflow_unclear', hint: expect.stringContaining(`cdsync workflow status ${begun[0]} --view verbose`) },
+    ]);
+    expect(stderr).toContain('the answer was lost; looking whether it has started');
   });
 });
 
@@ -289,12 +319,12 @@ describe('cdsync workflow', () => {
     const words = ['cg-good', '--run-mode', 'source', '--range-from', '2026-01-01', '--range-to', '2026-02-01'];
     const started = await workflow('start', ...words);
     expect([started.code, started.stderr]).toEqual([0, '']);
-    expect(started.stdout).toMatch(/^run wr-1: started \(courier-group\)\n/);
+    expect(started.stdout).toMatch(/^run wr-1: started \(courier-group Workflow cg-good\)\n/);
     expect(workflows.runs[0]?.request).toEqual({
       config_id: 'cg-good',
       run_mode: 'source',
-      range_from: '2026-01-01',
-      range_to: '2026-02-01',
+      range_from: '2026-01-01T00:00:00.000Z',
+      range_to: '2026-02-01T00:00:00.000Z',
     });
   });
 
@@ -321,7 +351,9 @@ describe('cdsync workflow', () => {
     expect([shown.code, documentOf(shown)]).toMatchObject([0, { status: 'ok', run: { id: 'wr-1' } }]);
     expect(shown.stdout).not.toContain('eve@');
     expect((await workflow('status', 'wr-1')).stdout).not.toContain('eve@');
-    const all = documentOf(await workflow('status', 'wr-1', '--json', '--show-values', '--view', 'verbose'));
+    const verbose = ['status', 'wr-1', '--json', '--view', 'verbose'];
+    expect((await workflow(...verbose)).stdout).not.toContain('eve@');
+    const all = documentOf(await workflow(...verbose, '--show-values'));
     expect(all.run.principal_email).toBe('eve@example.com');
   });
 
@@ -340,6 +372,8 @@ describe('cdsync workflow', () => {
     [['start', 'cg-good', 'cg-bad'], 2, 'name one configuration of a workflow'],
     [['start', 'cg-good', '--deadline', '2h'], 2, '--deadline is for --wait'],
     [['start', 'cg-good', '--wait', '--deadline', 'soon'], 2, '--deadline is no duration'],
+    [['start', 'cg-good', '--range-from', '2026-01-01'], 2, 'a range has both ends'],
+    [['start', 'cg-good', '--range-from', '2026-01-01', '--range-to', 'May'], 2, '--range-to is no date or time'],
     [['start', 'cg-good', '--run-mode', 'half'], 2, '--run-mode is none of source, refresh, full'],
   ])('refuses %j', async (words, exit, reason) => {
     const { code, stderr } = await workflow(...words);

@@ -6,9 +6,10 @@ import { readRun } from '../../store/run-state.js';
 import { runFolders } from '../../store/storage.js';
 import type { StreamOutcome } from '../report-job.js';
 import type { RunContext } from '../run-context.js';
-import { followWorkflow, requireSuccess } from './follow-workflow.js';
+import { requireSuccess } from './ended-run.js';
+import { followWorkflow } from './follow-workflow.js';
 import { startWorkflow } from './start-workflow.js';
-import { leftWorkflow, rememberStarted } from './started-workflows.js';
+import { leftWorkflow, memoryOf, rememberMark, rememberStarted } from './started-workflows.js';
 
 /** Whether this run resumes an earlier run of the job that was cut short while reading. */
 export async function resumesRun({
@@ -42,9 +43,11 @@ async function runWorkflow(context: RunContext, step: number, { startWorkflow: o
     requireSuccess(await followWorkflow(context, left.run, { name, deadlineMs: remainingMs }), name);
     return;
   }
-  const run = await startWorkflow(context, request);
+  const run = await startWorkflow(context, request, await memoryOf(context, step, request));
   await rememberStarted(context, step, request, run);
-  requireSuccess(await followWorkflow(context, run, { name, deadlineMs }), name);
+  const ended = await followWorkflow(context, run, { name, deadlineMs });
+  await rememberMark(context.layout, name, ended);
+  requireSuccess(ended, name);
 }
 
 /**

@@ -10,7 +10,9 @@ import { asCdsyncError, CdsyncError } from '../../core/errors.js';
 import { printable } from '../../core/printable.js';
 import { formatDuration } from '../../core/quantities.js';
 import { mayChange } from '../../streams/run-state.js';
+import { hasEnded } from './ended-run.js';
 import { newMeter, type WorkflowContext } from './start-workflow.js';
+import { readWhole, withKnown } from './whole-run.js';
 
 /** Asked soon at first, then less and less often: all clients together get 10 requests a second from the Management API. */
 const firstDelayMs = 500;
@@ -20,6 +22,8 @@ const delayGrowth = 1.5;
 const lineEveryMs = 60_000;
 /** The longest that the request to stop may take while the process ends. */
 const stopMs = 10_000;
+/** The longest that the details of a run that has ended are waited for. */
+const detailsMs = 30_000;
 const longestTimer = 2 ** 31 - 1;
 
 export interface FollowOptions {
@@ -29,51 +33,10 @@ export interface FollowOptions {
   readonly deadlineMs: number;
 }
 
-/** Whether a run has ended, in whatever state. */
-export function hasEnded({ state, ended_at: endedAt }: WorkflowRun): boolean {
-  return !mayChange(state) || Boolean(endedAt);
-}
-
-export function hasSucceeded({ state }: WorkflowRun): boolean {
-  return state?.toLowerCase() === 'succeeded';
-}
-
 function tasks({ task_instances: instances }: WorkflowRun): string {
   if (!instances || instances.length === 0) return '';
   const done = instances.filter(({ state }) => !mayChange(state)).length;
   return `, ${done} of ${instances.length} tasks done`;
-}
-
-function causeOf({ error, task_instances: instances }: WorkflowRun): WorkflowRun['error'] {
-  return error ?? instances?.find((task) => task.error)?.error;
-}
-
-/** Why a run has not succeeded, in the service's words (published facts: type, message, attribution). */
-function reasonOf(run: WorkflowRun): string {
-  const cause = causeOf(run);
-  if (!cause) return 'the service gives no reason';
-  const { type, message, attribution } = cause;
-  const parts = [type, message].filter((part) => typeof part === 'string' && part !== '').map(String);
-  const whose = attribution ? ` (attribution: ${attribution})` : '';
-  return printable(`${parts.join(': ') || 'the service gives no reason'}${whose}`);
-}
-
-function hintOf(run: WorkflowRun): string {
-  const attribution = causeOf(run)?.attribution;
-  if (attribution === 'customer') return 'the cause lies in the data or settings of the tenant: correct it there';
-  if (attribution === 'platform') return 'the cause lies in the service: run again, or tell its operator';
-  return `for all of it: cdsync workflow status ${run.id} --view verbose`;
-}
-
-/** @throws {CdsyncError} `workflow_failed` unless the run has succeeded */
-export function requireSuccess(run: WorkflowRun, name: string): void {
-  if (hasSucceeded(run)) return;
-  const state = printable(run.state ?? 'unknown').toLowerCase();
-  const verb = state === 'failed' ? 'failed' : `ended as ${state}`;
-  throw new CdsyncError(`workflow ${name} ${verb} (run ${run.id}): ${reasonOf(run)}`, {
-    code: 'workflow_failed',
-    hint: hintOf(run),
-  });
 }
 
 /** Follows one run to its end. */
@@ -101,7 +64,7 @@ class Follower {
     const { clock, signal } = this.#context;
     for (let delay = firstDelayMs; ; delay = Math.min(delay * delayGrowth, longestDelayMs)) {
       this.#tell();
-      if (hasEnded(this.#run)) return this.#run;
+      if (hasEnded(this.#run)) return this.#withDetails();
       if (signal.aborted) await this.#stopFor(interrupted(signal.reason));
       const left = this.#options.deadlineMs - this.#elapsed;
       if (left <= 0) await this.#stopFor(this.#tooLate());
@@ -117,7 +80,8 @@ class Follower {
     const timed = AbortSignal.any([signal, AbortSignal.timeout(Math.min(Math.ceil(left), longestTimer))]);
     try {
       const operation = getWorkflowRunOperation(this.#run.id);
-      this.#run = await client.send(operation, readWorkflowRun, { signal: timed, meter: newMeter() });
+      const seen = await client.send(operation, readWorkflowRun, { signal: timed, meter: newMeter() });
+      this.#run = withKnown(this.#run, seen);
       this.#troubled = false;
     } catch (thrown) {
       const error = asCdsyncError(thrown);
@@ -127,6 +91,13 @@ class Follower {
       if (!this.#troubled) notice(`workflow ${this.#options.name}: ${error.message}; still trying`);
       this.#troubled = true;
     }
+  }
+
+  /** Only the verbose view says why a run has failed (published facts). */
+  #withDetails(): Promise<WorkflowRun> {
+    const { client, signal, notice } = this.#context;
+    const timed = AbortSignal.any([signal, AbortSignal.timeout(detailsMs)]);
+    return readWhole(client, this.#run, { signal: timed, meter: newMeter(), notice });
   }
 
   #tell(): void {

@@ -1,15 +1,15 @@
 import { type ServiceClient, ServiceError } from '../../client/client.js';
 import {
-  getWorkflowRunOperation,
-  readWorkflowRun,
   readWorkflowRuns,
   type StartWorkflowRequest,
-  startWorkflowOperation,
   type WorkflowRun,
   workflowRunsPageOperation,
 } from '../../client/management-api.js';
 import type { Clock } from '../../core/clock.js';
 import { CdsyncError } from '../../core/errors.js';
+import { hasEnded } from './ended-run.js';
+import { postStart } from './post-start.js';
+import { readWhole } from './whole-run.js';
 
 /** What every function for workflows needs. */
 export interface WorkflowContext {
@@ -20,12 +20,47 @@ export interface WorkflowContext {
   readonly notice: (line: string) => void;
 }
 
+/** What tells the runs of a configuration from others, learned from one that is surely its own. */
+export interface RunMark {
+  /** Who has started it. */
+  readonly principalId: string;
+  readonly name: string;
+}
+
+/** A start that was asked for, and whose run is not known. */
+export interface StartAttempt {
+  /** Milliseconds since 1970. */
+  readonly at: number;
+  /** Ids of the runs that were listed before it. */
+  readonly listed: readonly string[];
+}
+
+/** What outlives the process, so that no later one starts a workflow again without knowing. */
+export interface StartMemory {
+  /** The mark of earlier runs of this configuration; undefined if there is none yet. */
+  readonly mark: RunMark | undefined;
+  /** A start of an earlier process that nobody knows the outcome of. */
+  readonly attempt: StartAttempt | undefined;
+  /** Called before the start is asked for; durable on return. */
+  attempted(attempt: StartAttempt): Promise<void>;
+  /** Called when it is certain that the attempt has started nothing. */
+  startedNothing(): Promise<void>;
+}
+
+const noMemory: StartMemory = {
+  mark: undefined,
+  attempt: undefined,
+  attempted: async () => undefined,
+  startedNothing: async () => undefined,
+};
+
 /** If the user asks to stop during a start, this is how long to wait for its answer: only a known run can be stopped. */
 const graceMs = 5_000;
 /** How far back the list of runs is read to find new ones; clocks must differ by less. */
 const listedMs = 86_400_000;
 /** After a lost answer, cdsync reads the list after each of these waits: a run may be listed late. */
-const looksAfterMs = [1_000, 3_000, 6_000];
+const looksAfterMs = [1_000, 3_000, 6_000, 20_000, 30_000];
+const looksMs = looksAfterMs.reduce((sum, wait) => sum + wait, 0);
 const maxStarts = 3;
 /** More pages than the runs of a day fill. */
 const maxPages = 1_000;
@@ -54,56 +89,90 @@ function withGrace(signal: AbortSignal): { signal: AbortSignal; release(): void 
 }
 
 /** Whether the service may have started the workflow, although it did not answer. */
-function mayHaveStarted(error: unknown): error is ServiceError {
+function mayHaveStarted(error: unknown): boolean {
   const surelyNot = new Set(['unreachable', 'too_many_requests']);
+  if (!(error instanceof CdsyncError)) return false;
+  if (error.kind === 'interrupted') return true;
   return error instanceof ServiceError && error.kind === 'retryable' && !surelyNot.has(error.code);
+}
+
+/**
+ * Whose run it is. It names neither its configuration nor the request that has started it (published facts), so that only
+ * the mark of an earlier run of the configuration proves anything; `unclear` without one, or if it fits in part.
+ */
+export function ownerOf(
+  { principal_id: principal, name }: WorkflowRun,
+  mark: RunMark | undefined,
+): 'ours' | 'other' | 'unclear' {
+  if (mark === undefined || !principal || !name) return 'unclear';
+  const [samePrincipal, sameName] = [principal === mark.principalId, name === mark.name];
+  if (samePrincipal !== sameName) return 'unclear';
+  return samePrincipal ? 'ours' : 'other';
 }
 
 /** Starts one workflow (specification, section 4.11), once even if an answer is lost. */
 class WorkflowStart {
   readonly #context: WorkflowContext;
   readonly #request: StartWorkflowRequest;
-  readonly #listedFrom: string;
-  #known: ReadonlySet<string> = new Set();
+  readonly #memory: StartMemory;
 
-  constructor(context: WorkflowContext, request: StartWorkflowRequest) {
+  constructor(context: WorkflowContext, request: StartWorkflowRequest, memory: StartMemory) {
     this.#context = context;
     this.#request = request;
-    this.#listedFrom = new Date(context.clock.now() - listedMs).toISOString();
+    this.#memory = memory;
   }
 
   async run(): Promise<WorkflowRun> {
-    this.#known = new Set((await this.#listed()).map(({ id }) => id));
+    const { clock } = this.#context;
+    const { attempt } = this.#memory;
+    if (attempt !== undefined) {
+      this.#say('a run that was cut short asked for its start; looking whether it has started');
+      const found = await this.#find(attempt, 'earlier');
+      if (found !== undefined) return found;
+      this.#say('no run of it is left: starting it');
+    }
+    const at = clock.now();
+    const listed = (await this.#listed(at)).map(({ id }) => id);
+    await this.#memory.attempted({ at, listed });
     for (let starts = 1; ; starts += 1) {
       try {
         return await this.#post();
       } catch (error) {
-        if (!mayHaveStarted(error)) throw error;
-        this.#context.notice(`workflow ${this.#request.configId}: the answer was lost; looking whether it has started`);
-        const found = await this.#find();
+        if (!mayHaveStarted(error)) {
+          await this.#memory.startedNothing();
+          throw error;
+        }
+        if ((error as CdsyncError).kind === 'interrupted') throw error;
+        this.#say('the answer was lost; looking whether it has started');
+        const found = await this.#find({ at, listed }, 'own');
         if (found !== undefined) return found;
         if (starts === maxStarts) throw error;
+        this.#say('no run has appeared: starting it again');
       }
     }
+  }
+
+  #say(words: string): void {
+    this.#context.notice(`workflow ${this.#request.configId}: ${words}`);
   }
 
   async #post(): Promise<WorkflowRun> {
     const late = withGrace(this.#context.signal);
     try {
-      const operation = startWorkflowOperation(this.#request);
-      return await this.#context.client.send(operation, readWorkflowRun, { signal: late.signal, meter: newMeter() });
+      return await postStart(this.#context.client, this.#request, { signal: late.signal, meter: newMeter() });
     } finally {
       late.release();
     }
   }
 
-  /** The runs of the last day. */
-  async #listed(): Promise<WorkflowRun[]> {
+  /** The runs of the day before a time, and those after it. */
+  async #listed(at: number): Promise<WorkflowRun[]> {
     const { client, signal } = this.#context;
+    const createdFrom = new Date(at - listedMs).toISOString();
     const runs: WorkflowRun[] = [];
     let nextToken: string | null = null;
     for (let pages = 0; pages < maxPages; pages += 1) {
-      const operation = workflowRunsPageOperation({ createdFrom: this.#listedFrom, nextToken });
+      const operation = workflowRunsPageOperation({ createdFrom, nextToken });
       const page: Awaited<ReturnType<typeof readWorkflowRuns>> = await client.send(operation, readWorkflowRuns, {
         signal,
         meter: newMeter(),
@@ -116,56 +185,65 @@ class WorkflowStart {
     return runs;
   }
 
-  /** The run that the lost answer was about, if there is one. @throws {CdsyncError} `workflow_unclear` */
-  async #find(): Promise<WorkflowRun | undefined> {
+  /**
+   * The one run that an attempt has surely started; undefined if it has started none that still runs.
+   * @throws {CdsyncError} `workflow_unclear`
+   */
+  async #find(attempt: StartAttempt, whose: 'own' | 'earlier'): Promise<WorkflowRun | undefined> {
     const { clock, signal } = this.#context;
-    for (const wait of looksAfterMs) {
-      await clock.sleep(wait, signal);
-      const fresh = (await this.#listed()).filter(({ id }) => !this.#known.has(id));
-      const unclear: WorkflowRun[] = [];
-      for (const run of fresh) {
-        const { configId } = this.#request;
-        const isOurs = isRunOf(run, configId) ?? isRunOf(await this.#whole(run), configId);
-        if (isOurs) return run;
-        if (isOurs === undefined) unclear.push(run);
-      }
-      if (unclear.length > 0) throw this.#unclear(unclear);
+    const isOld = clock.now() - attempt.at >= looksMs;
+    for (const wait of isOld ? [0] : looksAfterMs) {
+      if (wait > 0) await clock.sleep(wait, signal);
+      const found = await this.#candidates(attempt);
+      const [first, ...more] = found.filter(({ owner }) => owner === 'ours');
+      const unclear = found.filter(({ owner }) => owner === 'unclear');
+      if (first !== undefined && more.length === 0 && unclear.length === 0) return first.run;
+      const candidates = [first, ...more, ...unclear].flatMap((each) => (each === undefined ? [] : [each.run]));
+      // A person has had the time to look at a run that an earlier process began. Once it has ended, nothing runs twice.
+      const isSettled = whose === 'earlier' && candidates.every(hasEnded);
+      if (candidates.length > 0 && !isSettled) throw this.#unclear(candidates);
     }
     return undefined;
   }
 
-  /** A run with its tasks. */
-  #whole({ id }: WorkflowRun): Promise<WorkflowRun> {
-    const { client, signal } = this.#context;
-    return client.send(getWorkflowRunOperation(id, 'verbose'), readWorkflowRun, { signal, meter: newMeter() });
+  /** The runs that were not listed before the attempt, each with its details. */
+  async #candidates({ at, listed }: StartAttempt) {
+    const { client, signal, notice } = this.#context;
+    const before = new Set(listed);
+    const fresh = (await this.#listed(at)).filter(({ id }) => !before.has(id));
+    const options = { signal, meter: newMeter(), notice };
+    return Promise.all(
+      fresh.map(async (overview) => {
+        const run = await readWhole(client, overview, options);
+        return { run, owner: ownerOf(run, this.#memory.mark) };
+      }),
+    );
   }
 
   #unclear(runs: readonly WorkflowRun[]): CdsyncError {
+    const { configId } = this.#request;
     const ids = runs.map(({ id }) => id).join(', ');
+    const one = runs.length === 1;
     return new CdsyncError(
-      `the answer to the start of workflow ${this.#request.configId} was lost, and the service does not say whose run ${ids} is`,
+      `the answer to the start of workflow ${configId} was lost, and nothing proves that ${one ? `run ${ids}, begun since, is` : `one of the runs ${ids}, begun since, is`} its own`,
       {
         code: 'workflow_unclear',
-        hint: `look at it: cdsync workflow status ${runs[0]?.id}; it was not started again. When it has ended, run again`,
+        hint: `it was not started again. See who began it: cdsync workflow status ${runs[0]?.id} --view verbose. When ${one ? 'that run has' : 'those runs have'} ended, run again; --full starts it at once`,
       },
     );
   }
 }
 
 /**
- * Whether a run belongs to a configuration; undefined if the service does not tell. The published facts name only the
- * workflow of its tasks: the same id proves it, but another one proves nothing, for it may be an id of another kind.
- */
-function isRunOf({ config_id: config, task_instances: tasks }: WorkflowRun, configId: string): boolean | undefined {
-  if (typeof config === 'string') return config === configId;
-  return tasks?.some(({ workflow_id: workflow }) => workflow === configId) ? true : undefined;
-}
-
-/**
- * Starts a workflow and returns its run. If the answer is lost, it looks for a new run of the same configuration, and
- * starts the workflow again only if there is none.
+ * Starts a workflow and returns its run. If the answer is lost, it looks at the runs that have begun since. It follows the
+ * one that is surely its own, and starts the workflow again only if none has appeared within a minute.
+ * @param memory what earlier processes know of it; left out for a start that no later process asks about
  * @throws {CdsyncError} `workflow_unclear` if it may have started and nobody can tell; errors of the service; `interrupted`
  */
-export function startWorkflow(context: WorkflowContext, request: StartWorkflowRequest): Promise<WorkflowRun> {
-  return new WorkflowStart(context, request).run();
+export function startWorkflow(
+  context: WorkflowContext,
+  request: StartWorkflowRequest,
+  memory = noMemory,
+): Promise<WorkflowRun> {
+  return new WorkflowStart(context, request, memory).run();
 }

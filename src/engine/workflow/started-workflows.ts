@@ -7,23 +7,33 @@ import {
   type StartWorkflowRequest,
   type WorkflowRun,
 } from '../../client/management-api.js';
+import { fullTime } from '../../core/quantities.js';
 import type { JobLayout } from '../../store/layout.js';
 import { readStateIfUsable, writeStateFile } from '../../store/state-file.js';
 import type { RunContext } from '../run-context.js';
-import { hasEnded, hasSucceeded } from './follow-workflow.js';
-import { newMeter } from './start-workflow.js';
+import { hasEnded, hasSucceeded } from './ended-run.js';
+import { newMeter, type StartMemory } from './start-workflow.js';
 
-const startedSchema = z.object({
+const askedSchema = z.object({
   /** Its place in `before:`. */
   step: z.number().int(),
   /** The request, as JSON. */
   request: z.string(),
-  id: z.string(),
   started_at: z.string(),
 });
-type Started = z.infer<typeof startedSchema>;
+const startedSchema = askedSchema.extend({ id: z.string() });
+/** A start whose run is not known: the answer was lost, or the process was killed before it came. */
+const attemptSchema = askedSchema.extend({ listed: z.array(z.string()) });
+const markSchema = z.object({ config_id: z.string(), principal_id: z.string(), name: z.string() });
 
-const fileSchema = z.object({ version: z.literal(1), runs: z.array(startedSchema) });
+const fileSchema = z.object({
+  version: z.literal(1),
+  runs: z.array(startedSchema),
+  attempts: z.array(attemptSchema).default([]),
+  /** By configuration: what tells its runs from others. */
+  marks: z.array(markSchema).default([]),
+});
+type WorkflowsFile = z.infer<typeof fileSchema>;
 
 /** A workflow that a run of this job started before it was killed. */
 export interface LeftWorkflow {
@@ -31,26 +41,106 @@ export interface LeftWorkflow {
   readonly startedAtMs: number;
 }
 
+type Place = Pick<RunContext, 'layout' | 'clock' | 'job' | 'full'>;
+
 /** Empty if the file cannot be read: then the run starts its workflows as usual. */
-async function readStarted(layout: JobLayout): Promise<readonly Started[]> {
-  return (await readStateIfUsable(layout.startedWorkflows, fileSchema))?.runs ?? [];
+async function readFile(layout: JobLayout): Promise<WorkflowsFile> {
+  const found = await readStateIfUsable(layout.startedWorkflows, fileSchema);
+  return found ?? { version: 1, runs: [], attempts: [], marks: [] };
+}
+
+async function change(layout: JobLayout, by: (file: WorkflowsFile) => Partial<WorkflowsFile>): Promise<void> {
+  const file = await readFile(layout);
+  const next = { ...file, ...by(file) };
+  const isEmpty = next.runs.length === 0 && next.attempts.length === 0 && next.marks.length === 0;
+  if (isEmpty) await rm(layout.startedWorkflows, { force: true });
+  else await writeStateFile(layout.startedWorkflows, next);
+}
+
+/** A request as the file has it. Version 0.1.0 wrote the times of a range as the user had. */
+function requestText(request: StartWorkflowRequest): string {
+  return JSON.stringify(request, (name, value: unknown) => {
+    return typeof value === 'string' && name.startsWith('range') ? (fullTime(value) ?? value) : value;
+  });
+}
+
+/** The entry of a step, unless it is too old, or its request was another one. */
+function entryOf<T extends z.infer<typeof askedSchema>>(
+  entries: readonly T[],
+  { clock, job, full }: Place,
+  step: number,
+  request: StartWorkflowRequest,
+): { entry: T; at: number } | undefined {
+  if (full) return undefined;
+  const wanted = requestText(request);
+  const entry = entries.find((each) => each.step === step && sameRequest(each.request, wanted));
+  if (entry === undefined) return undefined;
+  const at = Date.parse(entry.started_at);
+  return clock.now() - at <= job.resumeWithinMs ? { entry, at } : undefined;
+}
+
+function sameRequest(stored: string, wanted: string): boolean {
+  try {
+    return requestText(JSON.parse(stored) as StartWorkflowRequest) === wanted;
+  } catch {
+    return false;
+  }
+}
+
+function withoutStep<T extends { step: number }>(entries: readonly T[], step: number): T[] {
+  return entries.filter((each) => each.step !== step);
 }
 
 /** Remembers a started run, so that after a crash the next run follows it instead of starting a second one. */
 export async function rememberStarted(
-  { layout, clock }: Pick<RunContext, 'layout' | 'clock'>,
+  { layout, clock }: Pick<Place, 'layout' | 'clock'>,
   step: number,
   request: StartWorkflowRequest,
   { id }: WorkflowRun,
 ): Promise<void> {
-  const others = (await readStarted(layout)).filter((each) => each.step !== step);
-  const started = { step, request: JSON.stringify(request), id, started_at: new Date(clock.now()).toISOString() };
-  await writeStateFile(layout.startedWorkflows, { version: 1, runs: [...others, started] });
+  const started = { step, request: requestText(request), id, started_at: new Date(clock.now()).toISOString() };
+  await change(layout, ({ runs, attempts }) => ({
+    runs: [...withoutStep(runs, step), started],
+    attempts: withoutStep(attempts, step),
+  }));
 }
 
-/** Call it when a run ends normally: the next one starts its workflows anew. */
+/** Remembers what tells the runs of a configuration from others, if the service says it of this one. */
+export async function rememberMark(
+  layout: JobLayout,
+  configId: string,
+  { principal_id: principal, name }: WorkflowRun,
+): Promise<void> {
+  if (!principal || !name) return;
+  const mark = { config_id: configId, principal_id: principal, name };
+  await change(layout, ({ marks }) => ({ marks: [...marks.filter((each) => each.config_id !== configId), mark] }));
+}
+
+/** What the job remembers of the start of a step. */
+export async function memoryOf(place: Place, step: number, request: StartWorkflowRequest): Promise<StartMemory> {
+  const { layout } = place;
+  const { attempts, marks } = await readFile(layout);
+  const mark = marks.find(({ config_id }) => config_id === request.configId);
+  const left = entryOf(attempts, place, step, request);
+  return {
+    mark: mark && { principalId: mark.principal_id, name: mark.name },
+    attempt: left && { at: left.at, listed: left.entry.listed },
+    attempted: ({ at, listed }) => {
+      const entry = {
+        step,
+        request: requestText(request),
+        started_at: new Date(at).toISOString(),
+        listed: [...listed],
+      };
+      return change(layout, (file) => ({ attempts: [...withoutStep(file.attempts, step), entry] }));
+    },
+    startedNothing: () => change(layout, (file) => ({ attempts: withoutStep(file.attempts, step) })),
+  };
+}
+
+/** Call it when a run ends normally: the next one starts its workflows anew. Starts that nobody knows the outcome of stay. */
 export async function forgetStarted(layout: JobLayout): Promise<void> {
-  await rm(layout.startedWorkflows, { force: true });
+  await change(layout, () => ({ runs: [] }));
 }
 
 /**
@@ -59,24 +149,16 @@ export async function forgetStarted(layout: JobLayout): Promise<void> {
  * @throws {CdsyncError} errors of the service
  */
 export async function leftWorkflow(
-  {
-    layout,
-    clock,
-    client,
-    signal,
-    job,
-    full,
-  }: Pick<RunContext, 'layout' | 'clock' | 'client' | 'signal' | 'job' | 'full'>,
+  context: Place & Pick<RunContext, 'client' | 'signal'>,
   step: number,
   request: StartWorkflowRequest,
 ): Promise<LeftWorkflow | undefined> {
-  if (full) return undefined;
-  const wanted = JSON.stringify(request);
-  const found = (await readStarted(layout)).find((each) => each.step === step && each.request === wanted);
-  const startedAtMs = Date.parse(found?.started_at ?? '');
-  if (found === undefined || !(clock.now() - startedAtMs <= job.resumeWithinMs)) return undefined;
+  const { layout, client, signal } = context;
+  const left = entryOf((await readFile(layout)).runs, context, step, request);
+  if (left === undefined) return undefined;
+  const { entry, at: startedAtMs } = left;
   try {
-    const run = await client.send(getWorkflowRunOperation(found.id), readWorkflowRun, { signal, meter: newMeter() });
+    const run = await client.send(getWorkflowRunOperation(entry.id), readWorkflowRun, { signal, meter: newMeter() });
     return hasEnded(run) && !hasSucceeded(run) ? undefined : { run, startedAtMs };
   } catch (error) {
     if (error instanceof ServiceError && error.code === 'not_found') return undefined;

@@ -134,16 +134,17 @@ test('a small configuration gets every default', () => {
 test('a workflow before a run has its options and their defaults', () => {
   const before = (written: string) => parse(`${withStream(...members)}    before: ${written}\n`).jobs[0]?.before;
   expect(before('[ { start_workflow: { config_id: 0017 } } ]')).toEqual([
-    { startWorkflow: { configId: '0017', deadlineMs: 7_200_000 } },
+    { startWorkflow: { configId: '0017', deadlineMs: 86_400_000 } },
   ]);
-  const all = '{ config_id: cg-1, run_mode: source, range_from: 2026-01-01, range_to: 2026-02-01, deadline_ms: 60000 }';
+  const all =
+    '{ config_id: cg-1, run_mode: source, range_from: 2026-01-01, range_to: 2026-02-01T12:30+02:00, deadline_ms: 60000 }';
   expect(before(`[ { start_workflow: ${all} } ]`)).toEqual([
     {
       startWorkflow: {
         configId: 'cg-1',
         runMode: 'source',
-        rangeFrom: '2026-01-01',
-        rangeTo: '2026-02-01',
+        rangeFrom: '2026-01-01T00:00:00.000Z',
+        rangeTo: '2026-02-01T10:30:00.000Z',
         deadlineMs: 60_000,
       },
     },
@@ -151,6 +152,11 @@ test('a workflow before a run has its options and their defaults', () => {
   expect(() => before('[]')).toThrow('must be a list of at least one step');
   expect(() => before('[ {} ]')).toThrow('start_workflow: missing');
   expect(() => before('[ { start_workflow: { config_id: cg-1, run_mode: half } } ]')).toThrow('source, refresh, full');
+  const half = 'range_to is missing: a range has both ends';
+  expect(() => before('[ { start_workflow: { config_id: cg-1, range_from: 2026-01-01 } } ]')).toThrow(half);
+  expect(() =>
+    before('[ { start_workflow: { config_id: cg-1, range_from: January, range_to: 2026-02-01 } } ]'),
+  ).toThrow('a date or a time, such as');
 });
 
 test('reads both forms of credentials', () => {

@@ -2,8 +2,15 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { ServiceClient } from '../../../src/client/client.js';
 import type { WorkflowRun } from '../../../src/client/management-api.js';
 import { ProcessBudget } from '../../../src/client/process-budget.js';
-import { followWorkflow, requireSuccess } from '../../../src/engine/workflow/follow-workflow.js';
-import { startWorkflow, type WorkflowContext } from '../../../src/engine/workflow/start-workflow.js';
+import { requireSuccess } from '../../../src/engine/workflow/ended-run.js';
+import { followWorkflow } from '../../../src/engine/workflow/follow-workflow.js';
+import {
+  ownerOf,
+  type StartAttempt,
+  type StartMemory,
+  startWorkflow,
+  type WorkflowContext,
+} from '../../../src/engine/workflow/start-workflow.js';
 import { JumpingClock } from '../client/clocks.js';
 import { type Received, type Reply, scriptedService, serviceOptions } from '../client/scripted-service.js';
 
@@ -51,6 +58,22 @@ const run = (changes: Partial<WorkflowRun> = {}): WorkflowRun => ({ id: 'wr-1', 
 const answer = (body: unknown, status = 200): Reply => ({ status, body });
 const lost: Reply = (response) => response.socket?.destroy();
 
+const mark = { principalId: 'key-1', name: 'Nightly' };
+const ours = { principal_id: 'key-1', name: 'Nightly' };
+
+/** What earlier processes know, and what this one notes. */
+function memory(known: Partial<StartMemory> = {}): StartMemory & { readonly notes: (StartAttempt | 'nothing')[] } {
+  const notes: (StartAttempt | 'nothing')[] = [];
+  return {
+    mark,
+    attempt: undefined,
+    attempted: async (attempt) => void notes.push(attempt),
+    startedNothing: async () => void notes.push('nothing'),
+    ...known,
+    notes,
+  };
+}
+
 describe('A workflow is started', () => {
   it('once if the answer comes, with the requested options', async () => {
     const bodies: unknown[] = [];
@@ -67,63 +90,164 @@ describe('A workflow is started', () => {
     ]);
   });
 
+  it.each([404, 405])(
+    'under the other path if a strict router answers %i, and from then on at once',
+    async (status) => {
+      const paths: string[] = [];
+      const service = await world({
+        start: ({ url }) => {
+          paths.push(url.pathname);
+          return url.pathname.endsWith('/') ? answer({}, status) : answer(run(), 201);
+        },
+      });
+      expect((await startWorkflow(service, { configId: 'cg-1' })).id).toBe('wr-1');
+      await startWorkflow(service, { configId: 'cg-1' });
+      expect(paths).toEqual(['/api/workflow/runs/', '/api/workflow/runs', '/api/workflow/runs']);
+    },
+  );
+
+  it('under the path of the specification again if the other one is refused too', async () => {
+    const paths: string[] = [];
+    const service = await world({
+      start: ({ url }) => {
+        paths.push(url.pathname);
+        return answer({ message: url.pathname.endsWith('/') ? 'no such workflow' : 'no such path' }, 404);
+      },
+    });
+    for (let time = 0; time < 2; time += 1) {
+      const start = startWorkflow(service, { configId: 'cg-9' });
+      await expect(start).rejects.toMatchObject({ code: 'not_found', serviceMessage: 'no such workflow' });
+    }
+    expect(paths.map((path) => path.endsWith('/'))).toEqual([true, false, true, false]);
+  });
+
   it.each([
     ['the connection broke', lost],
     ['a proxy gave up', answer({}, 504)],
     ['the service was away', answer({}, 503)],
     ['the answer could not be read', answer([], 201)],
-  ])('not again if %s and a run of it has appeared since', async (_, reply) => {
-    const before = run({ id: 'wr-old', config_id: 'cg-1' });
-    const others = [run({ id: 'wr-other', config_id: 'cg-2' }), run({ id: 'wr-new', config_id: 'cg-1' })];
+  ])('not again if %s and the one run that is surely its own has appeared since', async (_, reply) => {
+    const details: Record<string, object> = {
+      'wr-other': { principal_id: 'svc-schedule', name: 'Hourly' },
+      'wr-new': ours,
+    };
     const service = await world({
       start: () => reply,
       // The new run is listed late.
-      list: (__, seen) => answer({ data: seen < 3 ? [before] : [before, ...others] }),
+      list: (__, seen) =>
+        answer({
+          data: [...(seen < 3 ? [] : [run({ id: 'wr-other' }), run({ id: 'wr-new' })]), run({ id: 'wr-old' })],
+        }),
+      one: ({ url }) =>
+        answer(
+          run({ id: url.pathname.split('/').at(-1) as string, ...details[url.pathname.split('/').at(-1) as string] }),
+        ),
     });
-    expect((await startWorkflow(service, { configId: 'cg-1' })).id).toBe('wr-new');
+    expect((await startWorkflow(service, { configId: 'cg-1' }, memory())).id).toBe('wr-new');
     expect(service.count('start')).toBe(1);
   });
 
-  it('again if the answer was lost and no run of it has appeared, on any page', async () => {
+  it('again, and not silently, if the answer was lost and no run has appeared on any page for a minute', async () => {
     const service = await world({
       start: (_, seen) => (seen === 1 ? lost : answer(run({ id: 'wr-2' }), 201)),
       list: ({ url }) =>
         url.searchParams.has('next_token')
-          ? answer({ data: [run({ id: 'wr-b', config_id: 'cg-2' })], next_token: '' })
-          : answer({ data: [run({ id: 'wr-a', config_id: 'cg-1' })], next_token: 'second' }),
+          ? answer({ data: [run({ id: 'wr-b' })], next_token: '' })
+          : answer({ data: [run({ id: 'wr-a' })], next_token: 'second' }),
     });
-    expect((await startWorkflow(service, { configId: 'cg-1' })).id).toBe('wr-2');
+    expect((await startWorkflow(service, { configId: 'cg-1' }, memory())).id).toBe('wr-2');
     expect(service.count('start')).toBe(2);
+    expect(service.clock.monotonic()).toBeGreaterThanOrEqual(60_000);
+    expect(service.lines.at(-1)).toBe('workflow cg-1: no run has appeared: starting it again');
   });
 
-  it('not again if only the tasks of a run show that it is of the same configuration', async () => {
-    const tasks = [{ id: 't-1', workflow_id: 'cg-1' }];
+  it.each<[string, Partial<StartMemory>, Partial<WorkflowRun>[]]>([
+    ['no earlier run of it is known', { mark: undefined }, [ours]],
+    ['the service does not say who has started it', {}, [{}]],
+    ['it has our name and another principal', {}, [{ ...ours, principal_id: 'usr-ada' }]],
+    ['it has our principal and another name', {}, [{ ...ours, name: 'Hourly' }]],
+    ['two runs could be it', {}, [ours, ours]],
+    ['one is surely ours and another may be', {}, [ours, {}]],
+  ])('never again, and none is followed, if %s', async (_, known, runs) => {
+    const appeared = runs.map((details, index) => run({ id: `wr-${index}`, ...details }));
     const service = await world({
       start: () => lost,
-      list: (_, seen) => answer({ data: seen === 1 ? [] : [run({ id: 'wr-7' })] }),
-      one: ({ url }) => answer(run({ id: 'wr-7', task_instances: url.search === '?view=verbose' ? tasks : null })),
+      list: (__, seen) => answer({ data: seen === 1 ? [] : appeared.map(({ id }) => run({ id })) }),
+      one: ({ url }) => answer(appeared.find(({ id }) => url.pathname.endsWith(`/${id}`))),
     });
-    expect((await startWorkflow(service, { configId: 'cg-1' })).id).toBe('wr-7');
-    expect(service.count('start')).toBe(1);
-  });
-
-  it('never again if runs have appeared and nobody can tell whose they are', async () => {
-    const service = await world({
-      start: () => lost,
-      list: (_, seen) => answer({ data: seen === 1 ? [] : [run({ id: 'wr-7', state: 'started' })] }),
-      one: () => answer(run({ id: 'wr-7', task_instances: [{ id: 't-1', workflow_id: 'wf-of-another-kind' }] })),
-    });
-    await expect(startWorkflow(service, { configId: 'cg-1' })).rejects.toMatchObject({
+    const told = memory(known);
+    await expect(startWorkflow(service, { configId: 'cg-1' }, told)).rejects.toMatchObject({
       code: 'workflow_unclear',
-      message: expect.stringContaining('wr-7'),
+      message: expect.stringContaining('wr-0'),
+      hint: expect.stringContaining('cdsync workflow status wr-0 --view verbose'),
     });
     expect(service.count('start')).toBe(1);
+    // A later process will find the attempt.
+    expect(told.notes).toEqual([{ at: expect.any(Number), listed: [] }]);
+  });
+
+  it('not before the attempt is noted, and the note goes if it is refused', async () => {
+    const told = memory();
+    const notedBefore: number[] = [];
+    const service = await world({
+      list: () => answer({ data: [run({ id: 'wr-a' })] }),
+      start: () => {
+        notedBefore.push(told.notes.length);
+        return answer({}, 400);
+      },
+    });
+    await expect(startWorkflow(service, { configId: 'cg-1' }, told)).rejects.toMatchObject({ code: 'bad_request' });
+    expect(notedBefore).toEqual([1]);
+    expect(told.notes).toEqual([{ at: expect.any(Number), listed: ['wr-a'] }, 'nothing']);
+  });
+
+  describe('after a process that was killed before the answer came', () => {
+    const left = (ageMs: number, clock: JumpingClock) => ({ at: clock.now() - ageMs, listed: ['wr-a'] });
+    const listed = (...runs: Partial<WorkflowRun>[]) => ({
+      list: () =>
+        answer({ data: [run({ id: 'wr-a' }), ...runs.map((each) => run({ id: 'wr-b', state: each.state }))] }),
+      one: () => answer(run({ id: 'wr-b', ...runs[0] })),
+      start: () => answer(run({ id: 'wr-c' }), 201),
+    });
+
+    it('is not started but followed, if one run since is surely its own', async () => {
+      const service = await world(listed(ours));
+      const attempt = left(3_600_000, service.clock);
+      expect((await startWorkflow(service, { configId: 'cg-1' }, memory({ attempt }))).id).toBe('wr-b');
+      expect(service.count('start')).toBe(0);
+    });
+
+    it('is not started while a run that may be its own goes on', async () => {
+      const service = await world(listed({}));
+      const attempt = left(3_600_000, service.clock);
+      await expect(startWorkflow(service, { configId: 'cg-1' }, memory({ attempt }))).rejects.toMatchObject({
+        code: 'workflow_unclear',
+      });
+      expect(service.count('start')).toBe(0);
+    });
+
+    it('is started once such a run has ended, or if there is none', async () => {
+      for (const runs of [[{ state: 'FAILED' }], []]) {
+        const service = await world(listed(...runs));
+        const attempt = left(3_600_000, service.clock);
+        expect((await startWorkflow(service, { configId: 'cg-1' }, memory({ attempt }))).id).toBe('wr-c');
+        expect(service.count('start')).toBe(1);
+      }
+    });
+
+    it('is looked for for a minute, if the process was killed just now', async () => {
+      const service = await world(listed());
+      const attempt = left(500, service.clock);
+      await startWorkflow(service, { configId: 'cg-1' }, memory({ attempt }));
+      expect(service.clock.monotonic()).toBeGreaterThanOrEqual(59_000);
+    });
   });
 
   it('not at all if it is refused, or if the key may not list its runs', async () => {
     const refused = await world({ start: () => answer({ message: 'no such configuration' }, 404) });
     await expect(startWorkflow(refused, { configId: 'cg-9' })).rejects.toMatchObject({ code: 'not_found' });
-    expect(refused.count('start')).toBe(1);
+    // Once for each spelling of the path.
+    expect(refused.count('start')).toBe(2);
     const blind = await world({ list: () => answer({}, 403) });
     await expect(startWorkflow(blind, { configId: 'cg-1' })).rejects.toMatchObject({ code: 'forbidden' });
     expect(blind.count('start')).toBe(0);
@@ -158,6 +282,25 @@ describe('A workflow is followed', () => {
     expect(service.lines.length).toBeLessThan(minutes + 4);
     expect(service.lines[0]).toMatch(/^workflow cg-1: run wr-1 started/);
     expect(service.lines.at(-1)).toMatch(/^workflow cg-1: run wr-1 Succeeded/);
+  });
+
+  it('and tells in the end what only the verbose view says', async () => {
+    const service = await world({
+      one: ({ url }) =>
+        url.searchParams.get('view') === 'verbose'
+          ? answer({ id: 'wr-1', error: { type: 'IngestError', message: 'no such feed', attribution: 'customer' } })
+          : answer(run({ state: 'FAILED' })),
+    });
+    const ended = await followWorkflow(service, run({ name: 'Nightly' }), options);
+    expect(ended).toMatchObject({ state: 'FAILED', name: 'Nightly', error: { message: 'no such feed' } });
+  });
+
+  it.each([400, 404])('and is what the overview says if the verbose view is refused with %i', async (status) => {
+    const service = await world({
+      one: ({ url }) => (url.search === '' ? answer(run({ state: 'succeeded' })) : answer({}, status)),
+    });
+    requireSuccess(await followWorkflow(service, run(), options), 'cg-1');
+    expect(service.lines.filter((line) => line.includes('details of run wr-1'))).toHaveLength(1);
   });
 
   it('even if its state is a new word, once it says when it ended', async () => {
@@ -206,6 +349,14 @@ describe('A workflow is followed', () => {
     const follow = followWorkflow(service, run(), { ...options, deadlineMs: 2_000 });
     await expect(follow).rejects.toMatchObject({ code: 'workflow_deadline' });
     expect(service.lines.at(-1)).toContain(told);
+  });
+});
+
+describe('The owner of a run', () => {
+  it('is certain only if principal and name both tell', () => {
+    expect(ownerOf(run(ours), mark)).toBe('ours');
+    expect(ownerOf(run({ principal_id: 'svc-schedule', name: 'Hourly' }), mark)).toBe('other');
+    expect(ownerOf(run(ours), undefined)).toBe('unclear');
   });
 });
 

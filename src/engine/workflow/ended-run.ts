@@ -1,0 +1,45 @@
+import type { WorkflowRun } from '../../client/management-api.js';
+import { CdsyncError } from '../../core/errors.js';
+import { printable } from '../../core/printable.js';
+import { mayChange, plainState } from '../../streams/run-state.js';
+
+/** Whether a run has ended, in whatever state. */
+export function hasEnded({ state, ended_at: endedAt }: WorkflowRun): boolean {
+  return !mayChange(state) || Boolean(endedAt);
+}
+
+export function hasSucceeded({ state }: WorkflowRun): boolean {
+  return plainState(state ?? '') === 'succeeded';
+}
+
+function causeOf({ error, task_instances: instances }: WorkflowRun): WorkflowRun['error'] {
+  return error ?? instances?.find((task) => task.error)?.error;
+}
+
+/** Why a run has not succeeded, in the service's words (published facts: type, message, attribution); never its `data`. */
+function reasonOf(run: WorkflowRun): string {
+  const cause = causeOf(run);
+  if (!cause) return 'the service gives no reason';
+  const { type, message, attribution } = cause;
+  const parts = [type, message].filter((part) => typeof part === 'string' && part !== '').map(String);
+  const whose = attribution ? ` (attribution: ${attribution})` : '';
+  return printable(`${parts.join(': ') || 'the service gives no reason'}${whose}`);
+}
+
+function hintOf(run: WorkflowRun): string {
+  const attribution = causeOf(run)?.attribution?.toLowerCase();
+  if (attribution === 'customer') return 'the cause lies in the data or settings of the tenant: correct it there';
+  if (attribution === 'platform') return 'the cause lies in the service: run again, or tell its operator';
+  return `for all of it: cdsync workflow status ${run.id} --view verbose`;
+}
+
+/** @throws {CdsyncError} `workflow_failed` unless the run has succeeded */
+export function requireSuccess(run: WorkflowRun, name: string): void {
+  if (hasSucceeded(run)) return;
+  const state = plainState(printable(run.state ?? 'unknown'));
+  const verb = state === 'failed' ? 'failed' : `ended as ${state}`;
+  throw new CdsyncError(`workflow ${name} ${verb} (run ${run.id}): ${reasonOf(run)}`, {
+    code: 'workflow_failed',
+    hint: hintOf(run),
+  });
+}
