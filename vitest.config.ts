@@ -9,6 +9,7 @@ const long = [
   'test/integration/demo.test.ts',
   'test/integration/growth.test.ts',
   'test/integration/recipes.test.ts',
+  'test/integration/shared-budget.test.ts',
 ];
 const fault = ['test/fault/**/*.test.ts'];
 

@@ -32,7 +32,7 @@ export const checkCommand: Command<CommonArguments, CheckArguments> = {
     const { config, job } = await loadJob(args, output);
     const stop = interruption(output);
     try {
-      const options = engineOptions(stop, output);
+      const options = engineOptions(stop, output, config.service);
       const result = await withEngine(config, options, (engine) => checkJob(engine, job, args));
       output.document(result);
       for (const line of checkLines(result)) output.result(line);

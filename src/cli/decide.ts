@@ -52,7 +52,7 @@ async function decide(
   const loaded = await loadJob(jobArguments, output);
   const { job } = loaded;
   const stop = interruption(output);
-  const options = engineOptions(stop, output);
+  const options = engineOptions(stop, output, loaded.config.service);
   try {
     await inJob(jobArguments, { storage: loaded.config.storage, job: job.name }, () =>
       withEngine(loaded.config, options, (engine) =>

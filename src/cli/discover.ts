@@ -51,7 +51,7 @@ async function discover(args: DiscoverArguments): Promise<void> {
   announce(config, output);
   const stop = interruption(output);
   try {
-    const options = engineOptions(stop, output);
+    const options = engineOptions(stop, output, config.service);
     const found = await withExplorer(config.service, options, (explorer) =>
       discoverService(explorer, { sample, totals, filters }),
     );

@@ -90,7 +90,7 @@ async function lookup(args: LookupArguments): Promise<void> {
   const asked = await questions(keys);
   const stop = interruption(output);
   try {
-    const options = engineOptions(stop, output);
+    const options = engineOptions(stop, output, service);
     await withExplorer(service, options, async ({ client, signal }) => {
       const { enrich, method } = args;
       const task = { client, signal, collection, enrich, method, concurrency: service.concurrency };

@@ -33,7 +33,7 @@ export const planCommand: Command<CommonArguments, PlanArguments> = {
     const output = new Output(args);
     const { config, job } = await loadJob(args, output);
     const stop = interruption(output);
-    const options = engineOptions(stop, output);
+    const options = engineOptions(stop, output, config.service);
     const { storage } = config;
     try {
       const plan = await inJob(args, { storage, job: job.name }, () =>

@@ -72,7 +72,7 @@ async function pushShown(
   const progress = newProgress(job.name, []);
   progress.phase = 'delivering';
   const shown = showProgress(progress, 1, output, args);
-  const options = engineOptions(stop, output);
+  const options = engineOptions(stop, output, config.service);
   try {
     return await withDelivery(config, options, (engine) =>
       pushJob(

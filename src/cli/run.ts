@@ -110,7 +110,7 @@ async function runShown(
   const progress = newProgress(job.name, args.stream ?? job.streams.map(({ name }) => name));
   const shown = showProgress(progress, config.service.rateLimits.profile, output, args);
   try {
-    return await withEngine(config, engineOptions(stop, output), (engine) =>
+    return await withEngine(config, engineOptions(stop, output, config.service), (engine) =>
       runAndDeliver({ ...jobContext(engine, job, { only, full, accept, rekey, range }), progress }),
     );
   } finally {

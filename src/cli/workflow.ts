@@ -64,7 +64,7 @@ async function withWorkflows(args: WorkflowArguments, what: string, work: Work):
   const config = await loadService({ ...args, config: file });
   announce(config, output);
   const stop = interruption(output);
-  const options = engineOptions(stop, output);
+  const options = engineOptions(stop, output, config.service);
   try {
     const { run, error } = await withExplorer(config.service, options, (explorer) =>
       work({ ...explorer, notice: options.notice }, id).catch((thrown: unknown) => {

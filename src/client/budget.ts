@@ -47,6 +47,8 @@ export interface Allowance {
    * others share.
    */
   readonly effectiveLimit: number;
+  /** Other processes that share the limit at present, if the budget knows of any. */
+  readonly otherProcesses?: number;
   /**
    * Waits for a permit, first come, first served. It also waits while the budget cannot answer (its database is away).
    * @throws {CdsyncError} `interrupted` as soon as the signal aborts

@@ -4,6 +4,8 @@ import type { Capacity } from './limiter.js';
 const judgeMs = 1_000;
 /** The share of 429s that is no evidence of a smaller limit: services refuse a request now and then for other reasons. */
 const tolerated = 0.02;
+/** Fewer 429s than this in a second never take more than half. */
+const fewRefused = 3;
 /** The largest share of 429s that is taken for chance because it did not fall when fewer requests were sent. */
 const maxChance = 0.1;
 /** The first step up after a cut, as a share of the limit; each further step is twice as large. */
@@ -40,6 +42,11 @@ export class LearnedLimit implements Capacity {
     if (!(limit >= 1)) throw new RangeError(`a limiter needs at least 1 request a second, not ${limit}`);
     this.#limit = Math.floor(limit);
     this.#ceiling = this.#limit;
+  }
+
+  /** The configured limit. */
+  get limit(): number {
+    return this.#limit;
   }
 
   /** Makes the configured limit smaller; a larger `limit` changes nothing. */
@@ -89,8 +96,9 @@ export class LearnedLimit implements Capacity {
   }
 
   #cut(now: number, share: number, perSecond: number): void {
-    const before = this.#ceiling;
-    this.#ceiling = Math.max(1, Math.floor(Math.min(before, perSecond) * (1 - share + this.#chance)));
+    const accepted = Math.min(this.#ceiling, perSecond) * (1 - share + this.#chance);
+    const least = this.#refused < fewRefused ? this.#ceiling / 2 : 1;
+    this.#ceiling = Math.floor(Math.max(1, least, accepted));
     const isKnown = share < 0.5 && this.#step > 0;
     this.#holdMs = isKnown ? Math.min(longestHoldMs, this.#holdMs * 2) : shortestHoldMs;
     this.#holdUntil = now + this.#holdMs;

@@ -137,7 +137,8 @@ export class Limiter implements Allowance {
     this.#stopTimer();
     const timer = { at, stop: new AbortController() };
     this.#timer = timer;
-    this.#clock.sleep(at - now, timer.stop.signal).then(
+    // Sums of fractions are inexact: a wait of next to nothing might never end.
+    this.#clock.sleep(Math.max(at - now, 0.001), timer.stop.signal).then(
       () => {
         if (this.#timer === timer) this.#timer = undefined;
         this.#serve();

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { map, option } from '../sdk/option.js';
-import { secret, text, whole } from '../sdk/option-types.js';
+import { choice, secret, text, whole } from '../sdk/option-types.js';
 
 function anyUrlFault(written: string): string | undefined {
   const url = URL.canParse(written) ? new URL(written) : undefined;
@@ -88,6 +88,14 @@ const rateLimits = map({
   realtime: rate('Real-time', 200, 'Its limit is not published, so this is a cautious guess.'),
 });
 
+const budget = map({
+  shared: choice(['machine', 'none'], {
+    description:
+      'Who keeps within `rate_limits` together. `machine`: the processes of this user on this machine that use the same address and tenant (or its sandboxes) divide the limits. `none`: each process has all of them.',
+    example: 'machine',
+  }).prefault('machine'),
+});
+
 const longest = 3_600_000;
 
 function timeout(what: string, fallback: number) {
@@ -163,4 +171,5 @@ export const serviceSchema = map({
     unit: 'requests',
     example: 64,
   }).prefault(64),
+  budget: option(budget, group('How processes share the limits.')).prefault({}),
 });

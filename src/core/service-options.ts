@@ -34,4 +34,10 @@ export interface ServiceOptions {
   readonly retry: { readonly maxAttempts: number; readonly maxDelayMs: number };
   /** Requests under way at once. */
   readonly concurrency: number;
+  readonly budget: BudgetOptions;
+}
+
+/** Who keeps within the limits together: the processes of this user on this machine, or each process by itself. */
+export interface BudgetOptions {
+  readonly shared: 'machine' | 'none';
 }

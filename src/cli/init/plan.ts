@@ -50,7 +50,7 @@ export async function askForPlan(args: InitArguments, env: Variables, output: Ou
     const config = parseService(service, env, file);
     announce(config, output);
     const signal = terminal === undefined ? stop.signal : AbortSignal.any([stop.signal, terminal.closed]);
-    const options = engineOptions({ signal }, output);
+    const options = engineOptions({ signal }, output, config.service);
     const streams = await withExplorer(config.service, options, (explorer) => chooseStreams(explorer, args, terminal));
     return {
       ...streams,

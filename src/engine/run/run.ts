@@ -70,7 +70,8 @@ function chosenJob({ jobs, outline }: Config, { job: wanted, deliver = true }: R
  */
 export async function run(config: Config, options: RunOptions = {}): Promise<JobReport> {
   const job = chosenJob(config, options);
-  const { signal, onNotice, onProgress, budget = openBudget() } = options;
+  const { signal, onNotice, onProgress } = options;
+  const budget = options.budget ?? openBudget(config.service.budget, onNotice);
   // The run gets its own signal: it adds many listeners, and the program's signal may outlive many runs. Its reason is always
   // that of an interruption, whatever the program's reason.
   const stop = new AbortController();

@@ -113,6 +113,13 @@ describe('LearnedLimit', () => {
     expect(learned.at(9_000)).toBe(1);
   });
 
+  it('does not stop everything because the only request of a second was refused', () => {
+    const learned = new LearnedLimit(2_000);
+    learned.answered(0, 1);
+    learned.refused(1);
+    expect(learned.at(1_000)).toBe(1_000);
+  });
+
   it('forgets in quiet what it has learned', () => {
     const learned = new LearnedLimit(2_000);
     learned.answered(0, 100);

@@ -124,6 +124,7 @@ export function serviceOptions(baseUrl: string, changes: Partial<ServiceOptions>
     timeoutsMs: { connect: 5_000, firstByte: 20_000, body: 20_000, total: 60_000 },
     retry: { maxAttempts: 4, maxDelayMs: 60_000 },
     concurrency: 16,
+    budget: { shared: 'none' },
     ...changes,
   };
 }

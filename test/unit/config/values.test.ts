@@ -99,6 +99,7 @@ test('a small configuration gets every default', () => {
       timeoutsMs: { connect: 10_000, firstByte: 60_000, body: 120_000, total: 600_000 },
       retry: { maxAttempts: 8, maxDelayMs: 60_000 },
       concurrency: 64,
+      budget: { shared: 'machine' },
     },
     jobs: [
       {

@@ -1,0 +1,169 @@
+import type { Clock } from '../core/clock.js';
+import type { Allowance, Permit } from './budget.js';
+import type { Demand } from './division.js';
+import { LearnedLimit } from './learned-limit.js';
+import { type Capacity, Limiter } from './limiter.js';
+import type { MeetingPlace } from './meeting-place.js';
+import { MemberRole } from './member-role.js';
+import { longestUseMs, OwnerRole } from './owner-role.js';
+import { beatMs, type Lease, type Sharing, type SharingRole } from './sharing-role.js';
+
+/** A need counts as present for so long. */
+const recentMs = 1_000;
+/** What remains, after each beat, of the most permits in use. */
+const fading = 0.9;
+
+const nothing: Lease = { permits: 0, until: Number.NEGATIVE_INFINITY };
+
+/** The allowance of one account that the processes of one user and machine share. */
+export class SharedAllowance implements Allowance, Capacity {
+  readonly #clock: Clock;
+  readonly #place: () => Promise<MeetingPlace>;
+  readonly #onAlone: (why: unknown) => void;
+  readonly #learned: LearnedLimit;
+  readonly #limiter: Limiter;
+  /** Undefined while it looks for the others. */
+  #role: SharingRole | undefined;
+  #lease = nothing;
+  #isAlone = false;
+  #isClosed = false;
+  #waitedAt = Number.NEGATIVE_INFINITY;
+  #mostUsed = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  /** @param onAlone told why this process cannot find others; it then uses the limit by itself */
+  constructor(
+    limit: number,
+    clock: Clock,
+    { place, onAlone }: { place: () => Promise<MeetingPlace>; onAlone: (why: unknown) => void },
+  ) {
+    this.#clock = clock;
+    this.#place = place;
+    this.#onAlone = onAlone;
+    this.#learned = new LearnedLimit(limit);
+    this.#limiter = new Limiter(this, clock);
+    void this.#enter();
+  }
+
+  /** Makes the configured limit smaller; a larger `limit` changes nothing. */
+  lower(limit: number): void {
+    this.#learned.lower(limit);
+  }
+
+  get effectiveLimit(): number {
+    return this.#limiter.effectiveLimit;
+  }
+
+  get otherProcesses(): number {
+    return Math.max(0, (this.#role?.sharers ?? 1) - 1);
+  }
+
+  async acquire(signal: AbortSignal): Promise<Permit> {
+    const permit = this.#limiter.acquire(signal);
+    if (this.#limiter.waiting > 0) this.#wait();
+    return permit;
+  }
+
+  throttled(retryAfterMs = 0): void {
+    this.#limiter.throttled(retryAfterMs);
+    if (retryAfterMs > 0) this.#role?.tellPause(retryAfterMs);
+  }
+
+  pause(ms: number): void {
+    this.#limiter.pause(ms);
+    this.#role?.tellPause(ms);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearInterval(this.#timer);
+    await this.#role?.close();
+  }
+
+  at(now: number): number {
+    if (this.#isAlone) return this.#learned.at(now);
+    if (this.#role !== undefined) return this.#role.at(now);
+    return now < this.#lease.until ? this.#lease.permits : 0;
+  }
+
+  get risesAt(): number {
+    return this.#isAlone ? this.#learned.risesAt : (this.#role?.risesAt ?? Number.POSITIVE_INFINITY);
+  }
+
+  answered(now: number): void {
+    (this.#role ?? this.#learned).answered(now);
+  }
+
+  refused(): void {
+    (this.#role ?? this.#learned).refused();
+  }
+
+  async #enter(silent?: number): Promise<void> {
+    try {
+      const found = await (await this.#place()).enter(longestUseMs, silent);
+      const sharing = this.#sharing();
+      const role =
+        found.role === 'owner'
+          ? new OwnerRole(sharing, found.claim, this.#lease)
+          : new MemberRole(sharing, found.socket, { generation: found.generation, lease: this.#lease });
+      if (this.#isClosed) return await role.close();
+      this.#role = role;
+      role.beat();
+    } catch (error) {
+      this.#isAlone = true;
+      this.#onAlone(error);
+    }
+    this.#limiter.wake();
+    this.#keepTime();
+  }
+
+  #sharing(): Sharing {
+    return {
+      clock: this.#clock,
+      limiter: this.#limiter,
+      learned: this.#learned,
+      demand: (part) => this.#demand(part),
+      lost: (role, silent) => {
+        if (role !== this.#role || this.#isClosed) return;
+        this.#lease = role.lease;
+        this.#role = undefined;
+        void role.close();
+        void this.#enter(silent);
+      },
+    };
+  }
+
+  #demand(part: number): Demand {
+    const { used } = this.#limiter;
+    const now = this.#clock.monotonic();
+    this.#mostUsed = Math.max(used, this.#mostUsed);
+    if (this.#limiter.waiting > 0) this.#waitedAt = now;
+    const waiting = now - this.#waitedAt < recentMs;
+    return { limit: this.#learned.limit, held: Math.max(part, used), used: this.#mostUsed, waiting };
+  }
+
+  #wait(): void {
+    this.#waitedAt = this.#clock.monotonic();
+    if (this.#role?.beats) this.#role.hurry();
+    this.#keepTime();
+  }
+
+  /** Runs the timer while it is needed; it keeps the process alive only while requests wait. */
+  #keepTime(): void {
+    const isNeeded = !this.#isClosed && !this.#isAlone && (this.#role?.beats ?? true);
+    if (!isNeeded) {
+      clearInterval(this.#timer);
+      this.#timer = undefined;
+      return;
+    }
+    this.#timer ??= setInterval(() => this.#beat(), beatMs).unref();
+    if (this.#limiter.waiting > 0) this.#timer.ref();
+    else this.#timer.unref();
+  }
+
+  #beat(): void {
+    this.#mostUsed = Math.floor(this.#mostUsed * fading);
+    this.#role?.beat();
+    this.#keepTime();
+  }
+}

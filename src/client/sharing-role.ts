@@ -1,0 +1,44 @@
+import type { Clock } from '../core/clock.js';
+import type { Demand } from './division.js';
+import type { LearnedLimit } from './learned-limit.js';
+import type { Capacity, Limiter } from './limiter.js';
+
+/** How often processes that share a limit tell each other what they need. */
+export const beatMs = 100;
+/** How long a process may use its part after the report that the owner has answered. */
+export const leaseMs = 1_500;
+
+/** What a role needs of its process. */
+export interface Sharing {
+  readonly clock: Clock;
+  readonly limiter: Limiter;
+  readonly learned: LearnedLimit;
+  /** The present needs of this process, if it may use `part` permits. */
+  demand(part: number): Demand;
+  /** The role has ended: this process is not the owner any more, or has none. `silent` is an owner that does not answer. */
+  lost(role: SharingRole, silent?: number): void;
+}
+
+/** A part that may be used until a time. */
+export interface Lease {
+  readonly permits: number;
+  readonly until: number;
+}
+
+/** What a process is to the others: owner, member, or still looking. */
+export interface SharingRole extends Capacity {
+  /** Processes that share the limit, this one included. */
+  readonly sharers: number;
+  /** What all of them share at present. */
+  readonly total: number;
+  /** What may still be used when the role ends. */
+  readonly lease: Lease;
+  /** Whether {@link beat} must be called every {@link beatMs}. */
+  readonly beats: boolean;
+  beat(): void;
+  /** Requests wait. */
+  hurry(): void;
+  /** Tells the others that the service asked to wait. */
+  tellPause(ms: number): void;
+  close(): Promise<void>;
+}
