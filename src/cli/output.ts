@@ -152,8 +152,8 @@ export interface Ending {
   readonly config?: string | undefined;
   /** The run that a guard holds. */
   readonly held?: string | undefined;
-  /** Only a full run repairs the damage. */
-  readonly full?: boolean;
+  /** What mends the files that `verify` found wrong. */
+  readonly remedy?: 'full' | 'move' | 'move and full' | 'backup';
   /** A destination is not up to date. */
   readonly undelivered?: boolean | undefined;
 }

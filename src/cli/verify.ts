@@ -12,7 +12,8 @@ export const verifyCommand: Command<CommonArguments, JobArguments> = {
   handler: async (args) => {
     const { inJob, loadLocalJob } = await import('./load.js');
     const { withStorage } = await import('../engine/open-engine.js');
-    const { verifyJob } = await import('../engine/inspect/verify-job.js');
+    const { remedyOf, verifyJob } = await import('../engine/inspect/verify-job.js');
+    const { JobLayout } = await import('../store/layout.js');
     const { verificationLines } = await import('../report/verification.js');
     const { nextStep } = await import('./next-step.js');
     const output = new Output(args);
@@ -25,6 +26,7 @@ export const verifyCommand: Command<CommonArguments, JobArguments> = {
     for (const line of verificationLines(result)) output.result(line);
     if (result.status === 'ok') return;
     process.exitCode = 1;
-    output.last(await nextStep({ code: 1, full: true, storage, job: job.name, config: args.config }));
+    const remedy = remedyOf(new JobLayout(storage, job.name), result);
+    output.last(await nextStep({ code: 1, remedy, storage, job: job.name, config: args.config }));
   },
 };

@@ -42,11 +42,12 @@ const publish = map({
     example: false,
   }).prefault(true),
   mode: option(fileMode, {
-    description: 'Permissions of published files, as octal digits. Everything else is 0600.',
+    description:
+      'Permissions of published files, as octal digits. The default forbids writing, because a program that opens a DuckDB file without -readonly may change it. Everything else is 0600.',
     example: '0640',
     verbatim: true,
     allowed: 'octal permissions that let the owner read, such as "0600" or "0640"',
-  }).prefault('0600'),
+  }).prefault('0400'),
   history: duration({
     description: 'How far back changes and history reach in the DuckDB file.',
     example: '90d',

@@ -46,7 +46,19 @@ export async function publishFeed(
   changesBefore: string,
 ): Promise<void> {
   const feed = await readFeed(layout, state.stream).catch(() => undefined);
-  if (feed?.store_id === id && feed.run_id === state.run_id && feed.sequence === state.sequence) return;
+  const snapshot = state.snapshot.map(({ path, rows }) => ({ path, rows }));
+  if (feed?.store_id === id && feed.run_id === state.run_id && feed.sequence === state.sequence) {
+    const [last, changes] = [feed.changes.at(-1), lastChanges(state)];
+    const told = [feed.snapshot, last?.files];
+    if (JSON.stringify(told) === JSON.stringify([snapshot, changes.files])) return;
+    // The same commit in other files: they were restored from the store.
+    await writeFeed(layout, {
+      ...feed,
+      snapshot,
+      changes: withoutRepeats([...feed.changes.slice(0, -1), changes], state.columns),
+    });
+    return;
+  }
   const earlier = earlierChanges(feed, id, state);
   const lastGone = earlier.findLastIndex(({ run_id }) => run_id < changesBefore);
   const kept = earlier.slice(lastGone + 1);
@@ -64,7 +76,7 @@ export async function publishFeed(
     key: state.key,
     columns: state.columns,
     definition: state.definition ?? {},
-    snapshot: state.snapshot.map(({ path, rows }) => ({ path, rows })),
+    snapshot,
     changes: withoutRepeats([...kept, lastChanges(state)], state.columns),
     complete_since: since,
   });

@@ -1,5 +1,5 @@
 import { constants } from 'node:fs';
-import { copyFile, readdir, readlink, rename, rm, symlink } from 'node:fs/promises';
+import { copyFile, readdir, readlink, rename, rm, symlink, utimes } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { CdsyncError } from '../core/errors.js';
 import { runIdPattern, runIdStamp } from '../core/run.js';
@@ -115,12 +115,29 @@ async function publishStream(
   if (isNew) await pruneChanges(layout, state, options.changesBefore);
 }
 
-async function linkedSequence(layout: JobLayout): Promise<number | undefined> {
-  const target = await readlink(layout.link).catch(() => undefined);
-  const match = /^published\/(\d+)\.duckdb$/.exec(target ?? '');
-  if (match === null) return undefined;
-  const sequence = Number(match[1]);
-  return (await statsIfThere(layout.published(sequence))) === undefined ? undefined : sequence;
+/** A version of the DuckDB file. */
+interface Version {
+  readonly sequence: number;
+  /** When its last change was synced, in whole seconds since 1970: the modification time that cdsync gives the file. */
+  readonly changedAt: number;
+}
+
+function versionOf({ sequence, streams }: StoreState): Version {
+  const times = [...streams.values()].map(({ synced_at }) => Date.parse(synced_at));
+  return { sequence, changedAt: Math.floor(Math.max(0, ...times) / 1000) };
+}
+
+/** The logs that DuckDB writes beside a file before it changes it: one for each name of the file. */
+export function publishedLogs(layout: JobLayout, sequence: number): string[] {
+  return [layout.link, layout.published(sequence)].map((path) => `${path}.wal`);
+}
+
+/** Whether the link leads to this version, and nobody has written to the file since. */
+async function isPublished(layout: JobLayout, { sequence, changedAt }: Version): Promise<boolean> {
+  const target = layout.published(sequence);
+  if ((await readlink(layout.link).catch(() => undefined)) !== relative(layout.folder, target)) return false;
+  for (const log of publishedLogs(layout, sequence)) if ((await statsIfThere(log)) !== undefined) return false;
+  return (await statsIfThere(target))?.mtimeMs === changedAt * 1000;
 }
 
 /**
@@ -130,22 +147,24 @@ async function linkedSequence(layout: JobLayout): Promise<number | undefined> {
 async function publishDatabase(
   database: Database,
   layout: JobLayout,
-  sequence: number,
+  version: Version,
   { mode, keepsEarlier, again }: PublishOptions & { readonly keepsEarlier: boolean },
 ): Promise<void> {
-  const before = await linkedSequence(layout);
-  if (before === sequence && again !== true) return prunePublished(layout, sequence, keepsEarlier);
+  const { sequence, changedAt } = version;
+  if (again !== true && (await isPublished(layout, version))) return prunePublished(layout, sequence, keepsEarlier);
   const target = layout.published(sequence);
   const copy = temporaryName(target);
   try {
     // If the file system can share blocks, the copy takes no space.
     await copyFile(layout.store, copy, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL);
-    await setMode(copy, mode);
+    await utimes(copy, changedAt, changedAt);
     await syncFile(copy);
+    // Only now: the mode may forbid writing.
+    await setMode(copy, mode);
     // A block that went bad on the disk must not replace one that people can still read.
     await readThrough(database, copy);
-    // DuckDB would apply the WAL of an earlier file of this name to the new file.
-    await rm(`${target}.wal`, { force: true });
+    // DuckDB would apply the log of an earlier file of this name to the new file.
+    for (const log of publishedLogs(layout, sequence)) await rm(log, { force: true });
     await renameDurably(copy, target);
   } catch (error) {
     await rm(copy, { force: true });
@@ -160,17 +179,18 @@ async function publishDatabase(
 /** Keeps the version that the link points to and, for those who have it open, the one before. Removes all others. */
 async function prunePublished(layout: JobLayout, sequence: number, keepsEarlier: boolean): Promise<void> {
   const names = await readdir(layout.publishedFolder);
-  const versionOf = (name: string) => Number(/^(\d+)\.duckdb(\.wal)?$/.exec(name)?.[1] ?? Number.NaN);
-  const earlier = Math.max(...names.map(versionOf).filter((version) => version < sequence));
+  const numberOf = (name: string) => Number(/^(\d+)\.duckdb(\.wal)?$/.exec(name)?.[1] ?? Number.NaN);
+  const earlier = Math.max(...names.map(numberOf).filter((version) => version < sequence));
   for (const name of names) {
-    const version = versionOf(name);
+    const version = numberOf(name);
     if (Number.isNaN(version) || version === sequence || (keepsEarlier && version === earlier)) continue;
     await rm(join(layout.publishedFolder, name), { force: true });
   }
 }
 
 /**
- * Brings all published files up to date with the store. Repeating it does no harm, so it also repairs them.
+ * Brings all published files up to date with the store. Repeating it does no harm, so it also repairs them: a DuckDB file
+ * that somebody has written to since is published again.
  * @throws {CdsyncError} `state_unreadable` if the store is damaged: the files published before stay
  */
 export async function publish(
@@ -186,5 +206,5 @@ export async function publish(
   const isRewritten = [...state.streams.values()].some(
     ({ rewritten, sequence }) => rewritten === true && sequence === state.sequence,
   );
-  await publishDatabase(database, layout, state.sequence, { ...options, keepsEarlier: !isRewritten });
+  await publishDatabase(database, layout, versionOf(state), { ...options, keepsEarlier: !isRewritten });
 }

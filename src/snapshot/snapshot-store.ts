@@ -6,6 +6,7 @@ import { quoteIdentifier, sqlText } from '../core/sql.js';
 import type { StoredColumn } from '../rows/columns.js';
 import { columnsSchema } from '../rows/stored-columns.js';
 import { type Database, type Session, tellsOfDamage } from '../store/duckdb.js';
+import { setMode, statsIfThere } from '../store/durable.js';
 import type { JobLayout } from '../store/layout.js';
 
 /** The name under which cdsync attaches a job's store. */
@@ -110,6 +111,7 @@ export class SnapshotStore {
 
   /** @throws {CdsyncError} `state_unreadable` if the file is no store, `storage_newer`, `disk_full` */
   static async open(database: Database, layout: JobLayout): Promise<SnapshotStore> {
+    await letOwnerWrite(layout.store);
     const session = await database.connect();
     const attach = () => session.run(`ATTACH ${sqlText(layout.store)} AS ${storeName}`);
     try {
@@ -255,6 +257,13 @@ export async function* storedRows(
     `SELECT to_json(r)::VARCHAR AS row FROM (SELECT ${names.join(', ')} FROM ${storeTable(stream)}) AS r`,
   );
   for await (const { row } of rows) yield JSON.parse(String(row)) as Record<string, unknown>;
+}
+
+/** A store that was restored from its published copy has the permissions of that copy. */
+async function letOwnerWrite(store: string): Promise<void> {
+  const found = await statsIfThere(store);
+  if (found !== undefined && found.uid === process.getuid?.() && (found.mode & 0o200) === 0)
+    await setMode(store, 0o600);
 }
 
 /** More than the size of a new store, and less than that of a store with a commit. */

@@ -1,4 +1,5 @@
-import { copyFile, open, readFile, rm, writeFile } from 'node:fs/promises';
+import { realpathSync } from 'node:fs';
+import { chmod, copyFile, open, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -40,6 +41,7 @@ async function firstFile(job: string): Promise<string> {
 }
 
 async function flip(path: string, at: (size: number) => number): Promise<void> {
+  await chmod(path, 0o600);
   const file = await open(path, 'r+');
   const { size } = await file.stat();
   const byte = Buffer.alloc(1);
@@ -123,15 +125,96 @@ describe('cdsync verify', () => {
   });
 
   it('finds rows that somebody has changed in the published file', async () => {
-    const instance = await DuckDBInstance.create(join(space.jobFolder('whole'), 'whole.duckdb'));
-    const connection = await instance.connect();
-    await connection.run("update members set email = 'x' where id = (select min(id) from members)");
-    connection.closeSync();
-    instance.closeSync();
+    await written('whole', "update members set email = 'x' where id = (select min(id) from members)");
     const { code, found } = await verify('whole');
     expect([code, found.mismatches.map(({ problem }) => problem)]).toEqual([
       1,
       ['the published rows are not those of the store'],
     ]);
+  });
+});
+
+/** Writes to the published file, as a program does that opens it without -readonly. */
+async function written(job: string, sql: string, { keepsLog = false } = {}): Promise<void> {
+  const path = join(space.jobFolder(job), `${job}.duckdb`);
+  await chmod(path, 0o600);
+  const instance = await DuckDBInstance.create(path);
+  const connection = await instance.connect();
+  if (keepsLog) await connection.run("SET checkpoint_threshold = '1GB'; PRAGMA disable_checkpoint_on_shutdown");
+  await connection.run(sql);
+  connection.closeSync();
+  instance.closeSync();
+}
+
+async function edited(path: string, edit: (text: string) => string): Promise<void> {
+  const text = await readFile(path, 'utf8');
+  await chmod(path, 0o600);
+  await writeFile(path, edit(text));
+}
+
+/** The command in the last line of standard error. */
+function named(stderr: string): string[] {
+  const words = /: cdsync (.*?) \(/.exec(stderr.trimEnd().split('\n').at(-1) ?? '')?.[1];
+  if (words === undefined) throw new Error(`no command is named: ${stderr}`);
+  return words.split(' ');
+}
+
+describe('the command that verify names', () => {
+  const job = 'healed';
+  const manifest = () => join(space.jobFolder(job), 'parquet', 'members', 'manifest.json');
+  const link = () => join(space.jobFolder(job), `${job}.duckdb`);
+  beforeAll(() => prepared(job));
+
+  const damages: readonly (readonly [string, () => Promise<unknown>])[] = [
+    ['a changed row', () => written(job, "update members set email = 'x' where id = (select min(id) from members)")],
+    ['a further row', () => written(job, 'insert into members (id) values (chr(120))')],
+    ['a missing table', () => written(job, 'drop table counted cascade')],
+    ['a write that is only in a log', () => written(job, 'delete from members', { keepsLog: true })],
+    ['a log beside the version', () => writeFile(`${realpathSync(link())}.wal`, 'x')],
+    ['a published file that is none', () => rm(link()).then(() => writeFile(link(), 'x'))],
+    ['a missing link', () => rm(link())],
+    ['a link to nothing', () => rm(realpathSync(link()))],
+    ['a byte of a Parquet file', async () => flip(await firstFile(job), (size) => size >> 1)],
+    ['a Parquet file that is cut', async () => truncate(await firstFile(job), 100)],
+    ['a missing Parquet file', async () => rm(await firstFile(job))],
+    ['a missing manifest', () => rm(manifest())],
+    ['a manifest with other rows', () => edited(manifest(), (text) => text.replace(/"rows": \d+/, '"rows": 1'))],
+    [
+      'a manifest with another file',
+      () => edited(manifest(), (text) => text.replaceAll('00001.parquet', '00002.parquet')),
+    ],
+    ['a manifest that is no JSON', () => edited(manifest(), (text) => text.slice(9))],
+  ];
+
+  it.each(damages)('mends %s, though nothing new is to be read', async (_, damage) => {
+    await damage();
+    const { code, stderr } = await space.cdsync(['verify', `${job}.json`]);
+    expect(code).toBe(1);
+    const mended = await space.cdsync([...named(stderr), '--json']);
+    expect([mended.code, mended.stderr]).toEqual([0, expect.any(String)]);
+    expect((await verify(job)).found).toMatchObject({ status: 'ok', mismatches: [], sequence: 1 });
+  });
+
+  it('is any run, if somebody has written to the published file', async () => {
+    await written(job, 'insert into members (id) values (chr(121))');
+    expect((await space.runWell(job)).sequence).toBe(1);
+    expect((await verify(job)).code).toBe(0);
+  });
+
+  it('says which files to move away, because cdsync removes none that are not its own', async () => {
+    const foreign = join(space.jobFolder(job), 'parquet', 'members', 'mine.parquet');
+    await writeFile(foreign, 'x');
+    const { stderr } = await space.cdsync(['verify', `${job}.json`]);
+    expect(stderr).toMatch(/^move the files away that cdsync did not put there, then: cdsync verify healed\.json/m);
+    await rm(foreign);
+    expect((await verify(job)).code).toBe(0);
+  });
+
+  it('keeps deliveries going from restored files', async () => {
+    const destinations = [{ name: 'there', connector: 'duckdb', path: './data/there.duckdb', streams: ['members'] }];
+    await space.configure(job, streams, { job: { destinations } });
+    await flip(await firstFile(job), (size) => size >> 1);
+    await space.runWell(job, ['--full']);
+    expect((await space.cdsync(['push', `${job}.json`, '--full', '--json'])).code).toBe(0);
   });
 });

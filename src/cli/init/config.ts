@@ -145,7 +145,7 @@ export function configText({ service, storage, job, streams, others }: ConfigPla
     '    # zstd gives the smallest files; every reader knows snappy.',
     '    # parquet: { compression: zstd }',
     '    # Who may open the published files, by default their owner alone; how far back the history reaches.',
-    '    # publish: { mode: "0600", history: 30d }',
+    '    # publish: { mode: "0640", history: 30d }',
     '    # How many old snapshots, and for how long old changes, stay as Parquet files.',
     '    # keep: { snapshots: 3, changes: 90d }',
   ];

@@ -6,10 +6,11 @@ import { runIdPattern } from '../../core/run.js';
 import { quoteIdentifier, sqlText } from '../../core/sql.js';
 import { ColumnSet } from '../../rows/columns.js';
 import { hashVersion, rowHash } from '../../rows/row-hash.js';
+import { publishedLogs } from '../../snapshot/publish.js';
 import { keysTable, SnapshotStore, type StreamState, storeTable } from '../../snapshot/snapshot-store.js';
 import { addKeys, keyHash, type ReadParquet, readWholeParquet } from '../../snapshot/verify-parquet.js';
 import type { Database, Session } from '../../store/duckdb.js';
-import { sha256OfFile } from '../../store/durable.js';
+import { sha256OfFile, statsIfThere } from '../../store/durable.js';
 import { JobLock } from '../../store/job-lock.js';
 import type { JobLayout } from '../../store/layout.js';
 import { type Manifest, readManifest } from '../../store/manifest.js';
@@ -178,6 +179,24 @@ async function verifyParquet(
   return undefined;
 }
 
+/** The problem that no run mends: cdsync removes nothing that is not its own. */
+const foreignFile = 'a file that cdsync did not put there';
+
+/**
+ * What mends a job. A full run writes everything published again from the store, before it reads anything. It removes no
+ * foreign files, and it cannot mend the store.
+ */
+export function remedyOf(
+  layout: JobLayout,
+  { mismatches }: Verification,
+): 'full' | 'move' | 'move and full' | 'backup' {
+  const store = relative(layout.folder, layout.store);
+  if (mismatches.some(({ file }) => file === store)) return 'backup';
+  const foreign = mismatches.filter(({ problem }) => problem === foreignFile).length;
+  if (foreign === 0) return 'full';
+  return foreign === mismatches.length ? 'move' : 'move and full';
+}
+
 /** Finds files in a stream's folder that belong to no manifest and no commit. */
 async function verifyForeign(findings: Findings, layout: JobLayout, state: StreamState): Promise<void> {
   const known = new Set(state.snapshot.map(({ path }) => path));
@@ -194,17 +213,20 @@ async function verifyForeign(findings: Findings, layout: JobLayout, state: Strea
       (runIdPattern.test(run) &&
         /^\d{5}\.parquet$/.test(name) &&
         (kind === 'changes' || (kind === 'snapshot' && !current.has(run))));
-    if (!isOurs)
-      findings.add('a file that cdsync did not put there', { stream: state.stream, path: join(folder, path) });
+    if (!isOurs) findings.add(foreignFile, { stream: state.stream, path: join(folder, path) });
   }
 }
 
 async function verifyPublished(
   findings: Findings,
-  { layout, database }: { layout: JobLayout; database: Database },
+  { layout, database, sequence }: { layout: JobLayout; database: Database; sequence: number },
   states: readonly StreamState[],
   stored: ReadonlyMap<string, TableFacts>,
 ): Promise<void> {
+  for (const path of publishedLogs(layout, sequence)) {
+    if ((await statsIfThere(path)) !== undefined)
+      findings.add('somebody has opened the file beside it for writing', { path });
+  }
   const session = await database.connect();
   try {
     await session.run(`ATTACH ${sqlText(layout.link)} AS published (READ_ONLY)`);
@@ -278,7 +300,7 @@ async function verifyLocked(engine: StorageEngine, job: JobConfig, layout: JobLa
     await verifyForeign(findings, layout, state);
   }
   if (job.publish.duckdb && sequence > 0) {
-    await verifyPublished(findings, { layout, database: engine.database }, states, stored);
+    await verifyPublished(findings, { layout, database: engine.database, sequence }, states, stored);
   }
   return {
     status: findings.mismatches.length === 0 ? 'ok' : 'failed',

@@ -27,13 +27,13 @@ function publishOptions({ job, clock }: PublishContext): PublishOptions {
 /**
  * Closes the store, compacts it if much of it is free space, and brings the published files up to date with it. May be
  * repeated.
- * @param repairs whether to write a damaged published file anew
+ * @param repairs whether to write a damaged published file anew: `all` does so with one that seems whole, too
  * @throws {CdsyncError} `state_unreadable`, `snapshot_incomplete`, `disk_full`
  */
 export async function publishStore(
   context: PublishContext,
   store: SnapshotStore,
-  { repairs }: { repairs: boolean } = { repairs: false },
+  { repairs }: { repairs: 'none' | 'damaged' | 'all' } = { repairs: 'none' },
 ): Promise<void> {
   const { database, layout } = context;
   const state = await store.state();
@@ -41,7 +41,7 @@ export async function publishStore(
   // Close it first: copying the file of an attached store would drop DuckDB's lock on it.
   await store.close();
   await compact(database, layout, { reason, sequence: state.sequence });
-  const again = repairs && (await isDamaged(database, layout.link));
+  const again = repairs === 'all' || (repairs === 'damaged' && (await isDamaged(database, layout.link)));
   await publish(database, layout, state, { ...publishOptions(context), again });
 }
 

@@ -60,7 +60,7 @@ export async function readBefore(
   return { before, committed };
 }
 
-/** Writes missing Parquet files anew; with --full, damaged ones too. */
+/** Writes missing Parquet files anew; with --full, those with another checksum too. */
 async function restore(context: RecoveryContext, store: SnapshotStore, before: Before): Promise<Before> {
   const { layout, job, full, notice } = context;
   const options = { thorough: full, compression: job.parquet.compression };
@@ -81,7 +81,7 @@ export async function recover(context: RecoveryContext): Promise<Before> {
   try {
     const found = await readBefore(store, context);
     const before = await restore(context, store, found.before);
-    await publishStore(context, store, { repairs: true });
+    await publishStore(context, store, { repairs: context.full ? 'all' : 'damaged' });
     // A committed stream is never resumed: its records would be taken for newly read ones.
     for (const { runId, stream } of found.committed) await discardStreams(layout, runId, [stream]);
     return before;

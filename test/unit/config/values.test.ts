@@ -120,7 +120,7 @@ test('a small configuration gets every default', () => {
         ],
         resumeWithinMs: 43_200_000,
         parquet: { enabled: true, compression: 'zstd' },
-        publish: { duckdb: true, mode: 0o600, history: 30 * 86_400_000 },
+        publish: { duckdb: true, mode: 0o400, history: 30 * 86_400_000 },
         keep: { snapshots: 3, changes: 90 * 86_400_000 },
         before: [],
         guardScope: 'stream',

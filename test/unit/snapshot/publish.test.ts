@@ -1,5 +1,4 @@
 import {
-  chmod,
   lstat,
   readdir,
   readFile,
@@ -9,12 +8,13 @@ import {
   stat,
   symlink,
   truncate,
+  utimes,
   writeFile,
 } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { publish } from '../../../src/snapshot/publish.js';
+import { publish, publishedLogs } from '../../../src/snapshot/publish.js';
 import { restoreFiles } from '../../../src/snapshot/restore-files.js';
 import { readFeed } from '../../../src/store/feed.js';
 import { readManifest } from '../../../src/store/manifest.js';
@@ -190,18 +190,42 @@ describe('publishing that was cut short', () => {
     await expect(snapshots.publish()).rejects.toMatchObject({ code: 'snapshot_incomplete', stream: 'members' });
   });
 
-  test('rewrites a published file only if asked', async () => {
+  test('rewrites a published file that somebody has written to, or any if asked', async () => {
     await snapshots.run('members', rowsOf(1));
     await snapshots.publish();
     const path = snapshots.layout.published(1);
-    const { size } = await stat(path);
-    await chmod(path, 0o644);
+    const { size, ino, mtime } = await stat(path);
+    await snapshots.publish();
+    expect((await stat(path)).ino).toBe(ino);
     await truncate(path, 100);
+    await snapshots.publish();
+    expect((await stat(path)).size).toBe(size);
+    await truncate(path, 100);
+    await utimes(path, mtime, mtime);
     await snapshots.publish();
     expect((await stat(path)).size).toBe(100);
     await snapshots.publish({ again: true });
     expect((await stat(path)).size).toBe(size);
     expect(await publishedRows()).toEqual([{ id: 'p1', n: '1' }]);
+  });
+
+  test('removes the log of somebody who has written to a published file', async () => {
+    await snapshots.run('members', rowsOf(1));
+    await snapshots.publish();
+    for (const log of publishedLogs(snapshots.layout, 1)) await writeFile(log, 'x');
+    await snapshots.publish();
+    expect((await visible()).filter((path) => path.endsWith('.wal'))).toEqual([]);
+  });
+
+  test('gives files a mode that forbids writing, and replaces and removes them all the same', async () => {
+    for (const n of [1, 2, 3]) {
+      await snapshots.run('members', rowsOf(n));
+      await snapshots.publish({ mode: 0o400, keepSnapshots: 1 });
+    }
+    const paths = (await visible()).filter((path) => path !== 'job.duckdb');
+    const stats = await Promise.all(paths.map((path) => stat(join(snapshots.layout.folder, path))));
+    expect(new Set(stats.map(({ mode }) => mode & 0o777))).toEqual(new Set([0o400]));
+    expect(await publishedRows()).toEqual([{ id: 'p3', n: '3' }]);
   });
 
   test('leaves the published files alone if the store is damaged', async () => {
