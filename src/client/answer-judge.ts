@@ -34,7 +34,7 @@ export class AnswerJudge {
   /** The setback for an answer whose status is not a success. */
   refusal(operation: Operation, answer: Answer, idempotent: boolean): Setback {
     const { status, headers } = answer;
-    const { label, permissions, group } = operation;
+    const { label, permissions, permissionInstead, group } = operation;
     if (status >= 300 && status < 400) return new Setback(() => redirectError(answer, label), { again: 'never' });
     const waitMs = retryAfterMs(headers, this.#clock.now()) ?? 0;
     const tooLong = waitMs > maxRetryAfterMs;
@@ -43,7 +43,16 @@ export class AnswerJudge {
       const hint = tooLong
         ? `the service asks cdsync to wait ${formatDuration(waitMs)}: run again after that`
         : undefined;
-      return statusError(answer, { label, group, attempts, permissions, redact, auth: this.#auth, hint });
+      return statusError(answer, {
+        label,
+        group,
+        attempts,
+        permissions,
+        permissionInstead,
+        redact,
+        auth: this.#auth,
+        hint,
+      });
     };
     return new Setback(toError, { again: tooLong ? 'never' : againAfter(status, idempotent, group), waitMs });
   }

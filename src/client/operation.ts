@@ -21,6 +21,8 @@ export interface Operation {
   readonly idempotent?: boolean;
   /** The permissions that the API key needs, if they are published. */
   readonly permissions?: readonly string[];
+  /** A permission that does as well as all of them. */
+  readonly permissionInstead?: string;
 }
 
 /** The requests of one stream so far; the client adds to it. */

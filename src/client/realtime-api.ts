@@ -43,6 +43,7 @@ export function sendEventOperation(streamId: string, event: Readonly<Record<stri
     ...(typeof event === 'string' ? { json: event } : { body: event }),
     label: 'POST /events/{stream-id}',
     permissions: ['profile-events:write'],
+    permissionInstead: 'streaming-ingest-api:write',
   };
 }
 

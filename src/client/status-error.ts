@@ -21,6 +21,8 @@ export interface StatusContext {
   readonly attempts: number;
   readonly auth: AuthOptions['type'];
   readonly permissions: readonly string[] | undefined;
+  /** {@link Operation.permissionInstead} */
+  readonly permissionInstead?: string | undefined;
   /** Takes secrets and personal values out of the service's message. */
   readonly redact: (text: string) => string;
   /** Instead of the usual hint. */
@@ -92,7 +94,7 @@ function classify(status: number, said: string, context: StatusContext): Classif
     ? 'check `api_versions`: the service seems to refuse the one sent'
     : undefined;
   if (status === 401) return { code: 'unauthorized', kind: 'auth', hint: versionHint ?? tokenHints[context.auth] };
-  if (status === 403) return { code: 'forbidden', kind: 'auth', hint: permissionHint(context.permissions) };
+  if (status === 403) return { code: 'forbidden', kind: 'auth', hint: permissionHint(context) };
   if (status === 404) {
     return { code: 'not_found', kind: 'fatal', hint: context.group === 'realtime' ? realtimeHint : undefined };
   }
@@ -128,8 +130,9 @@ const tokenHints: Record<AuthOptions['type'], string> = {
 const realtimeHint =
   'is the id right? If so, real-time features may not be enabled for this tenant: the operator of the service enables them';
 
-function permissionHint(permissions: readonly string[] | undefined): string {
-  const needed = permissions === undefined || permissions.length === 0 ? 'it' : permissions.join(' and ');
+function permissionHint({ permissions = [], permissionInstead }: StatusContext): string {
+  const all = permissions.length === 0 ? 'it' : permissions.join(' and ');
+  const needed = permissionInstead === undefined ? all : `${all} (or ${permissionInstead})`;
   return `give the API key a policy that allows ${needed}; a sandbox has its own keys, which are not copied from production`;
 }
 

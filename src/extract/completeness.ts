@@ -1,4 +1,5 @@
 import { CdsyncError } from '../core/errors.js';
+import { isRefusal } from './page-fetcher.js';
 import type { Partition } from './partition.js';
 
 /** A list that is checked against its own total. */
@@ -9,8 +10,13 @@ export interface CountedList {
   readonly distrustsTokens: boolean;
   /** Whether the stream fails if it has fewer records than the total. */
   readonly checkTotal: boolean;
-  /** The total before the reading; null if the service gave none. */
+  /** The total before the reading; null if the service gave none, or if it is not asked before it must be. */
   readonly totalAtStart: number | null;
+  /**
+   * Takes in the answer to a request without parameters, if it is the whole list. Left out: the endpoint is not asked so.
+   * @returns whether it was
+   */
+  readInOneAnswer?: (() => Promise<boolean>) | undefined;
   /** The partitions that together make the list, unless they leave records out. */
   readonly partitions: readonly Partition[];
   /** How many records a page may have, as far as is known. */
@@ -29,7 +35,8 @@ export interface CountedList {
  * @throws {CdsyncError} `total_mismatch`, `members_incomplete`, and the errors of the reading
  */
 export async function readCounted(list: CountedList): Promise<void> {
-  if (list.distrustsTokens) return readByTotal(list);
+  if (await list.readInOneAnswer?.()) return;
+  if (list.distrustsTokens) return readInPages(list);
   await list.read(list.partitions);
   await complete(list);
 }
@@ -56,6 +63,21 @@ async function complete(list: CountedList): Promise<void> {
   );
 }
 
+/** Says what would help if the service takes no parameters, and yet did not answer with the whole list. */
+async function readInPages(list: CountedList): Promise<void> {
+  try {
+    const totalAtStart = list.totalAtStart ?? (await list.total());
+    await readByTotal({ ...list, totalAtStart });
+  } catch (error) {
+    if (list.readInOneAnswer === undefined || !isRefusal(error)) throw error;
+    throw new CdsyncError(`${list.label} answered with a part of its members, and refused a request for more`, {
+      code: 'members_incomplete',
+      hint: `the last snapshot stays; ask the operator of the service for ${list.label} to answer with all members, or to take \`limit\``,
+      cause: error,
+    });
+  }
+}
+
 /** Reads a list whose page tokens may lead back to its start. The second reading asks for one page large enough for all. */
 async function readByTotal(list: CountedList): Promise<void> {
   let circled = await endsInCircle(list, [{ kind: 'whole' }]);
@@ -70,7 +92,9 @@ async function readByTotal(list: CountedList): Promise<void> {
     `${list.label} brought ${found} members of ${least ?? 'an unknown number'}, even in one large page`,
     {
       code: 'members_incomplete',
-      hint: 'the last snapshot stays; run again, and report it to the service if it happens again',
+      hint:
+        'the last snapshot stays; run again. If it happens again, the service gives fewer members than it counts: ' +
+        'ask its operator for a larger `limit` for this list, or make smaller segments',
     },
   );
 }

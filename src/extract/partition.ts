@@ -5,6 +5,8 @@ import type { Source, Window } from '../streams/source.js';
 export const partitionSchema = z.discriminatedUnion('kind', [
   /** The list, unpartitioned. */
   z.object({ kind: z.literal('whole') }),
+  /** The list in one answer to a request without parameters. */
+  z.object({ kind: z.literal('answer') }),
   /** The list once more, unpartitioned, to find records that the first reading missed. */
   z.object({ kind: z.literal('again') }),
   /** The records with one value of the partitioning attribute. */
@@ -30,6 +32,8 @@ export function partitionName(partition: Partition): string {
   switch (partition.kind) {
     case 'whole':
       return '*';
+    case 'answer':
+      return '.';
     case 'again':
       return '**';
     case 'single':
@@ -51,6 +55,7 @@ export function partitionName(partition: Partition): string {
  */
 export function partitionNamed(name: string): Partition {
   if (name === '*') return { kind: 'whole' };
+  if (name === '.') return { kind: 'answer' };
   if (name === '**') return { kind: 'again' };
   if (name === '+') return { kind: 'single' };
   const rest = name.slice(1);

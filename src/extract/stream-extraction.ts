@@ -20,12 +20,14 @@ import { type CountedList, readCounted } from './completeness.js';
 import type { PartMaker } from './convert/part-maker.js';
 import { type Extracted, extracted, preparePartsFolder } from './extracted.js';
 import type { LiveCounters } from './live-counters.js';
+import { PageChain } from './page-chain.js';
 import { readTotal } from './page-fetcher.js';
 import { type Partition, partitionName, partitionNamed, partitionsOf } from './partition.js';
 import type { ReadTask } from './read-task.js';
 import { hasAttributes, isRecord } from './scan/single-record.js';
 import { StreamIntake } from './stream-intake.js';
 import { TaskRunner } from './task-runner.js';
+import { WholeAnswerFetcher, wholeAnswer } from './whole-answer.js';
 
 /** Failures caused by what the service answers: a reading that resumes from the checkpoint would only meet them again. */
 const failuresByContent = new Set([
@@ -125,7 +127,8 @@ export class StreamExtraction {
     const extraction = new StreamExtraction(options, journal, { partitions, total: null });
     try {
       const counted = extraction.#counted;
-      const total = counted === undefined ? null : await counted.total();
+      // Where one answer may be the whole list, the service may refuse to be asked for a total.
+      const total = counted === undefined || counted.readInOneAnswer !== undefined ? null : await counted.total();
       const names = partitions.map(partitionName);
       const about = { version: 1, stream, fingerprint, started_at: startedAt } as const;
       await journal.append({ type: 'start', ...about, total, partitions: names });
@@ -182,12 +185,31 @@ export class StreamExtraction {
       distrustsTokens,
       checkTotal,
       totalAtStart: this.#totalAtStart,
+      readInOneAnswer: source.plain === undefined ? undefined : () => this.#readInOneAnswer(source),
       partitions: this.#partitions,
       pageSize: () => this.#runner.pageSize(pageSize).limit,
       total: () => client.send(operation, readTotal, { signal, meter: this.live }),
       read: (partitions, asked) => this.#runner.run(partitions.map((each) => this.#task(each, asked))),
       distinctKeys: () => this.#distinctKeys(),
     };
+  }
+
+  async #readInOneAnswer(source: ListSource): Promise<boolean> {
+    const task = this.#task({ kind: 'answer' });
+    if (task.start.done) return true;
+    // An earlier process has found that it must read in pages.
+    if (this.#cursors.size > 0) return false;
+    const { client, clock, signal, pageSize } = this.#options;
+    const context = { client, clock, signal, meter: this.live, pageSize: { limit: pageSize } };
+    const ask = () => wholeAnswer(context, source);
+    const answer = await ask();
+    if (!answer.isWhole) {
+      answer.page.release();
+      return false;
+    }
+    const fetcher = new WholeAnswerFetcher(answer, ask);
+    await new PageChain(task, { fetcher, meter: this.live, intake: this.#intake.of(task) }).read();
+    return true;
   }
 
   /**

@@ -1,6 +1,7 @@
 /**
  * The permissions that a policy can give an API key. The specification (section 5) names `pii:read`,
- * `profile-collections:read` and `real-time-segments:read`; the other names are our own.
+ * `profile-collections:read` and `real-time-segments:read`; the two for events are published, either is enough; the other
+ * names are our own.
  */
 export const permissions = [
   'indexes:read',
@@ -14,6 +15,7 @@ export const permissions = [
   'workflow-runs:write',
   'profile-collections:read',
   'profile-events:write',
+  'streaming-ingest-api:write',
   'real-time-segments:read',
   'pii:read',
 ] as const;

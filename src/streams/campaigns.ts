@@ -41,18 +41,20 @@ export const campaigns = source({
 /** The drafts of campaigns (specification, section 4.11), under an API version of their own. */
 export const campaignDrafts = source({
   name: 'campaign_drafts',
-  description: 'The drafts of campaigns, under `service.api_versions.campaign_drafts`.',
+  description:
+    'The drafts of campaigns, under `service.api_versions.campaign_drafts`, or `unstable` if the service has none there.',
   options,
   group: 'management',
   ...facts,
   pages: {},
-  open: ({ destinationDataTemplateId }, { service: { apiVersions } }) => ({
-    kind: 'list',
-    asked: { template: destinationDataTemplateId ?? null },
-    page: ({ token, limit, withTotal }) =>
-      campaignDraftsPageOperation(
-        { nextToken: token, limit, withTotal, destinationDataTemplateId },
-        apiVersions.campaignDrafts,
-      ),
-  }),
+  open: async ({ destinationDataTemplateId }, context) => {
+    const { draftsVersion } = await import('./drafts-version.js');
+    const version = await draftsVersion(context);
+    return {
+      kind: 'list',
+      asked: { template: destinationDataTemplateId ?? null },
+      page: ({ token, limit, withTotal }) =>
+        campaignDraftsPageOperation({ nextToken: token, limit, withTotal, destinationDataTemplateId }, version),
+    };
+  },
 });

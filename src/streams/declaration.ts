@@ -16,6 +16,8 @@ export interface SourceContext {
   readonly client: ServiceClient;
   readonly service: ServiceOptions;
   readonly signal: AbortSignal;
+  /** Shows the user a line. */
+  readonly notice: (line: string) => void;
   readonly meter: RequestMeter;
   /** Reads lists of keys; a query for keys finds the other streams of the job in it. */
   readonly session: Session;

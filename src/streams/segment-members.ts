@@ -21,6 +21,8 @@ function given(segment: string): GivenList {
     added: { segment_id: segment },
     // Some deployments refuse the page tokens that they gave.
     distrustsTokens: true,
+    // Some take no parameter at all, and answer with everybody (published facts, Real-time API).
+    plain: () => segmentMembersPageOperation(segment, {}),
     page: ({ token, limit, withTotal }) => segmentMembersPageOperation(segment, { nextToken: token, limit, withTotal }),
   };
 }

@@ -45,6 +45,11 @@ export interface ListSource extends SourceFacts {
   one?(key: string): Operation;
   /** The endpoint may give page tokens that it does not accept. Its total then decides whether the list is complete. */
   readonly distrustsTokens?: true;
+  /**
+   * The request without any parameter. Given if the endpoint may take none and answer with the whole list: it is then sent
+   * first, and the list is read in pages only if the answer does not prove whole.
+   */
+  plain?(): Operation;
 }
 
 /** A list that is asked for in windows of time, and only ever grows. */

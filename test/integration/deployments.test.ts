@@ -33,6 +33,68 @@ describe('tokens from a host of their own', () => {
   });
 });
 
+describe('campaign drafts', () => {
+  const drafts = [{ name: 'drafts', source: 'campaign_drafts' }];
+  const run = () => space.cdsync(['run', 'drafts.json', '--json']);
+
+  it.each([
+    ['unstable', '2024-04-01'],
+    ['dated', 'unstable'],
+  ] as const)('are found under the other version if they are %s alone, and that is said', async (only, configured) => {
+    await deployment({ kind: 'drafts_version', only });
+    await space.configure('drafts', drafts, { service: { ...service, api_versions: { campaign_drafts: configured } } });
+    const { code, stdout, stderr } = await run();
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout).jobs[0].streams[0]).toMatchObject({ status: 'ok', rows: 12 });
+    const other = only === 'unstable' ? 'unstable' : '2024-04-01';
+    expect(stderr).toContain(`under version ${other}, and not under ${configured}`);
+  });
+
+  it('say nothing if the configured version has them', async () => {
+    await deployment({ kind: 'drafts_version' });
+    await space.configure('drafts', drafts, { service: { ...service, api_versions: { campaign_drafts: 'unstable' } } });
+    const { code, stderr } = await run();
+    expect([code, stderr.includes('campaign drafts')]).toEqual([0, false]);
+  });
+
+  it('fail with the option to set if no version has them, also where errors have no ids', async () => {
+    await deployment({ kind: 'no_error_ids' }, { kind: 'status', status: 404, match: '/campaign-drafts' });
+    await space.configure('drafts', drafts, { service });
+    const { code, stdout, stderr } = await run();
+    expect(code).toBe(1);
+    const { error } = JSON.parse(stdout).jobs[0].streams[0];
+    expect(error).toMatchObject({ code: 'not_found', request_id: null });
+    expect(error.hint).toContain('`api_versions.campaign_drafts`');
+    expect(stdout + stderr).not.toMatch(/undefined|request id|trace id/);
+  });
+});
+
+describe('members of a segment that takes no parameters', () => {
+  const gold = [{ name: 'gold', source: 'segment_members', segment: 'seg-gold' }];
+
+  it.each([true, false])('are read with one request (with a total: %s), and planned and checked too', async (total) => {
+    await deployment();
+    await space.configure('gold', gold);
+    const { rows } = streamOf(await space.runWell('gold'), 'gold');
+    await space.control('faults', { kind: 'members_whole', total });
+    await space.control('stats/reset');
+    expect(streamOf(await space.runWell('gold'), 'gold')).toMatchObject({ rows, unchanged: rows, requests: 1 });
+    for (const command of ['plan', 'check'])
+      expect([command, (await space.cdsync([command, 'gold.json'])).code]).toEqual([command, 0]);
+  });
+
+  it('fail with what would help if the one answer is not everybody', async () => {
+    await deployment({ kind: 'members_whole', most: 3 });
+    await space.configure('gold', gold);
+    const { code, report } = await space.run('gold');
+    expect(code).toBe(1);
+    expect(report.jobs[0]?.streams[0]?.error).toMatchObject({
+      code: 'members_incomplete',
+      hint: expect.stringContaining('to answer with all members, or to take `limit`'),
+    });
+  });
+});
+
 describe('ingest jobs', () => {
   const ingests = (since?: string) => [{ name: 'ingests', source: 'ingest_jobs', ...(since && { since }) }];
   const read = async (): Promise<StreamReport> => streamOf(await space.runWell('ingests'), 'ingests');

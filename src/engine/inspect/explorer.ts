@@ -84,6 +84,6 @@ export async function listSegments(explorer: Explorer): Promise<Listed<Segment>>
 
 /** Asks for one record of a list, to see that the key may read it. @throws {ServiceError} if it may not */
 export async function tryList({ client, signal, meter }: Explorer, source: ListSource): Promise<void> {
-  const operation = source.page({ token: null, limit: 1, filter: new Map(), withTotal: false });
+  const operation = source.plain?.() ?? source.page({ token: null, limit: 1, filter: new Map(), withTotal: false });
   await client.send(operation, readTotal, { signal, meter });
 }

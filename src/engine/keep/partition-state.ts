@@ -23,6 +23,8 @@ function shownName(partition: Partition): string {
   switch (partition.kind) {
     case 'whole':
       return 'whole';
+    case 'answer':
+      return 'one-answer';
     case 'again':
       return 'second-reading';
     case 'value':

@@ -5,7 +5,7 @@ import type { JobConfig, StreamConfig } from '../../config/config.js';
 import { asCdsyncError } from '../../core/errors.js';
 import type { ReportedError } from '../../core/run.js';
 import type { ServiceOptions } from '../../core/service-options.js';
-import { readTotal } from '../../extract/page-fetcher.js';
+import { isRefusal, readTotal } from '../../extract/page-fetcher.js';
 import type { Session } from '../../store/duckdb.js';
 import { checkStorage } from '../../store/storage.js';
 import { type Engine, jobContext } from '../open-engine.js';
@@ -59,7 +59,7 @@ function tokenWarnings(expires: Date | undefined, now: number): string[] {
 
 /** Makes one request of a stream. @returns its total, if the service counts */
 async function tryStream(engine: Engine, config: StreamConfig, session: Session): Promise<number | null> {
-  const { client, signal, clock } = engine;
+  const { client, signal, clock, notice } = engine;
   const meter = { requests: 0, retries: 0, throttled: 0, bytes: 0 };
   const { query, open, filter } = config.reads;
   if (query !== undefined) await referencedTables(session, config.name, query);
@@ -67,7 +67,7 @@ async function tryStream(engine: Engine, config: StreamConfig, session: Session)
   if (query !== undefined || open === undefined) return null;
   const { service } = engine.config;
   const now = clock.now();
-  const source = await open({ client, service, signal, meter, session, now, lastRunAt: undefined });
+  const source = await open({ client, service, signal, notice, meter, session, now, lastRunAt: undefined });
   if (source.kind === 'keyed') {
     const [first] = source.requests;
     const operation = first?.operation({ token: null, limit: 1 });
@@ -83,7 +83,11 @@ async function tryStream(engine: Engine, config: StreamConfig, session: Session)
   const request = { token: null, limit: 1, filter, withTotal: true };
   const window = { from: new Date(now - 86_400_000).toISOString(), to: new Date(now).toISOString() };
   const operation = source.kind === 'windowed' ? source.page({ ...request, window }) : source.page(request);
-  return client.send(operation, readTotal, { signal, meter });
+  return client.send(operation, readTotal, { signal, meter }).catch((error: unknown) => {
+    const plain = source.kind === 'list' && isRefusal(error) ? source.plain?.() : undefined;
+    if (plain === undefined) throw error;
+    return client.send(plain, readTotal, { signal, meter });
+  });
 }
 
 async function checkStream(engine: Engine, config: StreamConfig, session: Session): Promise<CheckedStream> {

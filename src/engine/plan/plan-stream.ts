@@ -92,6 +92,7 @@ async function countPartitions(
 
 async function countList(counting: Counting, source: ListSource): Promise<Counted> {
   const { config, previous, pageSize, values, whole } = counting;
+  if (source.plain !== undefined && whole !== null) return { total: whole, records: whole, chains: [1], others: 0 };
   const partition = partitionOf(config, values);
   // If a source brings only additions, the last snapshot says nothing about the size of the next reading.
   const known = source.brings === 'everything' ? (previous?.rows ?? null) : null;
@@ -101,7 +102,7 @@ async function countList(counting: Counting, source: ListSource): Promise<Counte
   );
   const records = total ?? whole ?? known;
   const countsRecords = partition !== undefined || source.distrustsTokens || config.reads.checkTotal;
-  const others = countsRecords ? 2 : 0;
+  const others = (countsRecords ? 2 : 0) + (source.plain === undefined ? 0 : 1);
   if (records === null) return { total, records, chains: null, others };
   if (partition === undefined) return { total, records, chains: [pages(records, pageSize)], others };
   const parts = await countPartitions(counting, source, partition, records);

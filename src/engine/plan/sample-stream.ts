@@ -4,17 +4,18 @@ import type { RequestMeter } from '../../client/client.js';
 import { CdsyncError } from '../../core/errors.js';
 import { type SampledRows, sampledRows } from '../../extract/convert/sampled-records.js';
 import { KeyedFetcher } from '../../extract/keyed-fetcher.js';
-import { type FetchedPage, ListFetcher, type PageFetcher } from '../../extract/page-fetcher.js';
+import { type FetchContext, type FetchedPage, ListFetcher, type PageFetcher } from '../../extract/page-fetcher.js';
 import { MalformedPageError } from '../../extract/scan/page-text.js';
 import { RecordScanner } from '../../extract/scan/record-scanner.js';
 import type { ScannedPage } from '../../extract/scan/scanned-page.js';
+import { wholeAnswer } from '../../extract/whole-answer.js';
 import { windowFetcher } from '../../extract/window-fetcher.js';
 import { type Column, ColumnSet, type StoredColumn } from '../../rows/columns.js';
 import { rowHash, rowKey } from '../../rows/row-hash.js';
 import { storedKeys } from '../../snapshot/diff.js';
 import type { StreamState } from '../../snapshot/snapshot-store.js';
 import type { Session } from '../../store/duckdb.js';
-import type { Source } from '../../streams/source.js';
+import type { ListSource, Source } from '../../streams/source.js';
 import type { OpenedStream } from '../run/read-stream.js';
 import type { RunContext } from '../run-context.js';
 
@@ -77,11 +78,33 @@ function fetcherOf(context: RunContext, task: SampleTask, pageSize: { limit: num
   if (source.kind === 'list') {
     const page = (request: { token: string | null; limit: number }) =>
       source.page({ ...request, filter, withTotal: false });
-    return new ListFetcher(fetching, page, { added, takesLimit: true });
+    const inPages = new ListFetcher(fetching, page, { added, takesLimit: true });
+    return source.plain === undefined ? inPages : new WholeOrPages(source, fetching, inPages);
   }
   const window = opened.windows.at(-1);
   if (window === undefined) return undefined;
   return windowFetcher(fetching, source, window);
+}
+
+/** Gives the whole list in one answer, or its pages if the answer does not prove whole. */
+class WholeOrPages implements PageFetcher {
+  readonly #source: ListSource;
+  readonly #context: FetchContext;
+  readonly #pages: PageFetcher;
+
+  constructor(source: ListSource, context: FetchContext, pages: PageFetcher) {
+    this.#source = source;
+    this.#context = context;
+    this.#pages = pages;
+  }
+
+  async fetch(token: string | null): Promise<FetchedPage> {
+    if (token !== null) return this.#pages.fetch(token);
+    const { page, isWhole } = await wholeAnswer(this.#context, this.#source);
+    if (isWhole) return page;
+    page.release();
+    return this.#pages.fetch(null);
+  }
 }
 
 /** Fetches and scans a page as a run would. @throws {CdsyncError} `malformed_response`, `filter_ignored` */

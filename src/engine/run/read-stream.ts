@@ -70,10 +70,19 @@ export interface OpenTask {
 
 export async function openStream(context: RunContext, task: OpenTask): Promise<OpenedStream> {
   const { config, meter, previous, session } = task;
-  const { client, signal, clock } = context;
+  const { client, signal, clock, notice } = context;
   const { service } = context.config;
   const lastRunAt = previous?.covered?.at(-1)?.to;
-  const source = await config.reads.open?.({ client, service, signal, meter, session, now: clock.now(), lastRunAt });
+  const source = await config.reads.open?.({
+    client,
+    service,
+    signal,
+    notice,
+    meter,
+    session,
+    now: clock.now(),
+    lastRunAt,
+  });
   const rules = rulesOf(config, context.salts, previous?.columns);
   if (!context.rekey) refuseOtherSalts(rules, previous?.columns);
   const print = fingerprint(context, config, { source, rules });

@@ -16,4 +16,19 @@ export const deviations = [
   }),
   z.strictObject({ kind: z.literal('ingest_skipped'), ...aim, state: z.string().default('Skipped') }),
   z.strictObject({ kind: z.literal('ingest_forgets'), ...aim, days: count.default(7) }),
+  z.strictObject({
+    kind: z.literal('members_whole'),
+    ...aim,
+    /** The most members of its one answer; it leaves out the others. Default: no limit. */
+    most: count.optional(),
+    /** Whether the answer has a total. */
+    total: z.boolean().default(true),
+  }),
+  z.strictObject({ kind: z.literal('no_error_ids'), ...aim }),
+  z.strictObject({
+    kind: z.literal('drafts_version'),
+    ...aim,
+    /** The only kind of version under which campaign drafts are there; any other gets 404. */
+    only: z.enum(['unstable', 'dated']).default('unstable'),
+  }),
 ] as const;

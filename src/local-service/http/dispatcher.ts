@@ -40,7 +40,8 @@ function checkVersion({ versions }: Guard, { headers }: IncomingMessage, query: 
   }
 }
 
-function checkPermissions({ permissions }: Guard, key: ApiKey): void {
+function checkPermissions({ permissions, instead }: Guard, key: ApiKey): void {
+  if (instead !== undefined && key.allows(instead)) return;
   for (const permission of permissions) {
     if (!key.allows(permission)) throw new ServiceError(403, `the API key lacks the permission ${permission}`);
   }
@@ -153,7 +154,7 @@ export class Dispatcher {
     try {
       answer = answerInstead(faults, operation.guard?.permissions ?? []) ?? (await perform());
     } catch (error) {
-      answer = errors.answer(error);
+      answer = errors.answer(error, faultOf(faults, 'no_error_ids') === undefined);
     }
     this.#state.stats.answered(answer.status);
     answer = disturbedAnswer(answer, faults, acceptsGzip(request));

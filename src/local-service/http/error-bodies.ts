@@ -6,12 +6,16 @@ import { ServiceError } from './service-error.js';
 export class ErrorBodies {
   #count = 0;
 
-  answer(thrown: unknown): Answer {
+  /** @param hasIds whether the body has the ids, which are optional */
+  answer(thrown: unknown, hasIds = true): Answer {
     const error = thrown instanceof ServiceError ? thrown : new ServiceError(500, `internal error: ${String(thrown)}`);
-    return { ...jsonAnswer(this.body(error.status, error.message), error.status), headers: error.headers };
+    return {
+      ...jsonAnswer({ status: error.status, message: error.message, ...(hasIds ? this.#ids() : {}) }, error.status),
+      headers: error.headers,
+    };
   }
 
-  body(status: number, message: string): Record<string, unknown> {
+  #ids(): Record<string, unknown> {
     this.#count += 1;
     const id = this.#count.toString(16).padStart(8, '0');
     const trace = [1, 2, 3, 4].map((part) =>
@@ -19,6 +23,6 @@ export class ErrorBodies {
         .toString(16)
         .padStart(8, '0'),
     );
-    return { status, message, request_id: `req-${id}`, trace_id: trace.join('') };
+    return { request_id: `req-${id}`, trace_id: trace.join('') };
   }
 }

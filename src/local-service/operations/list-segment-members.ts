@@ -1,5 +1,7 @@
 import type { Selected } from '../data/index-source.js';
-import { faultOf } from '../faults/fault.js';
+import { type FaultOf, faultOf } from '../faults/fault.js';
+import { type Answer, jsonAnswer } from '../http/answer.js';
+import { badRequest } from '../http/service-error.js';
 import type { Segment } from '../realtime/segment.js';
 import { answerPage } from './answer-page.js';
 import { type Listing, listingId } from './listing.js';
@@ -23,6 +25,16 @@ function membersOf(segment: Segment): Listing {
   };
 }
 
+/** Some deployments do this: they take no parameters, and answer with everybody. @throws {ServiceError} 400 */
+function answerWhole(call: Call, listing: Listing, { most, total }: FaultOf<'members_whole'>): Answer {
+  if (call.query.length > 0) throw badRequest('this operation takes no query parameters');
+  const { positions, count } = listing.select(0, most ?? maxMembers);
+  const bytes = Buffer.allocUnsafe(maxRecordBytes);
+  const shown = Array.from({ length: count }, (_, at) => positions[at] as number);
+  const data = shown.map((position) => JSON.parse(bytes.toString('latin1', 0, listing.write(position, bytes, 0))));
+  return jsonAnswer({ data, ...(total ? { total: listing.total() } : {}) });
+}
+
 /** Some deployments do this: they always send a next token, but ignore it in requests. */
 function withIgnoredToken(call: Call, listing: Listing): [Call, Listing] {
   const select = (from: number, limit: number): Selected => {
@@ -42,6 +54,8 @@ export const listSegmentMembers: Operation = {
   guard: realtimeApi('real-time-segments:read', 'pii:read'),
   handle: (call, state) => {
     const listing = membersOf(namedSegment(realtimeOf(call, state), call));
+    const whole = faultOf(call.faults, 'members_whole');
+    if (whole !== undefined) return answerWhole(call, listing, whole);
     const ignored = faultOf(call.faults, 'ignored_token') !== undefined;
     const [asked, answered] = ignored ? withIgnoredToken(call, listing) : [call, listing];
     return answerPage(asked, answered, state, { maxLimit: maxMembers });

@@ -28,6 +28,8 @@ export interface Guard {
   /** The versions that `api-version` may name besides `unstable`; empty if the operation needs no version. */
   readonly versions: readonly string[];
   readonly permissions: readonly Permission[];
+  /** A permission that does as well as all of them. */
+  readonly instead?: Permission;
 }
 
 /** One operation of the service. Each has a file, and a line in the table. */

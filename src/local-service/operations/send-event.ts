@@ -62,7 +62,7 @@ async function take(call: Call, state: ServiceState): Promise<Answer> {
 export const sendEvent: Operation = {
   method: 'POST',
   path: '/prof/events/{stream-id}',
-  guard: realtimeApi('profile-events:write'),
+  guard: { ...realtimeApi('profile-events:write'), instead: 'streaming-ingest-api:write' },
   lasting: 'events',
   handle: take,
 };

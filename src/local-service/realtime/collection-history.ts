@@ -12,14 +12,14 @@ export interface HistoryRange {
   readonly scale: Scale;
   /** Milliseconds since the Unix epoch. The first bucket contains this time. */
   readonly after?: number | undefined;
-  /** Milliseconds since the Unix epoch. Buckets that begin at this time or later are left out. */
+  /** Milliseconds since the Unix epoch. The last bucket contains this time (published facts, Real-time API). */
   readonly before?: number | undefined;
 }
 
 /** The start of the first bucket, and of the one after the last; no bucket begins in the future. */
 export function bucketRange({ scale, after, before }: HistoryRange, now: number): { first: number; end: number } {
   const width = scales[scale];
-  const end = Math.ceil(Math.min(before ?? Number.POSITIVE_INFINITY, now + 1) / width) * width;
+  const end = (Math.floor(Math.min(before ?? Number.POSITIVE_INFINITY, now) / width) + 1) * width;
   const first = after === undefined ? end - defaultBuckets * width : Math.floor(after / width) * width;
   return { first, end: Math.max(first, end) };
 }

@@ -65,10 +65,10 @@ describe('GET /collections/{collection-id}/history (specification, section 4.10)
   });
 
   it.each([
-    ['scale=minute&after=2026-03-10T14:00:00Z&before=2026-03-10T14:05:00Z', '2026-03-10T14:00:00.000Z', 5],
+    ['scale=minute&after=2026-03-10T14:00:00Z&before=2026-03-10T14:05:00Z', '2026-03-10T14:00:00.000Z', 6],
     ['scale=minute&after=2026-03-10T14:00:59Z&before=2026-03-10T14:05:01Z', '2026-03-10T14:00:00.000Z', 6],
     ['scale=hour&after=2026-03-10T00:00:00Z', '2026-03-10T00:00:00.000Z', 15],
-    ['scale=hour&before=2026-03-10T00:00:00Z', '2026-03-08T18:00:00.000Z', 30],
+    ['scale=hour&before=2026-03-10T00:00:00Z', '2026-03-08T19:00:00.000Z', 30],
     ['after=2026-03-01&before=2027-01-01', '2026-03-01T00:00:00.000Z', 10],
     ['after=2027-01-01', undefined, 0],
   ])('gives the buckets of %s', async (query, first, count) => {

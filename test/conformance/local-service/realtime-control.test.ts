@@ -160,7 +160,7 @@ describe('permissions (specification, section 5)', () => {
   ])('of %s %s are all needed, and 403 names the missing one', async (method, path, needed) => {
     const caller = await start({ profiles: 10 });
     for (const missing of needed) {
-      const allowed = permissions.filter((one) => one !== missing);
+      const allowed = permissions.filter((one) => one !== missing && one !== 'streaming-ingest-api:write');
       await caller.control('keys', { action: 'permit', key: 'default', permissions: allowed });
       const { status, body } = await caller.send(method, path);
       expect([status, body.message]).toEqual([403, expect.stringContaining(missing)]);
@@ -168,6 +168,18 @@ describe('permissions (specification, section 5)', () => {
     await caller.control('keys', { action: 'permit', key: 'default', permissions: needed });
     expect((await caller.send(method, path)).status).not.toBe(403);
   });
+});
+
+it('events are accepted with either of their two permissions', async () => {
+  const caller = await start({ profiles: 10 });
+  for (const [allowed, isEnough] of [
+    ['profile-events:write', true],
+    ['streaming-ingest-api:write', true],
+    ['pii:read', false],
+  ] as const) {
+    await caller.control('keys', { action: 'permit', key: 'default', permissions: [allowed] });
+    expect([allowed, (await caller.send('POST', '/prof/events/evs-1')).status !== 403]).toEqual([allowed, isEnough]);
+  }
 });
 
 describe('budget', () => {

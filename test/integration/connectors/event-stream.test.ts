@@ -219,8 +219,17 @@ describe('a stream', () => {
     await expect(destination.send(someRecords(3), new AbortController().signal)).rejects.toMatchObject({
       code: 'forbidden',
       kind: 'auth',
-      hint: expect.stringContaining('profile-events:write'),
+      hint: expect.stringContaining('profile-events:write (or streaming-ingest-api:write)'),
     });
+  });
+
+  it('accepts events by the other published permission too', async () => {
+    const permissions = ['streaming-ingest-api:write'];
+    await control('keys', { action: 'create', name: 'streamer', tenant: service.tenantId, permissions });
+    const { token } = await control<{ token: string }>('keys', { action: 'issue', key: 'streamer', days: 1 });
+    const { destination } = await open({}, access(token));
+    const results = await destination.send(someRecords(3), new AbortController().signal);
+    expect(results.map(({ type }) => type)).not.toContain('refused');
   });
 });
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { ServiceError } from '../../../src/client/client.js';
 import { CdsyncError } from '../../../src/core/errors.js';
 import { type CountedList, readCounted } from '../../../src/extract/completeness.js';
 import type { Partition } from '../../../src/extract/partition.js';
@@ -121,6 +122,19 @@ describe('a list whose page tokens may lead nowhere', () => {
     const { error, readings } = await read({ totals: [null, null, null], came: [circle, circle], list });
     expect(readings).toHaveLength(2);
     expect(error).toMatchObject({ code: 'members_incomplete' });
+  });
+
+  it('is complete with one answer if that is the whole list, and nothing else is asked', async () => {
+    const inOne = { ...list, readInOneAnswer: async () => true };
+    expect(await read({ totals: [], came: [], list: inOne })).toEqual({ error: undefined, readings: [] });
+  });
+
+  it('fails with what would help if one answer is not the whole list, and parameters are refused', async () => {
+    const refused = new ServiceError('no parameters', { code: 'bad_request', kind: 'fatal', status: 400 });
+    const total = async () => Promise.reject(refused);
+    const inOne = { ...list, total, readInOneAnswer: async () => false };
+    const { error } = await read({ totals: [], came: [], list: inOne });
+    expect(error).toMatchObject({ code: 'members_incomplete', hint: expect.stringContaining('take `limit`') });
   });
 
   it('fails with any other error', async () => {
