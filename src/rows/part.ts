@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { z } from 'zod';
 import { sqlText, sqlTexts } from '../core/sql.js';
-import { rowHash, rowKey, type TypedColumn } from './row-hash.js';
+import { hashedRows, rowHash, rowKey, type TypedColumn, wideColumns } from './row-hash.js';
 import { columnsSchema } from './stored-columns.js';
 
 /** Raise it when parts of an older cdsync, or the hashes beside them, cannot stand beside new ones. Such readings do not resume. */
@@ -67,8 +67,13 @@ export interface KeyedRows {
  * and row tell which copy of a key was read last.
  */
 export function keysOf({ number, path, columns, key }: KeyedRows): string {
-  return `SELECT ${rowKey(key)} AS key, ${rowHash(columns)} AS hash, ${number}::INTEGER AS part,
-     file_row_number::BIGINT AS row FROM read_parquet(${sqlText(path)}, file_row_number = true)`;
+  const rows = `read_parquet(${sqlText(path)}, file_row_number = true)`;
+  const keyed = `${rowKey(key)} AS key, ${number}::INTEGER AS part, file_row_number::BIGINT AS row`;
+  if (columns.length <= wideColumns) {
+    return `SELECT key, hash, part, row FROM (SELECT ${keyed}, ${rowHash(columns)} AS hash FROM ${rows})`;
+  }
+  return `SELECT key, hash, part, row FROM (SELECT ${keyed} FROM ${rows})
+     JOIN (${hashedRows(rows, 'file_row_number', columns)}) ON id = row ORDER BY row`;
 }
 
 /** SQL for the rows of all these keys files. */

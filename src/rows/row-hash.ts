@@ -1,4 +1,4 @@
-import { quoteIdentifier, sqlText } from '../core/sql.js';
+import { quoteIdentifier, sqlText, sqlTexts } from '../core/sql.js';
 
 /**
  * Changes with DuckDB's `hash()` and with {@link rowHash}. Stored hashes of another version are computed anew. The hashes
@@ -21,9 +21,19 @@ export interface TypedColumn {
  * cancel the names, and two columns that swap their values would go unnoticed. So its result is hashed once more.
  */
 function hashed({ name, type }: TypedColumn, value: string): string {
-  if (type === 'DOUBLE') return `hash(hash(${sqlText(name)}, ${value}, signbit(${value})))`;
-  const nested = type.endsWith('[]') || type.startsWith('STRUCT(');
-  return `hash(hash(${sqlText(name)}, ${nested ? `to_json(${value})::VARCHAR` : value}))`;
+  return hashOf(sqlText(name), type, isNested(type) ? asText(value) : value);
+}
+
+function hashOf(name: string, type: string, value: string): string {
+  return type === 'DOUBLE' ? `hash(hash(${name}, ${value}, signbit(${value})))` : `hash(hash(${name}, ${value}))`;
+}
+
+function isNested(type: string): boolean {
+  return type.endsWith('[]') || type.startsWith('STRUCT(');
+}
+
+function asText(value: string): string {
+  return `to_json(${value})::VARCHAR`;
 }
 
 /** A balanced tree of XORs: a chain of hundreds would be too deep for the parser. */
@@ -50,6 +60,54 @@ export function rowHash(all: readonly TypedColumn[]): string {
   const values = columns.map((column) => hashed(column, quoteIdentifier(column.name)));
   const nulls = columns.map((column) => hashed(column, `NULL::${column.type}`));
   return columns.length === 0 ? '0::UBIGINT' : `xor(${xorOf(values)}, ${xorOf(nulls)})`;
+}
+
+/** Above this number of columns a row's hash is computed from lists of values: DuckDB keeps some pages for each expression. */
+export const wideColumns = 500;
+/** Values in one list. */
+const listColumns = 1000;
+
+/** Columns whose values fit into one list, of one type. */
+interface ListedColumns {
+  readonly type: string;
+  readonly columns: readonly TypedColumn[];
+}
+
+function listed(columns: readonly TypedColumn[]): ListedColumns[] {
+  const byType = new Map<string, TypedColumn[]>();
+  for (const column of columns) {
+    const type = isNested(column.type) ? 'VARCHAR' : column.type;
+    const known = byType.get(type);
+    if (known === undefined) byType.set(type, [column]);
+    else known.push(column);
+  }
+  return [...byType].flatMap(([type, all]) =>
+    Array.from({ length: Math.ceil(all.length / listColumns) }, (_, index) => ({
+      type,
+      columns: all.slice(index * listColumns, (index + 1) * listColumns),
+    })),
+  );
+}
+
+/**
+ * SQL for (id, hash) of rows: `hash` is {@link rowHash}, but for a table of many columns it is computed from lists of values.
+ * @param source SQL for the rows, as it stands behind FROM; it may be read several times, each time for some columns
+ * @param id an expression that is another for each row
+ */
+export function hashedRows(source: string, id: string, all: readonly TypedColumn[]): string {
+  const columns = all.filter(({ untracked }) => untracked !== true);
+  if (columns.length <= wideColumns) return `SELECT ${id} AS id, ${rowHash(columns)} AS hash FROM ${source}`;
+  const lists = listed(columns).map(({ type, columns: some }) => {
+    const names = `unnest(${sqlTexts(some.map(({ name }) => name))})`;
+    const values = some.map((column) => {
+      const value = quoteIdentifier(column.name);
+      return isNested(column.type) ? asText(value) : value;
+    });
+    const nulls = `SELECT bit_xor(${hashOf('n', type, `NULL::${type}`)}) FROM (SELECT ${names} AS n)`;
+    return `SELECT id, xor(bit_xor(${hashOf('n', type, 'v')}), (${nulls})) AS hash
+       FROM (SELECT ${id} AS id, ${names} AS n, unnest([${values.join(', ')}]) AS v FROM ${source}) GROUP BY id`;
+  });
+  return `SELECT id, bit_xor(hash) AS hash FROM (${lists.join(' UNION ALL ')}) GROUP BY id`;
 }
 
 /** SQL for the key of a row as text: the key column itself, or a JSON list if several columns make the key. */

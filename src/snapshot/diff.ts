@@ -2,7 +2,7 @@ import { CdsyncError } from '../core/errors.js';
 import { quoteIdentifier, sqlTexts } from '../core/sql.js';
 import type { StoredColumn } from '../rows/columns.js';
 import { ColumnSet } from '../rows/columns.js';
-import { rowHash, rowKey } from '../rows/row-hash.js';
+import { hashedRows, rowKey } from '../rows/row-hash.js';
 import { type Standing, standingKeys } from '../rows/standing.js';
 import { isNewlyTreated, sameColumns, widen } from '../rows/widen.js';
 import type { Session } from '../store/duckdb.js';
@@ -77,7 +77,7 @@ export function storedKeys(
   if (hashesStand(task)) return `SELECT key, hash FROM ${keysTable(stream)}${only('key')}`;
   const stored = `(SELECT * FROM ${storeTable(stream)}${only(rowKey(task.key))})`;
   const rows = `(SELECT ${widen(previous.columns, task.columns, 'table')} FROM ${stored})`;
-  return `SELECT ${rowKey(task.key)} AS key, ${rowHash(ColumnSet.restore(task.columns).list)} AS hash FROM ${rows}`;
+  return `SELECT id AS key, hash FROM (${hashedRows(rows, rowKey(task.key), ColumnSet.restore(task.columns).list)})`;
 }
 
 /**

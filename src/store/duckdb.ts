@@ -2,6 +2,7 @@ import { stat } from 'node:fs/promises';
 import { type DuckDBConnection, type DuckDBDataChunk, DuckDBInstance, type DuckDBValue } from '@duckdb/node-api';
 import { CdsyncError, type ErrorKind, interrupted, storageError } from '../core/errors.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
+import { wideColumns } from '../rows/row-hash.js';
 
 export type Row = Record<string, DuckDBValue>;
 
@@ -235,29 +236,49 @@ export interface DatabaseOptions {
   readonly threads: number;
 }
 
+/**
+ * What DuckDB counts for each column while it writes a table of many columns: room for 2048 values, in each copy and thread. Of a
+ * table of few rows it touches little of that, but it would refuse the statement.
+ */
+const countedBytesPerColumn = 2048 * 16 * 10;
+
 /** The process's one DuckDB instance, in memory; files are attached to it. */
 export class Database {
   readonly #instance: DuckDBInstance;
+  readonly #memoryMb: number;
+  #room = 0;
 
-  private constructor(instance: DuckDBInstance) {
+  private constructor(instance: DuckDBInstance, memoryMb: number) {
     this.#instance = instance;
+    this.#memoryMb = memoryMb;
   }
 
   static async open({ memoryMb, threads }: DatabaseOptions): Promise<Database> {
+    const limit = Math.floor(memoryMb * limitShare);
     const instance = await DuckDBInstance.create(':memory:', {
-      memory_limit: `${Math.floor(memoryMb * limitShare)}MB`,
+      memory_limit: `${limit}MB`,
       threads: String(threads),
       // Never fetch an extension from the network without the user's knowledge.
       autoinstall_known_extensions: 'false',
       autoload_known_extensions: 'false',
     });
-    return new Database(instance);
+    return new Database(instance, limit);
   }
 
   async connect(): Promise<Session> {
     const session = new Session(await this.#instance.connect());
     await session.run("SET TimeZone = 'UTC'");
     return session;
+  }
+
+  /** Lets DuckDB count more memory than it touches, for tables with this many columns. */
+  async makeRoom(columns: number): Promise<void> {
+    if (columns <= Math.max(wideColumns, this.#room)) return;
+    this.#room = columns;
+    const counted = Math.ceil((columns * countedBytesPerColumn) / 1_000_000);
+    const session = await this.connect();
+    await session.run(`SET memory_limit = '${this.#memoryMb + counted}MB'`);
+    session.close();
   }
 
   /** Sets the folder for data that does not fit in memory. It must exist. */

@@ -5,7 +5,7 @@ import { asCdsyncError, CdsyncError } from '../../core/errors.js';
 import { runIdPattern } from '../../core/run.js';
 import { quoteIdentifier, sqlText } from '../../core/sql.js';
 import { ColumnSet } from '../../rows/columns.js';
-import { hashVersion, rowHash } from '../../rows/row-hash.js';
+import { hashedRows, hashVersion, type TypedColumn } from '../../rows/row-hash.js';
 import { publishedLogs } from '../../snapshot/publish.js';
 import { keysTable, SnapshotStore, type StreamState, storeTable } from '../../snapshot/snapshot-store.js';
 import { addKeys, keyHash, type ReadParquet, readWholeParquet } from '../../snapshot/verify-parquet.js';
@@ -78,10 +78,14 @@ async function tableFacts(
   const all = list.map(({ name, type }) => ({ name, type }));
   const counts = list.map(({ name }, index) => `count(${quoteIdentifier(name)}) AS c${index}`);
   const isPartly = list.some(({ untracked }) => untracked);
-  const tracked = isPartly ? `bit_xor(${rowHash(list)})::VARCHAR` : 'hashes';
-  const [facts] = await session.rows(
-    `SELECT count(*) AS rows, bit_xor(${rowHash(all)})::VARCHAR AS hashes, ${tracked} AS tracked, ${counts.join(', ')} FROM ${table}`,
-  );
+  const [facts] = await session.rows(`SELECT count(*) AS rows, ${counts.join(', ')} FROM ${table}`);
+  const hashesOf = async (columns: readonly TypedColumn[]) => {
+    const [sum] = await session.rows(
+      `SELECT bit_xor(hash)::VARCHAR AS hashes FROM (${hashedRows(table, 'rowid', columns)})`,
+    );
+    return String(sum?.hashes ?? '0');
+  };
+  const hashes = await hashesOf(all);
   const [kept] = await session.rows(`SELECT bit_xor(hash)::VARCHAR AS hashes, version() AS version FROM ${keys}`);
   const isComparable = state.hash_version === hashVersion(String(kept?.version));
   let keySum = 0;
@@ -98,8 +102,8 @@ async function tableFacts(
     rows: Number(facts?.rows),
     values: new Map(list.map(({ name }, index) => [name, Number(facts?.[`c${index}`])])),
     keySum,
-    hashes: String(facts?.hashes ?? '0'),
-    trackedHashes: String(facts?.tracked ?? '0'),
+    hashes,
+    trackedHashes: isPartly ? await hashesOf(list) : hashes,
     keptHashes: isComparable ? String(kept?.hashes ?? '0') : undefined,
   };
 }

@@ -3,6 +3,7 @@ import { dirname } from 'node:path';
 import { asCdsyncError, interrupted } from '../../core/errors.js';
 import type { JobReport } from '../../core/run.js';
 import { sqlText } from '../../core/sql.js';
+import { fitBlocks } from '../../snapshot/compact.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import type { Session } from '../../store/duckdb.js';
 import { JobLock } from '../../store/job-lock.js';
@@ -37,6 +38,8 @@ async function readAndCommit(
   progress.phase = 'reading';
   await session.until(signal, async () => levels[0]?.read(task, session));
   if (signal.aborted) return undefined;
+  const widths = await Promise.all((levels[0]?.streams ?? []).map((stream) => stream.width()));
+  await fitBlocks(database, layout, { sequence: before.sequence, columns: Math.max(0, ...widths) });
   const store = await SnapshotStore.open(database, layout);
   try {
     await store.session.run(`SET file_search_path = ${sqlText(dirname(config.file))}`);

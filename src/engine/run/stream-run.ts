@@ -110,6 +110,12 @@ export class StreamRun {
     });
   }
 
+  /** How many columns were read; 0 if the reading failed. */
+  async width(): Promise<number> {
+    if (this.outcome.error !== undefined || this.reading === undefined) return 0;
+    return (await this.reading.extracted().catch(() => undefined))?.columns.length ?? 0;
+  }
+
   /** The commit to make; undefined if the stream failed or is held. */
   get commit(): StreamCommit | undefined {
     const { error, findings, commit } = this.outcome;

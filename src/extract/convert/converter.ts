@@ -14,28 +14,21 @@ export function spooledType({ type, declared }: Column): string {
 }
 
 function readSpool(columns: readonly Column[], spool: string, maxRecordBytes: number): string {
-  const envelope = columns
-    .filter(({ place }) => place === 'envelope')
-    .map((column) => `${quoteIdentifier(column.name)}: ${sqlText(spooledType(column))}`);
-  const attributes = columns
-    .filter(({ place }) => place === 'attribute')
-    .map((column) => `${quoteIdentifier(column.name)} ${spooledType(column)}`);
-  if (attributes.length > 0) envelope.push(`attributes: ${sqlText(`STRUCT(${attributes.join(', ')})`)}`);
+  const typed = columns.map((column) => `${quoteIdentifier(column.name)}: ${sqlText(spooledType(column))}`);
   const largest = Math.max(16_777_216, maxRecordBytes * 2);
-  return `read_json(${sqlText(spool)}, format = 'array', records = true, columns = {${envelope.join(', ')}}, maximum_object_size = ${largest})`;
+  return `read_json(${sqlText(spool)}, format = 'array', records = true, columns = {${typed.join(', ')}}, maximum_object_size = ${largest})`;
 }
 
 /** SQL for the kept value of a spooled column. */
 function selected(column: Column, treatment: ColumnTreatment | undefined): string {
   const name = quoteIdentifier(column.name);
-  const value = column.place === 'attribute' ? `attributes.${name}` : name;
   if (treatment?.hash !== undefined || treatment?.mask !== undefined) {
     const type = spooledType(column);
     const isText = column.type === 'JSON' && column.declared === undefined;
-    return `${treated(isText ? `${value}::JSON` : value, isText ? column : { ...column, type }, treatment)} AS ${name}`;
+    return `${treated(isText ? `${name}::JSON` : name, isText ? column : { ...column, type }, treatment)} AS ${name}`;
   }
   const needsCast = column.fileType !== spooledType(column);
-  return needsCast ? `${value}::${column.fileType} AS ${name}` : `${value} AS ${name}`;
+  return needsCast ? `${name}::${column.fileType} AS ${name}` : name;
 }
 
 /** Converts batches to Parquet parts with DuckDB, off the main thread and at most `lanes` at once in the whole process. */
@@ -53,6 +46,7 @@ export class Converter implements PartMaker {
     return this.#limit(async () => {
       const session = this.#idle.pop() ?? (await this.#database.connect());
       try {
+        await this.#database.makeRoom(batch.columns.length);
         return await convertOn(session, batch);
       } catch (error) {
         throw conversionError(error);
@@ -67,16 +61,22 @@ export class Converter implements PartMaker {
   }
 }
 
-/** Makes a declared column text if a value does not fit its declared type, so that the value is kept as it came. */
-export async function undeclareMisfits(session: Session, set: ColumnSet, source: string): Promise<void> {
+/**
+ * Makes a declared column text if a value does not fit its declared type, so that the value is kept as it came.
+ * @param source SQL for rows with at least the given columns, as they were read from the spool
+ */
+export async function undeclareMisfits(
+  session: Session,
+  set: ColumnSet,
+  source: (columns: readonly Column[]) => string,
+): Promise<void> {
   const declared = set.list.filter((column) => column.type !== spooledType(column) && column.declared !== undefined);
   if (declared.length === 0) return;
   const counts = declared.map((column) => {
     const name = quoteIdentifier(column.name);
-    const value = column.place === 'attribute' ? `attributes.${name}` : name;
-    return `count(*) FILTER (${value} IS NOT NULL AND (${misfits(value, column.type)})) AS ${name}`;
+    return `count(*) FILTER (${name} IS NOT NULL AND (${misfits(name, column.type)})) AS ${name}`;
   });
-  const [found] = await session.rows(`SELECT ${counts.join(', ')} FROM ${source}`);
+  const [found] = await session.rows(`SELECT ${counts.join(', ')} FROM ${source(declared)}`);
   for (const column of declared) {
     if (Number(found?.[column.name] ?? 0) === 0) continue;
     column.declared = 'VARCHAR';
@@ -93,11 +93,11 @@ export function convertedRows(read: ColumnSet, kept: ColumnSet, source: string):
 async function convertOn(session: Session, batch: SealedBatch): Promise<MadePart> {
   const { spool, records, maxRecordBytes, rules, key, number, files, compression } = batch;
   const set = ColumnSet.restore(batch.columns);
-  const all = readSpool(set.list, spool, maxRecordBytes);
-  await undeclareMisfits(session, set, all);
+  const source = (columns: readonly Column[]) => readSpool(columns, spool, maxRecordBytes);
+  await undeclareMisfits(session, set, source);
   const kept = ColumnSet.restore(rules.keep(set.store()));
   const read = kept.list.map(({ place, field }) => set.get(place, field) as Column);
-  const query = convertedRows(set, kept, readSpool(read, spool, maxRecordBytes));
+  const query = convertedRows(set, kept, source(read));
   const { rows, bytes, sha256 } = await writeParquet(session, query, files.path, compression);
   if (rows !== records) {
     throw new CdsyncError(`a part holds ${rows} rows, but its spool has ${records} records`, {

@@ -6,13 +6,7 @@ import { convertedRows, spooledType, undeclareMisfits } from './converter.js';
 
 /** The structure of the records, as DuckDB's `from_json` takes it. */
 function structure(columns: readonly Column[]): string {
-  const at = (place: Column['place']) =>
-    columns.filter((column) => column.place === place).map((column) => [column.name, spooledType(column)]);
-  const attributes = at('attribute');
-  const members = Object.fromEntries(at('envelope'));
-  return JSON.stringify([
-    attributes.length === 0 ? members : { ...members, attributes: Object.fromEntries(attributes) },
-  ]);
+  return JSON.stringify([Object.fromEntries(columns.map((column) => [column.name, spooledType(column)]))]);
 }
 
 /** Rows in the form in which a run would keep them. */
@@ -34,7 +28,7 @@ export async function sampledRows(
 ): Promise<SampledRows> {
   const source = () =>
     `(SELECT r.* FROM (SELECT unnest(from_json(${sqlText(`[${records}]`)}, ${sqlText(structure(read.list))})) AS r))`;
-  await undeclareMisfits(session, read, source());
+  await undeclareMisfits(session, read, source);
   const columns = ColumnSet.restore(rules.keep(read.store()));
   return { query: convertedRows(read, columns, source()), columns };
 }

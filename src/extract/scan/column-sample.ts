@@ -27,14 +27,12 @@ export class ColumnSample {
   /** Number of records that a run would keep. */
   records = 0;
   readonly #scanner: ExactScanner;
-  readonly #container: string | null;
   /** By column name; no two columns share a name. */
   readonly #tallies = new Map<string, Tally>();
 
   constructor(declared: readonly DeclaredColumn[], options: ScanOptions) {
     this.columns = new ColumnSet(declared);
     this.#scanner = new ExactScanner(this.columns, options);
-    this.#container = options.container;
   }
 
   /**
@@ -72,10 +70,7 @@ export class ColumnSample {
   }
 
   #count(members: ReadonlyMap<string, ExactValue>): void {
-    for (const [name, value] of members) {
-      if (name === this.#container && value instanceof Map) this.#count(value);
-      else if (value !== null) this.#tally(name, value);
-    }
+    for (const [name, value] of members) if (value !== null) this.#tally(name, value);
   }
 
   #tally(name: string, value: ExactValue): void {

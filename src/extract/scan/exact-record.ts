@@ -15,7 +15,7 @@ import { staysText } from './text-column.js';
 /** The result of the slow path for one record. */
 export interface ExactRecord {
   readonly reject: Omit<Reject, 'raw' | 'position'> | undefined;
-  /** The record as JSON text for DuckDB. */
+  /** The record as JSON text for DuckDB: an object with a member for each column. */
   readonly text: string;
   readonly keys: readonly string[];
   readonly replaced: boolean;
@@ -99,8 +99,8 @@ export function exactRecord(source: string, columns: ColumnSet, { container, key
   const attributes = container === null ? new Map() : attributesOf(record.get(container));
   if (attributes === undefined) return rejected(keys.join(' '), 'attributes_not_an_object', container);
   const texts = spoolMembers(columns, 'envelope', record, container);
-  if (container !== null)
-    texts.push(`"${container}":{${spoolMembers(columns, 'attribute', attributes, null).join(',')}}`);
+  // In the spool the attributes stand beside the fields of the record; see RecordScanner.
+  texts.push(...spoolMembers(columns, 'attribute', attributes, null));
   const judged = container === null ? record : attributes;
   const mismatch = [...filter].find(([attribute, wanted]) => !matchesFilter(judged.get(attribute), wanted));
   return {

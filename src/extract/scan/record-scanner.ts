@@ -44,6 +44,9 @@ const maxFastDepth = 24;
 /** An integer with at most this many characters is always a safe integer. */
 const safeDigits = 15;
 const empty = Buffer.alloc(0);
+/** In place of the container and its brace: its members become members of the record. No column has the empty name. */
+const opened = Buffer.from('"":null,');
+const openedEmpty = Buffer.from('"":null');
 
 /**
  * The fast path: walks once over the bytes of a page without parsing values. It checks all of JSON's grammar, checks that the
@@ -69,6 +72,8 @@ export class RecordScanner implements PageScanner {
   /** Serial number of the object entered last. */
   #serial = 0;
   #depth = 0;
+  /** Position of the container's name in the record being scanned. */
+  #containerFrom = 0;
   /** Position after the name looked up last. */
   #nameEnd = 0;
   #keys = 0;
@@ -172,6 +177,7 @@ export class RecordScanner implements PageScanner {
         from = skipSpace(bytes, from);
         byte = bytes[from] as number;
       }
+      if (slot.isContainer) this.#containerFrom = position;
       const end = byte === quote ? this.#string(slot, view, from) : this.#value(slot, from, byte);
       if (end < 0 || (slot.isSpecial && !this.#settle(slot, position, from, end))) return -1;
       position = end;
@@ -275,7 +281,7 @@ export class RecordScanner implements PageScanner {
     this.#depth += 1;
     if (this.#depth > maxFastDepth) return -1;
     let end: number;
-    if (slot.isContainer) end = byte === openBrace ? this.#members(this.#attributes, at + 1) : this.#unwrapped(at);
+    if (slot.isContainer) end = byte === openBrace ? this.#flattened(at) : this.#unwrapped(at);
     else end = byte === openBrace ? this.#struct(slot, at) : this.#list(slot, at);
     this.#depth -= 1;
     return end;
@@ -292,13 +298,24 @@ export class RecordScanner implements PageScanner {
     const bytes = this.#bytes;
     const inside = skipSpace(bytes, at + 1);
     if (bytes[inside] !== openBrace) return -1;
-    this.#builder.patch(at, inside, empty);
-    const end = this.#members(this.#attributes, inside + 1);
+    const end = this.#flattened(inside);
     if (end < 0) return -1;
     const close = skipSpace(bytes, end);
     if (bytes[close] !== closeBracket) return -1;
     this.#builder.patch(end, close + 1, empty);
     return close + 1;
+  }
+
+  /**
+   * Attributes, whose opening brace is at `at`. In the spool they stand beside the fields of the record: DuckDB needs memory for
+   * the square of a struct's fields to take it apart.
+   */
+  #flattened(at: number): number {
+    const isEmpty = this.#bytes[skipSpace(this.#bytes, at + 1)] === closeBrace;
+    this.#builder.patch(this.#containerFrom, at + 1, isEmpty ? openedEmpty : opened);
+    const end = this.#members(this.#attributes, at + 1);
+    if (end >= 0) this.#builder.patch(end - 1, end, empty);
+    return end;
   }
 
   #struct(slot: Slot, at: number): number {

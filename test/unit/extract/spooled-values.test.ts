@@ -51,7 +51,11 @@ async function load(spool: SpoolFile, columns: ColumnSet, maxRecordBytes: number
     compression: 'none',
   });
   const attributes = columns.list.filter(({ place }) => place === 'attribute');
-  const texts = attributes.map(({ name }, index) => `to_json(${quoteIdentifier(name)})::VARCHAR AS value${index}`);
+  const texts = attributes.map(({ name, type }, index) => {
+    const value = quoteIdentifier(name);
+    // `to_json` would parse and write the text of a JSON column anew, and so lose 1e-400.
+    return `${type === 'JSON' ? value : `to_json(${value})`}::VARCHAR AS value${index}`;
+  });
   for (const row of await session.rows(`SELECT ${['id AS row_id', ...texts].join(', ')} FROM ${sqlText(part)}`)) {
     rows.set(
       String(row.row_id),

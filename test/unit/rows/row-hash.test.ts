@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { rowHash, type TypedColumn } from '../../../src/rows/row-hash.js';
+import { hashedRows, rowHash, type TypedColumn, wideColumns } from '../../../src/rows/row-hash.js';
 import { Database, type Session } from '../../../src/store/duckdb.js';
 
 let database: Database;
@@ -84,5 +84,40 @@ describe('the hash of a row', () => {
         many.map(() => 'NULL'),
       ),
     ).toBe('0');
+  });
+});
+
+describe('the hashes of a table with many columns', () => {
+  /** Type of the column, type of its values in a file, and a value for each row; a NULL comes in some rows too. */
+  const kinds = [
+    ['VARCHAR', 'VARCHAR', "'v' || r"],
+    ['BIGINT', 'BIGINT', 'r * 7'],
+    ['DOUBLE', 'DOUBLE', "CASE r % 3 WHEN 0 THEN 0.0::DOUBLE WHEN 1 THEN '-0.0'::DOUBLE ELSE r / 3 END"],
+    ['HUGEINT', 'DECIMAL(38,0)', 'r * 3::HUGEINT'],
+    ['JSON', 'JSON', "('[' || r || ']')::JSON"],
+    ['BIGINT[]', 'BIGINT[]', '[r, NULL]'],
+    ['STRUCT(x DOUBLE)', 'STRUCT(x DOUBLE)', "{'x': r / 7}"],
+    ['TIMESTAMP WITH TIME ZONE', 'TIMESTAMP WITH TIME ZONE', "'2026-01-01'::TIMESTAMPTZ + to_hours(r::BIGINT)"],
+    ['BOOLEAN', 'BOOLEAN', 'r % 2 = 0'],
+  ] as const;
+
+  it('are those of its rows, one by one', async () => {
+    const columns = Array.from({ length: wideColumns + 150 }, (_, index) => {
+      const [type, fileType, value] = kinds[index % kinds.length] as (typeof kinds)[number];
+      const sql = `CASE WHEN (r + ${index}) % 5 = 0 THEN NULL ELSE ${value} END::${fileType} AS "it's ${index}"`;
+      return { name: `it's ${index}`, type, untracked: index % 50 === 0, sql };
+    });
+    await session.run(
+      `CREATE TEMP TABLE many AS SELECT r, ${columns.map(({ sql }) => sql).join(', ')} FROM range(20) AS t(r)`,
+    );
+    const wide = await session.rows(`SELECT id, hash FROM (${hashedRows('many', 'r', columns)}) ORDER BY id`);
+    const expected = Array<bigint>(20).fill(0n);
+    for (let from = 0; from < columns.length; from += 50) {
+      const hashes = await session.rows(
+        `SELECT ${rowHash(columns.slice(from, from + 50))} AS hash FROM many ORDER BY r`,
+      );
+      for (const [row, { hash }] of hashes.entries()) expected[row] = (expected[row] as bigint) ^ BigInt(String(hash));
+    }
+    expect(wide.map(({ hash }) => BigInt(String(hash)))).toEqual(expected);
   });
 });
