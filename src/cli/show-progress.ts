@@ -1,6 +1,6 @@
 import { visible } from '../core/printable.js';
 import type { RunProgress } from '../engine/progress.js';
-import { deliveryLine, ProgressLines, type StreamView } from '../report/progress-lines.js';
+import { deliveryLine, ProgressLines, type StreamView, shareLines } from '../report/progress-lines.js';
 import type { CommonArguments, Output } from './output.js';
 import { eraseLines } from './standard-streams.js';
 
@@ -39,7 +39,9 @@ function logSteps(progress: RunProgress, lines: ProgressLines, output: Output): 
     for (const view of viewsOf(progress)) {
       const isNew = phases.get(view.name) !== view.phase;
       phases.set(view.name, view.phase);
-      if (isNew || isDue) output.event(isNew ? 'step' : 'progress', lines.facts(view, at));
+      const share = progress.share();
+      const budget = share && { part_of_budget: Number(share.part.toFixed(3)), other_processes: share.otherProcesses };
+      if (isNew || isDue) output.event(isNew ? 'step' : 'progress', { ...lines.facts(view, at), ...budget });
     }
     for (const { destination, stream, phase, rows, total } of progress.destinations) {
       const name = `${destination} ${stream}`;
@@ -62,6 +64,7 @@ function showLines(progress: RunProgress, lines: ProgressLines, output: Output, 
     const read = progress.phase === 'delivering' ? [] : viewsOf(progress);
     const shown = [
       ...read.map((view) => lines.line(view, performance.now())),
+      ...(read.some(({ phase }) => phase === 'reading') ? shareLines(progress.share()) : []),
       ...progress.destinations.filter(({ phase }) => phase !== 'waiting').map(deliveryLine),
     ];
     if (!terminal) {

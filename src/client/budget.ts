@@ -60,6 +60,14 @@ export interface Allowance {
   pause(ms: number): void;
 }
 
+/** The part of a limit that a process has at present. */
+export interface BudgetShare {
+  /** From 0 to 1 of the configured limit. */
+  readonly part: number;
+  /** Processes that have the rest. */
+  readonly otherProcesses: number;
+}
+
 /**
  * Hands out the permits of any number of accounts. All engines that send under one limit get the same budget: those of one
  * process, or of several processes and machines if an implementation spans them. The program that opens the engines creates

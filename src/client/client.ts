@@ -6,7 +6,7 @@ import type { Answer } from './answer-collector.js';
 import { AnswerJudge } from './answer-judge.js';
 import { BodyRoom, bodyBytesOf } from './body-room.js';
 import { checkObjectShape } from './body-shape.js';
-import { type Allowance, accountOf, type Budget } from './budget.js';
+import { type Allowance, accountOf, type Budget, type BudgetShare } from './budget.js';
 import { MalformedBodyError } from './errors.js';
 import { ExchangeFailure } from './exchange-failure.js';
 import { DeprecationNotices } from './notices.js';
@@ -132,6 +132,14 @@ export class ServiceClient {
         meter.retries += 1;
       },
     );
+  }
+
+  /** How the limit of a group is shared at present; undefined before the first request to it. */
+  share(group: ApiGroup): BudgetShare | undefined {
+    const allowance = this.#allowances.get(group);
+    if (allowance === undefined) return undefined;
+    const part = Math.min(1, allowance.effectiveLimit / this.#service.rateLimits[group]);
+    return { part, otherProcesses: allowance.otherProcesses ?? 0 };
   }
 
   /** Ends all connections; every request that is under way or waits ends as `interrupted`. */

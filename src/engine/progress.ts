@@ -1,3 +1,4 @@
+import type { BudgetShare } from '../client/budget.js';
 import type { DeliveryProgress } from '../deliver/delivery.js';
 import type { LiveCounters } from '../extract/live-counters.js';
 
@@ -19,6 +20,8 @@ export interface RunProgress {
   runId: string | undefined;
   phase: 'starting' | 'preparing' | 'reading' | 'committing' | 'publishing' | 'delivering' | 'done';
   readonly streams: StreamProgress[];
+  /** The present share of the Profile API's limit; undefined before the first request to it. */
+  share: () => BudgetShare | undefined;
   /** Deliveries, one entry for each stream of each destination; empty until they begin. */
   readonly destinations: DeliveryProgress[];
 }
@@ -29,6 +32,7 @@ export function newProgress(job: string, streams: readonly string[]): RunProgres
     runId: undefined,
     phase: 'starting',
     destinations: [],
+    share: () => undefined,
     streams: streams.map((name) => ({
       name,
       phase: 'waiting',

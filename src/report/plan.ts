@@ -100,6 +100,28 @@ function workflowLines({ workflows }: JobPlan): string[] {
 
 const groupNames = { profile: 'Profile API', management: 'Management API', realtime: 'Real-time API' };
 
+function budgetLines(budget: JobPlan['budgets'][number]): string[] {
+  const { group, limit, other_processes: others, requests, seconds, reach } = budget;
+  const shared = others === 0 ? '' : ` (shared with ${others === 1 ? '1 other process' : `${others} other processes`})`;
+  const name = groupNames[group];
+  const time = formatDuration(seconds * 1000);
+  const lines = [
+    `${name}: ${formatCount(requests)} requests at ${formatCount(limit)} a second${shared} take ${time} at least`,
+  ];
+  const { share: used, best_share, at_once, needed_at_once, round_trip_ms } = reach;
+  // Less than a second of requests: they are sent at once.
+  if (requests <= limit || needed_at_once <= at_once) return lines;
+  return [
+    ...lines,
+    `  ${at_once === 1 ? '1 request' : `${formatCount(at_once)} requests`} at once, ${round_trip_ms} ms each, use ${percent(used)} of that limit; ` +
+      `\`concurrency: ${needed_at_once}\` and as many partitions use ${percent(Math.min(0.98, best_share))}`,
+  ];
+}
+
+function percent(part: number): string {
+  return `${Math.round(part * 100)} %`;
+}
+
 /** A plan, for people. */
 export function planLines(plan: JobPlan): string[] {
   const { job, sequence, running, streams, budgets, requests, seconds, disk, notes } = plan;
@@ -110,10 +132,7 @@ export function planLines(plan: JobPlan): string[] {
       : [
           `run ${running.run_id ?? '(starting)'} is under way, process ${running.pid} on ${running.host}: another would exit with 75`,
         ];
-  const limits = budgets.map(
-    ({ group, limit, requests: asked, seconds: takes }) =>
-      `${groupNames[group]}: ${formatCount(asked)} requests at ${formatCount(limit)} a second take ${formatDuration(takes * 1000)} at least`,
-  );
+  const limits = budgets.flatMap(budgetLines);
   return [
     `job ${job}: ${sequence === null ? 'no snapshot yet' : `snapshot ${sequence}`}`,
     ...busy.map((line) => `  ${line}`),

@@ -1,3 +1,4 @@
+import type { BudgetShare } from '../client/budget.js';
 import { formatCount, formatDuration } from '../core/quantities.js';
 
 /** The facts that a progress line shows of one stream. */
@@ -21,6 +22,15 @@ export function deliveryLine(view: {
   const { destination, stream, phase, rows, total } = view;
   const of = total === undefined ? '' : ` of ${formatCount(total)}`;
   return `${stream} to ${destination}: ${phase}${rows === 0 && total === undefined ? '' : `, ${formatCount(rows)}${of} rows`}`;
+}
+
+/** One line about the budget, if this process does not have all of it. */
+export function shareLines(share: BudgetShare | undefined): string[] {
+  if (share === undefined || (share.otherProcesses === 0 && share.part >= 1)) return [];
+  const { part, otherProcesses: others } = share;
+  const shared = others === 0 ? '' : `, shared with ${others === 1 ? '1 other process' : `${others} other processes`}`;
+  const why = others === 0 ? ', because the service answered 429' : '';
+  return [`share of the budget: ${Math.round(part * 100)} %${shared}${why}`];
 }
 
 interface Seen {

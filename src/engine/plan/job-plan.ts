@@ -3,6 +3,7 @@ import type { ReportedError } from '../../core/run.js';
 import type { ApiGroup } from '../../core/service-options.js';
 import type { DiskNeed } from '../run/disk-need.js';
 import type { PlannedReading } from './plan-stream.js';
+import type { Reach } from './plan-time.js';
 import type { StreamSample } from './sample-stream.js';
 
 /** What a run would do for one stream. */
@@ -55,7 +56,17 @@ export interface JobPlan {
     readonly deadline_ms: number;
   }[];
   readonly streams: readonly PlannedStream[];
-  readonly budgets: readonly { group: ApiGroup; limit: number; requests: number; seconds: number }[];
+  readonly budgets: readonly {
+    readonly group: ApiGroup;
+    /** Requests a second for this run: the configured limit, divided among the processes that share it now. */
+    readonly limit: number;
+    /** Other processes that share the limit at present. */
+    readonly other_processes: number;
+    readonly requests: number;
+    /** How long they take if only the limit slows them. */
+    readonly seconds: number;
+    readonly reach: Reach;
+  }[];
   readonly requests: number;
   /** Time of the reading, without workflows. */
   readonly seconds: number;

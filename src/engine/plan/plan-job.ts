@@ -1,6 +1,7 @@
 import { dirname } from 'node:path';
 import type { BeforeStep } from '../../config/config.js';
 import { asCdsyncError, type CdsyncError } from '../../core/errors.js';
+import type { ApiGroup } from '../../core/service-options.js';
 import { sqlText } from '../../core/sql.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import type { Session } from '../../store/duckdb.js';
@@ -146,6 +147,17 @@ async function planWorkflows(context: RunContext): Promise<JobPlan['workflows']>
   return Promise.all(planned);
 }
 
+/** The limits of each group, divided among the processes that share them now and the run that is planned. */
+function sharedLimits({ client, config }: RunContext) {
+  const others = (group: ApiGroup) => client.share(group)?.otherProcesses ?? 0;
+  const { rateLimits } = config.service;
+  const limit = (group: ApiGroup) => Math.max(1, Math.floor(rateLimits[group] / (1 + others(group))));
+  return {
+    others,
+    limits: { profile: limit('profile'), management: limit('management'), realtime: limit('realtime') },
+  };
+}
+
 async function planLevels(plan: PlanContext, levels: readonly (readonly OrderedStream[])[]) {
   const { service } = plan.context.config;
   const planned: Planned[] = [];
@@ -156,7 +168,8 @@ async function planLevels(plan: PlanContext, levels: readonly (readonly OrderedS
     for (const stream of level) streams.push(await planOne(plan, stream, planned));
     planned.push(...streams);
     const loads = streams.flatMap(({ reading }) => loadOf(reading) ?? []);
-    const { concurrency, rateLimits: limits } = service;
+    const { limits } = sharedLimits(plan.context);
+    const { concurrency } = service;
     if (loads.length > 0) milliseconds += readingTime(loads, { limits, concurrency, lanes: streamsAtOnce });
   }
   return { planned, seconds: milliseconds / 1000 };
@@ -186,6 +199,7 @@ async function planWith(plan: PlanContext): Promise<JobPlan> {
   const levels = await orderStreams(session, configs, job.streams);
   const { planned, seconds } = await planLevels(plan, levels);
   const loads = planned.flatMap(({ reading }) => loadOf(reading) ?? []);
+  const { limits, others } = sharedLimits(context);
   const places = new Map(configs.map(({ name }, index) => [name, index]));
   const streams = planned
     .map(({ shown }) => shown)
@@ -198,7 +212,10 @@ async function planWith(plan: PlanContext): Promise<JobPlan> {
     running: running === undefined ? null : { run_id: running.run_id ?? null, pid: running.pid, host: running.host },
     workflows: await planWorkflows(context),
     streams,
-    budgets: budgets(loads, config.service.rateLimits),
+    budgets: budgets(loads, { limits, concurrency: config.service.concurrency }).map((budget) => ({
+      ...budget,
+      other_processes: others(budget.group),
+    })),
     requests: loads.reduce((sum, { requests }) => sum + requests, 0),
     seconds,
     disk,

@@ -16,6 +16,7 @@ function isCutShort({ status, streams }: JobReport): boolean {
  * @throws {CdsyncError} what {@link runJob} throws
  */
 export async function runAndDeliver(context: RunContext): Promise<JobReport> {
+  context.progress.share = () => context.client.share('profile');
   const report = await runJob(context);
   const { job, layout, progress, client, clock, signal } = context;
   if (job.destinations.length === 0 || isCutShort(report)) return report;
