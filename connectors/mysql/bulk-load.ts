@@ -1,12 +1,16 @@
 import { createReadStream } from 'node:fs';
 import type { ResultSetHeader, RowDataPacket } from 'mysql2/promise';
-import { countDiffers, type DataFile, type LoadData, loadRefused } from '../../src/sdk/index.js';
+import { countDiffers, type DataFile, type LoadColumn, type LoadData, loadRefused } from '../../src/sdk/index.js';
+import { type DeepRow, deepRows, mariadbDepth } from './deep-json.js';
 import { dataReason } from './errors.js';
 import type { Session } from './session.js';
 import { identifier } from './types.js';
 
 /** If the server refuses more rows than this in one load, the load fails: the cause is not a few odd rows. */
 const mostRefused = 100;
+/** What MariaDB says of JSON that is nested too deep: a failed check of its own, or the error itself. */
+const depthErrors = new Set([4025, 4038]);
+const tooDeep = 4038;
 const chunkBytes = 1 << 20;
 
 interface Warning {
@@ -27,11 +31,13 @@ function asWarning({ Level, Code, Message }: RowDataPacket): Warning | undefined
 export class BulkLoad {
   readonly #session: Session;
   readonly #statement: string;
+  readonly #columns: readonly LoadColumn[];
   #refused = 0;
 
   /** @param target SQL of the table's name */
   constructor(session: Session, target: string, data: LoadData) {
     this.#session = session;
+    this.#columns = data.columns;
     const columns = data.columns.map(({ name }) => identifier(name)).join(', ');
     this.#statement = `LOAD DATA LOCAL INFILE 'rows' INTO TABLE ${target} CHARACTER SET utf8mb4
       FIELDS TERMINATED BY ',' ENCLOSED BY '"' ESCAPED BY '' LINES TERMINATED BY '\\n' (${columns})`;
@@ -69,12 +75,20 @@ export class BulkLoad {
     return rows.map(asWarning).filter((warning) => warning !== undefined);
   }
 
+  /** The rows that an error without a row can only be about. */
+  async #deep(file: DataFile, errno: number): Promise<(Warning & DeepRow)[]> {
+    const deep = depthErrors.has(errno) ? await deepRows(file.path, this.#columns, mariadbDepth) : [];
+    if (deep.length === 0) throw loadRefused(`MySQL refuses rows: ${dataReason(errno)}`);
+    return deep.map((each) => ({ ...each, errno: tooDeep }));
+  }
+
   async #refuse(file: DataFile, warnings: readonly Warning[]): Promise<DataFile> {
     const rows = new Map<number, Warning>();
     for (const warning of warnings) {
       const { row, errno } = warning;
-      if (row === undefined) throw loadRefused(`MySQL refuses rows: ${dataReason(errno)}`);
-      if (!rows.has(row)) rows.set(row, warning);
+      if (row === undefined) {
+        for (const deep of await this.#deep(file, errno)) rows.set(deep.row, deep);
+      } else if (!rows.has(row)) rows.set(row, warning);
     }
     let left = file;
     // From the last row to the first, so that the numbers of earlier rows stay right.

@@ -63,7 +63,9 @@ const dataWords: Readonly<Record<number, string>> = {
   1452: 'a foreign key refers to nothing',
   3140: 'the server does not accept the JSON',
   3819: 'a check is not met',
-  4025: 'a check is not met: JSON may be nested deeper than the server accepts',
+  3157: 'JSON is nested deeper than the server accepts',
+  4025: 'a check is not met',
+  4038: 'JSON is nested deeper than the server accepts',
 };
 
 /** Why a row was refused, without any of its values. */

@@ -95,7 +95,7 @@ export function sameJson(a: string, b: string): boolean {
 export function sameValue(a: string | null | undefined, b: string | null | undefined): boolean {
   if ((a ?? null) === (b ?? null)) return true;
   if (a == null || b == null) return false;
-  const number = /^-?\d+(\.\d+)?([eE][-+]?\d+)?$/;
+  const number = /^-?(\d+(\.\d+)?|\.\d+)([eE][-+]?\d+)?$/;
   if (number.test(a) && number.test(b)) return sameNumber(a, b) && /^-0*(\.0*)?$/.test(a) === /^-0*(\.0*)?$/.test(b);
   return /^[[{"]/.test(a) && sameJson(a, b);
 }

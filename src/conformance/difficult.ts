@@ -54,8 +54,11 @@ const difficultValues: Record<string, readonly string[]> = {
   'DECIMAL(38,38)': ["'0.99999999999999999999999999999999999999'", "'-0.00000000000000000000000000000000000001'"],
 };
 
-/** Values whose text in a destination may be another: only that they are there, or set aside, is compared. */
-const looselyCompared = /infinity|inf'|nan|1e400|'1?0000-|000000-|290000-/;
+/**
+ * Values whose text in a destination may be another: only that they are there, or set aside, is compared. A byte order mark is
+ * lost by the client that reads the published files here.
+ */
+const looselyCompared = /infinity|inf'|nan|1e400|'1?0000-|000000-|290000-|65279/;
 
 const difficultKeys = [
   "'plain'",
@@ -145,10 +148,10 @@ function taken(report: JobReport): DestinationReport {
 
 /** Every published row is there as it is, or it is set aside, with a reason that quotes no value. */
 async function expectTakenOrSetAside(subject: Subject, report: JobReport, loose: RegExp, table = 'people') {
-  const { status } = taken(report);
+  const { waiting } = taken(report);
   const rejects = await subject.rejects();
+  expect(waiting).toBe(rejects.length);
   const aside = new Set(rejects.map(({ key }) => key));
-  expect([status, aside.size > 0]).toEqual([aside.size > 0 ? 'partial' : 'ok', aside.size > 0]);
   for (const { reason } of rejects) expect(reason).toMatch(/^[\x20-\x7e]{5,120}$/);
   const published = await subject.published();
   const expected = published.filter((row) => !aside.has(row.get('id') ?? null));

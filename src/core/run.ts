@@ -41,8 +41,11 @@ export interface StreamReport {
 export interface DestinationReport {
   name: string;
   stream: string;
+  /** `partial`: rows were set aside that no report has told of before. */
   status: 'ok' | 'partial' | 'failed' | 'skipped';
   rows: number;
+  /** Rows that are set aside, and tried again with each delivery. */
+  waiting: number;
   seconds: number;
   error: ReportedError | null;
 }

@@ -2,6 +2,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import pLimit from 'p-limit';
 import { asCdsyncError, CdsyncError, interrupted } from '../core/errors.js';
+import { formatCounted } from '../core/quantities.js';
 import type { DestinationContext } from '../sdk/destination.js';
 import { Database, type Session } from '../store/duckdb.js';
 import { type Feed, readFeed } from '../store/feed.js';
@@ -9,6 +10,7 @@ import { JobLock } from '../store/job-lock.js';
 import type { Delivered, DeliveryContext, DeliveryProgress, DeliveryRequest } from './delivery.js';
 import { rememberDelivery } from './delivery-state.js';
 import { RecordDelivery } from './record-delivery.js';
+import { rejectsPath, tellRejects } from './rejects.js';
 import { TableDelivery } from './table-delivery.js';
 
 /** The outcome of delivering one stream to a destination. */
@@ -18,6 +20,8 @@ export interface StreamDelivery {
   /** `skipped`: the stream is not published yet, another process has the destination's lock, or the user interrupted. */
   readonly status: 'ok' | 'partial' | 'failed' | 'skipped';
   readonly rows: number;
+  /** Refused rows that wait for another try, also those that an earlier delivery told of. */
+  readonly waiting: number;
   readonly seconds: number;
   readonly error: CdsyncError | undefined;
 }
@@ -80,18 +84,19 @@ class Delivering {
     const { clock } = this.#context;
     const began = clock.monotonic();
     const progress = this.#progressOf(stream);
-    const ended = (rest: Pick<StreamDelivery, 'status' | 'rows' | 'error'>): StreamDelivery => {
+    const ended = (rest: Pick<StreamDelivery, 'status' | 'rows' | 'error'> & { waiting?: number }): StreamDelivery => {
       progress.phase = rest.error === undefined ? 'done' : 'failed';
       const seconds = (clock.monotonic() - began) / 1000;
-      return { destination: this.#request.destination.name, stream, seconds, ...rest };
+      return { destination: this.#request.destination.name, stream, seconds, waiting: 0, ...rest };
     };
     try {
       const delivered = await this.#newest(stream, progress);
       if (delivered === undefined) return ended({ status: 'skipped', rows: 0, error: nothingPublished(stream) });
       const { rows, rejected, isCutShort } = delivered;
       if (isCutShort) return ended({ status: 'partial', rows, error: cutShort(stream) });
-      if (rejected === 0) return ended({ status: 'ok', rows, error: undefined });
-      return ended({ status: 'partial', rows, error: this.#rejectsRemain(stream, rejected) });
+      const waiting = rejected.all;
+      if (rejected.untold === 0) return ended({ status: 'ok', rows, waiting, error: undefined });
+      return ended({ status: 'partial', rows, waiting, error: this.#rejectsRemain(stream, rejected.untold) });
     } catch (thrown) {
       const error = asCdsyncError(thrown);
       error.stream ??= stream;
@@ -125,13 +130,14 @@ class Delivering {
     try {
       const delivered = await this.#retried(delivery, folder, progress);
       await this.#remember(feed, delivery, delivered);
+      await tellRejects(rejectsPath(this.#context.layout, this.#request.destination.name, stream));
       return delivered;
     } catch (error) {
       // The error that DuckDB throws for an interrupted statement hides the reason.
       if (!signal.aborted) throw error;
       const rows = await this.#taken(delivery, folder);
       if (rows === 0) throw interrupted(error);
-      return { rows, rejected: 0, isCutShort: true };
+      return { rows, rejected: { all: 0, untold: 0 }, isCutShort: true };
     } finally {
       signal.removeEventListener('abort', interrupt);
       session.close();
@@ -193,17 +199,17 @@ class Delivering {
         sequence: feed.sequence,
         definition,
         delivered_at: new Date(clock.now()).toISOString(),
-        rejected,
+        rejected: rejected.all,
       }),
     );
   }
 
   #rejectsRemain(stream: string, rejected: number): CdsyncError {
     const { name } = this.#request.destination;
-    return new CdsyncError(`${rejected} rows of stream "${stream}" could not be stored there`, {
+    return new CdsyncError(`${formatCounted(rejected, 'row')} of stream "${stream}" could not be stored there`, {
       code: 'rows_rejected',
       stream,
-      hint: `rows and reasons: .cdsync/deliveries/${name}/rejects/${stream}.jsonl; each delivery tries them again`,
+      hint: `rows and reasons: .cdsync/deliveries/${name}/rejects/${stream}.jsonl; each delivery tries them again, and counts them while their reasons stand`,
     });
   }
 
@@ -244,7 +250,7 @@ export async function deliverTo(
   const { resources, layout, clock } = context;
   const { name } = request.destination;
   const all = (status: 'failed' | 'skipped', error: CdsyncError): StreamDelivery[] =>
-    request.streams.map((stream) => ({ destination: name, stream, status, rows: 0, seconds: 0, error }));
+    request.streams.map((stream) => ({ destination: name, stream, status, rows: 0, waiting: 0, seconds: 0, error }));
   // Each destination has a DuckDB instance of its own, whose spilled data goes to the delivery's folder and is removed with it.
   const database = await Database.open(resources);
   let lock: JobLock | undefined;

@@ -4,6 +4,7 @@ import type { Connector, ServiceAccess } from '../sdk/destination.js';
 import type { DatabaseOptions, Session } from '../store/duckdb.js';
 import type { Feed } from '../store/feed.js';
 import type { JobLayout } from '../store/layout.js';
+import type { Waiting } from './rejects.js';
 
 /** What every delivery of a job needs. */
 export interface DeliveryContext {
@@ -56,6 +57,6 @@ export interface Delivered {
   readonly isCutShort?: true;
   /** Number of rows that the destination took. */
   readonly rows: number;
-  /** Number of refused rows that wait for another try. */
-  readonly rejected: number;
+  /** Refused rows that wait for another try. */
+  readonly rejected: Waiting;
 }

@@ -40,7 +40,7 @@ async function streamStatus(layout: JobLayout, name: string, stream: string): Pr
     delivered_at: delivered?.delivered_at ?? null,
     behind: isBehind ? Math.max(1, lacking.length) : 0,
     pending: isBehind && !reaches ? null : lacking.reduce((sum, { rows }) => sum + rows, 0),
-    rejected: await countRejects(layout, name, stream),
+    rejected: (await countRejects(layout, name, stream)).all,
     outbox: (await outboxProgress(join(layout.deliveredStream(name, stream), 'outbox'))) ?? null,
   };
 }

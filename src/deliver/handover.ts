@@ -18,7 +18,7 @@ export interface Handover {
   readonly marksDeletes: boolean;
   /** Whether rows with a NULL in their key are refused. */
   readonly needsKey: boolean;
-  /** Rows with a longer text in a key column are refused; undefined for no limit. */
+  /** Rows whose key columns have more bytes of text, all together, are refused; undefined for no limit. */
   readonly keyBytes: number | undefined;
 }
 
@@ -69,10 +69,23 @@ export function loadColumns({ columns, opType }: Handover): LoadColumn[] {
   return [{ name: '_op', type: text, duckdbType: 'VARCHAR', targetType: opType, handedOverAs: text }, ...listed];
 }
 
+/** Whether rows may be deletes, of which only the key counts. Their last image may hold what the destination refuses. */
+function hasDeletes({ opType, marksDeletes }: Handover): boolean {
+  return opType !== undefined && !marksDeletes;
+}
+
+function isKey({ value }: DeliveredColumn, { key }: Handover): boolean {
+  return key.some((name) => value === quoteIdentifier(name));
+}
+
 /** SQL for the rows of a piece. */
 export function handoverSql(handover: Handover, query: string, where = ''): string {
+  const imageOnly = (column: DeliveredColumn) =>
+    hasDeletes(handover) && !isKey(column, handover)
+      ? `CASE WHEN _op <> 'delete' THEN ${handedOver(column)} END`
+      : handedOver(column);
   const op = handover.marksDeletes ? "'upsert'" : "CASE WHEN _op = 'delete' THEN 'delete' ELSE 'upsert' END";
-  const values = handover.columns.map((column) => `${handedOver(column)} AS ${quoteIdentifier(column.name)}`);
+  const values = handover.columns.map((column) => `${imageOnly(column)} AS ${quoteIdentifier(column.name)}`);
   const selected = handover.opType === undefined ? values : [`${op} AS "_op"`, ...values];
   return `SELECT ${selected.join(', ')} FROM (${query})${where}`;
 }
@@ -108,28 +121,43 @@ function refusals(handover: Handover): Refusal[] {
     for (const name of handover.key) {
       const value = quoteIdentifier(name);
       found.push({ column: name, reason: 'the key has no value', when: `${value} IS NULL` });
-      if (handover.keyBytes === undefined) continue;
+    }
+    if (handover.keyBytes !== undefined) {
+      const longest = handover.key.at(-1) ?? '';
+      const length = handover.key.map((name) => `strlen(${quoteIdentifier(name)}::VARCHAR)`).join(' + ');
       const reason = `a key longer than ${handover.keyBytes} bytes`;
-      found.push({ column: name, reason, when: `strlen(${value}::VARCHAR) > ${handover.keyBytes}` });
+      found.push({ column: longest, reason, when: `${length} > ${handover.keyBytes}` });
     }
   }
   for (const column of handover.columns) {
-    const { limits } = column.mapping;
-    const type = column.mapping.as === undefined ? column.type : parseColumnType(column.mapping.as);
-    if (limits?.days !== undefined) found.push(...beyondDays(column, limits.days));
-    if (limits === undefined || (type.kind !== 'text' && type.kind !== 'json')) continue;
-    const value = handedOver(column);
-    if (limits.nul === 'refused') {
-      const isJson = type.kind === 'json' && (isNested(column.type) || column.type.kind === 'json');
-      const when = isJson
-        ? `(contains(${value}, '\\u0000') AND regexp_matches(${value}, '(^|[^\\\\])(\\\\\\\\)*\\\\u0000'))`
-        : `contains(${value}, chr(0))`;
-      found.push({ column: column.name, reason: 'the character U+0000 cannot be stored', when, isNul: true });
-    }
-    if (limits.maxBytes !== undefined) {
-      const reason = `longer than ${limits.maxBytes} bytes`;
-      found.push({ column: column.name, reason, when: `strlen(${value}) > ${limits.maxBytes}` });
-    }
+    const ofColumn = refusalsOf(column);
+    found.push(
+      ...(hasDeletes(handover) && !isKey(column, handover)
+        ? ofColumn.map((refusal) => ({ ...refusal, when: `(_op <> 'delete' AND ${refusal.when})` }))
+        : ofColumn),
+    );
+  }
+  return found;
+}
+
+/** The reasons that one column's values give. */
+function refusalsOf(column: DeliveredColumn): Refusal[] {
+  const { limits } = column.mapping;
+  if (limits === undefined) return [];
+  const found = limits.days === undefined ? [] : beyondDays(column, limits.days);
+  const type = column.mapping.as === undefined ? column.type : parseColumnType(column.mapping.as);
+  if (type.kind !== 'text' && type.kind !== 'json') return found;
+  const value = handedOver(column);
+  if (limits.nul === 'refused') {
+    const isJson = type.kind === 'json' && (isNested(column.type) || column.type.kind === 'json');
+    const when = isJson
+      ? `(contains(${value}, '\\u0000') AND regexp_matches(${value}, '(^|[^\\\\])(\\\\\\\\)*\\\\u0000'))`
+      : `contains(${value}, chr(0))`;
+    found.push({ column: column.name, reason: 'the character U+0000 cannot be stored', when, isNul: true });
+  }
+  if (limits.maxBytes !== undefined) {
+    const reason = `longer than ${limits.maxBytes} bytes`;
+    found.push({ column: column.name, reason, when: `strlen(${value}) > ${limits.maxBytes}` });
   }
   return found;
 }

@@ -171,7 +171,7 @@ export class DeliveryInput {
       ? ''
       : 'WHERE (_key, _sequence) IN (SELECT (_key, max(_sequence)) FROM changed GROUP BY _key)';
     const present = deletes ? '' : " AND _op <> 'delete'";
-    const again = retried === undefined ? '' : ` UNION ALL BY NAME ${await this.#presentImages(retried)}`;
+    const again = retried === undefined ? '' : ` UNION ALL BY NAME ${await this.#presentImages(retried, !keepsAll)}`;
     const select = `SELECT ${all}`;
     const query = `WITH changed AS (${changed}) SELECT ${all} FROM changed ${last}${present}${again}`;
     if (keepsAll) return this.#ordered(query, select);
@@ -198,14 +198,17 @@ export class DeliveryInput {
     return ranges(path, rows, select);
   }
 
-  /** SQL for the present rows of refused keys; deleted keys have none. */
-  async #presentImages(retried: string): Promise<string> {
+  /**
+   * SQL for the present rows of refused keys; deleted keys have none.
+   * @param folds whether changes are folded: that leaves out changes of rows without a key, so all such rows come from here
+   */
+  async #presentImages(retried: string, folds: boolean): Promise<string> {
     const { feed } = this.#task;
     const key = rowKey(feed.key);
     const now = (await this.everything()).map(({ query }) => query).join(' UNION ALL BY NAME ');
     if (now === '') return `SELECT * EXCLUDE (_key) FROM changed WHERE false`;
-    return `SELECT * REPLACE ('update' AS _op) FROM (${now}) WHERE ${key} IN (SELECT key FROM (${retried}))
-      AND ${key} NOT IN (SELECT _key FROM changed)`;
+    return `SELECT * REPLACE ('update' AS _op) FROM (${now}) WHERE (${key} IN (SELECT key FROM (${retried}))
+      AND ${key} NOT IN (SELECT _key FROM changed WHERE _key IS NOT NULL))${folds ? ` OR ${key} IS NULL` : ''}`;
   }
 
   async close(): Promise<void> {

@@ -9,7 +9,7 @@ import { planDelivery } from './delivery-plan.js';
 import { DeliveryInput } from './input.js';
 import { type LocalWatermark, moveLocalWatermark, Outbox, readLocalWatermark } from './outbox.js';
 import { sendRecords } from './record-sender.js';
-import { countRejects, rejectedKeys, rejectsPath, writeRejects } from './rejects.js';
+import { countRejects, readRejects, rejectedKeys, rejectsPath, withTold, writeRejects } from './rejects.js';
 
 /**
  * Sends one stream's changes as records. It first writes them into an outbox, and notes each acknowledgement beside it. After a
@@ -55,7 +55,7 @@ export class RecordDelivery {
   async #fill(): Promise<Outbox | undefined> {
     const { request, feed, session, context, folder } = this.#task;
     const watermark = await readLocalWatermark(this.#kept);
-    const hasRejects = (await countRejects(context.layout, request.destination.name, feed.stream)) > 0;
+    const hasRejects = (await countRejects(context.layout, request.destination.name, feed.stream)).all > 0;
     const plan = planDelivery({
       // A sent record cannot be taken back. So in every mode, records are sent again only if the user asks for it.
       mode: 'append',
@@ -118,7 +118,7 @@ export class RecordDelivery {
           progress: count,
         });
       }
-      await writeRejects(this.#rejects, outbox.acknowledged.rejects);
+      await writeRejects(this.#rejects, withTold(outbox.acknowledged.rejects, await readRejects(this.#rejects)));
     } finally {
       this.#sent += outbox.acknowledged.count - before;
       await destination?.close();

@@ -9,7 +9,7 @@ import { tableDefinition } from './delivery-definition.js';
 import { type DeliveryPlan, planDelivery, planWithVariants } from './delivery-plan.js';
 import { DeliveryInput, type Piece } from './input.js';
 import { ownWatermark } from './own-watermark.js';
-import { countRejects, rejectedKeys, rejectsPath, writeRejects } from './rejects.js';
+import { countRejects, readRejects, rejectedKeys, rejectsPath, waitingIn, withTold, writeRejects } from './rejects.js';
 import { planSchema, type SchemaPlan } from './schema-plan.js';
 import { TableLoad } from './table-load.js';
 import { TargetNames } from './target-names.js';
@@ -85,10 +85,10 @@ export class TableDelivery {
       table: found === undefined ? undefined : { name: this.table, isEmpty: found.isEmpty },
       full: request.full,
       adopt: request.adopt,
-      hasRejects: waiting > 0,
+      hasRejects: waiting.all > 0,
     });
     if (plan.type === 'nothing') return { rows: 0, rejected: waiting };
-    return this.#carryOut(destination, { plan, watermark, found, retries: waiting > 0 });
+    return this.#carryOut(destination, { plan, watermark, found, retries: waiting.all > 0 });
   }
 
   async #carryOut(destination: TableDestination, situation: Situation): Promise<Delivered> {
@@ -177,7 +177,8 @@ export class TableDelivery {
     everything?: () => Promise<readonly Piece[]>,
   ): Promise<Delivered> {
     const { request, feed, session, progress } = this.#task;
-    await writeRejects(this.#rejects, rejects);
+    const kept = withTold(rejects, await readRejects(this.#rejects));
+    await writeRejects(this.#rejects, kept);
     const { mode, verify, deletes } = request.destination;
     progress.phase = 'verifying';
     await verifyLoad({
@@ -194,6 +195,6 @@ export class TableDelivery {
       session,
       everything,
     });
-    return { rows, rejected: rejects.length };
+    return { rows, rejected: waitingIn(kept) };
   }
 }

@@ -11,7 +11,7 @@ import { handoverTo } from './handover.js';
 import type { Piece } from './input.js';
 import { loadAction } from './load-action.js';
 import { PieceData } from './load-data.js';
-import { type Reject, readRejects, writeRejects } from './rejects.js';
+import { type Reject, readRejects, withTold, writeRejects } from './rejects.js';
 
 export interface TableLoadTask {
   readonly stream: StreamTask<TableConnector>;
@@ -82,7 +82,9 @@ function pieceData({ stream, plan, pieces, columns, target, isEmpty, rejects: pa
     },
     // This runs before the commit, so that the refused rows are on the disk even if the process ends right after the commit.
     handedOver: async (rejects) => {
-      if (rejects.length > 0) await writeRejects(path, [...(await readRejects(path)), ...rejects]);
+      if (rejects.length === 0) return;
+      const before = await readRejects(path);
+      await writeRejects(path, [...before, ...withTold(rejects, before)]);
     },
   });
 }

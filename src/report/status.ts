@@ -1,4 +1,4 @@
-import { formatCount, formatDuration } from '../core/quantities.js';
+import { formatCount, formatCounted, formatDuration } from '../core/quantities.js';
 import { type DestinationStatus, destinationStatuses } from '../deliver/destination-status.js';
 import { heldStreams, readHeld } from '../store/held.js';
 import { lockOwner, ownerLives } from '../store/job-lock.js';
@@ -106,7 +106,7 @@ function lag({ behind, pending, rejected, outbox, sequence }: DestinationStatus)
         : `${behind === 1 ? '1 commit' : `${behind} commits`} behind, ${what}`,
     );
   }
-  if (rejected > 0) words.push(`${formatCount(rejected)} rows set aside`);
+  if (rejected > 0) words.push(`${formatCounted(rejected, 'row')} set aside`);
   return words.length === 0 ? 'up to date' : words.join('; ');
 }
 

@@ -1,4 +1,4 @@
-import { formatBytes, formatCount, formatDuration } from '../core/quantities.js';
+import { formatBytes, formatCount, formatCounted, formatDuration } from '../core/quantities.js';
 import type { JobReport, StreamReport } from '../core/run.js';
 import { table } from './table.js';
 
@@ -34,7 +34,12 @@ function destinationLines({ destinations }: JobReport): string[] {
     told.add(`${name} ${error.message}`);
     return [`${name}: ${error.message} [${error.code}]`, ...(error.hint === null ? [] : [`  ${error.hint}`])];
   });
-  return [...table(['destination', 'stream', 'status', 'rows', 'time'], cells), '', ...notes];
+  const waits = destinations.flatMap(({ name, stream, waiting, error }) =>
+    waiting === 0 || error !== null
+      ? []
+      : [`${name}: ${formatCounted(waiting, 'row')} of ${stream} ${waiting === 1 ? 'waits' : 'wait'}, as told before`],
+  );
+  return [...table(['destination', 'stream', 'status', 'rows', 'time'], cells), '', ...notes, ...waits];
 }
 
 function footnotes({ streams }: JobReport): string[] {

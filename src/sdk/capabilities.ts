@@ -54,7 +54,7 @@ export interface TableCapabilities {
   /** The format of {@link LoadData.files}. Default: none; the connector reads {@link LoadData.batches}. */
   readonly format?: FileFormat;
   readonly csv?: CsvDialect;
-  /** Most bytes of UTF-8 in a text of a key; rows with longer ones are refused before they are sent. Default: no limit. */
+  /** Most bytes of UTF-8 in the texts of a key together; rows with more are refused before they are sent. Default: no limit. */
   readonly keyBytes?: number;
   readonly identifiers?: IdentifierRules;
   /** Streams that are loaded at the same time, each through its own open destination. Default: 1. */

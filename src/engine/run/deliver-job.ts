@@ -43,8 +43,9 @@ function chosen({ job, destinations, streams }: DeliverJobOptions): DestinationC
   return job.destinations.filter(({ name }) => destinations === undefined || destinations.includes(name));
 }
 
-function report({ destination: name, stream, status, rows, seconds, error }: StreamDelivery): DestinationReport {
-  return { name, stream, status, rows, seconds, error: error === undefined ? null : reportError(error) };
+function report({ destination: name, error, ...rest }: StreamDelivery): DestinationReport {
+  const { stream, status, rows, waiting, seconds } = rest;
+  return { name, stream, status, rows, waiting, seconds, error: error === undefined ? null : reportError(error) };
 }
 
 /**
