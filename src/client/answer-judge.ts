@@ -54,7 +54,7 @@ export class AnswerJudge {
         hint,
       });
     };
-    return new Setback(toError, { again: tooLong ? 'never' : againAfter(status, idempotent, group), waitMs });
+    return new Setback(toError, { again: tooLong ? 'never' : againAfter(status, idempotent, group), waitMs, status });
   }
 
   /** The setback for a success whose body is not what the operation should answer. */

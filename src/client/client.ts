@@ -27,7 +27,7 @@ export interface ServiceClientOptions {
   readonly clock: Clock;
   /** Returns numbers from 0 to 1, 1 excluded, for the jitter of retries. */
   readonly random?: () => number;
-  /** Called once for each deprecation that the service announces. */
+  /** Called once for each deprecation that the service announces, and for each long wait that it asks for. */
   readonly onNotice?: (notice: string) => void;
   /** The same for all clients that send under one limit. The client leaves it open. */
   readonly budget: Budget;
@@ -91,7 +91,8 @@ export class ServiceClient {
     this.#room = new BodyRoom(bodyBytes ?? bodyBytesOf(768));
     this.#transport = new Transport(service, this.#room);
     this.#oauthTransport = oauthTransport(service, this.#transport, this.#room);
-    this.#retrier = new Retrier(service.retry, clock, random);
+    const tell = onNotice ?? (() => undefined);
+    this.#retrier = new Retrier(service.retry, clock, random, tell);
     this.#tokens = openTokenSource({
       service,
       clock,
@@ -102,7 +103,7 @@ export class ServiceClient {
     this.#headers = new RequestHeaders(service, userAgent);
     this.#budget = budget;
     this.#judge = new AnswerJudge(service.auth.type, this.#tokens, clock);
-    this.#notices = new DeprecationNotices(onNotice ?? (() => undefined));
+    this.#notices = new DeprecationNotices(tell);
   }
 
   /**

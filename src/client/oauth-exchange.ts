@@ -151,5 +151,5 @@ function refusal({ clientSecret, now, service }: OauthContext, answer: Answer): 
   };
   const again =
     !isRetryableStatus(status) || waitMs > maxRetryAfterMs ? 'never' : status === 429 ? 'when_allowed' : 'later';
-  return new Setback(toError, { again, waitMs });
+  return new Setback(toError, { again, waitMs, status });
 }

@@ -3,15 +3,21 @@ import { interrupted } from './errors.js';
 import { onAbort } from './on-abort.js';
 import { type RetryOptions, RetrySchedule } from './retry-policy.js';
 import { Setback } from './setback.js';
+import { WaitNotices } from './wait-notices.js';
 
 /** Repeats attempts that end with a {@link Setback}; the retry policy says how often and after which waits. */
 export class Retrier {
   readonly #options: RetryOptions;
   readonly #clock: Clock;
   readonly #random: () => number;
+  readonly #notices: WaitNotices;
 
-  /** @param random returns numbers from 0 to 1, 1 excluded */
-  constructor(options: RetryOptions, clock: Clock, random: () => number) {
+  /**
+   * @param random returns numbers from 0 to 1, 1 excluded
+   * @param tell gets a notice for each long wait that the service asks for
+   */
+  constructor(options: RetryOptions, clock: Clock, random: () => number, tell: (notice: string) => void) {
+    this.#notices = new WaitNotices(tell, clock);
     this.#options = options;
     this.#clock = clock;
     this.#random = random;
@@ -34,6 +40,7 @@ export class Retrier {
         if (signal.aborted) throw interrupted(signal.reason);
         onRetry();
         const wait = Math.max(delay, thrown.waitMs);
+        this.#notices.begins(thrown.waitMs, thrown.status);
         if (wait > 0) await this.#sleep(wait, signal);
       }
     }

@@ -18,6 +18,8 @@ export interface SetbackDetails {
   readonly firstContact?: boolean;
   /** Milliseconds that the service asked to wait. */
   readonly waitMs?: number | undefined;
+  /** The status of the answer, if one came. */
+  readonly status?: number;
 }
 
 /** One failed attempt, with the error that it becomes if it is the last; never leaves the client. */
@@ -25,14 +27,16 @@ export class Setback extends Error {
   readonly again: Again;
   readonly firstContact: boolean;
   readonly waitMs: number;
+  readonly status: number;
   readonly toError: (attempts: number) => CdsyncError;
 
-  constructor(toError: (attempts: number) => CdsyncError, { again, firstContact, waitMs }: SetbackDetails) {
+  constructor(toError: (attempts: number) => CdsyncError, { again, firstContact, waitMs, status }: SetbackDetails) {
     super(again);
     this.toError = toError;
     this.again = again;
     this.firstContact = firstContact ?? false;
     this.waitMs = waitMs ?? 0;
+    this.status = status ?? 0;
   }
 
   /** The same setback with another time for the next attempt. */
