@@ -2,7 +2,10 @@ import type { Output } from './output.js';
 
 export interface Interruption {
   readonly signal: AbortSignal;
-  /** Restores what the signals do by default. */
+  /**
+   * The command has told how it ended. A signal that comes while the process ends does not change that; a second one still
+   * ends it at once.
+   */
   release(): void;
 }
 
@@ -12,6 +15,9 @@ const samePressMs = 500;
 /** What asks a command to stop. A terminal that is closed sends SIGHUP. */
 const asking = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
+/** Takes away the listeners of the command before, if the process runs several. */
+let withdraw = () => {};
+
 /**
  * The first SIGINT, SIGTERM or SIGHUP asks to stop; the second ends the process at once.
  * @param says what becomes of the work, if there is something to say of it
@@ -19,19 +25,24 @@ const asking = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 export function interruption(output: Output, says?: string): Interruption {
   const controller = new AbortController();
   let askedAt = Number.NEGATIVE_INFINITY;
+  let isTold = false;
   const stop = () => {
     const at = performance.now();
     if (at - askedAt < samePressMs) return;
     if (controller.signal.aborted) process.exit(130);
     askedAt = at;
-    output.notice(`stopping${says === undefined ? '' : `: ${says}`} (once more to stop at once)`);
+    if (!isTold) output.notice(`stopping${says === undefined ? '' : `: ${says}`} (once more to stop at once)`);
     controller.abort();
   };
+  withdraw();
   for (const name of asking) process.on(name, stop);
+  withdraw = () => {
+    for (const name of asking) process.off(name, stop);
+  };
   return {
     signal: controller.signal,
     release: () => {
-      for (const name of asking) process.off(name, stop);
+      isTold = true;
     },
   };
 }

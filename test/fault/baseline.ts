@@ -96,7 +96,7 @@ export class Baseline {
     await calmRun(lane);
     await lane.control('change', { days: 1 });
     await calmRun(lane);
-    await cp(lane.storage, this.#daily, { recursive: true, verbatimSymlinks: true });
+    await cp(lane.storage, this.#daily, { recursive: true, verbatimSymlinks: true, preserveTimestamps: true });
     const before = await undisturbed(lane);
     await cp(lane.stateFile, this.#service.before);
     await lane.control('change', { days: 1 });
@@ -148,7 +148,7 @@ export class Baseline {
       const made = join(lane.folder, 'templates', situation);
       if (this.#made.get(lane)?.has(situation) !== true) {
         await this.#make(lane, situation, strike);
-        await cp(lane.storage, made, { recursive: true, verbatimSymlinks: true });
+        await cp(lane.storage, made, { recursive: true, verbatimSymlinks: true, preserveTimestamps: true });
         this.#made.get(lane)?.add(situation);
       } else await this.#restore(made, lane);
     }
@@ -163,6 +163,6 @@ export class Baseline {
   }
 
   async #restore(template: string, lane: Lane): Promise<void> {
-    await cp(template, lane.storage, { recursive: true, verbatimSymlinks: true });
+    await cp(template, lane.storage, { recursive: true, verbatimSymlinks: true, preserveTimestamps: true });
   }
 }

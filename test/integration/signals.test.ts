@@ -41,7 +41,7 @@ async function visible(): Promise<unknown> {
 
 async function restore(): Promise<void> {
   await rm(storage(), { recursive: true, force: true });
-  await cp(base(), storage(), { recursive: true, verbatimSymlinks: true });
+  await cp(base(), storage(), { recursive: true, verbatimSymlinks: true, preserveTimestamps: true });
 }
 
 /** Starts a run that gets a signal at a step. */
@@ -58,7 +58,7 @@ beforeAll(async () => {
   await space.configure('job', streams, { job: { guards: { max_changed: '1000%' }, destinations } });
   await space.runWell('job');
   await space.control('change', { days: 1 });
-  await cp(storage(), base(), { recursive: true, verbatimSymlinks: true });
+  await cp(storage(), base(), { recursive: true, verbatimSymlinks: true, preserveTimestamps: true });
   await space.runWell('job');
   truth = await visible();
 });

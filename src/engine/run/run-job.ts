@@ -133,8 +133,9 @@ export async function runJob(context: RunContext): Promise<JobReport> {
     await session.run(`SET file_search_path = ${sqlText(dirname(context.config.file))}`);
     const report = await runLocked(context, lock, session);
     await keepReport(layout, report).catch((error) => {
-      // If the run has failed already, on a full disk for example, its own report matters more than this error.
       if (report.status === 'ok') throw error;
+      // If the run has failed already, on a full disk for example, its own report matters more than this error.
+      context.notice(`warning: the report of this run could not be kept: ${asCdsyncError(error).message}`);
     });
     return report;
   } finally {

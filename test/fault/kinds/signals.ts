@@ -47,15 +47,14 @@ function once(situation: Situation, at: string, when: Strike['when'], signal: st
   };
 }
 
-/** The second signal ends the process at once, so there may be no document. It may also come when all is done and told. */
+/** The second signal ends the process at once, so there may be no document. */
 function twice(situation: Situation, at: string, signal: string): Fault {
   return {
     name: `${situation}: ${signal} twice ${at}`,
     situation,
     strike: async (lane) => {
       const { code } = await lane.run({ strike: { at, when: 'before', action: `signal ${signal} twice` } });
-      if (code !== 0 && code !== 130 && code !== null)
-        throw new Broken(`${signal} twice made the run end with ${code}`);
+      if (code !== 0 && code !== 130) throw new Broken(`${signal} twice made the run end with ${code}`);
       return lane.struck();
     },
   };
