@@ -29,6 +29,8 @@ export const Kind = {
   struct: 128,
   /** What only text can hold: an integer of more than 38 digits, a number beyond double (or too close to zero), nesting too deep or odd for a struct. */
   textOnly: 256,
+  /** Beside `double`: -0.0 was among the values. Parquet's dictionaries and some encodings of DuckDB take it for 0.0. */
+  negativeZero: 512,
 } as const;
 
 const integers = Kind.safeInteger | Kind.longInteger | Kind.hugeInteger;
@@ -88,7 +90,7 @@ function structType(fields: Map<string, Shape>, huge: string, depth: number): st
 }
 
 function typedSqlType(shape: Shape, huge: string, depth: number): string | undefined {
-  const { kinds } = shape;
+  const kinds = shape.kinds & ~Kind.negativeZero;
   if (depth > maxTypedDepth) return undefined;
   if (kinds === 0 || kinds === Kind.string) return 'VARCHAR';
   if (kinds === Kind.boolean) return 'BOOLEAN';
@@ -113,6 +115,12 @@ export function sqlType(shape: Shape): string {
 /** The same for a Parquet file, which has no HUGEINT: DuckDB would write it as a double. */
 export function fileType(shape: Shape): string {
   return typedSqlType(shape, 'DECIMAL(38,0)', 0) ?? 'JSON';
+}
+
+/** Whether -0.0 was among the values, at any depth. */
+export function hasNegativeZero({ k, e, f }: StoredShape): boolean {
+  if ((k & Kind.negativeZero) !== 0) return true;
+  return (e !== undefined && hasNegativeZero(e)) || (f ?? []).some(([, field]) => hasNegativeZero(field));
 }
 
 /** A shape as journals and the store keep it. */

@@ -2,6 +2,7 @@ import { columnName, reservedColumns } from './column-name.js';
 import {
   emptyShape,
   fileType,
+  hasNegativeZero,
   mergeShape,
   restoreShape,
   type Shape,
@@ -57,6 +58,11 @@ export interface StoredColumn {
   declared?: string;
   treatment?: ColumnTreatment;
   untracked?: true;
+}
+
+/** Whether -0.0 was among the values of any of the columns. */
+export function holdNegativeZero(columns: readonly StoredColumn[]): boolean {
+  return columns.some(({ shape }) => hasNegativeZero(shape));
 }
 
 /** A column that a stream has from the start, whether or not a record has the field. */

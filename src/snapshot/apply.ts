@@ -1,5 +1,5 @@
 import { quoteIdentifier, sqlText, sqlTexts } from '../core/sql.js';
-import { ColumnSet, type StoredColumn } from '../rows/columns.js';
+import { ColumnSet, holdNegativeZero, type StoredColumn } from '../rows/columns.js';
 import { rowKey } from '../rows/row-hash.js';
 import { sameColumns, widen } from '../rows/widen.js';
 import { type ParquetCompression, type ParquetFile, writeParquet } from '../store/parquet.js';
@@ -57,7 +57,8 @@ export async function writeChanges(
   // In a first snapshot everything is new, so no row is looked up.
   const kept = previous === undefined ? all : present;
   const query = task.difference.deleted > 0 ? `${kept} UNION ALL ${gone}` : kept;
-  return writeParquet(store.session, query, task.changesPath, task.compression);
+  const form = { compression: task.compression, keepsZeroSigns: holdNegativeZero(columns) };
+  return writeParquet(store.session, query, task.changesPath, form);
 }
 
 /** SQL for rows of the changes file, with the types of the tables. */

@@ -1,7 +1,7 @@
 import { copyFile, link, mkdir } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { quoteIdentifier, sqlText, sqlTexts } from '../core/sql.js';
-import { ColumnSet } from '../rows/columns.js';
+import { ColumnSet, holdNegativeZero } from '../rows/columns.js';
 import { rowKey } from '../rows/row-hash.js';
 import type { JobLayout } from '../store/layout.js';
 import { type ParquetCompression, writeParquet } from '../store/parquet.js';
@@ -77,7 +77,14 @@ async function filesWithout(store: SnapshotStore, task: ForgetTask): Promise<Com
       continue;
     }
     const query = `SELECT * ${rows} WHERE NOT (${own})`;
-    const { rows: left, bytes, sha256 } = await writeParquet(store.session, query, target, compression);
+    const {
+      rows: left,
+      bytes,
+      sha256,
+    } = await writeParquet(store.session, query, target, {
+      compression,
+      keepsZeroSigns: holdNegativeZero(state.columns),
+    });
     if (left > 0 || state.snapshot.length === 1) files.push({ ...common, rows: left, bytes, sha256 });
   }
   return files;

@@ -1,10 +1,11 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { sqlText } from '../core/sql.js';
+import { holdNegativeZero } from '../rows/columns.js';
 import { widen } from '../rows/widen.js';
 import { sha256OfFile, statsIfThere } from '../store/durable.js';
 import type { JobLayout } from '../store/layout.js';
-import { type ParquetCompression, writeParquet } from '../store/parquet.js';
+import { type ParquetCompression, type ParquetForm, writeParquet } from '../store/parquet.js';
 import { type CommittedFile, type SnapshotStore, type StreamState, storeTable } from './snapshot-store.js';
 
 export interface RestoreOptions {
@@ -38,7 +39,7 @@ async function rewrite(
   store: SnapshotStore,
   layout: JobLayout,
   query: string,
-  { name, path, compression }: { name: string; path: string; compression: ParquetCompression },
+  { name, path, form }: { name: string; path: string; form: ParquetForm },
 ): Promise<CommittedFile> {
   await mkdir(layout.restored, { recursive: true, mode: 0o700 });
   const {
@@ -46,7 +47,7 @@ async function rewrite(
     rows,
     bytes,
     sha256,
-  } = await writeParquet(store.session, query, join(layout.restored, name), compression);
+  } = await writeParquet(store.session, query, join(layout.restored, name), form);
   return { path, from: relative(layout.folder, from), rows, bytes, sha256 };
 }
 
@@ -61,17 +62,18 @@ async function restoreStream(
   const lacksChanges = await someLack(layout, stream, state.changes, thorough);
   if (!lacksRows && !lacksChanges) return undefined;
   const selected = widen(columns, columns, 'file');
+  const form = { compression, keepsZeroSigns: holdNegativeZero(columns) };
   let { snapshot, changes } = state;
   if (lacksRows) {
     const path = `snapshot/${runId}/00001.parquet`;
     const query = `SELECT ${selected} FROM ${storeTable(stream)}`;
-    snapshot = [await rewrite(store, layout, query, { name: `${stream}.parquet`, path, compression })];
+    snapshot = [await rewrite(store, layout, query, { name: `${stream}.parquet`, path, form })];
   }
   if (lacksChanges) {
     const path = `changes/${runId}/00001.parquet`;
     const query = `SELECT _op, _run_id, _synced_at, ${selected} FROM ${storeTable(`${stream}__changes`)}
        WHERE _run_id = ${sqlText(runId)}`;
-    const file = await rewrite(store, layout, query, { name: `${stream}.changes.parquet`, path, compression });
+    const file = await rewrite(store, layout, query, { name: `${stream}.changes.parquet`, path, form });
     // Changes older than `publish.history` are no longer in the store: their file cannot be restored.
     changes = file.rows === 0 ? [] : [file];
   }

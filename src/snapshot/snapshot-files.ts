@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { quoteIdentifier, sqlTexts } from '../core/sql.js';
+import { holdNegativeZero } from '../rows/columns.js';
 import { rowKey } from '../rows/row-hash.js';
 import { sameColumns, widen } from '../rows/widen.js';
 import { type ParquetCompression, type ParquetFile, writeParquet } from '../store/parquet.js';
@@ -40,6 +41,7 @@ export async function writeSnapshotFiles(
 ): Promise<SnapshotFiles> {
   const { previous, columns, difference, read, stream, folder, compression } = task;
   if (previous === undefined || holdsAll(task)) return { files: read, addition: undefined };
+  const form = { compression, keepsZeroSigns: holdNegativeZero(columns) };
   const { inserted, updated, deleted, refreshed } = difference;
   const onlyCame = updated + deleted + refreshed === 0;
   if (onlyCame && inserted === 0 && !restates(task)) return { files: read, addition: [] };
@@ -57,7 +59,7 @@ export async function writeSnapshotFiles(
   ) {
     const came = `SELECT ${names} FROM ${files} WHERE ${key} IN (SELECT key FROM ${tables.changed})`;
     const path = join(folder, 'parts', 'addition.parquet');
-    const addition = [await writeParquet(store.session, came, path, compression)];
+    const addition = [await writeParquet(store.session, came, path, form)];
     if (replacesKeys && task.brings === 'additions') await completeKeys(store.session, task, tables);
     return { files: read, addition };
   }
@@ -66,5 +68,5 @@ export async function writeSnapshotFiles(
   const whole = `${read.length === 0 ? '' : `SELECT ${names} FROM ${files} UNION ALL`}
      SELECT ${names} FROM ${stored} WHERE ${key} IN (SELECT key FROM ${tables.keys} WHERE part IS NULL)`;
   const path = join(folder, 'parts', 'whole.parquet');
-  return { files: [await writeParquet(store.session, whole, path, compression)], addition: undefined };
+  return { files: [await writeParquet(store.session, whole, path, form)], addition: undefined };
 }

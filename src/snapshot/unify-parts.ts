@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { sqlText } from '../core/sql.js';
 import type { StoredColumn } from '../rows/columns.js';
-import { ColumnSet } from '../rows/columns.js';
+import { ColumnSet, holdNegativeZero } from '../rows/columns.js';
 import { allKeys, keysOf, type Part } from '../rows/part.js';
 import { sameColumns, widen } from '../rows/widen.js';
 import type { Session } from '../store/duckdb.js';
@@ -70,12 +70,10 @@ async function rewrite(
   const rows = `(SELECT * FROM read_parquet(${sqlText(part.path)}, file_row_number = true)
      WHERE file_row_number NOT IN (SELECT row FROM ${tables.surplus} WHERE part = ${part.number}))`;
   const query = `SELECT ${widen(part.columns, task.columns, 'file')} FROM ${rows} ORDER BY file_row_number`;
-  const file = await writeParquet(
-    session,
-    query,
-    part.path.replace(/\.parquet$/, '.unified.parquet'),
-    task.compression,
-  );
+  const file = await writeParquet(session, query, part.path.replace(/\.parquet$/, '.unified.parquet'), {
+    compression: task.compression,
+    keepsZeroSigns: holdNegativeZero(task.columns),
+  });
   await session.run(`DELETE FROM ${tables.keys} WHERE part = ${part.number}`);
   if (file.rows === 0) {
     await rm(file.path);

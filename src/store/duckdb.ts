@@ -258,6 +258,8 @@ export class Database {
     const instance = await DuckDBInstance.create(':memory:', {
       memory_limit: `${limit}MB`,
       threads: String(threads),
+      // It takes -0.0 and 0.0 in a row for a run of one value.
+      disabled_compression_methods: 'rle',
       // Never fetch an extension from the network without the user's knowledge.
       autoinstall_known_extensions: 'false',
       autoload_known_extensions: 'false',

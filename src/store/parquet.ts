@@ -5,6 +5,13 @@ import { renameDurably, sha256OfFile, syncFile, temporaryName } from './durable.
 
 export type ParquetCompression = 'zstd' | 'snappy' | 'gzip' | 'none';
 
+/** How to write a file. */
+export interface ParquetForm {
+  readonly compression: ParquetCompression;
+  /** Whether -0.0 may be among the values: then there are no dictionaries, for DuckDB's would make 0.0 of it, or the reverse. */
+  readonly keepsZeroSigns?: boolean;
+}
+
 /** A finished Parquet file. */
 export interface ParquetFile {
   readonly path: string;
@@ -16,20 +23,15 @@ export interface ParquetFile {
 /** Small enough that a writer needs little memory, large enough that readers can skip groups by their statistics. */
 const rowGroupRows = 20_480;
 
-function options(compression: ParquetCompression): string {
+function options({ compression, keepsZeroSigns = false }: ParquetForm): string {
   const level = compression === 'zstd' ? ', COMPRESSION_LEVEL 1' : '';
   const codec = compression === 'none' ? 'uncompressed' : compression;
-  return `(FORMAT parquet, COMPRESSION ${codec}${level}, ROW_GROUP_SIZE ${rowGroupRows})`;
+  return `(FORMAT parquet, COMPRESSION ${codec}${level}, ROW_GROUP_SIZE ${rowGroupRows}${keepsZeroSigns ? ', DICTIONARY_SIZE_LIMIT 0' : ''})`;
 }
 
 /** Writes a query's rows into a Parquet file that is not durable: for files that can be recomputed. Returns their number. */
-async function copyToParquet(
-  session: Session,
-  query: string,
-  path: string,
-  compression: ParquetCompression,
-): Promise<number> {
-  return session.number(`COPY (${query}) TO ${sqlText(path)} ${options(compression)}`);
+async function copyToParquet(session: Session, query: string, path: string, form: ParquetForm): Promise<number> {
+  return session.number(`COPY (${query}) TO ${sqlText(path)} ${options(form)}`);
 }
 
 /**
@@ -40,10 +42,10 @@ export async function writeParquet(
   session: Session,
   query: string,
   path: string,
-  compression: ParquetCompression,
+  form: ParquetForm,
 ): Promise<ParquetFile> {
   const temporary = temporaryName(path);
-  const rows = await copyToParquet(session, query, temporary, compression);
+  const rows = await copyToParquet(session, query, temporary, form);
   await syncFile(temporary);
   const [{ size: bytes }, sha256] = await Promise.all([stat(temporary), sha256OfFile(temporary)]);
   await renameDurably(temporary, path);

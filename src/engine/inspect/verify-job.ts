@@ -4,7 +4,7 @@ import type { JobConfig } from '../../config/config.js';
 import { asCdsyncError, CdsyncError } from '../../core/errors.js';
 import { runIdPattern } from '../../core/run.js';
 import { quoteIdentifier, sqlText } from '../../core/sql.js';
-import { ColumnSet } from '../../rows/columns.js';
+import { ColumnSet, holdNegativeZero } from '../../rows/columns.js';
 import { hashedRows, hashVersion, type TypedColumn } from '../../rows/row-hash.js';
 import { publishedLogs } from '../../snapshot/publish.js';
 import { keysTable, SnapshotStore, type StreamState, storeTable } from '../../snapshot/snapshot-store.js';
@@ -87,7 +87,8 @@ async function tableFacts(
   };
   const hashes = await hashesOf(all);
   const [kept] = await session.rows(`SELECT bit_xor(hash)::VARCHAR AS hashes, version() AS version FROM ${keys}`);
-  const isComparable = state.hash_version === hashVersion(String(kept?.version));
+  // DuckDB keeps no sign of zero in a block of zeros alone; the kept hashes are of what was read.
+  const isComparable = state.hash_version === hashVersion(String(kept?.version)) && !holdNegativeZero(state.columns);
   let keySum = 0;
   const texts = state.key.map((name) => {
     const { type } = list.find((column) => column.name === name) ?? { type: '' };

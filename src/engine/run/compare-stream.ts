@@ -106,7 +106,7 @@ function isSuspiciouslyEmpty({ config, previous, reading }: Comparing, { differe
 async function emptySnapshot({ store, folder, context }: Comparing, { columns }: Extracted): Promise<ParquetFile[]> {
   const query = `SELECT ${widen([], columns, 'file')} WHERE false`;
   const { compression } = context.job.parquet;
-  return [await writeParquet(store.session, query, join(folder, 'parts', 'empty.parquet'), compression)];
+  return [await writeParquet(store.session, query, join(folder, 'parts', 'empty.parquet'), { compression })];
 }
 
 /**

@@ -5,7 +5,7 @@ import { CdsyncError } from '../../core/errors.js';
 import { quoteIdentifier, sqlText } from '../../core/sql.js';
 import type { DroppedRows, Extracted } from '../../extract/extracted.js';
 import { storeShape } from '../../rows/column-shape.js';
-import { type Column, ColumnSet, columnPath, type StoredColumn } from '../../rows/columns.js';
+import { type Column, ColumnSet, columnPath, holdNegativeZero, type StoredColumn } from '../../rows/columns.js';
 import type { Part } from '../../rows/part.js';
 import { rowKey } from '../../rows/row-hash.js';
 import { canonicalText, misfits } from '../../rows/value-text.js';
@@ -220,7 +220,10 @@ class Enforcement {
     const where = out.length === 0 ? 'true' : `NOT (${out.join(' OR ')})`;
     const query = `SELECT ${selected.join(', ')} FROM (SELECT * FROM ${source} WHERE ${where} ORDER BY file_row_number)`;
     const path = join(folder, 'parts', `contract-${part.number}.parquet`);
-    const file = await writeParquet(this.#session, query, path, compression);
+    const file = await writeParquet(this.#session, query, path, {
+      compression,
+      keepsZeroSigns: holdNegativeZero(this.#columns),
+    });
     const rowsAway = dropped.reduce((sum, { from, to }) => sum + to - from, 0);
     this.#discarded += part.rows - file.rows - rowsAway;
     // The new file does not contain the dropped rows. They still count, so they get a place behind its last row.

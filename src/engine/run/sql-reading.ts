@@ -94,9 +94,10 @@ export class SqlReading implements Reading {
         : `${value}::${column.type}`;
       return `${kept} AS ${quoteIdentifier(column.name)}`;
     });
-    const file = await this.#ask(() =>
-      writeParquet(session, `SELECT ${selected.join(', ')} FROM (${this.#query})`, path, compression),
-    );
+    // Whether a query gives -0.0 is known only behind it.
+    const keepsZeroSigns = found.some(({ type }) => type.includes('DOUBLE'));
+    const query = `SELECT ${selected.join(', ')} FROM (${this.#query})`;
+    const file = await this.#ask(() => writeParquet(session, query, path, { compression, keepsZeroSigns }));
     // The file has only the columns of the query. Earlier columns that it lacks are NULL in the snapshot.
     const written = new Set(found.map(({ name }) => name));
     const inFile = columns.store().filter(({ field }) => written.has(field));

@@ -1,7 +1,7 @@
 import pLimit from 'p-limit';
 import { asCdsyncError, CdsyncError } from '../../core/errors.js';
 import { quoteIdentifier, sqlText } from '../../core/sql.js';
-import { type Column, ColumnSet, type ColumnTreatment } from '../../rows/columns.js';
+import { type Column, ColumnSet, type ColumnTreatment, holdNegativeZero } from '../../rows/columns.js';
 import { misfits, treated } from '../../rows/value-text.js';
 import type { Database, Session } from '../../store/duckdb.js';
 import { writeKeys } from '../../store/keys-file.js';
@@ -98,7 +98,10 @@ async function convertOn(session: Session, batch: SealedBatch): Promise<MadePart
   const kept = ColumnSet.restore(rules.keep(set.store()));
   const read = kept.list.map(({ place, field }) => set.get(place, field) as Column);
   const query = convertedRows(set, kept, source(read));
-  const { rows, bytes, sha256 } = await writeParquet(session, query, files.path, compression);
+  const { rows, bytes, sha256 } = await writeParquet(session, query, files.path, {
+    compression,
+    keepsZeroSigns: holdNegativeZero(kept.store()),
+  });
   if (rows !== records) {
     throw new CdsyncError(`a part holds ${rows} rows, but its spool has ${records} records`, {
       code: 'conversion_failed',

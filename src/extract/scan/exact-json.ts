@@ -110,9 +110,13 @@ function isBeyondDouble(text: string, value: number): boolean {
   return !Number.isFinite(value) || (value === 0 && /^[^eE]*[1-9]/.test(text));
 }
 
-/** The kind of a number, from its text. */
+/** The kind of a number, from its text; two kinds for -0.0. */
 export function numberKind(text: string): number {
-  if (/[.eE]/.test(text)) return isBeyondDouble(text, Number(text)) ? Kind.textOnly : Kind.double;
+  if (/[.eE]/.test(text)) {
+    const value = Number(text);
+    if (isBeyondDouble(text, value)) return Kind.textOnly;
+    return Object.is(value, -0) ? Kind.double | Kind.negativeZero : Kind.double;
+  }
   if (text.length <= 15) return Kind.safeInteger;
   if (text.length > 40) return Kind.textOnly;
   const value = BigInt(text);

@@ -33,11 +33,13 @@ const {
   letterF,
   letterN,
   letterT,
+  minus,
   nine,
   openBrace,
   openBracket,
   point,
   quote,
+  zero,
 } = jsonBytes;
 /** Records nested deeper than this take the slow path. */
 const maxFastDepth = 24;
@@ -265,10 +267,11 @@ export class RecordScanner implements PageScanner {
       end = skipFraction(bytes, whole);
       if (end < 0) return -1;
       // Without an exponent, only a number with hundreds of digits exceeds a double, or is too close to zero for one.
-      const isPlain = byte === point && end - at < 300 && !this.#hasExponent(whole, end);
+      const maybeZero = bytes[whole - 1] === zero && bytes[at] === minus && whole - at === 2;
+      const isPlain = byte === point && !maybeZero && end - at < 300 && !this.#hasExponent(whole, end);
       kind = isPlain ? Kind.double : numberKind(bytes.toString('latin1', at, end));
     } else if (whole - at > safeDigits) kind = numberKind(bytes.toString('latin1', at, whole));
-    return (slot.shape.kinds & kind) === 0 ? -1 : end;
+    return (slot.shape.kinds & kind) === kind ? end : -1;
   }
 
   #hasExponent(from: number, to: number): boolean {

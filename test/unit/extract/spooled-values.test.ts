@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
+import { asyncBufferFromFile, parquetRead } from 'hyparquet';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { quoteIdentifier, sqlText } from '../../../src/core/sql.js';
 import { Converter } from '../../../src/extract/convert/converter.js';
@@ -155,6 +156,40 @@ describe.each([ExactScanner, RecordScanner])('what %o emits', (Scanner) => {
       ['\ufffd', '2'],
       ['s', '{"\ufffd":2}'],
     ]);
+  });
+
+  it('keeps the sign of each zero, in lists and structs too', async () => {
+    const zeros = ['0.0', '-0.0', '-0e5', '0', '-0.000'];
+    const records = Array.from({ length: 40 }, (_, row) => {
+      const zero = (offset: number) => zeros[(row + offset) % zeros.length];
+      return `{"id":"r${row}","attributes":{"z":${zero(0)},"l":[${zero(1)},${zero(2)}],"s":{"x":${zero(3)}},"half":-0.5}}`;
+    });
+    const columns = new ColumnSet([{ field: 'id', type: 'VARCHAR' }]);
+    const scanner = new Scanner(columns, { container: 'attributes', key: ['id'], filter: new Map() });
+    const spool = new SpoolFile(join(folder, 'zeros.json'));
+    for (const from of [0, 20]) {
+      const body = Buffer.from(records.slice(from, from + 20).join(','));
+      await spool.append(scanner.scan(body, 0, body.length));
+    }
+    await load(spool, columns, 1000, new Map());
+    await spool.close();
+    const found = new Map<string, unknown[]>();
+    await parquetRead({
+      file: await asyncBufferFromFile(partFiles(folder, 1).path),
+      rowFormat: 'object',
+      onComplete: (rows) => {
+        for (const { id, ...values } of rows as { id: string; z: number; l: number[]; s: { x: number } }[])
+          found.set(id, [values.z, ...values.l, values.s.x]);
+      },
+    });
+    for (const text of records) {
+      const { id, attributes } = JSON.parse(text);
+      const expected = [attributes.z, ...attributes.l, attributes.s.x];
+      // An integer has no sign at zero: JSON.parse keeps none of `0`, and there is no `-0` here.
+      expect(found.get(id)?.map((value) => Object.is(value, -0))).toEqual(
+        expected.map((value) => Object.is(value, -0)),
+      );
+    }
   });
 });
 

@@ -29,7 +29,7 @@ const columns = [
 
 async function part(number: number, values: string) {
   const { path, keysPath } = partFiles(folder, number);
-  await writeParquet(session, `SELECT * FROM (VALUES ${values}) AS t(id, n)`, path, 'zstd');
+  await writeParquet(session, `SELECT * FROM (VALUES ${values}) AS t(id, n)`, path, { compression: 'zstd' });
   return { path, keysPath };
 }
 

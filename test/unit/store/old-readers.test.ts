@@ -29,7 +29,7 @@ let files = 0;
 async function written(query: string, compression: ParquetCompression): Promise<string> {
   files += 1;
   const path = join(folder, `${files}.parquet`);
-  await writeParquet(session, query, path, compression);
+  await writeParquet(session, query, path, { compression });
   return path;
 }
 
