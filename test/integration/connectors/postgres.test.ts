@@ -62,6 +62,10 @@ describe('postgres', () => {
       expect([code, status, stored]).toEqual([5, 'partial', 6]);
       const ids = (await server.query(`SELECT id FROM ${destination.schema}.notes ORDER BY id`)).map(({ id }) => id);
       expect(ids).toEqual(['list2', 'list3', 'list4', 'text2', 'text3', 'text4']);
+      // The next night has nothing new to tell.
+      const next = await space.run('odd');
+      expect([next.code, next.report.status]).toEqual([0, 'ok']);
+      expect(next.report.jobs[0]?.destinations[0]).toMatchObject({ status: 'ok', waiting: 4, error: null });
     } finally {
       await space.close();
     }
