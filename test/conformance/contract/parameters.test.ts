@@ -170,11 +170,11 @@ describe('In the local service, each parameter of the client does what is publis
     }
   });
 
-  it('scale, after and before of a history', async () => {
+  it('scale, after and before of a history, whose last bucket contains before', async () => {
     const [after, before] = ['2026-01-10T00:00:00.000Z', '2026-01-12T00:00:00.000Z'];
     for (const [scale, buckets] of [
-      ['day', 2],
-      ['hour', 48],
+      ['day', 3],
+      ['hour', 49],
     ] as const) {
       const operation = realtime.collectionHistoryOperation('col-1', { scale, after, before });
       const found = await contract.send<decoders.CollectionHistory>(operation, decoders.readCollectionHistory);
