@@ -5,6 +5,7 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Account, accountKey } from './budget.js';
+import { readMessages, type Share, sendMessage } from './message-lines.js';
 
 /** Processes that speak another language do not meet. */
 const language = 1;
@@ -12,6 +13,8 @@ const language = 1;
 const longestPath = 103;
 const attempts = 50;
 const retryMs = 20;
+/** How long somebody who only looks waits for an answer. */
+const lookMs = 500;
 /** A file that nobody has touched for so long is of a process that is gone. */
 const forgottenMs = 86_400_000;
 /** How many files each new owner looks at: all of them in time, without a cost that grows with them. */
@@ -75,6 +78,23 @@ export class MeetingPlace {
       await sleep(Math.random() * retryMs);
     }
     throw new Error('the process that divides the limit cannot be reached');
+  }
+
+  /** Asks the owner who has which part, and takes none. Undefined if nobody answers soon. */
+  async look(): Promise<readonly Share[] | undefined> {
+    const last = (await this.#generations()).at(-1);
+    const socket = last === undefined ? undefined : await this.#connect(last);
+    if (typeof socket !== 'object') return undefined;
+    try {
+      return await new Promise((resolve) => {
+        setTimeout(resolve, lookMs, undefined).unref();
+        socket.once('close', () => resolve(undefined));
+        readMessages(socket, ({ shares }) => shares && resolve(shares));
+        sendMessage(socket, { look: true });
+      });
+    } finally {
+      socket.destroy();
+    }
   }
 
   #path(generation: number): string {

@@ -91,7 +91,8 @@ export class MemberRole implements SharingRole {
     if (now >= this.#lease.until) this.#lease = { permits: 0, until: now };
     this.#isAnswered = false;
     this.#reportedAt = now;
-    sendMessage(this.#socket, { report: { ...demand, answered: this.#answers, refused: this.#refused } });
+    const { pid } = process;
+    sendMessage(this.#socket, { report: { pid, ...demand, answered: this.#answers, refused: this.#refused } });
     this.#answers = 0;
     this.#refused = 0;
   }

@@ -6,6 +6,7 @@ const longestLine = 4_096;
 /** What a process says about itself, and what the owner answers; either may say that the service asked to wait. */
 export interface Message {
   readonly report: {
+    readonly pid: number;
     readonly limit: number;
     readonly held: number;
     readonly used: number;
@@ -22,6 +23,15 @@ export interface Message {
     readonly sharers: number;
   };
   readonly pauseMs: number;
+  /** Somebody who shares nothing asks who does. */
+  readonly look: true;
+  readonly shares: readonly Share[];
+}
+
+/** The part of one process. */
+export interface Share {
+  readonly pid: number;
+  readonly permits: number;
 }
 
 /** Calls `onMessage` for each line of JSON that comes; a peer that sends anything else is cut off. */

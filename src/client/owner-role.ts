@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { Division, returnMs } from './division.js';
 import type { Claim } from './meeting-place.js';
-import { type Message, readMessages, sendMessage } from './message-lines.js';
+import { type Message, readMessages, type Share, sendMessage } from './message-lines.js';
 import { type Lease, leaseMs, type Sharing, type SharingRole } from './sharing-role.js';
 
 /** How long the owner may hand out permits before it looks again whether it is still the owner. */
@@ -22,6 +22,8 @@ export class OwnerRole implements SharingRole {
   readonly #claim: Claim;
   readonly #division: Division;
   readonly #sockets = new Set<Socket>();
+  /** Who has which part, as far as they have told. */
+  readonly #shares = new Map<Socket, Share>();
   #part: number;
   #confirmedAt = Number.NEGATIVE_INFINITY;
   /** The permits that this process may use before it must note more. */
@@ -133,9 +135,11 @@ export class OwnerRole implements SharingRole {
     socket.on('error', () => undefined);
     socket.on('close', () => {
       this.#sockets.delete(socket);
+      this.#shares.delete(socket);
       this.#division.leave(socket, this.#sharing.clock.monotonic());
     });
-    readMessages(socket, ({ report, pauseMs }) => {
+    readMessages(socket, ({ report, pauseMs, look }) => {
+      if (look) sendMessage(socket, { shares: this.#allShares() });
       if (report !== undefined) this.#answer(socket, report);
       if (pauseMs === undefined) return;
       this.#sharing.limiter.pause(pauseMs);
@@ -143,7 +147,11 @@ export class OwnerRole implements SharingRole {
     });
   }
 
-  #answer(socket: Socket, { answered, refused, ...demand }: Message['report']): void {
+  #allShares(): Share[] {
+    return [{ pid: process.pid, permits: this.#part }, ...this.#shares.values()];
+  }
+
+  #answer(socket: Socket, { pid, answered, refused, ...demand }: Message['report']): void {
     const now = this.#sharing.clock.monotonic();
     if (!this.#isOwner(now)) return;
     const { learned } = this.#sharing;
@@ -152,6 +160,7 @@ export class OwnerRole implements SharingRole {
     learned.refused(refused);
     const total = Math.min(learned.at(now), this.#division.limit, demand.limit);
     const permits = this.#division.report(socket, demand, total, now);
+    this.#shares.set(socket, { pid, permits });
     sendMessage(socket, { part: { permits, total, sharers: this.#division.size } });
     this.#divideOwn(now);
   }

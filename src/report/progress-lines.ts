@@ -27,10 +27,13 @@ export function deliveryLine(view: {
 /** One line about the budget, if this process does not have all of it. */
 export function shareLines(share: BudgetShare | undefined): string[] {
   if (share === undefined || (share.otherProcesses === 0 && share.part >= 1)) return [];
-  const { part, otherProcesses: others } = share;
+  return [shareLine(share)];
+}
+
+export function shareLine({ part, otherProcesses: others }: BudgetShare): string {
   const shared = others === 0 ? '' : `, shared with ${others === 1 ? '1 other process' : `${others} other processes`}`;
-  const why = others === 0 ? ', because the service answered 429' : '';
-  return [`share of the budget: ${Math.round(part * 100)} %${shared}${why}`];
+  const why = others === 0 && part < 1 ? ', because the service answered 429' : '';
+  return `share of the budget: ${Math.round(part * 100)} %${shared}${why}`;
 }
 
 interface Seen {

@@ -1,3 +1,4 @@
+import type { BudgetShare } from '../client/budget.js';
 import { formatCount, formatCounted, formatDuration } from '../core/quantities.js';
 import { type DestinationStatus, destinationStatuses } from '../deliver/destination-status.js';
 import { heldStreams, readHeld } from '../store/held.js';
@@ -7,6 +8,7 @@ import type { JobLayout } from '../store/layout.js';
 import { readManifest } from '../store/manifest.js';
 import { runFolders } from '../store/storage.js';
 import { recentReports, runStartedAt } from './last-good.js';
+import { shareLine } from './progress-lines.js';
 import { table } from './table.js';
 
 /** The snapshot of a stream, and what an unfinished run has read of the next one. */
@@ -29,6 +31,8 @@ export interface JobStatus {
   job: string;
   /** The run that has the lock now. */
   running: { run_id: string | null; pid: number; host: string; started_at: string } | null;
+  /** The running process's part of the Profile API's limit; null if it has not asked for anything, or that is not known. */
+  budget: { part: number; other_processes: number } | null;
   runs: { run_id: string; status: string; sequence: number | null; seconds: number }[];
   streams: StreamStatus[];
   destinations: DestinationStatus[];
@@ -56,9 +60,11 @@ export async function jobStatus(
   layout: JobLayout,
   streams: readonly string[],
   destinations: readonly { readonly name: string; readonly streams: readonly string[] }[],
+  shareOf: (pid: number) => Promise<BudgetShare | undefined> = async () => undefined,
 ): Promise<JobStatus> {
   const owner = await lockOwner(layout);
   const alive = owner !== undefined && (await ownerLives(owner));
+  const share = alive ? await shareOf(owner.pid) : undefined;
   const reports = await recentReports(layout, 5);
   const statuses = streams.map(async (name): Promise<StreamStatus> => {
     const manifest = await readManifest(layout.manifest(name));
@@ -73,6 +79,7 @@ export async function jobStatus(
     running: alive
       ? { run_id: owner.run_id ?? null, pid: owner.pid, host: owner.host, started_at: owner.started_at }
       : null,
+    budget: share === undefined ? null : { part: share.part, other_processes: share.otherProcesses },
     runs: reports.flatMap(({ jobs }) =>
       jobs.map(({ run_id, status, sequence, seconds }) => ({ run_id, status, sequence, seconds })),
     ),
@@ -130,12 +137,13 @@ function heldLines({ name, held }: StreamStatus): string[] {
 }
 
 /** The status for people; `now` in milliseconds since the Unix epoch. */
-export function statusLines({ job, running, runs, streams, destinations }: JobStatus, now: number): string[] {
+export function statusLines({ job, running, budget, runs, streams, destinations }: JobStatus, now: number): string[] {
   const age = (runId: string) => `${formatDuration(now - runStartedAt(runId))} ago`;
   return [
     running === null
       ? `job ${job}: no run under way`
       : `job ${job}: run ${running.run_id ?? '(starting)'} under way, process ${running.pid} on ${running.host}`,
+    ...(budget === null ? [] : [`  ${shareLine({ part: budget.part, otherProcesses: budget.other_processes })}`]),
     '',
     ...table(['stream', 'rows', 'snapshot', 'checkpoint'], streams.map(streamCells)).map((line) => `  ${line}`),
     '',

@@ -6,7 +6,10 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
+import { accountOf } from '../../src/client/budget.js';
+import { MeetingPlace } from '../../src/client/meeting-place.js';
 import { startLocalService } from '../../src/local-service/service.js';
+import { requestControl } from '../fixtures/control.js';
 
 const sender = join(import.meta.dirname, '..', 'fixtures', 'budget-sender.mjs');
 const dist = join(import.meta.dirname, '..', '..', 'dist');
@@ -64,7 +67,7 @@ async function machine(limit: number) {
   }
 
   async function stats() {
-    const answer = await fetch(`${service.url}/_control/stats`);
+    const answer = await requestControl(service, 'stats');
     const { requests, throttled, peak_per_second } = (await answer.json()) as {
       requests: number;
       throttled: number;
@@ -80,7 +83,7 @@ async function machine(limit: number) {
     return (((await stats()).requests - before) / (performance.now() - from)) * 1000;
   }
 
-  return { folder, send, stats, rate };
+  return { folder, service, send, stats, rate };
 }
 
 it('two processes use one limit together, and never more', async () => {
@@ -92,6 +95,17 @@ it('two processes use one limit together, and never more', async () => {
   expect(await stats()).toMatchObject({ throttled: 0 });
   expect((await stats()).peak).toBeLessThanOrEqual(100);
   expect(one.last().part + two.last().part).toBeLessThanOrEqual(100);
+});
+
+it('somebody who only looks sees the part of each process, and takes none', async () => {
+  const { folder, service, send } = await machine(100);
+  const [one, two] = [send(), send()];
+  await Promise.all([one, two].map((each) => each.until(({ part }) => part > 30 && part < 70)));
+  const account = accountOf({ baseUrl: service.url, tenantId: service.tenantId }, 'profile');
+  const shares = await new MeetingPlace(join(folder, 'cdsync'), account).look();
+  expect(shares?.map(({ pid }) => pid).sort()).toEqual([one, two].map(({ child }) => child.pid).sort());
+  expect(shares?.every(({ permits }) => permits > 30)).toBe(true);
+  expect([one.last().others, two.last().others]).toEqual([1, 1]);
 });
 
 it('two processes that share nothing exceed the limit', async () => {
