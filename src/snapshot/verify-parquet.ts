@@ -37,11 +37,15 @@ export function addKeys(sum: number, hash: number): number {
   return (sum + hash) % modulus;
 }
 
-async function readColumn(
+/** Of a file with more columns, some are read together: each reading looks through the whole schema. */
+const fewColumns = 500;
+const columnsTogether = 100;
+
+async function readColumns(
   file: AsyncBuffer,
   metadata: FileMetaData,
-  column: string,
-  take: (value: unknown, row: number) => void,
+  columns: readonly string[],
+  take: (column: string, value: unknown, row: number) => void,
 ): Promise<void> {
   let from = 0;
   for (const group of metadata.row_groups) {
@@ -50,14 +54,16 @@ async function readColumn(
       file,
       metadata,
       compressors,
-      columns: [column],
+      columns: [...columns],
       rowStart: from,
       rowEnd: from + rows,
       rowFormat: 'array',
       // biome-ignore lint/suspicious/noExplicitAny: the library's type asks for all parsers, but its code fills in those left out.
       parsers: { jsonFromBytes: (bytes?: Uint8Array) => bytes && decoder.decode(bytes) } as any,
       onComplete: (found: unknown[][]) => {
-        for (const [index, [value]] of found.entries()) take(value, from + index);
+        for (const [index, values] of found.entries()) {
+          for (const [place, column] of columns.entries()) take(column, values[place], from + index);
+        }
       },
     });
     from += rows;
@@ -76,18 +82,22 @@ export async function readWholeParquet(path: string, key: readonly string[]): Pr
   const rows = Number(metadata.num_rows);
   const values = new Map<string, number>();
   const keys: string[][] = [];
-  for (const column of columns) {
-    const place = key.indexOf(column);
-    let [present, seen] = [0, 0];
-    await readColumn(file, metadata, column, (value, row) => {
-      seen += 1;
-      if (value !== null && value !== undefined) present += 1;
-      if (place < 0) return;
+  const together = columns.length > fewColumns ? columnsTogether : 1;
+  for (let first = 0; first < columns.length; first += together) {
+    const some = columns.slice(first, first + together);
+    const seen = new Map(some.map((column) => [column, { rows: 0, present: 0, place: key.indexOf(column) }]));
+    await readColumns(file, metadata, some, (column, value, row) => {
+      const count = seen.get(column) as { rows: number; present: number; place: number };
+      count.rows += 1;
+      if (value !== null && value !== undefined) count.present += 1;
+      if (count.place < 0) return;
       keys[row] ??= [];
-      (keys[row] as string[])[place] = textOf(value);
+      (keys[row] as string[])[count.place] = textOf(value);
     });
-    if (seen !== rows) throw new Error(`column ${column} has ${seen} rows, not ${rows}`);
-    values.set(column, present);
+    for (const [column, count] of seen) {
+      if (count.rows !== rows) throw new Error(`column ${column} has ${count.rows} rows, not ${rows}`);
+      values.set(column, count.present);
+    }
   }
   const texts = keys.map((parts) => (key.length === 1 ? (parts[0] ?? '') : JSON.stringify(parts)));
   return { columns, rows, values, keySum: texts.reduce((sum, text) => addKeys(sum, keyHash(text)), 0) };
