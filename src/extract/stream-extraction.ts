@@ -24,6 +24,7 @@ import { PageChain } from './page-chain.js';
 import { readTotal } from './page-fetcher.js';
 import { type Partition, partitionName, partitionNamed, partitionsOf } from './partition.js';
 import type { ReadTask } from './read-task.js';
+import type { KnownRecords } from './record-details.js';
 import { hasAttributes, isRecord } from './scan/single-record.js';
 import { StreamIntake } from './stream-intake.js';
 import { TaskRunner } from './task-runner.js';
@@ -50,6 +51,9 @@ export interface ExtractionOptions {
   readonly windows: readonly Window[];
   /** For such a list: keys of the unfinished records. */
   readonly unfinished: readonly string[];
+  /** For such a list whose pages leave out details: what the last snapshot has of it. */
+  readonly known: KnownRecords;
+  readonly notice: (line: string) => void;
   /** For such a list: the spans that earlier runs have covered. */
   readonly covered: readonly Window[];
   readonly pageSize: number;
@@ -95,7 +99,7 @@ export class StreamExtraction {
     journal: Journal,
     start: { total: number | null; partitions: readonly Partition[] },
   ) {
-    const { resume, source, client, clock, signal, concurrency } = options;
+    const { resume, source, client, clock, signal, concurrency, known, notice } = options;
     this.#options = options;
     this.#journal = journal;
     this.#partitions = start.partitions;
@@ -112,6 +116,8 @@ export class StreamExtraction {
       signal,
       meter: this.live,
       concurrency,
+      known,
+      notice,
       intakeOf: (task) => this.#intake.of(task),
     });
   }

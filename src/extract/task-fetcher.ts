@@ -4,17 +4,20 @@ import { KeyedFetcher } from './keyed-fetcher.js';
 import { type FetchContext, ListFetcher, type ListRequest, type PageFetcher } from './page-fetcher.js';
 import { chunkOf } from './partition.js';
 import type { ReadTask } from './read-task.js';
+import { DetailedFetcher, type RecordDetails } from './record-details.js';
 import { windowFetcher } from './window-fetcher.js';
 
 /**
  * Returns the fetcher for the pages of a task.
  * @param limit how many requests for single records may be under way at once, over all tasks of a stream
+ * @param details completes the records of the stream, if its pages leave out fields
  */
 export function taskFetcher(
   { partition, filter }: ReadTask,
   source: Source,
   context: FetchContext,
   limit: ReturnType<typeof pLimit>,
+  details: RecordDetails | undefined,
 ): PageFetcher {
   const { added } = source;
   if (source.kind === 'list') {
@@ -27,7 +30,11 @@ export function taskFetcher(
     return new KeyedFetcher(context, requests, { mayMiss: source.mayMiss, limit });
   }
   if (source.kind === 'windowed' && partition.kind === 'window') {
-    return windowFetcher(context, source, { from: partition.from, to: partition.to });
+    const pages = windowFetcher(context, source, { from: partition.from, to: partition.to });
+    return details === undefined ? pages : new DetailedFetcher(context, pages, details);
+  }
+  if (partition.kind === 'record' && details !== undefined) {
+    return { fetch: () => details.single(partition.key, context) };
   }
   const one = source.kind === 'windowed' ? source.one : undefined;
   if (partition.kind === 'record' && one !== undefined) {

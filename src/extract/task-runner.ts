@@ -4,6 +4,7 @@ import type { Clock } from '../core/clock.js';
 import type { Source } from '../streams/source.js';
 import { PageChain } from './page-chain.js';
 import type { ReadTask, TaskIntake } from './read-task.js';
+import { type KnownRecords, RecordDetails } from './record-details.js';
 import { taskFetcher } from './task-fetcher.js';
 
 /** How many chunks of keys are read at once; their requests share the stream's concurrency. */
@@ -17,6 +18,9 @@ export interface TaskRunnerOptions {
   readonly meter: RequestMeter;
   /** How many chains, and how many requests for single records, may run at once. */
   readonly concurrency: number;
+  /** For a list whose pages leave out details: what the last snapshot has of it. */
+  readonly known: KnownRecords;
+  readonly notice: (line: string) => void;
   intakeOf(task: ReadTask): TaskIntake;
 }
 
@@ -24,12 +28,16 @@ export interface TaskRunnerOptions {
 export class TaskRunner {
   readonly #options: TaskRunnerOptions;
   readonly #requestLimit: ReturnType<typeof pLimit>;
+  readonly #details: RecordDetails | undefined;
   /** Page sizes that the service accepts, by the size first asked for. */
   readonly #pageSizes = new Map<number, { limit: number }>();
 
   constructor(options: TaskRunnerOptions) {
     this.#options = options;
     this.#requestLimit = pLimit(options.concurrency);
+    const { source, known, notice } = options;
+    const isDetailed = source.kind === 'windowed' && source.details !== undefined;
+    this.#details = isDetailed ? new RecordDetails({ source, known, notice, limit: this.#requestLimit }) : undefined;
   }
 
   /** The present page size for a configured one. All tasks share it: if the service refuses it, it shrinks for all. */
@@ -68,7 +76,7 @@ export class TaskRunner {
   #read(task: ReadTask, signal: AbortSignal): Promise<void> {
     const { source, client, clock, meter, intakeOf } = this.#options;
     const context = { client, clock, signal, meter, pageSize: this.pageSize(task.pageSize) };
-    const fetcher = taskFetcher(task, source, context, this.#requestLimit);
+    const fetcher = taskFetcher(task, source, context, this.#requestLimit, this.#details);
     return new PageChain(task, { fetcher, meter, intake: intakeOf(task) }).read();
   }
 }

@@ -1,11 +1,13 @@
 import { rm } from 'node:fs/promises';
-import { sqlText } from '../core/sql.js';
+import { quoteIdentifier, sqlText } from '../core/sql.js';
 import type { StoredColumn } from '../rows/columns.js';
 import { ColumnSet, holdNegativeZero } from '../rows/columns.js';
 import { allKeys, keysOf, type Part } from '../rows/part.js';
+import { rowKey } from '../rows/row-hash.js';
 import { sameColumns, widen } from '../rows/widen.js';
 import type { Session } from '../store/duckdb.js';
 import { type ParquetCompression, type ParquetFile, writeParquet } from '../store/parquet.js';
+import { keysTable, storeTable } from './snapshot-store.js';
 
 export interface UnifyTask {
   readonly parts: readonly Part[];
@@ -14,6 +16,8 @@ export interface UnifyTask {
   /** Ranges of rows to drop from a part: `from` is included, `to` is not. */
   readonly dropped: readonly { part: number; from: number; to: number }[];
   readonly compression: ParquetCompression;
+  /** Given if a field that a record comes without keeps the value that the last snapshot has of it. */
+  readonly known?: { readonly stream: string; readonly columns: readonly StoredColumn[] } | undefined;
 }
 
 export interface Unified {
@@ -69,7 +73,11 @@ async function rewrite(
 ): Promise<ParquetFile | undefined> {
   const rows = `(SELECT * FROM read_parquet(${sqlText(part.path)}, file_row_number = true)
      WHERE file_row_number NOT IN (SELECT row FROM ${tables.surplus} WHERE part = ${part.number}))`;
-  const query = `SELECT ${widen(part.columns, task.columns, 'file')} FROM ${rows} ORDER BY file_row_number`;
+  const values = widen(part.columns, task.columns, 'file');
+  const query =
+    task.known === undefined
+      ? `SELECT ${values} FROM ${rows} ORDER BY file_row_number`
+      : completed(`SELECT ${values}, file_row_number FROM ${rows}`, { ...task, known: task.known });
   const file = await writeParquet(session, query, part.path.replace(/\.parquet$/, '.unified.parquet'), {
     compression: task.compression,
     keepsZeroSigns: holdNegativeZero(task.columns),
@@ -85,6 +93,28 @@ async function rewrite(
   return file;
 }
 
+/** SQL for rows of a reading, with the stored values of the fields that they came without. */
+function completed(
+  read: string,
+  { known, columns, key }: UnifyTask & { readonly known: NonNullable<UnifyTask['known']> },
+): string {
+  const names = ColumnSet.restore(columns).list.map(({ name }) => quoteIdentifier(name));
+  const values = names.map((name) => `coalesce(r.${name}, k.${name}) AS ${name}`).join(', ');
+  const keyed = (rows: string) => `(SELECT *, ${rowKey(key)} AS "_key" FROM (${rows}))`;
+  const stored = `SELECT ${widen(known.columns, columns, 'file')} FROM ${storeTable(known.stream)}`;
+  return `SELECT ${values} FROM ${keyed(read)} AS r LEFT JOIN ${keyed(stored)} AS k ON r."_key" = k."_key"
+    ORDER BY r.file_row_number`;
+}
+
+/** The parts that have rows of which the last snapshot may know more. */
+async function knownParts(session: Session, { known }: UnifyTask, { keys }: WorkTables): Promise<readonly number[]> {
+  if (known === undefined) return [];
+  const rows = await session.rows(
+    `SELECT DISTINCT part FROM ${keys} WHERE key IN (SELECT key FROM ${keysTable(known.stream)})`,
+  );
+  return rows.map(({ part }) => Number(part));
+}
+
 /**
  * Makes one set of files from the parts of a reading. All have the same columns and types in the same order, so that a plain
  * glob reads them correctly, and each key occurs once. A part that already fits is used as it is.
@@ -93,7 +123,7 @@ export async function unifyParts(session: Session, task: UnifyTask, tables: Work
   await loadKeys(session, task, tables);
   const duplicates = await findSurplus(session, task, tables);
   const touched = await session.rows(`SELECT DISTINCT part FROM ${tables.surplus}`);
-  const surplus = new Set(touched.map(({ part }) => Number(part)));
+  const surplus = new Set([...touched.map(({ part }) => Number(part)), ...(await knownParts(session, task, tables))]);
   const files: ParquetFile[] = [];
   for (const part of task.parts) {
     if (!surplus.has(part.number) && sameColumns(part.columns, task.columns, 'file')) {

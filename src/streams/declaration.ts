@@ -3,7 +3,7 @@ import type { RequestMeter, ServiceClient } from '../client/client.js';
 import type { ApiGroup, ServiceOptions } from '../core/service-options.js';
 import type { Camel, Finding } from '../sdk/option.js';
 import type { Session } from '../store/duckdb.js';
-import type { GivenSource, RecordFacts } from './source.js';
+import type { GivenSource, RecordFacts, WindowedSource } from './source.js';
 
 /** Options by their YAML keys, each declared with `option` or what is built on it. */
 export type OptionShape = Readonly<Record<string, z.ZodType>>;
@@ -86,6 +86,11 @@ export interface SourceDeclaration<N extends string = string, S extends OptionSh
   readonly group: ApiGroup | null;
   /** Columns that make the key, all of them declared; or the option that lists them. */
   readonly key: readonly string[] | { readonly option: keyof S & string };
+  /**
+   * Columns that only the details of a record have ({@link WindowedSource.details}). A stored record that has ended and has
+   * none of them is asked for once more, and a column that a record once had keeps its value if the record comes without.
+   */
+  readonly details?: readonly string[];
   /** The key may be hashed: no later run needs it to ask for a record. */
   readonly hashesKey?: true;
   /** Columns that decide which records are read again. No rule may change them. */

@@ -67,6 +67,15 @@ export interface WindowedSource extends SourceFacts {
   page(request: PageRequest & { readonly window: Window }): Operation;
   /** One record by its key, if records change until they have ended. */
   one?(key: string): Operation;
+  /** Given if pages, and {@link WindowedSource.one}, may leave out fields that another request brings. */
+  readonly details?: RecordDetailsRequest;
+}
+
+/** How to ask for all fields of one record. A deployment may refuse it with 400 or 404. */
+export interface RecordDetailsRequest {
+  /** The fields that pages are known to bring. */
+  readonly overview: readonly string[];
+  one(key: string): Operation;
 }
 
 /** One request of a {@link KeyedSource}. */

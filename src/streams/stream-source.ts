@@ -17,6 +17,8 @@ export interface StreamSource extends Manners {
   readonly pageSize: number | undefined;
   /** Given if stored records change until they have ended: {@link SourceDeclaration.isUnfinished}. */
   readonly unfinished: { readonly watched: readonly string[]; is(record: StoredRecord): boolean } | undefined;
+  /** {@link SourceDeclaration.details} */
+  readonly details: readonly string[] | undefined;
   /** Undefined if the stream is a query: {@link Manners.query}. @throws {CdsyncError} as {@link SourceDeclaration.open} */
   readonly open: ((context: SourceContext) => Promise<Source>) | undefined;
 }
@@ -49,6 +51,7 @@ export function streamSource(declaration: SourceDeclaration, options: Options): 
     brings,
     definition,
     pageSize: (options.pageSize as number | undefined) ?? pages?.size,
+    details: declaration.details,
     unfinished: isUnfinished && { watched, is: isUnfinished },
     open: open && (async (context) => completed(facts, await open(options, context), definition)),
   };

@@ -6,7 +6,8 @@ import { windowManners, windowOptionNames, windowOptions } from './window-option
 /** The workflow runs of the tenant, by the time they were created (specification, section 4.11). */
 export const workflowRuns = source({
   name: 'workflow_runs',
-  description: 'The workflow runs of the tenant. cdsync reads a run again by id until it has ended.',
+  description:
+    'The workflow runs of the tenant. cdsync reads the details of each run by id, and again until it has ended.',
   options: windowOptions(),
   notDefining: windowOptionNames,
   group: 'management',
@@ -23,7 +24,9 @@ export const workflowRuns = source({
   key: ['id'],
   watched: ['state'],
   isUnfinished: ({ state }) => mayChange(state),
-  pages: {},
+  details: ['error', 'principal_id', 'principal_name', 'launched_version', 'current_version', 'task_instances'],
+  // Each run of a page is one more request: a page is read within ten seconds, and a run that is cut short loses no more.
+  pages: { size: 100 },
   manners: windowManners(),
   open: () => ({
     kind: 'windowed',
@@ -38,5 +41,9 @@ export const workflowRuns = source({
         withTotal,
       }),
     one: (id) => getWorkflowRunOperation(id),
+    details: {
+      overview: ['id', 'name', 'state', 'type', 'tenant', 'created_at', 'ended_at'],
+      one: (id) => getWorkflowRunOperation(id, 'verbose'),
+    },
   }),
 });

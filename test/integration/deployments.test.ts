@@ -148,3 +148,124 @@ describe('ingest jobs', () => {
     expect((await read()).requests).toBeLessThan(60);
   });
 });
+
+describe('workflow runs', () => {
+  const runs = (options: object = {}) => [{ name: 'runs', source: 'workflow_runs', since: daysAgo(20), ...options }];
+  const read = async (...args: string[]): Promise<StreamReport> => streamOf(await space.runWell('runs', args), 'runs');
+  const detailed = 'GET /api/workflow/runs/{id}';
+  const asked = async () => (await space.operations())[detailed] ?? 0;
+  /** How many runs have a value in each column. */
+  async function filled(): Promise<Record<string, unknown>> {
+    const columns = ['id', 'principal_name', 'launched_version', 'task_instances', 'error'];
+    const known = await space.query('runs', 'from (describe runs)');
+    const names = new Set(known.map(({ column_name: name }) => name));
+    const counts = columns.filter((name) => names.has(name)).map((name) => `count("${name}")::int as "${name}"`);
+    return (await space.query('runs', `select ${counts.join(', ')} from runs`))[0] as Record<string, unknown>;
+  }
+  async function start(config: string): Promise<void> {
+    const where = ['--base-url', space.service.url, '--tenant-id', space.service.tenantId];
+    expect((await space.cdsync(['workflow', 'start', config, ...where])).code).toBe(0);
+  }
+
+  it('have all their details, which are asked for once', async () => {
+    await deployment();
+    await space.configure('runs', runs({ page_size: 7 }), { service });
+    const { rows } = await read();
+    expect(rows).toBeGreaterThan(18);
+    expect(await filled()).toEqual({ id: rows, principal_name: rows, launched_version: rows, task_instances: rows });
+    expect(await asked()).toBe(rows);
+    await space.control('stats/reset', {});
+    expect(await read()).toMatchObject({ inserted: 0, updated: 0, deleted: 0, rows });
+    // The run that has not ended.
+    expect(await asked()).toBe(1);
+  });
+
+  it('keep what they once had if the service leaves it out later, and say so once', async () => {
+    await deployment();
+    await space.configure('runs', runs(), { service });
+    await start('cg-fail');
+    await start('cg-slow');
+    await read();
+    const open = await filled();
+    await space.control('faults', { kind: 'workflow_overview' });
+    await space.control('time', { advance_ms: 10_000_000 });
+    const later = await space.cdsync(['run', 'runs.json']);
+    expect([later.code, later.stderr.match(/what their list says is kept/g)]).toEqual([0, [expect.any(String)]]);
+    expect(await filled()).toEqual(open);
+    const states = await space.query(
+      'runs',
+      "select name, state from runs where principal_name = 'default' order by 1",
+    );
+    expect(states).toEqual([
+      { name: 'Broken feed', state: 'failed' },
+      { name: 'Full history reload', state: 'succeeded' },
+    ]);
+    // Even if everything is read again.
+    await read('--full');
+    expect(await filled()).toEqual(open);
+  });
+
+  it('get the details of a failure that came after the first look', async () => {
+    await deployment();
+    await space.configure('runs', runs(), { service });
+    await start('cg-platform-fail');
+    await read();
+    await space.control('time', { advance_ms: 10_000 });
+    await read();
+    expect(
+      await space.query('runs', "select error->>'attribution' as whose from runs where error is not null"),
+    ).toEqual([{ whose: 'platform' }]);
+  });
+
+  it.each([400, 404] as const)(
+    'are kept as the list has them where the details are refused with %i',
+    async (status) => {
+      await deployment({ kind: 'workflow_overview', status });
+      await space.configure('runs', runs(), { service });
+      const first = await space.cdsync(['run', 'runs.json']);
+      expect([first.code, first.stderr.match(/what their list says is kept/g)?.length]).toEqual([0, 1]);
+      const overview = await filled();
+      expect(overview).toEqual({ id: expect.any(Number) });
+      await space.control('stats/reset', {});
+      await read();
+      // A few times in vain, and for the run that has not ended; not for each.
+      expect(await asked()).toBeLessThan(Number(overview.id) / 2);
+      await space.clearFaults();
+      // More than half of the rows change, which a guard would hold.
+      const { rows, updated } = await read('--accept');
+      expect(updated).toBeGreaterThanOrEqual(rows - 1);
+      expect(await filled()).toMatchObject({ principal_name: rows, task_instances: rows });
+    },
+  );
+
+  it('resume at the page that was cut short', async () => {
+    await deployment();
+    await space.configure('runs', runs({ page_size: 5, since: daysAgo(58) }), {
+      service: { ...service, concurrency: 1 },
+    });
+    await space.control('faults', { kind: 'status', status: 401, match: `/workflow/runs/run-`, after: 30 });
+    expect((await space.cdsync(['run', 'runs.json'])).code).not.toBe(0);
+    await space.clearFaults();
+    await space.control('stats/reset', {});
+    const { rows } = await read();
+    expect(rows).toBeGreaterThan(50);
+    expect(await asked()).toBeLessThanOrEqual(rows - 20);
+    expect(await filled()).toMatchObject({ principal_name: rows });
+  });
+});
+
+describe('a start of a workflow', () => {
+  it.each(['slash', 'plain'] as const)('works where the router knows one spelling: %s', async (path) => {
+    await deployment({ kind: 'workflow_router', path, status: 405 });
+    const where = ['--base-url', space.service.url, '--tenant-id', space.service.tenantId];
+    const { code, stdout } = await space.cdsync(['workflow', 'start', 'cg-fail', '--wait', '--json', ...where]);
+    const { error, run } = JSON.parse(stdout);
+    expect([code, error.code, error.message]).toEqual([
+      1,
+      'workflow_failed',
+      expect.stringContaining('has 3 columns, but its table has 4 (attribution: customer)'),
+    ]);
+    // The data of an error is never shown.
+    expect(run.error).toEqual({ type: 'feed_unreadable', message: expect.any(String), attribution: 'customer' });
+  });
+});

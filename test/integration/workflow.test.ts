@@ -245,7 +245,8 @@ describe('configs/nightly-workflow.yaml', () => {
     expect(code).toBe(0);
     const [report] = JSON.parse(stdout).jobs;
     expect(streamOf(report, 'members').rows).toBe(1000);
-    const mine = "select state, type from workflow_runs where config_id = 'cg-1' and principal_name = 'default'";
+    const mine =
+      "select state, type from workflow_runs where name = 'Nightly unification' and principal_name = 'default'";
     expect(await space.query('nightly_workflow', mine)).toEqual([{ state: 'succeeded', type: 'refresh' }]);
   });
 });
@@ -298,7 +299,7 @@ describe('a workflow of the local service', () => {
       return ((await answer.json()) as { data: { id: string }[] }).data.map(({ id }) => id);
     };
     const before = new Set(await ids());
-    await space.control('faults', { kind: 'torn', match: 'POST /api/workflow', keep: 0.5, count: 1 });
+    await space.control('faults', { kind: 'lost_answer', match: 'POST /api/workflow', count: 1 });
     const { code, stdout, stderr } = await workflow('start', 'cg-1', '--wait', '--json');
     const begun = (await ids()).filter((id) => !before.has(id));
     expect(begun).toHaveLength(1);

@@ -127,7 +127,9 @@ async function countWindows(counting: Counting, source: WindowedSource, unfinish
   const total = found.includes(null) ? null : found.reduce<number>((sum, each) => sum + (each ?? 0), 0);
   const each = total === null ? 1 : pages(total / Math.max(1, windows.length), pageSize);
   const records = total === null ? null : total + unfinished;
-  return { total, records, chains: [...windows.map(() => each), ...single], others: 0 };
+  // One more request for the details of each record.
+  const others = source.details === undefined ? 0 : (total ?? 0);
+  return { total, records, chains: [...windows.map(() => each), ...single], others };
 }
 
 function countReading(counting: Counting, source: Source, unfinished: number): Promise<Counted> | Counted {
@@ -184,7 +186,7 @@ export async function planStream(context: RunContext, task: PlanTask): Promise<P
     session,
   });
   const pageSize = sample?.pageSize ?? asked;
-  const unfinished = before?.unfinished.get(config.name)?.length ?? 0;
+  const unfinished = before?.again.get(config.name)?.asked.length ?? 0;
   const whole = sample?.isWhole && source.kind === 'list' ? sample.records : null;
   const counting = { context, config, opened, meter, previous, values, pageSize, whole };
   const counted = await countReading(counting, source, unfinished);

@@ -78,7 +78,8 @@ async function compare({ context, store, reading, config, before, previous, fold
   });
   const tables = workTables(config.name);
   const { key, brings } = reading;
-  const unified = await unifyParts(store.session, { ...read, key, compression }, tables);
+  const known = config.reads.details && previous && { stream: config.name, columns: previous.columns };
+  const unified = await unifyParts(store.session, { ...read, key, compression, known }, tables);
   balance(config.name, read, unified);
   const { columns } = read;
   const diffed = {

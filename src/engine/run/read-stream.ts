@@ -16,6 +16,7 @@ import type { RunContext } from '../run-context.js';
 import { type Definition, definitionOf, refuseChanged } from './definition.js';
 import type { Reading } from './reading.js';
 import { SqlReading } from './sql-reading.js';
+import type { StoredKeys } from './stored-keys.js';
 
 /** A `Date` header has whole seconds. The second that is under way is read now, and again by the next run. */
 const dateStepMs = 1000;
@@ -153,8 +154,8 @@ export interface BeginTask {
   readonly previous: StreamState | undefined;
   /** Values of the partitioning attribute in the last snapshot. */
   readonly lastValues: readonly string[];
-  /** Keys of the stored records that had not ended. */
-  readonly unfinishedKeys: readonly string[];
+  /** Stored records that are read again by their keys. */
+  readonly again: StoredKeys;
   /** Shows the streams that this one is made of. */
   readonly session: Session;
 }
@@ -192,7 +193,9 @@ export async function beginReading(context: RunContext, task: BeginTask): Promis
     filter: config.reads.filter,
     partition: partitionOf(config, lastValues),
     windows: opened.windows,
-    unfinished: task.unfinishedKeys,
+    unfinished: task.again.asked,
+    known: { skipped: task.again.skipped(context), undetailed: task.again.undetailed },
+    notice: (line) => context.notice(`${config.name}: ${line}`),
     covered: previous?.covered ?? [],
     pageSize: config.reads.pageSize ?? all.service.pageSize,
     concurrency: all.service.concurrency,

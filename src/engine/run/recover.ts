@@ -1,25 +1,18 @@
-import type { StreamConfig } from '../../config/config.js';
 import { sqlTexts } from '../../core/sql.js';
 import { restoreFiles } from '../../snapshot/restore-files.js';
-import {
-  distinctValues,
-  SnapshotStore,
-  type StoreState,
-  type StreamState,
-  storedRows,
-  storeTable,
-} from '../../snapshot/snapshot-store.js';
+import { distinctValues, SnapshotStore, type StoreState, storeTable } from '../../snapshot/snapshot-store.js';
 import { discardStreams } from '../../store/run-state.js';
 import { runFolders } from '../../store/storage.js';
 import type { RunContext } from '../run-context.js';
 import { publishStore } from './commit-and-publish.js';
+import { type StoredKeys, storedKeysOf } from './stored-keys.js';
 
 /** What the store says before a run. */
 export interface Before extends StoreState {
   /** Values of the partitioning attribute in the last snapshot, by stream. */
   readonly values: ReadonlyMap<string, readonly string[]>;
-  /** Keys of the stored records that may still change because they have not ended, by stream. */
-  readonly unfinished: ReadonlyMap<string, readonly string[]>;
+  /** Which stored records are read again by their keys, by stream. */
+  readonly again: ReadonlyMap<string, StoredKeys>;
   /** Ids of runs that have committed and still have a folder. */
   readonly committed: ReadonlySet<string>;
   readonly duckdbVersion: string;
@@ -40,11 +33,11 @@ export async function readBefore(
 ): Promise<{ before: Before; committed: readonly CommittedStream[] }> {
   const state = await store.state();
   const values = new Map<string, string[]>();
-  const unfinished = new Map<string, string[]>();
+  const again = new Map<string, StoredKeys>();
   for (const stream of job.streams) {
     const known = state.streams.get(stream.name);
     if (known === undefined) continue;
-    unfinished.set(stream.name, await unfinishedKeys(store, stream, known));
+    again.set(stream.name, await storedKeysOf(store, stream, known));
     const { partitionBy } = stream.reads;
     if (partitionBy === undefined || partitionBy.values !== undefined) continue;
     values.set(stream.name, await distinctValues(store, known, 'attribute', partitionBy.attribute));
@@ -56,7 +49,7 @@ export async function readBefore(
   const committed = runs.map(({ run_id, stream }) => ({ runId: String(run_id), stream: String(stream) }));
   const [version] = await store.session.rows('SELECT version() AS version');
   const runIds = new Set(committed.map(({ runId }) => runId));
-  const before = { ...state, values, unfinished, committed: runIds, duckdbVersion: String(version?.version) };
+  const before = { ...state, values, again, committed: runIds, duckdbVersion: String(version?.version) };
   return { before, committed };
 }
 
@@ -88,16 +81,4 @@ export async function recover(context: RecoveryContext): Promise<Before> {
   } finally {
     await store.close();
   }
-}
-
-/** Keys of the records that have not ended, for a stream whose records change until they end. */
-async function unfinishedKeys(store: SnapshotStore, config: StreamConfig, state: StreamState): Promise<string[]> {
-  const { unfinished } = config.reads;
-  const [key] = state.key;
-  if (unfinished === undefined || key === undefined) return [];
-  const found: string[] = [];
-  for await (const record of storedRows(store, state, [key, ...unfinished.watched])) {
-    if (unfinished.is(record)) found.push(String(record[key]));
-  }
-  return found;
 }

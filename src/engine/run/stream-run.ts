@@ -14,6 +14,7 @@ import { beginReading, type OpenedStream, openStream } from './read-stream.js';
 import type { Reading } from './reading.js';
 import type { Before } from './recover.js';
 import type { StreamEnd } from './removable.js';
+import { noStoredKeys } from './stored-keys.js';
 
 /** Failures because of what was read: comparing it again would fail again. */
 const failuresByContent = new Set(['unbalanced', 'key_missing', 'key_not_unique', 'contract_violated']);
@@ -78,7 +79,7 @@ export class StreamRun {
         run,
         previous,
         lastValues: before.values.get(this.name) ?? [],
-        unfinishedKeys: before.unfinished.get(this.name) ?? [],
+        again: before.again.get(this.name) ?? noStoredKeys,
         session,
       });
       const progress = this.#progress;

@@ -31,4 +31,17 @@ export const deviations = [
     /** The only kind of version under which campaign drafts are there; any other gets 404. */
     only: z.enum(['unstable', 'dated']).default('unstable'),
   }),
+  /** GET /workflow/runs/{id} refuses the verbose view. */
+  z.strictObject({
+    kind: z.literal('workflow_overview'),
+    ...aim,
+    status: z.union([z.literal(400), z.literal(404)]).default(400),
+  }),
+  /** POST /workflow/runs is known under one spelling of its path. */
+  z.strictObject({
+    kind: z.literal('workflow_router'),
+    ...aim,
+    path: z.enum(['slash', 'plain']).default('plain'),
+    status: z.union([z.literal(404), z.literal(405)]).default(404),
+  }),
 ] as const;

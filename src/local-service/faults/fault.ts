@@ -24,6 +24,8 @@ export const faultSchema = z.discriminatedUnion('kind', [
   }),
   z.strictObject({ kind: z.literal('missing_permission'), ...aim }),
   z.strictObject({ kind: z.literal('reset'), ...aim }),
+  /** The request is carried out, and the connection breaks before the answer. */
+  z.strictObject({ kind: z.literal('lost_answer'), ...aim }),
   z.strictObject({ kind: z.literal('hang'), ...aim }),
   z.strictObject({ kind: z.literal('slow'), ...aim, delay_ms: delayMs.default(1000) }),
   z.strictObject({

@@ -157,6 +157,7 @@ export class Dispatcher {
       answer = errors.answer(error, faultOf(faults, 'no_error_ids') === undefined);
     }
     this.#state.stats.answered(answer.status);
+    if (faultOf(faults, 'lost_answer') !== undefined) return breakOff(response);
     answer = disturbedAnswer(answer, faults, acceptsGzip(request));
     await sendDisturbed({ response, answer, faults, clock, signal });
   }

@@ -84,7 +84,7 @@ export class ManagementTenants {
         'id',
       ),
       workflow_runs: byId(
-        own.runs().map((run) => shownRun(run, then)),
+        own.runs().map((run) => shownRun(run, then, 'verbose')),
         'id',
       ),
     };

@@ -66,12 +66,28 @@ function tasks(run: RunFacts, now: number): Record<string, unknown>[] {
     task_definition_id: `${run.configId}-${label}`,
     task_definition_type: label,
     timeout_ms: 14_400_000,
-    workflow_id: run.configId,
+    workflow_id: run.id,
     ...(index === 0 ? errorOf(run, state) : {}),
   }));
 }
 
-/** A run as the API shows it at a time. */
+/** What only the verbose view has. */
+function detailsOf(run: RunFacts, now: number): Record<string, unknown> {
+  return {
+    principal_id: run.principalId,
+    principal_name: run.principalName,
+    launched_version: '7',
+    current_version: '7',
+    warn_after_ms: 86_400_000,
+    task_instances: tasks(run, now),
+    ...errorOf(run, stateOf(run, now)),
+  };
+}
+
+/**
+ * A run as the API shows it at a time. A list, and a run by default, are an overview. No view says which configuration the run
+ * came from (published facts).
+ */
 export function shownRun(
   run: RunFacts,
   now: number,
@@ -86,16 +102,7 @@ export function shownRun(
     tenant: run.tenant,
     created_at: iso(run.at),
     ...(endedAt === null ? {} : { ended_at: iso(endedAt) }),
-    principal_id: run.principalId,
-    principal_name: run.principalName,
-    launched_version: '7',
-    current_version: '7',
-    warn_after_ms: 10_800_000,
-    config_id: run.configId,
-    ...(run.rangeFrom === undefined ? {} : { range_from: run.rangeFrom }),
-    ...(run.rangeTo === undefined ? {} : { range_to: run.rangeTo }),
-    ...(view === 'verbose' ? { task_instances: tasks(run, now) } : {}),
-    ...errorOf(run, state),
+    ...(view === 'verbose' ? detailsOf(run, now) : {}),
   };
 }
 

@@ -1,8 +1,9 @@
+import { faultOf } from '../faults/fault.js';
 import { jsonAnswer } from '../http/answer.js';
 import { jsonObject } from '../http/json-body.js';
 import { spanOf } from '../http/moment-parameter.js';
 import { single } from '../http/query.js';
-import { badRequest } from '../http/service-error.js';
+import { badRequest, ServiceError } from '../http/service-error.js';
 import type { Actor } from '../management/tenant-management.js';
 import { shownRun } from '../management/workflow-run.js';
 import type { ServiceState } from '../service-state.js';
@@ -52,6 +53,8 @@ export const getWorkflowRun: Operation = {
   handle: (call, state) => {
     const view = single(call.query, 'view') ?? 'overview';
     if (view !== 'overview' && view !== 'verbose') throw badRequest('view must be overview or verbose');
+    const refuses = faultOf(call.faults, 'workflow_overview');
+    if (refuses !== undefined && view === 'verbose') throw new ServiceError(refuses.status, 'there is no such view');
     return jsonAnswer(shownRun(managementOf(call, state).run(call.parameters[0] as string), state.clock.now(), view));
   },
 };
@@ -74,12 +77,16 @@ function optionalText(body: Record<string, unknown>, name: string): string | und
 }
 
 async function start(call: Call, state: ServiceState) {
+  const router = faultOf(call.faults, 'workflow_router');
+  const isOther = router !== undefined && call.request.url?.split('?')[0]?.endsWith('/') !== (router.path === 'slash');
+  if (router !== undefined && isOther) throw new ServiceError(router.status, 'there is no such path');
   const body = await jsonObject(call.request, maxBodyBytes);
   const configId = optionalText(body, 'config_id');
   if (!configId) throw badRequest('config_id is required');
   const runMode = optionalText(body, 'run_mode') ?? 'full';
   if (!runModes.includes(runMode)) throw badRequest(`run_mode must be one of ${runModes.join(', ')}`);
   const [rangeFrom, rangeTo] = [optionalText(body, 'range_from'), optionalText(body, 'range_to')];
+  if (!rangeFrom !== !rangeTo) throw badRequest('range_from and range_to come only together');
   const request = { configId, runMode, ...(rangeFrom && { rangeFrom }), ...(rangeTo && { rangeTo }) };
   return jsonAnswer(managementOf(call, state).start(request, actorOf(call), state.clock.now()), 201);
 }

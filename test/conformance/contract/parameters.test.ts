@@ -130,10 +130,10 @@ describe('In the local service, each parameter of the client does what is publis
     expect([plain?.task_instances, verbose?.task_instances?.length]).toEqual([undefined, 3]);
   });
 
-  it('config_id and run_mode of a started run, which can be stopped', async () => {
+  it('run_mode of a started run, which can be stopped', async () => {
     const start = management.startWorkflowOperation({ configId: 'cg-slow', runMode: 'refresh' });
     const run = await contract.send<management.WorkflowRun>(start, management.readWorkflowRun);
-    expect(run).toMatchObject({ state: 'started', type: 'refresh', config_id: 'cg-slow' });
+    expect(run).toMatchObject({ state: 'started', type: 'refresh', name: 'Full history reload' });
     const stop = management.stopWorkflowOperation(run.id);
     expect(await contract.send(stop, management.readWorkflowRun)).toMatchObject({ id: run.id, state: 'stopping' });
     const unknown = management.startWorkflowOperation({ configId: 'cg-none' });

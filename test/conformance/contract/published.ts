@@ -132,8 +132,6 @@ const workflowRun = {
     'task_instances?': { list: taskInstance },
     'error?': workflowError,
   },
-  // Open, because the local service also shows the parameters that started the run.
-  open: true,
 } satisfies Shape;
 const verboseRun: Shape = { ...workflowRun, fields: { ...workflowRun.fields, task_instances: { list: taskInstance } } };
 

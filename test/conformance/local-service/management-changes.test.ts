@@ -186,7 +186,7 @@ describe('a restart with a state file', () => {
     first.clock.jump(dayMs);
     await first.control('change', { days: 2 });
     const [going, stopped] = [
-      await first.start('cg-slow', { range_from: '2025-12-01' }),
+      await first.start('cg-slow', { range_from: '2025-12-01', range_to: '2025-12-31' }),
       await sandbox.start('cg-slow'),
     ];
     first.clock.jump(5000);

@@ -68,16 +68,22 @@ describe('GET /workflow/runs', () => {
 });
 
 describe('GET /workflow/runs/{id}', () => {
-  it('gives an overview by default, and the tasks in the verbose view', async () => {
+  it('gives an overview by default, and in the verbose view who, why, and the tasks', async () => {
     const caller = await ManagementCaller.start();
     const { id } = await caller.start('cg-1');
     const overview = await caller.run(id);
     expect((await caller.get(`/api/workflow/runs/${id}`)).body).toEqual(overview);
-    expect(overview).not.toHaveProperty('task_instances');
-    const { task_instances: tasks, ...rest } = await caller.run(id, 'verbose');
-    expect(rest).toEqual(overview);
-    expect(violations(published.getWorkflowRun?.answer as Shape, { ...rest, task_instances: tasks })).toEqual([]);
-    expect(tasks.map((task: Item) => [task.run_id, task.state])).toEqual(tasks.map(() => [id, 'started']));
+    expect(Object.keys(overview)).toEqual(['id', 'state', 'type', 'name', 'tenant', 'created_at']);
+    expect((await caller.items('workflow/runs')).at(-1)).toEqual(overview);
+    const whole = await caller.run(id, 'verbose');
+    expect(whole).toMatchObject({ ...overview, principal_name: expect.any(String), launched_version: '7' });
+    expect(violations(published.getWorkflowRun?.answer as Shape, whole)).toEqual([]);
+    const tasks = whole.task_instances;
+    // No field says which configuration the run came from.
+    expect(JSON.stringify({ ...whole, task_instances: null })).not.toContain('cg-1');
+    expect(tasks.map((task: Item) => [task.run_id, task.workflow_id, task.state])).toEqual(
+      tasks.map(() => [id, id, 'started']),
+    );
     expect((await caller.get(`/api/workflow/runs/${id}?view=all`)).status).toBe(400);
   });
 
@@ -111,7 +117,7 @@ describe('POST /workflow/runs', () => {
     const range = { range_from: '2025-12-01', range_to: '2025-12-31' };
     for (const mode of ['source', 'refresh', 'full']) {
       const run = await caller.start('cg-1', { run_mode: mode, ...range });
-      expect(run).toMatchObject({ type: mode, principal_name: 'nightly', ...range });
+      expect(await caller.run(run.id, 'verbose')).toMatchObject({ type: mode, principal_name: 'nightly' });
     }
   });
 
@@ -133,6 +139,7 @@ describe('POST /workflow/runs', () => {
     ['an unknown config_id', 400, { config_id: 'cg-none' }],
     ['an unknown run_mode', 400, { config_id: 'cg-1', run_mode: 'some' }],
     ['a range that is not a text', 400, { config_id: 'cg-1', range_from: 20251201 }],
+    ['half a range', 400, { config_id: 'cg-1', range_from: '2025-12-01' }],
     ['a form', 415, 'config_id=cg-1', 'application/x-www-form-urlencoded'],
     ['plain text', 415, '{"config_id":"cg-1"}', 'text/plain'],
     ['more than 64 KB', 413, { config_id: 'x'.repeat(65_536) }],
@@ -142,6 +149,37 @@ describe('POST /workflow/runs', () => {
     const answer = await caller.post('/api/workflow/runs', body, { 'content-type': type });
     expect([answer.status, violations(errorBody, answer.body)]).toEqual([expected, []]);
     expect(await caller.items('workflow/runs')).toEqual(before);
+  });
+});
+
+describe('a deployment that differs', () => {
+  it.each([
+    ['slash', 404],
+    ['plain', 405],
+  ] as const)('takes a start under one spelling of the path: %s', async (path, status) => {
+    const caller = await ManagementCaller.start();
+    await caller.control('faults', { kind: 'workflow_router', path, status });
+    const [right, wrong] = path === 'slash' ? ['runs/', 'runs'] : ['runs', 'runs/'];
+    const answers = [wrong, right].map((each) => caller.post(`/api/workflow/${each}`, { config_id: 'cg-1' }));
+    expect((await Promise.all(answers)).map((answer) => answer.status)).toEqual([status, 201]);
+  });
+
+  it.each([400, 404])('refuses the verbose view with %i', async (status) => {
+    const caller = await ManagementCaller.start();
+    const { id } = await caller.start('cg-1');
+    await caller.control('faults', { kind: 'workflow_overview', status });
+    const answers = ['', '?view=overview', '?view=verbose'].map((view) =>
+      caller.get(`/api/workflow/runs/${id}${view}`),
+    );
+    expect((await Promise.all(answers)).map((answer) => answer.status)).toEqual([200, 200, status]);
+  });
+
+  it('starts a run whose answer is lost', async () => {
+    const caller = await ManagementCaller.start();
+    const before = (await caller.items('workflow/runs')).length;
+    await caller.control('faults', { kind: 'lost_answer', match: 'POST', count: 1 });
+    await expect(caller.start('cg-1')).rejects.toThrow();
+    expect(await caller.items('workflow/runs')).toHaveLength(before + 1);
   });
 });
 

@@ -17,7 +17,9 @@ export const section2Security: Checks = {
       headers: caller.headers as Record<string, string>,
       body: '{"config_id":"cg-1"}',
     });
-    expect(await started.json()).toMatchObject({ principal_name: key.name, tenant: 'acme-sb-27' });
+    const { id } = (await started.json()) as { id: string };
+    const run = await caller.get(`/api/workflow/runs/${id}?view=verbose`);
+    expect(run.body).toMatchObject({ principal_name: key.name, tenant: 'acme-sb-27' });
   },
   '2.7.rows.API key.2': async (setting) => {
     const key = await setting.key();

@@ -82,6 +82,38 @@ describe('what changed', () => {
     },
   );
 
+  test('never takes a value from a row whose stream keeps what its rows once had', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(list, { minLength: 2, maxLength: 4 }), async (readings) => {
+        const own = await Snapshots.open();
+        try {
+          const before = new Map<string, GivenRow>();
+          for (const rows of readings) {
+            const merged = rows.map((row): GivenRow => {
+              const told = Object.entries(row).filter(([, value]) => value !== null);
+              return { ...before.get(String(row.id)), ...Object.fromEntries(told) };
+            });
+            const expected = model(before, merged, 'additions');
+            const options = { brings: 'additions', details: ['a', 'b'], rowsInPart: 2 } as const;
+            const { task } = await own.run('members', rows, options);
+            expect(task.difference).toMatchObject(expected);
+            for (const row of merged) before.set(String(row.id), row);
+            const filled = (stored: readonly GivenRow[], name: string) =>
+              stored
+                .filter((row) => row[name] !== null && row[name] !== undefined)
+                .map(({ id }) => id)
+                .sort();
+            const stored = await own.rows('members');
+            for (const name of ['a', 'b']) expect(filled(stored, name)).toEqual(filled([...before.values()], name));
+          }
+        } finally {
+          await own.close();
+        }
+      }),
+      { numRuns: 6 },
+    );
+  });
+
   test('is everything on the first run', async () => {
     const { task } = await snapshots.run(newStream(), [{ id: 'a' }, { id: 'b' }]);
     expect(task.difference).toEqual({ inserted: 2, updated: 0, deleted: 0, unchanged: 0, refreshed: 0, rows: 2 });

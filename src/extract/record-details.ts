@@ -1,0 +1,180 @@
+import pLimit from 'p-limit';
+import { MalformedBodyError, ServiceError } from '../client/client.js';
+import type { WindowedSource } from '../streams/source.js';
+import type { FetchContext, FetchedPage, PageFetcher } from './page-fetcher.js';
+import { jsonBytes } from './scan/bytes.js';
+import { skipSpace, skipValue } from './scan/json-bytes.js';
+import { strictText } from './scan/strict-text.js';
+
+/** If so many answers bring nothing that pages lack, and none has brought more, the service has no details to give. */
+const mostFruitless = 3;
+
+const comma = Buffer.from(',');
+
+/** What the last snapshot has of a list whose pages leave out details. */
+export interface KnownRecords {
+  /** Keys that a page brings in vain: the snapshot has all of them, or they are read by id. */
+  readonly skipped: ReadonlySet<string>;
+  /** Keys of records that have ended, and that the snapshot has without their details. */
+  readonly undetailed: ReadonlySet<string>;
+}
+
+export interface DetailsOptions {
+  readonly source: WindowedSource;
+  readonly known: KnownRecords;
+  /** How many requests for single records may be under way at once, over all tasks of a stream. */
+  readonly limit: ReturnType<typeof pLimit>;
+  readonly notice: (line: string) => void;
+}
+
+/**
+ * Asks for the details of records: the fields that pages leave out ({@link WindowedSource.details}). One for all tasks of a
+ * stream. If the service refuses, what the list says is kept, and one notice tells it.
+ */
+export class RecordDetails {
+  readonly #options: DetailsOptions;
+  readonly #overview: ReadonlySet<string>;
+  /** Until one answer has brought more, requests go one after the other: most of them may be in vain. */
+  readonly #firstOnes = pLimit(1);
+  #fruitless = 0;
+  #isFruitful = false;
+  #isTold = false;
+
+  constructor(options: DetailsOptions) {
+    this.#options = options;
+    this.#overview = new Set(options.source.details?.overview);
+  }
+
+  /** A page with the details of its records, without the skipped ones. */
+  async complete(page: FetchedPage, context: FetchContext): Promise<FetchedPage> {
+    const records = recordsOf(page).filter(({ id }) => id === undefined || !this.#options.known.skipped.has(id));
+    const completed = await Promise.all(
+      records.map(async ({ id, bytes }) => {
+        const details = id === undefined ? undefined : await this.#ask(id, context);
+        return details === undefined ? bytes : withOverview(details, bytes);
+      }),
+    );
+    return pageOf(completed, page);
+  }
+
+  /** One record by its key, with its details if the service gives them; else as the list would show it. */
+  async single(key: string, context: FetchContext): Promise<FetchedPage> {
+    const { source, known } = this.#options;
+    const issuedAt = new Date(context.clock.now()).toISOString();
+    const empty = { nextToken: null, total: null, issuedAt, missing: 0, release: () => undefined };
+    const details = await this.#ask(key, context);
+    if (details !== undefined) return pageOf([details], empty);
+    // The snapshot has all that an overview would say of a record that has ended.
+    if (known.undetailed.has(key) || source.one === undefined) return pageOf([], empty);
+    const operation = source.one(key);
+    try {
+      return pageOf([await this.#send(operation, key, context)], empty);
+    } catch (error) {
+      if (error instanceof ServiceError && error.status === 404) return pageOf([], { ...empty, missing: 1 });
+      throw error;
+    }
+  }
+
+  /** Undefined if the service refuses, or has shown that it has no details. */
+  async #ask(key: string, context: FetchContext): Promise<Buffer | undefined> {
+    const tried = await this.#firstOnes(async () => (this.#isFruitful ? 'not asked' : this.#try(key, context)));
+    return tried === 'not asked' ? this.#options.limit(() => this.#try(key, context)) : tried;
+  }
+
+  async #try(key: string, context: FetchContext): Promise<Buffer | undefined> {
+    const { details } = this.#options.source;
+    if (details === undefined || (!this.#isFruitful && this.#fruitless >= mostFruitless)) return undefined;
+    try {
+      const body = await this.#send(details.one(key), key, context);
+      this.#count(body);
+      return body;
+    } catch (error) {
+      if (!(error instanceof ServiceError) || (error.status !== 400 && error.status !== 404)) throw error;
+      this.#fruitless += 1;
+      this.#tell(error);
+      return undefined;
+    }
+  }
+
+  #send(operation: ReturnType<NonNullable<WindowedSource['one']>>, key: string, context: FetchContext) {
+    const { client, meter, signal } = context;
+    const decode = (body: Buffer) => {
+      if (idOf(body) !== key) throw new MalformedBodyError('it is not the record that was asked for');
+      return body;
+    };
+    return client.send(operation, decode, { signal, meter });
+  }
+
+  #count(body: Buffer): void {
+    const fields = Object.entries(objectOf(body) ?? {});
+    if (fields.some(([name, value]) => value !== null && !this.#overview.has(name))) this.#isFruitful = true;
+    else this.#fruitless += 1;
+  }
+
+  #tell(error: ServiceError): void {
+    if (this.#isTold) return;
+    this.#isTold = true;
+    this.#options.notice(`${error.message}: of such records, what their list says is kept`);
+  }
+}
+
+/** Gets the pages of a window, each record with its details. */
+export class DetailedFetcher implements PageFetcher {
+  readonly #context: FetchContext;
+  readonly #pages: PageFetcher;
+  readonly #details: RecordDetails;
+
+  constructor(context: FetchContext, pages: PageFetcher, details: RecordDetails) {
+    this.#context = context;
+    this.#pages = pages;
+    this.#details = details;
+  }
+
+  async fetch(token: string | null): Promise<FetchedPage> {
+    return this.#details.complete(await this.#pages.fetch(token), this.#context);
+  }
+}
+
+function objectOf(bytes: Buffer): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(strictText(bytes));
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function idOf(bytes: Buffer): string | undefined {
+  const id = objectOf(bytes)?.id;
+  return typeof id === 'string' && id.isWellFormed() ? id : undefined;
+}
+
+/** The records of a page, each with its id if it has one. What is no JSON ends the list: the scanner will refuse it. */
+function recordsOf({ body, start, end }: FetchedPage): { id: string | undefined; bytes: Buffer }[] {
+  const records: { id: string | undefined; bytes: Buffer }[] = [];
+  let at = skipSpace(body, start);
+  while (at < end) {
+    const { end: behind } = skipValue(body, at);
+    const stop = behind < 0 || behind > end ? end : behind;
+    const bytes = body.subarray(at, stop);
+    records.push({ id: idOf(bytes), bytes });
+    at = skipSpace(body, stop);
+    if (body[at] === jsonBytes.comma) at = skipSpace(body, at + 1);
+  }
+  return records;
+}
+
+/** The details, and before them the fields that only the overview has: an absent field replaces none. */
+function withOverview(details: Buffer, overview: Buffer): Buffer {
+  const known = objectOf(details) ?? {};
+  const lacking = Object.entries(objectOf(overview) ?? {}).filter(([name]) => !Object.hasOwn(known, name));
+  if (lacking.length === 0) return details;
+  const fields = JSON.stringify(Object.fromEntries(lacking)).slice(0, -1);
+  const rest = details.subarray(details.indexOf('{') + 1);
+  return Buffer.concat([Buffer.from(Object.keys(known).length === 0 ? fields : `${fields},`), rest]);
+}
+
+function pageOf(records: readonly Buffer[], page: Omit<FetchedPage, 'body' | 'start' | 'end'>): FetchedPage {
+  const body = Buffer.concat(records.flatMap((record, index) => (index === 0 ? [record] : [comma, record])));
+  return { ...page, body, start: 0, end: body.length };
+}

@@ -1,0 +1,131 @@
+import pLimit from 'p-limit';
+import { describe, expect, it } from 'vitest';
+import { type ServiceClient, ServiceError } from '../../../src/client/client.js';
+import type { Operation } from '../../../src/client/operation.js';
+import type { FetchContext } from '../../../src/extract/page-fetcher.js';
+import { type KnownRecords, RecordDetails } from '../../../src/extract/record-details.js';
+import type { WindowedSource } from '../../../src/streams/source.js';
+
+const none: KnownRecords = { skipped: new Set(), undetailed: new Set() };
+
+/** A stream whose details come so; a number is the status of a refusal. */
+function details(answerTo: (id: string, view: 'one' | 'details') => object | string | number, known = none) {
+  const asked: string[] = [];
+  const lines: string[] = [];
+  const client = {
+    async send({ label, path }: Operation, decode: (body: Buffer, head: object) => unknown) {
+      asked.push(`${label} ${path}`);
+      const answer = answerTo(path, label as 'one' | 'details');
+      if (typeof answer === 'number') throw new ServiceError(`${label} got ${answer}`, { code: 'x', status: answer });
+      return decode(Buffer.from(typeof answer === 'string' ? answer : JSON.stringify(answer)), {});
+    },
+  } as unknown as ServiceClient;
+  const operation = (label: string) => (path: string) => ({ label, path }) as Operation;
+  const source = {
+    kind: 'windowed',
+    one: operation('one'),
+    details: { overview: ['id', 'state'], one: operation('details') },
+  } as unknown as WindowedSource;
+  const clock = { now: () => 0, monotonic: () => 0 };
+  const context = { client, clock, signal: new AbortController().signal, meter: {} } as unknown as FetchContext;
+  const record = new RecordDetails({ source, known, limit: pLimit(1), notice: (line) => lines.push(line) });
+  const rows = ({ body, start, end }: { body: Buffer; start: number; end: number }) =>
+    JSON.parse(`[${body.subarray(start, end)}]`) as Record<string, unknown>[];
+  return {
+    asked,
+    lines,
+    page: async (...overviews: (object | string | number)[]) => {
+      const texts = overviews.map((each) => (typeof each === 'string' ? each : JSON.stringify(each)));
+      const body = Buffer.from(`[ ${texts.join(' , ')} ]`);
+      const page = {
+        body,
+        start: 1,
+        end: body.length - 1,
+        nextToken: 'next',
+        total: 7,
+        issuedAt: '',
+        missing: 0,
+        release: () => undefined,
+      };
+      const whole = await record.complete(page, context);
+      expect(whole).toMatchObject({ nextToken: 'next', total: 7 });
+      return rows(whole);
+    },
+    single: async (id: string) => {
+      const { missing, ...page } = await record.single(id, context);
+      return { rows: rows(page), missing };
+    },
+  };
+}
+
+describe('a page whose records lack their details', () => {
+  it('gets them by id, and keeps what only the overview says', async () => {
+    const { page } = details((id) => ({ id, state: 'ended', error: { type: id } }));
+    expect(await page({ id: 'a', state: 'open', name: 'Nightly' }, { id: 'b' })).toEqual([
+      { id: 'a', state: 'ended', name: 'Nightly', error: { type: 'a' } },
+      { id: 'b', state: 'ended', error: { type: 'b' } },
+    ]);
+  });
+
+  it('changes no number that JavaScript would', async () => {
+    const whole = '{"id":"a","data":12345678901234567890}';
+    const { page } = details(() => whole);
+    expect(await page('{"id":"a","name":1}')).toEqual(await page('{"id":"a","name":1,"data":12345678901234567890}'));
+  });
+
+  it('leaves out what is skipped, and asks for nothing without an id', async () => {
+    const { page, asked } = details((id) => ({ id, error: 1 }), { ...none, skipped: new Set(['a']) });
+    expect(await page({ id: 'a' }, { id: 'b' }, 42, { id: 7 })).toEqual([{ id: 'b', error: 1 }, 42, { id: 7 }]);
+    expect(asked).toEqual(['details b']);
+  });
+
+  it.each([400, 404])(
+    'stays as it is if the service refuses with %i; it is asked three times, and told once',
+    async (status) => {
+      const { page, asked, lines } = details(() => status);
+      const runs = Array.from({ length: 9 }, (_, index) => ({ id: `r${index}`, state: 'failed' }));
+      expect(await page(...runs)).toEqual(runs);
+      expect(asked).toHaveLength(3);
+      expect(lines).toEqual([`details got ${status}: of such records, what their list says is kept`]);
+    },
+  );
+
+  it('is asked for to its end if only some records are refused', async () => {
+    const { page, asked } = details((id) => (id === 'r0' ? { id, error: 1 } : 404));
+    await page(...Array.from({ length: 9 }, (_, index) => ({ id: `r${index}` })));
+    expect(asked).toHaveLength(9);
+  });
+
+  it('fails for any other error', async () => {
+    await expect(details(() => 403).page({ id: 'a' })).rejects.toMatchObject({ status: 403 });
+  });
+
+  it('refuses the details of another record', async () => {
+    await expect(details(() => ({ id: 'z', error: 1 })).page({ id: 'a' })).rejects.toMatchObject({
+      code: 'malformed_response',
+    });
+  });
+});
+
+describe('a record that is asked for by id', () => {
+  it('comes with its details, else as the list would show it, else not at all', async () => {
+    const answers = (id: string, view: string) => {
+      if (id === 'a') return { id, error: 1 };
+      return id === 'b' && view === 'one' ? { id, state: 'open' } : 404;
+    };
+    const { single, lines } = details(answers);
+    expect(await single('a')).toEqual({ rows: [{ id: 'a', error: 1 }], missing: 0 });
+    expect(await single('b')).toEqual({ rows: [{ id: 'b', state: 'open' }], missing: 0 });
+    expect(await single('c')).toEqual({ rows: [], missing: 1 });
+    expect(lines).toHaveLength(1);
+  });
+
+  it('is not asked for a second time if it has ended and the service has no details', async () => {
+    const { single, asked } = details((id) => ({ id, state: 'ended' }), {
+      ...none,
+      undetailed: new Set(['d', 'e', 'f', 'g']),
+    });
+    for (const id of ['d', 'e', 'f', 'g']) await single(id);
+    expect(asked).toEqual(['details d', 'details e', 'details f']);
+  });
+});
