@@ -14,6 +14,9 @@ const cdsync = join(import.meta.dirname, '..', '..', 'dist', 'src', 'cli', 'main
 /** One document, with causes of errors on standard error. Showing values is safe: the people are invented. */
 const shown = ['--json', '--quiet', '--verbose', '--show-values'];
 
+/** Memory that the configuration allows. */
+export const memoryMb = 256;
+
 /** Profiles of the service: enough for several pages and one part of each stream. */
 export const profiles = 2500;
 
@@ -122,11 +125,12 @@ export class Lane {
         tenant_id: tenantId,
         auth: { token },
         retry: { max_attempts: 3, max_delay_ms: 100 },
-        timeouts_ms: { connect: 1000, first_byte: 1500, body: 1500 },
+        timeouts_ms: { connect: 1000, first_byte: 1500, body: 1500, total: 4000 },
         rate_limits: { management: 1000 },
         concurrency: 4,
       },
       storage: './data',
+      resources: { memory_mb: memoryMb, threads: 2 },
       jobs: {
         [job]: {
           streams: this.#streams(hasRules),

@@ -43,6 +43,8 @@ export function disturbedAnswer(answer: Answer, faults: readonly Fault[], accept
   }
   const half = faultOf(faults, 'half_json');
   if (half !== undefined) body = body.subarray(0, Math.floor(body.length * half.keep));
+  const large = faultOf(faults, 'large_body');
+  if (large !== undefined) body = Buffer.concat([body, Buffer.alloc(large.bytes, ' ')]);
   if (acceptsGzip && faultOf(faults, 'gzip') !== undefined) return gzipped({ ...answer, headers, body });
   return { ...answer, headers, body };
 }

@@ -39,6 +39,12 @@ export const faultSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('half_json'), ...aim, keep: share.default(0.5) }),
   z.strictObject({ kind: z.literal('gzip'), ...aim }),
   z.strictObject({
+    kind: z.literal('large_body'),
+    ...aim,
+    /** How many blanks follow the document. */
+    bytes: z.int().min(1).max(1_000_000_000).default(100_000_000),
+  }),
+  z.strictObject({
     kind: z.literal('deprecation'),
     ...aim,
     deprecation: z.string().default('@1767225600'),

@@ -148,6 +148,12 @@ describe('faults of answers', () => {
     expect((await caller.get(members, { 'accept-encoding': 'identity' })).headers.has('content-encoding')).toBe(false);
   });
 
+  it('large_body follows the document with blanks', async () => {
+    const plain = (await caller.get(members)).text;
+    await set({ kind: 'large_body', bytes: 5000 });
+    expect((await caller.get(members)).text).toBe(`${plain}${' '.repeat(5000)}`);
+  });
+
   it('several faults on one request all take effect', async () => {
     await set({ kind: 'deprecation' });
     await set({ kind: 'small_pages', size: 3 });

@@ -2,6 +2,7 @@ import type { FaultKind } from '../fault.js';
 import { clock } from './clock.js';
 import { damage } from './damage.js';
 import { diskFull } from './disk-full.js';
+import { drippingAnswers, giantBodies } from './endless-answers.js';
 import { failingSteps } from './failing-steps.js';
 import { fileSize } from './file-size.js';
 import { killAgain, killInstants } from './kill-instants.js';
@@ -26,6 +27,8 @@ export const faultKinds: readonly FaultKind[] = [
   clock,
   damage,
   serviceFaults,
+  giantBodies,
+  drippingAnswers,
   serviceDeath,
   movingService,
   twoRuns,

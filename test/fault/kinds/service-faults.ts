@@ -60,7 +60,7 @@ const extents: readonly Readonly<Record<string, unknown>>[] = [
 ];
 
 /** How many requests the faults of a lane's service have hit. */
-async function hits(lane: Lane): Promise<number> {
+export async function hits(lane: Lane): Promise<number> {
   const told = await (await lane.askControl('faults')).text();
   return [...told.matchAll(/"hits":\s*(\d+)/g)].reduce((sum, [, count]) => sum + Number(count), 0);
 }
