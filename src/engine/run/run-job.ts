@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { asCdsyncError, interrupted } from '../../core/errors.js';
+import { asCdsyncError } from '../../core/errors.js';
 import type { JobReport } from '../../core/run.js';
 import { sqlText } from '../../core/sql.js';
 import { fitBlocks } from '../../snapshot/compact.js';
@@ -36,7 +36,7 @@ async function readAndCommit(
   const { database, layout, progress, signal, config } = context;
   const { run, before } = task;
   progress.phase = 'reading';
-  await session.until(signal, async () => levels[0]?.read(task, session));
+  await unlessInterrupted(signal, () => session.until(signal, async () => levels[0]?.read(task, session)));
   if (signal.aborted) return undefined;
   const widths = await Promise.all((levels[0]?.streams ?? []).map((stream) => stream.width()));
   await fitBlocks(database, layout, { sequence: before.sequence, columns: Math.max(0, ...widths) });
@@ -78,19 +78,30 @@ async function beginRun(
   return run;
 }
 
+/** Does the work until the signal aborts. Who stops a run that has not begun to read gets its report all the same. */
+async function unlessInterrupted(signal: AbortSignal, work: () => Promise<void>): Promise<void> {
+  if (signal.aborted) return;
+  try {
+    await work();
+  } catch (error) {
+    if (!signal.aborted || asCdsyncError(error).kind !== 'interrupted') throw error;
+  }
+}
+
 async function runLocked(context: RunContext, lock: JobLock, session: Session): Promise<JobReport> {
   const { clock, layout, progress, database, job } = context;
   const began = clock.monotonic();
   await context.salts.define(database, job);
   const ordered = await orderStreams(session, chosenStreams(context), job.streams);
   const before = await recover(context);
-  if (context.signal.aborted) throw interrupted();
-  await requireSpace(context, chosenStreams(context), before);
   const levels = ordered.map((level) => new Level(context, level));
   const streams = levels.flatMap((level) => level.streams);
   try {
-    await beforeRun(context, streams);
-    await session.until(context.signal, async () => levels[0]?.open(before, session));
+    await unlessInterrupted(context.signal, async () => {
+      await requireSpace(context, chosenStreams(context), before);
+      await beforeRun(context, streams);
+      await session.until(context.signal, async () => levels[0]?.open(before, session));
+    });
     const run = await beginRun(context, lock, streams, before);
     const sequence = await readAndCommit(context, levels, session, { run, before });
     for (const stream of streams) await stream.close();
