@@ -14,6 +14,9 @@ const cdsync = join(import.meta.dirname, '..', '..', 'dist', 'src', 'cli', 'main
 /** One document, with causes of errors on standard error. Showing values is safe: the people are invented. */
 const shown = ['--json', '--quiet', '--verbose', '--show-values'];
 
+/** Of every service of a lane, also of one in a process of its own. */
+export const controlToken = 'control-of-a-lane';
+
 /** Memory that the configuration allows. */
 export const memoryMb = 256;
 
@@ -21,6 +24,8 @@ export const memoryMb = 256;
 export const profiles = 2500;
 
 export interface RunOptions {
+  /** Name of the configuration. Default: that of the lane. */
+  readonly name?: string;
   readonly strike?: Strike | 'record' | undefined;
   /** Wraps the command that runs the program: in a limit, or as another user. */
   readonly wrap?: (command: readonly string[]) => readonly string[];
@@ -32,6 +37,16 @@ export interface LaneOptions {
   readonly service: { readonly before: string; readonly after: string };
   /** The same for all lanes: runs do not read audit events from before. */
   readonly since: string;
+}
+
+interface Configuration {
+  /** Whether it has the new rules for columns. */
+  readonly hasRules: boolean;
+  /** Requests a second to the Profile API. Default: as many as the service allows. */
+  readonly profileLimit?: number;
+  /** Name of the file, without its ending. */
+  readonly name?: string;
+  readonly storage?: string;
 }
 
 /** A storage folder with its own service, where faults are tried one after the other. */
@@ -94,16 +109,17 @@ export class Lane {
   }
 
   /** Starts the service, always with the same data at the same address. */
-  async startService(state: 'before' | 'after' = 'after'): Promise<void> {
+  async startService(state: 'before' | 'after' = 'after', profileLimit?: number): Promise<void> {
     await this.stopService();
-    this.#moved = state === 'before';
+    this.#moved = state === 'before' || profileLimit !== undefined;
     await rm(`${this.stateFile}.events`, { force: true });
     await cp(this.#states[state], this.stateFile);
     this.#service = await startLocalService({
       port: this.#port,
       profiles,
       stateFile: this.stateFile,
-      rateLimits: { management: 0 },
+      rateLimits: { management: 0, ...(profileLimit === undefined ? {} : { profile: profileLimit }) },
+      controlToken,
     });
     this.#port = Number(new URL(this.#service.url).port);
   }
@@ -115,8 +131,8 @@ export class Lane {
     });
   }
 
-  /** Writes the configuration, with the new rules for columns or without. */
-  async configure({ hasRules }: { hasRules: boolean }): Promise<void> {
+  /** Writes the configuration. */
+  async configure({ hasRules, profileLimit, name = 'cdsync', storage = './data' }: Configuration): Promise<void> {
     const { tenantId, token } = this.#service as LocalService;
     const config = {
       version: 1,
@@ -126,10 +142,10 @@ export class Lane {
         auth: { token },
         retry: { max_attempts: 3, max_delay_ms: 100 },
         timeouts_ms: { connect: 1000, first_byte: 1500, body: 1500, total: 4000 },
-        rate_limits: { management: 1000 },
+        rate_limits: { management: 1000, ...(profileLimit === undefined ? {} : { profile: profileLimit }) },
         concurrency: 4,
       },
-      storage: './data',
+      storage,
       resources: { memory_mb: memoryMb, threads: 2 },
       jobs: {
         [job]: {
@@ -140,7 +156,7 @@ export class Lane {
             {
               name: destination,
               connector: 'duckdb',
-              path: `./data/${destination}.duckdb`,
+              path: `${storage}/${destination}.duckdb`,
               mode: 'mirror',
               streams: delivered,
             },
@@ -148,12 +164,12 @@ export class Lane {
         },
       },
     };
-    await writeFile(join(this.folder, 'cdsync.json'), JSON.stringify(config, null, 1));
+    await writeFile(join(this.folder, `${name}.json`), JSON.stringify(config, null, 1));
   }
 
   /** A request to `/_control/<path>` of the present service. */
   askControl(path: string, init: Parameters<typeof requestControl>[2] = {}): Promise<Response> {
-    return requestControl(this.#service as LocalService, path, init);
+    return requestControl({ url: this.url, controlToken }, path, init);
   }
 
   /** `POST /_control/<path>`. Faults, and all other effects, last until {@link calm}. */
@@ -176,11 +192,11 @@ export class Lane {
 
   /** Begins a run; {@link struck} tells whether its strike struck. */
   async start(options: RunOptions = {}): Promise<ChildProcess> {
-    const { strike, wrap } = options;
+    const { strike, wrap, name = 'cdsync' } = options;
     await rm(this.#report, { force: true });
     this.#printed = '';
     const preload = strike === undefined ? [] : strikePreload;
-    const command = [process.execPath, ...preload, cdsync, 'run', 'cdsync.json', ...shown];
+    const command = [process.execPath, ...preload, cdsync, 'run', `${name}.json`, ...shown];
     const [program = '', ...words] = wrap === undefined ? command : wrap(command);
     return spawn(program, words, {
       cwd: this.folder,

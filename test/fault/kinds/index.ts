@@ -10,6 +10,7 @@ import { killSteps } from './kill-steps.js';
 import { permissions } from './permissions.js';
 import { movingService, serviceDeath } from './service-death.js';
 import { serviceFaults } from './service-faults.js';
+import { sharedLimit } from './shared-limit.js';
 import { signals } from './signals.js';
 import { systemCalls } from './system-calls.js';
 import { twoRuns } from './two-runs.js';
@@ -32,4 +33,5 @@ export const faultKinds: readonly FaultKind[] = [
   serviceDeath,
   movingService,
   twoRuns,
+  sharedLimit,
 ];

@@ -6,7 +6,7 @@ import { ended } from '../../fixtures/workspace.js';
 import { slowReading } from '../baseline.js';
 import type { Fault, FaultKind } from '../fault.js';
 import { expectEnding } from '../judge.js';
-import { type Lane, profiles } from '../lane.js';
+import { controlToken, type Lane, profiles } from '../lane.js';
 import { situations } from '../situations.js';
 
 const cdsync = join(import.meta.dirname, '..', '..', '..', 'dist', 'src', 'cli', 'main.js');
@@ -14,7 +14,8 @@ const cdsync = join(import.meta.dirname, '..', '..', '..', 'dist', 'src', 'cli',
 /** Starts the lane's service in a separate process, so that it can be killed. */
 async function serve(lane: Lane): Promise<ChildProcess> {
   const words = ['serve', '--json', '--port', String(lane.port), '--state', lane.stateFile];
-  const child = spawn(process.execPath, [cdsync, ...words, '--profiles', String(profiles)], {
+  const more = ['--profiles', String(profiles), '--control-token', controlToken];
+  const child = spawn(process.execPath, [cdsync, ...words, ...more], {
     stdio: ['ignore', 'pipe', 'ignore'],
   });
   const [line] = await Promise.race([once(child.stdout, 'data'), once(child, 'exit')]);
