@@ -193,7 +193,7 @@ it('the smallest configured limit holds while its process lives', async () => {
 it('a process that comes right after another one counts what that one has sent', async () => {
   const { send, stats } = await machine(100);
   for (let n = 0; n < 4; n += 1) {
-    const each = send({ requests: 60, seconds: 0.5 });
+    const each = send({ requests: 60 });
     await each.until(({ requests }) => requests >= 50);
     each.child.kill('SIGKILL');
     await each.ended;
