@@ -557,6 +557,28 @@ describe('a folder', () => {
     expect([...new Set(modes.map(String))].sort()).toEqual([`false,${folderMode}`, `true,${file}`]);
   });
 
+  it.each([
+    ['keep', ['=1+1', '+49 30', '@x', '-1.5', 'plain']],
+    ['escape', ["'=1+1", "'+49 30", "'@x", '-1.5', 'plain']],
+  ])('of CSV with csv_formulas: %s is merged with what it has', async (csv_formulas, texts) => {
+    const place = folderPlace(csv_formulas);
+    const driver = await open(place, { format: 'csv', csv_formulas });
+    const first = "SELECT * FROM (VALUES ('=1+1', 1), ('+49 30', 1), ('@x', 1), ('plain', 1)) AS t(id, n)";
+    await driver.load({ table: 't', query: first, key: ['id'], sequence: 1 });
+    const second = "SELECT 'upsert' AS _op, * FROM (VALUES ('=1+1', 2), ('-1.5', 2)) AS t(id, n)";
+    await driver.load({
+      table: 't',
+      query: second,
+      key: ['id'],
+      sequence: 2,
+      action: { type: 'merge', absent: 'keep' },
+    });
+    const { files: named } = await manifestOf(place, 't');
+    const lines = await Promise.all(named.map(async ({ path }) => readFile(await place.local(`t/${path}`), 'utf8')));
+    const rows = lines.flatMap((text) => text.trim().split(/\r?\n/).slice(1)).map((line) => line.replaceAll('"', ''));
+    expect(rows.sort()).toEqual(texts.map((text) => `${text},${/1\+1|1\.5/.test(text) ? 2 : 1}`).sort());
+  });
+
   it('that is a file is refused', async () => {
     await writeFile(join(folder, 'file'), '');
     const driver = await open(folderPlace(), { path: join(folder, 'file') });
