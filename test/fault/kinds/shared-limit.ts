@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
-import { rm } from 'node:fs/promises';
+import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { ended } from '../../fixtures/workspace.js';
@@ -36,11 +36,18 @@ async function counts(lane: Lane): Promise<{ throttled: number; peak: number }> 
   };
 }
 
+/** Other faults give the folder where processes meet to another user; then they do not share. */
+async function meetAnew(lane: Lane): Promise<void> {
+  const folder = join(lane.folder, 'tmp');
+  for (const name of await readdir(folder)) await rm(join(folder, name), { recursive: true });
+}
+
 function together(situation: Situation, blow: keyof typeof blows, number: number): Fault {
   return {
     name: `${situation}: ${blow} (${number})`,
     situation,
     strike: async (lane, random) => {
+      await meetAnew(lane);
       await lane.startService('after', profileLimit);
       const hasRules = situation === 'rules';
       await lane.configure({ hasRules, profileLimit });
