@@ -10,6 +10,7 @@ const long = [
   'test/integration/growth.test.ts',
   'test/integration/recipes.test.ts',
   'test/integration/shared-budget.test.ts',
+  'test/integration/signals.test.ts',
 ];
 const fault = ['test/fault/**/*.test.ts'];
 
