@@ -3,13 +3,12 @@ import { MalformedBodyError, ServiceError } from '../client/client.js';
 import { CdsyncError } from '../core/errors.js';
 import { formatCount } from '../core/quantities.js';
 import type { KeyedRequest } from '../streams/source.js';
-import { cutOrRetry, type FetchContext, type FetchedPage, type PageFetcher } from './page-fetcher.js';
+import { cutOrRetry, type FetchContext, type FetchedPage, onlyPage, type PageFetcher, pageOf } from './page-fetcher.js';
 import { withFields } from './scan/added-fields.js';
 import { cutPageExactly } from './scan/page-cutter.js';
 import { strictText } from './scan/strict-text.js';
 import { TokenGuard } from './token-guard.js';
 
-const comma = Buffer.from(',');
 /** More pages than the records of one key can have. */
 const maxPages = 1000;
 
@@ -51,18 +50,9 @@ export class KeyedFetcher implements PageFetcher {
       await Promise.allSettled(asked);
       throw error;
     }
-    const records = answers.flatMap((answer) => answer ?? []).filter(({ length }) => length > 0);
-    const body = Buffer.concat(records.flatMap((record, index) => (index === 0 ? [record] : [comma, record])));
-    return {
-      body,
-      start: 0,
-      end: body.length,
-      nextToken: null,
-      total: null,
-      issuedAt: new Date(this.#context.clock.now()).toISOString(),
-      missing: answers.filter((answer) => answer === undefined).length,
-      release: () => undefined,
-    };
+    const records = answers.flatMap((answer) => answer ?? []);
+    const issuedAt = new Date(this.#context.clock.now()).toISOString();
+    return pageOf(records, { ...onlyPage, issuedAt, missing: answers.filter((each) => each === undefined).length });
   }
 
   /** Undefined if there is no such record. */

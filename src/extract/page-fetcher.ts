@@ -24,6 +24,18 @@ export interface FetchedPage extends PageCut {
   release(): void;
 }
 
+const comma = Buffer.from(',');
+
+/** A page made of single records, or of lists of them without brackets; empty ones do not count. */
+export function pageOf(records: readonly Buffer[], page: Omit<FetchedPage, 'body' | 'start' | 'end'>): FetchedPage {
+  const some = records.filter(({ length }) => length > 0);
+  const body = Buffer.concat(some.flatMap((each, index) => (index === 0 ? [each] : [comma, each])));
+  return { ...page, body, start: 0, end: body.length };
+}
+
+/** What a page has that is all there is, and whose body is not that of an answer. */
+export const onlyPage = { nextToken: null, total: null, missing: 0, release: () => undefined } as const;
+
 /** Gets the pages of one partition. */
 export interface PageFetcher {
   /** @param token null for the first page */

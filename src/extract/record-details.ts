@@ -1,15 +1,13 @@
 import pLimit from 'p-limit';
 import { MalformedBodyError, ServiceError } from '../client/client.js';
 import type { WindowedSource } from '../streams/source.js';
-import type { FetchContext, FetchedPage, PageFetcher } from './page-fetcher.js';
+import { type FetchContext, type FetchedPage, onlyPage, type PageFetcher, pageOf } from './page-fetcher.js';
 import { jsonBytes } from './scan/bytes.js';
 import { skipSpace, skipValue } from './scan/json-bytes.js';
 import { strictText } from './scan/strict-text.js';
 
 /** If so many answers bring nothing that pages lack, and none has brought more, the service has no details to give. */
 const mostFruitless = 3;
-
-const comma = Buffer.from(',');
 
 /** What the last snapshot has of a list whose pages leave out details. */
 export interface KnownRecords {
@@ -61,7 +59,7 @@ export class RecordDetails {
   async single(key: string, context: FetchContext): Promise<FetchedPage> {
     const { source, known } = this.#options;
     const issuedAt = new Date(context.clock.now()).toISOString();
-    const empty = { nextToken: null, total: null, issuedAt, missing: 0, release: () => undefined };
+    const empty = { ...onlyPage, issuedAt };
     const details = await this.#ask(key, context);
     if (details !== undefined) return pageOf([details], empty);
     // The snapshot has all that an overview would say of a record that has ended.
@@ -172,9 +170,4 @@ function withOverview(details: Buffer, overview: Buffer): Buffer {
   const fields = JSON.stringify(Object.fromEntries(lacking)).slice(0, -1);
   const rest = details.subarray(details.indexOf('{') + 1);
   return Buffer.concat([Buffer.from(Object.keys(known).length === 0 ? fields : `${fields},`), rest]);
-}
-
-function pageOf(records: readonly Buffer[], page: Omit<FetchedPage, 'body' | 'start' | 'end'>): FetchedPage {
-  const body = Buffer.concat(records.flatMap((record, index) => (index === 0 ? [record] : [comma, record])));
-  return { ...page, body, start: 0, end: body.length };
 }

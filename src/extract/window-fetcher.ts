@@ -6,7 +6,9 @@ import {
   type FetchedPage,
   ListFetcher,
   type ListRequest,
+  onlyPage,
   type PageFetcher,
+  pageOf,
 } from './page-fetcher.js';
 import { withFields } from './scan/added-fields.js';
 import { cutPageExactly } from './scan/page-cutter.js';
@@ -18,8 +20,6 @@ const mostHalvings = 500;
 
 /** The service's smallest default for the size of a page (published facts, Profile API). No answer is cut off before. */
 const smallestPage = 25;
-
-const comma = Buffer.from(',');
 
 interface Answer {
   /** Records, separated by commas. */
@@ -48,18 +48,9 @@ class WholeWindowFetcher implements PageFetcher {
 
   async fetch(): Promise<FetchedPage> {
     const answers = await this.#proved(this.#window, await this.#ask(this.#window));
-    const records = answers.map((answer) => answer.records).filter(({ length }) => length > 0);
-    const body = Buffer.concat(records.flatMap((each, index) => (index === 0 ? [each] : [comma, each])));
-    return {
-      body,
-      start: 0,
-      end: body.length,
-      nextToken: null,
-      total: null,
-      issuedAt: new Date(this.#context.clock.now()).toISOString(),
-      missing: 0,
-      release: () => undefined,
-    };
+    const issuedAt = new Date(this.#context.clock.now()).toISOString();
+    const records = answers.map((answer) => answer.records);
+    return pageOf(records, { ...onlyPage, issuedAt });
   }
 
   /** The answers that together are the whole window. */
