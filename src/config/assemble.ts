@@ -49,12 +49,22 @@ export function jobConfig(
   part: JobPart,
   { folder, sources }: { readonly folder: string; readonly sources: ReadonlyMap<string, SourceDeclaration> },
 ): Omit<JobConfig, 'destinations'> {
-  const { streams = [], before = [], guards, resumeWithin, parquet, publish, keep } = part;
+  const { streams = [], before = [], guards, resumeWithin, parquet, publish, keep, recognition } = part;
   const configured = streams.map((stream) =>
     streamConfig(stream, sources.get(stream.source) as SourceDeclaration, { folder, guards }),
   );
   const guardScope = guards.scope;
-  return { name, streams: configured, before, resumeWithinMs: resumeWithin, parquet, publish, keep, guardScope };
+  return {
+    name,
+    streams: configured,
+    before,
+    resumeWithinMs: resumeWithin,
+    parquet,
+    publish,
+    keep,
+    recognition,
+    guardScope,
+  };
 }
 
 /** Up to so many rows, a share says nothing: three of three changed indexes are no reason to hold a run. */

@@ -35,6 +35,7 @@ export type ParquetOptions = JobOptions['parquet'];
 export type Compression = ParquetOptions['compression'];
 /** Times in milliseconds. */
 export type KeepOptions = JobOptions['keep'];
+export type RecognitionOptions = JobOptions['recognition'];
 /** `mode` as a number: 0o600; `history` in milliseconds. */
 export type PublishOptions = JobOptions['publish'];
 export type ResourceOptions = FileOptions['resources'];
@@ -55,6 +56,7 @@ export interface JobConfig {
   readonly parquet: ParquetOptions;
   readonly publish: PublishOptions;
   readonly keep: KeepOptions;
+  readonly recognition: RecognitionOptions;
   /** What is held if a guard fails. */
   readonly guardScope: 'stream' | 'job';
   /** Empty for commands that do not talk to them. */

@@ -65,6 +65,18 @@ const keep = map({
   }).prefault('90d'),
 });
 
+const recognition = map({
+  enabled: flag({
+    description:
+      'Whether a night recognises the records that come with the same bytes as before, and converts only the others. It never changes what is committed, only what that costs.',
+    example: false,
+  }).prefault(true),
+  verify_every: duration({
+    description: 'After this time, a run converts and compares every record again. `--full` does so at once.',
+    example: '7d',
+  }).prefault('30d'),
+});
+
 /** One end of a range: code sees a full time in UTC. */
 function rangeBound(facts: OptionFacts) {
   const schema = z
@@ -132,6 +144,7 @@ const jobKeys = {
   parquet: option(parquet, { description: 'The Parquet files of the job.' }).prefault({}),
   publish: option(publish, { description: 'What people may open.' }).prefault({}),
   keep: option(keep, { description: 'How much of the past stays as Parquet files.' }).prefault({}),
+  recognition: option(recognition, { description: 'How a night recognises what has not changed.' }).prefault({}),
   before: option(z.array(beforeStep).min(1), {
     description: 'Steps before the streams are read, one after the other. If a step fails, nothing is read.',
     allowed: 'a list of at least one step, such as { start_workflow: { config_id: cg-1 } }',

@@ -1,0 +1,88 @@
+import { hashWords } from './raw-hash.js';
+
+/** The share of the slots that may be taken. Fuller tables take longer to search. */
+const fill = 0.72;
+/** No probe of a small table shall run around it for ever. */
+const spareSlots = 8;
+
+/** How many slots a set of this many hashes needs. */
+export function slotsFor(count: number): number {
+  return Math.ceil(count / fill) + spareSlots;
+}
+
+/** Bytes of memory, and of a file, that a set of this many hashes takes. */
+export function setBytes(count: number): number {
+  return slotsFor(count) * hashWords * Uint32Array.BYTES_PER_ELEMENT;
+}
+
+/**
+ * A set of 128-bit hashes in an open-addressing table. Its memory is its image on disk. A slot whose second word is 0 is
+ * empty; see RawHash.
+ */
+export class KnownSet {
+  /** Four words for each slot. */
+  readonly words: Uint32Array;
+  readonly slots: number;
+  #count: number;
+  /** The upper end of the first word's range is mapped to the last slot. */
+  readonly #scale: number;
+
+  /** @param image the words of an earlier set */
+  constructor(image: Uint32Array, count: number) {
+    this.words = image;
+    this.slots = image.length / hashWords;
+    this.#count = count;
+    this.#scale = this.slots / 2 ** 32;
+    if (!Number.isInteger(this.slots) || slotsFor(count) > this.slots)
+      throw new RangeError(`${count} hashes do not fit into ${this.slots} slots`);
+  }
+
+  /** @param most how many hashes will be added */
+  static empty(most: number): KnownSet {
+    return new KnownSet(new Uint32Array(slotsFor(most) * hashWords), 0);
+  }
+
+  get count(): number {
+    return this.#count;
+  }
+
+  /** Adds the hash whose words begin at `at`; false if the set has it already. */
+  add(hash: Uint32Array, at: number): boolean {
+    const { words } = this;
+    const place = this.#search(hash, at);
+    if (words[place + 1] !== 0) return false;
+    if (slotsFor(this.#count + 1) > this.slots) throw new RangeError(`more than ${this.#count} hashes in a set`);
+    for (let word = 0; word < hashWords; word += 1) words[place + word] = hash[at + word] as number;
+    this.#count += 1;
+    return true;
+  }
+
+  /** The slot of the hash whose words begin at `at`; -1 if the set does not have it. */
+  find(hash: Uint32Array, at: number): number {
+    const place = this.#search(hash, at);
+    return this.words[place + 1] === 0 ? -1 : place / hashWords;
+  }
+
+  /** The place of the first word of the hash, or of the empty slot that ends the search. */
+  #search(hash: Uint32Array, at: number): number {
+    const { words } = this;
+    const a = hash[at] as number;
+    const b = hash[at + 1] as number;
+    const c = hash[at + 2] as number;
+    const d = hash[at + 3] as number;
+    let place = Math.floor(a * this.#scale) * hashWords;
+    for (;;) {
+      const second = words[place + 1];
+      if (second === 0) return place;
+      if (second === b && words[place] === a && words[place + 2] === c && words[place + 3] === d) return place;
+      place += hashWords;
+      if (place === words.length) place = 0;
+    }
+  }
+
+  /** All hashes, each as the words from `at`, with its slot. */
+  *entries(): Generator<{ readonly slot: number; readonly at: number }> {
+    for (let slot = 0; slot < this.slots; slot += 1)
+      if (this.words[slot * hashWords + 1] !== 0) yield { slot, at: slot * hashWords };
+  }
+}
