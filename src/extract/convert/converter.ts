@@ -31,7 +31,7 @@ function selected(column: Column, treatment: ColumnTreatment | undefined): strin
   return needsCast ? `${name}::${column.fileType} AS ${name}` : name;
 }
 
-/** Converts batches to Parquet parts with DuckDB, off the main thread and at most `lanes` at once in the whole process. */
+/** Converts batches to Parquet parts with DuckDB, off the main thread, on one thread each, at most `lanes` at once in the whole process. */
 export class Converter implements PartMaker {
   readonly #database: Database;
   readonly #limit: ReturnType<typeof pLimit>;
@@ -47,7 +47,7 @@ export class Converter implements PartMaker {
       const session = this.#idle.pop() ?? (await this.#database.connect());
       try {
         await this.#database.makeRoom(batch.columns.length);
-        return await convertOn(session, batch);
+        return await this.#database.onOneThread(() => convertOn(session, batch));
       } catch (error) {
         throw conversionError(error);
       } finally {
