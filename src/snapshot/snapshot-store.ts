@@ -223,6 +223,8 @@ export class SnapshotStore {
     if (this.#isClosed) return;
     this.#isClosed = true;
     try {
+      // A statement that a signal stopped may have left the store as the default database, which cannot be detached.
+      await this.session.run('USE memory');
       await this.session.run(`DETACH ${storeName}`);
     } finally {
       this.session.close();

@@ -174,4 +174,18 @@ describe('the store', () => {
       { id: 'a', n: 2, tier: null },
     ]);
   });
+
+  test('can be closed wherever a signal stops its statements', async () => {
+    await snapshots.run('members', [{ id: 'a', n: 1 }]);
+    const { session } = await snapshots.store();
+    const signal = new AbortController();
+    const stopped = session.until(signal.signal, async () => {
+      await session.run('USE store');
+      signal.abort();
+      await session.run('USE memory');
+    });
+    await expect(stopped).rejects.toMatchObject({ kind: 'interrupted' });
+    await snapshots.detach();
+    expect(await snapshots.rows('members')).toHaveLength(1);
+  });
 });
