@@ -1,6 +1,6 @@
 import { formatDuration } from '../core/quantities.js';
-import { lastGoodRun } from '../report/last-good.js';
 import { JobLayout } from '../store/layout.js';
+import { lastGoodRun } from '../store/reports.js';
 import type { Ending } from './output.js';
 
 function nextCommand({ code, config, job, held, remedy, undelivered }: Ending): string {

@@ -57,7 +57,7 @@ export class ConfigReader {
       return this.#map(node, site, (map) => this.#union(core, facts, map, site));
     }
     if (core instanceof z.ZodUnknown) return this.#anything(schema, option, node, site);
-    if (core instanceof z.ZodUnion) return this.#listOrMap(core, option, node, site);
+    if (core instanceof z.ZodUnion) return this.#oneForm(core, option, node, site);
     return this.#scalar(schema, option, node, site);
   }
 
@@ -98,11 +98,14 @@ export class ConfigReader {
     return this.#scalar(schema, option, node, site);
   }
 
-  /** A value that may be written as a list or as a map; the node decides. */
-  #listOrMap(core: z.ZodUnion, option: Unwrapped, node: Node | null, site: Site): unknown {
-    const [list, map] = core.options as [z.core.$ZodType, z.core.$ZodType];
-    if (isSeq(node) || isMap(node)) return this.read(isSeq(node) ? list : map, node, site);
-    return this.#findings.refuse(site, { message: `must be ${allowedWords(option)}`, found: kindOf(node) });
+  /** A value that may be written as a list, as a map or as a word, each at most once; the node decides. */
+  #oneForm(core: z.ZodUnion, option: Unwrapped, node: Node | null, site: Site): unknown {
+    const kind = isSeq(node) ? z.ZodArray : isMap(node) ? z.ZodObject : z.ZodLiteral;
+    const form = core.options.find((each) => unwrap(each).core instanceof kind);
+    if (form === undefined || node === null || (isScalar(node) && isNothing(node)))
+      return this.#findings.refuse(site, { message: `must be ${allowedWords(option)}`, found: kindOf(node) });
+    if (!isScalar(node)) return this.read(form, node, site);
+    return this.#scalar(form, { ...unwrap(form), facts: option.facts }, node, site);
   }
 
   #object(core: z.ZodObject, facts: OptionFacts | undefined, entries: Entries, site: Site): unknown {

@@ -33,6 +33,11 @@ export interface StreamReport {
   pages: number;
   /** Bodies after decompression. */
   bytes: number;
+  /**
+   * The attributes by whose values the list was read in parts, and the number of parts; null if it was read as one. `missed`:
+   * records that only one more pass over the whole list has brought; null if the parts were enough.
+   */
+  partitions: { by: string[]; chains: number; missed: number | null } | null;
   /** Extraction time. */
   seconds: number;
   error: ReportedError | null;

@@ -1,5 +1,6 @@
 import type { CdsyncError } from '../core/errors.js';
 import type { JobReport, ReportedError, RunReport, RunStatus, StreamReport, StreamStatus } from '../core/run.js';
+import type { ReadingSplit } from '../extract/stream-extraction.js';
 import type { StreamCommit } from '../snapshot/commit.js';
 import { writeFileAtomically } from '../store/durable.js';
 import type { Counters } from '../store/journal.js';
@@ -23,6 +24,8 @@ export interface StreamOutcome {
   findings: readonly GuardFinding[];
   /** Extraction time. */
   seconds?: number;
+  /** How the list was read in parts. */
+  split?: ReadingSplit | undefined;
   /** Not read, because something before it failed; `error` says what. */
   skipped?: boolean;
 }
@@ -51,7 +54,7 @@ function statusOf({ error, findings, skipped }: StreamOutcome): StreamStatus {
 }
 
 function reportStream(outcome: StreamOutcome, runId: string): StreamReport {
-  const { name, error, counters, commit, seconds, findings } = outcome;
+  const { name, error, counters, commit, seconds, findings, split } = outcome;
   const committed = error === undefined ? commit : undefined;
   const difference = committed?.task.difference;
   return {
@@ -71,6 +74,7 @@ function reportStream(outcome: StreamOutcome, runId: string): StreamReport {
     throttled: counters?.throttled ?? 0,
     pages: counters?.pages ?? 0,
     bytes: counters?.bytes ?? 0,
+    partitions: split === undefined ? null : { by: [...split.attributes], chains: split.chains, missed: split.missed },
     seconds: seconds ?? (counters?.milliseconds ?? 0) / 1000,
     error: error === undefined ? heldError(findings, runId) : reportError(error),
   };

@@ -27,6 +27,8 @@ export interface CountedList {
   read(partitions: readonly Partition[], pageSize?: number): Promise<void>;
   /** How many different keys came so far. */
   distinctKeys(): Promise<number>;
+  /** Told if the partitions seemed to leave records out: how many came by the pass over the whole list. */
+  missed(records: number): void;
 }
 
 /**
@@ -50,6 +52,7 @@ async function complete(list: CountedList): Promise<void> {
   const most = isPartitioned ? (wanted ?? 0) + Math.max(10, came / 100) : Number.POSITIVE_INFINITY;
   if (wanted !== null && came >= wanted && came <= most) return;
   await list.read([{ kind: isPartitioned ? 'whole' : 'again' }]);
+  if (isPartitioned) list.missed((await list.distinctKeys()) - came);
   if (!list.checkTotal) return;
   const found = await list.distinctKeys();
   const least = Math.min(list.totalAtStart ?? 0, (await list.total()) ?? 0);

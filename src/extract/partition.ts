@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { CdsyncError } from '../core/errors.js';
 import type { Source, Window } from '../streams/source.js';
+import type { SplitPart } from '../streams/splits.js';
 
 export const partitionSchema = z.discriminatedUnion('kind', [
   /** The list, unpartitioned. */
@@ -11,6 +12,8 @@ export const partitionSchema = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('again') }),
   /** The records with one value of the partitioning attribute. */
   z.object({ kind: z.literal('value'), value: z.string() }),
+  /** The records with these values, of one attribute or several. It names them itself: each run chooses them anew. */
+  z.object({ kind: z.literal('values'), values: z.array(z.tuple([z.string(), z.string()])) }),
   /** A span of time; `to` is excluded. */
   z.object({ kind: z.literal('window'), from: z.string(), to: z.string() }),
   /** One unfinished record of a list that is read in windows of time. */
@@ -40,6 +43,8 @@ export function partitionName(partition: Partition): string {
       return '+';
     case 'value':
       return `=${partition.value}`;
+    case 'values':
+      return `&${JSON.stringify(partition.values)}`;
     case 'window':
       return `>${partition.from}/${partition.to}`;
     case 'record':
@@ -60,6 +65,8 @@ export function partitionNamed(name: string): Partition {
   if (name === '+') return { kind: 'single' };
   const rest = name.slice(1);
   if (name.startsWith('=')) return { kind: 'value', value: rest };
+  const values = name.startsWith('&') ? valuesIn(rest) : undefined;
+  if (values !== undefined) return { kind: 'values', values };
   if (name.startsWith('!')) return { kind: 'record', key: rest };
   if (/^#(0|[1-9]\d{0,14})$/.test(name)) return { kind: 'keys', chunk: Number(rest) };
   const [from, to, ...more] = name.startsWith('>') ? rest.split('/') : [];
@@ -70,6 +77,32 @@ export function partitionNamed(name: string): Partition {
   });
 }
 
+/** The values in the name of a partition; undefined if this version writes no such name. */
+function valuesIn(text: string): [string, string][] | undefined {
+  try {
+    const values = z.array(z.tuple([z.string(), z.string()])).parse(JSON.parse(text));
+    return JSON.stringify(values) === text ? values : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** How a list is split into chains: by the values of the configured attribute, or into parts that the run has chosen. */
+export type ListSplit =
+  | { readonly attribute: string; readonly values: readonly string[] }
+  | { readonly parts: readonly SplitPart[] };
+
+/** The partitions of a split list. */
+function partitionsIn(split: ListSplit): Partition[] {
+  if ('values' in split) return split.values.map((value) => ({ kind: 'value', value }));
+  return split.parts.map(({ values }) => ({ kind: 'values', values: values.map(([name, value]) => [name, value]) }));
+}
+
+/** Whether a partition is a part of a split list. */
+export function isListPart({ kind }: Partition): boolean {
+  return kind === 'value' || kind === 'values';
+}
+
 /** The partitions that together make the whole stream. */
 export function partitionsOf({
   source,
@@ -78,7 +111,7 @@ export function partitionsOf({
   unfinished,
 }: {
   readonly source: Source;
-  readonly partition: { readonly values: readonly string[] } | undefined;
+  readonly partition: ListSplit | undefined;
   readonly windows: readonly Window[];
   readonly unfinished: readonly string[];
 }): Partition[] {
@@ -92,8 +125,8 @@ export function partitionsOf({
     const chunks = Math.ceil(source.requests.length / chunkKeys);
     return Array.from({ length: chunks }, (_, chunk) => ({ kind: 'keys', chunk }));
   }
-  if (partition === undefined) return [{ kind: 'whole' }];
-  return partition.values.map((value) => ({ kind: 'value', value }));
+  const parts = partition === undefined ? [] : partitionsIn(partition);
+  return parts.length === 0 ? [{ kind: 'whole' }] : parts;
 }
 
 /** The requests of a chunk. */

@@ -22,7 +22,14 @@ import { type Extracted, extracted, preparePartsFolder } from './extracted.js';
 import type { LiveCounters } from './live-counters.js';
 import { PageChain } from './page-chain.js';
 import { readTotal } from './page-fetcher.js';
-import { type Partition, partitionName, partitionNamed, partitionsOf } from './partition.js';
+import {
+  isListPart,
+  type ListSplit,
+  type Partition,
+  partitionName,
+  partitionNamed,
+  partitionsOf,
+} from './partition.js';
 import type { ReadTask } from './read-task.js';
 import type { KnownRecords } from './record-details.js';
 import { hasAttributes, isRecord } from './scan/single-record.js';
@@ -45,8 +52,8 @@ export interface ExtractionOptions {
   readonly stream: string;
   readonly source: Source;
   readonly filter: ReadonlyMap<string, string>;
-  /** Splits the list into one chain for each value of an attribute. */
-  readonly partition: { readonly attribute: string; readonly values: readonly string[] } | undefined;
+  /** Splits the list into several chains. A reading that resumes keeps the chains that it began with. */
+  readonly partition: ListSplit | undefined;
   /** For a list that is read in windows of time: the windows to read. */
   readonly windows: readonly Window[];
   /** For such a list: keys of the unfinished records. */
@@ -80,6 +87,14 @@ export interface ExtractionOptions {
   readonly checkTotal: boolean;
 }
 
+/** How a list is read in parts. */
+export interface ReadingSplit {
+  readonly attributes: readonly string[];
+  readonly chains: number;
+  /** How many records only one more pass over the whole list has brought; null if the parts were enough. */
+  readonly missed: number | null;
+}
+
 /** Reads one stream of the service completely into parts, with checkpoints from which a later process resumes. */
 export class StreamExtraction {
   readonly live: LiveCounters;
@@ -90,6 +105,7 @@ export class StreamExtraction {
   readonly #cursors: ReadonlyMap<string, PartitionCursor>;
   readonly #partitions: readonly Partition[];
   #totalAtStart: number | null;
+  #missed: number | null = null;
   readonly #earlierMs: number;
   readonly #began: number;
   #ordinal = 0;
@@ -151,6 +167,17 @@ export class StreamExtraction {
     return this.#options.resume !== undefined;
   }
 
+  /** How the list is split; undefined if it is read as one. */
+  get split(): ReadingSplit | undefined {
+    const parts = this.#partitions.filter(isListPart);
+    const [first] = parts;
+    if (first === undefined) return undefined;
+    const { partition: given } = this.#options;
+    const configured = given !== undefined && 'attribute' in given ? [given.attribute] : [];
+    const attributes = first.kind === 'values' ? first.values.map(([attribute]) => attribute) : configured;
+    return { attributes, chains: parts.length, missed: this.#missed };
+  }
+
   counters(): Counters {
     const milliseconds = this.#earlierMs + Math.round(this.#options.clock.monotonic() - this.#began);
     return { ...this.live, milliseconds };
@@ -181,10 +208,10 @@ export class StreamExtraction {
 
   /** The list, to be checked against its own total; undefined if the total is not needed. */
   get #counted(): CountedList | undefined {
-    const { source, partition, checkTotal, filter, client, signal, pageSize } = this.#options;
+    const { source, checkTotal, filter, client, signal, pageSize } = this.#options;
     const distrustsTokens = source.kind === 'list' && source.distrustsTokens === true;
     if (source.kind !== 'list') return undefined;
-    if (partition === undefined && !checkTotal && !distrustsTokens) return undefined;
+    if (this.split === undefined && !checkTotal && !distrustsTokens) return undefined;
     const operation = source.page({ token: null, limit: 1, filter, withTotal: true });
     return {
       label: operation.label,
@@ -197,6 +224,9 @@ export class StreamExtraction {
       total: () => client.send(operation, readTotal, { signal, meter: this.live }),
       read: (partitions, asked) => this.#runner.run(partitions.map((each) => this.#task(each, asked))),
       distinctKeys: () => this.#distinctKeys(),
+      missed: (records) => {
+        this.#missed = records;
+      },
     };
   }
 
@@ -279,16 +309,24 @@ export class StreamExtraction {
   }
 
   #task(partition: Partition, pageSize = this.#options.pageSize): ReadTask {
-    const { filter, partition: split, source } = this.#options;
-    const narrowed = partition.kind === 'value' && split !== undefined;
+    const { filter, source } = this.#options;
     return {
       partition,
       ordinal: this.#ordinal++,
-      filter: [...(narrowed ? new Map([...filter, [split.attribute, partition.value]]) : filter)],
+      filter: [...new Map([...filter, ...this.#valuesOf(partition)])],
       pageSize,
       distrustsTokens: source.kind === 'list' && source.distrustsTokens === true,
       start: this.#cursors.get(partitionName(partition)) ?? firstCursor,
     };
+  }
+
+  /** The values that a part of a split list has. */
+  #valuesOf(partition: Partition): readonly (readonly [string, string])[] {
+    if (partition.kind === 'values') return partition.values;
+    const { partition: split } = this.#options;
+    return partition.kind === 'value' && split !== undefined && 'attribute' in split
+      ? [[split.attribute, partition.value]]
+      : [];
   }
 
   async #checkpointed(work: () => Promise<void>): Promise<void> {

@@ -56,6 +56,15 @@ function sampleLines({ name, sample }: PlannedStream): string[] {
   return lines;
 }
 
+/** `members: one chain 2 h 47 min, partitioned by country 4 min`. */
+function splitLines({ name, split }: PlannedStream): string[] {
+  if (split === null) return [];
+  const { by, chains, used, seconds, one_chain_seconds } = split;
+  const [parts, one] = [seconds, one_chain_seconds].map((each) => formatDuration(each * 1000));
+  const line = `${name}: one chain ${one}, partitioned by ${by.join(' and ')} ${parts} (${formatCount(chains)} chains)`;
+  return [used ? line : `${line}: set \`partition_by: auto\``];
+}
+
 function stateLines({ name, resumes, held, error }: PlannedStream): string[] {
   const lines: string[] = [];
   if (error !== null) {
@@ -140,7 +149,9 @@ export function planLines(plan: JobPlan): string[] {
     ...table(header, streams.map(cells)).map((line) => `  ${line}`),
     ...sampleTable(streams).map((line) => (line === '' ? '' : `  ${line}`)),
     '',
-    ...streams.flatMap((stream) => [...stateLines(stream), ...sampleLines(stream)]).map((line) => `  ${line}`),
+    ...streams
+      .flatMap((stream) => [...stateLines(stream), ...splitLines(stream), ...sampleLines(stream)])
+      .map((line) => `  ${line}`),
     '',
     ...workflowLines(plan).map((line) => `  ${line}`),
     ...limits.map((line) => `  ${line}`),

@@ -6,8 +6,8 @@ import { lockOwner, ownerLives } from '../store/job-lock.js';
 import { Journal } from '../store/journal.js';
 import type { JobLayout } from '../store/layout.js';
 import { readManifest } from '../store/manifest.js';
+import { recentReports, runStartedAt } from '../store/reports.js';
 import { runFolders } from '../store/storage.js';
-import { recentReports, runStartedAt } from './last-good.js';
 import { shareLine } from './progress-lines.js';
 import { table } from './table.js';
 

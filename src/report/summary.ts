@@ -42,15 +42,24 @@ function destinationLines({ destinations }: JobReport): string[] {
   return [...table(['destination', 'stream', 'status', 'rows', 'time'], cells), '', ...notes, ...waits];
 }
 
+function partitionNotes(name: string, { by, chains, missed }: NonNullable<StreamReport['partitions']>): string[] {
+  const attributes = by.join(' and ');
+  const read = `${name}: read in ${formatCounted(chains, 'part')} by ${attributes}`;
+  if (missed === null) return [read];
+  const brought = missed === 0 ? 'nothing more' : formatCounted(missed, 'record');
+  return [`${read}; by the totals they left something out, and one more pass over the whole list brought ${brought}`];
+}
+
 function footnotes({ streams }: JobReport): string[] {
   const notes: string[] = [];
   const told = new Set<string>();
-  for (const { name, duplicates, rejected, replaced, missing, retries, throttled, error } of streams) {
+  for (const { name, duplicates, rejected, replaced, missing, partitions, retries, throttled, error } of streams) {
     if (duplicates > 0) notes.push(`${name}: ${formatCount(duplicates)} records came twice; the last copy counts`);
     if (rejected > 0) notes.push(`${name}: ${formatCount(rejected)} records could not be kept; see cdsync.rejects`);
     if (replaced > 0)
       notes.push(`${name}: ${formatCount(replaced)} records held text that is not Unicode; U+FFFD stands in its place`);
     if (missing > 0) notes.push(`${name}: ${formatCount(missing)} of the requested records do not exist`);
+    if (partitions != null) notes.push(...partitionNotes(name, partitions));
     if (retries > 0)
       notes.push(
         `${name}: ${formatCount(retries)} requests were sent again (${formatCount(throttled)} for status 429)`,

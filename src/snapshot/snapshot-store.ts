@@ -232,7 +232,7 @@ export class SnapshotStore {
   }
 }
 
-/** The distinct texts of one column of a stream's snapshot, sorted; empty if the stream has no such column. */
+/** The distinct texts of one column of a stream's snapshot, the most frequent first; empty if it has no such column. */
 export async function distinctValues(
   { session }: SnapshotStore,
   stream: StreamState,
@@ -243,7 +243,8 @@ export async function distinctValues(
   if (column === undefined) return [];
   const name = quoteIdentifier(column.name);
   const rows = await session.rows(
-    `SELECT DISTINCT ${name}::VARCHAR AS value FROM ${storeTable(stream.stream)} WHERE ${name} IS NOT NULL ORDER BY 1`,
+    `SELECT ${name}::VARCHAR AS value FROM ${storeTable(stream.stream)} WHERE ${name} IS NOT NULL
+       GROUP BY 1 ORDER BY count(*) DESC, 1`,
   );
   return rows.map(({ value }) => String(value));
 }

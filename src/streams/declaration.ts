@@ -47,8 +47,10 @@ export interface WindowManners {
 export interface Manners {
   /** Attribute to text: only records that match are asked for. Default: none. */
   readonly filter: ReadonlyMap<string, string>;
-  /** Default: undefined, the list is read as one. */
-  readonly partitionBy: Partitioning | undefined;
+  /** `auto`: each run chooses, by the last snapshot. Default: undefined, the list is read as one. */
+  readonly partitionBy: Partitioning | 'auto' | undefined;
+  /** Whether the list could be read in parts. Default: false. */
+  readonly canPartition: boolean;
   /** Whether to ask the service for its total, and to look for missing records if the numbers differ. Default: false. */
   readonly checkTotal: boolean;
   /** Up to this many absent keys are asked for one by one; for more, the list is read a second time. Default: 10,000. */

@@ -42,7 +42,7 @@ function repeatedValues(value: unknown): Finding[] {
   });
 }
 
-const partitionBy = map({
+const partitionAttribute = map({
   attribute: option(z.string().min(1), {
     description: 'A filterable attribute. cdsync reads each of its values on its own, several at a time.',
     example: 'country',
@@ -58,6 +58,15 @@ const partitionBy = map({
   }).optional(),
 });
 
+const partitionBy = z.union([
+  option(z.literal('auto'), {
+    description:
+      'Each run chooses one attribute or two by the last snapshot: those that split the list most evenly, without nulls. A first run, and a list of a few pages, are read as one.',
+    example: 'auto',
+  }),
+  option(partitionAttribute, { description: 'Reads each value of this attribute on its own.' }),
+]);
+
 const filterValue = option(z.string(), {
   description: 'The value to match, kept as written: `02134` is not 2134.',
   example: 'gold',
@@ -69,16 +78,20 @@ const filterValue = option(z.string(), {
 function hiddenPartition(value: unknown): Finding[] {
   const { columns: rules, partition_by: partition } = value as {
     columns?: Record<string, Record<string, unknown> | undefined>;
-    partition_by?: { attribute?: unknown; values?: unknown };
+    partition_by?: { attribute?: unknown; values?: unknown } | 'auto';
   };
+  if (partition === 'auto') return [];
   const rule = rules?.[String(partition?.attribute)];
   if (partition?.values !== undefined || !(rule?.hash || rule?.mask || rule?.drop)) return [];
   return [{ path: ['partition_by'], message: 'the attribute is not kept as it is, so its values must be given here' }];
 }
 
 function filteredPartition(value: unknown): Finding[] {
-  const { filter, partition_by: partition } = value as { filter?: object; partition_by?: { attribute?: unknown } };
-  const attributeName = partition?.attribute;
+  const { filter, partition_by: partition } = value as {
+    filter?: object;
+    partition_by?: { attribute?: unknown } | 'auto';
+  };
+  const attributeName = partition === 'auto' ? undefined : partition?.attribute;
   if (typeof attributeName !== 'string' || !Object.hasOwn(filter ?? {}, attributeName)) return [];
   return [{ path: ['partition_by', 'attribute'], message: 'the filter fixes this attribute; partition by another' }];
 }
@@ -97,7 +110,10 @@ export const indexProfiles = source({
       example: { tier: 'gold' },
     }).prefault({}),
     partition_by: option(partitionBy, {
-      description: 'Reads the index in parts, in parallel, by the values of one attribute.',
+      description:
+        'Reads the index in parts, in parallel, by the values of an attribute. `auto` lets each run choose the attribute.',
+      example: 'auto',
+      allowed: 'auto, or a map with attribute:',
     }).optional(),
     check_total: flag({
       description:
@@ -120,6 +136,7 @@ export const indexProfiles = source({
   manners: ({ filter, partitionBy, checkTotal, confirmDeletes }) => ({
     filter: new Map(Object.entries(filter)),
     partitionBy,
+    canPartition: true,
     checkTotal,
     confirmDeletes,
   }),

@@ -41,6 +41,7 @@ export function streamSource(declaration: SourceDeclaration, options: Options): 
   return {
     filter: new Map(),
     partitionBy: undefined,
+    canPartition: false,
     checkTotal: false,
     confirmDeletes: defaultConfirmDeletes,
     windows: undefined,

@@ -71,7 +71,7 @@ function shown({ stream, run_id, sequence, rows, key, synced_at, covered }: Stre
 
 /** Whether the configuration lists the partition values. Otherwise they come from records, and are hidden. */
 function listsValues({ reads }: StreamConfig): boolean {
-  return reads.partitionBy?.values !== undefined;
+  return reads.partitionBy !== 'auto' && reads.partitionBy?.values !== undefined;
 }
 
 /** @throws {CdsyncError} `not_published`, `locked` */

@@ -1,6 +1,6 @@
 import { CdsyncError } from '../../core/errors.js';
 import { nearest } from '../../core/nearest.js';
-import { type Partition, partitionNamed } from '../../extract/partition.js';
+import { isListPart, type Partition, partitionNamed } from '../../extract/partition.js';
 import type { Covered } from '../../snapshot/snapshot-store.js';
 import { readHeld } from '../../store/held.js';
 import { Journal } from '../../store/journal.js';
@@ -18,7 +18,7 @@ export interface PartitionState {
   readonly done: boolean;
 }
 
-/** The shown name of a part of a stream: `whole`, a window of time `from/to`, or a value of the partitioning attribute. */
+/** The shown name of a part of a stream: `whole`, a window of time `from/to`, or the values of its partitioning attributes. */
 function shownName(partition: Partition): string {
   switch (partition.kind) {
     case 'whole':
@@ -29,6 +29,8 @@ function shownName(partition: Partition): string {
       return 'second-reading';
     case 'value':
       return partition.value;
+    case 'values':
+      return partition.values.map(([, value]) => value).join('/');
     case 'window':
       return `${partition.from}/${partition.to}`;
     case 'record':
@@ -42,7 +44,7 @@ function shownName(partition: Partition): string {
 
 /** The same without the value, because it may come from a record. */
 function discreetName(partition: Partition, index: number): string {
-  return partition.kind === 'value' ? `value-${index + 1}` : shownName(partition);
+  return isListPart(partition) ? `value-${index + 1}` : shownName(partition);
 }
 
 /** Checkpoints of a stream that a run may resume, the newest run first. */

@@ -23,6 +23,17 @@ export interface PlannedStream {
   readonly requests: number | null;
   readonly round_trip_ms: number | null;
   readonly seconds: number | null;
+  /**
+   * How `partition_by: auto` splits the list, or would if the stream said so (`used`): the attributes, the number of parts, and the
+   * time that they take against one chain of pages. Null if there is no better way than the present one.
+   */
+  readonly split: {
+    readonly by: readonly string[];
+    readonly chains: number;
+    readonly used: boolean;
+    readonly seconds: number;
+    readonly one_chain_seconds: number;
+  } | null;
   /** What an earlier run has read: this one would resume there. */
   readonly resumes: { readonly run_id: string; readonly records: number; readonly pages: number } | null;
   readonly held: { readonly run_id: string; readonly findings: readonly { guard: string; message: string }[] } | null;

@@ -9,6 +9,7 @@ import { heldStreams } from '../../store/held.js';
 import { type LockOwner, lockOwner, ownerLives } from '../../store/job-lock.js';
 import { readManifest } from '../../store/manifest.js';
 import { checkStorage } from '../../store/storage.js';
+import { pagesOf } from '../../streams/splits.js';
 import { reportError } from '../report-job.js';
 import { chosenStreams } from '../run/chosen-streams.js';
 import { missingDependency, streamsAtOnce } from '../run/level.js';
@@ -58,6 +59,25 @@ function loadOf(reading: PlannedReading | undefined): Load | undefined {
   return { group, requests, chains, roundTripMs: sample?.roundTripMs ?? assumedRoundTripMs };
 }
 
+/** The time that a split takes, and that one chain takes. */
+function splitOf({ context }: PlanContext, reading: PlannedReading): PlannedStream['split'] {
+  const { split, records, pageSize } = reading;
+  if (split === null || records === null) return null;
+  const { limits } = sharedLimits(context);
+  const { concurrency } = context.config.service;
+  const seconds = (chains: readonly number[]) => {
+    const load = loadOf({ ...reading, chains });
+    return load === undefined ? 0 : readingTime([load], { limits, concurrency, lanes: 1 }) / 1000;
+  };
+  return {
+    by: split.attributes,
+    chains: split.chains.length,
+    used: split.isUsed,
+    seconds: seconds(split.chains),
+    one_chain_seconds: seconds([pagesOf(records, pageSize)]),
+  };
+}
+
 /** The facts of a stream that are known even if it cannot be read. */
 async function known({ context, before }: PlanContext, { config, needs }: OrderedStream): Promise<PlannedStream> {
   const { name, source, reads } = config;
@@ -76,6 +96,7 @@ async function known({ context, before }: PlanContext, { config, needs }: Ordere
     requests: reads.open === undefined ? 0 : null,
     round_trip_ms: null,
     seconds: null,
+    split: null,
     resumes: null,
     held: held === undefined ? null : { run_id: held.run_id, findings: held.findings },
     needs,
@@ -125,6 +146,7 @@ async function planOne(plan: PlanContext, stream: OrderedStream, planned: readon
       requests: load?.requests ?? null,
       round_trip_ms: sample === undefined ? null : Math.round(sample.roundTripMs * 10) / 10,
       seconds: load === undefined ? null : streamTime(load, concurrency) / 1000,
+      split: splitOf(plan, reading),
       resumes: resumes === null ? null : { run_id: resumes.runId, records: resumes.records, pages: resumes.pages },
       sample: sampled(sample),
     };

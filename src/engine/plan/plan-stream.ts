@@ -7,9 +7,11 @@ import { hashVersion } from '../../rows/row-hash.js';
 import type { StreamState } from '../../snapshot/snapshot-store.js';
 import type { Session } from '../../store/duckdb.js';
 import type { ListSource, Source, WindowedSource } from '../../streams/source.js';
+import { pagesOf, type Split } from '../../streams/splits.js';
 import { merged } from '../../streams/windows.js';
-import { type OpenedStream, openStream, partitionOf } from '../run/read-stream.js';
-import type { Before } from '../run/recover.js';
+import { chosenSplit, configuredSplit } from '../run/choose-split.js';
+import { type OpenedStream, openStream } from '../run/read-stream.js';
+import { type Before, possibleSplits } from '../run/recover.js';
 import type { RunContext } from '../run-context.js';
 import { type StreamSample, sampleStream } from './sample-stream.js';
 
@@ -32,9 +34,17 @@ export interface PlannedReading {
   readonly chains: readonly number[] | null;
   /** Requests besides the pages: to resolve names, to count. */
   readonly others: number;
+  /** Records in a page. */
+  readonly pageSize: number;
   /** What an earlier run has read already. */
   readonly resumes: { readonly runId: string; readonly records: number; readonly pages: number } | null;
   readonly sample: StreamSample | undefined;
+  /** How the list would be split if the run chooses that, or could be if it may. */
+  readonly split: {
+    readonly attributes: readonly string[];
+    readonly chains: readonly number[];
+    readonly isUsed: boolean;
+  } | null;
 }
 
 export interface PlanTask {
@@ -47,12 +57,9 @@ export interface PlanTask {
   readonly running: string | undefined;
 }
 
-interface Counted {
-  readonly total: number | null;
-  readonly records: number | null;
-  readonly chains: readonly number[] | null;
-  readonly others: number;
-}
+type Counted = Pick<PlannedReading, 'total' | 'records' | 'chains' | 'others'> & {
+  readonly split?: PlannedReading['split'] | undefined;
+};
 
 /** What all counting functions need. */
 interface Counting {
@@ -62,13 +69,11 @@ interface Counting {
   readonly meter: RequestMeter;
   readonly previous: StreamState | undefined;
   readonly values: readonly string[];
+  /** The ways to split the list, by the last snapshot. */
+  readonly splits: readonly Split[];
   readonly pageSize: number;
   /** Number of records, if the sample has read the whole list. */
   readonly whole: number | null;
-}
-
-function pages(records: number, pageSize: number): number {
-  return Math.max(1, Math.ceil(records / pageSize));
 }
 
 function count({ context, meter }: Counting, operation: Operation): Promise<number | null> {
@@ -93,7 +98,8 @@ async function countPartitions(
 async function countList(counting: Counting, source: ListSource): Promise<Counted> {
   const { config, previous, pageSize, values, whole } = counting;
   if (source.plain !== undefined && whole !== null) return { total: whole, records: whole, chains: [1], others: 0 };
-  const partition = partitionOf(config, values);
+  const isAuto = config.reads.partitionBy === 'auto';
+  const partition = configuredSplit(config, values);
   // If a source brings only additions, the last snapshot says nothing about the size of the next reading.
   const known = source.brings === 'everything' ? (previous?.rows ?? null) : null;
   const total = await count(
@@ -101,15 +107,32 @@ async function countList(counting: Counting, source: ListSource): Promise<Counte
     source.page({ token: null, limit: 1, filter: config.reads.filter, withTotal: true }),
   );
   const records = total ?? whole ?? known;
-  const countsRecords = partition !== undefined || source.distrustsTokens || config.reads.checkTotal;
-  const others = (countsRecords ? 2 : 0) + (source.plain === undefined ? 0 : 1);
+  const { requests } = counting.meter;
+  const chosen = await suggestedSplit(counting);
+  const tries = isAuto ? counting.meter.requests - requests : 0;
+  const split = chosen && {
+    attributes: chosen.attributes,
+    chains: chosen.parts.map(({ rows }) => pagesOf(rows, pageSize)),
+    isUsed: isAuto,
+  };
+  const countsRecords =
+    (partition ?? (isAuto ? split : undefined)) !== undefined || source.distrustsTokens || config.reads.checkTotal;
+  const others = tries + (countsRecords ? 2 : 0) + (source.plain === undefined ? 0 : 1);
   if (records === null) return { total, records, chains: null, others };
-  if (partition === undefined) return { total, records, chains: [pages(records, pageSize)], others };
+  if (isAuto && split !== undefined) return { total, records, chains: split.chains, others, split };
+  if (partition === undefined) return { total, records, chains: [pagesOf(records, pageSize)], others, split };
   const parts = await countPartitions(counting, source, partition, records);
-  const chains = parts.map((part) => pages(part, pageSize));
+  const chains = parts.map((part) => pagesOf(part, pageSize));
   // One more pass over the whole list looks for records that no partition covers.
   const covered = parts.reduce((sum, part) => sum + part, 0) >= records;
-  return { total, records, chains: covered ? chains : [...chains, pages(records, pageSize)], others };
+  return { total, records, chains: covered ? chains : [...chains, pagesOf(records, pageSize)], others };
+}
+
+/** The split that a run would choose, or could; undefined for one that resumes: it keeps what it has. */
+async function suggestedSplit(counting: Counting): Promise<Split | undefined> {
+  const { context, opened, splits, pageSize } = counting;
+  if (splits.length === 0 || opened.unfinished !== undefined) return undefined;
+  return chosenSplit(context, opened, { candidates: splits, pageSize, atOnce: context.config.service.concurrency });
 }
 
 async function countWindows(counting: Counting, source: WindowedSource, unfinished: number): Promise<Counted> {
@@ -125,7 +148,7 @@ async function countWindows(counting: Counting, source: WindowedSource, unfinish
   });
   const found = await Promise.all(counts);
   const total = found.includes(null) ? null : found.reduce<number>((sum, each) => sum + (each ?? 0), 0);
-  const each = total === null ? 1 : pages(total / Math.max(1, windows.length), pageSize);
+  const each = total === null ? 1 : pagesOf(total / Math.max(1, windows.length), pageSize);
   const records = total === null ? null : total + unfinished;
   // One more request for the details of each record.
   const others = source.details === undefined ? 0 : (total ?? 0);
@@ -153,7 +176,7 @@ function remaining(chains: readonly number[], { unfinished }: OpenedStream): num
 function readsBy(config: StreamConfig, source: Source, values: readonly string[]): PlannedReading['reads'] {
   if (source.kind === 'keyed') return 'keys';
   if (source.kind === 'windowed') return 'windows';
-  return partitionOf(config, values) === undefined ? 'list' : 'partitions';
+  return configuredSplit(config, values) !== undefined ? 'partitions' : 'list';
 }
 
 /**
@@ -188,13 +211,19 @@ export async function planStream(context: RunContext, task: PlanTask): Promise<P
   const pageSize = sample?.pageSize ?? asked;
   const unfinished = before?.again.get(config.name)?.asked.length ?? 0;
   const whole = sample?.isWhole && source.kind === 'list' ? sample.records : null;
-  const counting = { context, config, opened, meter, previous, values, pageSize, whole };
+  const { partitionBy, canPartition } = config.reads;
+  const mayChoose = partitionBy === 'auto' || (canPartition && partitionBy === undefined);
+  const splits = mayChoose && previous !== undefined ? await possibleSplits(session, config, previous, pageSize) : [];
+  const counting = { context, config, opened, meter, previous, values, splits, pageSize, whole };
   const counted = await countReading(counting, source, unfinished);
   const { journal, run } = opened.unfinished ?? {};
+  const split = counted.split ?? null;
   return {
     group,
-    reads: readsBy(config, source, values),
+    reads: split?.isUsed ? 'partitions' : readsBy(config, source, values),
     ...counted,
+    split,
+    pageSize,
     chains: counted.chains === null ? null : remaining(counted.chains, opened),
     others: counted.others + others,
     resumes:

@@ -10,9 +10,11 @@ import type { Session } from '../../store/duckdb.js';
 import { findUnfinished, type RunIdentity, takeOver, type UnfinishedStream } from '../../store/run-state.js';
 import type { WindowManners } from '../../streams/declaration.js';
 import type { Source, Window, WindowedSource } from '../../streams/source.js';
+import type { Split } from '../../streams/splits.js';
 import { cut, planWindows } from '../../streams/windows.js';
 import { refuseOtherSalts, rulesOf } from '../column-rules.js';
 import type { RunContext } from '../run-context.js';
+import { chosenSplit } from './choose-split.js';
 import { type Definition, definitionOf, refuseChanged } from './definition.js';
 import type { Reading } from './reading.js';
 import { SqlReading } from './sql-reading.js';
@@ -154,25 +156,36 @@ export interface BeginTask {
   readonly previous: StreamState | undefined;
   /** Values of the partitioning attribute in the last snapshot. */
   readonly lastValues: readonly string[];
+  /** If the run chooses how to split the list: the ways that the last snapshot shows. */
+  readonly splits: readonly Split[];
   /** Stored records that are read again by their keys. */
   readonly again: StoredKeys;
   /** Shows the streams that this one is made of. */
   readonly session: Session;
 }
 
-/** How a list is read in parts; undefined if it is not. */
-export function partitionOf(
-  { reads: { partitionBy } }: StreamConfig,
-  lastValues: readonly string[],
-): ExtractionOptions['partition'] {
-  const values = partitionBy?.values ?? lastValues;
-  return partitionBy === undefined || values.length === 0 ? undefined : { attribute: partitionBy.attribute, values };
+/** How a list is split; undefined if it is read as one, or if the reading keeps the chains of an earlier process. */
+async function splitFor(
+  context: RunContext,
+  { opened, lastValues, splits }: BeginTask,
+): Promise<ExtractionOptions['partition']> {
+  const { config, unfinished } = opened;
+  const { partitionBy } = config.reads;
+  // Even without values: the chains of an earlier process need the attribute.
+  if (partitionBy !== 'auto') return partitionBy && { ...partitionBy, values: partitionBy.values ?? lastValues };
+  if (unfinished !== undefined) return undefined;
+  const { pageSize, concurrency } = context.config.service;
+  return chosenSplit(context, opened, {
+    candidates: splits,
+    pageSize: config.reads.pageSize ?? pageSize,
+    atOnce: concurrency,
+  });
 }
 
 /** Begins a stream's reading. It resumes an earlier run's reading if it can. */
 export async function beginReading(context: RunContext, task: BeginTask): Promise<Reading> {
   const { config: all, client, signal, clock, database, converter, job, layout } = context;
-  const { opened, run, previous, lastValues, session } = task;
+  const { opened, run, previous, session } = task;
   const { config, source, unfinished } = opened;
   const folder = layout.streamRun(run.runId, config.name);
   const { compression } = job.parquet;
@@ -191,7 +204,7 @@ export async function beginReading(context: RunContext, task: BeginTask): Promis
     database,
     converter,
     filter: config.reads.filter,
-    partition: partitionOf(config, lastValues),
+    partition: await splitFor(context, task),
     windows: opened.windows,
     unfinished: task.again.asked,
     known: { skipped: task.again.skipped(context), undetailed: task.again.undetailed },

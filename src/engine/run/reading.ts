@@ -1,5 +1,6 @@
 import type { Extracted } from '../../extract/extracted.js';
 import type { LiveCounters } from '../../extract/live-counters.js';
+import type { ReadingSplit } from '../../extract/stream-extraction.js';
 import type { Covered } from '../../snapshot/snapshot-store.js';
 import type { Counters } from '../../store/journal.js';
 import type { ListSource } from '../../streams/source.js';
@@ -24,6 +25,8 @@ export interface Reading {
   readonly brings: 'everything' | 'additions';
   /** Spans of time that need no second reading once this is committed; undefined if the stream is not read by time. */
   readonly covered: readonly Covered[] | undefined;
+  /** How a list is read in parts; undefined if it is read as one. */
+  readonly split?: ReadingSplit | undefined;
   /** Undefined if absent keys are deletes without asking: of a query, a held reading, or a list proved by its total. */
   readonly confirmable: Confirmable | undefined;
   counters(): Counters;

@@ -1,8 +1,18 @@
+import type { StreamConfig } from '../../config/config.js';
 import { sqlTexts } from '../../core/sql.js';
 import { restoreFiles } from '../../snapshot/restore-files.js';
-import { distinctValues, SnapshotStore, type StoreState, storeTable } from '../../snapshot/snapshot-store.js';
+import {
+  distinctValues,
+  SnapshotStore,
+  type StoreState,
+  type StreamState,
+  storeTable,
+} from '../../snapshot/snapshot-store.js';
+import { splitCandidates } from '../../snapshot/split-candidates.js';
+import type { Session } from '../../store/duckdb.js';
 import { discardStreams } from '../../store/run-state.js';
 import { runFolders } from '../../store/storage.js';
+import { isWorthSplitting, type Split } from '../../streams/splits.js';
 import type { RunContext } from '../run-context.js';
 import { publishStore } from './commit-and-publish.js';
 import { type StoredKeys, storedKeysOf } from './stored-keys.js';
@@ -11,6 +21,8 @@ import { type StoredKeys, storedKeysOf } from './stored-keys.js';
 export interface Before extends StoreState {
   /** Values of the partitioning attribute in the last snapshot, by stream. */
   readonly values: ReadonlyMap<string, readonly string[]>;
+  /** How lists could be split whose runs choose that themselves, by stream. */
+  readonly splits: ReadonlyMap<string, readonly Split[]>;
   /** Which stored records are read again by their keys, by stream. */
   readonly again: ReadonlyMap<string, StoredKeys>;
   /** Ids of runs that have committed and still have a folder. */
@@ -18,7 +30,8 @@ export interface Before extends StoreState {
   readonly duckdbVersion: string;
 }
 
-type RecoveryContext = Pick<RunContext, 'database' | 'layout' | 'job' | 'clock' | 'notice' | 'full'>;
+type RecoveryContext = Pick<RunContext, 'database' | 'layout' | 'job' | 'clock' | 'notice' | 'full'> &
+  Partial<Pick<RunContext, 'config'>>;
 
 /** A stream that a run has committed, and whose folder in the run still exists. */
 export interface CommittedStream {
@@ -26,20 +39,37 @@ export interface CommittedStream {
   readonly stream: string;
 }
 
-/** Reads what a store, or its published copy, says before a run. */
+/** How a stream's list could be split, by its last snapshot; none if it has too few pages. */
+export function possibleSplits(
+  session: Session,
+  { columns, reads }: StreamConfig,
+  state: StreamState,
+  pageSize: number,
+): Promise<readonly Split[]> | readonly Split[] {
+  if (!isWorthSplitting(state.rows, reads.pageSize ?? pageSize)) return [];
+  // Partition values are journaled as they are, so a column with a rule is not used, even if the snapshot still has its text.
+  const hides = (field: string) =>
+    reads.filter.has(field) || columns[field] !== undefined || columns[`attributes.${field}`] !== undefined;
+  return splitCandidates(session, state, hides);
+}
+
+/** Reads what a store, or its published copy, says before a run. Without a configuration nothing will be read, so no list is split. */
 export async function readBefore(
   store: SnapshotStore,
-  { layout, job }: Pick<RunContext, 'layout' | 'job'>,
+  { layout, job, config }: Pick<RecoveryContext, 'layout' | 'job' | 'config'>,
 ): Promise<{ before: Before; committed: readonly CommittedStream[] }> {
   const state = await store.state();
   const values = new Map<string, string[]>();
+  const splits = new Map<string, readonly Split[]>();
   const again = new Map<string, StoredKeys>();
   for (const stream of job.streams) {
     const known = state.streams.get(stream.name);
     if (known === undefined) continue;
     again.set(stream.name, await storedKeysOf(store, stream, known));
     const { partitionBy } = stream.reads;
-    if (partitionBy === undefined || partitionBy.values !== undefined) continue;
+    if (partitionBy === 'auto' && config !== undefined)
+      splits.set(stream.name, await possibleSplits(store.session, stream, known, config.service.pageSize));
+    if (partitionBy === undefined || partitionBy === 'auto' || partitionBy.values !== undefined) continue;
     values.set(stream.name, await distinctValues(store, known, 'attribute', partitionBy.attribute));
   }
   const folders = await runFolders(layout);
@@ -49,7 +79,7 @@ export async function readBefore(
   const committed = runs.map(({ run_id, stream }) => ({ runId: String(run_id), stream: String(stream) }));
   const [version] = await store.session.rows('SELECT version() AS version');
   const runIds = new Set(committed.map(({ runId }) => runId));
-  const before = { ...state, values, again, committed: runIds, duckdbVersion: String(version?.version) };
+  const before = { ...state, values, splits, again, committed: runIds, duckdbVersion: String(version?.version) };
   return { before, committed };
 }
 

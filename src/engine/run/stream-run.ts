@@ -57,6 +57,7 @@ export class StreamRun {
       if (progress !== undefined) progress.phase = 'failed';
     } finally {
       this.outcome.counters = this.reading?.counters() ?? this.outcome.counters;
+      this.outcome.split = this.reading?.split;
     }
   }
 
@@ -79,6 +80,7 @@ export class StreamRun {
         run,
         previous,
         lastValues: before.values.get(this.name) ?? [],
+        splits: before.splits.get(this.name) ?? [],
         again: before.again.get(this.name) ?? noStoredKeys,
         session,
       });

@@ -30,6 +30,7 @@ async function read({ totals: [totalAtStart = null, ...totals], came, list = {} 
     totalAtStart,
     partitions: [whole],
     pageSize: () => 100,
+    missed: () => undefined,
     total: async () => totals.shift() ?? null,
     read: async (partitions, pageSize) => {
       const found = came[readings.length] ?? 0;

@@ -17,6 +17,7 @@ const anyText = fc.string({ unit: 'grapheme' });
 const partitions: fc.Arbitrary<Partition> = fc.oneof(
   fc.constantFrom<Partition>({ kind: 'whole' }, { kind: 'again' }, { kind: 'single' }),
   anyText.map((value): Partition => ({ kind: 'value', value })),
+  fc.array(fc.tuple(anyText, anyText), { maxLength: 3 }).map((values): Partition => ({ kind: 'values', values })),
   anyText.map((key): Partition => ({ kind: 'record', key })),
   fc.nat().map((chunk): Partition => ({ kind: 'keys', chunk })),
   fc.tuple(moment, moment).map(([from, to]): Partition => ({ kind: 'window', from, to })),
@@ -43,7 +44,7 @@ describe('names of partitions', () => {
   it('are refused, or are the names of the partition that they are read as', () => {
     const names = fc.oneof(
       anyText,
-      fc.tuple(fc.constantFrom('*', '+', '=', '>', '!', '#'), anyText).map((parts) => parts.join('')),
+      fc.tuple(fc.constantFrom('*', '+', '=', '>', '!', '#', '&', '&[["a",'), anyText).map((parts) => parts.join('')),
     );
     fc.assert(
       fc.property(names, (name) => {
@@ -68,6 +69,16 @@ describe('names of partitions', () => {
       ['=gold', { kind: 'value', value: 'gold' }],
       ['=', { kind: 'value', value: '' }],
       ['=**', { kind: 'value', value: '**' }],
+      [
+        '&[["country","DE"],["tier","gold"]]',
+        {
+          kind: 'values',
+          values: [
+            ['country', 'DE'],
+            ['tier', 'gold'],
+          ],
+        },
+      ],
       ['!wf_1', { kind: 'record', key: 'wf_1' }],
       ['#12', { kind: 'keys', chunk: 12 }],
       [
@@ -89,7 +100,9 @@ describe('the partitions of a stream', () => {
 
   it('are one for a list that is not split, otherwise one for each value', () => {
     expect(partitionsOf({ ...none, source: source({ kind: 'list' }) })).toEqual([{ kind: 'whole' }]);
-    expect(partitionsOf({ ...none, source: source({ kind: 'list' }), partition: { values: ['x', ''] } })).toEqual([
+    expect(
+      partitionsOf({ ...none, source: source({ kind: 'list' }), partition: { attribute: 'a', values: ['x', ''] } }),
+    ).toEqual([
       { kind: 'value', value: 'x' },
       { kind: 'value', value: '' },
     ]);

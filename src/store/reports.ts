@@ -1,6 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises';
 import type { RunReport } from '../core/run.js';
-import type { JobLayout } from '../store/layout.js';
+import type { JobLayout } from './layout.js';
 
 /** Reports of a job's runs, newest first; those that cannot be read are left out. */
 export async function recentReports(layout: JobLayout, most: number): Promise<RunReport[]> {
