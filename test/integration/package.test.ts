@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { isBuiltin } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -39,6 +40,8 @@ describe('the tarball', () => {
       'configs/quickstart.yaml',
       'docs/errors.md',
       'dist/src/index.d.ts',
+      'dist/src/sdk/index.d.ts',
+      'dist/src/conformance/index.d.ts',
     ]) {
       expect([file, existsSync(join(installed, file))]).toEqual([file, true]);
     }
@@ -52,13 +55,45 @@ describe('the tarball', () => {
     expect(JSON.parse(run('schema'))).toHaveProperty('properties.jobs');
   });
 
+  it('has the licence of each package whose code it contains', async () => {
+    const notices = await readFile(join(installed, 'dist', 'chunks', 'LICENSES.txt'), 'utf8');
+    const packages = [...notices.matchAll(/^(\S+) [\d.r-]+ \((.*)\)$/gm)];
+    expect(packages.map(([, name]) => name)).toEqual(expect.arrayContaining(['undici', 'yaml', 'yargs', 'zod']));
+    // The others would ask for more than their text.
+    expect(packages.filter(([, , licence = '']) => !['MIT', 'ISC'].includes(licence))).toEqual([]);
+  });
+
+  it('imports only packages that are installed with it', async () => {
+    const { dependencies, peerDependencies } = JSON.parse(await readFile(join(installed, 'package.json'), 'utf8'));
+    const files = await readdir(join(installed, 'dist'), { recursive: true });
+    const texts = await Promise.all(
+      files.filter((file) => file.endsWith('.js')).map((file) => readFile(join(installed, 'dist', file), 'utf8')),
+    );
+    const imported = texts.flatMap((text) =>
+      [...text.matchAll(/(?:^import .*from |^import |\bimport\(|equire\()"([^."][^"]*)"/gm)].map(
+        ([, name = '']) => name,
+      ),
+    );
+    const names = new Set(
+      imported.filter((name) => !isBuiltin(name)).map((name) => /^(@[^/]+\/)?[^/]+/.exec(name)?.[0]),
+    );
+    // Who tests a connector brings Vitest.
+    expect([...names]).toContain('@duckdb/node-bindings');
+    expect([...names].filter((name = '') => !(name in { ...dependencies, ...peerDependencies, vitest: '' }))).toEqual(
+      [],
+    );
+  });
+
   it('can be imported', async () => {
     await writeFile(
       join(installed, 'try.mjs'),
-      "import { loadConfig, run } from 'cdsync';\nconsole.log(typeof loadConfig, typeof run);\n",
+      `import { CdsyncError, loadConfig, run } from 'cdsync';
+       import * as sdk from 'cdsync/sdk';
+       import { tableConformance } from 'cdsync/sdk/conformance';
+       console.log(typeof loadConfig, typeof run, typeof sdk.tableConnector, typeof tableConformance, sdk.CdsyncError === CdsyncError);`,
     );
     expect(execFileSync(process.execPath, [join(installed, 'try.mjs')], { encoding: 'utf8' }).trim()).toBe(
-      'function function',
+      'function function function function true',
     );
   });
 });

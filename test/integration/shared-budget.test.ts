@@ -12,7 +12,6 @@ import { startLocalService } from '../../src/local-service/service.js';
 import { requestControl } from '../fixtures/control.js';
 
 const sender = join(import.meta.dirname, '..', 'fixtures', 'budget-sender.mjs');
-const dist = join(import.meta.dirname, '..', '..', 'dist');
 
 interface Counts {
   readonly requests: number;
@@ -48,8 +47,8 @@ async function machine(limit: number) {
 
   function send({ seconds = 60, chains = 8, shared = 'machine', ...wishes }: Wishes = {}): Sender {
     const { url, tenantId: tenant, token } = service;
-    const options = { dist, url, tenant, token, limit, seconds, chains, shared, ...wishes };
-    const child = spawn(process.execPath, [sender, JSON.stringify(options)], {
+    const options = { url, tenant, token, limit, seconds, chains, shared, ...wishes };
+    const child = spawn(process.execPath, ['--import', 'tsx', sender, JSON.stringify(options)], {
       env: { PATH: process.env.PATH ?? '', XDG_RUNTIME_DIR: folder },
       stdio: ['ignore', 'pipe', 'pipe'],
     });

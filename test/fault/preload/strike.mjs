@@ -4,7 +4,7 @@ import { appendFileSync } from 'node:fs';
 import fsp from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
 import { relative } from 'node:path';
-import { DuckDBConnection } from '@duckdb/node-api';
+import duckdb from '../../../dist/chunks/duckdb.js';
 
 const { storage, report, record, at, when, action, delayMs = 0 } = JSON.parse(process.env.CDSYNC_TEST_STRIKE);
 const seen = new Map();
@@ -138,9 +138,10 @@ syncBuiltinESMExports();
 /** DuckDB does its own writing: its steps are these statements. */
 const writes =
   /^\s*(COPY|BEGIN|COMMIT|ATTACH|DETACH|INSERT|CREATE (OR REPLACE )?(TABLE|VIEW|MACRO|SCHEMA)|DELETE|ALTER|DROP|UPDATE)\b/i;
+const connection = duckdb.DuckDBConnection.prototype;
 for (const name of ['run', 'runAndReadAll']) {
-  const real = DuckDBConnection.prototype[name];
-  DuckDBConnection.prototype[name] = function watched(sql, ...rest) {
+  const real = connection[name];
+  connection[name] = function watched(sql, ...rest) {
     const work = () => real.call(this, sql, ...rest);
     return writes.test(sql) ? step(`sql ${sql}`, work, false) : work();
   };

@@ -3,9 +3,9 @@ import { resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 
-/** Opens a built connector in a separate process, and returns how that ended. */
+/** Opens a connector in a separate process, and returns how that ended. */
 async function opened(connector: string): Promise<{ code: string; kind: string; message: string; hint: string }> {
-  const module = resolve('dist', 'connectors', connector, 'index.js');
+  const module = resolve('connectors', connector, 'index.ts');
   const script = `
     const { default: connector } = await import(${JSON.stringify(module)});
     try {
@@ -13,7 +13,13 @@ async function opened(connector: string): Promise<{ code: string; kind: string; 
     } catch ({ code, kind, message, hint }) {
       console.log(JSON.stringify({ code, kind, message, hint }));
     }`;
-  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script]);
+  const { stdout } = await promisify(execFile)(process.execPath, [
+    '--import',
+    'tsx',
+    '--input-type=module',
+    '-e',
+    script,
+  ]);
   return JSON.parse(stdout) as Awaited<ReturnType<typeof opened>>;
 }
 
