@@ -17,6 +17,7 @@ import {
 function commonOptions(words: readonly string[]): Argv<CommonArguments> {
   const parser = yargs(words)
     .scriptName('cdsync')
+    .detectLocale(false)
     .usage(
       '$0 <command>\n\nCopies customer profiles from the Customer Data Service into Parquet, DuckDB and warehouses.',
     )

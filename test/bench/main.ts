@@ -8,6 +8,7 @@ import { benchHelp } from './help.js';
 import { benchKill } from './kill.js';
 import { benchPush } from './push.js';
 import { benchRuns } from './runs.js';
+import { benchSmallRun } from './small-run.js';
 import { type Figure, markdown } from './table.js';
 
 const cdsync = join(import.meta.dirname, '..', '..', 'dist', 'src', 'cli', 'main.js');
@@ -26,6 +27,7 @@ async function main(): Promise<void> {
   const sizes = values.large ? [100_000, 1_000_000, 10_000_000] : [100_000, 1_000_000];
   const benches: Record<string, () => Promise<Figure[]>> = {
     help: () => benchHelp(cdsync),
+    'small-run': () => benchSmallRun(cdsync, folder),
     conversion: () => benchConversion(cdsync, folder),
     runs: () => benchRuns(cdsync, folder, sizes),
     budget: () => benchBudget(cdsync, folder),
