@@ -148,13 +148,18 @@ export class DeliveryInput {
   async #changes(changes: FeedChanges & { columns: StoredColumn[] }): Promise<Piece[]> {
     const columns = widen(changes.columns, this.#task.feed.columns, 'table');
     const select = `SELECT _op, _run_id, _synced_at, ${changes.sequence}::BIGINT AS _sequence, ${columns}`;
-    const pieces: Piece[] = [];
-    for (const path of changes.files) {
-      const taken = await this.#take(path);
-      // One file holds all changes of a run.
-      pieces.push(...ranges(taken, changes.rows, select));
-    }
-    return pieces;
+    const [only, ...others] = await Promise.all(changes.files.map((path) => this.#take(path)));
+    if (only === undefined) return [];
+    if (others.length === 0) return ranges(only, changes.rows, select);
+    return this.#pieces([only, ...others], select);
+  }
+
+  /** Divides files whose rows are not counted yet. */
+  async #pieces(paths: readonly string[], select: string): Promise<Piece[]> {
+    const counts = await this.#task.session.rows(
+      `SELECT file_name, num_rows FROM parquet_file_metadata(${sqlTexts(paths)}) ORDER BY file_name`,
+    );
+    return counts.flatMap(({ file_name, num_rows }) => ranges(String(file_name), Number(num_rows), select));
   }
 
   /** Writes the changes into new files: the last one of each key or, if `keepsAll`, every one, plus the rows to try again. */
@@ -181,11 +186,8 @@ export class DeliveryInput {
     const [written] = await session.rows(`COPY (${query}) TO ${sqlText(target)} (${options}, RETURN_FILES true)`);
     const files = ((written?.Files as { items?: readonly unknown[] } | undefined)?.items ?? []).map(String);
     if (Number(written?.Count ?? 0) === 0) return [];
-    const counts = await session.rows(
-      `SELECT file_name, num_rows FROM parquet_file_metadata(${sqlTexts(files)}) ORDER BY file_name`,
-    );
     await syncFolder(target);
-    return counts.flatMap(({ file_name, num_rows }) => ranges(String(file_name), Number(num_rows), select));
+    return this.#pieces(files, select);
   }
 
   /** Writes all changes into one file, those of earlier commits first. */

@@ -3,9 +3,17 @@ import { ColumnSet, holdNegativeZero, type StoredColumn } from '../rows/columns.
 import { rowKey } from '../rows/row-hash.js';
 import { sameColumns, widen } from '../rows/widen.js';
 import { type ParquetCompression, type ParquetFile, writeParquet } from '../store/parquet.js';
+import { stampParquet } from '../store/stamped-parquet.js';
 import { type Difference, type DiffTask, hashesStand } from './diff.js';
 import { createEarlier, keepEarlier } from './history.js';
-import { earlierTable, keysTable, type SnapshotStore, storeTable } from './snapshot-store.js';
+import {
+  changesTable,
+  earlierTable,
+  keysTable,
+  type SnapshotStore,
+  type StreamState,
+  storeTable,
+} from './snapshot-store.js';
 import type { WorkTables } from './unify-parts.js';
 
 /** Above this share of changed rows a table is rebuilt: that is cheaper than deleting and inserting, and leaves no holes. */
@@ -40,25 +48,37 @@ function stamp({ runId, syncedAt }: ApplyTask): string {
   return `${sqlText(runId)} AS _run_id, ${sqlText(syncedAt)}::TIMESTAMPTZ AS _synced_at`;
 }
 
+/** The changes of a first snapshot: its files, with the columns of changes. */
+async function firstChanges({ files, changesPath, runId, syncedAt }: ApplyTask): Promise<ParquetFile[]> {
+  const stamps = [
+    { name: '_op', value: 'insert' },
+    { name: '_run_id', value: runId },
+    { name: '_synced_at', value: new Date(syncedAt) },
+  ];
+  const changes: ParquetFile[] = [];
+  for (const [index, file] of files.entries()) {
+    changes.push(await stampParquet(file, changesPath.replace(/\.parquet$/, `-${index + 1}.parquet`), stamps));
+  }
+  return changes;
+}
+
 /** Writes every change with its operation: the new row or, for a delete, the last one. */
 export async function writeChanges(
   store: SnapshotStore,
   task: ApplyTask,
   { changed }: WorkTables,
-): Promise<ParquetFile> {
+): Promise<ParquetFile[]> {
   const { columns, previous, stream, files } = task;
+  if (previous === undefined) return firstChanges(task);
   const key = rowKey(task.key);
-  const all = `SELECT 'insert' AS _op, ${stamp(task)}, ${names(columns)} FROM ${readFiles(files)}`;
   const present = `SELECT c.op AS _op, ${stamp(task)}, ${names(columns, 'r.')}
      FROM (SELECT *, ${key} AS "_key" FROM ${readFiles(files)}) AS r JOIN ${changed} AS c ON r."_key" = c.key`;
   const gone = `SELECT c.op AS _op, ${stamp(task)}, ${names(columns, 'r.')}
-     FROM (SELECT *, ${key} AS "_key" FROM (SELECT ${widen(previous?.columns ?? [], columns, 'file')} FROM ${storeTable(stream)})) AS r
+     FROM (SELECT *, ${key} AS "_key" FROM (SELECT ${widen(previous.columns, columns, 'file')} FROM ${storeTable(stream)})) AS r
      JOIN ${changed} AS c ON r."_key" = c.key WHERE c.op = 'delete'`;
-  // In a first snapshot everything is new, so no row is looked up.
-  const kept = previous === undefined ? all : present;
-  const query = task.difference.deleted > 0 ? `${kept} UNION ALL ${gone}` : kept;
+  const query = task.difference.deleted > 0 ? `${present} UNION ALL ${gone}` : present;
   const form = { compression: task.compression, keepsZeroSigns: holdNegativeZero(columns) };
-  return writeParquet(store.session, query, task.changesPath, form);
+  return [await writeParquet(store.session, query, task.changesPath, form)];
 }
 
 /** SQL for rows of the changes file, with the types of the tables. */
@@ -85,48 +105,45 @@ function onlyAdds(task: ApplyTask): boolean {
   return sameColumns(before, task.columns.slice(0, before.length), 'table');
 }
 
+/** The first commit of the stream: this one, if the store knows nothing of it. */
+export function firstOf({ previous, runId, syncedAt }: ApplyTask): StreamState['first'] {
+  return previous === undefined ? { run_id: runId, synced_at: syncedAt } : previous.first;
+}
+
+/** Creates the tables of a stream's past. Those of its rows and keys are created with their contents. */
 async function createTables(store: SnapshotStore, task: ApplyTask): Promise<void> {
   const typed = ColumnSet.restore(task.columns).list.map(({ name, type }) => `${quoteIdentifier(name)} ${type}`);
+  const changes = changesTable({ stream: task.stream, first: firstOf(task) });
   const times = '_run_id VARCHAR, _synced_at TIMESTAMPTZ';
-  await store.session.run(
-    `CREATE OR REPLACE TABLE ${storeTable(`${task.stream}__changes`)} (_op VARCHAR, ${times}, ${typed.join(', ')})`,
-  );
-  await store.session.run(
-    `CREATE OR REPLACE TABLE ${storeTable(task.stream)} (${typed.join(', ')}, ${times}, _first_seen_at TIMESTAMPTZ)`,
-  );
-  await store.session.run(`CREATE OR REPLACE TABLE ${keysTable(task.stream)} (key VARCHAR, hash UBIGINT)`);
+  await store.session.run(`CREATE OR REPLACE TABLE ${changes} (_op VARCHAR, ${times}, ${typed.join(', ')})`);
   await store.session.run(createEarlier(task.stream, ColumnSet.restore(task.columns).list));
 }
 
 /** Replaces a table by the result of a query, which may read that table. */
-async function replaceTable(store: SnapshotStore, name: string, query: string): Promise<void> {
-  const [next, schema] = [storeTable(`${name}__next`), storeTable(name)];
-  await store.session.run(`CREATE OR REPLACE TABLE ${next} AS ${query}`);
-  await store.session.run(`DROP TABLE ${schema}`);
-  await store.session.run(`ALTER TABLE ${next} RENAME TO ${quoteIdentifier(name)}`);
+async function replaceTable({ session }: SnapshotStore, name: string, query: string, schema?: string): Promise<void> {
+  const next = storeTable(`${name}__next`, schema);
+  await session.run(`CREATE OR REPLACE TABLE ${next} AS ${query}`);
+  await session.run(`DROP TABLE ${storeTable(name, schema)}`);
+  await session.run(`ALTER TABLE ${next} RENAME TO ${quoteIdentifier(name)}`);
 }
 
 async function prepareTables(store: SnapshotStore, task: ApplyTask, rebuild: boolean): Promise<void> {
   const { previous, columns, stream } = task;
   if (previous === undefined) return createTables(store, task);
-  const changes = `${stream}__changes`;
+  const changes = changesTable(previous);
+  const earlier = earlierTable(stream);
   if (onlyAdds(task)) {
-    await addColumns(store, storeTable(changes), previous.columns, columns);
-    await addColumns(store, earlierTable(stream), previous.columns, columns);
+    await addColumns(store, changes, previous.columns, columns);
+    await addColumns(store, earlier, previous.columns, columns);
     if (!rebuild) await addColumns(store, storeTable(stream), previous.columns, columns);
     return undefined;
   }
   const widened = widen(previous.columns, columns, 'table');
-  await replaceTable(store, changes, `SELECT ${changeColumns.join(', ')}, ${widened} FROM ${storeTable(changes)}`);
-  const earlier = earlierTable(stream);
-  // A rename cannot move a table to another schema. This one is small, so it is copied by way of a temporary table.
-  const kept = `"work_before_${stream}"`;
-  await store.session.run(
-    `CREATE OR REPLACE TEMP TABLE ${kept} AS SELECT _run_id, _synced_at, ${widened} FROM ${earlier}`,
-  );
-  await store.session.run(`CREATE OR REPLACE TABLE ${earlier} AS FROM ${kept}`);
-  await store.session.run(`DROP TABLE ${kept}`);
-  return undefined;
+  const allChanges = `SELECT ${changeColumns.join(', ')}, ${widened} FROM ${changes}`;
+  if (previous.first === undefined) await replaceTable(store, `${stream}__changes`, allChanges);
+  else await replaceTable(store, `changes_${stream}`, allChanges, '_cdsync');
+  const allEarlier = `SELECT _run_id, _synced_at, ${widened} FROM ${earlier}`;
+  return replaceTable(store, `before_${stream}`, allEarlier, '_cdsync');
 }
 
 /** Rebuilds the stream's table: changed rows get the stamp of this run, the others keep theirs. */
@@ -136,7 +153,7 @@ async function rebuildRows(store: SnapshotStore, task: ApplyTask, { changed }: W
   const now = `${sqlText(task.syncedAt)}::TIMESTAMPTZ`;
   if (previous === undefined) {
     const first = `SELECT ${widen(columns, columns, 'table')}, ${stamp(task)}, ${now} AS _first_seen_at FROM ${readFiles(files)}`;
-    return replaceTable(store, stream, first);
+    return store.session.run(`CREATE OR REPLACE TABLE ${storeTable(stream)} AS ${first}`);
   }
   const query = `SELECT ${names(columns, 'r.')},
       CASE WHEN c.key IS NULL THEN o._run_id ELSE ${sqlText(task.runId)} END AS _run_id,
@@ -194,12 +211,12 @@ export async function applyStream(store: SnapshotStore, task: ApplyTask, tables:
   const isWhole = task.addition === undefined;
   const rebuild = isWhole && (task.previous === undefined || share > rebuildShare || refreshed > 0 || !onlyAdds(task));
   await prepareTables(store, task, rebuild);
-  if (task.previous !== undefined) await keepEarlier(store, { ...task, previous: task.previous }, tables);
-  const columns = names(task.columns);
-  const changes = storeTable(`${task.stream}__changes`);
-  await store.session.run(
-    `INSERT INTO ${changes} (${columns}, ${changeColumns.join(', ')}) ${changeRows(task, `, ${changeColumns.join(', ')}`, 'true')}`,
-  );
+  if (task.previous !== undefined) {
+    await keepEarlier(store, { ...task, previous: task.previous }, tables);
+    const columns = [names(task.columns), ...changeColumns].join(', ');
+    const rows = changeRows(task, `, ${changeColumns.join(', ')}`, 'true');
+    await store.session.run(`INSERT INTO ${changesTable(task.previous)} (${columns}) ${rows}`);
+  }
   if (rebuild) await rebuildRows(store, task, tables);
   else await patchRows(store, task, tables);
   await applyKeys(store, task, tables, rebuild);

@@ -3,7 +3,7 @@ import { sqlText } from '../core/sql.js';
 import { ColumnSet, columnPath } from '../rows/columns.js';
 import type { JobLayout } from '../store/layout.js';
 import type { ParquetFile } from '../store/parquet.js';
-import { type ApplyTask, applyStream } from './apply.js';
+import { type ApplyTask, applyStream, firstOf } from './apply.js';
 import { restates, takesAway } from './diff.js';
 import { beginHistories, defineFreshness, defineHistory, pruneHistory, recordMoment } from './history.js';
 import {
@@ -26,7 +26,8 @@ export interface CommittedReject {
 export interface StreamCommit {
   readonly task: ApplyTask;
   readonly tables: WorkTables;
-  readonly changes: ParquetFile | undefined;
+  /** Files with the changes; none if the job keeps no Parquet files and the store needs none to read them from. */
+  readonly changes: readonly ParquetFile[];
   readonly duplicates: number;
   /** Rows that the stream's contract left out. */
   readonly discarded: number;
@@ -89,8 +90,9 @@ function newState(run: RunCommit, commit: StreamCommit, sequence: number): Strea
     columns: [...task.columns],
     hash_version: task.hashVersion,
     snapshot: parquet ? snapshotFiles(run, commit) : [],
-    changes: parquet && changes !== undefined ? committedFiles(layout, `changes/${runId}`, [changes]) : [],
+    changes: parquet ? committedFiles(layout, `changes/${runId}`, changes) : [],
     definition: { ...definition },
+    first: firstOf(task),
     ...(takesAway(task) ? { rewritten: true as const } : {}),
     ...(covered === undefined ? {} : { covered: [...covered] }),
   };

@@ -8,6 +8,7 @@ import { type ParquetCompression, writeParquet } from '../store/parquet.js';
 import { recordMoment } from './history.js';
 import {
   type CommittedFile,
+  changesTable,
   earlierTable,
   keysTable,
   type SnapshotStore,
@@ -93,12 +94,15 @@ async function filesWithout(store: SnapshotStore, task: ForgetTask): Promise<Com
 async function erase({ session }: SnapshotStore, { state, keys }: ForgetTask): Promise<Forgotten> {
   const { stream, key } = state;
   const list = `(SELECT unnest(${sqlTexts(keys)}))`;
-  const changes = storeTable(`${stream}__changes`);
-  const count = (table: string) => session.number(`SELECT count(*) FROM ${table} WHERE ${rowKey(key)} IN ${list}`);
-  const rows = await count(storeTable(stream));
-  const history = (await count(changes)) + (await count(earlierTable(stream)));
-  for (const table of [storeTable(stream), changes, earlierTable(stream)]) {
-    await session.run(`DELETE FROM ${table} WHERE ${rowKey(key)} IN ${list}`);
+  const own = `${rowKey(key)} IN ${list}`;
+  const count = (rows: string) => session.number(`SELECT count(*) FROM ${rows}`);
+  const rows = await count(`${storeTable(stream)} WHERE ${own}`);
+  const changes = await count(`${storeTable(`${stream}__changes`)} WHERE ${own}`);
+  // The view of changes shows earlier rows, too, those of the first commit.
+  const shown = state.first ? ` AND _synced_at <> ${sqlText(state.first.synced_at)}::TIMESTAMPTZ` : '';
+  const history = changes + (await count(`${earlierTable(stream)} WHERE ${own}${shown}`));
+  for (const table of [storeTable(stream), changesTable(state), earlierTable(stream)]) {
+    await session.run(`DELETE FROM ${table} WHERE ${own}`);
   }
   await session.run(`DELETE FROM ${keysTable(stream)} WHERE key IN ${list}`);
   await session.run(

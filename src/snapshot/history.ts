@@ -5,6 +5,7 @@ import { widen } from '../rows/widen.js';
 import { beforeHistory } from '../store/duckdb.js';
 import type { DiffTask } from './diff.js';
 import {
+  changesTable,
   earlierTable,
   momentsTable,
   type SnapshotStore,
@@ -16,23 +17,45 @@ import type { WorkTables } from './unify-parts.js';
 
 /*
  * The history of a stream consists of three tables. The table of changes has each change that is not older than
- * `publish.history`. The earlier table (`before_<stream>`) has, for each key with changes, the row before its first change.
- * The stream's own table has the row of each key without changes; when that key changes, its row is copied to the earlier table.
+ * `publish.history`, but not the inserts of the first commit. The earlier table (`before_<stream>`) has, for each key with changes,
+ * the row before its first change. The stream's own table has the row of each key without changes; when that key changes, its row is
+ * copied to the earlier table. So the inserts of the first commit are the rows in both that have its time: no other commit has it.
  */
 
-/** Creates the view and the macro of a stream's history. Call it again when the columns have changed. */
+/** Creates the view of a stream's changes, unless an older cdsync made a table of them. */
+async function defineChanges({ session }: SnapshotStore, { stream, first, columns }: StreamState): Promise<void> {
+  if (first === undefined) return;
+  const names = ColumnSet.restore(columns).list.map(({ name }) => quoteIdentifier(name));
+  const shown = ['_run_id', '_synced_at', ...names].join(', ');
+  const tables = first === null ? [] : [`_cdsync.${quoteIdentifier(`before_${stream}`)}`, quoteIdentifier(stream)];
+  const inserts = tables.map(
+    (table) =>
+      `SELECT 'insert', ${shown} FROM ${table} WHERE _synced_at = ${sqlText(String(first?.synced_at))}::TIMESTAMPTZ`,
+  );
+  const later = `SELECT _op, ${shown} FROM _cdsync.${quoteIdentifier(`changes_${stream}`)}`;
+  await session.run(
+    `CREATE OR REPLACE VIEW ${quoteIdentifier(`${stream}__changes`)} AS ${[later, ...inserts].join(' UNION ALL ')}`,
+  );
+}
+
+/** Creates the views and the macro of a stream's past. Call it again when the columns or the first commit have changed. */
 export async function defineHistory(store: SnapshotStore, state: StreamState): Promise<void> {
   const { session } = store;
   const { stream } = state;
   const columns = ColumnSet.restore(state.columns).list.filter(({ untracked }) => !untracked);
   const names = columns.map(({ name }) => quoteIdentifier(name)).join(', ');
   const key = rowKey(state.key);
-  const [rows, changes, history] = [stream, `${stream}__changes`, `${stream}__history`].map(quoteIdentifier);
+  const [rows, history] = [stream, `${stream}__history`].map(quoteIdentifier);
+  const changes =
+    state.first === undefined
+      ? quoteIdentifier(`${stream}__changes`)
+      : `_cdsync.${quoteIdentifier(`changes_${stream}`)}`;
   const before = `_cdsync.${quoteIdentifier(`before_${stream}`)}`;
   const stamp = '_run_id, _synced_at';
   // Names are not qualified: readers attach the published file under a name of their own.
   await session.run(`USE ${storeName}`);
   try {
+    await defineChanges(store, state);
     await session.run(
       `CREATE OR REPLACE VIEW ${history} AS
        SELECT ${names}, _run_id, _synced_at AS _valid_from,
@@ -108,23 +131,33 @@ export async function keepEarlier(
     `INSERT INTO ${earlierTable(stream)} (_run_id, _synced_at, ${names})
      SELECT _run_id, _synced_at, ${names} FROM (${before})
      WHERE ${rowKey(key)} IN (SELECT key FROM ${changed} WHERE op <> 'insert'
-       EXCEPT SELECT ${rowKey(key)} FROM ${storeTable(`${stream}__changes`)} WHERE ${rowKey(key)} IN (SELECT key FROM ${changed}))`,
+       EXCEPT SELECT ${rowKey(key)} FROM ${changesTable(previous)} WHERE ${rowKey(key)} IN (SELECT key FROM ${changed}))`,
   );
 }
 
 /** Removes the changes before `horizon` (ISO 8601), but keeps what each row was at that time. */
 export async function pruneHistory(store: SnapshotStore, state: StreamState, horizon: string): Promise<void> {
   const { session } = store;
-  const { stream } = state;
-  const changes = storeTable(`${stream}__changes`);
   const limit = `${sqlText(horizon)}::TIMESTAMPTZ`;
-  const old = await session.number(`SELECT count(*) FROM ${changes} WHERE _synced_at < ${limit}`);
-  if (old === 0) return;
+  const { first } = state;
+  const isFirstOld = first !== undefined && first !== null && Date.parse(first.synced_at) < Date.parse(horizon);
+  const old = await session.number(`SELECT count(*) FROM ${changesTable(state)} WHERE _synced_at < ${limit}`);
+  if (old > 0) await pruneChanges(store, state, limit);
+  if (isFirstOld) {
+    const aged = { ...state, first: null };
+    await store.rememberStream(aged);
+    await defineHistory(store, aged);
+  }
+  if (old > 0 || isFirstOld) await pruneMoments(store, state.stream, limit);
+}
+
+async function pruneChanges({ session }: SnapshotStore, state: StreamState, limit: string): Promise<void> {
+  const changes = changesTable(state);
   const key = rowKey(state.key);
   const names = ColumnSet.restore(state.columns)
     .list.map(({ name }) => quoteIdentifier(name))
     .join(', ');
-  const earlier = earlierTable(stream);
+  const earlier = earlierTable(state.stream);
   const recent = `SELECT ${key} FROM ${changes} WHERE _synced_at >= ${limit}`;
   // A key without a recent change needs no row here: the stream's own table has it, or it is deleted.
   await session.run(
@@ -139,7 +172,6 @@ export async function pruneHistory(store: SnapshotStore, state: StreamState, hor
      WHERE _op <> 'delete'`,
   );
   await session.run(`DELETE FROM ${changes} WHERE _synced_at < ${limit}`);
-  await pruneMoments(store, stream, limit);
 }
 
 /** The last snapshot before the horizon counts as if it had been taken at that time. */

@@ -12,7 +12,9 @@ import type { JobLayout } from '../store/layout.js';
 /** The name under which cdsync attaches a job's store. */
 export const storeName = 'store';
 /** Version of the tables in the store. It rises when an older cdsync could no longer work with them. */
-const schemaVersion = 2;
+const schemaVersion = 3;
+/** Published stores of this version or a later one have all tables that a reader needs. */
+const readableVersion = 2;
 
 const fileSchema = z.object({
   /** Relative to `parquet/<stream>/`. */
@@ -49,6 +51,11 @@ const stateSchema = z.object({
   definition: z.record(z.string(), z.string()).optional(),
   /** This commit removed values that the files of earlier commits still have. */
   rewritten: z.literal(true).optional(),
+  /**
+   * The first commit, whose inserts are stored only as rows: `<stream>__changes` is a view that shows them. Null once they are older
+   * than `publish.history`. Undefined if an older version made the first commit: then `<stream>__changes` is a table with all changes.
+   */
+  first: z.object({ run_id: z.string(), synced_at: z.string() }).nullable().optional(),
 });
 
 /** What the store knows about a stream: enough to finish publishing it and to compare the next reading with it. */
@@ -67,6 +74,11 @@ export interface StoreState {
 /** A table of the store, quoted and qualified. */
 export function storeTable(name: string, schema = 'main'): string {
   return `${storeName}.${quoteIdentifier(schema)}.${quoteIdentifier(name)}`;
+}
+
+/** The table of a stream's changes: all of them or, if it has a first commit, those after it. */
+export function changesTable({ stream, first }: Pick<StreamState, 'stream' | 'first'>): string {
+  return first === undefined ? storeTable(`${stream}__changes`) : storeTable(`changes_${stream}`, '_cdsync');
 }
 
 /** The earlier table: the row of each key before its first change in the table of changes. */
@@ -155,7 +167,7 @@ export class SnapshotStore {
     }
     const store = new SnapshotStore(session);
     const version = await session.number(`SELECT version FROM ${storeTable('store', '_cdsync')}`).catch(() => 0);
-    if (version === schemaVersion) return store;
+    if (version >= readableVersion && version <= schemaVersion) return store;
     await store.close();
     return undefined;
   }
@@ -180,7 +192,10 @@ export class SnapshotStore {
     });
   }
 
-  /** Migrates from version 1, which had no moments: of its past, only the last commit is known. */
+  /**
+   * Migrates from version 2, whose streams keep their table of changes, or from version 1, which had no moments: of its past, only
+   * the last commit is known.
+   */
   async #migrate(): Promise<void> {
     await this.session.transaction(async () => {
       for (const statement of statements) await this.session.run(statement);

@@ -212,14 +212,16 @@ export async function compareStream(context: CompareContext, given: CompareTask)
   const commit: StreamCommit = {
     task: apply,
     tables,
-    changes: undefined,
+    changes: [],
     duplicates: unified.duplicates + read.dropped.reduce((sum, { from, to }) => sum + to - from, 0),
     discarded,
     rejects: await shownKeys(store.session, await readRejects(read.rejects), diffed),
     covered: reading.covered,
     definition: task.definition,
   };
-  if (!isChanged(commit)) return { commit, read };
+  // The store takes the first rows from the snapshot's files: their changes are for readers alone.
+  const needsNone = previous === undefined && !context.job.parquet.enabled;
+  if (!isChanged(commit) || needsNone) return { commit, read };
   return { commit: { ...commit, changes: await writeChanges(store, apply, tables) }, read };
 }
 

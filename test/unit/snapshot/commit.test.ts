@@ -93,7 +93,8 @@ describe('a commit', () => {
     const run = await snapshots.nextRun();
     const good = await snapshots.compare(run, 'members', many(0, 9));
     const bad = await snapshots.compare(run, 'other', many(0, 1));
-    const broken = { ...bad, task: { ...bad.task, changesPath: '/nowhere/changes.parquet' } };
+    const files = bad.task.files.map((file) => ({ ...file, path: '/nowhere/1.parquet' }));
+    const broken = { ...bad, task: { ...bad.task, files } };
     await expect(snapshots.commit(run, [good, broken])).rejects.toThrow();
     expect(await stored('members')).toEqual(before);
     expect((await snapshots.state()).sequence).toBe(1);

@@ -134,7 +134,7 @@ describe('what changed', () => {
       { rowsInPart: 1 },
     );
     expect(again.task.difference).toMatchObject({ updated: 0, unchanged: 2 });
-    expect(again.changes).toBeUndefined();
+    expect(again.changes).toEqual([]);
     expect(again.sequence).toBe((await snapshots.state()).sequence);
   });
 
