@@ -93,7 +93,7 @@ async function lookup(args: LookupArguments): Promise<void> {
     const options = engineOptions(stop, output, service);
     await withExplorer(service, options, async ({ client, signal }) => {
       const { enrich, method } = args;
-      const task = { client, signal, collection, enrich, method, concurrency: service.concurrency };
+      const task = { client, signal, collection, enrich, method, atOnce: client.atOnce('realtime') };
       await tell(task, asked, output);
     });
   } finally {

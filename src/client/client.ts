@@ -4,6 +4,7 @@ import type { ApiGroup, ServiceOptions } from '../core/service-options.js';
 import { abortable } from './abortable.js';
 import type { Answer } from './answer-collector.js';
 import { AnswerJudge } from './answer-judge.js';
+import { AtOnce } from './at-once.js';
 import { BodyRoom, bodyBytesOf } from './body-room.js';
 import { checkObjectShape } from './body-shape.js';
 import { type Allowance, accountOf, type Budget, type BudgetShare } from './budget.js';
@@ -77,6 +78,8 @@ export class ServiceClient {
   readonly #headers: RequestHeaders;
   readonly #budget: Budget;
   readonly #allowances = new Map<ApiGroup, Allowance>();
+  readonly #atOnce = new Map<ApiGroup, AtOnce>();
+  readonly #clock: Clock;
   readonly #closing = new AbortController();
   /** For each caller's signal, one that also aborts when the client closes; callers share few signals. */
   readonly #signals = new WeakMap<AbortSignal, AbortSignal>();
@@ -88,6 +91,7 @@ export class ServiceClient {
   constructor({ service, clock, random = Math.random, onNotice, budget, bodyBytes }: ServiceClientOptions) {
     const userAgent = `cdsync/${packageVersion()}`;
     this.#service = service;
+    this.#clock = clock;
     this.#room = new BodyRoom(bodyBytes ?? bodyBytesOf(768));
     this.#transport = new Transport(service, this.#room);
     this.#oauthTransport = oauthTransport(service, this.#transport, this.#room);
@@ -143,6 +147,18 @@ export class ServiceClient {
     return { part, otherProcesses: allowance.otherProcesses ?? 0 };
   }
 
+  /** How many requests of a group should be under way at once. Callers that send several keep to it. */
+  atOnce(group: ApiGroup): AtOnce {
+    let found = this.#atOnce.get(group);
+    if (found === undefined) {
+      const { concurrency } = this.#service;
+      const limit = () => this.#allowance(group).effectiveLimit;
+      found = new AtOnce({ limit, concurrency, bodyBytes: this.#room.bytes });
+      this.#atOnce.set(group, found);
+    }
+    return found;
+  }
+
   /** Ends all connections; every request that is under way or waits ends as `interrupted`. */
   async close(): Promise<void> {
     this.#closing.abort();
@@ -175,6 +191,7 @@ export class ServiceClient {
     for (let calm = this.#room.calm; calm !== undefined; calm = this.#room.calm) await abortable(calm, signal);
     const permit = await allowance.acquire(signal);
     let sent = false;
+    let sentAt = 0;
     let token = '';
     let answer: Answer;
     try {
@@ -182,6 +199,7 @@ export class ServiceClient {
       answer = await this.#transport.exchange(this.#wireRequest(errand, token), signal, {
         onSent: () => {
           sent = true;
+          sentAt = this.#clock.monotonic();
           meter.requests += 1;
         },
         onAnswer: () => permit.answered(),
@@ -198,6 +216,7 @@ export class ServiceClient {
       answer.release();
       throw await this.#refusal(errand, answer, token);
     }
+    this.atOnce(errand.operation.group).answered(this.#clock.monotonic() - sentAt, answer.body.length);
     return this.#decode(errand, answer);
   }
 

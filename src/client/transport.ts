@@ -1,6 +1,7 @@
 import { buildConnector, Pool } from 'undici';
 import type { ServiceOptions } from '../core/service-options.js';
 import { type Answer, AnswerCollector, type ExchangeObserver, type RawAnswer } from './answer-collector.js';
+import { mostAtOnce } from './at-once.js';
 import type { BodyRoom } from './body-room.js';
 import { bodyText } from './body-text.js';
 import { interrupted } from './errors.js';
@@ -47,7 +48,7 @@ export class Transport {
     this.#basePath = url.pathname.replace(/\/+$/, '');
     const connect = buildConnector({ timeout: timeoutsMs.connect });
     this.#pool = new Pool(url.origin, {
-      connections: concurrency,
+      connections: mostAtOnce({ concurrency }),
       connect: (options, done) =>
         connect(options, (...[error, socket]) =>
           error === null ? done(null, withoutContinue(socket)) : done(error, null),

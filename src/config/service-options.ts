@@ -167,9 +167,10 @@ export const serviceSchema = map({
   timeouts_ms: option(timeouts, group('How long to wait before a request counts as failed.')).prefault({}),
   retry: option(retry, group('What to do if a request fails and may succeed later.')).prefault({}),
   concurrency: whole(1, 1024, {
-    description: 'Requests under way at once.',
+    description:
+      'The most requests under way at once. Default: as many as use the limit, by the latency of the answers, up to 512.',
     unit: 'requests',
     example: 64,
-  }).prefault(64),
+  }).optional(),
   budget: option(budget, group('How processes share the limits.')).prefault({}),
 });

@@ -32,8 +32,8 @@ export interface ServiceOptions {
     readonly total: number;
   };
   readonly retry: { readonly maxAttempts: number; readonly maxDelayMs: number };
-  /** Requests under way at once. */
-  readonly concurrency: number;
+  /** The most requests under way at once; undefined: latency and limits decide alone. */
+  readonly concurrency?: number | undefined;
   readonly budget: BudgetOptions;
 }
 

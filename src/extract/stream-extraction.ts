@@ -1,3 +1,4 @@
+import type { AtOnce } from '../client/at-once.js';
 import type { ServiceClient } from '../client/client.js';
 import type { Clock } from '../core/clock.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
@@ -64,8 +65,8 @@ export interface ExtractionOptions {
   /** For such a list: the spans that earlier runs have covered. */
   readonly covered: readonly Window[];
   readonly pageSize: number;
-  /** How many chains, and how many requests for single records, may run at once. */
-  readonly concurrency: number;
+  /** How many chains, and how many requests for single records, run at once. */
+  readonly atOnce: AtOnce;
   readonly client: ServiceClient;
   readonly signal: AbortSignal;
   readonly clock: Clock;
@@ -115,7 +116,7 @@ export class StreamExtraction {
     journal: Journal,
     start: { total: number | null; partitions: readonly Partition[] },
   ) {
-    const { resume, source, client, clock, signal, concurrency, known, notice } = options;
+    const { resume, source, client, clock, signal, atOnce, known, notice } = options;
     this.#options = options;
     this.#journal = journal;
     this.#partitions = start.partitions;
@@ -131,7 +132,7 @@ export class StreamExtraction {
       clock,
       signal,
       meter: this.live,
-      concurrency,
+      atOnce,
       known,
       notice,
       intakeOf: (task) => this.#intake.of(task),

@@ -1,4 +1,5 @@
 import pLimit from 'p-limit';
+import type { AtOnce } from '../client/at-once.js';
 import type { RequestMeter, ServiceClient } from '../client/client.js';
 import type { Clock } from '../core/clock.js';
 import type { Source } from '../streams/source.js';
@@ -16,8 +17,8 @@ export interface TaskRunnerOptions {
   readonly clock: Clock;
   readonly signal: AbortSignal;
   readonly meter: RequestMeter;
-  /** How many chains, and how many requests for single records, may run at once. */
-  readonly concurrency: number;
+  /** How many chains, and how many requests for single records, run at once. */
+  readonly atOnce: AtOnce;
   /** For a list whose pages leave out details: what the last snapshot has of it. */
   readonly known: KnownRecords;
   readonly notice: (line: string) => void;
@@ -34,7 +35,7 @@ export class TaskRunner {
 
   constructor(options: TaskRunnerOptions) {
     this.#options = options;
-    this.#requestLimit = pLimit(options.concurrency);
+    this.#requestLimit = pLimit(options.atOnce.count);
     const { source, known, notice } = options;
     const isDetailed = source.kind === 'windowed' && source.details !== undefined;
     this.#details = isDetailed ? new RecordDetails({ source, known, notice, limit: this.#requestLimit }) : undefined;
@@ -52,8 +53,10 @@ export class TaskRunner {
    * @throws the error of the first task that failed; see {@link PageChain.read}
    */
   async run(tasks: readonly ReadTask[]): Promise<void> {
-    const { source, concurrency, signal } = this.#options;
-    const limit = pLimit(source.kind === 'keyed' ? chunksAtOnce : concurrency);
+    const { source, atOnce, signal } = this.#options;
+    const limit = pLimit(source.kind === 'keyed' ? chunksAtOnce : atOnce.count);
+    const govern = source.kind === 'keyed' ? [this.#requestLimit] : [this.#requestLimit, limit];
+    const ends = govern.map((each) => atOnce.govern(each));
     const stop = new AbortController();
     const either = AbortSignal.any([signal, stop.signal]);
     const failures: unknown[] = [];
@@ -69,6 +72,7 @@ export class TaskRunner {
       }),
     );
     await Promise.all(chains);
+    for (const end of ends) end();
     if (failures.length > 0) throw failures[0];
     signal.throwIfAborted();
   }

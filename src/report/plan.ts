@@ -123,7 +123,7 @@ function budgetLines(budget: JobPlan['budgets'][number]): string[] {
   return [
     ...lines,
     `  ${at_once === 1 ? '1 request' : `${formatCount(at_once)} requests`} at once, ${round_trip_ms} ms each, use ${percent(used)} of that limit; ` +
-      `\`concurrency: ${needed_at_once}\` and as many partitions use ${percent(Math.min(0.98, best_share))}`,
+      `${formatCount(needed_at_once)} partitions, and no smaller \`concurrency\`, use ${percent(Math.min(0.98, best_share))}`,
   ];
 }
 

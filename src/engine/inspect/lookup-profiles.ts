@@ -10,8 +10,8 @@ export interface LookupTask {
   readonly collection: string;
   readonly enrich: boolean;
   readonly method: 'post' | 'get';
-  /** Lookups under way at once. */
-  readonly concurrency: number;
+  /** How many lookups are under way at once. */
+  readonly atOnce: { readonly count: number };
 }
 
 /** JSON on one line; numbers keep the service's text. */
@@ -63,7 +63,7 @@ export async function* lookUpProfiles(
   try {
     while (next !== undefined || waiting.length > 0) {
       const [head] = waiting;
-      const mayAsk = next !== undefined && waiting.length < task.concurrency;
+      const mayAsk = next !== undefined && waiting.length < task.atOnce.count;
       const answered = head?.then(
         () => undefined,
         () => undefined,

@@ -1,4 +1,5 @@
 import { dirname } from 'node:path';
+import { mostAtOnce } from '../../client/at-once.js';
 import type { BeforeStep } from '../../config/config.js';
 import { asCdsyncError, type CdsyncError } from '../../core/errors.js';
 import type { ApiGroup } from '../../core/service-options.js';
@@ -64,7 +65,7 @@ function splitOf({ context }: PlanContext, reading: PlannedReading): PlannedStre
   const { split, records, pageSize } = reading;
   if (split === null || records === null) return null;
   const { limits } = sharedLimits(context);
-  const { concurrency } = context.config.service;
+  const concurrency = mostAtOnce(context.config.service);
   const seconds = (chains: readonly number[]) => {
     const load = loadOf({ ...reading, chains });
     return load === undefined ? 0 : readingTime([load], { limits, concurrency, lanes: 1 }) / 1000;
@@ -134,7 +135,7 @@ async function planOne(plan: PlanContext, stream: OrderedStream, planned: readon
     if (reading === undefined) return { shown, reading };
     const { group, reads, total, records, chains, resumes, sample } = reading;
     const load = loadOf(reading);
-    const { concurrency } = context.config.service;
+    const concurrency = mostAtOnce(context.config.service);
     const read: PlannedStream = {
       ...shown,
       reads,
@@ -191,7 +192,7 @@ async function planLevels(plan: PlanContext, levels: readonly (readonly OrderedS
     planned.push(...streams);
     const loads = streams.flatMap(({ reading }) => loadOf(reading) ?? []);
     const { limits } = sharedLimits(plan.context);
-    const { concurrency } = service;
+    const concurrency = mostAtOnce(service);
     if (loads.length > 0) milliseconds += readingTime(loads, { limits, concurrency, lanes: streamsAtOnce });
   }
   return { planned, seconds: milliseconds / 1000 };
@@ -234,7 +235,7 @@ async function planWith(plan: PlanContext): Promise<JobPlan> {
     running: running === undefined ? null : { run_id: running.run_id ?? null, pid: running.pid, host: running.host },
     workflows: await planWorkflows(context),
     streams,
-    budgets: budgets(loads, { limits, concurrency: config.service.concurrency }).map((budget) => ({
+    budgets: budgets(loads, { limits, concurrency: mostAtOnce(config.service) }).map((budget) => ({
       ...budget,
       other_processes: others(budget.group),
     })),

@@ -132,7 +132,7 @@ async function countList(counting: Counting, source: ListSource): Promise<Counte
 async function suggestedSplit(counting: Counting): Promise<Split | undefined> {
   const { context, opened, splits, pageSize } = counting;
   if (splits.length === 0 || opened.unfinished !== undefined) return undefined;
-  return chosenSplit(context, opened, { candidates: splits, pageSize, atOnce: context.config.service.concurrency });
+  return chosenSplit(context, opened, { candidates: splits, pageSize });
 }
 
 async function countWindows(counting: Counting, source: WindowedSource, unfinished: number): Promise<Counted> {

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { neededAtOnce } from '../../client/at-once.js';
 import type { RequestMeter } from '../../client/client.js';
 import { pageDecoder } from '../../client/page-envelope.js';
 import type { StreamConfig } from '../../config/config.js';
@@ -14,6 +15,19 @@ const mostTried = 3;
 /** Reports in which a run looks for splits that left records out, and how many of them make it choose another. */
 const reportsRead = 14;
 const mostMissing = 2;
+
+/** Services that answer sooner than this count as this far away. */
+const nearMs = 100;
+
+/**
+ * How many parts the choice expects to be read at once. Only steps of the latency count, so that a list is split the same way
+ * night after night.
+ */
+function partsAtOnce({ client, config }: RunContext): number {
+  const { most, latencyMs = nearMs } = client.atOnce('profile');
+  const steps = Math.max(0, Math.ceil(Math.log2(latencyMs / nearMs)));
+  return Math.max(1, Math.min(most, Math.ceil(neededAtOnce(config.service.rateLimits.profile, nearMs * 2 ** steps))));
+}
 
 /** A stream whose source is resolved. */
 interface SplitStream {
@@ -81,10 +95,10 @@ export function configuredSplit(
 export async function chosenSplit(
   context: RunContext,
   opened: SplitStream,
-  { candidates, pageSize, atOnce }: { candidates: readonly Split[]; pageSize: number; atOnce: number },
+  { candidates, pageSize }: { candidates: readonly Split[]; pageSize: number },
 ): Promise<Split | undefined> {
   const { source, config } = opened;
-  const ranked = rankSplits(candidates, { pageSize, atOnce });
+  const ranked = rankSplits(candidates, { pageSize, atOnce: partsAtOnce(context) });
   if (source?.kind !== 'list' || ranked.length === 0) return undefined;
   const avoided = await unreliable(context, config.name);
   let tried = 0;

@@ -132,10 +132,10 @@ async function confirm(task: Comparing, compared: Compared): Promise<Compared> {
     return compare(task);
   }
   const { client, signal } = context;
-  const { concurrency } = context.config.service;
+  const atOnce = client.atOnce(config.reads.group ?? 'profile');
   const meter = reading.live;
   const add = (key: string, body: Buffer) => confirmable.addSingle(key, body);
-  const present = await confirmDeletes({ stream: config.name, keys, one, add, client, signal, concurrency, meter });
+  const present = await confirmDeletes({ stream: config.name, keys, one, add, client, signal, atOnce, meter });
   return present === 0 ? compared : compare(task);
 }
 

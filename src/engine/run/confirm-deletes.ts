@@ -1,4 +1,5 @@
 import pLimit from 'p-limit';
+import type { AtOnce } from '../../client/at-once.js';
 import { type RequestMeter, type ServiceClient, ServiceError } from '../../client/client.js';
 import { CdsyncError } from '../../core/errors.js';
 import type { Confirmable } from './reading.js';
@@ -13,7 +14,7 @@ export interface ConfirmTask {
   readonly meter: RequestMeter;
   readonly client: ServiceClient;
   readonly signal: AbortSignal;
-  readonly concurrency: number;
+  readonly atOnce: AtOnce;
 }
 
 /**
@@ -22,8 +23,9 @@ export interface ConfirmTask {
  * @returns how many records came
  */
 export async function confirmDeletes(task: ConfirmTask): Promise<number> {
-  const { one, add, client, signal, keys, concurrency, meter } = task;
-  const limit = pLimit(concurrency);
+  const { one, add, client, signal, keys, atOnce, meter } = task;
+  const limit = pLimit(atOnce.count);
+  const end = atOnce.govern(limit);
   let present = 0;
   let failed = false;
   const ask = async (key: string) => {
@@ -38,6 +40,7 @@ export async function confirmDeletes(task: ConfirmTask): Promise<number> {
     }
   };
   const outcomes = await Promise.allSettled(keys.map((key) => limit(() => ask(key))));
+  end();
   const failure = outcomes.find((outcome) => outcome.status === 'rejected');
   if (failure !== undefined) throw confirmError(failure.reason, task.stream);
   return present;

@@ -174,12 +174,8 @@ async function splitFor(
   // Even without values: the chains of an earlier process need the attribute.
   if (partitionBy !== 'auto') return partitionBy && { ...partitionBy, values: partitionBy.values ?? lastValues };
   if (unfinished !== undefined) return undefined;
-  const { pageSize, concurrency } = context.config.service;
-  return chosenSplit(context, opened, {
-    candidates: splits,
-    pageSize: config.reads.pageSize ?? pageSize,
-    atOnce: concurrency,
-  });
+  const pageSize = config.reads.pageSize ?? context.config.service.pageSize;
+  return chosenSplit(context, opened, { candidates: splits, pageSize });
 }
 
 /** Begins a stream's reading. It resumes an earlier run's reading if it can. */
@@ -211,7 +207,7 @@ export async function beginReading(context: RunContext, task: BeginTask): Promis
     notice: (line) => context.notice(`${config.name}: ${line}`),
     covered: previous?.covered ?? [],
     pageSize: config.reads.pageSize ?? all.service.pageSize,
-    concurrency: all.service.concurrency,
+    atOnce: client.atOnce(config.reads.group ?? 'profile'),
     compression,
     folder,
     fingerprint: opened.fingerprint,

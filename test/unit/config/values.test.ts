@@ -98,7 +98,6 @@ test('a small configuration gets every default', () => {
       pageSize: 500,
       timeoutsMs: { connect: 10_000, firstByte: 60_000, body: 120_000, total: 600_000 },
       retry: { maxAttempts: 8, maxDelayMs: 60_000 },
-      concurrency: 64,
       budget: { shared: 'machine' },
     },
     jobs: [
@@ -122,6 +121,7 @@ test('a small configuration gets every default', () => {
         parquet: { enabled: true, compression: 'zstd' },
         publish: { duckdb: true, mode: 0o400, history: 30 * 86_400_000 },
         keep: { snapshots: 3, changes: 90 * 86_400_000 },
+        recognition: { enabled: true, verifyEvery: 30 * 86_400_000 },
         before: [],
         guardScope: 'stream',
         destinations: [],

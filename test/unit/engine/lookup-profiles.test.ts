@@ -18,7 +18,14 @@ async function lookups(reply: (id: string) => Reply, concurrency = 8) {
     response.writeHead(made.status).end(JSON.stringify(made.body ?? {}));
   });
   const { client, abort } = testClient(serviceOptions(service.baseUrl));
-  const task = { client, signal: abort.signal, collection: 'c', enrich: false, method: 'post', concurrency } as const;
+  const task = {
+    client,
+    signal: abort.signal,
+    collection: 'c',
+    enrich: false,
+    method: 'post',
+    atOnce: { count: concurrency },
+  } as const;
   return { service, abort, ask: (questions: AsyncIterable<Keychain>) => lookUpProfiles(task, questions) };
 }
 
