@@ -1,0 +1,85 @@
+import { cp, readdir, readFile, rename, rm, stat, truncate, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Dice } from './dice.js';
+
+/** What may happen to the files by which a store recognises records. None of it may show in what is published. */
+export const damages = [
+  'removed',
+  'emptied',
+  'truncated',
+  'flipped',
+  'lengthened',
+  'older',
+  'swapped',
+  'folder',
+] as const;
+export type Damage = (typeof damages)[number];
+
+/** The files by which records are recognised, of the job in this folder. */
+export class KnownFiles {
+  readonly #folder: string;
+  readonly #kept: string;
+
+  constructor(jobFolder: string, kept: string) {
+    this.#folder = join(jobFolder, '.cdsync', 'known');
+    this.#kept = kept;
+  }
+
+  /** Keeps a copy, to be put back in a later night. */
+  async keep(): Promise<void> {
+    await rm(this.#kept, { recursive: true, force: true });
+    await cp(this.#folder, this.#kept, { recursive: true }).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOENT') throw error;
+    });
+  }
+
+  async #files(): Promise<string[]> {
+    const entries = await readdir(this.#folder, { withFileTypes: true, recursive: true }).catch(() => []);
+    return entries
+      .filter((entry) => entry.isFile())
+      .map(({ parentPath, name }) => join(parentPath, name))
+      .sort();
+  }
+
+  /** @returns whether there was a file to damage */
+  async damage(how: Damage, dice: Dice): Promise<boolean> {
+    const files = await this.#files();
+    const [first, second] = files;
+    if (first === undefined) return false;
+    if (how === 'older') {
+      const isKept = await stat(this.#kept).then(
+        () => true,
+        () => false,
+      );
+      if (isKept) await cp(this.#kept, this.#folder, { recursive: true });
+      return isKept;
+    }
+    if (how === 'swapped') {
+      if (second === undefined) return false;
+      await rename(first, `${first}.x`);
+      await rename(second, first);
+      await rename(`${first}.x`, second);
+      return true;
+    }
+    const path = dice.pick(files);
+    const { size } = await stat(path);
+    if (how === 'removed') await rm(path);
+    else if (how === 'emptied') await truncate(path, 0);
+    else if (how === 'truncated') await truncate(path, dice.whole(size));
+    else if (how === 'lengthened') await writeFile(path, 'x', { flag: 'a' });
+    else if (how === 'flipped') await flip(path, dice);
+    else {
+      await rm(path);
+      await cp(join(path, '..'), path, { recursive: true, filter: (source) => source !== path }).catch(() => undefined);
+    }
+    return true;
+  }
+}
+
+async function flip(path: string, dice: Dice): Promise<void> {
+  const bytes = await readFile(path);
+  if (bytes.length === 0) return;
+  const at = dice.whole(bytes.length);
+  bytes[at] = (bytes[at] as number) ^ (1 << dice.whole(8));
+  await writeFile(path, bytes);
+}

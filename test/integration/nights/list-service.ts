@@ -1,0 +1,216 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type Copy, countries, type NightList } from './night-list.js';
+import type { Bytes, Style } from './record-text.js';
+
+/** A record that comes, goes or takes another place while the list is read. */
+export interface Move {
+  /** The first position of a page that meets the list so. */
+  readonly from: number;
+  readonly take: number;
+  /** What is put where one was taken away: nothing, or a copy. */
+  readonly put: { readonly at: number; readonly copy: Copy } | undefined;
+}
+
+/** What happens to one page, once. */
+export type Mishap = 'cut' | 'broken_record' | 'reset' | 'unavailable';
+
+/** How the service answers for one index in one night. All of it depends on requests alone, never on time. */
+export interface ListPlan {
+  readonly list: NightList;
+  /** What the first chain of pages reads, the second, and so on; the last entry is also that of all further ones. */
+  readonly chains: readonly (readonly Copy[])[];
+  readonly moves: readonly Move[];
+  /** Page tokens of the first chain from this position on are refused. */
+  readonly deadFrom: number | undefined;
+  readonly mishaps: ReadonlyMap<number, Mishap>;
+  readonly ignoresFilter: boolean;
+  /** What is added to the true total; null for none at all. */
+  readonly lie: number | null;
+  /** How single records are written. */
+  readonly style: Style;
+  /** Between two records, and around the list. */
+  readonly between: Bytes;
+  readonly tokenFirst: boolean;
+}
+
+interface Served {
+  readonly filter: string;
+  readonly chain: number;
+  readonly copies: readonly Copy[];
+}
+
+/** What the service has told of one index in the present night. */
+class Told {
+  readonly served: Served[] = [];
+  readonly chains = new Map<string, number>();
+  readonly dead = new Set<string>();
+  readonly mishaps = new Set<string>();
+  readonly singles = new Map<string, Copy | undefined>();
+}
+
+/** A customer data service with the lists of one night, as one side of a comparison sees it. */
+export class ListService {
+  readonly url: string;
+  readonly #close: () => Promise<void>;
+  #plans = new Map<string, ListPlan>();
+  #told = new Map<string, Told>();
+  #requests = 0;
+  /** Called with the number of each request of the night, before it is answered. */
+  onRequest: (number: number) => Promise<void> | void = () => undefined;
+
+  private constructor(url: string, close: () => Promise<void>) {
+    this.url = url;
+    this.#close = close;
+  }
+
+  static async open(): Promise<ListService> {
+    const server = createServer((request, response) => void service.#answer(request, response));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    const service = new ListService(`http://127.0.0.1:${port}`, async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    });
+    return service;
+  }
+
+  close(): Promise<void> {
+    return this.#close();
+  }
+
+  /** Number of requests in this night. */
+  get requests(): number {
+    return this.#requests;
+  }
+
+  begin(plans: readonly ListPlan[]): void {
+    this.#plans = new Map(plans.map((plan) => [plan.list.index, plan]));
+    this.#told = new Map(plans.map((plan) => [plan.list.index, new Told()]));
+    this.#requests = 0;
+    this.onRequest = () => undefined;
+  }
+
+  /** The copy of each key that was told last in this night; those of refused chains do not count. */
+  lastTold(index: string): Map<string, Copy> {
+    const told = this.#told.get(index) as Told;
+    const last = new Map<string, Copy>();
+    for (const { filter, chain, copies } of told.served) {
+      if (told.dead.has(filter) && chain === 1) continue;
+      for (const copy of copies) if (copy.id !== undefined) last.set(copy.id, copy);
+    }
+    for (const [id, copy] of told.singles) if (copy !== undefined) last.set(id, copy);
+    return last;
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    this.#requests += 1;
+    await this.onRequest(this.#requests);
+    const { status, body, isTorn = false } = this.#answerTo(new URL(request.url ?? '', this.url));
+    response.writeHead(status, { 'content-type': 'application/json', 'content-length': body.length });
+    if (isTorn) response.write(Buffer.from(body.slice(0, body.length >> 1), 'latin1'), () => response.destroy());
+    else response.end(Buffer.from(body, 'latin1'));
+  }
+
+  #answerTo({ pathname, searchParams }: URL): Answer {
+    const [, , , index, , key] = pathname.split('/').map(decodeURIComponent);
+    if (index === undefined) return this.#indexes();
+    const plan = this.#plans.get(index);
+    if (plan === undefined) return unknown;
+    return key === undefined ? this.#page(plan, searchParams) : this.#single(plan, key);
+  }
+
+  #indexes(): Answer {
+    const data = [...this.#plans.keys()].map((id) => ({ id, name: id }));
+    return { status: 200, body: JSON.stringify({ data, next_token: '', total: data.length }) };
+  }
+
+  #single({ list, style }: ListPlan, key: string): Answer {
+    const body = list.one(key, style);
+    (this.#told.get(list.index) as Told).singles.set(
+      key,
+      list.copies.find(({ id }) => id === key),
+    );
+    return body === undefined ? unknown : { status: 200, body };
+  }
+
+  #page(plan: ListPlan, query: URLSearchParams): Answer {
+    const told = this.#told.get(plan.list.index) as Told;
+    const filter = JSON.stringify([...query].filter(([name]) => name.startsWith('filter[')));
+    const limit = Number(query.get('limit'));
+    if (query.get('with_total') === 'true') return total(plan, filter);
+    const [chain, position] = tokenOf(query.get('next_token')) ?? [(told.chains.get(filter) ?? 0) + 1, 0];
+    if (chain === 1 && plan.deadFrom !== undefined && position >= plan.deadFrom && position > 0) {
+      told.dead.add(filter);
+      return { status: 400, body: '{"status":400,"message":"the token has expired"}' };
+    }
+    const all = matching(plan, filter, chain, position);
+    const copies = all.slice(position, position + limit);
+    const next = position + limit < all.length ? `${chain}.${position + limit}` : '';
+    const body = envelope(plan, copies, next);
+    const mishap = plan.mishaps.get(position);
+    const place = `${filter} ${chain} ${position}`;
+    if (mishap !== undefined && !told.mishaps.has(place)) {
+      told.mishaps.add(place);
+      return after(mishap, body);
+    }
+    if (position === 0) told.chains.set(filter, chain);
+    told.served.push({ filter, chain, copies });
+    return { status: 200, body };
+  }
+}
+
+interface Answer {
+  readonly status: number;
+  readonly body: Bytes;
+  /** Whether the connection breaks in the middle of the body. */
+  readonly isTorn?: boolean;
+}
+
+const unknown: Answer = { status: 404, body: '{"status":404,"message":"the requested entity does not exist"}' };
+
+/** The answer to a request that asks for the total, with no records. */
+function total(plan: ListPlan, filter: string): Answer {
+  const told = plan.lie === null ? '' : `,"total":${Math.max(0, matching(plan, filter, 1, 0).length + plan.lie)}`;
+  return { status: 200, body: `{"data":[],"next_token":""${told}}` };
+}
+
+function tokenOf(token: string | null): [chain: number, position: number] | undefined {
+  return token === null ? undefined : (token.split('.').map(Number) as [number, number]);
+}
+
+/** The list as a page at this position of this chain finds it. */
+function matching({ chains, moves, ignoresFilter }: ListPlan, filter: string, chain: number, position: number): Copy[] {
+  const list = [...(chains[Math.min(chain, chains.length) - 1] ?? [])];
+  for (const { from, take, put } of moves) {
+    if (position < from || list.length === 0) continue;
+    list.splice(take % list.length, 1);
+    if (put !== undefined) list.splice(put.at % (list.length + 1), 0, put.copy);
+  }
+  if (ignoresFilter) return list;
+  const wanted = (JSON.parse(filter) as [string, string][]).map(([, value]) => value);
+  return list.filter(({ country }) => wanted.every((value) => value === country));
+}
+
+function envelope({ between, tokenFirst }: ListPlan, page: readonly Copy[], next: string): Bytes {
+  const edge = between.replace(',', '');
+  const data = `"data":[${edge}${page.map(({ text }) => text).join(between)}${edge}]`;
+  const token = `"next_token":"${next}"`;
+  return tokenFirst ? `{${token},${data}}` : `{${data},${token}}`;
+}
+
+function after(mishap: Mishap, body: Bytes): Answer {
+  switch (mishap) {
+    case 'unavailable':
+      return { status: 503, body: '{"status":503,"message":"try again"}' };
+    case 'cut':
+      return { status: 200, body: body.slice(0, body.length >> 1) };
+    case 'broken_record':
+      return { status: 200, body: body.replace('"attributes":', '"attributes"=') };
+    case 'reset':
+      return { status: 200, body, isTorn: true };
+  }
+}
+
+/** The values that a partitioned reading asks for: one of them has no records, one country has no value. */
+export const partitionValues = [...countries.slice(0, 3), 'FR'] as const;

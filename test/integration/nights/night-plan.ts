@@ -1,0 +1,91 @@
+import type { Dice } from './dice.js';
+import type { ListPlan, Mishap, Move } from './list-service.js';
+import type { Copy, NightList } from './night-list.js';
+import { anyStyle, plainStyle } from './record-text.js';
+
+export interface NightShape {
+  /** Whether the service answers every chain of pages alike: needed where it is not certain which chains there are. */
+  readonly isSteady: boolean;
+  /** Whether copies of one key with different values may come in different partitions. */
+  readonly isOrdered: boolean;
+}
+
+const mishaps: readonly Mishap[] = ['cut', 'broken_record', 'reset', 'unavailable'];
+
+/** Puts further copies of some records elsewhere into the list: the same bytes, or others. */
+function withDuplicates(list: NightList, copies: readonly Copy[], isOrdered: boolean, dice: Dice): Copy[] {
+  const all = [...copies];
+  const most = dice.pick([1, 1, 2, 6]);
+  for (let each = 0; each < most && copies.length > 0; each += 1) {
+    const original = dice.pick(copies);
+    const other = dice.once(3) ? original : (list.variant(original, dice) ?? original);
+    if (!isOrdered && other.country !== original.country) continue;
+    all.splice(dice.whole(all.length + 1), 0, other);
+  }
+  return all;
+}
+
+/** The list some time later: a few records are gone, a few have changed, a few are elsewhere. */
+function later(list: NightList, copies: readonly Copy[], { isOrdered }: NightShape, dice: Dice): Copy[] {
+  const all = copies.flatMap((copy) => {
+    if (!dice.once(8)) return [copy];
+    const changed = list.variant(copy, dice) ?? copy;
+    return dice.once(3) || (!isOrdered && changed.country !== copy.country) ? [] : [changed];
+  });
+  return dice.once(3) ? dice.shuffled(all) : all;
+}
+
+function movesIn(list: NightList, copies: readonly Copy[], isOrdered: boolean, dice: Dice): Move[] {
+  if (copies.length === 0) return [];
+  return Array.from({ length: dice.pick([1, 1, 3]) }, () => {
+    const copy = dice.pick(copies);
+    const put = dice.once(2) ? copy : (list.variant(copy, dice) ?? copy);
+    const isPut = !dice.once(3) && (isOrdered || put.country === copy.country);
+    return {
+      from: 1 + dice.whole(copies.length),
+      take: dice.whole(1000),
+      put: isPut ? { at: dice.whole(1000), copy: put } : undefined,
+    };
+  });
+}
+
+/** What the service does to one index in one night. */
+export function planList(list: NightList, shape: NightShape, dice: Dice): ListPlan {
+  const { isSteady, isOrdered } = shape;
+  const { copies } = list;
+  const first = dice.once(3) ? withDuplicates(list, copies, isOrdered, dice) : copies;
+  const isDead = !isSteady && dice.once(6);
+  const second = !isSteady && (isDead || dice.once(6)) ? later(list, first, shape, dice) : first;
+  const happening = dice.once(6) ? 1 + dice.whole(3) : 0;
+  return {
+    list,
+    chains: [first, second],
+    moves: !isSteady && dice.once(4) ? movesIn(list, copies, isOrdered, dice) : [],
+    deadFrom: isDead ? 1 + dice.whole(first.length + 1) : undefined,
+    mishaps: new Map(Array.from({ length: happening }, () => [dice.whole(4) * dice.whole(8), dice.pick(mishaps)])),
+    ignoresFilter: dice.once(25),
+    lie: dice.once(5) ? dice.pick([null, -3, 2, 1000]) : 0,
+    style: dice.once(2) ? plainStyle : anyStyle(dice),
+    between: dice.once(10) ? dice.pick([', ', ' ,', ',\n', '\n,\t']) : ',',
+    tokenFirst: dice.once(10),
+  };
+}
+
+/** One line for people. */
+export function describePlan(plan: ListPlan): string {
+  const { list, chains, moves, deadFrom, mishaps: happening, ignoresFilter, lie, between, tokenFirst } = plan;
+  const [first, second] = chains;
+  const facts = {
+    records: first?.length,
+    duplicates: (first?.length ?? 0) - list.copies.length,
+    secondChain: second === first ? 'the same' : second?.length,
+    moves: moves.length,
+    deadFrom,
+    mishaps: [...happening],
+    ignoresFilter,
+    lie,
+    between,
+    tokenFirst,
+  };
+  return `${list.index}: ${JSON.stringify(facts)}`;
+}
