@@ -30,7 +30,7 @@ export type CompactionReason = 'rewritten' | 'free';
 export async function compactionReason(store: SnapshotStore, state: StoreState): Promise<CompactionReason | undefined> {
   const rewritten = [...state.streams.values()].filter((stream) => stream.rewritten === true);
   const last = Math.max(0, ...rewritten.map(({ sequence }) => sequence));
-  if (last > (await compactedSequence(store))) return 'rewritten';
+  if (last > 0 && last > (await compactedSequence(store))) return 'rewritten';
   await store.session.run(`CHECKPOINT ${storeName}`);
   const [size] = await store.session.rows(
     `SELECT block_size, used_blocks, free_blocks FROM pragma_database_size() WHERE database_name = '${storeName}'`,

@@ -86,6 +86,9 @@ export function earlierTable(stream: string): string {
   return storeTable(`before_${stream}`, '_cdsync');
 }
 
+/** The store's id and version: one row. */
+const aboutTable = storeTable('store', '_cdsync');
+
 /** When each snapshot of each stream was taken and committed. */
 export const momentsTable = storeTable('moments', '_cdsync');
 
@@ -97,7 +100,7 @@ export function keysTable(stream: string): string {
 const statements = [
   `CREATE SCHEMA IF NOT EXISTS ${storeName}.cdsync`,
   `CREATE SCHEMA IF NOT EXISTS ${storeName}._cdsync`,
-  `CREATE TABLE IF NOT EXISTS ${storeTable('store', '_cdsync')} (id VARCHAR, version INTEGER)`,
+  `CREATE TABLE IF NOT EXISTS ${aboutTable} (id VARCHAR, version INTEGER)`,
   `CREATE TABLE IF NOT EXISTS ${storeTable('streams', '_cdsync')} (stream VARCHAR, state VARCHAR)`,
   `CREATE TABLE IF NOT EXISTS ${storeTable('runs', 'cdsync')} (run_id VARCHAR, sequence BIGINT, status VARCHAR,
      started_at TIMESTAMPTZ, finished_at TIMESTAMPTZ)`,
@@ -115,6 +118,7 @@ const statements = [
 /** A job's private store, attached to the process's one DuckDB instance. No other process may open the file meanwhile. */
 export class SnapshotStore {
   readonly session: Session;
+  #id = '';
   #isClosed = false;
 
   private constructor(session: Session) {
@@ -166,29 +170,44 @@ export class SnapshotStore {
       });
     }
     const store = new SnapshotStore(session);
-    const version = await session.number(`SELECT version FROM ${storeTable('store', '_cdsync')}`).catch(() => 0);
+    const version = await store.#identify().catch(() => 0);
     if (version >= readableVersion && version <= schemaVersion) return store;
     await store.close();
     return undefined;
   }
 
   async #prepare(layout: JobLayout): Promise<void> {
-    const found = await this.session.number(
-      `SELECT count(*) FROM duckdb_tables() WHERE database_name = '${storeName}' AND schema_name = '_cdsync' AND table_name = 'store'`,
-    );
-    const about = storeTable('store', '_cdsync');
-    if (found === 0) {
-      await this.session.transaction(async () => {
-        for (const statement of statements) await this.session.run(statement);
-        await this.session.run(`INSERT INTO ${about} VALUES ('${randomUUID()}', ${schemaVersion})`);
-      });
-    }
-    const version = await this.session.number(`SELECT version FROM ${about}`);
+    const version = await this.#identify().catch(async (error) => {
+      if (await this.#hasTables()) throw error;
+      await this.#create();
+      return this.#identify();
+    });
     if (version === schemaVersion) return;
     if (version < schemaVersion) return this.#migrate();
     throw new CdsyncError(`${layout.store} was written by a newer cdsync`, {
       code: 'storage_newer',
       hint: 'update cdsync, or point `storage` at another folder',
+    });
+  }
+
+  /** Reads the store's id once: every reading of its state needs it. @returns the version of its tables */
+  async #identify(): Promise<number> {
+    const [about] = await this.session.rows(`SELECT id, version FROM ${aboutTable}`);
+    this.#id = String(about?.id);
+    return Number(about?.version ?? 0);
+  }
+
+  async #hasTables(): Promise<boolean> {
+    const count = await this.session.number(
+      `SELECT count(*) FROM duckdb_tables() WHERE database_name = '${storeName}' AND schema_name = '_cdsync' AND table_name = 'store'`,
+    );
+    return count > 0;
+  }
+
+  async #create(): Promise<void> {
+    await this.session.transaction(async () => {
+      for (const statement of statements) await this.session.run(statement);
+      await this.session.run(`INSERT INTO ${aboutTable} VALUES ('${randomUUID()}', ${schemaVersion})`);
     });
   }
 
@@ -199,12 +218,11 @@ export class SnapshotStore {
   async #migrate(): Promise<void> {
     await this.session.transaction(async () => {
       for (const statement of statements) await this.session.run(statement);
-      await this.session.run(`UPDATE ${storeTable('store', '_cdsync')} SET version = ${schemaVersion}`);
+      await this.session.run(`UPDATE ${aboutTable} SET version = ${schemaVersion}`);
     });
   }
 
   async state(): Promise<StoreState> {
-    const [store] = await this.session.rows(`SELECT id FROM ${storeTable('store', '_cdsync')}`);
     const [last] = await this.session.rows(
       `SELECT run_id, sequence FROM ${storeTable('runs', 'cdsync')} WHERE sequence IS NOT NULL
        ORDER BY sequence DESC, started_at LIMIT 1`,
@@ -212,7 +230,7 @@ export class SnapshotStore {
     const rows = await this.session.rows(`SELECT state FROM ${storeTable('streams', '_cdsync')}`);
     const streams = rows.map(({ state }) => stateSchema.parse(JSON.parse(String(state))));
     return {
-      id: String(store?.id),
+      id: this.#id,
       sequence: Number(last?.sequence ?? 0),
       runId: last === undefined ? undefined : String(last.run_id),
       streams: new Map(streams.map((state) => [state.stream, state])),
