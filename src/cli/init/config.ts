@@ -94,7 +94,7 @@ const indexOptions = [
   '  # Only profiles whose attributes equal these values; cdsync discover --filters shows the attributes to filter by.',
   '  # filter: { country: DE }',
   '  # Reads the index in parts, several at a time, by the values of a filterable attribute: faster for large indexes.',
-  '  # partition_by: { attribute: country }',
+  '  # partition_by: auto',
   '  # 0 allows the stream to become empty.',
   '  # guards: { min_rows: 0 }',
 ];
