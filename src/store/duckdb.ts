@@ -3,6 +3,7 @@ import { type DuckDBConnection, type DuckDBDataChunk, DuckDBInstance, type DuckD
 import { CdsyncError, type ErrorKind, interrupted, storageError } from '../core/errors.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { wideColumns } from '../rows/row-hash.js';
+import { type Limits, SharedLimits } from './shared-limits.js';
 
 export type Row = Record<string, DuckDBValue>;
 
@@ -230,11 +231,15 @@ export class Session {
 /** DuckDB exceeds its memory limit by up to a sixth: it does not count allocations outside of its buffers. */
 const limitShare = 0.85;
 
-export interface DatabaseOptions {
-  /** The memory that DuckDB may use in fact, in MB; Node's comes on top. */
-  readonly memoryMb: number;
-  readonly threads: number;
+function limitOf({ memoryMb }: Pick<DatabaseOptions, 'memoryMb'>): number {
+  return Math.floor(memoryMb * limitShare);
 }
+
+/** In MB, what one thread needs to write a table without reading its own blocks again. */
+const onePassMb = 256;
+
+/** Memory is what DuckDB may use in fact; Node's comes on top. */
+export type DatabaseOptions = Limits;
 
 /**
  * What DuckDB counts for each column while it writes a table of many columns: room for 2048 values, in each copy and thread. Of a
@@ -245,24 +250,21 @@ const countedBytesPerColumn = 2048 * 16 * 10;
 /** The process's one DuckDB instance, in memory; files are attached to it. */
 export class Database {
   readonly #instance: DuckDBInstance;
-  readonly #memoryMb: number;
-  readonly #threads: number;
-  #room = 0;
-  /** Calls of {@link onOneThread} that have not ended. */
-  #alone = 0;
-  /** The last change of the number of threads. */
-  #threadsSet: Promise<void> = Promise.resolve();
+  readonly #limits: SharedLimits;
+  readonly #options: DatabaseOptions;
 
-  private constructor(instance: DuckDBInstance, { memoryMb, threads }: DatabaseOptions) {
+  private constructor(instance: DuckDBInstance, options: DatabaseOptions) {
     this.#instance = instance;
-    this.#memoryMb = memoryMb;
-    this.#threads = threads;
+    this.#options = options;
+    this.#limits = new SharedLimits({ ...options, memoryMb: limitOf(options) }, async (setting) => {
+      const session = await this.connect();
+      await session.run(`SET ${setting}`).finally(() => session.close());
+    });
   }
 
   static async open({ memoryMb, threads }: DatabaseOptions): Promise<Database> {
-    const limit = Math.floor(memoryMb * limitShare);
     const instance = await DuckDBInstance.create(':memory:', {
-      memory_limit: `${limit}MB`,
+      memory_limit: `${limitOf({ memoryMb })}MB`,
       threads: String(threads),
       // It takes -0.0 and 0.0 in a row for a run of one value.
       disabled_compression_methods: 'rle',
@@ -270,7 +272,7 @@ export class Database {
       autoinstall_known_extensions: 'false',
       autoload_known_extensions: 'false',
     });
-    return new Database(instance, { memoryMb: limit, threads });
+    return new Database(instance, { memoryMb, threads });
   }
 
   async connect(): Promise<Session> {
@@ -281,12 +283,7 @@ export class Database {
 
   /** Lets DuckDB count more memory than it touches, for tables with this many columns. */
   async makeRoom(columns: number): Promise<void> {
-    if (columns <= Math.max(wideColumns, this.#room)) return;
-    this.#room = columns;
-    const counted = Math.ceil((columns * countedBytesPerColumn) / 1_000_000);
-    const session = await this.connect();
-    await session.run(`SET memory_limit = '${this.#memoryMb + counted}MB'`);
-    session.close();
+    if (columns > wideColumns) await this.#limits.makeRoom(Math.ceil((columns * countedBytesPerColumn) / 1_000_000));
   }
 
   /**
@@ -294,26 +291,18 @@ export class Database {
    * are too small to share, side by side: threads that wait for a share cost a third more CPU time. The number of threads belongs
    * to the whole instance, so statements of other sessions have only one thread meanwhile, too.
    */
-  async onOneThread<T>(work: () => Promise<T>): Promise<T> {
-    this.#alone += 1;
-    try {
-      if (this.#alone === 1) this.#setThreads(1);
-      await this.#threadsSet;
-      return await work();
-    } finally {
-      this.#alone -= 1;
-      if (this.#alone === 0) this.#setThreads(this.#threads);
-      await this.#threadsSet;
-    }
+  onOneThread<T>(work: () => Promise<T>): Promise<T> {
+    return this.#limits.within({ threads: 1 }, work);
   }
 
-  #setThreads(threads: number): void {
-    if (this.#threads === 1) return;
-    this.#threadsSet = this.#threadsSet.then(async () => {
-      const session = await this.connect();
-      await session.run(`SET threads = ${threads}`);
-      session.close();
-    });
+  /**
+   * Runs `work` in little memory. For statements that write or read a whole table in one pass and need no row a second time: DuckDB
+   * would keep what it has written for as long as there is room, and each thread holds a row group that is not yet compressed.
+   */
+  sparingly<T>(work: () => Promise<T>): Promise<T> {
+    const threads = Math.max(1, Math.floor(this.#options.memoryMb / (2 * onePassMb)));
+    const memoryMb = onePassMb * Math.min(threads, this.#options.threads);
+    return this.#limits.within({ threads, memoryMb }, work);
   }
 
   /** Sets the folder for data that does not fit in memory. It must exist. */

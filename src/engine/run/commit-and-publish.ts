@@ -1,5 +1,5 @@
 import type { RunStatus } from '../../core/run.js';
-import { commitRun, type StreamCommit } from '../../snapshot/commit.js';
+import { commitRun, type RunCommit, type StreamCommit } from '../../snapshot/commit.js';
 import { compact, compactionReason } from '../../snapshot/compact.js';
 import { type PublishOptions, publish } from '../../snapshot/publish.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
@@ -56,9 +56,9 @@ export async function commitAndPublish(
   store: SnapshotStore,
   { run, status, sequence: before, streams }: CommitTask,
 ): Promise<number> {
-  const { layout, progress, clock, job, signal } = context;
+  const { database, layout, progress, clock, job, signal } = context;
   progress.phase = 'committing';
-  const sequence = await commitRun(store, {
+  const commit: RunCommit = {
     layout,
     runId: run.runId,
     startedAt: run.startedAt,
@@ -69,7 +69,11 @@ export async function commitAndPublish(
     parquet: job.parquet.enabled,
     historyMs: job.publish.history,
     signal,
-  });
+  };
+  // A first snapshot is written in one pass. Later ones are joined with what is there, which is quicker with all memory.
+  const isFirst = streams.some(({ task }) => task.previous === undefined);
+  const work = () => commitRun(store, commit);
+  const sequence = await (isFirst ? database.sparingly(work) : work());
   progress.phase = 'publishing';
   await publishStore(context, store);
   return sequence;

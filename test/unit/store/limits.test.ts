@@ -1,0 +1,87 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { Database } from '../../../src/store/duckdb.js';
+import { SharedLimits } from '../../../src/store/shared-limits.js';
+
+let database: Database;
+beforeEach(async () => {
+  database = await Database.open({ memoryMb: 768, threads: 3 });
+});
+afterEach(() => database.close());
+
+async function inForce(): Promise<{ threads: number; memory: string }> {
+  const session = await database.connect();
+  try {
+    const [row] = await session.rows("SELECT current_setting('threads') AS t, current_setting('memory_limit') AS m");
+    return { threads: Number(row?.t), memory: String(row?.m) };
+  } finally {
+    session.close();
+  }
+}
+
+const full = { threads: 3, memory: '621.7 MiB' };
+const little = { threads: 1, memory: '244.1 MiB' };
+
+/** Work that is under way until it is ended. */
+function held(run: (work: () => Promise<void>) => Promise<void>) {
+  let end = () => {};
+  let begun = () => {};
+  const begins = new Promise<void>((resolve) => {
+    begun = resolve;
+  });
+  const done = run(
+    () =>
+      new Promise<void>((resolve) => {
+        end = resolve;
+        begun();
+      }),
+  );
+  const finish = () => {
+    end();
+    return done;
+  };
+  return { begins, end: finish };
+}
+
+describe('the limits of the instance', () => {
+  test('are one thread as long as any work asks for that, and then all again', async () => {
+    const both = [1, 2].map(() => held((work) => database.onOneThread(work)));
+    for (const { begins } of both) await begins;
+    expect(await inForce()).toEqual({ ...full, threads: 1 });
+    await both[0]?.end();
+    expect(await inForce()).toEqual({ ...full, threads: 1 });
+    await both[1]?.end();
+    expect(await inForce()).toEqual(full);
+    await expect(database.onOneThread(() => Promise.reject(new Error('failed')))).rejects.toThrow('failed');
+    expect(await inForce()).toEqual(full);
+  });
+
+  test('are little memory for work in one pass, with a thread for each half gigabyte', async () => {
+    await database.sparingly(async () => expect(await inForce()).toEqual(little));
+    expect(await inForce()).toEqual(full);
+    const large = await Database.open({ memoryMb: 2048, threads: 3 });
+    const before = database;
+    database = large;
+    await large.sparingly(async () => expect(await inForce()).toEqual({ threads: 3, memory: '732.4 MiB' }));
+    large.close();
+    database = before;
+  });
+
+  test('grow for tables of many columns, whatever work is under way', async () => {
+    const work = held((each) => database.sparingly(each));
+    await work.begins;
+    await database.makeRoom(5000);
+    expect(await inForce()).toEqual({ threads: 1, memory: '1.7 GiB' });
+    await work.end();
+    expect(await inForce()).toEqual({ threads: 3, memory: '2.1 GiB' });
+  });
+
+  test('stay as they are while more memory is in use than a lower limit allows', async () => {
+    const settings: string[] = [];
+    const limits = new SharedLimits({ memoryMb: 600, threads: 2 }, async (setting) => {
+      settings.push(setting);
+      if (setting.includes('200')) throw new Error('could not free enough memory');
+    });
+    expect(await limits.within({ memoryMb: 200 }, async () => 'done')).toBe('done');
+    expect(settings).toEqual(["memory_limit = '200MB'", "memory_limit = '600MB'"]);
+  });
+});
