@@ -44,8 +44,7 @@ export class KnownFiles {
   /** @returns whether there was a file to damage */
   async damage(how: Damage, dice: Dice): Promise<boolean> {
     const files = await this.#files();
-    const [first, second] = files;
-    if (first === undefined) return false;
+    if (files.length === 0) return false;
     if (how === 'older') {
       const isKept = await stat(this.#kept).then(
         () => true,
@@ -54,13 +53,7 @@ export class KnownFiles {
       if (isKept) await cp(this.#kept, this.#folder, { recursive: true });
       return isKept;
     }
-    if (how === 'swapped') {
-      if (second === undefined) return false;
-      await rename(first, `${first}.x`);
-      await rename(second, first);
-      await rename(`${first}.x`, second);
-      return true;
-    }
+    if (how === 'swapped') return this.#swap();
     const path = dice.pick(files);
     const { size } = await stat(path);
     if (how === 'removed') await rm(path);
@@ -72,6 +65,16 @@ export class KnownFiles {
       await rm(path);
       await cp(join(path, '..'), path, { recursive: true, filter: (source) => source !== path }).catch(() => undefined);
     }
+    return true;
+  }
+
+  /** Gives each of two streams the files of the other one. */
+  async #swap(): Promise<boolean> {
+    const [first, second] = (await readdir(this.#folder)).sort().map((name) => join(this.#folder, name));
+    if (first === undefined || second === undefined) return false;
+    await rename(first, `${first}.x`);
+    await rename(second, first);
+    await rename(`${first}.x`, second);
     return true;
   }
 }

@@ -18,10 +18,12 @@ export type Mishap = 'cut' | 'broken_record' | 'reset' | 'unavailable';
 /** How the service answers for one index in one night. All of it depends on requests alone, never on time. */
 export interface ListPlan {
   readonly list: NightList;
-  /** What the first chain of pages reads, the second, and so on; the last entry is also that of all further ones. */
-  readonly chains: readonly (readonly Copy[])[];
+  /** The list when its reading begins. */
+  readonly copies: readonly Copy[];
+  /** The list after a page token was refused. */
+  readonly later: readonly Copy[];
   readonly moves: readonly Move[];
-  /** Page tokens of the first chain from this position on are refused. */
+  /** The first token from this position on is refused, and all further ones of its chain. */
   readonly deadFrom: number | undefined;
   readonly mishaps: ReadonlyMap<number, Mishap>;
   readonly ignoresFilter: boolean;
@@ -44,7 +46,8 @@ interface Served {
 class Told {
   readonly served: Served[] = [];
   readonly chains = new Map<string, number>();
-  readonly dead = new Set<string>();
+  /** For each filter, the chain whose tokens are refused. */
+  readonly dead = new Map<string, number>();
   readonly mishaps = new Set<string>();
   readonly singles = new Map<string, Copy | undefined>();
 }
@@ -96,7 +99,7 @@ export class ListService {
     const told = this.#told.get(index) as Told;
     const last = new Map<string, Copy>();
     for (const { filter, chain, copies } of told.served) {
-      if (told.dead.has(filter) && chain === 1) continue;
+      if (chain <= (told.dead.get(filter) ?? 0)) continue;
       for (const copy of copies) if (copy.id !== undefined) last.set(copy.id, copy);
     }
     for (const [id, copy] of told.singles) if (copy !== undefined) last.set(id, copy);
@@ -140,11 +143,12 @@ export class ListService {
     const limit = Number(query.get('limit'));
     if (query.get('with_total') === 'true') return total(plan, filter);
     const [chain, position] = tokenOf(query.get('next_token')) ?? [(told.chains.get(filter) ?? 0) + 1, 0];
-    if (chain === 1 && plan.deadFrom !== undefined && position >= plan.deadFrom && position > 0) {
-      told.dead.add(filter);
+    const dead = told.dead.get(filter);
+    const dies = dead === undefined && plan.deadFrom !== undefined && position >= plan.deadFrom && position > 0;
+    if (dies) told.dead.set(filter, chain);
+    if (dies || (chain <= (dead ?? 0) && position > 0))
       return { status: 400, body: '{"status":400,"message":"the token has expired"}' };
-    }
-    const all = matching(plan, filter, chain, position);
+    const all = matching(plan, filter, { position, isLater: dead !== undefined });
     const copies = all.slice(position, position + limit);
     const next = position + limit < all.length ? `${chain}.${position + limit}` : '';
     const body = envelope(plan, copies, next);
@@ -171,7 +175,10 @@ const unknown: Answer = { status: 404, body: '{"status":404,"message":"the reque
 
 /** The answer to a request that asks for the total, with no records. */
 function total(plan: ListPlan, filter: string): Answer {
-  const told = plan.lie === null ? '' : `,"total":${Math.max(0, matching(plan, filter, 1, 0).length + plan.lie)}`;
+  const told =
+    plan.lie === null
+      ? ''
+      : `,"total":${Math.max(0, matching(plan, filter, { position: 0, isLater: false }).length + plan.lie)}`;
   return { status: 200, body: `{"data":[],"next_token":""${told}}` };
 }
 
@@ -179,9 +186,13 @@ function tokenOf(token: string | null): [chain: number, position: number] | unde
   return token === null ? undefined : (token.split('.').map(Number) as [number, number]);
 }
 
-/** The list as a page at this position of this chain finds it. */
-function matching({ chains, moves, ignoresFilter }: ListPlan, filter: string, chain: number, position: number): Copy[] {
-  const list = [...(chains[Math.min(chain, chains.length) - 1] ?? [])];
+/** The list as a page at this position finds it. */
+function matching(
+  { copies, later, moves, ignoresFilter }: ListPlan,
+  filter: string,
+  { position, isLater }: { readonly position: number; readonly isLater: boolean },
+): Copy[] {
+  const list = [...(isLater ? later : copies)];
   for (const { from, take, put } of moves) {
     if (position < from || list.length === 0) continue;
     list.splice(take % list.length, 1);

@@ -52,15 +52,14 @@ function movesIn(list: NightList, copies: readonly Copy[], isOrdered: boolean, d
 /** What the service does to one index in one night. */
 export function planList(list: NightList, shape: NightShape, dice: Dice): ListPlan {
   const { isSteady, isOrdered } = shape;
-  const { copies } = list;
-  const first = dice.once(3) ? withDuplicates(list, copies, isOrdered, dice) : copies;
+  const first = dice.once(3) ? withDuplicates(list, list.copies, isOrdered, dice) : list.copies;
   const isDead = !isSteady && dice.once(6);
-  const second = !isSteady && (isDead || dice.once(6)) ? later(list, first, shape, dice) : first;
   const happening = dice.once(6) ? 1 + dice.whole(3) : 0;
   return {
     list,
-    chains: [first, second],
-    moves: !isSteady && dice.once(4) ? movesIn(list, copies, isOrdered, dice) : [],
+    copies: first,
+    later: later(list, first, shape, dice),
+    moves: !isSteady && dice.once(4) ? movesIn(list, first, isOrdered, dice) : [],
     deadFrom: isDead ? 1 + dice.whole(first.length + 1) : undefined,
     mishaps: new Map(Array.from({ length: happening }, () => [dice.whole(4) * dice.whole(8), dice.pick(mishaps)])),
     ignoresFilter: dice.once(25),
@@ -73,14 +72,23 @@ export function planList(list: NightList, shape: NightShape, dice: Dice): ListPl
 
 /** One line for people. */
 export function describePlan(plan: ListPlan): string {
-  const { list, chains, moves, deadFrom, mishaps: happening, ignoresFilter, lie, between, tokenFirst } = plan;
-  const [first, second] = chains;
-  const facts = {
-    records: first?.length,
-    duplicates: (first?.length ?? 0) - list.copies.length,
-    secondChain: second === first ? 'the same' : second?.length,
-    moves: moves.length,
+  const {
+    list,
+    copies,
+    later: second,
+    moves,
     deadFrom,
+    mishaps: happening,
+    ignoresFilter,
+    lie,
+    between,
+    tokenFirst,
+  } = plan;
+  const facts = {
+    records: copies.length,
+    duplicates: copies.length - list.copies.length,
+    moves: moves.length,
+    dead: deadFrom === undefined ? undefined : `from ${deadFrom}, then ${second.length}`,
     mishaps: [...happening],
     ignoresFilter,
     lie,

@@ -36,7 +36,7 @@ describe('nights with recognition and without', { timeout: 300_000 }, () => {
     const folder = await newFolder();
     const spoil: ConstructorParameters<typeof Season>[0]['spoil'] = (plan) => ({
       ...plan,
-      chains: plan.chains.map((copies) => copies.slice(1)),
+      copies: plan.copies.slice(1),
     });
     const season = new Season({ seed: 3, nights: 10, folder, reader, killsOnceIn: undefined, tally: new Map(), spoil });
     await expect(season.run()).rejects.toThrow(/members: \d+ with recognition/);

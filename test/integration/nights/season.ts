@@ -14,6 +14,12 @@ const began = Date.parse('2026-01-01T02:00:00Z');
 
 type Row = Record<string, unknown>;
 
+/** What a report says of recognition. */
+interface Recognising {
+  readonly recognised?: number;
+  readonly unrecognised?: string | null;
+}
+
 export interface SeasonOptions {
   readonly seed: number;
   readonly nights: number;
@@ -131,8 +137,8 @@ export class Season {
   }
 
   #happenings(plans: readonly ListPlan[]): string[] {
-    return plans.flatMap(({ list, chains, moves, deadFrom, mishaps, ignoresFilter, lie }) => [
-      ...((chains[0]?.length ?? 0) > list.copies.length ? ['duplicates'] : []),
+    return plans.flatMap(({ list, copies, moves, deadFrom, mishaps, ignoresFilter, lie }) => [
+      ...(copies.length > list.copies.length ? ['duplicates'] : []),
       ...(moves.length > 0 ? ['moves'] : []),
       ...(deadFrom === undefined ? [] : ['dead token']),
       ...(mishaps.size > 0 ? ['mishaps'] : []),
@@ -183,6 +189,7 @@ export class Season {
           undefined,
           { attribute: 'country', values: [...partitionValues] },
           { attribute: 'country' },
+          'auto',
         ]),
       );
     if (dice.once(12)) set('check_total', dice.once(2));
@@ -259,6 +266,7 @@ export class Season {
   }
 
   async #compare(results: [RunResult, RunResult], plans: readonly ListPlan[]): Promise<void> {
+    this.#countRecognised(results[0]);
     const [told, without] = results.map(shownResult) as [Print, Print];
     const found = differences(told, without);
     const isCommitted = (name: string) =>
@@ -289,6 +297,12 @@ export class Season {
     this.#moments.push(at);
   }
 
+  #countRecognised(result: RunResult): void {
+    if (result === 'killed' || 'failure' in result) return;
+    for (const { recognised = 0, unrecognised } of result.report.streams as Recognising[])
+      this.#count(`recognised: ${recognised > 0 ? 'some' : (unrecognised ?? 'none, for no reason')}`);
+  }
+
   /** Compares keys and versions with the copies that the service told last. */
   async #againstTruth(index: string, prints: readonly Print[]): Promise<string[]> {
     const { contract, filter } = this.#member as { contract?: { columns: string }; filter?: object };
@@ -314,23 +328,10 @@ function shownResult(result: RunResult): Print {
   if (result === 'killed') return new Map([['result', ['killed']]]);
   if ('failure' in result) return new Map([['result', [result.failure]]]);
   const { status, sequence, streams, destinations } = result.report;
-  const shown = streams.map(
-    ({ name, status, rows, inserted, updated, deleted, unchanged, duplicates, rejected, replaced, missing, error }) =>
-      JSON.stringify({
-        name,
-        status,
-        rows,
-        inserted,
-        updated,
-        deleted,
-        unchanged,
-        duplicates,
-        rejected,
-        replaced,
-        missing,
-        error: error && [error.code, error.message],
-      }),
-  );
+  const shown = streams.map(({ requests, retries, throttled, pages, bytes, seconds, error, ...same }) => {
+    const { recognised, unrecognised, ...counters } = same as typeof same & Recognising;
+    return JSON.stringify({ ...counters, error: error && [error.code, error.message] });
+  });
   const loads = destinations.map(({ name, stream, status, rows, waiting, error }) =>
     JSON.stringify({ name, stream, status, rows, waiting, error: error?.code }),
   );
