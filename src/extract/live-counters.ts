@@ -9,4 +9,5 @@ export interface LiveCounters extends RequestMeter {
   rejected: number;
   replaced: number;
   missing: number;
+  recognised: number;
 }

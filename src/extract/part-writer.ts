@@ -5,8 +5,10 @@ import { type PartRecord, partFiles } from '../rows/part.js';
 import { writeFileAtomically } from '../store/durable.js';
 import type { Counters, Journal, PartitionCursor } from '../store/journal.js';
 import type { ParquetCompression } from '../store/parquet.js';
+import type { SeenLog } from '../store/seen-log.js';
 import type { PartMaker } from './convert/part-maker.js';
 import { SpoolFile } from './convert/spool-file.js';
+import type { RecognisedPage } from './recognise/recogniser.js';
 import type { Reject, ScannedPage } from './scan/scanned-page.js';
 
 /** A part is made once the spool has this many bytes … */
@@ -24,6 +26,8 @@ interface Batch {
   cursors: Record<string, PartitionCursor>;
   rejects: Reject[];
   maxRecordBytes: number;
+  /** The hashes of the spooled records, page by page; undefined if they are not hashed. */
+  raw: Uint32Array[] | undefined;
   /** The counters of the stream after the last of these pages. */
   counters: Counters;
 }
@@ -38,6 +42,8 @@ export interface PartWriterOptions {
   readonly rules: ColumnRules;
   readonly maker: PartMaker;
   readonly journal: Journal;
+  /** Where to note what was recognised; left out: nothing can be. */
+  readonly seen?: SeenLog | undefined;
   /** Number of the last part of an earlier process; 0 for none. */
   readonly parts: number;
   /** The counters of the stream so far, including the page just scanned. */
@@ -51,6 +57,9 @@ function columnsNow(columns: ColumnSet) {
     types: columns.list.map(({ name, type }) => ({ name, type })),
   };
 }
+
+/** A scanned page, with what was recognised if the stream's records are hashed. */
+export type PageToWrite = ScannedPage | RecognisedPage;
 
 /**
  * Takes in pages, one at a time and in order, and makes parts of them. It writes a checkpoint line only after its part is
@@ -79,7 +88,7 @@ export class PartWriter {
    * Takes in one page. It calls `scan` when the turn of this page comes, so that columns grow in the order of the records.
    * It waits while the conversion lags behind.
    */
-  add(scan: () => ScannedPage, partition: string, cursor: PartitionCursor): Promise<ScannedPage> {
+  add<P extends PageToWrite>(scan: () => P, partition: string, cursor: PartitionCursor): Promise<P> {
     return this.#inTurn(async () => {
       // If the page cannot be scanned, the caller fetches it again; the writer continues.
       const page = scan();
@@ -88,13 +97,23 @@ export class PartWriter {
     });
   }
 
-  async #takeIn(page: ScannedPage, partition: string, cursor: PartitionCursor): Promise<void> {
+  async #takeIn(page: PageToWrite, partition: string, cursor: PartitionCursor): Promise<void> {
     if (this.#batch !== undefined && this.#becameText()) await this.#seal();
     const batch = this.#current();
+    if ('raw' in page) this.#noteHashes(batch, page, partition, cursor);
     await batch.spool.append(page);
     this.#rememberColumns();
     this.#count(batch, page, partition, cursor);
     if (batch.spool.bytes >= partBytes) await this.#seal();
+  }
+
+  #noteHashes(batch: Batch, { raw, runs }: RecognisedPage, partition: string, { attempt }: PartitionCursor): void {
+    // If this batch gets no part, the next one has its number, and all of its rows come later.
+    const [part, { records }] = [this.#number + 1, batch.spool];
+    for (const { rowsBefore, slots } of runs)
+      this.#options.seen?.add({ partition, attempt, part, row: records + rowsBefore, slots });
+    batch.raw ??= [];
+    batch.raw.push(raw);
   }
 
   /** Writes a line into the journal, after everything added before it. */
@@ -156,6 +175,7 @@ export class PartWriter {
       cursors: {},
       rejects: [],
       maxRecordBytes: 0,
+      raw: undefined,
       counters: this.#options.counters(),
     };
     const wait = this.#number === 0 ? firstPartMs : partMs;
@@ -178,7 +198,7 @@ export class PartWriter {
     if (columns.version !== this.#seen.version) this.#seen = columnsNow(columns);
   }
 
-  #count(batch: Batch, page: ScannedPage, partition: string, cursor: PartitionCursor): void {
+  #count(batch: Batch, page: PageToWrite, partition: string, cursor: PartitionCursor): void {
     batch.counters = this.#options.counters();
     batch.cursors[partition] = cursor;
     batch.maxRecordBytes = Math.max(batch.maxRecordBytes, page.maxRecordBytes);
@@ -200,9 +220,10 @@ export class PartWriter {
     const number = batch.spool.records > 0 || batch.rejects.length > 0 ? ++this.#number : undefined;
     const part = number === undefined ? Promise.resolve(null) : this.#makePart(batch, number, stored);
     const before = this.#journaled;
-    const journaled = Promise.all([part, before]).then(async ([made]) => {
+    const journaled = Promise.all([part, this.#options.seen?.sync(), before]).then(async ([made, seen]) => {
       this.#spare.push(batch.spool);
-      await this.#options.journal.append({ type: 'checkpoint', part: made, cursors: batch.cursors, counters });
+      const known = seen === undefined ? {} : { seen };
+      await this.#options.journal.append({ type: 'checkpoint', part: made, cursors: batch.cursors, counters, ...known });
     });
     this.#journaled = journaled;
     this.#track(journaled);
@@ -220,7 +241,8 @@ export class PartWriter {
     const { path: spool, records } = batch.spool;
     const common = { number, segments, rejects: batch.rejects.length };
     if (records === 0) return { ...common, rows: 0, bytes: 0, sha256: '', columns: rules.keep(columns) };
-    const sealed = { spool, records, maxRecordBytes, columns, rules, key, number, files, compression };
+    const raw = batch.raw && joined(batch.raw);
+    const sealed = { spool, records, maxRecordBytes, columns, rules, key, number, files, compression, raw };
     return { ...common, ...(await maker.make(sealed)) };
   }
 
@@ -237,4 +259,14 @@ export class PartWriter {
     await Promise.all(this.#pending);
     if (this.#failure !== undefined) throw this.#failure;
   }
+}
+
+function joined(parts: readonly Uint32Array[]): Uint32Array {
+  const whole = new Uint32Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
 }

@@ -8,11 +8,12 @@ import type { PartMaker } from './convert/part-maker.js';
 import { KeyFilter } from './key-filter.js';
 import type { LiveCounters } from './live-counters.js';
 import type { FetchedPage } from './page-fetcher.js';
-import { PartWriter } from './part-writer.js';
+import { type PageToWrite, PartWriter } from './part-writer.js';
 import { type Partition, partitionName } from './partition.js';
 import type { ReadTask, TaskIntake } from './read-task.js';
+import type { PageView } from './recognise/recogniser.js';
+import type { StreamRecognition } from './recognise/stream-recognition.js';
 import { RecordScanner } from './scan/record-scanner.js';
-import type { ScannedPage } from './scan/scanned-page.js';
 
 export interface StreamIntakeOptions {
   readonly source: Source;
@@ -26,6 +27,8 @@ export interface StreamIntakeOptions {
   readonly rules: ColumnRules;
   readonly converter: PartMaker;
   readonly compression: ParquetCompression;
+  /** Given if records are hashed, and recognised if they can be. */
+  readonly recognition: StreamRecognition | undefined;
   /** Counters to update with every page. */
   readonly live: LiveCounters;
   /** The counters so far, for a checkpoint. */
@@ -48,7 +51,7 @@ export class StreamIntake {
     this.#columns = startingColumns(options);
     const parts = options.resume?.parts ?? [];
     this.#brought = new Set(parts.flatMap(({ segments }) => segments.map(([partition]) => partition)));
-    const { folder, source, compression, rules, converter, journal, resume, counters } = options;
+    const { folder, source, compression, rules, converter, journal, resume, recognition, counters } = options;
     this.#writer = new PartWriter({
       folder: join(folder, 'parts'),
       spoolFolder: join(folder, 'spool'),
@@ -58,6 +61,7 @@ export class StreamIntake {
       rules,
       maker: converter,
       journal,
+      seen: recognition?.log,
       parts: resume?.parts.at(-1)?.number ?? 0,
       counters,
     });
@@ -79,13 +83,19 @@ export class StreamIntake {
     const scanner = this.#scanner(filter);
     return {
       take: async (page, cursor) => {
-        const scanned = await this.#add(scanner, page, name, cursor);
-        const { records, mismatches, mismatchedAttribute, keyHashes } = scanned;
+        const view = { isFirst: cursor.pages === 1, isFiltered: filter.length > 0 };
+        const scanned = await this.#add((each) => this.#scan(scanner, each, view), page, name, cursor);
+        const { mismatches, mismatchedAttribute } = scanned;
+        const recognised = 'recognised' in scanned ? scanned.recognised : 0;
+        const records = scanned.records + recognised;
         if (records > 0) this.#brought.add(name);
-        const bringsNew = records > 0 && this.#seen.add(keyHashes, ordinal * 8 + cursor.attempt);
+        const bringsNew = this.#bringsNew(scanned, ordinal * 8 + cursor.attempt);
         return { records, bringsNew, mismatches, mismatchedAttribute };
       },
-      restart: (attempt) => this.#writer.note({ type: 'attempt', partition: name, attempt }),
+      restart: (attempt) => {
+        this.#options.recognition?.restarted();
+        return this.#writer.note({ type: 'attempt', partition: name, attempt });
+      },
     };
   }
 
@@ -98,7 +108,8 @@ export class StreamIntake {
     const cursor = { ...firstCursor, done: true };
     const { records } = await this.#writer.add(
       () => {
-        const page = scanner.scan(body, 0, body.length);
+        const whole = { body, start: 0, end: body.length };
+        const page = this.#options.recognition?.recogniser.scanAll(scanner, whole) ?? scanner.scan(body, 0, body.length);
         if (page.records !== 1 || page.mismatches !== 0) return { ...page, records: 0, rejects: [] };
         this.#options.live.read += 1;
         this.#options.live.kept += 1;
@@ -129,20 +140,40 @@ export class StreamIntake {
     return new RecordScanner(this.#columns, { container, key, filter: new Map(filter) });
   }
 
-  #add(scanner: RecordScanner, page: FetchedPage, name: string, cursor: PartitionCursor): Promise<ScannedPage> {
-    const scan = () => {
-      const scanned = scanner.scan(page.body, page.start, page.end);
+  #scan(scanner: RecordScanner, page: FetchedPage, view: PageView): PageToWrite {
+    const { recognition } = this.#options;
+    return recognition === undefined
+      ? scanner.scan(page.body, page.start, page.end)
+      : recognition.recogniser.scan(scanner, page, view);
+  }
+
+  /** Whether a key is new to the chain; of a record that is recognised, its bytes stand for its key. */
+  #bringsNew(page: PageToWrite, chain: number): boolean {
+    const recognised = 'recognised' in page && this.#seen.add(page.knownHashes, chain);
+    return this.#seen.add(page.keyHashes, chain) || recognised;
+  }
+
+  #add(
+    scan: (page: FetchedPage) => PageToWrite,
+    page: FetchedPage,
+    name: string,
+    cursor: PartitionCursor,
+  ): Promise<PageToWrite> {
+    const counted = () => {
+      const scanned = scan(page);
       this.#count(scanned, page.missing);
       return scanned;
     };
-    return this.#writer.add(scan, name, cursor);
+    return this.#writer.add(counted, name, cursor);
   }
 
-  #count(page: ScannedPage, missing: number): void {
+  #count(page: PageToWrite, missing: number): void {
     const { live } = this.#options;
+    const recognised = 'recognised' in page ? page.recognised : 0;
     live.pages += 1;
-    live.read += page.records + page.rejects.length;
-    live.kept += page.records;
+    live.recognised += recognised;
+    live.read += page.records + page.rejects.length + recognised;
+    live.kept += page.records + recognised;
     live.rejected += page.rejects.length;
     live.replaced += page.replaced;
     live.missing += missing;

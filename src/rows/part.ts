@@ -5,7 +5,7 @@ import { hashedRows, rowHash, rowKey, type TypedColumn, wideColumns } from './ro
 import { columnsSchema } from './stored-columns.js';
 
 /** Raise it when parts of an older cdsync, or the hashes beside them, cannot stand beside new ones. Such readings do not resume. */
-export const partVersion = 2;
+export const partVersion = 3;
 
 /** A part without its paths, which change when a later run takes the part over. */
 export const partRecordSchema = z.object({
@@ -63,8 +63,8 @@ export interface KeyedRows {
 }
 
 /**
- * SQL for the rows of a keys file, one for each row of its part: (key, hash, part, row). A comparison needs no more; part
- * and row tell which copy of a key was read last.
+ * SQL for (key, hash, part, row) of each row of a part. A comparison needs no more; part and row tell which copy of a key was
+ * read last.
  */
 export function keysOf({ number, path, columns, key }: KeyedRows): string {
   const rows = `read_parquet(${sqlText(path)}, file_row_number = true)`;
@@ -74,6 +74,15 @@ export function keysOf({ number, path, columns, key }: KeyedRows): string {
   }
   return `SELECT key, hash, part, row FROM (SELECT ${keyed} FROM ${rows})
      JOIN (${hashedRows(rows, 'file_row_number', columns)}) ON id = row ORDER BY row`;
+}
+
+/**
+ * SQL for the rows of a keys file: those of {@link keysOf}, and the hash of each record's bytes in two halves, or NULL.
+ * @param raw a table of the halves (raw_hi, raw_lo), in the order of the rows; 0 for none
+ */
+export function keysFileRows(rows: KeyedRows, raw: string | undefined): string {
+  if (raw === undefined) return `SELECT *, NULL::UBIGINT AS raw_hi, NULL::UBIGINT AS raw_lo FROM (${keysOf(rows)})`;
+  return `SELECT k.*, nullif(raw_hi, 0) AS raw_hi, raw_lo FROM (${keysOf(rows)}) AS k JOIN ${raw} AS r ON r.rowid = k.row`;
 }
 
 /** SQL for the rows of all these keys files. */

@@ -1,23 +1,44 @@
 import { z } from 'zod';
-import { sqlTexts } from '../core/sql.js';
+import { sqlText } from '../core/sql.js';
 
 export const standingSchema = z.object({
-  /** Records that were read and are in no part, copies of one key included. */
+  /** Records that were recognised and are in no part, copies of one key and dropped attempts included. */
   records: z.number(),
-  /** Parquet files with a column `key`: the keys of those records. */
-  keyFiles: z.array(z.string()),
+  /** Null: a later reading of all records has replaced them, so they only count. */
+  known: z
+    .object({
+      /** Parquet file (key, raw_hi, raw_lo): the rows of the snapshot before whose records can be recognised. */
+      keysPath: z.string(),
+      /** Number of its rows. */
+      rows: z.number(),
+      /** Parquet file (raw_hi, raw_lo): those of them whose records did not come; null: all came. */
+      unseenPath: z.string().nullable(),
+    })
+    .nullable(),
 });
 
 /**
  * The rows that a reading found exactly as the snapshot before has them. They stand: the reading leaves them out of its
- * parts, so the parts need not hold all of its rows.
+ * parts, so the parts need not hold all of its rows. A row whose key is in a part does not stand: the part was read later.
  */
 export type Standing = z.infer<typeof standingSchema>;
+export type StandingRows = NonNullable<Standing['known']>;
 
 /** For a reading whose parts hold every record that was read. */
-export const noneStanding: Standing = { records: 0, keyFiles: [] };
+export const noneStanding: Standing = { records: 0, known: null };
 
-/** SQL for a table of the keys that stand, each once. */
-export function standingKeys({ keyFiles }: Standing): string {
-  return `(SELECT DISTINCT key FROM read_parquet(${sqlTexts(keyFiles)}))`;
+function read(path: string): string {
+  return `read_parquet(${sqlText(path)})`;
+}
+
+/** SQL for (key, raw_hi, raw_lo) of the rows whose records came. */
+export function seenRows({ keysPath, unseenPath }: StandingRows): string {
+  const all = `SELECT key, raw_hi, raw_lo FROM ${read(keysPath)}`;
+  return unseenPath === null ? all : `${all} ANTI JOIN ${read(unseenPath)} USING (raw_hi, raw_lo)`;
+}
+
+/** SQL for the keys of the rows whose records did not come, each once. */
+export function unseenKeys({ keysPath, unseenPath }: StandingRows): string {
+  const all = `SELECT DISTINCT key FROM ${read(keysPath)}`;
+  return unseenPath === null ? `${all} WHERE false` : `${all} SEMI JOIN ${read(unseenPath)} USING (raw_hi, raw_lo)`;
 }

@@ -1,5 +1,12 @@
 import { stat } from 'node:fs/promises';
-import { type DuckDBConnection, type DuckDBDataChunk, DuckDBInstance, type DuckDBValue } from '@duckdb/node-api';
+import {
+  type DuckDBConnection,
+  DuckDBDataChunk,
+  DuckDBInstance,
+  type DuckDBValue,
+  type DuckDBVector,
+  UBIGINT,
+} from '@duckdb/node-api';
 import { CdsyncError, type ErrorKind, interrupted, storageError } from '../core/errors.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { wideColumns } from '../rows/row-hash.js';
@@ -119,6 +126,16 @@ export function queryError(thrown: unknown, hint: string, kind: ErrorKind = 'fat
   });
 }
 
+/** Rows in a chunk of DuckDB. */
+const chunkRows = 2048;
+
+/** The memory of a vector of UBIGINT. Its own access makes a big integer of each value, which costs more than all else. */
+function wordsOf(vector: DuckDBVector): Uint32Array {
+  const { items } = vector as unknown as { readonly items?: unknown };
+  if (!(items instanceof BigUint64Array)) throw new TypeError('this version of DuckDB keeps numbers in another way');
+  return new Uint32Array(items.buffer, items.byteOffset, items.length * 2);
+}
+
 /** One connection to a {@link Database}: its statements run one after the other. */
 export class Session {
   readonly #connection: DuckDBConnection;
@@ -167,6 +184,46 @@ export class Session {
       }
     } catch (error) {
       throw this.#error(error);
+    }
+  }
+
+  /**
+   * Appends rows of 64-bit numbers to a temporary table.
+   * @param words two for each number, the lower one first; the columns of a row follow each other
+   */
+  async appendWords(table: string, words: Uint32Array, columns: number): Promise<void> {
+    const appender = await this.#begun().createAppender(table, null, 'temp');
+    try {
+      const rows = words.length / (2 * columns);
+      const types = Array.from({ length: columns }, () => UBIGINT);
+      for (let from = 0; from < rows; from += chunkRows) {
+        const chunk = DuckDBDataChunk.create(types, Math.min(chunkRows, rows - from));
+        for (let column = 0; column < columns; column += 1) {
+          const vector = chunk.getColumnVector(column);
+          const target = wordsOf(vector);
+          for (let row = 0; row < chunk.rowCount; row += 1) {
+            const source = 2 * ((from + row) * columns + column);
+            target[2 * row] = words[source] as number;
+            target[2 * row + 1] = words[source + 1] as number;
+          }
+          vector.flush();
+        }
+        appender.appendDataChunk(chunk);
+      }
+    } catch (error) {
+      throw this.#error(error);
+    } finally {
+      appender.closeSync();
+    }
+  }
+
+  /** The columns of a query's rows, chunk by chunk: 64-bit numbers without NULL, two words each, the lower one first. */
+  async *words(sql: string): AsyncGenerator<Uint32Array[]> {
+    for await (const chunk of this.chunks(sql)) {
+      const columns: Uint32Array[] = [];
+      for (let column = 0; column < chunk.columnCount; column += 1)
+        columns.push(wordsOf(chunk.getColumnVector(column)).subarray(0, 2 * chunk.rowCount));
+      yield columns;
     }
   }
 

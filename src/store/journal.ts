@@ -39,6 +39,8 @@ export const countersSchema = z.object({
   replaced: z.number(),
   /** Records that were looked up by key and that the service does not have. */
   missing: z.number().default(0),
+  /** Records that came with the same bytes as before, and were not converted. */
+  recognised: z.number().default(0),
   milliseconds: z.number(),
 });
 
@@ -59,12 +61,23 @@ const startSchema = z.object({
   total: z.number().nullable(),
   /** Names of the partitions, in order; a single partition with an empty name is the whole stream. */
   partitions: z.array(z.string()),
+  /** Given if records are hashed. */
+  recognition: z
+    .object({
+      /** Id of the known file in the stream's folder; null if none could be used. */
+      base: z.string().nullable(),
+      /** Of the hash, in hex. */
+      secret: z.string(),
+    })
+    .optional(),
 });
 const checkpointSchema = z.object({
   type: z.literal('checkpoint'),
   part: journaledPart.nullable(),
   cursors: z.record(z.string(), cursorSchema),
   counters: countersSchema,
+  /** Length of the log of what was recognised; left out if there is none. */
+  seen: z.number().optional(),
 });
 /** A new attempt at a partition: rows that earlier attempts left in parts no longer count. */
 const attemptSchema = z.object({ type: z.literal('attempt'), partition: z.string(), attempt: z.number() });
@@ -82,6 +95,8 @@ export interface JournalState {
   readonly cursors: Map<string, PartitionCursor>;
   readonly counters: Counters;
   readonly failed: string | undefined;
+  /** Length of the log of what was recognised, as far as it counts. */
+  readonly seen: number;
   /** Bytes of whole lines; any further bytes are a line that a crash has torn. */
   readonly length: number;
 }
@@ -97,6 +112,7 @@ export const noCounters: Counters = {
   rejected: 0,
   replaced: 0,
   missing: 0,
+  recognised: 0,
   milliseconds: 0,
 };
 
@@ -124,9 +140,11 @@ function replay(path: string, entries: JournalEntry[], length: number): JournalS
   const cursors = new Map<string, PartitionCursor>();
   let counters = noCounters;
   let failed: string | undefined;
+  let seen = 0;
   for (const entry of entries) {
     if (entry.type === 'checkpoint') {
       counters = entry.counters;
+      seen = entry.seen ?? seen;
       for (const [partition, cursor] of Object.entries(entry.cursors)) cursors.set(partition, cursor);
       if (entry.part !== null) {
         const columns = entry.part.columns ?? parts.at(-1)?.columns;
@@ -139,7 +157,7 @@ function replay(path: string, entries: JournalEntry[], length: number): JournalS
       failed = entry.code;
     }
   }
-  return { start, parts, cursors, counters, failed, length };
+  return { start, parts, cursors, counters, failed, seen, length };
 }
 
 /**

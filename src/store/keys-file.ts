@@ -1,8 +1,28 @@
-import { type KeyedRows, keysOf } from '../rows/part.js';
+import { hashWords } from '../rows/raw-hash.js';
+import { type KeyedRows, keysFileRows } from '../rows/part.js';
 import type { Session } from './duckdb.js';
 import { type ParquetFile, writeParquet } from './parquet.js';
 
-/** Writes the keys of a part into a file, durable on return. It can be recomputed from the part at any time. */
-export function writeKeys(session: Session, rows: KeyedRows, keysPath: string): Promise<ParquetFile> {
-  return writeParquet(session, keysOf(rows), keysPath, { compression: 'snappy' });
+const rawTable = 'work_raw';
+
+/**
+ * Writes the keys of a part into a file, durable on return. It can be recomputed from the part at any time, except for the
+ * hashes of the records' bytes: without them the next night converts these records again.
+ * @param raw the hash of each row's record, four words each
+ */
+export async function writeKeys(
+  session: Session,
+  rows: KeyedRows,
+  keysPath: string,
+  raw?: Uint32Array,
+): Promise<ParquetFile> {
+  if (raw !== undefined) {
+    await session.run(`CREATE OR REPLACE TEMP TABLE ${rawTable} (raw_hi UBIGINT, raw_lo UBIGINT)`);
+    await session.appendWords(rawTable, raw, hashWords / 2);
+  }
+  try {
+    return await writeParquet(session, keysFileRows(rows, raw && rawTable), keysPath, { compression: 'snappy' });
+  } finally {
+    if (raw !== undefined) await session.run(`DROP TABLE ${rawTable}`);
+  }
 }

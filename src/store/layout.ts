@@ -69,6 +69,10 @@ export class JobLayout {
   get startedWorkflows(): string {
     return join(this.private, 'workflows.json');
   }
+  /** What the next run recognises the records of a stream by. */
+  known(stream: string): string {
+    return join(this.private, 'known', stream);
+  }
   /** Files rewritten from the store, before they are published. */
   get restored(): string {
     return join(this.private, 'restored');

@@ -91,7 +91,7 @@ export function convertedRows(read: ColumnSet, kept: ColumnSet, source: string):
 }
 
 async function convertOn(session: Session, batch: SealedBatch): Promise<MadePart> {
-  const { spool, records, maxRecordBytes, rules, key, number, files, compression } = batch;
+  const { spool, records, maxRecordBytes, rules, key, number, files, compression, raw } = batch;
   const set = ColumnSet.restore(batch.columns);
   const source = (columns: readonly Column[]) => readSpool(columns, spool, maxRecordBytes);
   await undeclareMisfits(session, set, source);
@@ -108,7 +108,8 @@ async function convertOn(session: Session, batch: SealedBatch): Promise<MadePart
       hint: 'run again; if it stays, report it with the version of cdsync',
     });
   }
-  const keys = await writeKeys(session, { number, path: files.path, columns: kept.list, key }, files.keysPath);
+  const keyed = { number, path: files.path, columns: kept.list, key };
+  const keys = await writeKeys(session, keyed, files.keysPath, raw);
   return { rows, bytes, sha256, keys_sha256: keys.sha256, columns: kept.store() };
 }
 

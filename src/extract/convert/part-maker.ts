@@ -20,6 +20,8 @@ export interface SealedBatch {
   /** Where to write the part. */
   readonly files: PartFiles;
   readonly compression: ParquetCompression;
+  /** The hash of each record's bytes, four words each; left out: the records shall not be recognised. */
+  readonly raw?: Uint32Array | undefined;
 }
 
 /** A finished part, with the columns that it really has. */

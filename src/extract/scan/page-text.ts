@@ -44,7 +44,7 @@ export function takeExactly(
     hash2 = hashKey(bytes, 0, bytes.length, hash2);
   }
   builder.replace(at, end, Buffer.from(record.text), hash1, hash2);
-  if (record.replaced) builder.replaced += 1;
+  if (record.replaced) builder.countReplaced();
   if (record.mismatch !== null) {
     builder.mismatches += 1;
     builder.mismatchedAttribute ??= record.mismatch;

@@ -9,6 +9,14 @@ export interface Reject {
   readonly raw: Buffer;
 }
 
+/** What became of a record of a page. */
+export const Fate = {
+  rejected: 0,
+  kept: 1,
+  /** Kept with U+FFFD in place of what is no Unicode. */
+  replaced: 2,
+} as const;
+
 /** The checked records of one page, ready to copy into a spool. */
 export interface ScannedPage {
   /** Number of kept records. */
@@ -19,6 +27,10 @@ export interface ScannedPage {
   /** Number of records with another value in an attribute of the filter. */
   readonly mismatches: number;
   readonly mismatchedAttribute: string | null;
+  /** Where each record begins and ends in the body that was scanned, whatever became of it. */
+  readonly bounds: Uint32Array;
+  /** The {@link Fate} of each record. */
+  readonly fates: Uint8Array;
   /** Two 32-bit hashes of each kept record's key. */
   readonly keyHashes: Uint32Array;
   /** Number of bytes that {@link ScannedPage.write} writes. */
@@ -58,6 +70,10 @@ export class PageBuilder {
   #records = 0;
   #maxRecordBytes = 0;
   #hashes = new Uint32Array(256);
+  #bounds = new Uint32Array(256);
+  #fates = new Uint8Array(128);
+  /** Number of records, rejected ones included. */
+  #all = 0;
   /** Replacements for the bytes from `from` to `to`, in the order of the body. */
   #patches: { from: number; to: number; text: Buffer }[] = [];
   #stretchFrom = -1;
@@ -90,6 +106,7 @@ export class PageBuilder {
     }
     this.#gap(from);
     this.#stretchTo = to;
+    this.#note(from, to, Fate.kept);
     this.#count(to - from + grown, hash1, hash2);
   }
 
@@ -98,6 +115,25 @@ export class PageBuilder {
     this.forget();
     this.patch(from, to, text);
     this.keep(from, to, hash1, hash2);
+  }
+
+  /** The record kept last has text in place of what is no Unicode. */
+  countReplaced(): void {
+    this.replaced += 1;
+    this.#fates[this.#all - 1] = Fate.replaced;
+  }
+
+  #note(from: number, to: number, fate: number): void {
+    if (this.#all === this.#fates.length) {
+      const [bounds, fates] = [new Uint32Array(this.#all * 4), new Uint8Array(this.#all * 2)];
+      bounds.set(this.#bounds);
+      fates.set(this.#fates);
+      [this.#bounds, this.#fates] = [bounds, fates];
+    }
+    this.#bounds[this.#all * 2] = from;
+    this.#bounds[this.#all * 2 + 1] = to;
+    this.#fates[this.#all] = fate;
+    this.#all += 1;
   }
 
   /** Extends the stretch to the next kept record. If records between were rejected, cuts them out. */
@@ -118,6 +154,7 @@ export class PageBuilder {
   reject(reject: Omit<Reject, 'raw'>, from: number, to: number): void {
     this.forget();
     this.#skipped = this.#stretchFrom >= 0;
+    this.#note(from, to, Fate.rejected);
     this.rejects.push({ ...reject, raw: Buffer.from(this.#body.subarray(from, to)) });
   }
 
@@ -142,6 +179,8 @@ export class PageBuilder {
       replaced: this.replaced,
       mismatches: this.mismatches,
       mismatchedAttribute: this.mismatchedAttribute,
+      bounds: this.#bounds.subarray(0, this.#all * 2),
+      fates: this.#fates.subarray(0, this.#all),
       keyHashes: this.#hashes.subarray(0, this.#records * 2),
       byteLength: this.#records === 0 ? 0 : to - from + grown,
       maxRecordBytes: this.#maxRecordBytes,

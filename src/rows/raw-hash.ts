@@ -4,13 +4,22 @@ export const secretBytes = 32;
 /** 32-bit words of one hash. */
 export const hashWords = 4;
 
+/** Raise it when the same bytes under the same secret get another hash. */
+export const rawHashVersion = 1;
+
+/** Hashes the bytes of records as they came. */
+export interface RecordHash {
+  /** Writes the hash of the bytes from `from` to `to` to four words of `target`, beginning at `at`. The second is never 0. */
+  write(view: DataView, from: number, to: number, target: Uint32Array, at: number): void;
+}
+
 /**
  * A keyed 128-bit hash of bytes as they came from the service. It follows MurmurHash3_x86_128, but takes its four
  * multipliers from the secret too: with the published ones, values can be made that collide under every seed.
  *
  * It is no cryptographic hash. Who knows the secret can make collisions, so the secret stays in private files.
  */
-export class RawHash {
+export class RawHash implements RecordHash {
   readonly #seeds: Int32Array;
   readonly #multipliers: Int32Array;
 
@@ -23,7 +32,6 @@ export class RawHash {
     this.#multipliers = words.subarray(4).map((word) => word | 1);
   }
 
-  /** Writes the hash of the bytes from `from` to `to` to four words of `target`, beginning at `at`. The second is never 0. */
   write(view: DataView, from: number, to: number, target: Uint32Array, at: number): void {
     const imul = Math.imul;
     const seeds = this.#seeds;

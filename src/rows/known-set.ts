@@ -80,9 +80,8 @@ export class KnownSet {
     }
   }
 
-  /** All hashes, each as the words from `at`, with its slot. */
-  *entries(): Generator<{ readonly slot: number; readonly at: number }> {
-    for (let slot = 0; slot < this.slots; slot += 1)
-      if (this.words[slot * hashWords + 1] !== 0) yield { slot, at: slot * hashWords };
+  /** Whether a slot has a hash; its words begin at `slot * hashWords`. */
+  has(slot: number): boolean {
+    return this.words[slot * hashWords + 1] !== 0;
   }
 }

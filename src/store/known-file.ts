@@ -1,0 +1,169 @@
+import { createHash } from 'node:crypto';
+import { constants } from 'node:fs';
+import { copyFile, type FileHandle, link, mkdir, open, readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { KnownSet } from '../rows/known-set.js';
+import { hashWords, rawHashVersion } from '../rows/raw-hash.js';
+import { openFlags, renameDurably, sha256OfFile, syncFolder } from './durable.js';
+
+const headerSchema = z.object({
+  version: z.literal(1),
+  hash_version: z.literal(rawHashVersion),
+  /** Changes with every known file. */
+  id: z.string().regex(/^[0-9a-f]{32}$/),
+  /** The store, and the run whose commit of the stream its records are. */
+  store_id: z.string(),
+  run_id: z.string(),
+  /** Digest of all that decides what becomes of a record's bytes. */
+  fingerprint: z.string(),
+  /** Of the hash, in hex. */
+  secret: z.string(),
+  /** Where records probably end; null if that is not known. */
+  separator: z.object({ bytes: z.string(), before: z.number(), next: z.number() }).nullable(),
+  /** When every record was last converted and compared: ISO 8601. */
+  verified_at: z.string(),
+  /** Number of hashes in the image. */
+  count: z.number(),
+  slots: z.number(),
+  /** SHA-256 of the image. */
+  sha256: z.string(),
+  /** The Parquet file beside it: (key, raw_hi, raw_lo) of each row. */
+  keys: z.object({ rows: z.number(), sha256: z.string() }),
+});
+
+/** What a known file says about itself. */
+export type KnownHeader = z.infer<typeof headerSchema>;
+
+/** A known file, read. */
+export interface KnownFile {
+  readonly header: KnownHeader;
+  readonly set: KnownSet;
+}
+
+/** Why a known file cannot be used, in words. */
+export class UnusableKnownFile extends Error {}
+
+const magic = Buffer.from('cdsync known\n');
+/** Header and magic number fill it up, so that the image begins at a multiple of a page. */
+const headerBytes = 4096;
+const readBytes = 1 << 24;
+
+function digest(content: Buffer | string): string {
+  return createHash('sha256').update(content).digest('hex');
+}
+
+/** The paths of a known file and its keys in a folder. */
+export function knownPaths(folder: string): { readonly image: string; keys(id: string): string } {
+  return { image: join(folder, 'known.bin'), keys: (id) => join(folder, `${id}.parquet`) };
+}
+
+/** Writes the image and its header; durable on return, but its name is not. @returns the header, complete */
+export async function writeKnownFile(
+  path: string,
+  { words, slots, count }: KnownSet,
+  about: Omit<KnownHeader, 'version' | 'hash_version' | 'count' | 'slots' | 'sha256'>,
+): Promise<KnownHeader> {
+  const image = Buffer.from(words.buffer, words.byteOffset, words.byteLength);
+  const sha256 = digest(image);
+  const header: KnownHeader = { version: 1, hash_version: rawHashVersion, ...about, count, slots, sha256 };
+  const json = JSON.stringify(header);
+  const text = Buffer.from(`${json}\n${digest(json)}\n`);
+  if (magic.length + text.length > headerBytes) throw new RangeError('the header of a known file is too long');
+  const head = Buffer.alloc(headerBytes);
+  magic.copy(head);
+  text.copy(head, magic.length);
+  const handle = await open(path, openFlags.replace, 0o600);
+  try {
+    await handle.writeFile(head);
+    for (let from = 0; from < image.length; from += readBytes)
+      await handle.writeFile(image.subarray(from, from + readBytes));
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+  return header;
+}
+
+async function readFull(handle: FileHandle, target: Buffer, position: number): Promise<void> {
+  for (let done = 0; done < target.length; ) {
+    const { bytesRead } = await handle.read(target, done, Math.min(readBytes, target.length - done), position + done);
+    if (bytesRead === 0) throw new UnusableKnownFile('it is cut short');
+    done += bytesRead;
+  }
+}
+
+async function readHeader(handle: FileHandle): Promise<KnownHeader> {
+  const head = Buffer.alloc(headerBytes);
+  await readFull(handle, head, 0);
+  if (head.compare(magic, 0, magic.length, 0, magic.length) !== 0) throw new UnusableKnownFile('it is damaged');
+  const [json = '', sum] = head.toString('utf8', magic.length).split('\n');
+  if (digest(json) !== sum) throw new UnusableKnownFile('it is damaged');
+  const header = headerSchema.safeParse(JSON.parse(json));
+  if (!header.success) throw new UnusableKnownFile('another version of cdsync has written it');
+  return header.data;
+}
+
+/**
+ * Reads a known file.
+ * @param accept looks at the header before anything else is read; what it throws ends the reading
+ * @returns undefined if there is none
+ * @throws {UnusableKnownFile} if it is damaged, of another version, or cannot be read
+ */
+export async function readKnownFile(
+  folder: string,
+  accept: (header: KnownHeader) => void,
+): Promise<KnownFile | undefined> {
+  const { image: path, keys } = knownPaths(folder);
+  let handle: FileHandle;
+  try {
+    handle = await open(path, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0));
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
+    throw new UnusableKnownFile(`it cannot be read (${code})`);
+  }
+  try {
+    const header = await readHeader(handle);
+    accept(header);
+    const imageBytes = header.slots * hashWords * Uint32Array.BYTES_PER_ELEMENT;
+    if ((await handle.stat()).size !== headerBytes + imageBytes) throw new UnusableKnownFile('it is cut short');
+    const words = new Uint32Array(header.slots * hashWords);
+    const bytes = Buffer.from(words.buffer);
+    await readFull(handle, bytes, headerBytes);
+    if (digest(bytes) !== header.sha256) throw new UnusableKnownFile('it is damaged');
+    const sha256 = await sha256OfFile(keys(header.id)).catch(() => undefined);
+    if (sha256 !== header.keys.sha256) throw new UnusableKnownFile('the file with its keys is missing or damaged');
+    return { header, set: new KnownSet(words, header.count) };
+  } catch (error) {
+    if (error instanceof UnusableKnownFile) throw error;
+    throw new UnusableKnownFile(`it cannot be read (${(error as NodeJS.ErrnoException).code ?? 'its numbers are wrong'})`);
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Links a known file into another folder, which must exist, so that it stays while that folder does. */
+export async function linkKnownFile(from: string, to: string, id: string): Promise<void> {
+  const [source, target] = [knownPaths(from), knownPaths(to)];
+  for (const [path, copy] of [[source.image, target.image], [source.keys(id), target.keys(id)]] as const) {
+    await rm(copy, { force: true });
+    // Some file systems have no hard links.
+    await link(path, copy).catch(() => copyFile(path, copy));
+  }
+  await syncFolder(to);
+}
+
+/** Moves a finished known file to where the next run looks for it, and removes the one before. */
+export async function promoteKnownFile(from: string, to: string, id: string): Promise<void> {
+  const [source, target] = [knownPaths(from), knownPaths(to)];
+  await mkdir(to, { recursive: true, mode: 0o700 });
+  await renameDurably(source.keys(id), target.keys(id));
+  await renameDurably(source.image, target.image);
+  const kept = new Set([target.image, target.keys(id)]);
+  for (const name of await readdir(to)) if (!kept.has(join(to, name))) await rm(join(to, name), { force: true });
+}
+
+export async function removeKnownFile(folder: string): Promise<void> {
+  await rm(folder, { recursive: true, force: true });
+}
