@@ -223,7 +223,13 @@ export class PartWriter {
     const journaled = Promise.all([part, this.#options.seen?.sync(), before]).then(async ([made, seen]) => {
       this.#spare.push(batch.spool);
       const known = seen === undefined ? {} : { seen };
-      await this.#options.journal.append({ type: 'checkpoint', part: made, cursors: batch.cursors, counters, ...known });
+      await this.#options.journal.append({
+        type: 'checkpoint',
+        part: made,
+        cursors: batch.cursors,
+        counters,
+        ...known,
+      });
     });
     this.#journaled = journaled;
     this.#track(journaled);

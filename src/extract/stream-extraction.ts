@@ -5,6 +5,7 @@ import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import type { ColumnRules } from '../rows/column-rules.js';
 import type { StoredColumn } from '../rows/columns.js';
 import { allKeys } from '../rows/part.js';
+import { seenRows } from '../rows/standing.js';
 import type { Database } from '../store/duckdb.js';
 import {
   type Counters,
@@ -32,6 +33,7 @@ import {
   partitionsOf,
 } from './partition.js';
 import type { ReadTask } from './read-task.js';
+import { type NextKnown, type RecognitionOptions, StreamRecognition } from './recognise/stream-recognition.js';
 import type { KnownRecords } from './record-details.js';
 import { hasAttributes, isRecord } from './scan/single-record.js';
 import { StreamIntake } from './stream-intake.js';
@@ -84,6 +86,8 @@ export interface ExtractionOptions {
   readonly rules: ColumnRules;
   /** The journal of an earlier process, to resume from. */
   readonly resume: JournalState | undefined;
+  /** Given if records are to be recognised, now if possible and by the next night. */
+  readonly recognition: RecognitionOptions | undefined;
   /** Whether to compare even an unpartitioned list with its total. */
   readonly checkTotal: boolean;
 }
@@ -103,6 +107,7 @@ export class StreamExtraction {
   readonly #journal: Journal;
   readonly #intake: StreamIntake;
   readonly #runner: TaskRunner;
+  readonly #recognition: StreamRecognition | undefined;
   readonly #cursors: ReadonlyMap<string, PartitionCursor>;
   readonly #partitions: readonly Partition[];
   #totalAtStart: number | null;
@@ -114,18 +119,29 @@ export class StreamExtraction {
   private constructor(
     options: ExtractionOptions,
     journal: Journal,
-    start: { total: number | null; partitions: readonly Partition[] },
+    start: {
+      readonly total: number | null;
+      readonly partitions: readonly Partition[];
+      readonly recognition: StreamRecognition | undefined;
+    },
   ) {
     const { resume, source, client, clock, signal, atOnce, known, notice } = options;
     this.#options = options;
     this.#journal = journal;
     this.#partitions = start.partitions;
     this.#totalAtStart = start.total;
+    this.#recognition = start.recognition;
     this.#cursors = resume?.cursors ?? new Map();
     this.live = { ...(resume?.counters ?? noCounters) };
     this.#earlierMs = this.live.milliseconds;
     this.#began = clock.monotonic();
-    this.#intake = new StreamIntake({ ...options, journal, live: this.live, counters: () => this.counters() });
+    this.#intake = new StreamIntake({
+      ...options,
+      journal,
+      live: this.live,
+      counters: () => this.counters(),
+      recognition: start.recognition,
+    });
     this.#runner = new TaskRunner({
       source,
       client,
@@ -141,20 +157,22 @@ export class StreamExtraction {
 
   /** Prepares the folder. Resumes from `resume` if that is given and its parts are undamaged. */
   static async begin(given: ExtractionOptions): Promise<StreamExtraction> {
-    const resumable = await preparePartsFolder(given.folder, given.resume, given.source.key, given.database);
-    const options = resumable ? given : { ...given, resume: undefined };
-    const { startedAt, stream, fingerprint, resume, folder } = options;
+    const { resume, recognition } = await prepare(given);
+    const options = { ...given, resume };
+    const { startedAt, stream, fingerprint, folder } = options;
     const partitions = resume?.start.partitions.map(partitionNamed) ?? partitionsOf(options);
     const journal = await Journal.open(folder, resume?.length ?? 0);
-    if (resume !== undefined) return new StreamExtraction(options, journal, { partitions, total: resume.start.total });
-    const extraction = new StreamExtraction(options, journal, { partitions, total: null });
+    const begun = { partitions, recognition, total: resume?.start.total ?? null };
+    const extraction = new StreamExtraction(options, journal, begun);
+    if (resume !== undefined) return extraction;
     try {
       const counted = extraction.#counted;
       // Where one answer may be the whole list, the service may refuse to be asked for a total.
       const total = counted === undefined || counted.readInOneAnswer !== undefined ? null : await counted.total();
       const names = partitions.map(partitionName);
       const about = { version: 1, stream, fingerprint, started_at: startedAt } as const;
-      await journal.append({ type: 'start', ...about, total, partitions: names });
+      const hashed = recognition === undefined ? {} : { recognition: recognition.journaled };
+      await journal.append({ type: 'start', ...about, total, partitions: names, ...hashed });
       extraction.#totalAtStart = total;
       return extraction;
     } catch (error) {
@@ -273,6 +291,25 @@ export class StreamExtraction {
     };
   }
 
+  /** Why no record was recognised, in words; undefined if some could be, or if that was never wanted. */
+  get unrecognised(): string | undefined {
+    return this.#recognition?.reason;
+  }
+
+  /** What the next night needs to recognise these records; undefined if it shall not. */
+  get nextKnown(): NextKnown | undefined {
+    return this.#recognition?.next;
+  }
+
+  /**
+   * Takes back what was recognised, and reads it again: with the columns that the reading has found, the rows of the last
+   * snapshot cannot stand.
+   */
+  async readUnrecognised(): Promise<void> {
+    this.#recognition?.stop('a column got another type');
+    if (this.live.recognised > 0) await this.readAgain();
+  }
+
   /** Reads the whole list once more, unpartitioned, and adds records that the first reading missed. */
   readAgain(): Promise<void> {
     return this.#checkpointed(() => this.#runner.run([this.#task({ kind: 'again' })]));
@@ -301,11 +338,18 @@ export class StreamExtraction {
     await this.#intake.flush();
     const state = await Journal.read(this.#options.folder);
     if (state === undefined) throw new Error('the journal of a running extraction is gone');
-    return extracted(this.#options.folder, state, this.#intake.columns, this.counters());
+    const found = extracted(this.#options.folder, state, this.#intake.columns, this.counters());
+    if (this.#recognition === undefined) return found;
+    const { parts, counters, dropped } = found;
+    const connect = () => this.#options.database.connect();
+    const given = { records: counters.recognised, dropped };
+    const { standing, superseded } = await this.#recognition.standing(connect, state, parts, given);
+    return { ...found, standing, dropped: [...dropped, ...superseded] };
   }
 
   async close(): Promise<void> {
     await this.#intake.close();
+    await this.#recognition?.close();
     await this.#journal.close();
   }
 
@@ -345,13 +389,31 @@ export class StreamExtraction {
   }
 
   async #distinctKeys(): Promise<number> {
-    const { parts } = await this.extracted();
+    const { parts, standing } = await this.extracted();
+    const { known } = standing;
+    if (known !== null && known.unseenPath === null && parts.length === 0) return known.rows;
     const session = await this.#options.database.connect();
     try {
-      const keys = allKeys(parts.map(({ keysPath }) => keysPath));
-      return await session.number(`SELECT count(DISTINCT key) FROM (${keys})`);
+      const keys = `SELECT key FROM (${allKeys(parts.map(({ keysPath }) => keysPath))})`;
+      const all = known === null ? keys : `${keys} UNION ALL SELECT key FROM (${seenRows(known)})`;
+      return await session.number(`SELECT count(DISTINCT key) FROM (${all})`);
     } finally {
       session.close();
     }
   }
+}
+
+/** Prepares the folder of a stream, to resume from the journal if everything that it names is still there. */
+async function prepare(given: ExtractionOptions): Promise<{
+  readonly resume: JournalState | undefined;
+  readonly recognition: StreamRecognition | undefined;
+}> {
+  const { folder, source, database } = given;
+  const goesOn = given.resume && (await StreamRecognition.resume(folder, given.resume, given.recognition));
+  const resume = goesOn === undefined ? undefined : given.resume;
+  if (await preparePartsFolder(folder, resume, source.key, database))
+    return { resume, recognition: goesOn === 'off' ? undefined : goesOn };
+  if (goesOn !== 'off') await goesOn?.close();
+  const recognition = given.recognition && (await StreamRecognition.begin(folder, given.recognition));
+  return { resume: undefined, recognition };
 }

@@ -109,7 +109,8 @@ export class StreamIntake {
     const { records } = await this.#writer.add(
       () => {
         const whole = { body, start: 0, end: body.length };
-        const page = this.#options.recognition?.recogniser.scanAll(scanner, whole) ?? scanner.scan(body, 0, body.length);
+        const page =
+          this.#options.recognition?.recogniser.scanAll(scanner, whole) ?? scanner.scan(body, 0, body.length);
         if (page.records !== 1 || page.mismatches !== 0) return { ...page, records: 0, rejects: [] };
         this.#options.live.read += 1;
         this.#options.live.kept += 1;

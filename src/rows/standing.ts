@@ -33,12 +33,12 @@ function read(path: string): string {
 
 /** SQL for (key, raw_hi, raw_lo) of the rows whose records came. */
 export function seenRows({ keysPath, unseenPath }: StandingRows): string {
-  const all = `SELECT key, raw_hi, raw_lo FROM ${read(keysPath)}`;
-  return unseenPath === null ? all : `${all} ANTI JOIN ${read(unseenPath)} USING (raw_hi, raw_lo)`;
+  const all = `SELECT key, raw_hi, raw_lo FROM ${read(keysPath)} AS k`;
+  return unseenPath === null ? all : `${all} ANTI JOIN ${read(unseenPath)} AS u USING (raw_hi, raw_lo)`;
 }
 
 /** SQL for the keys of the rows whose records did not come, each once. */
 export function unseenKeys({ keysPath, unseenPath }: StandingRows): string {
-  const all = `SELECT DISTINCT key FROM ${read(keysPath)}`;
-  return unseenPath === null ? `${all} WHERE false` : `${all} SEMI JOIN ${read(unseenPath)} USING (raw_hi, raw_lo)`;
+  const all = `SELECT DISTINCT key FROM ${read(keysPath)} AS k`;
+  return unseenPath === null ? `${all} WHERE false` : `${all} SEMI JOIN ${read(unseenPath)} AS u USING (raw_hi, raw_lo)`;
 }

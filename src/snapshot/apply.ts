@@ -23,6 +23,8 @@ export interface ApplyTask extends DiffTask {
   readonly difference: Difference;
   /** The rows of the snapshot; if `addition` is given, only those that were read. */
   readonly files: readonly ParquetFile[];
+  /** Files of what was read, each key once. */
+  readonly read: readonly ParquetFile[];
   /** Files with only the rows that the previous snapshot lacks; undefined if `files` are the whole snapshot. */
   readonly addition: readonly ParquetFile[] | undefined;
   /** The file for the changes. */
@@ -68,11 +70,13 @@ export async function writeChanges(
   task: ApplyTask,
   { changed }: WorkTables,
 ): Promise<ParquetFile[]> {
-  const { columns, previous, stream, files } = task;
+  const { columns, previous, stream, files, read } = task;
   if (previous === undefined) return firstChanges(task);
   const key = rowKey(task.key);
+  // Only what was read can have changed. If nothing was, the files still give the columns.
+  const came = readFiles(read.length > 0 ? read : files);
   const present = `SELECT c.op AS _op, ${stamp(task)}, ${names(columns, 'r.')}
-     FROM (SELECT *, ${key} AS "_key" FROM ${readFiles(files)}) AS r JOIN ${changed} AS c ON r."_key" = c.key`;
+     FROM (SELECT *, ${key} AS "_key" FROM ${came}) AS r JOIN ${changed} AS c ON r."_key" = c.key`;
   const gone = `SELECT c.op AS _op, ${stamp(task)}, ${names(columns, 'r.')}
      FROM (SELECT *, ${key} AS "_key" FROM (SELECT ${widen(previous.columns, columns, 'file')} FROM ${storeTable(stream)})) AS r
      JOIN ${changed} AS c ON r."_key" = c.key WHERE c.op = 'delete'`;
@@ -193,7 +197,7 @@ async function applyKeys(
 ): Promise<void> {
   const table = keysTable(task.stream);
   const { session } = store;
-  if (rebuild || !hashesStand(task)) {
+  if (task.standing.known === null && (rebuild || !hashesStand(task))) {
     await session.run(`CREATE OR REPLACE TABLE ${table} AS SELECT key, hash FROM ${keys}`);
     return;
   }

@@ -6,6 +6,7 @@ import type { ParquetFile } from '../store/parquet.js';
 import { type ApplyTask, applyStream, firstOf } from './apply.js';
 import { restates, takesAway } from './diff.js';
 import { beginHistories, defineFreshness, defineHistory, pruneHistory, recordMoment } from './history.js';
+import type { KnownRows } from './known-rows.js';
 import {
   type CommittedFile,
   type Covered,
@@ -36,6 +37,8 @@ export interface StreamCommit {
   readonly covered: readonly Covered[] | undefined;
   /** What defines the stream, as digests. */
   readonly definition: Readonly<Record<string, string>>;
+  /** What the next run recognises records by: what this run has left it, nothing new, or nothing at all. */
+  readonly known: KnownRows | 'the same' | 'nothing';
 }
 
 export interface RunCommit {

@@ -3,7 +3,7 @@ import { quoteIdentifier, sqlTexts } from '../core/sql.js';
 import type { StoredColumn } from '../rows/columns.js';
 import { ColumnSet } from '../rows/columns.js';
 import { hashedRows, rowKey } from '../rows/row-hash.js';
-import { type Standing, standingKeys } from '../rows/standing.js';
+import { type Standing, type StandingRows, seenRows, unseenKeys } from '../rows/standing.js';
 import { isNewlyTreated, sameColumns, widen } from '../rows/widen.js';
 import type { Session } from '../store/duckdb.js';
 import { keysTable, type StreamState, storeTable } from './snapshot-store.js';
@@ -17,6 +17,8 @@ export interface Difference {
   readonly unchanged: number;
   /** Those of the unchanged rows whose untracked columns have other values than before. */
   readonly refreshed: number;
+  /** Those of the unchanged rows that were recognised, so that the parts lack them. */
+  readonly standing: number;
   /** Rows of the new snapshot. */
   readonly rows: number;
 }
@@ -38,7 +40,7 @@ export interface DiffTask {
 
 /** Whether the files of the reading are the whole snapshot, so that it needs no row of the previous one. */
 export function holdsAll({ previous, brings, standing }: Pick<DiffTask, 'previous' | 'brings' | 'standing'>): boolean {
-  return previous === undefined || (brings === 'everything' && standing.records === 0);
+  return previous === undefined || (brings === 'everything' && standing.known === null);
 }
 
 /** Whether the stored hashes are what the present columns would give. */
@@ -80,37 +82,72 @@ export function storedKeys(
   return `SELECT id AS key, hash FROM (${hashedRows(rows, rowKey(task.key), ColumnSet.restore(task.columns).list)})`;
 }
 
-/**
- * Adds stored keys and their hashes to those of the reading, so that rows that stand count as unchanged.
- * @param among a table whose column `key` lists the wanted keys; left out, all keys that the reading did not bring
- * @returns how many keys it added
- */
-export async function completeKeys(
-  session: Session,
-  task: DiffTask,
-  { keys }: WorkTables,
-  among?: string,
-): Promise<number> {
-  return session.number(
-    `INSERT INTO ${keys} SELECT key, hash, NULL, NULL FROM (${storedKeys(task, among)})
+/** Adds the stored keys, with their hashes, that a reading of additions did not bring. */
+export async function completeKeys(session: Session, task: DiffTask, { keys }: WorkTables): Promise<void> {
+  await session.run(
+    `INSERT INTO ${keys} SELECT key, hash, NULL, NULL FROM (${storedKeys(task)})
      WHERE key NOT IN (SELECT key FROM ${keys})`,
   );
 }
 
-/** @throws {CdsyncError} `unbalanced` if a row that should stand is not in the previous snapshot */
-async function addStanding(session: Session, task: DiffTask, tables: WorkTables): Promise<number> {
-  if (task.standing.records === 0) return 0;
-  const standing = standingKeys(task.standing);
-  const added = await completeKeys(session, task, tables, standing);
-  const missing = await session.number(
-    `SELECT count(*) FROM ${standing} WHERE key NOT IN (SELECT key FROM ${tables.keys})`,
+/** SQL for the changes of a reading against stored keys and their hashes. */
+function changesAgainst(stored: string, { previous, brings }: DiffTask, { keys }: WorkTables): string {
+  if (previous === undefined) return `SELECT key, 'insert' AS op FROM ${keys}`;
+  return `SELECT coalesce(n.key, o.key) AS key,
+       CASE WHEN o.key IS NULL THEN 'insert' WHEN n.key IS NULL THEN 'delete' ELSE 'update' END AS op
+     FROM ${keys} AS n ${brings === 'everything' ? 'FULL OUTER' : 'LEFT'} JOIN (${stored}) AS o ON n.key = o.key
+     WHERE n.hash IS DISTINCT FROM o.hash OR n.key IS NULL OR o.key IS NULL`;
+}
+
+/**
+ * Compares only the rows that do not stand: those whose keys came in parts, and those that did not come.
+ * @returns the number of rows that stand
+ * @throws {CdsyncError} `unbalanced` if these rows are not the previous snapshot
+ */
+async function diffStanding(
+  session: Session,
+  task: DiffTask & { readonly previous: StreamState },
+  known: StandingRows,
+  tables: WorkTables,
+): Promise<number> {
+  const { keys, changed, candidates, old } = tables;
+  const { previous, stream } = task;
+  const unknown = `SELECT key FROM ${keysTable(stream)} WHERE key NOT IN (SELECT key FROM (${seenRows({ ...known, unseenPath: null })}))`;
+  const others = known.rows === previous.rows ? '' : ` UNION ${unknown}`;
+  await session.run(
+    `CREATE OR REPLACE TEMP TABLE ${candidates} AS SELECT key FROM ${keys} UNION (${unseenKeys(known)})${others}`,
   );
-  if (missing === 0) return added;
-  throw new CdsyncError(`${missing} rows were recognised as unchanged, but the last snapshot does not have them`, {
-    code: 'unbalanced',
-    stream: task.stream,
-    hint: 'nothing was committed; run again with --full, and report it if it stays',
-  });
+  await session.run(`CREATE OR REPLACE TEMP TABLE ${old} AS ${storedKeys(task, candidates)}`);
+  await session.run(`CREATE OR REPLACE TEMP TABLE ${changed} AS ${changesAgainst(`FROM ${old}`, task, tables)}`);
+  const compared = await session.number(`SELECT count(*) FROM ${old}`);
+  const standing = await session.number(
+    `SELECT count(*) FROM (${seenRows(known)}) WHERE key NOT IN (SELECT key FROM ${candidates})`,
+  );
+  if (standing + compared === previous.rows) return standing;
+  throw new CdsyncError(
+    `${standing} rows were recognised and ${compared} compared, but the last snapshot has ${previous.rows}`,
+    {
+      code: 'unbalanced',
+      stream,
+      hint: 'nothing was committed; run again with --full, and report it if it stays',
+    },
+  );
+}
+
+/** @returns the number of rows that stand */
+async function findChanges(session: Session, task: DiffTask, tables: WorkTables): Promise<number> {
+  const { previous, standing, rows } = task;
+  const { known } = standing;
+  if (known === null || previous === undefined) {
+    await session.run(
+      `CREATE OR REPLACE TEMP TABLE ${tables.changed} AS ${changesAgainst(storedKeys(task), task, tables)}`,
+    );
+    return 0;
+  }
+  const allStand = rows === 0 && known.unseenPath === null && known.rows === previous.rows;
+  if (!allStand) return diffStanding(session, { ...task, previous }, known, tables);
+  await session.run(`CREATE OR REPLACE TEMP TABLE ${tables.changed} (key VARCHAR, op VARCHAR)`);
+  return known.rows;
 }
 
 /**
@@ -118,18 +155,9 @@ async function addStanding(session: Session, task: DiffTask, tables: WorkTables)
  * @throws {CdsyncError} `unbalanced` if a row that should stand is not in the previous snapshot
  */
 export async function diff(session: Session, task: DiffTask, tables: WorkTables): Promise<Difference> {
-  const { keys, changed } = tables;
-  const standing = await addStanding(session, task, tables);
-  const first = task.previous === undefined;
-  const source = first
-    ? `SELECT key, 'insert' AS op FROM ${keys}`
-    : `SELECT coalesce(n.key, o.key) AS key,
-         CASE WHEN o.key IS NULL THEN 'insert' WHEN n.key IS NULL THEN 'delete' ELSE 'update' END AS op
-       FROM ${keys} AS n ${task.brings === 'everything' ? 'FULL OUTER' : 'LEFT'} JOIN (${storedKeys(task)}) AS o ON n.key = o.key
-       WHERE n.hash IS DISTINCT FROM o.hash OR n.key IS NULL OR o.key IS NULL`;
-  await session.run(`CREATE OR REPLACE TEMP TABLE ${changed} AS ${source}`);
+  const standing = await findChanges(session, task, tables);
   const counts = new Map(
-    (await session.rows(`SELECT op, count(*) AS rows FROM ${changed} GROUP BY op`)).map(({ op, rows }) => [
+    (await session.rows(`SELECT op, count(*) AS rows FROM ${tables.changed} GROUP BY op`)).map(({ op, rows }) => [
       op,
       Number(rows),
     ]),
@@ -138,7 +166,7 @@ export async function diff(session: Session, task: DiffTask, tables: WorkTables)
   const updated = counts.get('update') ?? 0;
   const rows = task.brings === 'everything' ? task.rows + standing : (task.previous?.rows ?? 0) + inserted;
   const deleted = counts.get('delete') ?? 0;
-  return { inserted, updated, deleted, unchanged: rows - inserted - updated, refreshed: 0, rows };
+  return { inserted, updated, deleted, unchanged: rows - inserted - updated, refreshed: 0, standing, rows };
 }
 
 /** How many of the unchanged rows have other values in untracked columns. */

@@ -28,6 +28,11 @@ export interface SnapshotFiles {
   readonly addition: readonly ParquetFile[] | undefined;
 }
 
+/** SQL for the keys whose stored rows are no longer in the snapshot: those that were read, and those that are gone. */
+export function replacedKeys({ keys, changed }: WorkTables): string {
+  return `SELECT key FROM ${keys} WHERE part IS NOT NULL UNION ALL SELECT key FROM ${changed} WHERE op = 'delete'`;
+}
+
 /**
  * Returns or writes the files of the new snapshot:
  * - the files of the reading, if they have all rows;
@@ -66,7 +71,7 @@ export async function writeSnapshotFiles(
   if (task.brings === 'additions') await completeKeys(store.session, task, tables);
   const stored = `(SELECT ${widen(previous.columns, columns, 'file')} FROM ${storeTable(stream)})`;
   const whole = `${read.length === 0 ? '' : `SELECT ${names} FROM ${files} UNION ALL`}
-     SELECT ${names} FROM ${stored} WHERE ${key} IN (SELECT key FROM ${tables.keys} WHERE part IS NULL)`;
+     SELECT ${names} FROM ${stored} WHERE ${key} NOT IN (${replacedKeys(tables)})`;
   const path = join(folder, 'parts', 'whole.parquet');
   return { files: [await writeParquet(store.session, whole, path, form)], addition: undefined };
 }

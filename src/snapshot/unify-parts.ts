@@ -35,11 +35,21 @@ export interface WorkTables {
   /** (key, op) of each row that differs from the previous snapshot. */
   readonly changed: string;
   readonly surplus: string;
+  /** (key) of each row that must be compared, if others stand. */
+  readonly candidates: string;
+  /** (key, hash) of these rows in the previous snapshot. */
+  readonly old: string;
 }
 
 export function workTables(stream: string): WorkTables {
   const table = (name: string) => `"work_${name}_${stream}"`;
-  return { keys: table('keys'), changed: table('changed'), surplus: table('surplus') };
+  return {
+    keys: table('keys'),
+    changed: table('changed'),
+    surplus: table('surplus'),
+    candidates: table('candidates'),
+    old: table('old'),
+  };
 }
 
 async function loadKeys(session: Session, { parts }: UnifyTask, { keys }: WorkTables): Promise<void> {
@@ -82,14 +92,19 @@ async function rewrite(
     compression: task.compression,
     keepsZeroSigns: holdNegativeZero(task.columns),
   });
-  await session.run(`DELETE FROM ${tables.keys} WHERE part = ${part.number}`);
+  const own = `FROM ${tables.keys} WHERE part = ${part.number}`;
   if (file.rows === 0) {
+    await session.run(`DELETE ${own}`);
     await rm(file.path);
     return undefined;
   }
   const { list } = ColumnSet.restore(task.columns);
   const rewritten = { number: part.number, path: file.path, columns: list, key: task.key };
-  await session.run(`INSERT INTO ${tables.keys} ${keysOf(rewritten)}`);
+  // The row stays that of the part as it was read: the part's keys file knows the hash of the record's bytes by it.
+  await session.run(`CREATE OR REPLACE TEMP TABLE work_rewritten AS SELECT n.key, n.hash, n.part, o.row
+     FROM (${keysOf(rewritten)}) AS n JOIN (SELECT key, row ${own}) AS o ON n.key = o.key`);
+  await session.run(`DELETE ${own}`);
+  await session.run(`INSERT INTO ${tables.keys} FROM work_rewritten`);
   return file;
 }
 

@@ -1,5 +1,5 @@
-import { hashWords } from '../rows/raw-hash.js';
 import { type KeyedRows, keysFileRows } from '../rows/part.js';
+import { hashWords } from '../rows/raw-hash.js';
 import type { Session } from './duckdb.js';
 import { type ParquetFile, writeParquet } from './parquet.js';
 

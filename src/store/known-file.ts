@@ -137,7 +137,9 @@ export async function readKnownFile(
     return { header, set: new KnownSet(words, header.count) };
   } catch (error) {
     if (error instanceof UnusableKnownFile) throw error;
-    throw new UnusableKnownFile(`it cannot be read (${(error as NodeJS.ErrnoException).code ?? 'its numbers are wrong'})`);
+    throw new UnusableKnownFile(
+      `it cannot be read (${(error as NodeJS.ErrnoException).code ?? 'its numbers are wrong'})`,
+    );
   } finally {
     await handle.close();
   }
@@ -146,7 +148,10 @@ export async function readKnownFile(
 /** Links a known file into another folder, which must exist, so that it stays while that folder does. */
 export async function linkKnownFile(from: string, to: string, id: string): Promise<void> {
   const [source, target] = [knownPaths(from), knownPaths(to)];
-  for (const [path, copy] of [[source.image, target.image], [source.keys(id), target.keys(id)]] as const) {
+  for (const [path, copy] of [
+    [source.image, target.image],
+    [source.keys(id), target.keys(id)],
+  ] as const) {
     await rm(copy, { force: true });
     // Some file systems have no hard links.
     await link(path, copy).catch(() => copyFile(path, copy));

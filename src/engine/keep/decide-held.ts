@@ -1,9 +1,10 @@
-import { basename } from 'node:path';
+import { basename, join } from 'node:path';
 import type { StreamConfig } from '../../config/config.js';
 import { CdsyncError, interrupted } from '../../core/errors.js';
 import { nearest } from '../../core/nearest.js';
 import type { JobReport } from '../../core/run.js';
 import type { Extracted } from '../../extract/extracted.js';
+import type { StandingRows } from '../../rows/standing.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import { type HeldStream, heldStreams } from '../../store/held.js';
 import { JobLock } from '../../store/job-lock.js';
@@ -59,7 +60,7 @@ function heldReading({ layout }: RunContext, held: HeldStream): Reading {
       path: inParts(basename(part.path)),
       keysPath: inParts(basename(part.keysPath)),
     })),
-    standing: { ...read.standing, keyFiles: read.standing.keyFiles.map((path) => inParts(basename(path))) },
+    standing: { ...read.standing, known: read.standing.known && inFolder(read.standing.known, folder) },
   };
   return {
     live: { ...noCounters },
@@ -73,6 +74,12 @@ function heldReading({ layout }: RunContext, held: HeldStream): Reading {
     extracted: async () => extracted,
     close: async () => undefined,
   };
+}
+
+/** The same rows, where the run's folder is now. */
+function inFolder({ keysPath, rows, unseenPath }: StandingRows, folder: string): StandingRows {
+  const path = (name: string) => join(folder, basename(name));
+  return { keysPath: path(keysPath), rows, unseenPath: unseenPath && path(unseenPath) };
 }
 
 function refuseMoved(held: HeldStream, now: { run_id: string; sequence: number } | undefined): void {

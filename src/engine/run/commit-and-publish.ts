@@ -1,6 +1,8 @@
+import { asCdsyncError } from '../../core/errors.js';
 import type { RunStatus } from '../../core/run.js';
-import { commitRun, type RunCommit, type StreamCommit } from '../../snapshot/commit.js';
+import { commitRun, isChanged, type RunCommit, type StreamCommit } from '../../snapshot/commit.js';
 import { compact, compactionReason } from '../../snapshot/compact.js';
+import { keepKnown } from '../../snapshot/known-rows.js';
 import { type PublishOptions, publish } from '../../snapshot/publish.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import { isDamaged } from '../../store/duckdb.js';
@@ -45,6 +47,24 @@ export async function publishStore(
   await publish(database, layout, state, { ...publishOptions(context), again });
 }
 
+/** Leaves what the next run recognises records by. If that fails, only that run costs more. */
+async function keepAllKnown(
+  { layout, notice }: Pick<RunContext, 'layout' | 'notice'>,
+  store: SnapshotStore,
+  { run, streams }: Pick<CommitTask, 'run' | 'streams'>,
+): Promise<void> {
+  const { id: storeId } = await store.state();
+  for (const commit of streams) {
+    const { task, tables, known } = commit;
+    const runId = isChanged(commit) ? run.runId : (task.previous?.run_id ?? run.runId);
+    await keepKnown(store, layout, { stream: task.stream, tables, known, storeId, runId }).catch((error) => {
+      notice(
+        `stream ${task.stream}: the next run will convert all of its records again: ${asCdsyncError(error).message}`,
+      );
+    });
+  }
+}
+
 /**
  * Commits streams together, publishes the result, and closes the store. After the commit the run counts as done: the signal
  * no longer stops it, and if publishing fails, the next run publishes.
@@ -52,7 +72,7 @@ export async function publishStore(
  * @throws {CdsyncError} `interrupted` if the signal aborts before the commit counts
  */
 export async function commitAndPublish(
-  context: PublishContext & Pick<RunContext, 'progress' | 'signal'>,
+  context: PublishContext & Pick<RunContext, 'progress' | 'signal' | 'notice'>,
   store: SnapshotStore,
   { run, status, sequence: before, streams }: CommitTask,
 ): Promise<number> {
@@ -72,7 +92,11 @@ export async function commitAndPublish(
   };
   // A first snapshot is written in one pass. Later ones are joined with what is there, which is quicker with all memory.
   const isFirst = streams.some(({ task }) => task.previous === undefined);
-  const work = () => commitRun(store, commit);
+  const work = async () => {
+    const committed = await commitRun(store, commit);
+    await keepAllKnown(context, store, { run, streams });
+    return committed;
+  };
   const sequence = await (isFirst ? database.sparingly(work) : work());
   progress.phase = 'publishing';
   await publishStore(context, store);

@@ -10,7 +10,7 @@ import { treated } from '../../rows/value-text.js';
 import { widen } from '../../rows/widen.js';
 import { type ApplyTask, writeChanges } from '../../snapshot/apply.js';
 import { type CommittedReject, isChanged, type StreamCommit } from '../../snapshot/commit.js';
-import { absentKeys, countRefreshed, type Difference, type DiffTask, diff } from '../../snapshot/diff.js';
+import { absentKeys, countRefreshed, type Difference, type DiffTask, diff, hashesStand } from '../../snapshot/diff.js';
 import { writeSnapshotFiles } from '../../snapshot/snapshot-files.js';
 import type { SnapshotStore, StreamState } from '../../snapshot/snapshot-store.js';
 import { type Unified, unifyParts, workTables } from '../../snapshot/unify-parts.js';
@@ -61,7 +61,8 @@ interface Comparing extends CompareTask {
   readonly folder: string;
 }
 
-async function compare({ context, store, reading, config, before, previous, folder }: Comparing): Promise<Compared> {
+async function compare(task: Comparing): Promise<Compared> {
+  const { context, store, reading, config, before, previous, folder } = task;
   const { compression } = context.job.parquet;
   const {
     read,
@@ -78,6 +79,12 @@ async function compare({ context, store, reading, config, before, previous, fold
   });
   const tables = workTables(config.name);
   const { key, brings } = reading;
+  const duckdb = hashVersion(before.duckdbVersion);
+  // Rows with other types than the snapshot before cannot be compared with rows that stand.
+  if (read.standing.known !== null && !hashesStand({ previous, columns: read.columns, hashVersion: duckdb })) {
+    await reading.readUnrecognised?.();
+    return compare(task);
+  }
   const known = config.reads.details && previous && { stream: config.name, columns: previous.columns };
   const unified = await unifyParts(store.session, { ...read, key, compression, known }, tables);
   balance(config.name, read, unified);
@@ -87,7 +94,7 @@ async function compare({ context, store, reading, config, before, previous, fold
     previous,
     columns,
     key,
-    hashVersion: hashVersion(before.duckdbVersion),
+    hashVersion: duckdb,
     rows: unified.rows,
     brings,
     standing: read.standing,
@@ -197,11 +204,13 @@ export async function compareStream(context: CompareContext, given: CompareTask)
   const { compression } = context.job.parquet;
   const growing = { ...diffed, difference, read: unified.files, folder, compression };
   const grown = await writeSnapshotFiles(store, growing, tables);
-  const files = grown.files.length > 0 ? grown.files : await emptySnapshot(task, read);
+  const isEmptyWhole = grown.files.length === 0 && grown.addition === undefined;
+  const files = isEmptyWhole ? await emptySnapshot(task, read) : grown.files;
   const apply: ApplyTask = {
     ...diffed,
     ...grown,
     files,
+    read: unified.files,
     difference,
     rows: difference.rows,
     changesPath: join(folder, 'changes.parquet'),
@@ -213,16 +222,36 @@ export async function compareStream(context: CompareContext, given: CompareTask)
     task: apply,
     tables,
     changes: [],
-    duplicates: unified.duplicates + read.dropped.reduce((sum, { from, to }) => sum + to - from, 0),
+    duplicates: copiesIn(read, unified) + read.standing.records - difference.standing,
     discarded,
     rejects: await shownKeys(store.session, await readRejects(read.rejects), diffed),
     covered: reading.covered,
     definition: task.definition,
+    known: nextKnown(task, read),
   };
   // The store takes the first rows from the snapshot's files: their changes are for readers alone.
   const needsNone = previous === undefined && !context.job.parquet.enabled;
   if (!isChanged(commit) || needsNone) return { commit, read };
   return { commit: { ...commit, changes: await writeChanges(store, apply, tables) }, read };
+}
+
+function copiesIn({ dropped }: Extracted, { duplicates }: Unified): number {
+  return duplicates + dropped.reduce((sum, { from, to }) => sum + to - from, 0);
+}
+
+/** What the next night is to know: nothing new if every record came as it was known already. */
+function nextKnown({ reading, folder, run }: Comparing, { parts, standing }: Extracted): StreamCommit['known'] {
+  const { nextKnown: next } = reading;
+  if (next === undefined) return 'nothing';
+  const { known } = standing;
+  if (known !== null && known.unseenPath === null && parts.length === 0) return 'the same';
+  return {
+    ...next,
+    standing: known,
+    keysPaths: parts.map(({ keysPath }) => keysPath),
+    folder,
+    verifiedAt: run.startedAt,
+  };
 }
 
 /** Start of the run; if the clock was set back, just after the last snapshot, so that snapshots stay in order. */

@@ -17,6 +17,7 @@ import type { RunContext } from '../run-context.js';
 import { chosenSplit } from './choose-split.js';
 import { type Definition, definitionOf, refuseChanged } from './definition.js';
 import type { Reading } from './reading.js';
+import { recognitionOf } from './recognition.js';
 import { SqlReading } from './sql-reading.js';
 import type { StoredKeys } from './stored-keys.js';
 
@@ -162,6 +163,9 @@ export interface BeginTask {
   readonly again: StoredKeys;
   /** Shows the streams that this one is made of. */
   readonly session: Session;
+  /** Of the store. */
+  readonly storeId: string;
+  readonly duckdbVersion: string;
 }
 
 /** How a list is split; undefined if it is read as one, or if the reading keeps the chains of an earlier process. */
@@ -191,6 +195,8 @@ export async function beginReading(context: RunContext, task: BeginTask): Promis
     return new SqlReading({ config, session, folder, compression, columns, rules: opened.rules, monotonic });
   }
   if (unfinished !== undefined) await takeOver(layout, unfinished, run);
+  const { storeId, duckdbVersion } = task;
+  const recognition = recognitionOf(context, { config, source, rules: opened.rules, previous, storeId, duckdbVersion });
   const extraction = await StreamExtraction.begin({
     stream: config.name,
     source,
@@ -215,6 +221,7 @@ export async function beginReading(context: RunContext, task: BeginTask): Promis
     columns: previous?.columns,
     rules: opened.rules,
     resume: unfinished?.journal,
+    recognition,
     checkTotal: config.reads.checkTotal,
   });
   for (const name of ['requests', 'retries', 'throttled', 'bytes'] as const)

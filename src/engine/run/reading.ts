@@ -1,5 +1,6 @@
 import type { Extracted } from '../../extract/extracted.js';
 import type { LiveCounters } from '../../extract/live-counters.js';
+import type { NextKnown } from '../../extract/recognise/stream-recognition.js';
 import type { ReadingSplit } from '../../extract/stream-extraction.js';
 import type { Covered } from '../../snapshot/snapshot-store.js';
 import type { Counters } from '../../store/journal.js';
@@ -29,8 +30,14 @@ export interface Reading {
   readonly split?: ReadingSplit | undefined;
   /** Undefined if absent keys are deletes without asking: of a query, a held reading, or a list proved by its total. */
   readonly confirmable: Confirmable | undefined;
+  /** Given if records are hashed: what the next run needs to recognise them. */
+  readonly nextKnown?: NextKnown | undefined;
+  /** Given if records are hashed, but none was recognised: why, in words. */
+  readonly unrecognised?: string | undefined;
   counters(): Counters;
   read(): Promise<void>;
+  /** Takes back what was recognised, and reads it again. */
+  readUnrecognised?(): Promise<void>;
   /** Everything read so far, flushed to files. */
   extracted(): Promise<Extracted>;
   close(): Promise<void>;

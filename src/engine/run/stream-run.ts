@@ -83,6 +83,8 @@ export class StreamRun {
         splits: before.splits.get(this.name) ?? [],
         again: before.again.get(this.name) ?? noStoredKeys,
         session,
+        storeId: before.id,
+        duckdbVersion: before.duckdbVersion,
       });
       const progress = this.#progress;
       if (progress !== undefined) {

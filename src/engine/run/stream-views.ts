@@ -2,6 +2,7 @@ import { quoteIdentifier, sqlTexts } from '../../core/sql.js';
 import { rowKey } from '../../rows/row-hash.js';
 import { widen } from '../../rows/widen.js';
 import type { StreamCommit } from '../../snapshot/commit.js';
+import { replacedKeys } from '../../snapshot/snapshot-files.js';
 import { type SnapshotStore, type StreamState, storeTable } from '../../snapshot/snapshot-store.js';
 
 async function define({ session }: SnapshotStore, stream: string, query: string): Promise<void> {
@@ -14,8 +15,8 @@ export async function showStream(store: SnapshotStore, { task, tables }: StreamC
   const read = `SELECT ${widen(columns, columns, 'table')} FROM read_parquet(${sqlTexts(files.map(({ path }) => path))})`;
   if (addition === undefined || previous === undefined) return define(store, stream, read);
   const stored = `SELECT * FROM (SELECT ${widen(previous.columns, columns, 'table')} FROM ${storeTable(stream)})
-     WHERE ${rowKey(task.key)} NOT IN (SELECT key FROM ${tables.keys})`;
-  return define(store, stream, `${read} UNION ALL ${stored}`);
+     WHERE ${rowKey(task.key)} NOT IN (${replacedKeys(tables)})`;
+  return define(store, stream, files.length === 0 ? stored : `${read} UNION ALL ${stored}`);
 }
 
 /** Makes the last snapshot of a stream visible to queries, under the stream's name. */

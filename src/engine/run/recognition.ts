@@ -1,0 +1,88 @@
+import { createHash } from 'node:crypto';
+import type { StreamConfig } from '../../config/config.js';
+import { formatDuration } from '../../core/quantities.js';
+import type { RecognitionOptions } from '../../extract/recognise/stream-recognition.js';
+import type { ColumnRules } from '../../rows/column-rules.js';
+import { setBytes } from '../../rows/known-set.js';
+import { partVersion } from '../../rows/part.js';
+import { hashVersion } from '../../rows/row-hash.js';
+import type { StreamState } from '../../snapshot/snapshot-store.js';
+import { type KnownHeader, UnusableKnownFile } from '../../store/known-file.js';
+import type { Source } from '../../streams/source.js';
+import type { RunContext } from '../run-context.js';
+
+/** The share of `memory_mb` that the known records of one stream may take. */
+const memoryShare = 0.5;
+
+/** A stream whose records may be recognised, and the last snapshot of it. */
+export interface RecognitionTask {
+  readonly config: StreamConfig;
+  readonly source: Source;
+  readonly rules: ColumnRules;
+  readonly previous: StreamState | undefined;
+  /** Of the store. */
+  readonly storeId: string;
+  readonly duckdbVersion: string;
+}
+
+/** A digest of all that decides what becomes of the bytes of a record. */
+export function recordFingerprint(
+  { config: { service } }: Pick<RunContext, 'config'>,
+  { config, source, rules }: Pick<RecognitionTask, 'config' | 'source' | 'rules'>,
+): string {
+  const decides = {
+    converterVersion: partVersion,
+    baseUrl: service.baseUrl,
+    tenantId: service.tenantId,
+    apiVersions: service.apiVersions,
+    identity: source.identity,
+    key: source.key,
+    filter: [...config.reads.filter].sort(),
+    contract: config.contract,
+    rules: rules.identity,
+  };
+  return createHash('sha256').update(JSON.stringify(decides)).digest('hex');
+}
+
+/**
+ * How to recognise the records of a stream; undefined if they never can be: only a list brings all of its records each
+ * night, and what a contract discards must be told each night anew.
+ */
+export function recognitionOf(context: RunContext, task: RecognitionTask): RecognitionOptions | undefined {
+  const { config, source } = task;
+  const { columns, types } = config.contract;
+  const discards = [columns, types].some((action) => action.startsWith('discard'));
+  if (!context.job.recognition.enabled || source.kind !== 'list' || source.brings === 'additions' || discards)
+    return undefined;
+  const fingerprint = recordFingerprint(context, task);
+  return {
+    folder: context.layout.known(config.name),
+    fingerprint,
+    accept: (header) => refuseUnfit(context, task, header, fingerprint),
+  };
+}
+
+/** @throws {UnusableKnownFile} */
+function refuseUnfit(
+  { job, clock, full, rekey, config }: RunContext,
+  { previous, storeId, duckdbVersion }: RecognitionTask,
+  header: KnownHeader,
+  fingerprint: string,
+): void {
+  const refuse = (why: string) => {
+    throw new UnusableKnownFile(why);
+  };
+  if (full) refuse('--full converts every record');
+  if (rekey) refuse('--rekey converts every record');
+  if (previous === undefined) refuse('there is no snapshot yet');
+  if (header.store_id !== storeId || header.run_id !== previous?.run_id) refuse('what is known is of another snapshot');
+  if (previous?.hash_version !== hashVersion(duckdbVersion)) refuse('rows are hashed in another way than before');
+  if (header.fingerprint !== fingerprint) refuse('the request, or the rules for its columns, are others than before');
+  const { verifyEvery } = job.recognition;
+  const age = clock.now() - Date.parse(header.verified_at);
+  // A clock that was set back must not put the check off.
+  if (!(Math.abs(age) < verifyEvery)) refuse(`every record is converted again once in ${formatDuration(verifyEvery)}`);
+  const bytes = setBytes(header.count);
+  if (bytes > config.resources.memoryMb * 1_000_000 * memoryShare)
+    refuse(`its ${Math.ceil(bytes / 1_000_000)} MB are too much for \`memory_mb\``);
+}
