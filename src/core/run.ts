@@ -26,6 +26,10 @@ export interface StreamReport {
   replaced: number;
   /** Records that were looked up by key and that the service does not have. */
   missing: number;
+  /** Records that came with the same bytes as in an earlier run, and were not converted again. */
+  recognised: number;
+  /** Why none was; null if some could be, or if the stream's records never are. */
+  unrecognised: string | null;
   requests: number;
   retries: number;
   /** Answers of status 429. */

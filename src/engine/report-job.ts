@@ -26,6 +26,8 @@ export interface StreamOutcome {
   seconds?: number;
   /** How the list was read in parts. */
   split?: ReadingSplit | undefined;
+  /** Why no record was recognised, in words. */
+  unrecognised?: string | undefined;
   /** Not read, because something before it failed; `error` says what. */
   skipped?: boolean;
 }
@@ -69,6 +71,8 @@ function reportStream(outcome: StreamOutcome, runId: string): StreamReport {
     rejected: (counters?.rejected ?? 0) + (commit?.discarded ?? 0),
     replaced: counters?.replaced ?? 0,
     missing: counters?.missing ?? 0,
+    recognised: counters?.recognised ?? 0,
+    unrecognised: outcome.unrecognised ?? null,
     requests: counters?.requests ?? 0,
     retries: counters?.retries ?? 0,
     throttled: counters?.throttled ?? 0,

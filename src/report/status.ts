@@ -23,6 +23,8 @@ export interface StreamStatus {
     partitions_done: number;
     failed: string | null;
   } | null;
+  /** What the last run recognised, or why it converted every record; null if no report tells. */
+  recognition: { recognised: number; unrecognised: string | null } | null;
   /** The run that a guard holds, and why. */
   held: { run_id: string; findings: { guard: string; message: string }[] } | null;
 }
@@ -72,7 +74,10 @@ export async function jobStatus(
       manifest === undefined ? null : { run_id: manifest.run_id, sequence: manifest.sequence, rows: manifest.rows };
     const held = (await heldStreams(layout, [name])).at(-1);
     const why = held === undefined ? null : { run_id: held.run_id, findings: held.findings };
-    return { name, snapshot, checkpoint: await checkpoint(layout, name), held: why };
+    const last = reports.flatMap(({ jobs }) => jobs.flatMap((each) => each.streams)).find((each) => each.name === name);
+    const recognition =
+      last?.recognised === undefined ? null : { recognised: last.recognised, unrecognised: last.unrecognised };
+    return { name, snapshot, checkpoint: await checkpoint(layout, name), recognition, held: why };
   });
   return {
     job: layout.job,
@@ -129,6 +134,13 @@ function destinationLines(destinations: readonly DestinationStatus[], now: numbe
   return [...table(['destination', 'stream', 'snapshot', 'delivered', ''], cells).map((line) => `  ${line}`), ''];
 }
 
+function recognitionLines({ name, recognition }: StreamStatus): string[] {
+  if (recognition === null) return [];
+  const { recognised, unrecognised } = recognition;
+  if (recognised > 0) return [`  ${name}: the last run recognised ${formatCount(recognised)} records`];
+  return unrecognised === null ? [] : [`  ${name}: the last run converted every record: ${unrecognised}`];
+}
+
 function heldLines({ name, held }: StreamStatus): string[] {
   if (held === null) return [];
   const why = held.findings.map(({ guard, message }) => `    ${guard}: ${message}`);
@@ -147,6 +159,7 @@ export function statusLines({ job, running, budget, runs, streams, destinations 
     '',
     ...table(['stream', 'rows', 'snapshot', 'checkpoint'], streams.map(streamCells)).map((line) => `  ${line}`),
     '',
+    ...streams.flatMap(recognitionLines),
     ...streams.flatMap(heldLines),
     ...destinationLines(destinations, now),
     ...(runs.length === 0 ? ['  no run has ended yet'] : []),

@@ -50,10 +50,19 @@ function partitionNotes(name: string, { by, chains, missed }: NonNullable<Stream
   return [`${read}; by the totals they left something out, and one more pass over the whole list brought ${brought}`];
 }
 
+/** How much of a stream was recognised; nothing of a first run, which has nothing to recognise. */
+function recognition({ name, rows, inserted, recognised, unrecognised }: StreamReport): string[] {
+  if (recognised > 0)
+    return [`${name}: ${formatCount(recognised)} records came as they were, and were not converted again`];
+  return unrecognised === null || rows === inserted ? [] : [`${name}: every record was converted: ${unrecognised}`];
+}
+
 function footnotes({ streams }: JobReport): string[] {
   const notes: string[] = [];
   const told = new Set<string>();
-  for (const { name, duplicates, rejected, replaced, missing, partitions, retries, throttled, error } of streams) {
+  for (const stream of streams) {
+    const { name, duplicates, rejected, replaced, missing, partitions, retries, throttled, error } = stream;
+    notes.push(...recognition(stream));
     if (duplicates > 0) notes.push(`${name}: ${formatCount(duplicates)} records came twice; the last copy counts`);
     if (rejected > 0) notes.push(`${name}: ${formatCount(rejected)} records could not be kept; see cdsync.rejects`);
     if (replaced > 0)

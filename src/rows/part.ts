@@ -5,7 +5,7 @@ import { hashedRows, rowHash, rowKey, type TypedColumn, wideColumns } from './ro
 import { columnsSchema } from './stored-columns.js';
 
 /** Raise it when parts of an older cdsync, or the hashes beside them, cannot stand beside new ones. Such readings do not resume. */
-export const partVersion = 3;
+export const partVersion = 2;
 
 /** A part without its paths, which change when a later run takes the part over. */
 export const partRecordSchema = z.object({

@@ -40,5 +40,7 @@ export function seenRows({ keysPath, unseenPath }: StandingRows): string {
 /** SQL for the keys of the rows whose records did not come, each once. */
 export function unseenKeys({ keysPath, unseenPath }: StandingRows): string {
   const all = `SELECT DISTINCT key FROM ${read(keysPath)} AS k`;
-  return unseenPath === null ? `${all} WHERE false` : `${all} SEMI JOIN ${read(unseenPath)} AS u USING (raw_hi, raw_lo)`;
+  return unseenPath === null
+    ? `${all} WHERE false`
+    : `${all} SEMI JOIN ${read(unseenPath)} AS u USING (raw_hi, raw_lo)`;
 }

@@ -8,6 +8,7 @@ import {
   type KnownHeader,
   knownPaths,
   promoteKnownFile,
+  readKnownFile,
   removeKnownFile,
   writeKnownFile,
 } from '../store/known-file.js';
@@ -78,26 +79,24 @@ async function setOf({ session }: SnapshotStore, path: string, rows: number): Pr
   return set;
 }
 
-async function writeKnown(store: SnapshotStore, layout: JobLayout, task: KnownTask, known: KnownRows): Promise<void> {
-  const { secret, separator, fingerprint, folder, base, verifiedAt } = known;
+/** Writes a known file of the rows (key, raw_hi, raw_lo) of a query, in place of the one before. */
+async function writeKnown(
+  store: SnapshotStore,
+  query: string,
+  { folder, known }: { readonly folder: string; readonly known: string },
+  about: Pick<KnownHeader, 'store_id' | 'run_id' | 'fingerprint' | 'secret' | 'separator' | 'verified_at'>,
+): Promise<void> {
   const id = randomBytes(16).toString('hex');
   const next = join(folder, 'next');
   const { image, keys } = knownPaths(next);
-  await mkdir(next, { recursive: true, mode: 0o700 });
-  const { rows, sha256, path } = await writeParquet(store.session, rowsNow(task, known), keys(id), {
-    compression: 'snappy',
-  });
-  await writeKnownFile(image, await setOf(store, path, rows), {
-    id,
-    store_id: task.storeId,
-    run_id: task.runId,
-    fingerprint,
-    secret,
-    separator,
-    verified_at: base?.verified_at ?? verifiedAt,
-    keys: { rows, sha256 },
-  });
-  await promoteKnownFile(next, layout.known(task.stream), id);
+  try {
+    await mkdir(next, { recursive: true, mode: 0o700 });
+    const { rows, sha256, path } = await writeParquet(store.session, query, keys(id), { compression: 'snappy' });
+    await writeKnownFile(image, await setOf(store, path, rows), { id, ...about, keys: { rows, sha256 } });
+    await promoteKnownFile(next, known, id);
+  } finally {
+    await rm(next, { recursive: true, force: true });
+  }
 }
 
 /**
@@ -110,11 +109,49 @@ export async function keepKnown(store: SnapshotStore, layout: JobLayout, task: K
   const folder = layout.known(task.stream);
   try {
     if (known === 'nothing') await removeKnownFile(folder);
-    else await writeKnown(store, layout, task, known);
+    else {
+      await writeKnown(
+        store,
+        rowsNow(task, known),
+        { folder: known.folder, known: folder },
+        {
+          store_id: task.storeId,
+          run_id: task.runId,
+          fingerprint: known.fingerprint,
+          secret: known.secret,
+          separator: known.separator,
+          verified_at: known.base?.verified_at ?? known.verifiedAt,
+        },
+      );
+    }
   } catch (error) {
     await removeKnownFile(folder).catch(() => undefined);
     throw error;
-  } finally {
-    if (typeof known === 'object') await rm(join(known.folder, 'next'), { recursive: true, force: true });
   }
+}
+
+/** Rows that are erased from a snapshot. */
+export interface ForgottenKnown {
+  readonly stream: string;
+  readonly keys: readonly string[];
+  readonly storeId: string;
+  /** The commit of the stream before, and the one that erases the rows. */
+  readonly before: string;
+  readonly runId: string;
+  /** A private folder for new files. */
+  readonly folder: string;
+}
+
+/** Takes erased rows out of what the next run recognises records by. */
+export async function forgetKnown(store: SnapshotStore, layout: JobLayout, task: ForgottenKnown): Promise<void> {
+  const { stream, keys, storeId, before, runId, folder } = task;
+  const known = layout.known(stream);
+  const { header } = (await readKnownFile(known, () => undefined).catch(() => undefined)) ?? {};
+  if (header === undefined || header.store_id !== storeId || header.run_id !== before) return removeKnownFile(known);
+  const all = `FROM read_parquet(${sqlText(knownPaths(known).keys(header.id))})`;
+  const { fingerprint, secret, separator, verified_at } = header;
+  const about = { store_id: storeId, run_id: runId, fingerprint, secret, separator, verified_at };
+  const left = `SELECT key, raw_hi, raw_lo ${all} WHERE key NOT IN (SELECT unnest(${sqlTexts(keys)}))`;
+  // Whatever becomes of the new file, the old one must go.
+  await writeKnown(store, left, { folder, known }, about).catch(() => removeKnownFile(known));
 }

@@ -52,7 +52,8 @@ const journaledPart = partRecordSchema.extend({ columns: columnsSchema.optional(
 
 const startSchema = z.object({
   type: z.literal('start'),
-  version: z.literal(1),
+  /** 2 if records may be recognised: a cdsync that does not know of that would take them for deleted ones. */
+  version: z.literal([1, 2]),
   stream: z.string(),
   /** Hash of the request and of everything that shapes the parts; a journal with another one cannot be resumed. */
   fingerprint: z.string(),

@@ -7,6 +7,7 @@ import { sqlText, sqlTexts } from '../../core/sql.js';
 import { emptyShape } from '../../rows/column-shape.js';
 import { treated } from '../../rows/value-text.js';
 import { type Forgotten, forgetRows, tellingValues } from '../../snapshot/forget.js';
+import { forgetKnown } from '../../snapshot/known-rows.js';
 import { SnapshotStore, type StreamState, storeTable } from '../../snapshot/snapshot-store.js';
 import type { Session } from '../../store/duckdb.js';
 import { writeFileAtomically } from '../../store/durable.js';
@@ -136,7 +137,9 @@ async function eraseRows({ database, clock }: StorageEngine, task: ErasureTask):
       folder: join(layout.streamRun(run.runId, stream), 'parts'),
       compression: job.parquet.compression,
     });
-    const { streams } = await store.state();
+    const { id: storeId, streams } = await store.state();
+    const folder = layout.streamRun(run.runId, stream);
+    await forgetKnown(store, layout, { stream, keys, storeId, before: state.run_id, runId: run.runId, folder });
     const others = await otherStreams(store, streams.values(), stream, keys);
     await publishStore({ database, layout, job, clock }, store);
     return { ...forgotten, run, keys, texts, others };

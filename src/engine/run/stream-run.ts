@@ -58,6 +58,7 @@ export class StreamRun {
     } finally {
       this.outcome.counters = this.reading?.counters() ?? this.outcome.counters;
       this.outcome.split = this.reading?.split;
+      this.outcome.unrecognised = this.reading?.unrecognised;
     }
   }
 
