@@ -302,15 +302,6 @@ export class StreamExtraction {
     return this.#recognition?.next;
   }
 
-  /**
-   * Takes back what was recognised, and reads it again: with the columns that the reading has found, the rows of the last
-   * snapshot cannot stand.
-   */
-  async readUnrecognised(): Promise<void> {
-    this.#recognition?.stop('a column got another type');
-    if (this.live.recognised > 0) await this.readAgain();
-  }
-
   /** Reads the whole list once more, unpartitioned, and adds records that the first reading missed. */
   readAgain(): Promise<void> {
     return this.#checkpointed(() => this.#runner.run([this.#task({ kind: 'again' })]));

@@ -4,7 +4,7 @@ import { sqlText } from '../core/sql.js';
 export const standingSchema = z.object({
   /** Records that were recognised and are in no part, copies of one key and dropped attempts included. */
   records: z.number(),
-  /** Null: a later reading of all records has replaced them, so they only count. */
+  /** Null: no record could be recognised. */
   known: z
     .object({
       /** Parquet file (key, raw_hi, raw_lo): the rows of the snapshot before whose records can be recognised. */

@@ -43,6 +43,9 @@ export interface ComparedStream {
   readonly read: Extracted;
 }
 
+/** A column has got another type: rows that stand cannot be beside the others, so the stream must be read without recognition. */
+export class RecognitionOverruled extends Error {}
+
 interface Compared {
   readonly read: Extracted;
   /** Number of rows that the contract leaves out. */
@@ -80,11 +83,8 @@ async function compare(task: Comparing): Promise<Compared> {
   const tables = workTables(config.name);
   const { key, brings } = reading;
   const duckdb = hashVersion(before.duckdbVersion);
-  // Rows with other types than the snapshot before cannot be compared with rows that stand.
-  if (read.standing.known !== null && !hashesStand({ previous, columns: read.columns, hashVersion: duckdb })) {
-    await reading.readUnrecognised?.();
-    return compare(task);
-  }
+  if (read.standing.known !== null && !hashesStand({ previous, columns: read.columns, hashVersion: duckdb }))
+    throw new RecognitionOverruled();
   const known = config.reads.details && previous && { stream: config.name, columns: previous.columns };
   const unified = await unifyParts(store.session, { ...read, key, compression, known }, tables);
   balance(config.name, read, unified);
@@ -191,6 +191,7 @@ async function readRejects(files: readonly string[]): Promise<FoundReject[]> {
  * Compares what was read of a stream with its last snapshot, and writes what changed. It confirms absent keys, except if
  * everything is absent: then it asks for none, and the guards hold the stream.
  * @throws {CdsyncError} `unbalanced`
+ * @throws {RecognitionOverruled}
  */
 export async function compareStream(context: CompareContext, given: CompareTask): Promise<ComparedStream> {
   const { config, reading, store, run } = given;

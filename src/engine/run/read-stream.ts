@@ -166,6 +166,8 @@ export interface BeginTask {
   /** Of the store. */
   readonly storeId: string;
   readonly duckdbVersion: string;
+  /** Given if nothing may be recognised: why, in words. */
+  readonly refusal?: string;
 }
 
 /** How a list is split; undefined if it is read as one, or if the reading keeps the chains of an earlier process. */
@@ -195,8 +197,7 @@ export async function beginReading(context: RunContext, task: BeginTask): Promis
     return new SqlReading({ config, session, folder, compression, columns, rules: opened.rules, monotonic });
   }
   if (unfinished !== undefined) await takeOver(layout, unfinished, run);
-  const { storeId, duckdbVersion } = task;
-  const recognition = recognitionOf(context, { config, source, rules: opened.rules, previous, storeId, duckdbVersion });
+  const recognition = recognitionOf(context, { ...task, config, source, rules: opened.rules });
   const extraction = await StreamExtraction.begin({
     stream: config.name,
     source,

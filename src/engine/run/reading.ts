@@ -36,8 +36,6 @@ export interface Reading {
   readonly unrecognised?: string | undefined;
   counters(): Counters;
   read(): Promise<void>;
-  /** Takes back what was recognised, and reads it again. */
-  readUnrecognised?(): Promise<void>;
   /** Everything read so far, flushed to files. */
   extracted(): Promise<Extracted>;
   close(): Promise<void>;

@@ -23,6 +23,8 @@ export interface RecognitionTask {
   /** Of the store. */
   readonly storeId: string;
   readonly duckdbVersion: string;
+  /** Given if nothing may be recognised this time: why, in words. */
+  readonly refusal?: string | undefined;
 }
 
 /** A digest of all that decides what becomes of the bytes of a record. */
@@ -65,13 +67,14 @@ export function recognitionOf(context: RunContext, task: RecognitionTask): Recog
 /** @throws {UnusableKnownFile} */
 function refuseUnfit(
   { job, clock, full, rekey, config }: RunContext,
-  { previous, storeId, duckdbVersion }: RecognitionTask,
+  { previous, storeId, duckdbVersion, refusal }: RecognitionTask,
   header: KnownHeader,
   fingerprint: string,
 ): void {
   const refuse = (why: string) => {
     throw new UnusableKnownFile(why);
   };
+  if (refusal !== undefined) refuse(refusal);
   if (full) refuse('--full converts every record');
   if (rekey) refuse('--rekey converts every record');
   if (previous === undefined) refuse('there is no snapshot yet');

@@ -8,7 +8,7 @@ import { noCounters } from '../../store/journal.js';
 import type { RunIdentity } from '../../store/run-state.js';
 import type { GuardFinding, StreamOutcome } from '../report-job.js';
 import type { RunContext } from '../run-context.js';
-import { type ComparedStream, compareStream } from './compare-stream.js';
+import { type ComparedStream, compareStream, RecognitionOverruled } from './compare-stream.js';
 import { judge } from './guards.js';
 import { beginReading, type OpenedStream, openStream } from './read-stream.js';
 import type { Reading } from './reading.js';
@@ -73,29 +73,45 @@ export class StreamRun {
 
   read(run: RunIdentity, before: Before, session: Session): Promise<void> {
     return this.attempt('reading', async () => {
-      const { opened } = this;
-      if (opened === undefined) return;
-      const previous = before.streams.get(this.name);
-      this.reading = await beginReading(this.#context, {
-        opened,
-        run,
-        previous,
-        lastValues: before.values.get(this.name) ?? [],
-        splits: before.splits.get(this.name) ?? [],
-        again: before.again.get(this.name) ?? noStoredKeys,
-        session,
-        storeId: before.id,
-        duckdbVersion: before.duckdbVersion,
-      });
-      const progress = this.#progress;
-      if (progress !== undefined) {
-        progress.live = this.reading.live;
-        progress.expectedRows = previous?.rows;
-        progress.resumed = this.reading.resumed;
-      }
-      await this.reading.read();
-      this.outcome.seconds = this.reading.counters().milliseconds / 1000;
+      if (this.opened === undefined) return;
+      await this.#read(this.opened, { run, before, session });
     });
+  }
+
+  async #read(
+    opened: OpenedStream,
+    given: { readonly run: RunIdentity; readonly before: Before; readonly session: Session; readonly refusal?: string },
+  ): Promise<Reading> {
+    const { before, ...rest } = given;
+    const previous = before.streams.get(this.name);
+    const reading = await beginReading(this.#context, {
+      ...rest,
+      opened,
+      previous,
+      lastValues: before.values.get(this.name) ?? [],
+      splits: before.splits.get(this.name) ?? [],
+      again: before.again.get(this.name) ?? noStoredKeys,
+      storeId: before.id,
+      duckdbVersion: before.duckdbVersion,
+    });
+    this.reading = reading;
+    const progress = this.#progress;
+    if (progress !== undefined) {
+      progress.live = reading.live;
+      progress.expectedRows = previous?.rows;
+      progress.resumed = reading.resumed;
+    }
+    await reading.read();
+    this.outcome.seconds = reading.counters().milliseconds / 1000;
+    return reading;
+  }
+
+  /** Reads the stream from its start, and converts every record. Its requests come on top of those so far. */
+  async #readAnew(opened: OpenedStream, run: RunIdentity, before: Before, session: Session): Promise<Reading> {
+    const meter = this.reading?.counters() ?? opened.meter;
+    await this.reading?.close();
+    const anew = { ...opened, meter, unfinished: undefined };
+    return this.#read(anew, { run, before, session, refusal: 'a column has got another type' });
   }
 
   compare(run: RunIdentity, before: Before, store: SnapshotStore): Promise<void> {
@@ -103,13 +119,18 @@ export class StreamRun {
       const { opened, reading } = this;
       if (opened === undefined || reading === undefined) return;
       const { config, definition } = opened;
-      this.#compared = await compareStream(this.#context, { config, reading, before, store, run, definition });
+      const compareWith = (what: Reading) =>
+        compareStream(this.#context, { config, reading: what, before, store, run, definition });
+      this.#compared = await compareWith(reading).catch(async (error) => {
+        if (!(error instanceof RecognitionOverruled)) throw error;
+        return compareWith(await this.#readAnew(opened, run, before, store.session));
+      });
       const { commit } = this.#compared;
       this.outcome.commit = commit;
       this.outcome.findings = await judge({
         config: opened.config,
         commit,
-        counters: reading.counters(),
+        counters: (this.reading ?? reading).counters(),
         store,
         judgesChanges: !this.#context.accept && !this.#context.rekey,
       });

@@ -49,7 +49,6 @@ export class Recogniser {
   /** One bit for each slot: whether its record has come. */
   #seen: Uint8Array;
   #separator: Separator | undefined;
-  #isStopped = false;
   /** The unknown records of a page, joined. Taken in before the next page comes. */
   #joined = Buffer.allocUnsafe(1 << 16);
 
@@ -70,11 +69,6 @@ export class Recogniser {
     return this.#known;
   }
 
-  /** From now on, every record is scanned. */
-  stop(): void {
-    this.#isStopped = true;
-  }
-
   hasSeen(slot: number): boolean {
     return ((this.#seen[slot >> 3] as number) & (1 << (slot & 7))) !== 0;
   }
@@ -91,7 +85,7 @@ export class Recogniser {
   /** @throws {MalformedPageError} as the scanner */
   scan(scanner: PageScanner, page: Page, view: PageView): RecognisedPage {
     const { body, start, end } = page;
-    const slices = this.#isStopped ? undefined : this.#slices;
+    const slices = this.#slices;
     if (slices === undefined) return this.scanAll(scanner, page);
     if (this.#separator !== undefined) {
       slices.guess(body, start, end, this.#separator);

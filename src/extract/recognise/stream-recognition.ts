@@ -68,14 +68,13 @@ export class StreamRecognition {
   readonly recogniser: Recogniser;
   readonly log: SeenLog | undefined;
   /** Why no record was recognised, in words; undefined if some could be. */
-  reason: string | undefined;
+  readonly reason: string | undefined;
   readonly #folder: string;
   readonly #secret: Buffer;
   readonly #base: KnownFile | undefined;
   readonly #fingerprint: string | undefined;
   /** Whether records count as seen that only dropped attempts have brought. */
   #isStale = false;
-  #isStopped = false;
 
   private constructor(given: {
     readonly folder: string;
@@ -166,20 +165,13 @@ export class StreamRecognition {
       fingerprint: this.#fingerprint,
       secret: this.#secret.toString('hex'),
       separator: separator === undefined ? null : { ...separator, bytes: separator.bytes.toString('base64') },
-      base: this.#isStopped ? undefined : this.#base?.header,
+      base: this.#base?.header,
     };
   }
 
   /** A partition starts again: what its earlier attempts have seen no longer counts. */
   restarted(): void {
     this.#isStale = true;
-  }
-
-  /** Recognises nothing more, and takes back what was recognised: the caller reads everything again. */
-  stop(reason: string): void {
-    this.#isStopped = true;
-    this.reason = reason;
-    this.recogniser.stop();
   }
 
   /**
@@ -195,7 +187,6 @@ export class StreamRecognition {
   ): Promise<StandingParts> {
     const base = this.#base;
     if (base === undefined) return { standing: { ...noneStanding, records }, superseded: [] };
-    if (this.#isStopped) return { standing: { records, known: null }, superseded: [] };
     if (this.#isStale) await this.#replay(cursors, seen);
     const { count, words } = this.#unseenHashes(base);
     const known = { keysPath: knownPaths(this.#folder).keys(base.header.id), rows: base.header.keys.rows };
