@@ -15,6 +15,7 @@ export function kinds(files: readonly string[]): Set<string> {
     files.map((file) =>
       file
         .replace(runId, 'RUN')
+        .replace(/[0-9a-f]{32}(?=\.parquet)/, 'ID')
         .replace(/(?<=published\/)\d+/, 'N')
         .replace(/\d{5}(?=\.parquet)/, 'N'),
     ),
