@@ -17,7 +17,7 @@ export type Mishap = 'cut' | 'broken_record' | 'reset' | 'unavailable';
 
 /** How the service answers for one index in one night. All of it depends on requests alone, never on time. */
 export interface ListPlan {
-  readonly list: NightList;
+  readonly list: Pick<NightList, 'index' | 'copies' | 'one'>;
   /** The list when its reading begins. */
   readonly copies: readonly Copy[];
   /** The list after a page token was refused. */
@@ -49,7 +49,6 @@ class Told {
   /** For each filter, the chain whose tokens are refused. */
   readonly dead = new Map<string, number>();
   readonly mishaps = new Set<string>();
-  readonly singles = new Map<string, Copy | undefined>();
 }
 
 /** A customer data service with the lists of one night, as one side of a comparison sees it. */
@@ -102,7 +101,6 @@ export class ListService {
       if (chain <= (told.dead.get(filter) ?? 0)) continue;
       for (const copy of copies) if (copy.id !== undefined) last.set(copy.id, copy);
     }
-    for (const [id, copy] of told.singles) if (copy !== undefined) last.set(id, copy);
     return last;
   }
 
@@ -130,10 +128,8 @@ export class ListService {
 
   #single({ list, style }: ListPlan, key: string): Answer {
     const body = list.one(key, style);
-    (this.#told.get(list.index) as Told).singles.set(
-      key,
-      list.copies.find(({ id }) => id === key),
-    );
+    const copies = list.copies.filter(({ id }) => id === key);
+    (this.#told.get(list.index) as Told).served.push({ filter: 'single', chain: 1, copies });
     return body === undefined ? unknown : { status: 200, body };
   }
 

@@ -113,7 +113,7 @@ export class NightList {
     this.index = index;
     this.#dice = dice;
     this.#house = dice.once(2) ? plainStyle : { ...anyStyle(dice), escaped: 0, mixed: false };
-    this.#people = Array.from({ length: size }, () => this.#newPerson());
+    for (let each = 0; each < size; each += 1) this.#people.push(this.#newPerson());
   }
 
   /** The records in the order of the list. */

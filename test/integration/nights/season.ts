@@ -14,12 +14,6 @@ const began = Date.parse('2026-01-01T02:00:00Z');
 
 type Row = Record<string, unknown>;
 
-/** What a report says of recognition. */
-interface Recognising {
-  readonly recognised?: number;
-  readonly unrecognised?: string | null;
-}
-
 export interface SeasonOptions {
   readonly seed: number;
   readonly nights: number;
@@ -299,7 +293,7 @@ export class Season {
 
   #countRecognised(result: RunResult): void {
     if (result === 'killed' || 'failure' in result) return;
-    for (const { recognised = 0, unrecognised } of result.report.streams as Recognising[])
+    for (const { recognised, unrecognised } of result.report.streams)
       this.#count(`recognised: ${recognised > 0 ? 'some' : (unrecognised ?? 'none, for no reason')}`);
   }
 
@@ -329,7 +323,7 @@ function shownResult(result: RunResult): Print {
   if ('failure' in result) return new Map([['result', [result.failure]]]);
   const { status, sequence, streams, destinations } = result.report;
   const shown = streams.map(({ requests, retries, throttled, pages, bytes, seconds, error, ...same }) => {
-    const { recognised, unrecognised, ...counters } = same as typeof same & Recognising;
+    const { recognised, unrecognised, ...counters } = same;
     return JSON.stringify({ ...counters, error: error && [error.code, error.message] });
   });
   const loads = destinations.map(({ name, stream, status, rows, waiting, error }) =>
