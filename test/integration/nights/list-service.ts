@@ -104,6 +104,11 @@ export class ListService {
     return last;
   }
 
+  /** Whether a page token of the index was refused in this night. */
+  hasRefused(index: string): boolean {
+    return (this.#told.get(index)?.dead.size ?? 0) > 0;
+  }
+
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     this.#requests += 1;
     await this.onRequest(this.#requests);

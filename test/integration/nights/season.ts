@@ -45,6 +45,8 @@ export class Season {
   #requests = 12;
   /** Whether the filter is not that of the last snapshot: the run must accept that. */
   #isRedefined = false;
+  /** Runs and streams of {@link Season.#rememberWiped}. */
+  readonly #wiped = new Set<string>();
   readonly #moments: string[] = [];
   /** What happened, one line a night; for the message of a failure. */
   readonly #diary: string[] = [];
@@ -261,7 +263,8 @@ export class Season {
 
   async #compare(results: [RunResult, RunResult], plans: readonly ListPlan[]): Promise<void> {
     this.#countRecognised(results[0]);
-    const [told, without] = results.map(shownResult) as [Print, Print];
+    this.#rememberWiped(results[0]);
+    const [told, without] = results.map((result) => this.#withoutWiped(shownResult(result))) as [Print, Print];
     const found = differences(told, without);
     const isCommitted = (name: string) =>
       'report' in (results[1] as object) &&
@@ -276,7 +279,7 @@ export class Season {
       if (this.#delivers)
         for (const [name, lines] of await destinationPrint(this.#options.reader, side.folder, this.#streams))
           print.set(name, lines);
-      prints.push(print);
+      prints.push(this.#withoutWiped(print));
     }
     found.push(...differences(prints[0] as Print, prints[1] as Print));
     for (const { list } of plans)
@@ -295,6 +298,35 @@ export class Season {
     if (result === 'killed' || 'failure' in result) return;
     for (const { recognised, unrecognised } of result.report.streams)
       this.#count(`recognised: ${recognised > 0 ? 'some' : (unrecognised ?? 'none, for no reason')}`);
+  }
+
+  /**
+   * A reading that begins again, because a column got another type, forgets its first attempt. If that one met the refused
+   * token, the second does not, so its counters lack what the other side's first attempt has brought.
+   */
+  #rememberWiped(result: RunResult): void {
+    if (result === 'killed' || 'failure' in result) return;
+    for (const { name, unrecognised } of result.report.streams) {
+      if (unrecognised !== 'a column has got another type' || !this.#pair[0].service.hasRefused(name)) continue;
+      this.#wiped.add(`${result.report.run_id.slice(0, 16)} ${name}`);
+    }
+  }
+
+  #withoutWiped(print: Print): Print {
+    const shown = new Map(print);
+    for (const name of ['streams', 'cdsync.streams', 'cdsync.rejects']) {
+      const lines = (print.get(name) ?? []).map((line) => {
+        const row = JSON.parse(line) as Row;
+        if (!this.#wiped.has(`${row.run_id} ${row.stream ?? row.name}`)) return line;
+        return JSON.stringify({ ...row, duplicates: 'any', rejected: 'any', replaced: 'any' });
+      });
+      if (print.has(name))
+        shown.set(
+          name,
+          lines.filter((line, at) => !line.includes('"any"') || lines.indexOf(line) === at),
+        );
+    }
+    return shown;
   }
 
   /** Compares keys and versions with the copies that the service told last. */
@@ -322,9 +354,10 @@ function shownResult(result: RunResult): Print {
   if (result === 'killed') return new Map([['result', ['killed']]]);
   if ('failure' in result) return new Map([['result', [result.failure]]]);
   const { status, sequence, streams, destinations } = result.report;
+  const run_id = result.report.run_id.slice(0, 16);
   const shown = streams.map(({ requests, retries, throttled, pages, bytes, seconds, error, ...same }) => {
     const { recognised, unrecognised, ...counters } = same;
-    return JSON.stringify({ ...counters, error: error && [error.code, error.message] });
+    return JSON.stringify({ run_id, ...counters, error: error && [error.code, error.message] });
   });
   const loads = destinations.map(({ name, stream, status, rows, waiting, error }) =>
     JSON.stringify({ name, stream, status, rows, waiting, error: error?.code }),
