@@ -60,6 +60,27 @@ export async function tellingValues(
   return [...found];
 }
 
+/**
+ * The texts by which a search can tell that a file still knows of erased rows. One that rows of others have as a part of a longer
+ * text tells nothing: `member-1` stands in `member-10`.
+ */
+export async function searchable(
+  { session }: SnapshotStore,
+  state: StreamState,
+  texts: readonly string[],
+): Promise<string[]> {
+  if (texts.length === 0) return [];
+  const tables = [storeTable(state.stream), changesTable(state), earlierTable(state.stream)];
+  const left = tables.map((table) => `SELECT to_json(f)::VARCHAR AS row FROM ${table} AS f`).join(' UNION ALL ');
+  const counts = texts.map((text, index) => {
+    const written = JSON.stringify(text);
+    const isPart = `contains(row, ${sqlText(written.slice(1, -1))})`;
+    return `bool_or(${isPart}) AND NOT bool_or(contains(row, ${sqlText(written)})) AS part_${index}`;
+  });
+  const [found] = await session.rows(`SELECT ${counts.join(', ')} FROM (${left})`);
+  return texts.filter((_, index) => found?.[`part_${index}`] !== true);
+}
+
 /** The files of the snapshot without the rows. A file that has none of them is linked as it is. */
 async function filesWithout(store: SnapshotStore, task: ForgetTask): Promise<CommittedFile[]> {
   const { layout, state, keys, runId, folder, compression } = task;

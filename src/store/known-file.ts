@@ -165,8 +165,25 @@ export async function promoteKnownFile(from: string, to: string, id: string): Pr
   await mkdir(to, { recursive: true, mode: 0o700 });
   await renameDurably(source.keys(id), target.keys(id));
   await renameDurably(source.image, target.image);
-  const kept = new Set([target.image, target.keys(id)]);
-  for (const name of await readdir(to)) if (!kept.has(join(to, name))) await rm(join(to, name), { force: true });
+  await keepOnly(to, id);
+}
+
+async function keepOnly(folder: string, id: string): Promise<void> {
+  const { image, keys } = knownPaths(folder);
+  for (const name of await readdir(folder)) {
+    const path = join(folder, name);
+    if (path !== image && path !== keys(id)) await rm(path, { recursive: true, force: true });
+  }
+}
+
+/** Removes what cannot be used of the known files of all streams, whose folders are in this one. */
+export async function tidyKnownFiles(folder: string): Promise<void> {
+  for (const stream of await readdir(folder).catch(() => [])) {
+    const own = join(folder, stream);
+    const known = await readKnownFile(own, () => undefined).catch(() => undefined);
+    if (known === undefined) await rm(own, { recursive: true, force: true });
+    else await keepOnly(own, known.header.id);
+  }
 }
 
 export async function removeKnownFile(folder: string): Promise<void> {

@@ -69,9 +69,12 @@ export class JobLayout {
   get startedWorkflows(): string {
     return join(this.private, 'workflows.json');
   }
-  /** What the next run recognises the records of a stream by. */
+  /** What the next run recognises records by: a folder for each stream. */
+  get knownFolder(): string {
+    return join(this.private, 'known');
+  }
   known(stream: string): string {
-    return join(this.private, 'known', stream);
+    return join(this.knownFolder, stream);
   }
   /** Files rewritten from the store, before they are published. */
   get restored(): string {

@@ -6,12 +6,13 @@ import { nearest } from '../../core/nearest.js';
 import { sqlText, sqlTexts } from '../../core/sql.js';
 import { emptyShape } from '../../rows/column-shape.js';
 import { treated } from '../../rows/value-text.js';
-import { type Forgotten, forgetRows, tellingValues } from '../../snapshot/forget.js';
+import { type Forgotten, forgetRows, searchable, tellingValues } from '../../snapshot/forget.js';
 import { forgetKnown } from '../../snapshot/known-rows.js';
 import { SnapshotStore, type StreamState, storeTable } from '../../snapshot/snapshot-store.js';
 import type { Session } from '../../store/duckdb.js';
 import { writeFileAtomically } from '../../store/durable.js';
 import { JobLock } from '../../store/job-lock.js';
+import { tidyKnownFiles } from '../../store/known-file.js';
 import type { JobLayout } from '../../store/layout.js';
 import { createRun, discardStreams, type RunIdentity } from '../../store/run-state.js';
 import { prepareStorage, runFolders } from '../../store/storage.js';
@@ -139,10 +140,12 @@ async function eraseRows({ database, clock }: StorageEngine, task: ErasureTask):
     });
     const { id: storeId, streams } = await store.state();
     const folder = layout.streamRun(run.runId, stream);
+    await tidyKnownFiles(layout.knownFolder);
     await forgetKnown(store, layout, { stream, keys, storeId, before: state.run_id, runId: run.runId, folder });
+    const searched = await searchable(store, state, texts);
     const others = await otherStreams(store, streams.values(), stream, keys);
     await publishStore({ database, layout, job, clock }, store);
-    return { ...forgotten, run, keys, texts, others };
+    return { ...forgotten, run, keys, texts: searched, others };
   } finally {
     await store.close();
   }

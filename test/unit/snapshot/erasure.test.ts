@@ -2,7 +2,7 @@ import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { compact, compactionReason } from '../../../src/snapshot/compact.js';
-import { forgetRows, tellingValues } from '../../../src/snapshot/forget.js';
+import { forgetRows, searchable, tellingValues } from '../../../src/snapshot/forget.js';
 import { earlierTable, keysTable, storeTable } from '../../../src/snapshot/snapshot-store.js';
 import { JobLayout } from '../../../src/store/layout.js';
 import { filesHolding } from '../../fixtures/files-holding.js';
@@ -25,6 +25,19 @@ async function compactNow() {
   await compact(snapshots.database, snapshots.layout, { reason, sequence: state.sequence });
   return reason;
 }
+
+describe('the texts to search for', () => {
+  test('are not those that longer texts of others contain by chance', async () => {
+    await snapshots.run('members', [
+      { id: 'member-10', friend: 'member-2' },
+      { id: 'member-3', friend: 'nobody' },
+    ]);
+    const store = await snapshots.store();
+    const state = (await store.state()).streams.get('members');
+    if (state === undefined) throw new Error('nothing was committed');
+    expect(await searchable(store, state, ['member-1', 'member-2', 'member-4'])).toEqual(['member-2', 'member-4']);
+  });
+});
 
 describe('writing the store anew', () => {
   test('has no reason if little is free and no value was removed', async () => {
