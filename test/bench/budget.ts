@@ -35,7 +35,7 @@ async function load(cdsync: string, folder: string, processes: number): Promise<
   const names = Array.from({ length: processes }, (_, index) => `budget-${processes}-${index}`);
   const stream = { partition_by: { attribute: 'country' } };
   const run = (config: string, onSample?: () => void) =>
-    measure(process.execPath, [cdsync, 'run', config, '--json', '--quiet'], service.env, onSample);
+    measure(process.execPath, [cdsync, 'run', config, '--json', '--quiet'], { env: service.env, onSample });
   try {
     // The first run learns the countries; the second reads them at the same time.
     for (const name of names) await run(await writeConfig(folder, name, { ...stream, page_size: 500 }));

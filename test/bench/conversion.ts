@@ -8,51 +8,20 @@ import { ColumnRules } from '../../src/rows/column-rules.js';
 import { ColumnSet } from '../../src/rows/columns.js';
 import { Database } from '../../src/store/duckdb.js';
 import { Journal, noCounters } from '../../src/store/journal.js';
+import { cpuSeconds, parseAlone, readPages } from './pages.js';
 import { serve } from './process.js';
 import { type Figure, median } from './table.js';
 
 const profiles = 200_000;
 const pageSize = 100;
 
-/** Bodies of pages as the local service sends them. */
 async function fetchBodies(cdsync: string): Promise<Buffer[]> {
   const service = await serve(cdsync, ['--profiles', String(profiles)]);
   try {
-    const form = new URLSearchParams({
-      grant_type: 'client_credentials',
-      client_id: service.env.CDS_CLIENT_ID as string,
-      client_secret: service.env.CDS_CLIENT_SECRET as string,
-    });
-    const tenant = service.env.CDS_TENANT_ID as string;
-    const login = await fetch(`${service.url}/api/v0/oauth2/token`, {
-      method: 'POST',
-      headers: { 'x-service-tenant': tenant },
-      body: form,
-    });
-    const { access_token } = (await login.json()) as { access_token: string };
-    const headers = { authorization: `Bearer ${access_token}`, 'service-tenant': tenant, 'api-version': '2025-07-31' };
-    const indexes = (await (await fetch(`${service.url}/api/indexes`, { headers })).json()) as {
-      data: { id: string; name: string }[];
-    };
-    const id = indexes.data.find(({ name }) => name === 'loyalty_members')?.id;
-    const bodies: Buffer[] = [];
-    let token: string | null = '';
-    while (token !== null) {
-      const next: string = token === '' ? '' : `&next_token=${encodeURIComponent(token)}`;
-      const answer = await fetch(`${service.url}/api/indexes/${id}/profiles?limit=${pageSize}${next}`, { headers });
-      const body = Buffer.from(await answer.arrayBuffer());
-      bodies.push(body);
-      token = cutPage(body).nextToken;
-    }
-    return bodies;
+    return await readPages(service, pageSize, profiles / pageSize);
   } finally {
     await service.stop();
   }
-}
-
-function cpuSeconds(from: NodeJS.CpuUsage): number {
-  const { user, system } = process.cpuUsage(from);
-  return (user + system) / 1e6;
 }
 
 /** Page bytes to zstd Parquet parts with keys and journal: the shipped classes, without the network. */
@@ -96,12 +65,6 @@ async function convert(bodies: readonly Buffer[], folder: string): Promise<numbe
   return used;
 }
 
-function parse(bodies: readonly Buffer[]): number {
-  const began = process.cpuUsage();
-  for (const body of bodies) JSON.parse(body.toString('utf8'));
-  return cpuSeconds(began);
-}
-
 function scan(bodies: readonly Buffer[]): number {
   const columns = new ColumnSet([
     { field: 'id', type: 'VARCHAR' },
@@ -122,7 +85,7 @@ export async function benchConversion(cdsync: string, folder: string): Promise<F
   const perMillion = 1_000_000 / profiles;
   const rounds: { parsed: number; scanned: number; converted: number }[] = [];
   for (let round = 0; round < 3; round += 1) {
-    const parsed = parse(bodies);
+    const parsed = parseAlone(bodies);
     const scanned = scan(bodies);
     rounds.push({ parsed, scanned, converted: await convert(bodies, join(folder, `convert-${round}`)) });
   }

@@ -24,16 +24,18 @@ export async function benchKill(cdsync: string, folder: string): Promise<Figure[
     const pages = profiles / pageSize;
     await service.control('stats/reset', {});
     let asking = false;
-    await measure(process.execPath, [cdsync, 'run', config, '--json', '--quiet'], service.env, async (child) => {
+    const killAt90 = async ([first]: readonly number[]) => {
       if (asking) return;
       asking = true;
       const { requests } = (await service.control('stats')) as { requests?: { total?: number } | number };
       const total = typeof requests === 'number' ? requests : (requests?.total ?? 0);
-      asking = false;
-      if (total > pages * 0.9) child.kill('SIGKILL');
-    });
+      if (total <= pages * 0.9) asking = false;
+      else process.kill(first as number, 'SIGKILL');
+    };
+    const words = [cdsync, 'run', config, '--json', '--quiet'];
+    await measure(process.execPath, words, { env: service.env, onSample: killAt90 });
     const kept = await pagesKept(folder);
-    const usage = await measure(process.execPath, [cdsync, 'run', config, '--json', '--quiet'], service.env);
+    const usage = await measure(process.execPath, words, { env: service.env });
     const stream = (JSON.parse(usage.stdout) as RunReport).jobs[0]?.streams[0];
     const { requests } = (await service.control('stats')) as { requests?: { total?: number } | number };
     const sent = typeof requests === 'number' ? requests : (requests?.total ?? 0);

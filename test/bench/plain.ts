@@ -1,7 +1,7 @@
 import { DuckDBInstance } from '@duckdb/node-api';
 
-/** The plain way, as a separate program: fetch, JSON.parse, DuckDB's row appender. Arguments: url, token, tenant, database. */
-const [url = '', token = '', tenant = '', path = ''] = process.argv.slice(2);
+/** The plain way, as a separate program: fetch, JSON.parse, DuckDB's row appender. Arguments: url, token, tenant, database, page size. */
+const [url = '', token = '', tenant = '', path = '', pageSize = ''] = process.argv.slice(2);
 
 interface Page {
   data: { id: string; index_id: string; attributes: Record<string, unknown> }[];
@@ -12,7 +12,8 @@ const headers = { authorization: `Bearer ${token}`, 'service-tenant': tenant, 'a
 
 async function page(index: string, next: string): Promise<Page> {
   const query = next === '' ? '' : `&next_token=${encodeURIComponent(next)}`;
-  return (await (await fetch(`${url}/api/indexes/${index}/profiles?limit=500${query}`, { headers })).json()) as Page;
+  const list = `${url}/api/indexes/${index}/profiles?limit=${pageSize}`;
+  return (await (await fetch(`${list}${query}`, { headers })).json()) as Page;
 }
 
 function typeOf(value: unknown): string {

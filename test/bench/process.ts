@@ -1,13 +1,13 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFile } from 'node:fs/promises';
+import { open, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import type { Readable } from 'node:stream';
+import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { requestControl } from '../fixtures/control.js';
 
-/** The time and memory that a finished process used. */
+/** The time and memory that a finished program used, with all processes that it started. */
 export interface Usage {
   readonly code: number | null;
   readonly stdout: string;
@@ -17,56 +17,73 @@ export interface Usage {
   readonly peakMb: number;
 }
 
-const ticksPerSecond = 100;
-
-async function sample(pid: number): Promise<{ cpu: number; peakMb: number } | undefined> {
-  try {
-    const [stat, status] = await Promise.all([
-      readFile(`/proc/${pid}/stat`, 'utf8'),
-      readFile(`/proc/${pid}/status`, 'utf8'),
-    ]);
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    const cpu = (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
-    const peakMb = Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1] ?? 0) / 1024;
-    return { cpu, peakMb };
-  } catch {
-    return undefined;
-  }
+/** How to start a program. */
+export interface Start {
+  readonly env?: Record<string, string>;
+  /** A file that takes the standard output; `stdout` of the usage stays empty. */
+  readonly output?: string;
+  /** Called 20 times a second with the program's processes, its first process first. */
+  readonly onSample?: ((pids: readonly number[]) => void) | undefined;
 }
 
-/** Runs a program to its end. Reads its CPU time and memory from /proc 20 times a second. */
-export async function measure(
-  command: string,
-  words: readonly string[],
-  env: Record<string, string> = {},
-  onSample?: (child: ChildProcess) => void,
-): Promise<Usage> {
+/** Runs the words as a program, then tells its exit code and, in the format of POSIX `times`, the CPU time of it and its children. */
+const shell = '"$@" 3>&-; code=$?; times >&3; exit $code';
+
+/** CPU seconds of the shell's children, from the second line of `times`: `0m1.230000s 0m0.040000s`. */
+function cpuOfChildren(times: string): number {
+  const line = times.trim().split('\n')[1] ?? '';
+  const parts = [...line.matchAll(/(\d+)m([\d.]+)s/g)];
+  if (parts.length !== 2) throw new Error(`the shell told no CPU time: ${times}`);
+  return parts.reduce((sum, [, minutes, seconds]) => sum + Number(minutes) * 60 + Number(seconds), 0);
+}
+
+async function childrenOf(pid: number): Promise<number[]> {
+  const threads = await readdir(`/proc/${pid}/task`).catch(() => [] as string[]);
+  const lists = await Promise.all(
+    threads.map((thread) => readFile(`/proc/${pid}/task/${thread}/children`, 'utf8').catch(() => '')),
+  );
+  const children = lists.flatMap((list) => list.split(' ').filter(Boolean).map(Number));
+  return [...children, ...(await Promise.all(children.map(childrenOf))).flat()];
+}
+
+async function memoryOf(pid: number): Promise<{ now: number; peak: number }> {
+  // A process that has just ended has no status.
+  const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
+  const mb = (name: string) => Number(new RegExp(`${name}:\\s+(\\d+) kB`).exec(status)?.[1] ?? 0) / 1024;
+  return { now: mb('VmRSS'), peak: mb('VmHWM') };
+}
+
+/**
+ * Runs a program to its end. CPU time is exact and counts every process that the program waited for. Memory is the peak of
+ * one process, or the largest sum over all of them, looked at 20 times a second.
+ */
+export async function measure(command: string, words: readonly string[], start: Start = {}): Promise<Usage> {
   const began = performance.now();
-  const child = spawn(command, words, { env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
-  let [stdout, stderr] = ['', ''];
-  child.stdout.on('data', (chunk) => {
-    stdout += chunk;
+  const output = start.output === undefined ? undefined : await open(start.output, 'w');
+  const child = spawn('/bin/sh', ['-c', shell, 'sh', command, ...words], {
+    env: { ...process.env, ...start.env },
+    stdio: ['ignore', output?.fd ?? 'pipe', 'pipe', 'pipe'],
   });
-  child.stderr.on('data', (chunk) => {
-    stderr += chunk;
-  });
-  let last = { cpu: 0, peakMb: 0 };
+  let peakMb = 0;
+  let looking = false;
   const timer = setInterval(async () => {
-    const now = await sample(child.pid as number);
-    // A process that is about to end has already released its memory.
-    if (now !== undefined) last = { cpu: now.cpu, peakMb: Math.max(last.peakMb, now.peakMb) };
-    onSample?.(child);
+    if (looking) return;
+    looking = true;
+    const pids = await childrenOf(child.pid as number);
+    const memory = await Promise.all(pids.map(memoryOf));
+    const sum = memory.reduce((total, { now }) => total + now, 0);
+    peakMb = Math.max(peakMb, sum, ...memory.map(({ peak }) => peak));
+    if (pids.length > 0) start.onSample?.(pids);
+    looking = false;
   }, 50);
-  const [code] = (await once(child, 'close')) as [number | null];
+  const read = (place: number) => text((child.stdio[place] as Readable | null) ?? Readable.from([]));
+  const ended = once(child, 'exit') as Promise<[number | null]>;
+  const [stdout = '', stderr = '', times = ''] = await Promise.all([read(1), read(2), read(3)]);
+  const [code] = await ended;
   clearInterval(timer);
-  return {
-    code,
-    stdout,
-    stderr,
-    wallSeconds: (performance.now() - began) / 1000,
-    cpuSeconds: last.cpu,
-    peakMb: last.peakMb,
-  };
+  await output?.close();
+  const wallSeconds = (performance.now() - began) / 1000;
+  return { code, stdout, stderr, wallSeconds, cpuSeconds: cpuOfChildren(times), peakMb };
 }
 
 /** The same for a Node program that ends within a second. It tells its CPU time and memory itself. */
@@ -93,6 +110,9 @@ export async function measureShort(
 /** The local service in a separate process. */
 export interface ServedService {
   readonly url: string;
+  readonly tenant: string;
+  /** A token that outlasts every measurement. */
+  readonly token: string;
   /** Variables for a configuration that uses it. */
   readonly env: Record<string, string>;
   control(path: string, body?: unknown): Promise<Record<string, unknown>>;
@@ -108,9 +128,11 @@ export async function serve(cdsync: string, words: readonly string[]): Promise<S
     once(createInterface(child.stdout), 'line'),
     exit.then(() => Promise.reject(new Error('the local service did not start'))),
   ])) as [string];
-  const { url, tenant_id, client_id, client_secret, control_token } = JSON.parse(line) as Record<string, string>;
+  const { url, tenant_id, token, client_id, client_secret, control_token } = JSON.parse(line) as Record<string, string>;
   return {
     url: url as string,
+    tenant: tenant_id as string,
+    token: token as string,
     env: {
       CDS_BASE_URL: url as string,
       CDS_TENANT_ID: tenant_id as string,

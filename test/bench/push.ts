@@ -42,11 +42,8 @@ class Bench {
   async #command(words: readonly string[]): Promise<Pushed> {
     const env = { ...this.#service.env, WAREHOUSE_URL: this.#server.url() };
     const [command = '', ...options] = words;
-    const usage = await measure(
-      process.execPath,
-      [this.#cdsync, command, this.#config, '--json', '--quiet', ...options],
-      env,
-    );
+    const all = [this.#cdsync, command, this.#config, '--json', '--quiet', ...options];
+    const usage = await measure(process.execPath, all, { env });
     if (usage.code !== 0) throw new Error(`cdsync ${command} ended with ${usage.code}: ${usage.stderr}${usage.stdout}`);
     const [job] = (JSON.parse(usage.stdout) as RunReport).jobs;
     return { ...usage, rows: job?.destinations[0]?.rows ?? 0 };

@@ -8,12 +8,16 @@ export interface Figure {
   readonly stretch?: string;
 }
 
+export function machine(): string {
+  const memory = Math.round(totalmem() / 2 ** 30);
+  return `${cpus().length} x ${cpus()[0]?.model.trim()}, ${memory} GiB, Node ${process.versions.node}`;
+}
+
 export function markdown(figures: readonly Figure[]): string {
-  const machine = `${cpus().length} x ${cpus()[0]?.model.trim()}, ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.versions.node}`;
   const rows = figures.map(
     ({ what, measured, reach = '', stretch = '' }) => `| ${what} | ${measured} | ${reach} | ${stretch} |`,
   );
-  return [`Machine: ${machine}.`, '', '| what | measured | reach | stretch |', '|---|---|---|---|', ...rows, ''].join(
+  return [`Machine: ${machine()}.`, '', '| what | measured | reach | stretch |', '|---|---|---|---|', ...rows, ''].join(
     '\n',
   );
 }

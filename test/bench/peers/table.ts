@@ -1,0 +1,63 @@
+import { formatCount } from '../../../src/core/quantities.js';
+import type { Usage } from '../process.js';
+import { machine, median } from '../table.js';
+import { type Phase, phases, type Result } from './comparison.js';
+
+type Measured = Exclude<Result, { missing: string }>;
+
+function medians(usages: readonly Usage[]) {
+  const of = (value: (usage: Usage) => number) => median(usages.map(value));
+  return { wall: of((each) => each.wallSeconds), cpu: of((each) => each.cpuSeconds), peak: of((each) => each.peakMb) };
+}
+
+function cell({ usages, nights }: Measured, phase: Phase): string {
+  if (usages[phase].length === 0) return nights === 'same' ? 'the first run again' : 'as with nothing changed';
+  const { wall, cpu, peak } = medians(usages[phase]);
+  return `${wall.toFixed(1)} s / ${cpu.toFixed(1)} s / ${Math.round(peak)} MB`;
+}
+
+/** What each phase of a program is compared with: a night that costs the same each time stands for all. */
+function standing({ usages }: Measured, phase: Phase): readonly Usage[] {
+  const last = phases.slice(0, phases.indexOf(phase) + 1).findLast((each) => usages[each].length > 0);
+  return usages[last ?? 'first'];
+}
+
+function times(peer: Measured, ours: Measured): string {
+  const parts = phases.map((phase) => {
+    const [theirs, own] = [medians(standing(peer, phase)), medians(standing(ours, phase))];
+    return `${(theirs.wall / own.wall).toFixed(1)} / ${(theirs.cpu / own.cpu).toFixed(1)} / ${(theirs.peak / own.peak).toFixed(1)}`;
+  });
+  return `| ${peer.name} | ${parts.join(' | ')} |`;
+}
+
+/** The comparison as Markdown: what each program used, and how many times what cdsync used. */
+export function peersTable(
+  results: readonly Result[],
+  { profiles, pageSize, rounds, date }: { profiles: number; pageSize: number; rounds: number; date: Date },
+): string {
+  const measured = results.filter((result): result is Measured => 'usages' in result);
+  const ours = measured.find(({ name }) => name === 'cdsync');
+  const head = '| program | first run | night, nothing changed | night, a day of changes (1.3 %) |';
+  const rows = results.map((result) =>
+    'missing' in result
+      ? `| ${result.name} | not run: ${result.missing} | | |`
+      : `| ${result.name} | ${phases.map((phase) => cell(result, phase)).join(' | ')} |`,
+  );
+  const against = ours === undefined ? [] : measured.filter((peer) => peer !== ours).map((peer) => times(peer, ours));
+  return [
+    `${formatCount(profiles)} profiles in pages of ${pageSize}, ${date.toISOString().slice(0, 10)}, medians of ${rounds} in turn. Machine: ${machine()}.`,
+    '',
+    'Wall time / CPU time / peak memory, of all processes of the program:',
+    '',
+    head,
+    '|---|---|---|---|',
+    ...rows,
+    '',
+    'The same, as multiples of cdsync:',
+    '',
+    head,
+    '|---|---|---|---|',
+    ...against,
+    '',
+  ].join('\n');
+}

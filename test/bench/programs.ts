@@ -1,0 +1,30 @@
+import { join } from 'node:path';
+import type { JobReport, RunReport } from '../../src/core/run.js';
+import { measure, type ServedService, type Usage } from './process.js';
+
+/** A run of cdsync with its report. */
+export interface Run extends Usage {
+  readonly job: JobReport;
+  /** Seconds of the slowest stream's extraction. */
+  readonly extraction: number;
+  /** Seconds from the last page to the end. */
+  readonly after: number;
+}
+
+export async function runCdsync(cdsync: string, config: string, service: ServedService): Promise<Run> {
+  const usage = await measure(process.execPath, [cdsync, 'run', config, '--json', '--quiet'], { env: service.env });
+  if (usage.code !== 0) throw new Error(`cdsync run ended with ${usage.code}: ${usage.stderr}${usage.stdout}`);
+  const [job] = (JSON.parse(usage.stdout) as RunReport).jobs;
+  if (job === undefined) throw new Error('the report has no job');
+  const extraction = Math.max(...job.streams.map(({ seconds }) => seconds));
+  return { ...usage, job, extraction, after: job.seconds - extraction };
+}
+
+/** The plain way to compare with: fetch, JSON.parse, row appender. `database` must be new. */
+export async function runPlain(database: string, service: ServedService, pageSize: number): Promise<Usage> {
+  const program = join(import.meta.dirname, 'plain.ts');
+  const words = [program, service.url, service.token, service.tenant, database, String(pageSize)];
+  const usage = await measure(process.execPath, ['--import', 'tsx', ...words]);
+  if (usage.code !== 0) throw new Error(`the plain way ended with ${usage.code}: ${usage.stderr}`);
+  return usage;
+}
