@@ -1,11 +1,12 @@
 import { defineConfig } from 'vitest/config';
 
-/** What takes long: every connector against the real thing, every example and command of the documents, leaks, growth. */
+/** What takes long: every connector against the real thing, every example and command of the documents, leaks, growth, cost. */
 const long = [
   'test/conformance/connectors/*.test.ts',
   'test/integration/canary.test.ts',
   'test/integration/configs.test.ts',
   'test/integration/copied-storage.test.ts',
+  'test/integration/cost.test.ts',
   'test/integration/demo.test.ts',
   'test/integration/growth.test.ts',
   'test/integration/recipes.test.ts',

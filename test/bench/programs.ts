@@ -22,9 +22,9 @@ export async function runCdsync(cdsync: string, config: string, service: ServedS
 
 /** The plain way to compare with: fetch, JSON.parse, row appender. `database` must be new. */
 export async function runPlain(database: string, service: ServedService, pageSize: number): Promise<Usage> {
-  const program = join(import.meta.dirname, 'plain.ts');
+  const program = join(import.meta.dirname, 'plain.mjs');
   const words = [program, service.url, service.token, service.tenant, database, String(pageSize)];
-  const usage = await measure(process.execPath, ['--import', 'tsx', ...words]);
+  const usage = await measure(process.execPath, words);
   if (usage.code !== 0) throw new Error(`the plain way ended with ${usage.code}: ${usage.stderr}`);
   return usage;
 }

@@ -1,34 +1,30 @@
 import { DuckDBInstance } from '@duckdb/node-api';
 
-/** The plain way, as a separate program: fetch, JSON.parse, DuckDB's row appender. Arguments: url, token, tenant, database, page size. */
+/**
+ * The plain way: fetch, JSON.parse, DuckDB's row appender. A separate program in plain JavaScript, so that it compiles
+ * nothing when it starts. Arguments: URL, token, tenant, database, page size.
+ */
 const [url = '', token = '', tenant = '', path = '', pageSize = ''] = process.argv.slice(2);
-
-interface Page {
-  data: { id: string; index_id: string; attributes: Record<string, unknown> }[];
-  next_token?: string | null;
-}
 
 const headers = { authorization: `Bearer ${token}`, 'service-tenant': tenant, 'api-version': '2025-07-31' };
 
-async function page(index: string, next: string): Promise<Page> {
+async function page(index, next) {
   const query = next === '' ? '' : `&next_token=${encodeURIComponent(next)}`;
   const list = `${url}/api/indexes/${index}/profiles?limit=${pageSize}`;
-  return (await (await fetch(`${list}${query}`, { headers })).json()) as Page;
+  return (await fetch(`${list}${query}`, { headers })).json();
 }
 
-function typeOf(value: unknown): string {
+function typeOf(value) {
   if (typeof value === 'boolean') return 'BOOLEAN';
   return typeof value === 'number' ? 'DOUBLE' : 'VARCHAR';
 }
 
-async function main(): Promise<void> {
-  const indexes = (await (await fetch(`${url}/api/indexes`, { headers })).json()) as {
-    data: { id: string; name: string }[];
-  };
-  const index = indexes.data.find(({ name }) => name === 'loyalty_members')?.id as string;
+async function main() {
+  const indexes = await (await fetch(`${url}/api/indexes`, { headers })).json();
+  const index = indexes.data.find(({ name }) => name === 'loyalty_members').id;
   const connection = await (await DuckDBInstance.create(path)).connect();
   let current = await page(index, '');
-  const sample = new Map<string, unknown>();
+  const sample = new Map();
   for (const { attributes } of current.data)
     for (const [name, value] of Object.entries(attributes)) if (value !== null) sample.set(name, value);
   const columns = [...sample].map(([name, value]) => ({ name, type: typeOf(value) }));
