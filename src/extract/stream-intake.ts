@@ -78,7 +78,7 @@ export class StreamIntake {
   }
 
   /** The intake of one task. */
-  of({ partition, ordinal, filter }: ReadTask): TaskIntake {
+  of({ partition, ordinal, filter, distrustsTokens }: ReadTask): TaskIntake {
     const name = partitionName(partition);
     const scanner = this.#scanner(filter);
     return {
@@ -89,7 +89,7 @@ export class StreamIntake {
         const recognised = 'recognised' in scanned ? scanned.recognised : 0;
         const records = scanned.records + recognised;
         if (records > 0) this.#brought.add(name);
-        const bringsNew = this.#bringsNew(scanned, ordinal * 8 + cursor.attempt);
+        const bringsNew = this.#bringsNew(scanned, ordinal * 8 + cursor.attempt, distrustsTokens);
         return { records, bringsNew, mismatches, mismatchedAttribute };
       },
       restart: (attempt) => {
@@ -148,10 +148,15 @@ export class StreamIntake {
       : recognition.recogniser.scan(scanner, page, view);
   }
 
-  /** Whether a key is new to the chain; of a record that is recognised, its bytes stand for its key. */
-  #bringsNew(page: PageToWrite, chain: number): boolean {
-    const recognised = 'recognised' in page && this.#seen.add(page.knownHashes, chain);
-    return this.#seen.add(page.keyHashes, chain) || recognised;
+  /**
+   * Whether a key is new to the chain; of a record that is recognised, its bytes stand for its key. A record that is new to the run
+   * is new to every chain, so it need not be remembered: a circle is then noticed in its second round, not in its first.
+   * @param isExact whether the first page without anything new already matters
+   */
+  #bringsNew(page: PageToWrite, chain: number, isExact: boolean): boolean {
+    const isFresh = 'recognised' in page && page.isFresh && !isExact;
+    const recognised = 'recognised' in page && !isFresh && this.#seen.add(page.knownHashes, chain);
+    return this.#seen.add(page.keyHashes, chain) || recognised || isFresh;
   }
 
   #add(

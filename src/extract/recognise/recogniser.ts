@@ -19,6 +19,8 @@ export interface RecognisedPage extends ScannedPage {
   /** Number of records that were recognised; they are not among {@link ScannedPage.records}. */
   readonly recognised: number;
   readonly runs: readonly KnownRun[];
+  /** Whether any of them has not come before in this run. */
+  readonly isFresh: boolean;
   /** Two 32-bit hashes of each recognised record. */
   readonly knownHashes: Uint32Array;
   /** The hash of each kept record, four words each; zeros if the record shall not be recognised. */
@@ -116,7 +118,7 @@ export class Recogniser {
       row += 1;
     }
     this.#learn(body, scanned);
-    return { ...scanned, recognised: 0, runs: [], knownHashes: none, raw };
+    return { ...scanned, recognised: 0, runs: [], isFresh: false, knownHashes: none, raw };
   }
 
   #learn(body: Buffer, { bounds, fates }: ScannedPage): void {
@@ -181,6 +183,7 @@ export class Recogniser {
     const raw = new Uint32Array(scanned.records * hashWords);
     const runs: { rowsBefore: number; slots: number[] }[] = [];
     const places: number[] = [];
+    let isFresh = false;
     let [row, record, known] = [0, 0, 0];
     for (let index = 0; index < count; index += 1) {
       const slot = slots[index] as number;
@@ -191,6 +194,7 @@ export class Recogniser {
         const last = runs.at(-1);
         if (last?.rowsBefore === row) last.slots.push(slot);
         else runs.push({ rowsBefore: row, slots: [slot] });
+        isFresh ||= !this.hasSeen(slot);
         this.see(slot);
         continue;
       }
@@ -202,6 +206,6 @@ export class Recogniser {
     }
     // Positions are told as they are in the page, not among its unknown records.
     const rejects = scanned.rejects.map((reject) => ({ ...reject, position: places[reject.position] as number }));
-    return { ...scanned, rejects, recognised, runs, knownHashes, raw };
+    return { ...scanned, rejects, recognised, runs, isFresh, knownHashes, raw };
   }
 }
