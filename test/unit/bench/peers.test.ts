@@ -46,7 +46,8 @@ describe('the comparison with other programs', () => {
     // Of so few profiles, the days that pass in the service insert and delete none.
     const { failed, table } = await compare([ours, plain], 3);
     expect(failed).toBe(0);
-    expect(table).toContain('| cdsync | 7.0 s / 14.0 s / 100 MB | 2.0 s / 4.0 s / 100 MB | as with nothing changed |');
+    const own = ['7.0 s / 14.0 s / 100 MB', '2.0 s / 4.0 s / 100 MB', 'all is read again: not measured apart'];
+    expect(table).toContain(`| cdsync | ${own.join(' | ')} |`);
     expect(table).toContain('| plain | 14.0 s / 28.0 s / 100 MB | the first run again | the first run again |');
     expect(table).toContain('| plain | 2.0 / 2.0 / 1.0 | 7.0 / 7.0 / 1.0 | 7.0 / 7.0 / 1.0 |');
   });
