@@ -6,13 +6,19 @@ import { ExchangeFailure, exchangeFailure } from './exchange-failure.js';
 /** Headers by lower-case name; a header that came several times is a list. */
 export type AnswerHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
+/**
+ * Gives back what a body takes of the memory for bodies.
+ * @param reuse the next answer may be written into the body's own memory: nobody looks at it again
+ */
+export type Release = (reuse?: 'reuse') => void;
+
 export interface Answer {
   readonly status: number;
   readonly headers: AnswerHeaders;
   /** The receiver owns it. It counts against the memory for bodies until {@link release} is called. */
   readonly body: Buffer;
   /** Later calls do nothing. */
-  release(): void;
+  readonly release: Release;
 }
 
 /** Tells the sender of one request how far it has come. Neither function may throw. */
@@ -85,7 +91,7 @@ export class AnswerCollector implements Dispatcher.DispatchHandler {
     const length = headers['content-length'];
     const stated = typeof length === 'string' && /^\d+$/.test(length) ? Number(length) : 0;
     this.#place = this.#options.room.enter();
-    this.#body = new BodyBuffer(Math.min(stated, this.#place.most));
+    this.#body = new BodyBuffer(Math.min(stated, this.#place.most), this.#options.room.pool);
     this.#claim(controller, stated);
   }
 

@@ -1,3 +1,4 @@
+import { BodyPool } from './body-buffer.js';
 import { interrupted } from './errors.js';
 import { ExchangeFailure } from './exchange-failure.js';
 import { onAbort } from './on-abort.js';
@@ -24,6 +25,7 @@ export class BodyRoom {
   /** The bytes of all bodies together, and the most that one may have. */
   readonly bytes: number;
   readonly most: number;
+  readonly pool = new BodyPool();
   #used = 0;
   /** The part of it that whole bodies have. */
   #settled = 0;

@@ -2,7 +2,7 @@ import type { Clock } from '../core/clock.js';
 import { packageVersion } from '../core/package-version.js';
 import type { ApiGroup, ServiceOptions } from '../core/service-options.js';
 import { abortable } from './abortable.js';
-import type { Answer } from './answer-collector.js';
+import type { Answer, Release } from './answer-collector.js';
 import { AnswerJudge } from './answer-judge.js';
 import { AtOnce } from './at-once.js';
 import { BodyRoom, bodyBytesOf } from './body-room.js';
@@ -40,9 +40,9 @@ export interface ServiceClientOptions {
 export interface AnswerHead extends Pick<Answer, 'status' | 'headers'> {
   /**
    * Keeps the body counted against the memory for bodies; without it, it counts until the decoder has returned.
-   * @returns a function that ends that
+   * @returns a function that ends that; see {@link Release}
    */
-  keep(): () => void;
+  keep(): Release;
 }
 
 /** Makes a value of a whole body. If it throws a {@link MalformedBodyError} or a SyntaxError, the client asks again. */

@@ -1,8 +1,14 @@
 import { buildConnector, Pool } from 'undici';
 import type { ServiceOptions } from '../core/service-options.js';
-import { type Answer, AnswerCollector, type ExchangeObserver, type RawAnswer } from './answer-collector.js';
+import {
+  type Answer,
+  AnswerCollector,
+  type ExchangeObserver,
+  type RawAnswer,
+  type Release,
+} from './answer-collector.js';
 import { mostAtOnce } from './at-once.js';
-import type { BodyRoom } from './body-room.js';
+import type { BodyPlace, BodyRoom } from './body-room.js';
 import { bodyText } from './body-text.js';
 import { interrupted } from './errors.js';
 import { onAbort } from './on-abort.js';
@@ -66,15 +72,25 @@ export class Transport {
     const raw = await this.#dispatch(request, signal, observer);
     this.reached = true;
     const { place, ...answer } = raw;
-    const release = () => place.release();
     try {
       const body = await bodyText(raw, signal);
       place.settle(body.length);
-      return { ...answer, body, release };
+      return { ...answer, body, release: this.#releaseOf(body, place) };
     } catch (error) {
-      release();
+      place.release();
       throw error;
     }
+  }
+
+  #releaseOf(body: Buffer, place: BodyPlace): Release {
+    let isOver = false;
+    return (reuse) => {
+      // By a second call, the memory may be that of another body.
+      if (isOver) return;
+      isOver = true;
+      place.release();
+      if (reuse !== undefined) this.#room.pool.giveBack(body);
+    };
   }
 
   /** Ends all connections; requests that are under way fail as `closed`. */

@@ -127,13 +127,20 @@ export class PageChain {
     );
   }
 
+  /** @throws {MalformedPageError} then the page is still held */
   async #takeIn(page: FetchedPage): Promise<void> {
     try {
       await this.#judge(page);
-    } finally {
-      page.release();
-      this.#held.delete(page.release);
+      this.#letGo(page, 'reuse');
+    } catch (error) {
+      if (!(error instanceof MalformedPageError)) this.#letGo(page);
+      throw error;
     }
+  }
+
+  #letGo({ release }: FetchedPage, reuse?: 'reuse'): void {
+    release(reuse);
+    this.#held.delete(release);
   }
 
   /** Hands the page to the intake, and ends the chain if that found something wrong. */
@@ -177,6 +184,7 @@ export class PageChain {
       await this.#takeIn(exact);
       return exact;
     }
+    this.#letGo(first);
     for (let refetch = 1; refetch <= maxRefetches; refetch += 1) {
       this.#context.meter.retries += 1;
       const page = await this.#fetch(token);
@@ -185,6 +193,7 @@ export class PageChain {
         return page;
       } catch (again) {
         if (!(again instanceof MalformedPageError)) throw again;
+        this.#letGo(page);
         failure = again;
       }
     }

@@ -1,3 +1,4 @@
+import type { Release } from '../client/answer-collector.js';
 import {
   type AnswerHead,
   MalformedBodyError,
@@ -20,8 +21,11 @@ export interface FetchedPage extends PageCut {
   readonly issuedAt: string;
   /** Number of records that were requested by key but do not exist. */
   readonly missing: number;
-  /** Call it when the page is taken in, or of no use: until then its body counts against the memory for bodies. */
-  release(): void;
+  /**
+   * Call it when the page is taken in, or of no use: until then its body counts against the memory for bodies. The body's memory
+   * may be reused only when all of its records are copied.
+   */
+  readonly release: Release;
 }
 
 const comma = Buffer.from(',');

@@ -16,10 +16,16 @@ const whole: ReadTask = {
   start: firstCursor,
 };
 
+const reused = 0x23;
+
 function page(nextToken: string | null, text = 'x'): FetchedPage {
   const body = Buffer.from(text);
   const issuedAt = '2026-11-22T00:00:00.000Z';
-  return { body, start: 0, end: body.length, nextToken, total: null, issuedAt, missing: 0, release: () => undefined };
+  // Memory that may be reused gets other content at once.
+  const release = (reuse?: 'reuse') => {
+    if (reuse !== undefined) body.fill(reused);
+  };
+  return { body, start: 0, end: body.length, nextToken, total: null, issuedAt, missing: 0, release };
 }
 
 function refusal(): ServiceError {
@@ -49,6 +55,7 @@ async function read(
     },
     intake: {
       take: async (given, cursor) => {
+        expect(given.body.includes(reused)).toBe(false);
         const found = taken(given, takes++);
         if (found instanceof Error) throw found;
         log.push(cursor);
