@@ -111,7 +111,7 @@ export class StreamIntake {
         const whole = { body, start: 0, end: body.length };
         const page =
           this.#options.recognition?.recogniser.scanAll(scanner, whole) ?? scanner.scan(body, 0, body.length);
-        if (page.records !== 1 || page.mismatches !== 0) return { ...page, records: 0, rejects: [] };
+        if (page.records !== 1 || page.mismatches !== 0) return notKept(page);
         this.#options.live.read += 1;
         this.#options.live.kept += 1;
         return page;
@@ -191,4 +191,10 @@ function startingColumns({ source, columns, resume, rules }: StreamIntakeOptions
   const last = resume?.parts.at(-1);
   if (last !== undefined) set.merge(rules.begin([], last.columns));
   return set;
+}
+
+/** The page of a record that no longer matches: nothing of it is kept. */
+function notKept(page: PageToWrite): PageToWrite {
+  const nothing = { ...page, records: 0, rejects: [] };
+  return 'raw' in nothing ? { ...nothing, raw: new Uint32Array(0) } : nothing;
 }

@@ -2,6 +2,7 @@ import pLimit from 'p-limit';
 import { asCdsyncError, CdsyncError } from '../../core/errors.js';
 import { quoteIdentifier, sqlText } from '../../core/sql.js';
 import { type Column, ColumnSet, type ColumnTreatment, holdNegativeZero } from '../../rows/columns.js';
+import { hashWords } from '../../rows/raw-hash.js';
 import { misfits, treated } from '../../rows/value-text.js';
 import type { Database, Session } from '../../store/duckdb.js';
 import { writeKeys } from '../../store/keys-file.js';
@@ -102,7 +103,7 @@ async function convertOn(session: Session, batch: SealedBatch): Promise<MadePart
     compression,
     keepsZeroSigns: holdNegativeZero(kept.store()),
   });
-  if (rows !== records) {
+  if (rows !== records || (raw !== undefined && raw.length !== records * hashWords)) {
     throw new CdsyncError(`a part holds ${rows} rows, but its spool has ${records} records`, {
       code: 'conversion_failed',
       hint: 'run again; if it stays, report it with the version of cdsync',
