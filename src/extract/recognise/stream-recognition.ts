@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { sqlTexts } from '../../core/sql.js';
-import { hashWords, RawHash, type RecordHash, secretBytes } from '../../rows/raw-hash.js';
+import { hashWords, RawHash, secretBytes } from '../../rows/raw-hash.js';
 import { noneStanding, type Standing, type StandingRows, seenRows } from '../../rows/standing.js';
 import type { Session } from '../../store/duckdb.js';
 import type { JournalState } from '../../store/journal.js';
@@ -27,8 +27,6 @@ export interface RecognitionOptions {
   readonly fingerprint: string;
   /** Judges a known file. @throws {UnusableKnownFile} why it must not be used */
   accept(header: KnownHeader): void;
-  /** Makes the hash. Default: {@link RawHash}. */
-  readonly hash?: ((secret: Buffer) => RecordHash) | undefined;
 }
 
 /** What the next night needs to recognise the records of this one. */
@@ -91,8 +89,10 @@ export class StreamRecognition {
     this.#fingerprint = options?.fingerprint;
     this.log = log;
     this.reason = reason;
-    const hash = options?.hash?.(secret) ?? new RawHash(secret);
-    this.recogniser = new Recogniser(hash, base && { known: base.set, separator: separatorIn(base.header) });
+    this.recogniser = new Recogniser(
+      new RawHash(secret),
+      base && { known: base.set, separator: separatorIn(base.header) },
+    );
   }
 
   /**
@@ -137,16 +137,18 @@ export class StreamRecognition {
       const reason = 'the reading that is resumed recognised nothing';
       return new StreamRecognition({ folder, secret, base: undefined, log: undefined, reason, options });
     }
+    let log: SeenLog | undefined;
     try {
       const base = await readKnownFile(folder, ({ id }) => {
         if (id !== recognition.base) throw new UnusableKnownFile('it is another one');
       });
       if (base === undefined) return undefined;
-      const log = await SeenLog.open(logPath(folder), seen);
+      log = await SeenLog.open(logPath(folder), seen);
       const resumed = new StreamRecognition({ folder, secret, base, log, reason: undefined, options });
       await resumed.#replay(cursors, seen);
       return resumed;
     } catch (error) {
+      await log?.close();
       if (error instanceof UnusableKnownFile || error instanceof RangeError) return undefined;
       throw error;
     }
