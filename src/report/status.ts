@@ -138,7 +138,7 @@ function recognitionLines({ name, recognition }: StreamStatus): string[] {
   if (recognition === null) return [];
   const { recognised, unrecognised } = recognition;
   if (recognised > 0) return [`  ${name}: the last run recognised ${formatCount(recognised)} records`];
-  return unrecognised === null ? [] : [`  ${name}: the last run converted every record: ${unrecognised}`];
+  return unrecognised === null ? [] : [`  ${name}: the last run converted every record, for ${unrecognised}`];
 }
 
 function heldLines({ name, held }: StreamStatus): string[] {

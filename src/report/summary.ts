@@ -50,19 +50,24 @@ function partitionNotes(name: string, { by, chains, missed }: NonNullable<Stream
   return [`${read}; by the totals they left something out, and one more pass over the whole list brought ${brought}`];
 }
 
-/** How much of a stream was recognised; nothing of a first run, which has nothing to recognise. */
-function recognition({ name, rows, inserted, recognised, unrecognised }: StreamReport): string[] {
-  if (recognised > 0)
-    return [`${name}: ${formatCount(recognised)} records came as they were, and were not converted again`];
-  return unrecognised === null || rows === inserted ? [] : [`${name}: every record was converted: ${unrecognised}`];
+/** How much was recognised and, by their reason, the streams of which nothing was; nothing of first runs, which know nothing yet. */
+function recognition(streams: readonly StreamReport[]): string[] {
+  const recognised = streams.reduce((sum, stream) => sum + stream.recognised, 0);
+  const names = new Map<string, string[]>();
+  for (const { name, rows, inserted, unrecognised } of streams) {
+    if (unrecognised !== null && rows !== inserted) names.set(unrecognised, [...(names.get(unrecognised) ?? []), name]);
+  }
+  return [
+    ...(recognised === 0 ? [] : [`${formatCounted(recognised, 'record')} came as before, and needed no conversion`]),
+    ...[...names].map(([reason, of]) => `${of.join(', ')}: every record was converted again, for ${reason}`),
+  ];
 }
 
 function footnotes({ streams }: JobReport): string[] {
-  const notes: string[] = [];
+  const notes = recognition(streams);
   const told = new Set<string>();
   for (const stream of streams) {
     const { name, duplicates, rejected, replaced, missing, partitions, retries, throttled, error } = stream;
-    notes.push(...recognition(stream));
     if (duplicates > 0) notes.push(`${name}: ${formatCount(duplicates)} records came twice; the last copy counts`);
     if (rejected > 0) notes.push(`${name}: ${formatCount(rejected)} records could not be kept; see cdsync.rejects`);
     if (replaced > 0)

@@ -88,7 +88,7 @@ export async function writeKnownFile(
 async function readFull(handle: FileHandle, target: Buffer, position: number): Promise<void> {
   for (let done = 0; done < target.length; ) {
     const { bytesRead } = await handle.read(target, done, Math.min(readBytes, target.length - done), position + done);
-    if (bytesRead === 0) throw new UnusableKnownFile('it is cut short');
+    if (bytesRead === 0) throw new UnusableKnownFile('the known file is cut short');
     done += bytesRead;
   }
 }
@@ -96,11 +96,12 @@ async function readFull(handle: FileHandle, target: Buffer, position: number): P
 async function readHeader(handle: FileHandle): Promise<KnownHeader> {
   const head = Buffer.alloc(headerBytes);
   await readFull(handle, head, 0);
-  if (head.compare(magic, 0, magic.length, 0, magic.length) !== 0) throw new UnusableKnownFile('it is damaged');
+  if (head.compare(magic, 0, magic.length, 0, magic.length) !== 0)
+    throw new UnusableKnownFile('the known file is damaged');
   const [json = '', sum] = head.toString('utf8', magic.length).split('\n');
-  if (digest(json) !== sum) throw new UnusableKnownFile('it is damaged');
+  if (digest(json) !== sum) throw new UnusableKnownFile('the known file is damaged');
   const header = headerSchema.safeParse(JSON.parse(json));
-  if (!header.success) throw new UnusableKnownFile('another version of cdsync has written it');
+  if (!header.success) throw new UnusableKnownFile('another version of cdsync has written the known file');
   return header.data;
 }
 
@@ -121,19 +122,20 @@ export async function readKnownFile(
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
-    throw new UnusableKnownFile(`it cannot be read (${code})`);
+    throw new UnusableKnownFile(`the known file cannot be read (${code})`);
   }
   try {
     const header = await readHeader(handle);
     accept(header);
     const imageBytes = header.slots * hashWords * Uint32Array.BYTES_PER_ELEMENT;
-    if ((await handle.stat()).size !== headerBytes + imageBytes) throw new UnusableKnownFile('it is cut short');
+    if ((await handle.stat()).size !== headerBytes + imageBytes)
+      throw new UnusableKnownFile('the known file is cut short');
     const words = new Uint32Array(header.slots * hashWords);
     const bytes = Buffer.from(words.buffer);
     await readFull(handle, bytes, headerBytes);
-    if (digest(bytes) !== header.sha256) throw new UnusableKnownFile('it is damaged');
+    if (digest(bytes) !== header.sha256) throw new UnusableKnownFile('the known file is damaged');
     const sha256 = await sha256OfFile(keys(header.id)).catch(() => undefined);
-    if (sha256 !== header.keys.sha256) throw new UnusableKnownFile('the file with its keys is missing or damaged');
+    if (sha256 !== header.keys.sha256) throw new UnusableKnownFile('the keys of the known file are missing or damaged');
     return { header, set: new KnownSet(words, header.count) };
   } catch (error) {
     if (error instanceof UnusableKnownFile) throw error;

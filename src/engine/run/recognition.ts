@@ -75,8 +75,8 @@ function refuseUnfit(
     throw new UnusableKnownFile(why);
   };
   if (refusal !== undefined) refuse(refusal);
-  if (full) refuse('--full converts every record');
-  if (rekey) refuse('--rekey converts every record');
+  if (full) refuse('--full asks for that');
+  if (rekey) refuse('--rekey asks for that');
   if (previous === undefined) refuse('there is no snapshot yet');
   if (header.store_id !== storeId || header.run_id !== previous?.run_id) refuse('what is known is of another snapshot');
   if (previous?.hash_version !== hashVersion(duckdbVersion)) refuse('rows are hashed in another way than before');
@@ -84,8 +84,8 @@ function refuseUnfit(
   const { verifyEvery } = job.recognition;
   const age = clock.now() - Date.parse(header.verified_at);
   // A clock that was set back must not put the check off.
-  if (!(Math.abs(age) < verifyEvery)) refuse(`every record is converted again once in ${formatDuration(verifyEvery)}`);
+  if (!(Math.abs(age) < verifyEvery)) refuse(`each is checked once in ${formatDuration(verifyEvery)}`);
   const bytes = setBytes(header.count);
   if (bytes > config.resources.memoryMb * 1_000_000 * memoryShare)
-    refuse(`its ${Math.ceil(bytes / 1_000_000)} MB are too much for \`memory_mb\``);
+    refuse(`what is known takes ${Math.ceil(bytes / 1_000_000)} MB, too much for \`memory_mb\``);
 }

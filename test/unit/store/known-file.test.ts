@@ -84,7 +84,7 @@ describe('a known file', () => {
   test('is not used without its keys', async () => {
     await write();
     await writeFile(knownPaths(folder).keys(id), 'others');
-    await expect(readKnownFile(folder, anyone)).rejects.toThrow('keys is missing or damaged');
+    await expect(readKnownFile(folder, anyone)).rejects.toThrow('keys of the known file are missing');
   });
 
   test('stays in a folder that has links to it when another takes its place', async () => {
