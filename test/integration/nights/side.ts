@@ -166,7 +166,8 @@ export class Side {
         forget({ ...engine, clock }, only, { stream, keys: [key] }),
       );
       // The texts of these records are so short that two of others, side by side in a DuckDB file, may make one of them.
-      const left = remains.filter((path) => !path.endsWith('.duckdb'));
+      const told = remains.filter((path) => !path.endsWith('.duckdb'));
+      const left = told.map((path) => path.replaceAll(/\d{8}T\d{6}Z-[0-9a-f]{6}/g, 'RUN'));
       return JSON.stringify({ rows, history, sequence, left });
     } catch (error) {
       return asCdsyncError(error).code;
