@@ -237,14 +237,6 @@ export class SnapshotStore {
     };
   }
 
-  /** Whether a table of this name exists in schema `main`. */
-  async has(table: string): Promise<boolean> {
-    const count = await this.session.number(
-      `SELECT count(*) FROM duckdb_tables() WHERE database_name = '${storeName}' AND schema_name = 'main' AND table_name = ${sqlText(table)}`,
-    );
-    return count > 0;
-  }
-
   async rememberStream(state: StreamState): Promise<void> {
     const table = storeTable('streams', '_cdsync');
     await this.session.run(`DELETE FROM ${table} WHERE stream = ${sqlText(state.stream)}`);

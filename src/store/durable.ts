@@ -31,6 +31,12 @@ async function withHandle<T>(
   }
 }
 
+/** Writes the first `length` bytes. On an almost full disk, a write may take only a part of them without an error. */
+export async function writeWhole(handle: FileHandle, bytes: Buffer, length: number, position: number): Promise<void> {
+  let done = 0;
+  while (done < length) done += (await handle.write(bytes, done, length - done, position + done)).bytesWritten;
+}
+
 /** Makes the contents of a file survive a power cut. */
 export async function syncFile(path: string): Promise<void> {
   await withHandle(path, constants.O_RDWR | noFollow, (handle) => handle.sync());

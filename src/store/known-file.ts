@@ -140,7 +140,7 @@ export async function readKnownFile(
   } catch (error) {
     if (error instanceof UnusableKnownFile) throw error;
     throw new UnusableKnownFile(
-      `it cannot be read (${(error as NodeJS.ErrnoException).code ?? 'its numbers are wrong'})`,
+      `the known file cannot be read (${(error as NodeJS.ErrnoException).code ?? 'its numbers are wrong'})`,
     );
   } finally {
     await handle.close();

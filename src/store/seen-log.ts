@@ -1,5 +1,5 @@
 import { type FileHandle, open } from 'node:fs/promises';
-import { openFlags } from './durable.js';
+import { openFlags, writeWhole } from './durable.js';
 
 const wordBytes = Uint32Array.BYTES_PER_ELEMENT;
 /** In place of a partition's number: what follows is the name of the next partition. */
@@ -96,16 +96,10 @@ export class SeenLog {
     this.#used = 0;
     this.#length += bytes.length;
     this.#isSynced = false;
-    this.#written = this.#written.then(() => writeAt(this.#handle, bytes, position));
+    this.#written = this.#written.then(() => writeWhole(this.#handle, bytes, bytes.length, position));
     // The next sync awaits it and meets its failure. Until then it must not count as unhandled.
     this.#written.catch(() => undefined);
   }
-}
-
-async function writeAt(handle: FileHandle, bytes: Buffer, position: number): Promise<void> {
-  let done = 0;
-  while (done < bytes.length)
-    done += (await handle.write(bytes, done, bytes.length - done, position + done)).bytesWritten;
 }
 
 async function readAt(handle: FileHandle, bytes: Buffer, position: number): Promise<void> {

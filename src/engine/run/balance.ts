@@ -2,6 +2,11 @@ import { CdsyncError } from '../../core/errors.js';
 import type { Extracted } from '../../extract/extracted.js';
 import type { Unified } from '../../snapshot/unify-parts.js';
 
+/** Further copies of keys, and rows of attempts that no longer count. */
+export function copiesIn({ dropped }: Pick<Extracted, 'dropped'>, { duplicates }: Pick<Unified, 'duplicates'>): number {
+  return duplicates + dropped.reduce((sum, { from, to }) => sum + to - from, 0);
+}
+
 /**
  * Checks that every record read is accounted for: as a row, a further copy of a key, a reject, or a row that stays as the
  * last snapshot has it.
@@ -9,15 +14,16 @@ import type { Unified } from '../../snapshot/unify-parts.js';
  */
 export function balance(
   stream: string,
-  { counters, dropped, standing }: Pick<Extracted, 'counters' | 'dropped' | 'standing'>,
-  { rows, duplicates }: Pick<Unified, 'rows' | 'duplicates'>,
+  read: Pick<Extracted, 'counters' | 'dropped' | 'standing'>,
+  unified: Pick<Unified, 'rows' | 'duplicates'>,
 ): void {
-  const { read, rejected } = counters;
-  const copies = duplicates + dropped.reduce((sum, { from, to }) => sum + to - from, 0);
-  if (read === rows + copies + rejected + standing.records) return;
+  const { counters, standing } = read;
+  const { rows } = unified;
+  const copies = copiesIn(read, unified);
+  if (counters.read === rows + copies + counters.rejected + standing.records) return;
   const stood = standing.records === 0 ? '' : ` ${standing.records} that stand,`;
   throw new CdsyncError(
-    `${read} records were read, but ${rows} rows,${stood} ${copies} duplicates and ${rejected} rejects came of them`,
+    `${counters.read} records were read, but ${rows} rows,${stood} ${copies} duplicates and ${counters.rejected} rejects came of them`,
     { code: 'unbalanced', stream, hint: 'nothing was committed; run again, and report it if it stays' },
   );
 }

@@ -18,7 +18,7 @@ import type { Session } from '../../store/duckdb.js';
 import { type ParquetFile, writeParquet } from '../../store/parquet.js';
 import type { RunIdentity } from '../../store/run-state.js';
 import type { RunContext } from '../run-context.js';
-import { balance } from './balance.js';
+import { balance, copiesIn } from './balance.js';
 import { confirmDeletes } from './confirm-deletes.js';
 import type { Definition } from './definition.js';
 import { enforceContract } from './enforce-contract.js';
@@ -234,10 +234,6 @@ export async function compareStream(context: CompareContext, given: CompareTask)
   const needsNone = previous === undefined && !context.job.parquet.enabled;
   if (!isChanged(commit) || needsNone) return { commit, read };
   return { commit: { ...commit, changes: await writeChanges(store, apply, tables) }, read };
-}
-
-function copiesIn({ dropped }: Extracted, { duplicates }: Unified): number {
-  return duplicates + dropped.reduce((sum, { from, to }) => sum + to - from, 0);
 }
 
 /** What the next night is to know: nothing new if every record came as it was known already. */

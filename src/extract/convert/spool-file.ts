@@ -1,14 +1,8 @@
 import { type FileHandle, open } from 'node:fs/promises';
-import { openFlags } from '../../store/durable.js';
+import { openFlags, writeWhole } from '../../store/durable.js';
 import type { ScannedPage } from '../scan/scanned-page.js';
 
 const chunkBytes = 1 << 20;
-
-/** Writes all bytes. On an almost full disk, a write may take only a part of them without an error. */
-async function writeWhole(handle: FileHandle, chunk: Buffer, length: number, position: number): Promise<void> {
-  let done = 0;
-  while (done < length) done += (await handle.write(chunk, done, length - done, position + done)).bytesWritten;
-}
 
 /**
  * A JSON array of records on its way to DuckDB. Pages are copied into one of two chunks while the other is written, so the
