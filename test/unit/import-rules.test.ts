@@ -18,6 +18,7 @@ const lines = [
   ['extract/convert'],
   ['extract', 'snapshot'],
   ['deliver'],
+  ['outcome'],
   ['engine'],
   ['engine/workflow'],
   ['engine/run'],

@@ -4,6 +4,7 @@ import { CdsyncError, interrupted } from '../../core/errors.js';
 import { nearest } from '../../core/nearest.js';
 import type { JobReport } from '../../core/run.js';
 import type { Extracted } from '../../extract/extracted.js';
+import { finishRun } from '../../outcome/finish-run.js';
 import type { StandingRows } from '../../rows/standing.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import { type HeldStream, heldStreams } from '../../store/held.js';
@@ -99,11 +100,14 @@ export async function approveRun(context: RunContext, choice: HeldChoice): Promi
   const { layout, clock, job, database } = context;
   await prepareStorage(layout, job.publish.mode);
   const lock = await JobLock.acquire(database, layout, new Date(clock.now()).toISOString());
+  let report: JobReport;
   try {
-    return await approveLocked(context, choice);
+    report = await approveLocked(context, choice);
   } finally {
     await lock.release();
   }
+  await finishRun({ ...context, report });
+  return report;
 }
 
 async function approveLocked(context: RunContext, choice: HeldChoice): Promise<JobReport> {

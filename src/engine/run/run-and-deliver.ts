@@ -1,4 +1,5 @@
 import type { JobReport } from '../../core/run.js';
+import { finishRun } from '../../outcome/finish-run.js';
 import { keepReport } from '../report-job.js';
 import type { RunContext } from '../run-context.js';
 import { serviceAccess } from '../service-access.js';
@@ -11,11 +12,17 @@ function isCutShort({ status, streams }: JobReport): boolean {
 }
 
 /**
- * Runs a job, then delivers what it published. The job's lock is free during the delivery, so a slow destination delays no
- * later run.
+ * Runs a job, delivers what it published, and does what follows from the report. The job's lock is free during the delivery,
+ * so a slow destination delays no later run.
  * @throws {CdsyncError} what {@link runJob} throws
  */
 export async function runAndDeliver(context: RunContext): Promise<JobReport> {
+  const report = await reportOfRun(context);
+  await finishRun({ ...context, report });
+  return report;
+}
+
+async function reportOfRun(context: RunContext): Promise<JobReport> {
   context.progress.share = () => context.client.share('profile');
   const report = await runJob(context);
   const { job, layout, progress, client, clock, signal } = context;
