@@ -1,4 +1,3 @@
-import { basename, relative } from 'node:path';
 import { sqlText } from '../core/sql.js';
 import { ColumnSet, columnPath } from '../rows/columns.js';
 import type { JobLayout } from '../store/layout.js';
@@ -7,6 +6,7 @@ import { type ApplyTask, applyStream, firstOf } from './apply.js';
 import { restates, takesAway } from './diff.js';
 import { beginHistories, defineFreshness, defineHistory, pruneHistory, recordMoment } from './history.js';
 import type { KnownRows } from './known-rows.js';
+import { gathered, newFiles, snapshotFileName } from './snapshot-folder.js';
 import {
   type CommittedFile,
   type Covered,
@@ -64,24 +64,23 @@ export function isChanged({ task }: StreamCommit): boolean {
   return task.previous === undefined || inserted + updated + deleted + refreshed > 0 || restates(task);
 }
 
-function committedFiles(layout: JobLayout, folder: string, files: readonly ParquetFile[]): CommittedFile[] {
-  return files.map(({ path, rows, bytes, sha256 }, index) => ({
-    path: `${folder}/${String(index + 1).padStart(5, '0')}.parquet`,
-    from: relative(layout.folder, path),
-    rows,
-    bytes,
-    sha256,
-  }));
+function snapshotFiles({ layout, runId }: RunCommit, { task }: StreamCommit): CommittedFile[] {
+  const { stream, files, addition, previous } = task;
+  const isWhole = addition === undefined && files.length === 1;
+  const added = newFiles(
+    layout,
+    addition ?? files,
+    (index) => `snapshot/${runId}/${snapshotFileName(runId, index, isWhole)}`,
+  );
+  return addition === undefined ? added : [...gathered(layout, { stream, runId }, previous?.snapshot ?? []), ...added];
 }
 
-function snapshotFiles({ layout, runId }: RunCommit, { task }: StreamCommit): CommittedFile[] {
-  const folder = `snapshot/${basename(layout.snapshot(task.stream, runId))}`;
-  if (task.addition === undefined) return committedFiles(layout, folder, task.files);
-  return [...(task.previous?.snapshot ?? []), ...committedFiles(layout, folder, task.addition)];
+function changeFiles({ layout, runId }: RunCommit, changes: readonly ParquetFile[]): CommittedFile[] {
+  return newFiles(layout, changes, (index) => `changes/${runId}/${snapshotFileName(runId, index, true)}`);
 }
 
 function newState(run: RunCommit, commit: StreamCommit, sequence: number): StreamState {
-  const { layout, runId, parquet } = run;
+  const { runId, parquet } = run;
   const { task, changes, covered, definition } = commit;
   return {
     stream: task.stream,
@@ -93,7 +92,7 @@ function newState(run: RunCommit, commit: StreamCommit, sequence: number): Strea
     columns: [...task.columns],
     hash_version: task.hashVersion,
     snapshot: parquet ? snapshotFiles(run, commit) : [],
-    changes: parquet ? committedFiles(layout, `changes/${runId}`, changes) : [],
+    changes: parquet ? changeFiles(run, changes) : [],
     definition: { ...definition },
     first: firstOf(task),
     ...(takesAway(task) ? { rewritten: true as const } : {}),

@@ -6,6 +6,7 @@ import { rowKey } from '../rows/row-hash.js';
 import type { JobLayout } from '../store/layout.js';
 import { type ParquetCompression, writeParquet } from '../store/parquet.js';
 import { recordMoment } from './history.js';
+import { snapshotFileName } from './snapshot-folder.js';
 import {
   type CommittedFile,
   changesTable,
@@ -87,7 +88,7 @@ async function filesWithout(store: SnapshotStore, task: ForgetTask): Promise<Com
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const files: CommittedFile[] = [];
   for (const [index, file] of state.snapshot.entries()) {
-    const name = `${String(index + 1).padStart(5, '0')}.parquet`;
+    const name = snapshotFileName(runId, index, state.snapshot.length === 1);
     const [source, target] = [join(layout.stream(state.stream), file.path), join(folder, name)];
     const common = { path: `snapshot/${runId}/${name}`, from: relative(layout.folder, target) };
     const rows = `FROM read_parquet(${sqlText(source)})`;

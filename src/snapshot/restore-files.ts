@@ -16,7 +16,7 @@ export interface RestoreOptions {
 
 /** Whether a file, published or not, is as it was committed: compares its length and, if `thorough`, its checksum. */
 async function isThere(layout: JobLayout, stream: string, file: CommittedFile, thorough: boolean): Promise<boolean> {
-  for (const path of [join(layout.folder, file.from), join(layout.stream(stream), file.path)]) {
+  for (const path of [join(layout.stream(stream), file.path), join(layout.folder, file.from)]) {
     const found = await statsIfThere(path);
     if (found !== undefined)
       return found.size === file.bytes && (!thorough || (await sha256OfFile(path)) === file.sha256);
@@ -77,8 +77,9 @@ async function restoreStream(
     // Changes older than `publish.history` are no longer in the store: their file cannot be restored.
     changes = file.rows === 0 ? [] : [file];
   }
-  // A plain glob must not find old files beside the new one. The manifest goes first, so that it never names a removed file.
+  // A plain glob must not find old files beside the new one. The manifest and the link go first, so that they never name a removed file.
   await rm(layout.manifest(stream), { force: true });
+  await rm(layout.current(stream), { force: true });
   const old = [...(lacksRows ? state.snapshot : []), ...(lacksChanges ? state.changes : [])];
   for (const { path } of old) await rm(join(layout.stream(stream), path), { force: true });
   const restored = { ...state, snapshot, changes };

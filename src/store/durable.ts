@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { constants, createReadStream, type Stats } from 'node:fs';
-import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises';
+import { copyFile, type FileHandle, link, open, rename, rm, stat, symlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 
 /** Opening fails if the last part of the path is a link. */
@@ -51,6 +51,39 @@ export async function syncFolder(path: string): Promise<void> {
 export async function renameDurably(from: string, to: string): Promise<void> {
   await rename(from, to);
   await syncFolder(dirname(to));
+}
+
+/** Makes a link, or leads it elsewhere: who follows it meanwhile gets to the old target or to the new one. */
+export async function swapLink(path: string, target: string): Promise<void> {
+  const link = temporaryName(path);
+  try {
+    await symlink(target, link);
+    await renameDurably(link, path);
+  } catch (error) {
+    await rm(link, { force: true });
+    throw error;
+  }
+}
+
+/** What systems say of a hard link that they cannot make: there are none, or not to this file. */
+const unlinkable = new Set(['EPERM', 'EXDEV', 'EMLINK', 'ENOSYS', 'ENOTSUP', 'EOPNOTSUPP', 'EINVAL']);
+
+/**
+ * Gives a file another name: as a hard link or, where there are none, as a copy.
+ * @param scratch a name in the same file system for an unfinished copy
+ */
+export async function shareFile(from: string, to: string, scratch: string): Promise<void> {
+  try {
+    await link(from, to);
+  } catch (error) {
+    if (!unlinkable.has((error as NodeJS.ErrnoException).code ?? '')) throw error;
+    const { mode } = await stat(from);
+    await copyFile(from, scratch, constants.COPYFILE_FICLONE);
+    // Only now: the mode may forbid writing.
+    await syncFile(scratch);
+    await setMode(scratch, mode & 0o777);
+    await rename(scratch, to);
+  }
 }
 
 /** A temporary name for a file that is being written. {@link temporaryPattern} finds the ones that a crash leaves behind. */

@@ -17,8 +17,9 @@ export class JobLayout {
   get publishedFolder(): string {
     return join(this.folder, 'published');
   }
-  published(sequence: number): string {
-    return join(this.publishedFolder, `${sequence}.duckdb`);
+  /** The file of a published version: many programs call a database as its file, so it is called as the job. */
+  published(version: number | string): string {
+    return join(this.publishedFolder, String(version), `${this.job}.duckdb`);
   }
   get reports(): string {
     return join(this.folder, 'reports');
@@ -34,6 +35,10 @@ export class JobLayout {
   }
   manifest(stream: string): string {
     return join(this.stream(stream), 'manifest.json');
+  }
+  /** The link to the folder of the newest snapshot. */
+  current(stream: string): string {
+    return join(this.stream(stream), 'current');
   }
   snapshots(stream: string): string {
     return join(this.stream(stream), 'snapshot');

@@ -44,9 +44,9 @@ async function check(layout: JobLayout, path: string, owners: ReadonlySet<number
   await Promise.all(names.map((name) => check(layout, join(path, name), owners)));
 }
 
-/** `parquet/<stream>/current`, the link to a stream's newest snapshot. */
+/** `parquet/<stream>/current`, the link to a stream's newest snapshot, or one that a run was about to put in its place. */
 function isCurrent(layout: JobLayout, path: string): boolean {
-  return /^[^/]+\/current$/.test(relative(layout.parquet, path));
+  return /^[^/]+\/(current|\.current\.[0-9a-f]{8}\.tmp)$/.test(relative(layout.parquet, path));
 }
 
 /** Our own links point to something beside or below them. */

@@ -119,8 +119,8 @@ export async function prepareStorage(layout: JobLayout, publishMode: number): Pr
 }
 
 /**
- * Removes the temporary files that crashed writers have left. Call it only with the job's lock: the temporary files of a
- * running run are still being written.
+ * Removes the temporary files and folders that crashed writers have left. Call it only with the job's lock: those of a running
+ * run are still being written.
  */
 export async function sweepStorage(layout: JobLayout): Promise<void> {
   const streams = (await namesIn(layout.parquet)).map((stream) => layout.stream(stream));
@@ -136,7 +136,7 @@ export async function sweepDelivery(layout: JobLayout, destination: string): Pro
 
 async function sweep(folder: string): Promise<void> {
   for (const name of await namesIn(folder)) {
-    if (temporaryPattern.test(name)) await rm(join(folder, name), { force: true });
+    if (temporaryPattern.test(name)) await rm(join(folder, name), { recursive: true, force: true });
   }
 }
 

@@ -16,8 +16,8 @@ export function kinds(files: readonly string[]): Set<string> {
       file
         .replace(runId, 'RUN')
         .replace(/[0-9a-f]{32}(?=\.parquet)/, 'ID')
-        .replace(/(?<=published\/)\d+/, 'N')
-        .replace(/\d{5}(?=\.parquet)/, 'N'),
+        .replace(/(?<=published\/)\d+(-[0-9a-f]{8})?/, 'N')
+        .replace(/(RUN-)?\d{5}(?=\.parquet)/, 'N'),
     ),
   );
 }

@@ -66,7 +66,7 @@ describe('a storage folder from elsewhere', () => {
   it('resumes if an archiver has put a copy in place of the link, or lost its target', async () => {
     const link = join(folder, `${job}.duckdb`);
     await unlink(link);
-    await copyFile(join(folder, 'published', '2.duckdb'), link);
+    await copyFile(join(folder, 'published', '2', `${job}.duckdb`), link);
     await resumes(job);
     await rm(join(folder, 'published'), { recursive: true });
     await resumes(job);

@@ -77,7 +77,7 @@ describe('a run', () => {
       { _op: 'insert', rows: next.inserted },
       { _op: 'update', rows: next.updated },
     ]);
-    expect(await readlink(join(space.jobFolder('days'), 'days.duckdb'))).toBe('published/2.duckdb');
+    expect(await readlink(join(space.jobFolder('days'), 'days.duckdb'))).toBe('published/2/days.duckdb');
   });
 
   it('keeps in Parquet what it keeps in DuckDB', async () => {
@@ -176,7 +176,7 @@ describe('a run', () => {
     await rm(join(folder, 'published'), { recursive: true });
     await rm(join(folder, 'parquet', 'members', 'manifest.json'));
     expect(await space.runWell('days')).toMatchObject({ sequence: 2 });
-    expect(await readdir(join(folder, 'published'))).toEqual(['2.duckdb']);
+    expect(await readdir(join(folder, 'published'))).toEqual(['2']);
     expect((await space.manifest('days', 'members')).rows).toBe(rows);
     expect(await space.query('days', 'from members')).toHaveLength(rows);
   });

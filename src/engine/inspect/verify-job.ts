@@ -1,4 +1,4 @@
-import { readdir, stat } from 'node:fs/promises';
+import { readdir, readlink, stat } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
 import type { JobConfig } from '../../config/config.js';
 import { asCdsyncError, CdsyncError } from '../../core/errors.js';
@@ -6,7 +6,8 @@ import { runIdPattern } from '../../core/run.js';
 import { quoteIdentifier, sqlText } from '../../core/sql.js';
 import { ColumnSet, holdNegativeZero } from '../../rows/columns.js';
 import { hashedRows, hashVersion, type TypedColumn } from '../../rows/row-hash.js';
-import { publishedLogs } from '../../snapshot/publish.js';
+import { publishedLogs } from '../../snapshot/publish-database.js';
+import { snapshotFilePattern, snapshotFolder } from '../../snapshot/snapshot-folder.js';
 import { keysTable, SnapshotStore, type StreamState, storeTable } from '../../snapshot/snapshot-store.js';
 import { addKeys, keyHash, type ReadParquet, readWholeParquet } from '../../snapshot/verify-parquet.js';
 import type { Database, Session } from '../../store/duckdb.js';
@@ -202,6 +203,14 @@ export function remedyOf(
   return foreign === mismatches.length ? 'move' : 'move and full';
 }
 
+/** A link that is missing is no mismatch: the next run makes it. */
+async function verifyCurrent(findings: Findings, layout: JobLayout, { stream, snapshot }: StreamState): Promise<void> {
+  const path = layout.current(stream);
+  const target = await readlink(path).catch(() => undefined);
+  if (target !== undefined && target !== snapshotFolder(snapshot))
+    findings.add('it does not lead to the last snapshot', { stream, path });
+}
+
 /** Finds files in a stream's folder that belong to no manifest and no commit. */
 async function verifyForeign(findings: Findings, layout: JobLayout, state: StreamState): Promise<void> {
   const known = new Set(state.snapshot.map(({ path }) => path));
@@ -211,12 +220,13 @@ async function verifyForeign(findings: Findings, layout: JobLayout, state: Strea
   for (const entry of entries) {
     if (entry.isDirectory()) continue;
     const path = relative(folder, join(entry.parentPath, entry.name)).split(sep).join('/');
+    if (path === 'current' && entry.isSymbolicLink()) continue;
     const [kind, run = '', name = ''] = path.split('/');
     const isOurs =
       path === 'manifest.json' ||
       known.has(path) ||
       (runIdPattern.test(run) &&
-        /^\d{5}\.parquet$/.test(name) &&
+        snapshotFilePattern.test(name) &&
         (kind === 'changes' || (kind === 'snapshot' && !current.has(run))));
     if (!isOurs) findings.add(foreignFile, { stream: state.stream, path: join(folder, path) });
   }
@@ -224,11 +234,11 @@ async function verifyForeign(findings: Findings, layout: JobLayout, state: Strea
 
 async function verifyPublished(
   findings: Findings,
-  { layout, database, sequence }: { layout: JobLayout; database: Database; sequence: number },
+  { layout, database }: { layout: JobLayout; database: Database },
   states: readonly StreamState[],
   stored: ReadonlyMap<string, TableFacts>,
 ): Promise<void> {
-  for (const path of publishedLogs(layout, sequence)) {
+  for (const path of await publishedLogs(layout)) {
     if ((await statsIfThere(path)) !== undefined)
       findings.add('somebody has opened the file beside it for writing', { path });
   }
@@ -302,10 +312,11 @@ async function verifyLocked(engine: StorageEngine, job: JobConfig, layout: JobLa
     const facts = stored.get(state.stream);
     if (state.snapshot.length === 0 || facts === undefined) continue;
     await verifyParquet(findings, layout, state, facts);
+    await verifyCurrent(findings, layout, state);
     await verifyForeign(findings, layout, state);
   }
   if (job.publish.duckdb && sequence > 0) {
-    await verifyPublished(findings, { layout, database: engine.database, sequence }, states, stored);
+    await verifyPublished(findings, { layout, database: engine.database }, states, stored);
   }
   return {
     status: findings.mismatches.length === 0 ? 'ok' : 'failed',

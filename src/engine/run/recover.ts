@@ -1,5 +1,6 @@
 import type { StreamConfig } from '../../config/config.js';
 import { sqlTexts } from '../../core/sql.js';
+import { gatherSnapshots } from '../../snapshot/current-snapshot.js';
 import { restoreFiles } from '../../snapshot/restore-files.js';
 import {
   distinctValues,
@@ -83,7 +84,10 @@ export async function readBefore(
   return { before, committed };
 }
 
-/** Writes missing Parquet files anew; with --full, those with another checksum too. */
+/**
+ * Writes missing Parquet files anew; with --full, those with another checksum too. Snapshots of earlier versions get one folder for
+ * all of their files.
+ */
 async function restore(context: RecoveryContext, store: SnapshotStore, before: Before): Promise<Before> {
   const { layout, job, full, notice } = context;
   const options = { thorough: full, compression: job.parquet.compression };
@@ -91,10 +95,9 @@ async function restore(context: RecoveryContext, store: SnapshotStore, before: B
   for (const { stream } of restored) {
     notice(`stream ${stream}: its Parquet files were missing or damaged, and were written anew from the store`);
   }
-  return {
-    ...before,
-    streams: new Map([...before.streams, ...restored.map((state) => [state.stream, state] as const)]),
-  };
+  const streams = new Map([...before.streams, ...restored.map((state) => [state.stream, state] as const)]);
+  for (const state of await gatherSnapshots(store, layout, [...streams.values()])) streams.set(state.stream, state);
+  return { ...before, streams };
 }
 
 /** Reads what the store says before the run. Also repairs published files after a crash, or after somebody damaged them. */

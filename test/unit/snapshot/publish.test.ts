@@ -1,8 +1,10 @@
 import {
+  copyFile,
   lstat,
   readdir,
   readFile,
   readlink,
+  realpath,
   rename,
   rm,
   stat,
@@ -14,7 +16,8 @@ import {
 import { dirname, join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { publish, publishedLogs } from '../../../src/snapshot/publish.js';
+import { publish } from '../../../src/snapshot/publish.js';
+import { publishedLogs } from '../../../src/snapshot/publish-database.js';
 import { restoreFiles } from '../../../src/snapshot/restore-files.js';
 import { readFeed } from '../../../src/store/feed.js';
 import { readManifest } from '../../../src/store/manifest.js';
@@ -58,15 +61,16 @@ describe('publishing', () => {
     await snapshots.publish();
     const second = await snapshots.run('members', rowsOf(1, 2));
     await snapshots.publish();
-    expect(await readlink(snapshots.layout.link)).toBe('published/2.duckdb');
+    expect(await readlink(snapshots.layout.link)).toBe('published/2/job.duckdb');
     expect(await visible()).toEqual(
       [
         'job.duckdb',
         ...[first, second].map(({ run }) => `parquet/members/changes/${run.runId}/00001.parquet`),
+        'parquet/members/current',
         'parquet/members/manifest.json',
         ...[first, second].map(({ run }) => `parquet/members/snapshot/${run.runId}/00001.parquet`),
-        'published/1.duckdb',
-        'published/2.duckdb',
+        'published/1/job.duckdb',
+        'published/2/job.duckdb',
       ].sort(),
     );
     expect(await readManifest(snapshots.layout.manifest('members'))).toMatchObject({
@@ -77,7 +81,7 @@ describe('publishing', () => {
     });
     await snapshots.run('members', rowsOf(3));
     await snapshots.publish();
-    expect(await readdir(snapshots.layout.publishedFolder)).toEqual(['2.duckdb', '3.duckdb']);
+    expect(await readdir(snapshots.layout.publishedFolder)).toEqual(['2', '3']);
   });
 
   test('keeps as many snapshots as configured as Parquet files, and changes back to a given time', async () => {
@@ -107,7 +111,7 @@ describe('publishing', () => {
   test('gives files the configured permissions, and folders those to enter them', async () => {
     await snapshots.run('members', rowsOf(1));
     await snapshots.publish({ mode: 0o640 });
-    const paths = (await visible()).filter((path) => path !== 'job.duckdb');
+    const paths = (await visible()).filter((path) => path !== 'job.duckdb' && !path.endsWith('/current'));
     const modes = await Promise.all(
       paths.map(async (path) => (await stat(join(snapshots.layout.folder, path))).mode & 0o777),
     );
@@ -128,7 +132,7 @@ describe('publishing', () => {
     await snapshots.publish({ keepSnapshots: 10 });
     expect(await readdir(snapshots.layout.snapshots('members'))).toEqual([run.runId]);
     expect(await readdir(dirname(snapshots.layout.changes('members', 'any')))).toEqual([run.runId]);
-    expect(await readdir(snapshots.layout.publishedFolder)).toEqual(['2.duckdb']);
+    expect(await readdir(snapshots.layout.publishedFolder)).toEqual(['2']);
   });
 });
 
@@ -157,13 +161,13 @@ const cuts: readonly (readonly [string, (runId: string) => Promise<void>])[] = [
     },
   ],
   ['before the feed was written', () => rm(snapshots.layout.feed('members'))],
-  ['before the store was copied', () => rm(snapshots.layout.published(2))],
+  ['before the store was copied', () => rm(dirname(snapshots.layout.published(2)), { recursive: true })],
   ['before the link was made', () => rm(snapshots.layout.link)],
   [
     'while the link still pointed to the previous version',
     async () => {
       await rm(snapshots.layout.link);
-      await symlink('published/1.duckdb', snapshots.layout.link);
+      await symlink('published/1/job.duckdb', snapshots.layout.link);
     },
   ],
 ];
@@ -178,7 +182,7 @@ describe('publishing that was cut short', () => {
     await cut(run.runId);
     await snapshots.publish();
     expect(await visible()).toEqual(whole);
-    expect(await readlink(snapshots.layout.link)).toBe('published/2.duckdb');
+    expect(await readlink(snapshots.layout.link)).toBe('published/2/job.duckdb');
     expect(await publishedRows()).toHaveLength(2);
     expect((await readManifest(snapshots.layout.manifest('members')))?.sequence).toBe(2);
     expect((await readFeed(snapshots.layout, 'members'))?.sequence).toBe(2);
@@ -190,31 +194,59 @@ describe('publishing that was cut short', () => {
     await expect(snapshots.publish()).rejects.toMatchObject({ code: 'snapshot_incomplete', stream: 'members' });
   });
 
-  test('rewrites a published file that somebody has written to, or any if asked', async () => {
+  test('publishes a file anew that somebody has written to, or any that is no copy of the store if asked', async () => {
     await snapshots.run('members', rowsOf(1));
     await snapshots.publish();
     const path = snapshots.layout.published(1);
     const { size, ino, mtime } = await stat(path);
-    await snapshots.publish();
-    expect((await stat(path)).ino).toBe(ino);
-    await truncate(path, 100);
-    await snapshots.publish();
-    expect((await stat(path)).size).toBe(size);
-    await truncate(path, 100);
-    await utimes(path, mtime, mtime);
-    await snapshots.publish();
-    expect((await stat(path)).size).toBe(100);
     await snapshots.publish({ again: true });
-    expect((await stat(path)).size).toBe(size);
+    expect((await stat(snapshots.layout.link)).ino).toBe(ino);
+    await truncate(path, 100);
+    await snapshots.publish();
+    const healed = await realpath(snapshots.layout.link);
+    expect((await stat(healed)).size).toBe(size);
+    await truncate(healed, 100);
+    await utimes(healed, mtime, mtime);
+    await snapshots.publish();
+    expect((await stat(snapshots.layout.link)).size).toBe(100);
+    await snapshots.publish({ again: true });
+    expect((await stat(snapshots.layout.link)).size).toBe(size);
     expect(await publishedRows()).toEqual([{ id: 'p1', n: '1' }]);
   });
 
-  test('removes the log of somebody who has written to a published file', async () => {
+  test('never gives a file the name of one that somebody may have open: its log would meet the new one', async () => {
     await snapshots.run('members', rowsOf(1));
     await snapshots.publish();
-    for (const log of publishedLogs(snapshots.layout, 1)) await writeFile(log, 'x');
+    const first = await readlink(snapshots.layout.link);
+    for (const log of await publishedLogs(snapshots.layout)) await writeFile(log, 'x');
     await snapshots.publish();
-    expect((await visible()).filter((path) => path.endsWith('.wal'))).toEqual([]);
+    expect(await readlink(snapshots.layout.link)).toMatch(/^published\/1-[0-9a-f]{8}\/job\.duckdb$/);
+    expect(await visible()).toContain(first);
+    for (const log of await publishedLogs(snapshots.layout)) expect(await visible()).not.toContain(log);
+    expect(await publishedRows()).toEqual([{ id: 'p1', n: '1' }]);
+    await snapshots.run('members', rowsOf(1, 2));
+    await snapshots.publish();
+    expect(await readlink(snapshots.layout.link)).toBe('published/2/job.duckdb');
+    expect((await visible()).filter((name) => name.startsWith('published/1'))).toHaveLength(1);
+    expect(await visible()).not.toContain(first);
+  });
+
+  test('replaces files that were published before versions had folders, and keeps the last for those who have it open', async () => {
+    await snapshots.run('members', rowsOf(1));
+    await snapshots.publish();
+    const { publishedFolder, link } = snapshots.layout;
+    for (const name of ['1.duckdb', '0.duckdb', '0.duckdb.wal'])
+      await copyFile(snapshots.layout.published(1), join(publishedFolder, name));
+    await rm(dirname(snapshots.layout.published(1)), { recursive: true });
+    await rm(link);
+    await symlink('published/1.duckdb', link);
+    expect(await publishedRows()).toHaveLength(1);
+    await snapshots.publish();
+    expect(await readlink(link)).toBe('published/1/job.duckdb');
+    expect(await readdir(publishedFolder)).toEqual(['1', '1.duckdb']);
+    await snapshots.run('members', rowsOf(1, 2));
+    await snapshots.publish();
+    expect(await readdir(publishedFolder)).toEqual(['1', '2']);
   });
 
   test('gives files a mode that forbids writing, and replaces and removes them all the same', async () => {
@@ -222,7 +254,7 @@ describe('publishing that was cut short', () => {
       await snapshots.run('members', rowsOf(n));
       await snapshots.publish({ mode: 0o400, keepSnapshots: 1 });
     }
-    const paths = (await visible()).filter((path) => path !== 'job.duckdb');
+    const paths = (await visible()).filter((path) => path !== 'job.duckdb' && !path.endsWith('/current'));
     const stats = await Promise.all(paths.map((path) => stat(join(snapshots.layout.folder, path))));
     expect(new Set(stats.map(({ mode }) => mode & 0o777))).toEqual(new Set([0o400]));
     expect(await publishedRows()).toEqual([{ id: 'p3', n: '3' }]);
@@ -240,7 +272,7 @@ describe('publishing that was cut short', () => {
     await expect(publish(snapshots.database, snapshots.layout, state, options)).rejects.toMatchObject({
       code: 'state_unreadable',
     });
-    expect(await readlink(snapshots.layout.link)).toBe('published/1.duckdb');
+    expect(await readlink(snapshots.layout.link)).toBe('published/1/job.duckdb');
     expect(await publishedRows()).toHaveLength(1);
   });
 });
@@ -262,7 +294,7 @@ describe('Parquet files that are gone', () => {
   test('are rewritten from the store, as one file, and published', async () => {
     const { run } = await snapshots.run('members', rowsOf(1, 2, 3), { rowsInPart: 1 });
     await snapshots.publish();
-    await rm(join(snapshots.layout.snapshot('members', run.runId), '00002.parquet'));
+    await rm(join(snapshots.layout.snapshot('members', run.runId), `${run.runId}-00002.parquet`));
     expect(await restore(false)).toEqual(['members']);
     await snapshots.publish();
     expect(await readdir(snapshots.layout.snapshot('members', run.runId))).toEqual(['00001.parquet']);

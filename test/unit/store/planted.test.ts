@@ -102,10 +102,10 @@ describe('a legal link is', () => {
   });
 
   test("the one that readers open, if it leads into the job's folder", async () => {
-    await symlink('published/1.duckdb', layout.link);
+    await symlink('published/1/nightly.duckdb', layout.link);
     await symlink('snapshot/r1', join(await made(layout.stream('members')), 'current'));
     await refusePlanted(layout);
-    await plant(layout.link, '../other/published/1.duckdb');
+    await plant(layout.link, '../other/published/1/nightly.duckdb');
     await expect(refusePlanted(layout)).rejects.toMatchObject({ code: 'storage_link' });
     await plant(layout.link, join(outside, 'precious'));
     await expect(refusePlanted(layout)).rejects.toMatchObject({ code: 'storage_link' });

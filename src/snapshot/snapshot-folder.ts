@@ -1,0 +1,61 @@
+import { basename, join, relative } from 'node:path';
+import type { JobLayout } from '../store/layout.js';
+import type { ParquetFile } from '../store/parquet.js';
+import type { CommittedFile } from './snapshot-store.js';
+
+/*
+ * `snapshot/<run>/` has all files of the run's snapshot, those that it shares with the snapshot before included: these are hard links,
+ * or copies where the file system has none. So a plain glob of one folder is always one whole snapshot.
+ *
+ * `current` leads to the newest folder, and may be swapped while somebody opens the files of a glob one by one. So a name never
+ * leads them from one snapshot into a part of another: a file that is a whole snapshot is `00001.parquet`; one of several has its run
+ * in its name. They find the file that they have listed, or a whole snapshot, or nothing.
+ */
+
+const numbered = (index: number) => `${String(index + 1).padStart(5, '0')}.parquet`;
+
+/** The name of a file in a snapshot's folder. */
+export const snapshotFilePattern = /^(\d{8}T\d{6}Z-[0-9a-f]{6}-)?\d{5}\.parquet$/;
+
+/** The name of a new file in its snapshot's folder. */
+export function snapshotFileName(runId: string, index: number, isWhole: boolean): string {
+  return isWhole ? numbered(index) : `${runId}-${numbered(index)}`;
+}
+
+/** The folder of a snapshot, relative to that of its stream; undefined if it has no files, or not all of them in one folder. */
+export function snapshotFolder(files: readonly Pick<CommittedFile, 'path'>[]): string | undefined {
+  const folders = new Set(files.map(({ path }) => path.split('/').slice(0, 2).join('/')));
+  return folders.size === 1 ? [...folders][0] : undefined;
+}
+
+/** New files as the commit names them, and from where publishing moves them. */
+export function newFiles(
+  layout: JobLayout,
+  files: readonly ParquetFile[],
+  nameOf: (index: number) => string,
+): CommittedFile[] {
+  return files.map(({ path, rows, bytes, sha256 }, index) => {
+    return { path: nameOf(index), from: relative(layout.folder, path), rows, bytes, sha256 };
+  });
+}
+
+/**
+ * The same files in the folder of one run's snapshot. Files of other folders keep their names there; if two have the same one, the run
+ * that wrote the file comes before it.
+ */
+export function gathered(
+  layout: JobLayout,
+  { stream, runId }: { stream: string; runId: string },
+  files: readonly CommittedFile[],
+): CommittedFile[] {
+  const isOwn = ({ path }: CommittedFile) => path.split('/')[1] === runId;
+  const taken = new Set(files.filter(isOwn).map(({ path }) => basename(path)));
+  return files.map((file) => {
+    if (isOwn(file)) return file;
+    const [, run = '', name = ''] = file.path.split('/');
+    const unique = taken.has(name) ? `${run}-${name}` : name;
+    taken.add(unique);
+    const from = relative(layout.folder, join(layout.stream(stream), file.path));
+    return { ...file, path: `snapshot/${runId}/${unique}`, from };
+  });
+}
