@@ -31,13 +31,15 @@ type JobPart = z.output<typeof jobSchema>;
 function streamConfig({ guards: own, ...part }: StreamPart, source: SourceDeclaration, job: Inherited): StreamConfig {
   const options: Readonly<Record<string, unknown>> = withPaths(source.options, part, job.folder);
   const guards = guardOptions({ ...job.guards, ...own });
-  return { ...options, guards, reads: streamSource(source, options) } as unknown as StreamConfig;
+  const strings = part.strings ?? job.strings ?? 'keep';
+  return { ...options, guards, strings, reads: streamSource(source, options) } as unknown as StreamConfig;
 }
 
 /** What a stream takes from its job. */
 interface Inherited {
   readonly folder: string;
   readonly guards: JobPart['guards'];
+  readonly strings: JobPart['strings'];
 }
 
 /**
@@ -49,9 +51,9 @@ export function jobConfig(
   part: JobPart,
   { folder, sources }: { readonly folder: string; readonly sources: ReadonlyMap<string, SourceDeclaration> },
 ): Omit<JobConfig, 'destinations'> {
-  const { streams = [], before = [], guards, resumeWithin, parquet, publish, keep, recognition } = part;
+  const { streams = [], before = [], guards, strings, resumeWithin, parquet, publish, keep, recognition } = part;
   const configured = streams.map((stream) =>
-    streamConfig(stream, sources.get(stream.source) as SourceDeclaration, { folder, guards }),
+    streamConfig(stream, sources.get(stream.source) as SourceDeclaration, { folder, guards, strings }),
   );
   const guardScope = guards.scope;
   return {

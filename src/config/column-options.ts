@@ -173,3 +173,10 @@ export const contract = option(
   }),
   { description: 'What happens when columns or types change.' },
 ).prefault({});
+
+/** What becomes of texts, for one stream or for all streams of a job. */
+export const strings = choice(['keep', 'infer'], {
+  description:
+    'What becomes of text: `keep` keeps it as text; `infer` makes a column integer, decimal, boolean, date or timestamp if every one of its texts can be given back exactly. A later text that does not fit makes the column text again, with every earlier text as it came. Default: `keep`.',
+  example: 'infer',
+}).optional();

@@ -23,7 +23,12 @@ export interface GuardOptions {
 }
 
 type Completed<P extends StreamPart> = P extends unknown
-  ? Omit<P, 'guards'> & { readonly guards: GuardOptions; readonly reads: StreamSource }
+  ? Omit<P, 'guards' | 'strings'> & {
+      readonly guards: GuardOptions;
+      /** The stream's own choice, or its job's. */
+      readonly strings: 'keep' | 'infer';
+      readonly reads: StreamSource;
+    }
   : never;
 
 /**

@@ -5,6 +5,7 @@ import { type Finding, map, type OptionFacts, option } from '../sdk/option.js';
 import { choice, duration, flag, text, verbatim, whole } from '../sdk/option-types.js';
 import type { SourceDeclaration } from '../streams/declaration.js';
 import { sources as knownSources } from '../streams/sources.js';
+import { strings } from './column-options.js';
 import { destinationsSchema, type NamedConnector } from './destination-options.js';
 import { jobGuards } from './guard-options.js';
 import { nameRule, nameSchema } from './names.js';
@@ -136,6 +137,7 @@ const beforeStep = option(
 /** The keys of a job, without its streams and destinations. */
 const jobKeys = {
   guards: jobGuards,
+  strings,
   resume_within: duration({
     description:
       'The next run resumes a run that was cut short, if that run began within this time. Otherwise it reads everything again.',

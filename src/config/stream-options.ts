@@ -3,7 +3,7 @@ import { map, type OptionFacts, option } from '../sdk/option.js';
 import { whole } from '../sdk/option-types.js';
 import type { OptionsOf, SourceDeclaration } from '../streams/declaration.js';
 import type { sources } from '../streams/sources.js';
-import { columns, contract, unsuitableRules } from './column-options.js';
+import { columns, contract, strings, unsuitableRules } from './column-options.js';
 import { guards } from './guard-options.js';
 import { nameRule, streamNameSchema } from './names.js';
 
@@ -23,7 +23,7 @@ const paged = {
 };
 
 /** Options of every stream. */
-const common = { guards, columns, contract };
+const common = { guards, columns, strings, contract };
 
 type Common = OptionsOf<typeof common & { name: typeof name }> & Partial<OptionsOf<typeof paged>>;
 

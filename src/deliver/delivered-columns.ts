@@ -2,6 +2,7 @@ import type { ColumnRule, DestinationConfig } from '../config/config.js';
 import { CdsyncError } from '../core/errors.js';
 import { quoteIdentifier } from '../core/sql.js';
 import { ColumnSet } from '../rows/columns.js';
+import type { TextForm } from '../rows/text-form.js';
 import { type ColumnType, parseColumnType, type StreamColumn } from '../sdk/column-type.js';
 import type { TableConnector } from '../sdk/destination.js';
 import type { ColumnMapping } from '../sdk/load.js';
@@ -13,6 +14,8 @@ export interface DeliveredColumn extends StreamColumn {
   readonly mapping: ColumnMapping;
   /** SQL for its value in a row of an input. */
   readonly value: string;
+  /** The same column with the texts that its values were made of, for a table that has it as text. */
+  readonly asText?: DeliveredColumn | undefined;
 }
 
 const textType: ColumnType = { kind: 'text' };
@@ -22,9 +25,9 @@ const momentType: ColumnType = { kind: 'timestamp' };
 export function keptColumns(
   feed: Feed,
   rules: ReadonlyMap<string, ColumnRule>,
-): { name: string; as: string; duckdbType: string }[] {
+): { name: string; as: string; duckdbType: string; form: TextForm | undefined }[] {
   const others = rules.get('*');
-  return ColumnSet.restore(feed.columns).list.flatMap(({ name, type }) => {
+  return ColumnSet.restore(feed.columns).list.flatMap(({ name, type, form }) => {
     const rule = rules.get(name) ?? others;
     const isKey = feed.key.includes(name);
     if (rule?.drop === true && !isKey) return [];
@@ -36,7 +39,7 @@ export function keptColumns(
         hint: 'remove its `drop` from the destination',
       });
     }
-    return [{ name, as: rules.get(name)?.rename ?? name, duckdbType: type }];
+    return [{ name, as: rules.get(name)?.rename ?? name, duckdbType: type, form }];
   });
 }
 
@@ -87,11 +90,16 @@ export function deliveredColumns({ connector, config, feed }: ColumnsTask): {
     feed.stream,
   );
   const key = new Map<string, string>();
-  const data = kept.map(({ name, as, duckdbType }): DeliveredColumn => {
-    const type = parseColumnType(duckdbType);
-    const column = { name: names.give(as), type, duckdbType };
-    if (feed.key.includes(name)) key.set(name, column.name);
-    return { ...column, value: quoteIdentifier(name), mapping: connector.mapColumn(type, column) };
+  const data = kept.map(({ name, as, duckdbType, form }): DeliveredColumn => {
+    const given = (type: ColumnType, duckdb: string, value: string): DeliveredColumn => {
+      const column = { name: target, type, duckdbType: duckdb };
+      return { ...column, value, mapping: connector.mapColumn(type, column) };
+    };
+    const target = names.give(as);
+    if (feed.key.includes(name)) key.set(name, target);
+    const value = quoteIdentifier(name);
+    const column = given(parseColumnType(duckdbType), duckdbType, value);
+    return form === undefined ? column : { ...column, asText: given(textType, 'VARCHAR', form.text(value)) };
   });
   const columns = isAppend ? [...first, ...last, ...data] : [...data, ...last];
   return { columns, key: isAppend ? [] : feed.key.map((name) => key.get(name) as string) };

@@ -97,6 +97,7 @@ class Planner {
     const wanted = column.mapping.type;
     if (found === undefined) return this.#add(column);
     if (found.type === wanted) return this.#keep(column);
+    if (column.asText !== undefined && found.type === column.asText.mapping.type) return this.#keep(column.asText);
     // The present type is wider, so the column can store the values as it is.
     if (connector.widens?.(wanted, found.type)) return this.#keep(retyped(column, found.type));
     const isEmpty = await this.#task.isEmptyColumn(found.name);
@@ -136,9 +137,10 @@ function retyped(column: DeliveredColumn, type: string): DeliveredColumn {
 function differences({ found, wanted, connector }: SchemaTask): string[] {
   if (found === undefined) return [];
   const find = finder(found, connector);
-  return wanted.flatMap(({ name, mapping }) => {
+  return wanted.flatMap(({ name, mapping, asText }) => {
     const there = find(name);
     if (there === undefined) return [`it has no column "${name}" (${mapping.type})`];
+    if (there.type === asText?.mapping.type) return [];
     const fits = there.type === mapping.type || connector.widens?.(mapping.type, there.type);
     return fits ? [] : [`its column "${name}" is ${there.type}, not ${mapping.type}`];
   });

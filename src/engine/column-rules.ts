@@ -41,19 +41,33 @@ export class Salts {
   }
 }
 
+type Judges = (column: Pick<StoredColumn, 'place' | 'field'>) => boolean;
+
+/**
+ * The columns whose texts become values if they can be given back: all but the key, columns that decide which records are read
+ * again, and those that a rule gives another form. Undefined if the stream keeps texts.
+ */
+export function judgedBy({ columns, strings, reads }: StreamConfig): Judges | undefined {
+  if (strings === 'keep') return undefined;
+  const kept = new Set([...reads.key, ...(reads.unfinished?.watched ?? [])]);
+  return ({ place, field }) => {
+    if (place === 'envelope' && kept.has(field)) return false;
+    const { drop, hash, mask, type } = columns[columnPath({ place, field })] ?? columns[field] ?? {};
+    return drop !== true && hash !== true && mask === undefined && type === undefined;
+  };
+}
+
 /** The column rules of a stream's configuration. @param before columns of the last snapshot */
-export function rulesOf(
-  { columns, contract }: StreamConfig,
-  salts: Salts,
-  before: readonly StoredColumn[] | undefined,
-): ColumnRules {
+export function rulesOf(config: StreamConfig, salts: Salts, before: readonly StoredColumn[] | undefined): ColumnRules {
+  const { columns, contract } = config;
   const rules = Object.entries(columns).map(([column, written]): [string, ColumnRule] => {
     const { hash: isHashed, normalize, salt, ...rest } = written;
     const hash = isHashed && salt !== undefined ? { salt: salts.fingerprint(salt), normalize } : undefined;
     const given = Object.entries({ ...rest, hash }).filter(([, value]) => value !== undefined);
     return [column, JSON.parse(JSON.stringify(Object.fromEntries(given))) as ColumnRule];
   });
-  return new ColumnRules(new Map(rules), contract.columns === 'discard_value' ? before : undefined);
+  const known = contract.columns === 'discard_value' ? before : undefined;
+  return new ColumnRules(new Map(rules), known, judgedBy(config));
 }
 
 /** @throws {CdsyncError} `salt_changed` if columns of the last snapshot were hashed with another salt */

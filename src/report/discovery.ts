@@ -10,6 +10,7 @@ interface Unread {
 interface Attribute {
   readonly path: string;
   readonly type: string;
+  readonly inferred: string;
   readonly null_share: number;
   readonly filterable: boolean | null;
 }
@@ -65,13 +66,17 @@ function unreadLines({ message, code, hint }: Unread): string[] {
 
 function attributeLines({ attributes, sampled }: Index, { filters }: Asked): string[] {
   if (sampled === 0) return ['  no profiles'];
-  const rows = attributes.map(({ path, type, null_share, filterable }) => [
+  const infers = attributes.some(({ type, inferred }) => inferred !== type);
+  const shown = (type: string) => (type.length > longestType ? `${type.slice(0, longestType - 1)}…` : type);
+  const rows = attributes.map(({ path, type, inferred, null_share, filterable }) => [
     onOneLine(path.replace(/^attributes\./, '')),
-    type.length > longestType ? `${type.slice(0, longestType - 1)}…` : type,
+    shown(type),
+    ...(infers ? [inferred === type ? '' : shown(inferred)] : []),
     share(null_share),
     ...(filters ? [filterable === null ? '' : filterable ? 'yes' : 'no'] : []),
   ]);
-  return table(['attribute', 'type', 'null', ...(filters ? ['filter'] : [])], rows).map((line) => `  ${line}`);
+  const names = ['attribute', 'type', ...(infers ? ['infer'] : []), 'null', ...(filters ? ['filter'] : [])];
+  return table(names, rows).map((line) => `  ${line}`);
 }
 
 function indexLines(index: Index, asked: Asked): string[] {
@@ -104,8 +109,15 @@ export function discoveryLines(found: Found, asked: Asked): string[] {
       : indexes.length === 0
         ? ['', 'indexes: none']
         : indexes.flatMap((index) => indexLines(index, asked));
+  const infersAny = indexes.some(({ attributes }) => attributes.some(({ type, inferred }) => inferred !== type));
   const note = indexes.some(({ sampled }) => sampled > 0)
-    ? ['', 'Types are those of the sample; a run takes them from every profile, and widens them if it must.']
+    ? [
+        '',
+        'Types are those of the sample; a run takes them from every profile, and widens them if it must.',
+        ...(infersAny
+          ? ['The column infer shows what texts become with `strings: infer`; other texts stay as they are.']
+          : []),
+      ]
     : [];
   return [`tenant ${tenant_id} at ${base_url}`, ...listed, ...segmentLines(found), ...note];
 }

@@ -8,6 +8,7 @@ import {
   type Place,
   type StoredColumn,
 } from './columns.js';
+import { plainText } from './text-form.js';
 
 /** What the configuration says of one column. */
 export interface ColumnRule {
@@ -29,17 +30,27 @@ export class ColumnRules implements ColumnWishes {
   readonly names: ReadonlySet<string>;
   readonly #rules: ReadonlyMap<string, ColumnRule>;
   readonly #known: ReadonlySet<string> | undefined;
+  readonly #judges: ((column: Pick<StoredColumn, 'place' | 'field'>) => boolean) | undefined;
 
-  /** @param known the only columns to keep, if new ones are left out; undefined keeps all */
-  constructor(rules: ReadonlyMap<string, ColumnRule>, known?: readonly StoredColumn[]) {
+  /**
+   * @param known the only columns to keep, if new ones are left out; undefined keeps all
+   * @param judges the columns whose texts become values if they can be given back; undefined if texts stay texts
+   */
+  constructor(
+    rules: ReadonlyMap<string, ColumnRule>,
+    known?: readonly StoredColumn[],
+    judges?: (column: Pick<StoredColumn, 'place' | 'field'>) => boolean,
+  ) {
     this.#rules = rules;
+    this.#judges = judges;
     this.#known = known === undefined ? undefined : new Set(known.map(columnPath));
     this.names = new Set([...rules.values()].flatMap(({ rename }) => (rename === undefined ? [] : [rename])));
   }
 
   /** Tells these rules from others. */
   get identity(): unknown {
-    return [[...this.#rules].sort(([a], [b]) => (a < b ? -1 : 1)), this.#known && [...this.#known].sort()];
+    const told = [[...this.#rules].sort(([a], [b]) => (a < b ? -1 : 1)), this.#known && [...this.#known].sort()];
+    return this.#judges === undefined ? told : [...told, 'infer'];
   }
 
   of(place: Place, field: string): ColumnRule | undefined {
@@ -52,6 +63,10 @@ export class ColumnRules implements ColumnWishes {
 
   type(place: Place, field: string): string | undefined {
     return this.of(place, field)?.type;
+  }
+
+  judges(place: Place, field: string): boolean {
+    return this.#judges?.({ place, field }) === true;
   }
 
   /** The columns that a reading begins with: those of the last snapshot, or the declared ones. Their values are untreated. */
@@ -72,22 +87,27 @@ export class ColumnRules implements ColumnWishes {
 
   /** A hashed or masked column forgets its shape: that says nothing about the values that the service will send. */
   #untreated(column: StoredColumn): StoredColumn {
-    const { place, field, name, shape, declared, treatment } = column;
+    const { place, field, name, shape, declared, text, treatment } = column;
     const type = this.type(place, field);
-    if (treatment?.hash !== undefined || treatment?.mask !== undefined) return { place, field, name, shape: { k: 0 } };
+    const unknown = { place, field, name, shape: { k: 0 } };
+    const isTreated = treatment?.hash !== undefined || treatment?.mask !== undefined;
+    // History keeps hashes and masks: beside them the column can only be text.
+    if (isTreated) return this.judges(place, field) ? { ...unknown, text: plainText } : unknown;
     // A type that came from a rule goes when the rule goes.
     const stands = treatment?.cast === undefined || treatment.cast === type;
     const given = type !== undefined && treatment?.cast !== type ? type : stands ? declared : undefined;
-    return { place, field, name, shape, ...(given === undefined ? {} : { declared: given }) };
+    const common = { place, field, name, shape, ...(text === undefined ? {} : { text }) };
+    return given === undefined ? common : { ...common, declared: given };
   }
 }
 
 function kept(column: StoredColumn, rule: ColumnRule | undefined): StoredColumn {
-  const { place, field, name, shape, declared } = column;
+  const { place, field, name, shape, declared, text } = column;
   const common = { place, field, name, ...(rule?.track === false ? { untracked: true as const } : {}) };
   const { hash, mask, type: cast } = rule ?? {};
   if (hash !== undefined) return { ...common, shape: { k: Kind.string }, treatment: { hash } };
   if (mask !== undefined) return { ...common, shape: { k: Kind.string }, treatment: { mask } };
-  const plain = { ...common, shape, ...(declared === undefined ? {} : { declared }) };
+  const told = { ...(declared === undefined ? {} : { declared }), ...(text === undefined ? {} : { text }) };
+  const plain = { ...common, shape, ...told };
   return cast === undefined ? plain : { ...plain, treatment: { cast } };
 }

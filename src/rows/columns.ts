@@ -3,6 +3,7 @@ import {
   emptyShape,
   fileType,
   hasNegativeZero,
+  Kind,
   mergeShape,
   restoreShape,
   type Shape,
@@ -10,6 +11,7 @@ import {
   sqlType,
   storeShape,
 } from './column-shape.js';
+import { commonForm, formOf, plainText, type TextForm, textForm } from './text-form.js';
 
 /** Where a field stands in a record: beside `id`, or inside `attributes`. */
 export type Place = 'envelope' | 'attribute';
@@ -40,7 +42,16 @@ export interface Column {
    * it is VARCHAR for good.
    */
   declared: string | undefined;
-  /** DuckDB type in tables; follows the shape. */
+  /**
+   * With `strings: infer`, the code of the form that every text so far has ({@link TextForm}); undefined: there was none, or the
+   * texts were not judged.
+   */
+  text: string | undefined;
+  /** Whether each text that comes is judged. */
+  readonly isJudged: boolean;
+  /** The form that decides the type; undefined: texts are kept as texts. Follows shape and {@link Column.text}. */
+  form: TextForm | undefined;
+  /** DuckDB type in tables; follows shape and form. */
   type: string;
   /** DuckDB type in Parquet files. */
   fileType: string;
@@ -56,6 +67,7 @@ export interface StoredColumn {
   name: string;
   shape: StoredShape;
   declared?: string;
+  text?: string;
   treatment?: ColumnTreatment;
   untracked?: true;
 }
@@ -87,12 +99,41 @@ export interface ColumnWishes {
   name(place: Place, field: string): string | undefined;
   /** DuckDB type. */
   type(place: Place, field: string): string | undefined;
+  /** Whether the column's texts are judged: {@link Column.isJudged}. */
+  judges(place: Place, field: string): boolean;
 }
 
 /** The declared type of a column with two declarations: text if both give a type, for text holds every value. */
 function commonType(one: string | undefined, other: string | undefined): string | undefined {
   if (one === other) return one;
   return one === undefined || other === undefined ? undefined : 'VARCHAR';
+}
+
+type Given = Pick<Column, 'shape' | 'declared' | 'text'>;
+
+/** What is known of the texts of a column: a form, {@link plainText}, or undefined if it had none. */
+function textsOf({ shape, declared, text }: Given): string | undefined {
+  if (text !== undefined) return text;
+  return (shape.kinds & Kind.string) !== 0 || declared !== undefined ? plainText : undefined;
+}
+
+function commonText(one: Given, other: Given): string | undefined {
+  const isJudged = one.text !== undefined || other.text !== undefined;
+  return isJudged ? commonForm(textsOf(one), textsOf(other)) : undefined;
+}
+
+function formIn({ shape, declared, text }: Given): TextForm | undefined {
+  const isText = declared === undefined ? shape.kinds === Kind.string : declared === 'VARCHAR';
+  return isText ? textForm(text) : undefined;
+}
+
+function typesOf(given: Given, form: TextForm | undefined): Pick<Column, 'form' | 'type' | 'fileType'> {
+  const { shape, declared } = given;
+  return {
+    form,
+    type: form?.type ?? declared ?? sqlType(shape),
+    fileType: form?.fileType ?? declared ?? fileType(shape),
+  };
 }
 
 /** The columns of one stream. The set grows and its columns widen; nothing shrinks, and a column keeps its name. */
@@ -107,13 +148,15 @@ export class ColumnSet {
   constructor(declared: readonly DeclaredColumn[], wishes?: ColumnWishes) {
     this.#wishes = wishes;
     for (const name of wishes?.names ?? []) this.#taken.add(name.toLowerCase());
-    for (const { field, type } of declared) this.#push('envelope', field, field, emptyShape(), type);
+    for (const { field, type } of declared) {
+      this.#push('envelope', field, field, { shape: emptyShape(), declared: type, text: undefined });
+    }
   }
 
   static restore(stored: readonly StoredColumn[]): ColumnSet {
     const set = new ColumnSet([]);
-    for (const { place, field, name, shape, declared, treatment, untracked } of stored) {
-      const column = set.#push(place, field, name, restoreShape(shape), declared);
+    for (const { place, field, name, shape, declared, text, treatment, untracked } of stored) {
+      const column = set.#push(place, field, name, { shape: restoreShape(shape), declared, text });
       column.treatment = treatment;
       column.untracked = untracked ?? false;
     }
@@ -121,12 +164,13 @@ export class ColumnSet {
   }
 
   store(): StoredColumn[] {
-    return this.list.map(({ place, field, name, shape, declared, treatment, untracked }) => ({
+    return this.list.map(({ place, field, name, shape, declared, text, treatment, untracked }) => ({
       place,
       field,
       name,
       shape: storeShape(shape),
       ...(declared === undefined ? {} : { declared }),
+      ...(text === undefined ? {} : { text }),
       ...(treatment === undefined ? {} : { treatment }),
       ...(untracked ? { untracked } : {}),
     }));
@@ -140,35 +184,52 @@ export class ColumnSet {
   obtain(place: Place, field: string): Column {
     const known = this.get(place, field);
     if (known !== undefined) return known;
-    return this.#push(place, field, this.#name(place, field), emptyShape(), this.#wishes?.type(place, field));
+    const declared = this.#wishes?.type(place, field);
+    return this.#push(place, field, this.#name(place, field), { shape: emptyShape(), declared, text: undefined });
   }
 
   /** Adds a column of the last snapshot. It keeps its name, unless the rules want another one or gave the old one. */
-  remember({ place, field, name, shape, declared }: StoredColumn): void {
+  remember({ place, field, name, shape, declared, text }: StoredColumn): void {
     const wanted = this.#wishes?.name(place, field);
     const isOwn = name === columnName(field, new Set()) || name === columnName(field, new Set([field.toLowerCase()]));
     const kept = wanted ?? (isOwn ? this.#free(name, place, field) : this.#name(place, field));
-    this.#push(place, field, kept, restoreShape(shape), declared);
+    const column = this.#push(place, field, kept, { shape: restoreShape(shape), declared, text: undefined });
+    if (!column.isJudged) return;
+    // Texts that nobody has judged may be anything.
+    column.text = text ?? textsOf(column);
+    this.reshaped(column);
   }
 
-  /** Updates a column's types. Must be called after its shape has grown. */
+  /** Judges a text of a column, if the column is judged. */
+  judge(column: Column, text: string): void {
+    if (!column.isJudged || column.text === plainText) return;
+    const common = commonForm(column.text, formOf(text));
+    if (common === column.text) return;
+    column.text = common;
+    this.reshaped(column);
+  }
+
+  /** Updates a column's types. Must be called after its shape has grown, or what is known of its texts. */
   reshaped(column: Column): void {
-    column.type = column.declared ?? sqlType(column.shape);
-    column.fileType = column.declared ?? fileType(column.shape);
+    Object.assign(column, typesOf(column, formIn(column)));
     this.version += 1;
   }
 
   /** Adds what another set of the same stream has seen. Columns of this set keep their names. */
   merge(other: ColumnSet): void {
-    for (const { place, field, name, shape, declared, treatment, untracked } of other.list) {
-      const column =
-        this.get(place, field) ?? this.#push(place, field, this.#free(name, place, field), emptyShape(), declared);
+    for (const { place, field, name, shape, declared, text, treatment, untracked } of other.list) {
+      const known = this.get(place, field);
+      const nothing = { shape: emptyShape(), declared, text: undefined };
+      const column = known ?? this.#push(place, field, this.#free(name, place, field), nothing);
+      const together = known === undefined ? text : commonText(known, { shape, declared, text });
+      const isWritten = together !== column.text;
+      column.text = together;
       column.treatment ??= treatment;
       column.untracked ||= untracked;
       const common = commonType(column.declared, declared);
       const misfit = common !== column.declared;
       column.declared = common;
-      if (mergeShape(column.shape, shape) || misfit) this.reshaped(column);
+      if (mergeShape(column.shape, shape) || misfit || isWritten) this.reshaped(column);
     }
   }
 
@@ -183,15 +244,16 @@ export class ColumnSet {
     return this.#taken.has(name.toLowerCase()) ? this.#name(place, field) : name;
   }
 
-  #push(place: Place, field: string, name: string, shape: Shape, declared: string | undefined): Column {
+  #push(place: Place, field: string, name: string, given: Given): Column {
     const column: Column = {
       place,
       field,
       name,
-      shape,
-      declared,
-      type: declared ?? sqlType(shape),
-      fileType: declared ?? fileType(shape),
+      shape: given.shape,
+      declared: given.declared,
+      text: given.text,
+      isJudged: given.declared === undefined && this.#wishes?.judges(place, field) === true,
+      ...typesOf(given, formIn(given)),
       treatment: undefined,
       untracked: false,
     };

@@ -1,4 +1,5 @@
 import { quoteIdentifier, sqlText, sqlTexts } from '../core/sql.js';
+import type { TextForm } from './text-form.js';
 
 /**
  * Changes with DuckDB's `hash()` and with {@link rowHash}. Stored hashes of another version are computed anew. The hashes
@@ -11,6 +12,8 @@ export function hashVersion(duckdbVersion: string): string {
 export interface TypedColumn {
   readonly name: string;
   readonly type: string;
+  /** The form of the texts that the column's values are: the texts are hashed, so a hash does not depend on what others are like. */
+  readonly form?: TextForm | undefined;
   /** True: the hash leaves the column out. */
   readonly untracked?: boolean;
 }
@@ -20,8 +23,24 @@ export interface TypedColumn {
  * of a nested value the others. `hash()` of several arguments is the XOR of their hashes; the XOR over the columns would
  * cancel the names, and two columns that swap their values would go unnoticed. So its result is hashed once more.
  */
-function hashed({ name, type }: TypedColumn, value: string): string {
+function hashed({ name, type }: HashedColumn, value: string): string {
   return hashOf(sqlText(name), type, isNested(type) ? asText(value) : value);
+}
+
+/** A column with SQL for the values that are hashed, and their type. */
+interface HashedColumn {
+  readonly name: string;
+  readonly type: string;
+  readonly value: string;
+}
+
+function tracked(columns: readonly TypedColumn[]): HashedColumn[] {
+  return columns
+    .filter(({ untracked }) => untracked !== true)
+    .map(({ name, type, form }) => {
+      const value = quoteIdentifier(name);
+      return form === undefined ? { name, type, value } : { name, type: 'VARCHAR', value: form.text(value) };
+    });
 }
 
 function hashOf(name: string, type: string, value: string): string {
@@ -56,8 +75,8 @@ function xorOf(terms: readonly string[]): string {
  * row of NULLs, makes NULL count for nothing: that hash is a constant, which is cheaper than a test of each value.
  */
 export function rowHash(all: readonly TypedColumn[]): string {
-  const columns = all.filter(({ untracked }) => untracked !== true);
-  const values = columns.map((column) => hashed(column, quoteIdentifier(column.name)));
+  const columns = tracked(all);
+  const values = columns.map((column) => hashed(column, column.value));
   const nulls = columns.map((column) => hashed(column, `NULL::${column.type}`));
   return columns.length === 0 ? '0::UBIGINT' : `xor(${xorOf(values)}, ${xorOf(nulls)})`;
 }
@@ -70,11 +89,11 @@ const listColumns = 1000;
 /** Columns whose values fit into one list, of one type. */
 interface ListedColumns {
   readonly type: string;
-  readonly columns: readonly TypedColumn[];
+  readonly columns: readonly HashedColumn[];
 }
 
-function listed(columns: readonly TypedColumn[]): ListedColumns[] {
-  const byType = new Map<string, TypedColumn[]>();
+function listed(columns: readonly HashedColumn[]): ListedColumns[] {
+  const byType = new Map<string, HashedColumn[]>();
   for (const column of columns) {
     const type = isNested(column.type) ? 'VARCHAR' : column.type;
     const known = byType.get(type);
@@ -95,14 +114,11 @@ function listed(columns: readonly TypedColumn[]): ListedColumns[] {
  * @param id an expression that is another for each row
  */
 export function hashedRows(source: string, id: string, all: readonly TypedColumn[]): string {
-  const columns = all.filter(({ untracked }) => untracked !== true);
-  if (columns.length <= wideColumns) return `SELECT ${id} AS id, ${rowHash(columns)} AS hash FROM ${source}`;
+  const columns = tracked(all);
+  if (columns.length <= wideColumns) return `SELECT ${id} AS id, ${rowHash(all)} AS hash FROM ${source}`;
   const lists = listed(columns).map(({ type, columns: some }) => {
     const names = `unnest(${sqlTexts(some.map(({ name }) => name))})`;
-    const values = some.map((column) => {
-      const value = quoteIdentifier(column.name);
-      return isNested(column.type) ? asText(value) : value;
-    });
+    const values = some.map(({ type, value }) => (isNested(type) ? asText(value) : value));
     const nulls = `SELECT bit_xor(${hashOf('n', type, `NULL::${type}`)}) FROM (SELECT ${names} AS n)`;
     return `SELECT id, xor(bit_xor(${hashOf('n', type, 'v')}), (${nulls})) AS hash
        FROM (SELECT ${id} AS id, ${names} AS n, unnest([${values.join(', ')}]) AS v FROM ${source}) GROUP BY id`;

@@ -14,6 +14,7 @@ export const columnsSchema = z.array(
     name: z.string(),
     shape: shapeSchema,
     declared: z.string().optional(),
+    text: z.string().optional(),
     treatment: z
       .object({
         hash: z.object({ salt: z.string(), normalize: z.enum(['email', 'phone']).optional() }).optional(),

@@ -1,6 +1,7 @@
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { emptyShape, fileType, Kind, type Shape, sqlType } from './column-shape.js';
 import { type Column, ColumnSet, type ColumnTreatment, type StoredColumn } from './columns.js';
+import { commonForm, plainText } from './text-form.js';
 import { canonicalText, treated } from './value-text.js';
 
 /** The structure for `json_transform`, as JSON. It gives NULL for an absent member, where a cast would fail. */
@@ -19,12 +20,24 @@ export function isNewlyTreated(from: Pick<Column, 'treatment'>, to: Column): to 
   return hides(to.treatment) && !hides(from.treatment);
 }
 
+/** The column as one of texts. */
+function asText(column: Column): Column {
+  return column.form === undefined ? column : { ...column, form: undefined, type: 'VARCHAR', fileType: 'VARCHAR' };
+}
+
 function widened(from: Column, to: Column, form: 'table' | 'file'): string {
-  const value = quoteIdentifier(from.name);
+  const name = quoteIdentifier(from.name);
+  if (from.form === to.form && !isNewlyTreated(from, to)) return rewidened(name, from, to, form);
+  const value = rewidened(from.form?.text(name) ?? name, asText(from), asText(to), form);
+  return to.form?.typed(value, form) ?? value;
+}
+
+/** The same for columns whose texts are kept alike. */
+function rewidened(value: string, from: Column, to: Column, form: 'table' | 'file'): string {
   const type = form === 'table' ? to.type : to.fileType;
   if (isNewlyTreated(from, to)) return `${treated(value, from, to.treatment)}::${type}`;
   // The column holds only NULL, whatever type it has been given.
-  if (from.shape.kinds === 0 && from.declared === undefined) return `NULL::${type}`;
+  if (!holdsValues(from)) return `NULL::${type}`;
   if (to.type === 'JSON' && from.type !== 'JSON') {
     return `CASE WHEN ${value} IS NULL THEN NULL ELSE ${canonicalText(value, from.shape)} END::JSON`;
   }
@@ -58,6 +71,29 @@ export function widen(from: readonly StoredColumn[], to: readonly StoredColumn[]
     .join(', ');
 }
 
+/** Whether texts of a column of `from` may not have the form that the column has in `to`. */
+export function narrows(from: readonly StoredColumn[], to: readonly StoredColumn[]): boolean {
+  const source = ColumnSet.restore(from);
+  return ColumnSet.restore(to).list.some((column) => {
+    const before = source.get(column.place, column.field);
+    if (column.form === undefined || before === undefined) return false;
+    return holdsValues(before) && commonForm(before.text ?? plainText, column.text) !== column.text;
+  });
+}
+
+function holdsValues({ shape, declared }: Column): boolean {
+  return shape.kinds !== 0 || declared !== undefined;
+}
+
+function typeIn(column: Column, form: 'table' | 'file'): string {
+  return form === 'table' ? column.type : column.fileType;
+}
+
+/** The columns as they are hashed: texts as texts, whatever form they have. */
+export function hashedColumns(columns: readonly StoredColumn[]): StoredColumn[] {
+  return columns.map(({ text: _, ...column }) => column);
+}
+
 /** Whether rows with the columns of `from` can stand, unchanged, beside rows with the columns of `to`. */
 export function sameColumns(
   from: readonly StoredColumn[],
@@ -68,7 +104,7 @@ export function sameColumns(
   const target = ColumnSet.restore(to).list;
   return ColumnSet.restore(from).list.every((column, index) => {
     const other = target[index] as Column;
-    const same = form === 'table' ? column.type === other.type : column.fileType === other.fileType;
+    const same = column.form === other.form && typeIn(column, form) === typeIn(other, form);
     const treatedAlike = JSON.stringify(column.treatment) === JSON.stringify(other.treatment);
     return (
       same && treatedAlike && column.name === other.name && column.place === other.place && column.field === other.field

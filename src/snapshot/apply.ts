@@ -74,7 +74,9 @@ export async function writeChanges(
   if (previous === undefined) return firstChanges(task);
   const key = rowKey(task.key);
   // Only what was read can have changed. If nothing was, the files still give the columns.
-  const came = readFiles(read.length > 0 ? read : files);
+  const some = read.length > 0 ? read : files;
+  const nothing = `(SELECT ${widen(previous.columns, columns, 'file')} FROM ${storeTable(stream)} WHERE false)`;
+  const came = some.length > 0 ? readFiles(some) : nothing;
   const present = `SELECT c.op AS _op, ${stamp(task)}, ${names(columns, 'r.')}
      FROM (SELECT *, ${key} AS "_key" FROM ${came}) AS r JOIN ${changed} AS c ON r."_key" = c.key`;
   const gone = `SELECT c.op AS _op, ${stamp(task)}, ${names(columns, 'r.')}

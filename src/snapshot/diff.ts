@@ -4,7 +4,7 @@ import type { StoredColumn } from '../rows/columns.js';
 import { ColumnSet } from '../rows/columns.js';
 import { hashedRows, rowKey } from '../rows/row-hash.js';
 import { type Standing, type StandingRows, seenRows, unseenKeys } from '../rows/standing.js';
-import { isNewlyTreated, sameColumns, widen } from '../rows/widen.js';
+import { hashedColumns, isNewlyTreated, sameColumns, widen } from '../rows/widen.js';
 import type { Session } from '../store/duckdb.js';
 import { keysTable, type StreamState, storeTable } from './snapshot-store.js';
 import { type WorkTables, workTables } from './unify-parts.js';
@@ -58,11 +58,8 @@ export function hashesStand({
   const names = new Set(kept.map(({ place, field }) => `${place} ${field}`));
   const untracked = new Set(kept.filter((column) => column.untracked === true).map(({ name }) => name));
   if (common.some(({ name, untracked: now }) => untracked.has(name) !== (now === true))) return false;
-  return sameColumns(
-    kept,
-    common.filter(({ place, field }) => names.has(`${place} ${field}`)),
-    'table',
-  );
+  const now = common.filter(({ place, field }) => names.has(`${place} ${field}`));
+  return sameColumns(hashedColumns(kept), hashedColumns(now), 'table');
 }
 
 /**
@@ -192,11 +189,12 @@ function pathOf({ place, field }: Pick<StoredColumn, 'place' | 'field'>): string
   return `${place} ${field}`;
 }
 
-/** Whether columns of the previous snapshot are now left out, or named, treated or tracked in another way. */
+/** Whether columns of the previous snapshot are now left out, or named, treated, tracked or written in another way. */
 export function restates({ previous, columns }: Pick<DiffTask, 'previous' | 'columns'>): boolean {
   const now = new Map(columns.map((column) => [pathOf(column), column]));
   return (previous?.columns ?? []).some((column) => {
-    const told = ({ name, treatment, untracked }: StoredColumn) => JSON.stringify([name, treatment, untracked]);
+    const told = ({ name, treatment, untracked, text }: StoredColumn) =>
+      JSON.stringify([name, treatment, untracked, text]);
     const found = now.get(pathOf(column));
     return found === undefined || told(found) !== told(column);
   });

@@ -1,3 +1,4 @@
+import { narrows } from '../rows/widen.js';
 import { type Feed, type FeedChanges, readFeed, writeFeed } from '../store/feed.js';
 import type { JobLayout } from '../store/layout.js';
 import type { StoreState, StreamState } from './snapshot-store.js';
@@ -12,6 +13,8 @@ function lastChanges({ run_id, sequence, synced_at, changes, columns }: StreamSt
 function earlierChanges(feed: Feed | undefined, storeId: string, state: StreamState): FeedChanges[] {
   // A rewritten stream has lost values, which must disappear in destinations too. Changes alone cannot do that.
   if (feed?.store_id !== storeId || feed.sequence >= state.sequence || state.rewritten === true) return [];
+  // Changes may reach further back than the store, so nobody knows whether their texts fit.
+  if (narrows(feed.columns, state.columns)) return [];
   let following = feed.columns;
   const filled: FeedChanges[] = [];
   for (const entry of [...feed.changes].reverse()) {

@@ -65,7 +65,11 @@ function manifestOf(state: StreamState): Manifest {
     stream: state.stream,
     run_id: state.run_id,
     sequence: state.sequence,
-    schema: ColumnSet.restore(state.columns).list.map(({ name, fileType }) => ({ name, type: fileType })),
+    schema: ColumnSet.restore(state.columns).list.map(({ name, fileType: type, form }) => ({
+      name,
+      type,
+      ...(form?.format === undefined ? {} : { format: form.format }),
+    })),
     rows: state.rows,
     files: state.snapshot.map(({ path, rows, bytes, sha256 }) => ({ path, rows, bytes, sha256 })),
   };

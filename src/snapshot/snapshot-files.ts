@@ -64,7 +64,7 @@ export async function writeSnapshotFiles(
   ) {
     const came = `SELECT ${names} FROM ${files} WHERE ${key} IN (SELECT key FROM ${tables.changed})`;
     const path = join(folder, 'parts', 'addition.parquet');
-    const addition = [await writeParquet(store.session, came, path, form)];
+    const addition = inserted === 0 ? [] : [await writeParquet(store.session, came, path, form)];
     if (replacesKeys && task.brings === 'additions') await completeKeys(store.session, task, tables);
     return { files: read, addition };
   }

@@ -5,6 +5,7 @@ import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 import type { StoredColumn } from '../rows/columns.js';
 import { columnsSchema } from '../rows/stored-columns.js';
+import { textForm } from '../rows/text-form.js';
 import { type Database, type Session, tellsOfDamage } from '../store/duckdb.js';
 import { setMode, statsIfThere } from '../store/durable.js';
 import type { JobLayout } from '../store/layout.js';
@@ -267,8 +268,9 @@ export async function distinctValues(
   const column = stream.columns.find((candidate) => candidate.place === place && candidate.field === field);
   if (column === undefined) return [];
   const name = quoteIdentifier(column.name);
+  const text = textForm(column.text)?.text(name) ?? `${name}::VARCHAR`;
   const rows = await session.rows(
-    `SELECT ${name}::VARCHAR AS value FROM ${storeTable(stream.stream)} WHERE ${name} IS NOT NULL
+    `SELECT ${text} AS value FROM ${storeTable(stream.stream)} WHERE ${name} IS NOT NULL
        GROUP BY 1 ORDER BY count(*) DESC, 1`,
   );
   return rows.map(({ value }) => String(value));

@@ -1,6 +1,7 @@
 import { quoteIdentifier } from '../core/sql.js';
 import { Kind } from '../rows/column-shape.js';
 import type { StoredColumn } from '../rows/columns.js';
+import { textForm } from '../rows/text-form.js';
 import type { Session } from '../store/duckdb.js';
 import { isFilterable, mostParts, type Split, type SplitPart } from '../streams/splits.js';
 import { type StreamState, storeTable } from './snapshot-store.js';
@@ -15,7 +16,13 @@ const pairedColumns = 4;
 /** A first attribute whose largest part is at most this share of the rows is not combined with another. */
 const evenShare = 0.01;
 
-type Candidate = Pick<StoredColumn, 'field' | 'name'>;
+type Candidate = Pick<StoredColumn, 'field' | 'name' | 'text'>;
+
+/** SQL for the text of a column's value. */
+function textOf({ name, text }: Candidate): string {
+  const value = quoteIdentifier(name);
+  return textForm(text)?.text(value) ?? value;
+}
 
 /** Text as the service sent it: no rule has treated it, and the column was never anything else. */
 function isPlainText({ place, shape, declared, treatment, untracked }: StoredColumn): boolean {
@@ -46,8 +53,9 @@ async function promising(session: Session, table: string, columns: readonly Cand
 }
 
 /** The parts by the values of one column; undefined if a row has none, or filters cannot express them. */
-async function partsBy(session: Session, table: string, { field, name }: Candidate): Promise<SplitPart[] | undefined> {
-  const column = quoteIdentifier(name);
+async function partsBy(session: Session, table: string, candidate: Candidate): Promise<SplitPart[] | undefined> {
+  const { field } = candidate;
+  const column = textOf(candidate);
   const groups = await session.rows(
     `SELECT ${column} AS value, count(*) AS rows FROM ${table} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT ${mostParts + 1}`,
   );
@@ -65,7 +73,7 @@ async function partsByPair(
   table: string,
   [one, other]: readonly [Counted, Counted],
 ): Promise<SplitPart[]> {
-  const [a, b] = [quoteIdentifier(one.column.name), quoteIdentifier(other.column.name)];
+  const [a, b] = [textOf(one.column), textOf(other.column)];
   const groups = await session.rows(`SELECT ${a} AS a, ${b} AS b, count(*) AS rows FROM ${table} GROUP BY 1, 2`);
   const rows = new Map(groups.map((group) => [JSON.stringify([group.a, group.b]), Number(group.rows)]));
   const parts = one.parts.flatMap(({ values: [first] }) =>

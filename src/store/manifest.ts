@@ -6,7 +6,7 @@ const manifestSchema = z.object({
   stream: z.string(),
   run_id: z.string(),
   sequence: z.number(),
-  schema: z.array(z.object({ name: z.string(), type: z.string() })),
+  schema: z.array(z.object({ name: z.string(), type: z.string(), format: z.string().optional() })),
   rows: z.number(),
   /** Paths are relative to the manifest. */
   files: z.array(z.object({ path: z.string(), rows: z.number(), bytes: z.number(), sha256: z.string() })),

@@ -62,9 +62,12 @@ describe('cdsync discover', () => {
   it('names columns and types as a run over the same profiles does', async () => {
     await space.control('profiles', { index: 'odd', records: odd.map(json), filterable: ['zip'] });
     const found = await discovered(['--sample', '1200']);
-    for (const index of ['odd', 'loyalty_members', 'newsletter_subscribers']) {
-      const name = `types_${index}`;
-      await space.configure(name, [{ name: 'members', source: 'index_profiles', index }], {
+    const cases = ['odd', 'loyalty_members', 'newsletter_subscribers'].flatMap((index) =>
+      (['keep', 'infer'] as const).map((strings) => ({ index, strings })),
+    );
+    for (const { index, strings } of cases) {
+      const name = `types_${index}_${strings}`;
+      await space.configure(name, [{ name: 'members', source: 'index_profiles', index, strings }], {
         job: { guards: { max_rejected: 1 } },
       });
       await space.runWell(name);
@@ -72,10 +75,10 @@ describe('cdsync discover', () => {
         name,
         "select path, column_name, type from cdsync.columns where stream = 'members' and path not in ('id', 'index_id')",
       );
-      const seen = indexOf(found, index).attributes.map(({ path, column, type }) => ({
+      const seen = indexOf(found, index).attributes.map(({ path, column, type, inferred }) => ({
         path,
         column_name: column,
-        type,
+        type: strings === 'infer' ? inferred : type,
       }));
       expect(columns.length).toBeGreaterThan(3);
       expect(new Set(seen.map(json))).toEqual(new Set(columns.map(json)));

@@ -14,6 +14,8 @@ export interface SampledAttribute {
   readonly column: string;
   /** DuckDB type of the column in a run over the same profiles. */
   readonly type: string;
+  /** The type that it would have with `strings: infer`. */
+  readonly inferred: string;
   /** Share of the sampled profiles that lack it, from 0 to 1. */
   readonly null_share: number;
   /** Null if the service was not asked. */
@@ -64,9 +66,15 @@ interface Probe {
   readonly seen: boolean;
 }
 
+/** The type of a column whose texts stay texts. */
+function keptType({ type, form }: Column): string {
+  return form === undefined ? type : 'VARCHAR';
+}
+
 /** A filter to try. URLs are logged, so its value is one that many profiles share, or an invented one. */
 function probe(sample: ColumnSample, column: Column): Probe | undefined {
-  const { place, field, type } = column;
+  const { place, field } = column;
+  const type = keptType(column);
   if (place !== 'attribute' || !/^(VARCHAR|BOOLEAN|BIGINT|HUGEINT|DOUBLE)$/.test(type)) return undefined;
   const shared = sample.sharedValue(column);
   if (shared !== undefined) return { field, value: shared, seen: true };
@@ -110,7 +118,8 @@ export async function sampleIndex(
     return {
       path: columnPath(column),
       column: column.name,
-      type: column.type,
+      type: keptType(column),
+      inferred: column.type,
       null_share: sample.nulls(column) / sample.records,
       filterable: tried === undefined ? null : await isFilterable(explorer, source, tried),
     };

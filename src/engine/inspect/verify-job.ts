@@ -76,7 +76,7 @@ async function tableFacts(
 ): Promise<TableFacts> {
   const { list } = ColumnSet.restore(state.columns);
   // Columns that are not tracked are compared too.
-  const all = list.map(({ name, type }) => ({ name, type }));
+  const all = list.map(({ name, type, form }) => ({ name, type, form }));
   const counts = list.map(({ name }, index) => `count(${quoteIdentifier(name)}) AS c${index}`);
   const isPartly = list.some(({ untracked }) => untracked);
   const [facts] = await session.rows(`SELECT count(*) AS rows, ${counts.join(', ')} FROM ${table}`);

@@ -1,6 +1,8 @@
 import type { StreamConfig } from '../../config/config.js';
 import { asCdsyncError } from '../../core/errors.js';
+import { ColumnSet, columnPath, type StoredColumn } from '../../rows/columns.js';
 import { hashVersion } from '../../rows/row-hash.js';
+import { hashedColumns } from '../../rows/widen.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import { describeViolations, violations } from '../run/enforce-contract.js';
 import { openStream } from '../run/read-stream.js';
@@ -15,8 +17,15 @@ export interface ContractCheck {
   readonly records: number;
   /** New columns and values that do not fit, in words. */
   readonly differences: readonly string[];
+  /** Columns of text that get another type, as `strings` is, or would get one with `strings: infer`. */
+  readonly texts: readonly string[];
   /** Whether the stream's contract would fail it, or leave something out. */
   readonly breaks: boolean;
+}
+
+/** The stream as it would be with `strings: infer`. */
+function inferring(config: StreamConfig): StreamConfig {
+  return { ...config, strings: 'infer' };
 }
 
 /** @returns undefined if there is nothing to compare: no snapshot, or nothing to ask the service for */
@@ -29,12 +38,13 @@ async function checkOne(
   if (previous === undefined) return undefined;
   const meter = { requests: 0, retries: 0, throttled: 0, bytes: 0 };
   const { session } = store;
-  const opened = await openStream(context, { config, meter, previous, session });
+  const opened = await openStream(context, { config: inferring(config), meter, previous, session });
   if (opened.source === undefined) return undefined;
   const sample = await sampleStream(context, {
     opened,
     source: opened.source,
     previous,
+    columns: before.columns.get(config.name),
     pageSize: config.reads.pageSize ?? context.config.service.pageSize,
     filter: config.reads.filter,
     hashVersion: hashVersion(before.duckdbVersion),
@@ -42,10 +52,33 @@ async function checkOne(
     session,
   });
   if (sample === undefined) return undefined;
-  const found = violations(sample.columns, previous.columns);
-  const { columns, types } = config.contract;
-  const breaks = (columns !== 'evolve' && found.added.length > 0) || (types !== 'evolve' && found.widened.length > 0);
-  return { name: config.name, records: sample.records, differences: describeViolations(found), breaks };
+  const columns = config.strings === 'infer' ? sample.columns : hashedColumns(sample.columns);
+  const found = violations(columns, previous.columns);
+  const { contract } = config;
+  const breaks =
+    (contract.columns !== 'evolve' && found.added.length > 0) ||
+    (contract.types !== 'evolve' && found.widened.length > 0);
+  const texts = textsOf(config.strings, previous.columns, sample.columns);
+  return { name: config.name, records: sample.records, differences: describeViolations(found), texts, breaks };
+}
+
+/** What becomes of columns of text, in words. */
+function textsOf(
+  strings: StreamConfig['strings'],
+  before: readonly StoredColumn[],
+  now: readonly StoredColumn[],
+): string[] {
+  const known = ColumnSet.restore(before);
+  return ColumnSet.restore(now).list.flatMap((column) => {
+    const was = known.get(column.place, column.field);
+    const path = columnPath(column);
+    if (was === undefined || (was.form === undefined && column.form === undefined)) return [];
+    if (strings === 'keep') {
+      const would = column.form === undefined ? [] : [`${path} would be ${column.type} with strings: infer`];
+      return was.form === undefined ? would : [`${path} becomes text again, it was ${was.type}`];
+    }
+    return was.form === column.form ? [] : [`${path} becomes ${column.type}, it was ${was.type}`];
+  });
 }
 
 /**
@@ -59,7 +92,7 @@ export async function checkContracts(context: RunContext): Promise<ContractCheck
   if (store === undefined) return [];
   const checks: ContractCheck[] = [];
   try {
-    const { before } = await readBefore(store, context);
+    const { before } = await readBefore(store, { ...context, job: { ...job, streams: job.streams.map(inferring) } });
     for (const config of job.streams) {
       try {
         const check = await checkOne(context, config, { store, before });

@@ -202,6 +202,7 @@ export async function planStream(context: RunContext, task: PlanTask): Promise<P
     opened,
     source,
     previous,
+    columns: before?.columns.get(config.name),
     pageSize: asked,
     filter,
     hashVersion: hashing,

@@ -56,6 +56,8 @@ export interface SampleTask {
   readonly opened: OpenedStream;
   readonly source: Source;
   readonly previous: StreamState | undefined;
+  /** The columns to begin with; undefined without a snapshot. */
+  readonly columns: readonly StoredColumn[] | undefined;
   readonly pageSize: number;
   readonly filter: ReadonlyMap<string, string>;
   readonly hashVersion: string;
@@ -235,7 +237,7 @@ export async function sampleStream(context: RunContext, task: SampleTask): Promi
   if (fetcher === undefined) return undefined;
   const { container, key } = source;
   const { rules } = task.opened;
-  const read = rules.begin(source.declared, previous?.columns);
+  const read = rules.begin(source.declared, task.columns);
   const taken = await take(context, fetcher, task, new RecordScanner(read, { container, key, filter }));
   const { text, records, rejected, isWhole, roundTripMs } = taken;
   const rows = await sampledRows(task.session, text.toString('utf8'), { read, rules });

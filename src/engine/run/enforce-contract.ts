@@ -8,6 +8,7 @@ import { storeShape } from '../../rows/column-shape.js';
 import { type Column, ColumnSet, columnPath, holdNegativeZero, type StoredColumn } from '../../rows/columns.js';
 import type { Part } from '../../rows/part.js';
 import { rowKey } from '../../rows/row-hash.js';
+import { misfitsForm } from '../../rows/text-form.js';
 import { canonicalText, misfits } from '../../rows/value-text.js';
 import { widenedColumn } from '../../rows/widen.js';
 import type { Session } from '../../store/duckdb.js';
@@ -49,6 +50,13 @@ function keptType(column: Column, before: ColumnSet | undefined): Column | undef
   return cast === undefined ? undefined : { ...column, declared: cast, type: cast, fileType: cast };
 }
 
+/** Whether a column has values that its earlier type does not hold. Another choice of `strings` alone changes no value. */
+function hasWidened(kept: Column, now: Column): boolean {
+  const isText = (column: Column) => column.form !== undefined || column.type === 'VARCHAR';
+  if (!isText(kept) || !isText(now)) return kept.type !== now.type;
+  return kept.form !== undefined && now.text !== undefined && now.form !== kept.form;
+}
+
 function isTreated({ treatment }: Column): boolean {
   return treatment?.hash !== undefined || treatment?.mask !== undefined;
 }
@@ -59,7 +67,7 @@ export function violations(now: readonly StoredColumn[], before: readonly Stored
   const { list } = ColumnSet.restore(now);
   const widened = list.flatMap((column): Widened[] => {
     const kept = isTreated(column) ? undefined : keptType(column, known);
-    const isOther = kept !== undefined && !isTreated(kept) && kept.type !== column.type;
+    const isOther = kept !== undefined && !isTreated(kept) && hasWidened(kept, column);
     return isOther && kept.treatment?.cast === column.treatment?.cast ? [{ from: kept, to: column }] : [];
   });
   const added = known === undefined ? [] : list.filter(({ place, field }) => known.get(place, field) === undefined);
@@ -88,17 +96,25 @@ function refuseFrozen({ contract, stream }: ContractTask, { added, widened }: Vi
   });
 }
 
+/** SQL for a value that is a text; NULL for any other. */
+function textIn({ type, form }: Column, value: string): string {
+  if (form !== undefined) return form.text(value);
+  if (type === 'VARCHAR') return value;
+  return type === 'JSON' ? `(CASE WHEN json_type(${value}) = 'VARCHAR' THEN ${value} ->> '$' END)` : 'NULL::VARCHAR';
+}
+
 /** SQL for a value in the type of the last snapshot; NULL if that type cannot hold it exactly. */
-function narrowed(from: Column, { fileType: type, shape, declared }: Column): string {
+function narrowed(from: Column, wanted: Column): string {
+  const { fileType: type, shape, declared, form } = wanted;
   const value = quoteIdentifier(from.name);
+  if (form !== undefined) {
+    const text = textIn(from, value);
+    return `CASE WHEN NOT (${misfitsForm(text, form)}) THEN ${form.typed(text, 'file')} END`;
+  }
   if (from.type === 'VARCHAR' && declared !== undefined) {
     return `CASE WHEN NOT (${misfits(value, type)}) THEN TRY_CAST(${value} AS ${type}) END`;
   }
-  if (type === 'VARCHAR') {
-    return from.type === 'JSON'
-      ? `CASE WHEN json_type(${value}) = 'VARCHAR' THEN ${value} ->> '$' END`
-      : 'NULL::VARCHAR';
-  }
+  if (type === 'VARCHAR') return textIn(from, value);
   const text = from.type === 'JSON' ? `${value}::VARCHAR` : canonicalText(value, from.shape);
   const cast = `TRY_CAST((${text})::JSON AS ${type})`;
   return `CASE WHEN (${canonicalText(cast, shape)}) = (${text}) THEN ${cast} END`;
@@ -122,7 +138,7 @@ function faultsOf({ columns }: Part, { types, columns: ofColumns }: Contract, fo
   return [
     ...misfitting.flatMap(({ from: wanted }): Fault[] => {
       const column = own.get(wanted.place, wanted.field);
-      if (column === undefined || column.fileType === wanted.fileType) return [];
+      if (column === undefined || (column.fileType === wanted.fileType && column.form === wanted.form)) return [];
       const kept = narrowed(column, wanted);
       const isFaulty = `${quoteIdentifier(column.name)} IS NOT NULL AND (${kept}) IS NULL`;
       return [
@@ -149,9 +165,10 @@ function remaining({ read, contract }: ContractTask, found: Violations): StoredC
   return columns.store().map((column) => {
     const from = kept.get(columnPath(column));
     if (from === undefined) return column;
-    const { declared: _, ...rest } = column;
+    const { declared: _, text: __, ...rest } = column;
     const declared = from.declared === undefined ? {} : { declared: from.declared };
-    return { ...rest, shape: storeShape(from.shape), ...declared };
+    const text = from.text === undefined ? {} : { text: from.text };
+    return { ...rest, shape: storeShape(from.shape), ...declared, ...text };
   });
 }
 

@@ -4,6 +4,7 @@ import type { StreamConfig } from '../../config/config.js';
 import { windowsOf } from '../../extract/partition.js';
 import { type ExtractionOptions, StreamExtraction } from '../../extract/stream-extraction.js';
 import type { ColumnRules } from '../../rows/column-rules.js';
+import type { StoredColumn } from '../../rows/columns.js';
 import { partVersion } from '../../rows/part.js';
 import type { StreamState } from '../../snapshot/snapshot-store.js';
 import type { Session } from '../../store/duckdb.js';
@@ -155,6 +156,8 @@ export interface BeginTask {
   readonly opened: OpenedStream;
   readonly run: RunIdentity;
   readonly previous: StreamState | undefined;
+  /** The columns to begin with; undefined before the first snapshot. */
+  readonly columns: readonly StoredColumn[] | undefined;
   /** Values of the partitioning attribute in the last snapshot. */
   readonly lastValues: readonly string[];
   /** If the run chooses how to split the list: the ways that the last snapshot shows. */
@@ -187,13 +190,12 @@ async function splitFor(
 /** Begins a stream's reading. It resumes an earlier run's reading if it can. */
 export async function beginReading(context: RunContext, task: BeginTask): Promise<Reading> {
   const { config: all, client, signal, clock, database, converter, job, layout } = context;
-  const { opened, run, previous, session } = task;
+  const { opened, run, previous, columns, session } = task;
   const { config, source, unfinished } = opened;
   const folder = layout.streamRun(run.runId, config.name);
   const { compression } = job.parquet;
   if (source === undefined) {
     const monotonic = () => clock.monotonic();
-    const columns = previous?.columns;
     return new SqlReading({ config, session, folder, compression, columns, rules: opened.rules, monotonic });
   }
   if (unfinished !== undefined) await takeOver(layout, unfinished, run);
@@ -219,7 +221,7 @@ export async function beginReading(context: RunContext, task: BeginTask): Promis
     folder,
     fingerprint: opened.fingerprint,
     startedAt: run.startedAt,
-    columns: previous?.columns,
+    columns,
     rules: opened.rules,
     resume: unfinished?.journal,
     recognition,

@@ -1,6 +1,8 @@
 import type { StreamConfig } from '../../config/config.js';
 import { sqlTexts } from '../../core/sql.js';
+import type { StoredColumn } from '../../rows/columns.js';
 import { gatherSnapshots } from '../../snapshot/current-snapshot.js';
+import { judgedColumns } from '../../snapshot/judge-texts.js';
 import { restoreFiles } from '../../snapshot/restore-files.js';
 import {
   distinctValues,
@@ -14,6 +16,7 @@ import type { Session } from '../../store/duckdb.js';
 import { discardStreams } from '../../store/run-state.js';
 import { runFolders } from '../../store/storage.js';
 import { isWorthSplitting, type Split } from '../../streams/splits.js';
+import { judgedBy } from '../column-rules.js';
 import type { RunContext } from '../run-context.js';
 import { publishStore } from './commit-and-publish.js';
 import { type StoredKeys, storedKeysOf } from './stored-keys.js';
@@ -28,6 +31,8 @@ export interface Before extends StoreState {
   readonly again: ReadonlyMap<string, StoredKeys>;
   /** Ids of runs that have committed and still have a folder. */
   readonly committed: ReadonlySet<string>;
+  /** What readings begin with: the columns of the last snapshot, with the forms of their texts if those are judged. */
+  readonly columns: ReadonlyMap<string, readonly StoredColumn[]>;
   readonly duckdbVersion: string;
 }
 
@@ -54,6 +59,18 @@ export function possibleSplits(
   return splitCandidates(session, state, hides);
 }
 
+function columnsToBeginWith(
+  store: SnapshotStore,
+  config: StreamConfig,
+  state: StreamState,
+): Promise<readonly StoredColumn[]> | readonly StoredColumn[] {
+  const judges = judgedBy(config);
+  const isQuery = config.reads.open === undefined;
+  return judges === undefined
+    ? state.columns
+    : judgedColumns(store, state, (column) => (isQuery || column.declared === undefined) && judges(column));
+}
+
 /** Reads what a store, or its published copy, says before a run. Without a configuration nothing will be read, so no list is split. */
 export async function readBefore(
   store: SnapshotStore,
@@ -63,10 +80,12 @@ export async function readBefore(
   const values = new Map<string, string[]>();
   const splits = new Map<string, readonly Split[]>();
   const again = new Map<string, StoredKeys>();
+  const columns = new Map<string, readonly StoredColumn[]>();
   for (const stream of job.streams) {
     const known = state.streams.get(stream.name);
     if (known === undefined) continue;
     again.set(stream.name, await storedKeysOf(store, stream, known));
+    columns.set(stream.name, await columnsToBeginWith(store, stream, known));
     const { partitionBy } = stream.reads;
     if (partitionBy === 'auto' && config !== undefined)
       splits.set(stream.name, await possibleSplits(store.session, stream, known, config.service.pageSize));
@@ -80,7 +99,15 @@ export async function readBefore(
   const committed = runs.map(({ run_id, stream }) => ({ runId: String(run_id), stream: String(stream) }));
   const [version] = await store.session.rows('SELECT version() AS version');
   const runIds = new Set(committed.map(({ runId }) => runId));
-  const before = { ...state, values, splits, again, committed: runIds, duckdbVersion: String(version?.version) };
+  const before = {
+    ...state,
+    values,
+    splits,
+    again,
+    columns,
+    committed: runIds,
+    duckdbVersion: String(version?.version),
+  };
   return { before, committed };
 }
 

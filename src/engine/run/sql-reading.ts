@@ -9,11 +9,13 @@ import { emptyShape } from '../../rows/column-shape.js';
 import { ColumnSet, type StoredColumn } from '../../rows/columns.js';
 import { type Part, partFiles } from '../../rows/part.js';
 import { noneStanding } from '../../rows/standing.js';
+import { commonForm, plainText } from '../../rows/text-form.js';
 import { treated } from '../../rows/value-text.js';
+import { judgedTexts } from '../../snapshot/judge-texts.js';
 import { queryError, type Session } from '../../store/duckdb.js';
 import { type Counters, noCounters } from '../../store/journal.js';
 import { writeKeys } from '../../store/keys-file.js';
-import { type ParquetCompression, writeParquet } from '../../store/parquet.js';
+import { type ParquetCompression, type ParquetFile, type ParquetForm, writeParquet } from '../../store/parquet.js';
 import type { Reading } from './reading.js';
 
 export interface SqlReadingOptions {
@@ -97,12 +99,14 @@ export class SqlReading implements Reading {
     // Whether a query gives -0.0 is known only behind it.
     const keepsZeroSigns = found.some(({ type }) => type.includes('DOUBLE'));
     const query = `SELECT ${selected.join(', ')} FROM (${this.#query})`;
-    const file = await this.#ask(() => writeParquet(session, query, path, { compression, keepsZeroSigns }));
+    const form = { compression, keepsZeroSigns };
+    const written = await this.#ask(() => writeParquet(session, query, path, form));
+    const file = (await this.#typed(columns, found, written, form)) ?? written;
     // The file has only the columns of the query. Earlier columns that it lacks are NULL in the snapshot.
-    const written = new Set(found.map(({ name }) => name));
-    const inFile = columns.store().filter(({ field }) => written.has(field));
+    const given = new Set(found.map(({ name }) => name));
+    const inFile = columns.store().filter(({ field }) => given.has(field));
     const { list } = ColumnSet.restore(inFile);
-    await writeKeys(session, { number, path, columns: list, key: this.key }, keysPath);
+    await writeKeys(session, { number, path: file.path, columns: list, key: this.key }, keysPath);
     await this.#checkKeys(keysPath);
     this.live.read = file.rows;
     this.live.kept = file.rows;
@@ -124,6 +128,37 @@ export class SqlReading implements Reading {
   }
 
   async close(): Promise<void> {}
+
+  /**
+   * Judges the texts of the result, and writes it again if they can be values.
+   * @returns undefined if the file is good as it is
+   */
+  async #typed(
+    columns: ColumnSet,
+    found: readonly ResultColumn[],
+    { path }: ParquetFile,
+    form: ParquetForm,
+  ): Promise<ParquetFile | undefined> {
+    const { session, rules, columns: before = [] } = this.#options;
+    const rows = `read_parquet(${sqlText(path)})`;
+    const all = found.map(({ name }) => columns.obtain('envelope', name));
+    const open = all.filter(({ place, field, type }) => type === 'VARCHAR' && rules.judges(place, field));
+    const names = open.map(({ name }) => name);
+    const forms = await judgedTexts(session, rows, names);
+    for (const column of open) {
+      const known = before.find(({ field }) => field === column.field);
+      const earlier = known === undefined ? undefined : (known.text ?? plainText);
+      column.text = commonForm(earlier, forms.get(column.name));
+      columns.reshaped(column);
+    }
+    if (open.every((column) => column.form === undefined)) return undefined;
+    const values = all.map((column) => {
+      const value = quoteIdentifier(column.name);
+      return `${column.form?.typed(value, 'file') ?? value} AS ${value}`;
+    });
+    const typedPath = path.replace(/\.parquet$/, '.typed.parquet');
+    return writeParquet(session, `SELECT ${values.join(', ')} FROM ${rows}`, typedPath, form);
+  }
 
   async #ask<T>(work: () => Promise<T>): Promise<T> {
     try {
@@ -163,6 +198,8 @@ export class SqlReading implements Reading {
       const column = known ?? columns.obtain('envelope', name);
       const wasTreated = known?.treatment !== undefined;
       column.untracked = track === false;
+      // Texts are written as such first, and judged then.
+      column.text = undefined;
       column.treatment = hash !== undefined ? { hash } : mask !== undefined ? { mask } : undefined;
       const given = column.treatment === undefined ? type : 'VARCHAR';
       const declared = wasTreated || column.treatment !== undefined ? undefined : known?.declared;

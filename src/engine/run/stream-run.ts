@@ -88,6 +88,7 @@ export class StreamRun {
       ...rest,
       opened,
       previous,
+      columns: before.columns.get(this.name),
       lastValues: before.values.get(this.name) ?? [],
       splits: before.splits.get(this.name) ?? [],
       again: before.again.get(this.name) ?? noStoredKeys,

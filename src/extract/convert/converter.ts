@@ -10,8 +10,8 @@ import { writeParquet } from '../../store/parquet.js';
 import type { MadePart, PartMaker, SealedBatch } from './part-maker.js';
 
 /** The type with which a column is read from the spool: VARCHAR if the scanner wrote its values as text. */
-export function spooledType({ type, declared }: Column): string {
-  return declared !== undefined || type === 'JSON' ? 'VARCHAR' : type;
+export function spooledType({ type, declared, form }: Column): string {
+  return declared !== undefined || form !== undefined || type === 'JSON' ? 'VARCHAR' : type;
 }
 
 function readSpool(columns: readonly Column[], spool: string, maxRecordBytes: number): string {
@@ -28,6 +28,7 @@ function selected(column: Column, treatment: ColumnTreatment | undefined): strin
     const isText = column.type === 'JSON' && column.declared === undefined;
     return `${treated(isText ? `${name}::JSON` : name, isText ? column : { ...column, type }, treatment)} AS ${name}`;
   }
+  if (column.form !== undefined) return `${column.form.typed(name, 'file')} AS ${name}`;
   const needsCast = column.fileType !== spooledType(column);
   return needsCast ? `${name}::${column.fileType} AS ${name}` : name;
 }

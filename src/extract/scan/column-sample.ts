@@ -1,4 +1,4 @@
-import { type Column, ColumnSet, type DeclaredColumn } from '../../rows/columns.js';
+import { type Column, ColumnSet, type DeclaredColumn, type Place } from '../../rows/columns.js';
 import { type ExactValue, NumberText, parseExact } from './exact-json.js';
 import { ExactScanner } from './exact-scanner.js';
 import type { ScanOptions } from './scanned-page.js';
@@ -20,7 +20,7 @@ function filterText(value: ExactValue): string | undefined {
 
 /**
  * Learns a stream's columns from some records. A scanner takes the records as in a run, so that names and types are those of a
- * run over the same records.
+ * run over the same records with `strings: infer`.
  */
 export class ColumnSample {
   readonly columns: ColumnSet;
@@ -31,7 +31,9 @@ export class ColumnSample {
   readonly #tallies = new Map<string, Tally>();
 
   constructor(declared: readonly DeclaredColumn[], options: ScanOptions) {
-    this.columns = new ColumnSet(declared);
+    const nothing = { names: new Set<string>(), name: () => undefined, type: () => undefined };
+    const judges = (place: Place, field: string) => place === 'attribute' || !options.key.includes(field);
+    this.columns = new ColumnSet(declared, { ...nothing, judges });
     this.#scanner = new ExactScanner(this.columns, options);
   }
 

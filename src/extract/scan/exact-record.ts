@@ -63,6 +63,7 @@ function spoolMembers(
       columns.reshaped(column);
       isFree = staysText(column);
     }
+    if (!isFree && typeof value === 'string') columns.judge(column, value);
     texts.push(`${JSON.stringify(column.name)}:${spooled(value, column, isFree)}`);
   }
   return texts;

@@ -233,6 +233,8 @@ export class RecordScanner implements PageScanner {
   #string(slot: Slot, view: DataView, at: number): number {
     if ((slot.shape.kinds & Kind.string) === 0) return -1;
     const end = skipPlainString(this.#bytes, view, at + 1);
+    const { form } = slot;
+    if (form !== undefined) return end >= 0 && form.fits(this.#bytes, at + 1, end - 1) ? end : -1;
     return end < -1 ? this.#escaped(at, -2 - end) : end;
   }
 

@@ -1,5 +1,6 @@
 import { Kind, type Shape } from '../../rows/column-shape.js';
 import type { Column, ColumnSet, Place } from '../../rows/columns.js';
+import { type TextForm, textForm } from '../../rows/text-form.js';
 import { jsonBytes } from './bytes.js';
 import { staysText } from './text-column.js';
 
@@ -39,6 +40,8 @@ export class Slot {
   asText = false;
   /** Whether its column stays JSON, so that the kinds of its values do not matter. */
   isFree = false;
+  /** The form that each text must have; undefined: any text will do. */
+  form: TextForm | undefined;
   /** Whether a value needs more than a check of its kind. */
   isSpecial = false;
 
@@ -65,6 +68,7 @@ export class Slot {
     this.asText = type === 'JSON' || declared !== undefined;
     this.isFree = staysText(column);
     this.shape = this.isFree ? anything : column.shape;
+    this.form = column.isJudged && !this.isFree ? textForm(column.text) : undefined;
     this.isSpecial = this.asText || this.isKey || this.renamed !== undefined || this.wanted !== undefined;
   }
 }

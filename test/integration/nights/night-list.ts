@@ -47,6 +47,9 @@ function anyText(dice: Dice): string {
 function anyAttributes(dice: Dice, wide: readonly string[]): [string, Value][] {
   const attributes: [string, Value][] = [['name', anyText(dice)]];
   if (!dice.once(10)) attributes.push(['score', spelled(dice.pick(dice.pick(numbers.slice(0, 3))))]);
+  // Almost always a text that can be given back.
+  attributes.push(['points', dice.once(60) ? dice.pick(['007', '', '1e2', '12.0']) : String(dice.whole(1000))]);
+  if (dice.once(2)) attributes.push(['born', dice.once(60) ? '1990-02-30' : `19${10 + dice.whole(80)}-01-31`]);
   if (dice.once(2)) attributes.push(['note', dice.once(3) ? dice.pick(separators) : anyText(dice)]);
   if (dice.once(2)) attributes.push(['tags', Array.from({ length: dice.whole(3) }, () => anyText(dice))]);
   if (dice.once(3))

@@ -63,6 +63,7 @@ export class Season {
     this.#lists = indexes.map((index) => new NightList(index, dice.pick([0, 1, 6, 20, 40, 60]), dice.apart()));
     this.#streams = [...indexes, ...(dice.once(4) ? ['by_country'] : [])];
     this.#member = { page_size: dice.pick([1, 3, 7, 10, 25, 100]), confirm_deletes: dice.pick([0, 2, 10_000, 10_000]) };
+    if (dice.once(2)) this.#member = { ...this.#member, strings: 'infer' };
   }
 
   /** @throws {Error} that tells in which night which things differ, and what led there */
@@ -201,6 +202,7 @@ export class Season {
         ]),
       );
     if (dice.once(9)) set('columns', this.#rules(dice));
+    if (dice.once(6)) set('strings', dice.pick(['keep', 'infer', 'infer']));
     const before = this.#member.filter;
     if (dice.once(30)) {
       set('partition_by', undefined);

@@ -64,6 +64,19 @@ describe('a table', () => {
     expect(await planned(found, columns)).toEqual({ changes: [], columns, newVariants: [], asked: [] });
   });
 
+  it('that has a column as text keeps it, and gets the texts that the values were made of', async () => {
+    const asText = { ...wanted('born', 'VARCHAR'), value: `strftime("born", '%d.%m.%Y')` };
+    const columns = [wanted('id', 'VARCHAR'), { ...wanted('born', 'DATE'), asText }];
+    const plan = await planned(table({ id: 'text', born: 'text' }), columns);
+    expect(plan).toEqual({ changes: [], columns: [columns[0], asText], newVariants: [], asked: [] });
+    const adopted = await planned(table({ id: 'text', born: 'text' }), columns, { isOurs: false });
+    expect(adopted.columns).toEqual(plan.columns);
+    expect(targets(await planned(table({ id: 'text', born: 'date' }), columns))).toEqual([
+      { name: 'id', type: 'text' },
+      { name: 'born', type: 'date' },
+    ]);
+  });
+
   it('gets all columns that it lacks at once', async () => {
     const columns = [wanted('id', 'VARCHAR'), wanted('points', 'BIGINT'), wanted('at', 'DATE')];
     const { changes } = await planned(table({ id: 'text' }), columns);

@@ -1,0 +1,362 @@
+import { join } from 'node:path';
+import { DuckDBInstance } from '@duckdb/node-api';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { quoteIdentifier } from '../../src/core/sql.js';
+import { ColumnSet } from '../../src/rows/columns.js';
+import { seed } from '../fixtures/seed.js';
+import { streamOf, Workspace } from '../fixtures/workspace.js';
+import { Dice } from './nights/dice.js';
+
+let space: Workspace;
+let jobs = 0;
+beforeAll(async () => {
+  space = await Workspace.open({ profiles: 10, rateLimits: { management: 0 } });
+});
+afterAll(() => space.close());
+
+type Attributes = Record<string, unknown>;
+type Row = Record<string, unknown>;
+
+async function serve(records: Record<string, Attributes>): Promise<void> {
+  const texts = Object.entries(records).map(([id, attributes]) => JSON.stringify({ id, index_id: 'made', attributes }));
+  await space.control('profiles', { index: 'made', records: texts });
+}
+
+const open = { max_deleted: '100%', max_changed: '100%', max_rejected: '100%', min_rows: 0 };
+
+/** Writes a job; the same name again is the same job with other options. */
+async function configure(stream: object, { name = `inferred${++jobs}`, job = {}, more = [] as Row[] } = {}) {
+  const made = { name: 'made', source: 'index_profiles', index: 'made', page_size: 2, ...stream };
+  await space.configure(name, [made, ...more], { job: { guards: open, ...job } });
+  return name;
+}
+
+async function counts(job: string, words: readonly string[] = []) {
+  const { inserted, updated, deleted, unchanged } = streamOf(await space.runWell(job, words), 'made');
+  return { inserted, updated, deleted, unchanged };
+}
+
+async function types(job: string, table = 'made'): Promise<Row> {
+  const rows = await space.query(job, `select column_name as name, column_type as type from (describe "${table}")`);
+  return Object.fromEntries(rows.map(({ name, type }) => [String(name), type]));
+}
+
+/** The rows of a table with every value as the text that was sent. */
+async function textsOf(job: string, source: string): Promise<Row[]> {
+  const [row] = await space.query(job, "select state from _cdsync.streams where stream = 'made'");
+  const { columns } = JSON.parse(String(row?.state));
+  const values = ColumnSet.restore(columns).list.map(({ name, form }) => {
+    const value = quoteIdentifier(name);
+    return `${form === undefined ? value : form.text(value)} AS ${value}`;
+  });
+  return space.query(job, `select ${values.join(', ')} from ${source} order by id`);
+}
+
+async function verified(job: string): Promise<void> {
+  const { code, stdout, stderr } = await space.cdsync(['verify', `${job}.json`]);
+  expect([code, stdout, stderr]).toEqual([0, stdout, stderr]);
+}
+
+async function rowsIn(path: string): Promise<Row[]> {
+  const instance = await DuckDBInstance.create(path, { access_mode: 'READ_ONLY' });
+  const connection = await instance.connect();
+  try {
+    const found = await connection.runAndReadAll('select * exclude (_synced_at) from made order by id');
+    return found.getRowObjectsJson() as Row[];
+  } finally {
+    connection.closeSync();
+    instance.closeSync();
+  }
+}
+
+const good = {
+  n: '5',
+  p: '1.50',
+  yes: 'true',
+  d: '2024-02-29',
+  t: '2024-02-29T10:11:12.345Z',
+  zip: '2134',
+  empty: '1',
+};
+
+describe('with strings: infer', () => {
+  it('a column whose texts can all be given back gets their type, in tables, files and manifest', async () => {
+    await serve({
+      a: { ...good, huge: '9', de: '24.12.2024' },
+      b: { n: '-7', p: '20.25', yes: 'false', d: '1999-12-31', t: '2024-01-01T00:00:00.000Z', zip: '02134', empty: '' },
+      c: { n: null, huge: '12345678901234567890', mixed: 7, list: ['1'] },
+      d: { mixed: '7', list: ['2'] },
+    });
+    const job = await configure({ strings: 'infer' });
+    expect(await counts(job)).toMatchObject({ inserted: 4 });
+    expect(await types(job)).toMatchObject({
+      id: 'VARCHAR',
+      n: 'BIGINT',
+      p: 'DECIMAL(18,2)',
+      yes: 'BOOLEAN',
+      d: 'DATE',
+      de: 'DATE',
+      t: 'TIMESTAMP WITH TIME ZONE',
+      huge: 'HUGEINT',
+      zip: 'VARCHAR',
+      empty: 'VARCHAR',
+      mixed: 'JSON',
+      list: 'VARCHAR[]',
+    });
+    expect(
+      await space.query(job, 'select sum(n)::int as n, sum(p)::varchar as p, count(empty)::int as e from made'),
+    ).toEqual([{ n: -2, p: '21.75', e: 2 }]);
+    expect(await types(job, 'made__changes')).toMatchObject({ n: 'BIGINT', d: 'DATE' });
+    const { schema, files } = await space.manifest(job, 'made');
+    expect(schema).toContainEqual({ name: 'n', type: 'BIGINT' });
+    expect(schema).toContainEqual({ name: 'de', type: 'DATE', format: '%d.%m.%Y' });
+    const path = join(space.jobFolder(job), 'parquet', 'made', files[0]?.path ?? '');
+    const inFile = await space.query(
+      job,
+      `select column_type as t from (describe from '${path}') where column_name = 'n'`,
+    );
+    expect(inFile).toEqual([{ t: 'BIGINT' }]);
+    expect(await counts(job, ['--full'])).toEqual({ inserted: 0, updated: 0, deleted: 0, unchanged: 4 });
+    await verified(job);
+  });
+
+  it('a text that does not fit takes the column back to text: only its own row has changed', async () => {
+    const rows = (n: string, d: string) => ({
+      a: { n: '5', d: '24.12.2024', name: 'Ada' },
+      b: { n: '-7', d: '01.01.1999', name: 'Bo' },
+      c: { n, d, name: 'Cy' },
+    });
+    await serve(rows('12', '02.02.2002'));
+    const job = await configure({ strings: 'infer' });
+    await counts(job);
+    expect(await types(job)).toMatchObject({ n: 'BIGINT', d: 'DATE' });
+    await serve(rows('012', '30.02.2002'));
+    const report = streamOf(await space.runWell(job), 'made');
+    expect(report).toMatchObject({
+      inserted: 0,
+      updated: 1,
+      deleted: 0,
+      unchanged: 2,
+      recognised: 2,
+      unrecognised: null,
+    });
+    expect(await types(job)).toMatchObject({ n: 'VARCHAR', d: 'VARCHAR' });
+    expect(await space.query(job, 'select id, n, d from made order by id')).toEqual([
+      { id: 'a', n: '5', d: '24.12.2024' },
+      { id: 'b', n: '-7', d: '01.01.1999' },
+      { id: 'c', n: '012', d: '30.02.2002' },
+    ]);
+    const history = 'select id, n, d, _valid_to is null as is_now from made__history order by id, _valid_from';
+    expect(await space.query(job, history)).toEqual([
+      { id: 'a', n: '5', d: '24.12.2024', is_now: true },
+      { id: 'b', n: '-7', d: '01.01.1999', is_now: true },
+      { id: 'c', n: '12', d: '02.02.2002', is_now: false },
+      { id: 'c', n: '012', d: '30.02.2002', is_now: true },
+    ]);
+    await verified(job);
+    await serve(rows('12', '02.02.2002'));
+    expect(await counts(job)).toMatchObject({ updated: 1, unchanged: 2 });
+    expect(await types(job)).toMatchObject({ n: 'VARCHAR', d: 'VARCHAR' });
+  });
+
+  it('rules for columns have their say first', async () => {
+    await serve({
+      a: { h: '5', m: '123456', d: '7', i: '08', r: '9' },
+      b: { h: '6', m: '123457', d: '8', i: '09', r: '1' },
+    });
+    const columns = {
+      h: { hash: true, salt: 'a salt that nobody guesses' },
+      m: { mask: 'last4' },
+      d: { drop: true },
+      i: { type: 'integer' },
+      r: { rename: 'renamed' },
+    };
+    const job = await configure({ strings: 'infer', columns });
+    await counts(job);
+    const found = await types(job);
+    expect(found).toMatchObject({ h: 'VARCHAR', m: 'VARCHAR', i: 'BIGINT', renamed: 'BIGINT' });
+    expect(found).not.toHaveProperty('d');
+    await configure({ strings: 'infer' }, { name: job });
+    await counts(job, ['--accept']);
+    expect(await types(job)).toMatchObject({ h: 'VARCHAR', m: 'VARCHAR', d: 'BIGINT', i: 'VARCHAR', r: 'BIGINT' });
+    await verified(job);
+  });
+
+  it.each([
+    ['freeze', { code: 1, n: 'BIGINT', rows: { a: 5, b: 6 } }],
+    ['discard_value', { code: 0, n: 'BIGINT', rows: { a: 5, b: null } }],
+    ['discard_row', { code: 0, n: 'BIGINT', rows: { a: 5, b: 6 } }],
+  ])('a text that does not fit breaks the contract types: %s', async (action, { code, n, rows }) => {
+    await serve({ a: { n: '5' }, b: { n: '6' } });
+    const job = await configure({ strings: 'keep', contract: { types: action } });
+    await counts(job);
+    await configure({ strings: 'infer', contract: { types: action } }, { name: job });
+    expect(await counts(job)).toMatchObject({ updated: 0, unchanged: 2 });
+    expect(await types(job)).toMatchObject({ n });
+    await serve({ a: { n: '5' }, b: { n: '+6' } });
+    const ended = await space.run(job);
+    expect([ended.code, ended.stderr]).toEqual([code, ended.stderr]);
+    if (action === 'freeze') expect(ended.report.jobs[0]?.streams[0]?.error?.message).toContain('BIGINT does not hold');
+    expect(await types(job)).toMatchObject({ n });
+    const kept = await space.query(job, 'select id, n::int as n from made order by id');
+    const held = Object.fromEntries(kept.map((row) => [row.id, row.n]));
+    expect(held).toEqual(action === 'discard_row' ? expect.objectContaining({ a: 5 }) : rows);
+    await configure({ strings: 'keep' }, { name: job });
+    await counts(job);
+    expect(await types(job)).toMatchObject({ n: 'VARCHAR' });
+    await verified(job);
+  });
+
+  it('lists that only grow change types without a new record, and back', async () => {
+    const since = new Date(Date.now() - 30 * 86_400_000).toISOString().slice(0, 10);
+    const streams = ['audit_events', 'ingest_jobs', 'workflow_runs'].map((source) => ({ name: source, source, since }));
+    const job = `inferred${++jobs}`;
+    const runWith = async (strings: string) => {
+      await space.configure(job, streams, { job: { strings, guards: open } });
+      const { streams: told } = await space.runWell(job);
+      await verified(job);
+      return told.map(({ name, inserted, updated, deleted }) => ({ name, inserted, updated, deleted }));
+    };
+    const unchanged = streams.map(({ name }) => ({ name, inserted: 0, updated: 0, deleted: 0 }));
+    await runWith('keep');
+    const before = await types(job, 'audit_events');
+    for (const strings of ['infer', 'keep', 'infer'])
+      expect([strings, await runWith(strings)]).toEqual([strings, unchanged]);
+    await runWith('keep');
+    expect(await types(job, 'audit_events')).toEqual(before);
+  });
+
+  it('a destination gets the values; a table that has text keeps the texts', async () => {
+    await serve({ a: { n: '5', d: '24.12.2024' }, b: { n: '6', d: '01.01.2000' } });
+    const to = (name: string) => ({
+      name,
+      connector: 'duckdb',
+      path: `./${name}.duckdb`,
+      mode: 'mirror',
+      verify: 'checksum',
+    });
+    const job = await configure({ strings: 'keep' }, { job: { destinations: [to('old')] } });
+    const rowsOf = (name: string) => rowsIn(join(space.folder, `${name}.duckdb`));
+    await counts(job);
+    const texts = [
+      { id: 'a', index_id: 'made', n: '5', d: '24.12.2024' },
+      { id: 'b', index_id: 'made', n: '6', d: '01.01.2000' },
+    ];
+    expect(await rowsOf('old')).toEqual(texts);
+    await configure({ strings: 'infer' }, { name: job, job: { destinations: [to('old'), to('new')] } });
+    expect(await counts(job)).toMatchObject({ updated: 0, unchanged: 2 });
+    expect(await rowsOf('old')).toEqual(texts);
+    expect(await rowsOf('new')).toEqual([
+      { id: 'a', index_id: 'made', n: '5', d: '2024-12-24' },
+      { id: 'b', index_id: 'made', n: '6', d: '2000-01-01' },
+    ]);
+    await serve({ a: { n: '5', d: '24.12.2024' }, b: { n: '06', d: '02.01.2000' } });
+    expect(await counts(job)).toMatchObject({ updated: 1, unchanged: 1 });
+    expect(await rowsOf('old')).toEqual([texts[0], { id: 'b', index_id: 'made', n: '06', d: '02.01.2000' }]);
+    expect(await rowsOf('new')).toEqual([
+      { id: 'a', index_id: 'made', n: '5', d: '2024-12-24', n__varchar: '5' },
+      { id: 'b', index_id: 'made', n: null, d: '2000-01-02', n__varchar: '06' },
+    ]);
+  });
+
+  it('a query sees the values, and its own texts become values too', async () => {
+    await serve({ a: { n: '5', code: 'x-1' }, b: { n: '6', code: 'x-2' } });
+    const query = "select id, n * 2 as twice, split_part(code, '-', 2) as part, 'p' || n as text from made";
+    const made = { name: 'derived', source: 'sql', key: ['id'], query };
+    const job = await configure({ strings: 'keep' }, { more: [{ ...made, query: query.replace('n * 2', '2') }] });
+    await counts(job);
+    expect(await types(job, 'derived')).toMatchObject({ part: 'VARCHAR' });
+    await configure(
+      {},
+      { name: job, job: { strings: 'infer' }, more: [{ ...made, query: query.replace('n * 2', '2') }] },
+    );
+    const switched = streamOf(await space.runWell(job), 'derived');
+    expect(switched).toMatchObject({ updated: 0, unchanged: 2 });
+    expect(await types(job, 'derived')).toMatchObject({ id: 'VARCHAR', part: 'BIGINT', text: 'VARCHAR' });
+    await configure({}, { name: job, job: { strings: 'infer' }, more: [made] });
+    await space.runWell(job, ['--accept']);
+    expect(
+      await space.query(job, 'select id, twice::int as twice, part::int as part from derived order by id'),
+    ).toEqual([
+      { id: 'a', twice: 10, part: 1 },
+      { id: 'b', twice: 12, part: 2 },
+    ]);
+    await serve({ a: { n: '5', code: 'x-1' }, b: { n: '6', code: 'x-02' } });
+    const later = streamOf(await space.runWell(job), 'derived');
+    expect(later).toMatchObject({ updated: 1, unchanged: 1 });
+    expect(await space.query(job, 'select part from derived order by id')).toEqual([{ part: '1' }, { part: '02' }]);
+    await verified(job);
+  });
+});
+
+describe('nights with strings: keep, with infer, and with both in turns', { timeout: 300_000 }, () => {
+  const families: readonly (readonly [good: readonly string[], bad: readonly string[]])[] = [
+    [
+      ['5', '0', '-17', '9223372036854775807'],
+      ['05', '+5', '', '1e5', '5.0', '123456789012345678901234567890'],
+    ],
+    [
+      ['1.50', '0.00', '-3.25'],
+      ['1.5', '-0.00', '1.500', ' 1.50'],
+    ],
+    [
+      ['true', 'false'],
+      ['True', ''],
+    ],
+    [
+      ['2024-02-29', '1999-12-31'],
+      ['2024-02-30', '24-01-01', '9999-12-31'],
+    ],
+    [
+      ['24.12.2024', '01.01.2000'],
+      ['1.1.2000', '2000-01-01'],
+    ],
+    [
+      ['2024-02-29T10:00:00Z', '2000-01-01T23:59:59Z'],
+      ['2024-02-29T10:00:00', '2024-02-29T24:00:00Z'],
+    ],
+  ];
+  const person = (dice: Dice): Attributes =>
+    Object.fromEntries(
+      families.map(([fine, odd], index) => {
+        const value = dice.once(12) ? null : dice.once(40) ? dice.pick(odd) : dice.once(200) ? 7 : dice.pick(fine);
+        return [`c${index}`, value];
+      }),
+    );
+
+  it.for([seed, seed + 1])('have the same rows, changes and history, text by text: seed %i', async (number) => {
+    const dice = new Dice(number);
+    const names = ['keep', 'infer', 'turns'] as const;
+    const jobOf = new Map<string, string>();
+    for (const name of names) jobOf.set(name, `night-${name}-${++jobs}`.replaceAll('-', '_'));
+    const people = new Map<string, Attributes>();
+    for (let each = 0; each < 12; each += 1) people.set(`p${each}`, person(dice));
+    let mode: 'keep' | 'infer' = 'keep';
+    const diary: unknown[] = [];
+    for (let night = 1; night <= 8; night += 1) {
+      if (dice.once(2)) mode = dice.pick(['keep', 'infer']);
+      for (const id of people.keys()) {
+        if (dice.once(6))
+          people.set(id, { ...people.get(id), ...Object.fromEntries([dice.pick(Object.entries(person(dice)))]) });
+        else if (dice.once(15)) people.delete(id);
+      }
+      if (dice.once(2)) people.set(`n${night}`, person(dice));
+      await serve(Object.fromEntries(people));
+      const words = dice.once(6) ? ['--full'] : [];
+      const seen: unknown[] = [];
+      diary.push({ night, mode, words, people: Object.fromEntries(people) });
+      for (const name of names) {
+        const job = jobOf.get(name) as string;
+        await configure({ strings: name === 'turns' ? mode : name, confirm_deletes: 10_000 }, { name: job });
+        const told = await counts(job, words);
+        const rows = await textsOf(job, 'made');
+        const changes = await textsOf(job, '(select * exclude (_run_id, _synced_at) from made__changes)');
+        const past = await space.query(job, 'select count(*)::int as n from made__history');
+        seen.push({ told, rows, changes: changes.map((row) => JSON.stringify(row)).sort(), past });
+        await verified(job);
+      }
+      expect([diary, seen[1]]).toEqual([diary, seen[0]]);
+      expect([diary, seen[2]]).toEqual([diary, seen[0]]);
+    }
+  });
+});
