@@ -55,6 +55,11 @@ export const commands: CommandModule[] = [
     async () => (await import('./status.js')).statusCommand,
   ),
   command(
+    'report [words..]',
+    'make the page about a run again, and show or open it',
+    async () => (await import('./report.js')).reportCommand,
+  ),
+  command(
     'diff <words..>',
     'show what differs between two snapshots of a stream',
     async () => (await import('./diff.js')).diffCommand,

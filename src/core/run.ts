@@ -44,7 +44,17 @@ export interface StreamReport {
   partitions: { by: string[]; chains: number; missed: number | null } | null;
   /** Extraction time. */
   seconds: number;
+  /** The rate limit that its requests count against, in requests a second; null for a stream that sends none. */
+  limit: { group: 'profile' | 'management' | 'realtime'; per_second: number } | null;
+  /** The guards that hold it, with figures but without keys; `error` also names keys. */
+  findings: ReportedFinding[];
   error: ReportedError | null;
+}
+
+/** A guard that holds a stream. */
+export interface ReportedFinding {
+  guard: string;
+  message: string;
 }
 
 export interface DestinationReport {

@@ -12,6 +12,8 @@ export interface GuardFinding {
   /** Its key in the configuration; `empty_answer` if nothing came back. */
   readonly guard: string;
   readonly message: string;
+  /** The message without the keys of rows; left out if it has none. */
+  readonly figures?: string;
 }
 
 /** The outcome of one stream. */
@@ -28,6 +30,8 @@ export interface StreamOutcome {
   split?: ReadingSplit | undefined;
   /** Why no record was recognised, in words. */
   unrecognised?: string | undefined;
+  /** The rate limit that its requests count against. */
+  limit?: StreamReport['limit'];
   /** Not read, because something before it failed; `error` says what. */
   skipped?: boolean;
 }
@@ -80,6 +84,11 @@ function reportStream(outcome: StreamOutcome, runId: string): StreamReport {
     bytes: counters?.bytes ?? 0,
     partitions: split === undefined ? null : { by: [...split.attributes], chains: split.chains, missed: split.missed },
     seconds: seconds ?? (counters?.milliseconds ?? 0) / 1000,
+    limit: outcome.limit ?? null,
+    findings:
+      error === undefined
+        ? findings.map(({ guard, message, figures }) => ({ guard, message: figures ?? message }))
+        : [],
     error: error === undefined ? heldError(findings, runId) : reportError(error),
   };
 }

@@ -3,6 +3,7 @@ import type { Clock } from '../core/clock.js';
 import { asCdsyncError } from '../core/errors.js';
 import type { JobReport } from '../core/run.js';
 import type { JobLayout } from '../store/layout.js';
+import { writePages } from './write-pages.js';
 
 /** A run whose report is final and kept. */
 export interface FinishedRun {
@@ -23,8 +24,16 @@ interface Consequence {
   do(run: FinishedRun): Promise<void>;
 }
 
+const pages: Consequence = {
+  what: 'making its page',
+  do: ({ config, job, layout, report, clock }) => {
+    const { destinations = [] } = config.outline.find(({ name }) => name === job.name) ?? {};
+    return writePages({ layout, file: config.file, destinations, now: clock.now() }, report.run_id);
+  },
+};
+
 /** In this order, one after the other. */
-const consequences: readonly Consequence[] = [];
+const consequences: readonly Consequence[] = [pages];
 
 /**
  * Does what follows from a finished run, whatever its status. Nothing in it changes the run: what fails becomes one notice, and

@@ -1,6 +1,6 @@
-import type { JobReport } from '../core/run.js';
+import { type JobReport, runIdPattern } from '../core/run.js';
 import type { JobLayout } from '../store/layout.js';
-import { recentReports, runStartedAt } from '../store/reports.js';
+import { readReport, recentReports, runStartedAt } from '../store/reports.js';
 
 /** A run of the past, as its report tells it. Reports of an older cdsync may lack fields that are newer. */
 export interface PastRun {
@@ -12,10 +12,19 @@ export interface PastRun {
 /**
  * The last runs of a job, newest first, the one that has just finished among them. Reports that cannot be read, or that are no
  * reports, are left out.
+ * @param until only this run and those before it
  */
-export async function pastRuns(layout: JobLayout, most: number): Promise<PastRun[]> {
-  const reports = await recentReports(layout, most);
-  return reports.flatMap(({ jobs }) =>
-    jobs.slice(0, 1).map((report) => ({ report, startedAt: runStartedAt(report.run_id) })),
-  );
+export async function pastRuns(layout: JobLayout, most: number, until?: string): Promise<PastRun[]> {
+  const reports = await recentReports(layout, most, until);
+  return reports.flatMap(({ jobs }) => pastRun(jobs[0]) ?? []);
+}
+
+/** One run; undefined if its report cannot be read. */
+export async function readPastRun(layout: JobLayout, runId: string): Promise<PastRun | undefined> {
+  return pastRun((await readReport(layout, runId))?.jobs[0]);
+}
+
+function pastRun(report: JobReport | undefined): PastRun | undefined {
+  if (report === undefined || !runIdPattern.test(report.run_id) || !Array.isArray(report.streams)) return undefined;
+  return { report, startedAt: runStartedAt(report.run_id) };
 }

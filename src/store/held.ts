@@ -8,7 +8,7 @@ import type { JobLayout } from './layout.js';
 import { readStateIfUsable, writeStateFile } from './state-file.js';
 import { runFolders } from './storage.js';
 
-const finding = z.object({ guard: z.string(), message: z.string() });
+const finding = z.object({ guard: z.string(), message: z.string(), figures: z.string().optional() });
 const span = z.object({ from: z.string(), to: z.string() });
 
 const heldSchema = z.object({

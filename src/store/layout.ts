@@ -27,6 +27,13 @@ export class JobLayout {
   report(runId: string): string {
     return join(this.reports, `${runId}.json`);
   }
+  /** The report for people. */
+  page(runId: string): string {
+    return join(this.reports, `${runId}.html`);
+  }
+  get indexPage(): string {
+    return join(this.reports, 'index.html');
+  }
   get parquet(): string {
     return join(this.folder, 'parquet');
   }
@@ -80,6 +87,13 @@ export class JobLayout {
   }
   known(stream: string): string {
     return join(this.knownFolder, stream);
+  }
+  get figuresFolder(): string {
+    return join(this.private, 'figures');
+  }
+  /** What the columns of the streams were like after a run. */
+  figures(runId: string): string {
+    return join(this.figuresFolder, `${runId}.json`);
   }
   /** Files rewritten from the store, before they are published. */
   get restored(): string {

@@ -2,19 +2,27 @@ import { readdir, readFile } from 'node:fs/promises';
 import type { RunReport } from '../core/run.js';
 import type { JobLayout } from './layout.js';
 
-/** Reports of a job's runs, newest first; those that cannot be read are left out. */
-export async function recentReports(layout: JobLayout, most: number): Promise<RunReport[]> {
+/** The report of a run; undefined if there is none, or if it cannot be read. */
+export async function readReport(layout: JobLayout, runId: string): Promise<RunReport | undefined> {
+  const report = await readFile(layout.report(runId), 'utf8')
+    .then((text) => JSON.parse(text) as RunReport)
+    .catch(() => undefined);
+  return typeof report?.jobs?.[0]?.run_id === 'string' ? report : undefined;
+}
+
+/**
+ * Reports of a job's runs, newest first; those that cannot be read are left out.
+ * @param until only this run and those before it
+ */
+export async function recentReports(layout: JobLayout, most: number, until?: string): Promise<RunReport[]> {
   const names = await readdir(layout.reports).catch(() => [] as string[]);
+  const runs = names.filter((name) => name.endsWith('.json')).map((name) => name.slice(0, -5));
   const reports: RunReport[] = [];
-  for (const name of names
-    .filter((each) => each.endsWith('.json'))
-    .sort()
-    .reverse()) {
+  for (const runId of runs.sort().reverse()) {
     if (reports.length >= most) break;
-    const report = await readFile(layout.report(name.slice(0, -5)), 'utf8')
-      .then((text) => JSON.parse(text) as RunReport)
-      .catch(() => undefined);
-    if (report?.jobs?.[0] !== undefined) reports.push(report);
+    if (until !== undefined && runId > until) continue;
+    const report = await readReport(layout, runId);
+    if (report !== undefined) reports.push(report);
   }
   return reports;
 }

@@ -175,7 +175,7 @@ function withConstants(footer: ThriftStruct, columns: readonly ConstantColumn[])
 }
 
 /** @throws {RangeError} if the file is no Parquet file */
-async function readFooter(handle: FileHandle, size: number): Promise<{ footer: ThriftStruct; start: number }> {
+export async function readFooter(handle: FileHandle, size: number): Promise<{ footer: ThriftStruct; start: number }> {
   const tail = Buffer.alloc(8);
   await handle.read(tail, 0, 8, Math.max(0, size - 8));
   const start = size - 8 - tail.readUInt32LE(0);

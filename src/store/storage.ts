@@ -125,7 +125,8 @@ export async function prepareStorage(layout: JobLayout, publishMode: number): Pr
 export async function sweepStorage(layout: JobLayout): Promise<void> {
   const streams = (await namesIn(layout.parquet)).map((stream) => layout.stream(stream));
   const feeds = dirname(layout.feed('any'));
-  const others = [layout.folder, layout.publishedFolder, layout.reports, layout.private, layout.locks, feeds];
+  const { folder: top, figuresFolder } = layout;
+  const others = [top, layout.publishedFolder, layout.reports, layout.private, layout.locks, feeds, figuresFolder];
   for (const folder of [...others, ...streams]) await sweep(folder);
 }
 

@@ -224,6 +224,8 @@ describe('no secret and no personal value is seen', () => {
       ];
       await serve(odd);
       await said(['run', 'odd.json'], 3);
+      await said(['report', 'odd.json'], 0);
+      watch.lookAt('the page of a held run', await space.cdsync(['report', 'odd.json', '--out', '-'], secrets));
       await said(['plan', 'odd.json'], 0);
       await space.configure('strict', [
         { ...whole, columns: { name: { type: 'integer' } }, contract: { columns: 'freeze', types: 'freeze' } },
@@ -418,6 +420,7 @@ describe('no secret and no personal value is seen', () => {
       await once(['push', 'sent.json', '--full', '--log-format', 'json'], 5);
       receiver.reset();
       await said(['status', 'sent.json'], 0);
+      watch.lookAt('the page of rejects', await space.cdsync(['report', 'sent.json', '--out', '-'], secrets));
       await watch.lookThrough(space, 'sent', (file) => isData(file) || file.includes('/deliveries/'));
       nothingLeaked();
     },

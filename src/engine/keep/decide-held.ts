@@ -4,6 +4,7 @@ import { CdsyncError, interrupted } from '../../core/errors.js';
 import { nearest } from '../../core/nearest.js';
 import type { JobReport } from '../../core/run.js';
 import type { Extracted } from '../../extract/extracted.js';
+import { keepColumnFigures } from '../../outcome/column-figures.js';
 import { finishRun } from '../../outcome/finish-run.js';
 import type { StandingRows } from '../../rows/standing.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
@@ -120,6 +121,11 @@ async function approveLocked(context: RunContext, choice: HeldChoice): Promise<J
   const [{ run_id: runId, started_at: startedAt }] = held as [HeldStream, ...HeldStream[]];
   const run = { runId, startedAt };
   const { compared, sequence } = await commitHeld(context, held, { run, before });
+  const results = compared.map(({ commit, changedValues: changed }, index) => {
+    return { name: held[index]?.stream ?? '', commit, changed };
+  });
+  // The page about the run says that it does not know what is not kept.
+  await keepColumnFigures(layout, runId, results).catch(() => undefined);
   await discardStreams(
     layout,
     runId,

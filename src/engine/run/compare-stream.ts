@@ -9,6 +9,7 @@ import { hashVersion } from '../../rows/row-hash.js';
 import { treated } from '../../rows/value-text.js';
 import { widen } from '../../rows/widen.js';
 import { type ApplyTask, writeChanges } from '../../snapshot/apply.js';
+import { type ChangedValues, changedValues } from '../../snapshot/changed-values.js';
 import { type CommittedReject, isChanged, type StreamCommit } from '../../snapshot/commit.js';
 import { absentKeys, countRefreshed, type Difference, type DiffTask, diff, hashesStand } from '../../snapshot/diff.js';
 import { writeSnapshotFiles } from '../../snapshot/snapshot-files.js';
@@ -41,6 +42,8 @@ export interface CompareTask {
 export interface ComparedStream {
   readonly commit: StreamCommit;
   readonly read: Extracted;
+  /** In which columns the updated rows differ; undefined if there are none, or if that could not be found out. */
+  readonly changedValues?: ChangedValues | undefined;
 }
 
 /** A column has got another type: rows that stand cannot be beside the others, so the stream must be read without recognition. */
@@ -233,7 +236,10 @@ export async function compareStream(context: CompareContext, given: CompareTask)
   // The store takes the first rows from the snapshot's files: their changes are for readers alone.
   const needsNone = previous === undefined && !context.job.parquet.enabled;
   if (!isChanged(commit) || needsNone) return { commit, read };
-  return { commit: { ...commit, changes: await writeChanges(store, apply, tables) }, read };
+  const changes = await writeChanges(store, apply, tables);
+  // For the page about the run alone: no reason to fail.
+  const changed = await changedValues(store, apply, changes, tables).catch(() => undefined);
+  return { commit: { ...commit, changes }, read, changedValues: changed };
 }
 
 /** What the next night is to know: nothing new if every record came as it was known already. */

@@ -56,10 +56,9 @@ async function changeGuards({ config, commit, store, judgesChanges }: GuardTask)
   const { deleted, updated, inserted } = difference;
   if (exceeds(deleted, maxDeleted, previous.rows)) {
     const keys = await absentKeys(store.session, commit.tables, shownKeys);
-    findings.push({
-      guard: 'max_deleted',
-      message: `${ofWhole(deleted, previous.rows)} rows would be deleted, ${shown(maxDeleted)} may be: ${keys.join(', ')}${deleted > keys.length ? ', …' : ''}`,
-    });
+    const figures = `${ofWhole(deleted, previous.rows)} rows would be deleted, ${shown(maxDeleted)} may be`;
+    const message = `${figures}: ${keys.join(', ')}${deleted > keys.length ? ', …' : ''}`;
+    findings.push({ guard: 'max_deleted', message, figures });
   }
   const changed = deleted + updated + (brings === 'everything' ? inserted : 0);
   if (exceeds(changed, maxChanged, previous.rows)) {

@@ -3,6 +3,7 @@ import { dirname } from 'node:path';
 import { asCdsyncError } from '../../core/errors.js';
 import type { JobReport } from '../../core/run.js';
 import { sqlText } from '../../core/sql.js';
+import { keepColumnFigures } from '../../outcome/column-figures.js';
 import { fitBlocks } from '../../snapshot/compact.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import type { Session } from '../../store/duckdb.js';
@@ -88,6 +89,14 @@ async function unlessInterrupted(signal: AbortSignal, work: () => Promise<void>)
   }
 }
 
+/** Keeps what the page about the run shows of columns. Without it, the page says that it does not know. */
+async function keepFigures({ layout, notice }: RunContext, runId: string, streams: readonly StreamRun[]) {
+  const results = streams.map(({ result }) => result);
+  await keepColumnFigures(layout, runId, results).catch((error) => {
+    notice(`warning: the report will not show the columns of run ${runId}: ${asCdsyncError(error).message}`);
+  });
+}
+
 async function runLocked(context: RunContext, lock: JobLock, session: Session): Promise<JobReport> {
   const { clock, layout, progress, database, job } = context;
   const began = clock.monotonic();
@@ -109,6 +118,7 @@ async function runLocked(context: RunContext, lock: JobLock, session: Session): 
     if (isCutShort) for (const stream of streams) stream.cutShort();
     await cleanUp(context, { runId: run.runId, isCutShort, streams: streams.map(({ end }) => end) });
     if (!isCutShort) await forgetStarted(layout);
+    await keepFigures(context, run.runId, sequence === undefined ? [] : streams);
     progress.phase = 'done';
     return reportJob({
       job: job.name,

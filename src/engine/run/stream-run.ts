@@ -1,5 +1,7 @@
 import type { StreamConfig } from '../../config/config.js';
 import { asCdsyncError, type CdsyncError, interrupted } from '../../core/errors.js';
+import type { StreamReport } from '../../core/run.js';
+import type { StreamResult } from '../../outcome/column-figures.js';
 import type { StreamCommit } from '../../snapshot/commit.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import type { Session } from '../../store/duckdb.js';
@@ -19,6 +21,12 @@ import { noStoredKeys } from './stored-keys.js';
 /** Failures because of what was read: comparing it again would fail again. */
 const failuresByContent = new Set(['unbalanced', 'key_missing', 'key_not_unique', 'contract_violated']);
 
+/** The limit that a stream's requests count against; null if it sends none. */
+function limitOf({ config }: Pick<RunContext, 'config'>, { reads }: StreamConfig): StreamReport['limit'] {
+  const { group } = reads;
+  return group === null ? null : { group, per_second: config.service.rateLimits[group] };
+}
+
 /** One stream in a run: opened, read, compared, then committed or held. */
 export class StreamRun {
   readonly outcome: StreamOutcome;
@@ -33,7 +41,8 @@ export class StreamRun {
   constructor(context: RunContext, config: StreamConfig) {
     this.#context = context;
     this.#config = config;
-    this.outcome = { name: config.name, error: undefined, counters: undefined, commit: undefined, findings: [] };
+    const limit = limitOf(context, config);
+    this.outcome = { name: config.name, error: undefined, counters: undefined, commit: undefined, findings: [], limit };
   }
 
   get name(): string {
@@ -148,6 +157,11 @@ export class StreamRun {
   get commit(): StreamCommit | undefined {
     const { error, findings, commit } = this.outcome;
     return error === undefined && findings.length === 0 ? commit : undefined;
+  }
+
+  /** What the page about the run shows of its columns. */
+  get result(): StreamResult {
+    return { name: this.name, commit: this.commit, changed: this.#compared?.changedValues };
   }
 
   get isHeld(): boolean {

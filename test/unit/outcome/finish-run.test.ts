@@ -40,8 +40,10 @@ describe('the past runs of a job', () => {
     const layout = new JobLayout(folder, 'nightly');
     expect(await pastRuns(layout, 30)).toEqual([]);
     await mkdir(layout.reports, { recursive: true });
-    const keep = (id: string, text = JSON.stringify({ status: 'ok', jobs: [{ run_id: id }], error: null })) =>
-      writeFile(layout.report(id), text);
+    const keep = (
+      id: string,
+      text = JSON.stringify({ status: 'ok', jobs: [{ run_id: id, streams: [] }], error: null }),
+    ) => writeFile(layout.report(id), text);
     await keep('20261101T020000Z-aaaaaa');
     await keep('20261103T020000Z-cccccc');
     await keep('20261102T020000Z-bbbbbb', '{"status": "ok", "jobs": [{');

@@ -1,0 +1,85 @@
+import { spawn } from 'node:child_process';
+import type { Argv } from 'yargs';
+import { configAndWords, jobOption, textOption } from './arguments.js';
+import type { Command } from './command.js';
+import type { JobArguments } from './load.js';
+import { type CommonArguments, Output, usageError } from './output.js';
+import { writeData } from './standard-streams.js';
+
+interface ReportArguments extends JobArguments {
+  words?: string[] | undefined;
+  out?: string | undefined;
+  open: boolean;
+}
+
+/** `cdsync report`: makes the page about a run again, and shows where it is. */
+export const reportCommand: Command<CommonArguments, ReportArguments> = {
+  builder: (parser) =>
+    jobOption(parser)
+      .positional('words', {
+        type: 'string',
+        array: true,
+        describe: '[configuration file] [run id]; without an id, the last run',
+      })
+      .options({
+        out: textOption('write a copy of the page to this file; - is standard output'),
+        open: { type: 'boolean', default: false, describe: 'open the page in the browser' },
+      })
+      .epilogue('It reads only what is kept, so that it also works during a run.') as unknown as Argv<ReportArguments>,
+  handler: async (args) => {
+    await report(args, new Output(args));
+  },
+};
+
+/** The program that opens a file in the browser. */
+function opener(platform: NodeJS.Platform): readonly [string, ...string[]] {
+  if (platform === 'darwin') return ['open'];
+  return platform === 'win32' ? ['cmd', '/c', 'start', ''] : ['xdg-open'];
+}
+
+/** @returns whether there is a program that opens pages; it goes on when this process has ended */
+export function openPage(path: string, [program, ...words] = opener(process.platform)): Promise<boolean> {
+  return new Promise((resolve) => {
+    const child = spawn(program, [...words, path], { detached: true, stdio: 'ignore' });
+    child.once('error', () => resolve(false));
+    child.once('spawn', () => {
+      child.unref();
+      resolve(true);
+    });
+  });
+}
+
+async function report(args: ReportArguments, output: Output): Promise<void> {
+  const { config, words } = configAndWords(args.words ?? []);
+  const [runId] = words;
+  if (words.length > 1) throw usageError('name one run', 'for example: cdsync report 20261103T021500Z-9f3a1c');
+  if (args.out === '-' && args.json)
+    throw usageError('--out - and --json both need standard output', 'leave one of them out');
+  const { loadLocalJob } = await import('./load.js');
+  const { JobLayout } = await import('../store/layout.js');
+  const { remakePage } = await import('../outcome/remake-page.js');
+  const { config: loaded, job, destinations } = await loadLocalJob({ ...args, config });
+  const layout = new JobLayout(loaded.storage, job.name);
+  const task = { layout, file: loaded.file, destinations, now: Date.now() };
+  const { page, path, document, problem } = await remakePage(task, runId);
+  if (problem !== undefined) output.notice(`warning: ${path} could not be written: ${problem}`);
+  if (args.out === '-') return writeData(page);
+  const written = await copyTo(args.out, page);
+  output.document(document);
+  const { summarize } = await import('../report/summary.js');
+  for (const line of document.jobs.flatMap(summarize)) output.result(line);
+  output.result('');
+  const shown = written ?? path;
+  output.result(`  page: ${shown}`);
+  output.result(`  all runs: ${layout.indexPage}`);
+  if (args.open && !(await openPage(shown))) output.notice(`there is no program here that opens pages; it is ${shown}`);
+}
+
+/** @returns the full path of the copy; undefined if none was asked for */
+async function copyTo(out: string | undefined, page: string): Promise<string | undefined> {
+  if (out === undefined) return undefined;
+  const { resolve } = await import('node:path');
+  const { writeFileAtomically } = await import('../store/durable.js');
+  await writeFileAtomically(resolve(out), page);
+  return resolve(out);
+}

@@ -1,0 +1,76 @@
+import type { JobReport, ReportedError, StreamReport } from '../../core/run.js';
+import { type Html, html, name } from './html.js';
+import { statusWords } from './words.js';
+
+/** What the sections of a page need to know about the run's job. */
+export interface Commands {
+  /** The configuration file and the job, as a shell takes them: ` nightly.yaml --job members`. */
+  readonly file: string;
+  readonly job: string;
+}
+
+const mostBoxes = 100;
+const mostCharacters = 2000;
+
+function cut(text: string): string {
+  return text.length <= mostCharacters ? text : `${text.slice(0, mostCharacters)}…`;
+}
+
+interface Problem {
+  readonly who: readonly string[];
+  readonly error: ReportedError;
+}
+
+/** One cause may fail many streams or destinations: it is shown once, with all of them. */
+function problems(all: readonly { readonly name: string; readonly error: ReportedError | null }[]): Problem[] {
+  const causes = new Map<string, { who: Set<string>; error: ReportedError }>();
+  for (const { name: who, error } of all) {
+    if (error === null || error === undefined) continue;
+    const cause = causes.get(`${error.code} ${error.message}`) ?? { who: new Set(), error };
+    cause.who.add(who);
+    causes.set(`${error.code} ${error.message}`, cause);
+  }
+  return [...causes.values()].map(({ who, error }) => ({ who: [...who], error }));
+}
+
+function names(all: readonly string[]): Html {
+  const shown = all.slice(0, 20).map((each, index) => html`${index === 0 ? '' : ', '}${name(each)}`);
+  return html`${shown}${all.length > 20 ? ` and ${all.length - 20} more` : ''}`;
+}
+
+function errorBox({ who, error }: Problem): Html {
+  const request = error.request_id === null || error.request_id === undefined ? '' : `, request ${error.request_id}`;
+  return html`<div class="box failed"><h3>${names(who)}: ${statusWords('failed')}</h3><p>${cut(String(error.message))} <code>[${error.code}${request}]</code></p>${
+    error.hint ? html`<p><b>What to do:</b> ${cut(error.hint)}</p>` : undefined
+  }</div>`;
+}
+
+function heldBox(stream: StreamReport, runId: string, { file, job }: Commands, isStillHeld: boolean): Html {
+  const where = `${file} --job ${job}`;
+  const findings = stream.findings ?? [];
+  // Reports of an older cdsync have only a message that names keys of rows.
+  const figures =
+    findings.length === 0
+      ? html`<p>The guard <code>${stream.error?.code.replace(/^guard_/, '') ?? 'not known'}</code> failed. The report of the run has its figures.</p>`
+      : html`<ul>${findings.map(({ guard, message }) => html`<li><code>${guard}</code>: ${cut(message)}</li>`)}</ul>`;
+  const next = isStillHeld
+    ? html`<p>Look at it, then approve or discard it:</p><pre><code>cdsync diff${where} --held ${runId} ${stream.name}
+cdsync approve${where} ${runId} --stream ${stream.name}
+cdsync discard${where} ${runId} --stream ${stream.name}</code></pre>`
+    : html`<p>It is no longer held: it was approved, discarded, or a later run has replaced it.</p>`;
+  return html`<div class="box held"><h3>${name(stream.name)}: ${statusWords('held')}</h3>${figures}${next}</div>`;
+}
+
+/** What went wrong, with what to do about it. Undefined if nothing did. */
+export function problemBoxes(report: JobReport, commands: Commands, held: ReadonlySet<string>): Html | undefined {
+  const streams = report.streams ?? [];
+  const ofGuards = streams.filter(({ status }) => status === 'held');
+  const others = problems([...streams.filter(({ status }) => status !== 'held'), ...(report.destinations ?? [])]);
+  const boxes = [
+    ...others.map(errorBox),
+    ...ofGuards.map((stream) => heldBox(stream, report.run_id, commands, held.has(stream.name))),
+  ];
+  if (boxes.length === 0) return undefined;
+  const more = boxes.length - mostBoxes;
+  return html`<section><h2>What needs you</h2>${boxes.slice(0, mostBoxes)}${more > 0 ? html`<p class="note">and ${more} more; the report of the run has all of them.</p>` : undefined}</section>`;
+}

@@ -1,0 +1,62 @@
+import type { JobReport, StreamReport } from '../core/run.js';
+
+/** What a run did in all, for comparisons with other runs. Undefined is what its report does not tell. */
+export interface RunFigures {
+  readonly rows: number | undefined;
+  readonly inserted: number | undefined;
+  readonly updated: number | undefined;
+  readonly deleted: number | undefined;
+  readonly seconds: number;
+  readonly requests: number;
+  /** Bodies of answers, after decompression. */
+  readonly bytes: number;
+  /** Of the limit of requests, the part that was used while reading; 1 is all of it. */
+  readonly budget: number | undefined;
+}
+
+function total(streams: readonly StreamReport[], of: (stream: StreamReport) => number | undefined): number {
+  return streams.reduce((sum, stream) => sum + (of(stream) ?? 0), 0);
+}
+
+/** The part of its limit that a stream used: requests / (limit x seconds of extraction). */
+export function streamBudget({ limit, requests, seconds }: StreamReport): number | undefined {
+  if (limit === undefined || limit === null || !(seconds > 0)) return undefined;
+  return requests / (limit.per_second * seconds);
+}
+
+/** Streams are read side by side, so those of one limit are taken together, over the longest; of several limits the fullest counts. */
+export function runBudget({ streams }: Pick<JobReport, 'streams'>): number | undefined {
+  const groups = new Map<string, StreamReport[]>();
+  for (const stream of streams) {
+    const { limit } = stream;
+    if (limit) groups.set(limit.group, [...(groups.get(limit.group) ?? []), stream]);
+  }
+  const shares = [...groups.values()].flatMap((group) => {
+    const seconds = Math.max(...group.map((each) => each.seconds));
+    const requests = total(group, (each) => each.requests);
+    return streamBudget({ ...(group[0] as StreamReport), requests, seconds }) ?? [];
+  });
+  return shares.length === 0 ? undefined : Math.max(...shares);
+}
+
+/**
+ * The figures of a run. Rows are those of the streams in `of`, and only known if all of them went well: the sum of some streams
+ * cannot be compared with that of all.
+ */
+export function runFigures(report: JobReport, of: readonly string[]): RunFigures {
+  const streams = report.streams ?? [];
+  const good = streams.filter(({ status }) => status === 'ok');
+  const wanted = good.filter(({ name }) => of.includes(name));
+  const changes = (key: 'inserted' | 'updated' | 'deleted') =>
+    good.length === 0 ? undefined : total(good, (stream) => stream[key]);
+  return {
+    rows: wanted.length === of.length && of.length > 0 ? total(wanted, ({ rows }) => rows) : undefined,
+    inserted: changes('inserted'),
+    updated: changes('updated'),
+    deleted: changes('deleted'),
+    seconds: report.seconds ?? 0,
+    requests: total(streams, ({ requests }) => requests),
+    bytes: total(streams, ({ bytes }) => bytes),
+    budget: runBudget({ streams }),
+  };
+}

@@ -1,0 +1,73 @@
+import { quoteIdentifier, sqlTexts } from '../core/sql.js';
+import { ColumnSet } from '../rows/columns.js';
+import { rowKey } from '../rows/row-hash.js';
+import { widen } from '../rows/widen.js';
+import type { ParquetFile } from '../store/parquet.js';
+import type { DiffTask } from './diff.js';
+import { type SnapshotStore, storeTable } from './snapshot-store.js';
+import type { WorkTables } from './unify-parts.js';
+
+/** Rows that DuckDB scans together. To read one of them costs as much as to read all. */
+const blockRows = 2_048;
+/** The most such blocks to read: the rows of smaller tables are all compared, and of larger ones a sample. */
+const mostBlocks = 32;
+
+/** In how many of the updated rows each column has another value than before. */
+export interface ChangedValues {
+  /** Updated rows. */
+  readonly updated: number;
+  /** Those of them that were compared: all, or a sample. */
+  readonly compared: number;
+  /** Of each column, the compared rows that have another value. */
+  readonly columns: ReadonlyMap<string, number>;
+}
+
+/** The places of the updated rows in the stream's table: all blocks with such rows, or some at even distances. */
+async function chosenBlocks({ session }: SnapshotStore, { stream, key }: DiffTask, { changed }: WorkTables) {
+  const updated = `SELECT key FROM ${changed} WHERE op = 'update'`;
+  const rows = await session.rows(
+    `SELECT rowid // ${blockRows} AS block FROM ${storeTable(stream)} WHERE ${rowKey(key)} IN (${updated}) GROUP BY ALL ORDER BY ALL`,
+  );
+  const blocks = rows.map(({ block }) => Number(block));
+  const step = Math.max(1, blocks.length / mostBlocks);
+  return Array.from(
+    { length: Math.min(blocks.length, mostBlocks) },
+    (_, index) => blocks[Math.floor(index * step)] as number,
+  );
+}
+
+/**
+ * Compares the updated rows with what the store still has of them. Of a large table it compares a sample: to read every updated
+ * row again would cost as much as reading the whole table, for updated rows are everywhere.
+ */
+export async function changedValues(
+  store: SnapshotStore,
+  task: DiffTask & { readonly difference: { readonly updated: number } },
+  changes: readonly ParquetFile[],
+  tables: WorkTables,
+): Promise<ChangedValues | undefined> {
+  const { previous, columns, stream, difference } = task;
+  const { updated } = difference;
+  if (previous === undefined || updated === 0 || changes.length === 0) return undefined;
+  const blocks = await chosenBlocks(store, task, tables);
+  if (blocks.length === 0) return undefined;
+  const names = ColumnSet.restore(columns).list.map(({ name }) => quoteIdentifier(name));
+  const old = blocks.map(
+    (block) =>
+      `SELECT ${widen(previous.columns, columns, 'table')} FROM ${storeTable(stream)} WHERE rowid BETWEEN ${block * blockRows} AND ${(block + 1) * blockRows - 1}`,
+  );
+  const key = rowKey(task.key);
+  const files = sqlTexts(changes.map(({ path }) => path));
+  const now = `SELECT ${widen(columns, columns, 'table')} FROM read_parquet(${files}) WHERE _op = 'update'`;
+  const counts = names.map((name, index) => `count(*) FILTER (n.${name} IS DISTINCT FROM o.${name}) AS c${index}`);
+  const [row] = await store.session.rows(
+    `SELECT count(*) AS compared, ${counts.join(', ')}
+     FROM (SELECT *, ${key} AS "_key" FROM (${now})) AS n
+     JOIN (SELECT *, ${key} AS "_key" FROM (${old.join(' UNION ALL ')})) AS o USING ("_key")`,
+  );
+  return {
+    updated,
+    compared: Number(row?.compared ?? 0),
+    columns: new Map(ColumnSet.restore(columns).list.map(({ name }, index) => [name, Number(row?.[`c${index}`] ?? 0)])),
+  };
+}

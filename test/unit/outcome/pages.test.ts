@@ -1,0 +1,236 @@
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { JobReport, StreamReport } from '../../../src/core/run.js';
+import type { ColumnFigures } from '../../../src/outcome/column-figures.js';
+import { remakePage } from '../../../src/outcome/remake-page.js';
+import { runBudget, runFigures } from '../../../src/outcome/run-figures.js';
+import { type PagesTask, writePages } from '../../../src/outcome/write-pages.js';
+import { JobLayout } from '../../../src/store/layout.js';
+
+const hostile = [
+  '<script>alert(1)</script>',
+  '\u202egnp.exe',
+  'a\u0000b\u001b[31m',
+  '"><img src=x>',
+  'n'.repeat(63),
+  '\ud800',
+];
+
+function stream(name: string, more: Partial<StreamReport> = {}): StreamReport {
+  const counts = {
+    rows: 100,
+    inserted: 3,
+    updated: 2,
+    deleted: 1,
+    unchanged: 95,
+    duplicates: 0,
+    rejected: 0,
+    replaced: 0,
+  };
+  const sent = {
+    missing: 0,
+    recognised: 0,
+    requests: 10,
+    retries: 0,
+    throttled: 0,
+    pages: 10,
+    bytes: 5000,
+    seconds: 1,
+  };
+  const limit = { group: 'profile', per_second: 20 } as const;
+  return {
+    name,
+    status: 'ok',
+    ...counts,
+    ...sent,
+    unrecognised: null,
+    partitions: null,
+    limit,
+    findings: [],
+    error: null,
+    ...more,
+  };
+}
+
+function report(runId: string, streams: StreamReport[], more: Partial<JobReport> = {}): JobReport {
+  const job = { job: 'nightly', run_id: runId, sequence: 4, resumed: false, status: 'ok' } as const;
+  return { ...job, streams, destinations: [], seconds: 12, ...more };
+}
+
+const id = (day: number) => `202611${String(day).padStart(2, '0')}T021500Z-abcde${day % 10}`;
+
+let folder: string;
+let layout: JobLayout;
+let task: PagesTask;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'cdsync-pages-'));
+  layout = new JobLayout(folder, 'nightly');
+  task = { layout, file: '/srv/my data/cdsync.yaml', destinations: [], now: Date.parse('2026-11-30T02:20:00Z') };
+  for (const each of [layout.reports, layout.figuresFolder]) await mkdir(each, { recursive: true });
+});
+afterEach(() => rm(folder, { recursive: true }));
+
+async function keep(of: JobReport, columns?: ColumnFigures): Promise<void> {
+  await writeFile(layout.report(of.run_id), JSON.stringify({ status: of.status, jobs: [of], error: null }));
+  if (columns !== undefined) await writeFile(layout.figures(of.run_id), JSON.stringify(columns));
+}
+
+const figures = (streams: readonly string[], names: readonly string[]): ColumnFigures => ({
+  version: 1,
+  streams: Object.fromEntries(
+    streams.map((each) => [
+      each,
+      {
+        run_id: id(30),
+        synced_at: '2026-11-30T02:15:00.000Z',
+        rows: 100,
+        columns: names.map((name, index) => ({ name, type: 'VARCHAR', nulls: index === 0 ? null : 25, changed: 1 })),
+        updated: { rows: 2, compared: 2 },
+        counted: null,
+        covered_to: null,
+      },
+    ]),
+  ),
+});
+
+const page = (runId: string) => readFile(layout.page(runId), 'utf8');
+
+describe('the page about a run', () => {
+  it('shows names and messages of any kind as text, and lets nothing run or load', async () => {
+    const error = { code: 'bad_request', message: hostile.join(' '), hint: '<b onclick=x>', request_id: '<i>' };
+    const streams = hostile.map((name) => stream(name, { status: 'failed', error: { ...error, message: name } }));
+    const destinations = [
+      { name: '<a>', stream: '<b>', status: 'failed', rows: 0, waiting: 0, seconds: 0, error } as const,
+    ];
+    await keep(
+      report(id(30), streams, { status: 'failed', destinations: [...destinations] }),
+      figures(hostile, hostile),
+    );
+    await writePages(task, id(30));
+    for (const text of [await page(id(30)), await readFile(layout.indexPage, 'utf8')]) {
+      expect(text).not.toMatch(/<script|<img|<b onclick|<i>/);
+      expect(text).not.toMatch(/[^\n\P{Cc}]|\p{Bidi_Control}/u);
+      expect(text).toContain("default-src 'none'; style-src 'sha256-");
+      expect(text).not.toMatch(/https?:|style="|javascript:|@import|url\(/);
+    }
+    expect(await page(id(30))).toContain('&lt;script&gt;alert(1)&lt;/script&gt;');
+    expect(((await stat(layout.page(id(30)))).mode & 0o777).toString(8)).toBe('600');
+  });
+
+  it('shows the figures of guards, without keys, and commands to paste', async () => {
+    const finding = { guard: 'max_deleted', message: '5 of 100 (5.0%) rows would be deleted, 3 may be' };
+    const error = {
+      code: 'guard_max_deleted',
+      message: `${finding.message}: anna@example.com`,
+      hint: null,
+      request_id: null,
+    };
+    const held = stream('members', { status: 'held', findings: [finding], error });
+    await keep(report(id(30), [held], { status: 'held' }));
+    await writePages(task, id(30));
+    const text = await page(id(30));
+    expect(text).toContain('<code>max_deleted</code>: 5 of 100 (5.0%) rows would be deleted, 3 may be');
+    expect(text).not.toContain('anna');
+    expect(text).toContain('It is no longer held');
+    const old = { ...held, findings: undefined, limit: undefined } as unknown as StreamReport;
+    await keep(report(id(30), [old], { status: 'held' }));
+    await writePages(task, id(30));
+    expect(await page(id(30))).not.toContain('anna');
+  });
+
+  it('says what it does not know', async () => {
+    await keep(report(id(30), [stream('members')]), figures(['members'], ['email']));
+    await writePages(task, id(30));
+    const text = await page(id(30));
+    expect(text).toContain('<td class="n zero">not known</td>');
+    expect(text).toContain('The first run');
+    await keep(report(id(29), [stream('members', { limit: null })]));
+    await writePages(task, id(29));
+    expect(await page(id(29))).toContain('Nothing is known of the columns after this run.');
+  });
+
+  it('stays small with 100 streams of 50 columns', async () => {
+    const names = Array.from({ length: 100 }, (_, index) => `stream_${index}`);
+    const columns = Array.from({ length: 50 }, (_, index) => `${'column'.repeat(9)}_${index}`);
+    const streams = names.map((name) => stream(name));
+    for (let day = 1; day <= 30; day += 1) await keep(report(id(day), streams), figures(names, columns));
+    await writePages(task, id(30));
+    expect((await page(id(30))).length).toBeLessThan(500_000);
+  }, 60_000);
+
+  it('can be made again for any run that has a report, and names the last runs if there is none', async () => {
+    for (const day of [28, 29, 30]) await keep(report(id(day), [stream('members')]));
+    const made = await remakePage(task, id(29));
+    expect(made.page).toBe(await page(id(29)));
+    expect(made.page).toContain('Compared with the run before');
+    expect(made.document.jobs[0]?.run_id).toBe(id(29));
+    expect((await remakePage(task, undefined)).path).toBe(layout.page(id(30)));
+    const wrong = remakePage(task, 'nonsense-that-is-long');
+    await expect(wrong).rejects.toMatchObject({ code: 'run_not_found', hint: expect.stringContaining(id(30)) });
+  });
+});
+
+describe('the page of all runs', () => {
+  const rows = async () =>
+    [...(await readFile(layout.indexPage, 'utf8')).matchAll(/<tr data-run="([^"]+)">/g)].map(([, run]) => run);
+
+  it('lists every run, newest first, and links those with a page', async () => {
+    for (let day = 1; day <= 3; day += 1) {
+      await keep(report(id(day), [stream('members')]));
+      await writePages(task, id(day));
+    }
+    expect(await rows()).toEqual([id(3), id(2), id(1)]);
+    expect(await readFile(layout.indexPage, 'utf8')).toContain(`<a href="${id(1)}.html">`);
+  });
+
+  it('forgets pages, rows and figures of runs whose reports were removed', async () => {
+    for (const day of [1, 2]) {
+      await keep(report(id(day), [stream('members')]), figures(['members'], ['a']));
+      await writePages(task, id(day));
+    }
+    await rm(layout.report(id(1)));
+    await writePages(task, id(2));
+    expect(await rows()).toEqual([id(2)]);
+    expect((await readdir(layout.reports)).sort()).toEqual([`${id(2)}.html`, `${id(2)}.json`, 'index.html']);
+    expect(await readdir(layout.figuresFolder)).toEqual([`${id(2)}.json`]);
+  });
+
+  it('takes rows of old runs from the page before, without reading their reports', async () => {
+    for (let day = 1; day <= 32; day += 1) await keep(report(id(day), [stream('members')]));
+    await writePages(task, id(32));
+    await writeFile(layout.report(id(1)), 'damaged');
+    await writePages(task, id(32));
+    expect(await rows()).toHaveLength(32);
+  });
+});
+
+describe('the share of the budget', () => {
+  const limit = { group: 'profile', per_second: 200 } as const;
+
+  it('is requests / (limit x seconds of extraction), of the streams of one limit together', () => {
+    const two = [
+      stream('a', { limit, requests: 1000, seconds: 10 }),
+      stream('b', { limit, requests: 200, seconds: 4 }),
+    ];
+    expect(runBudget({ streams: two })).toBeCloseTo(1200 / (200 * 10));
+  });
+
+  it('is that of the fullest limit, and not known without requests or time', () => {
+    const other = { group: 'management', per_second: 10 } as const;
+    const streams = [
+      stream('a', { limit, requests: 100, seconds: 10 }),
+      stream('b', { limit: other, requests: 90, seconds: 10 }),
+    ];
+    expect(runBudget({ streams })).toBeCloseTo(0.9);
+    expect(runBudget({ streams: [stream('c', { limit: null })] })).toBeUndefined();
+    expect(runBudget({ streams: [stream('c', { seconds: 0 })] })).toBeUndefined();
+  });
+
+  it('stands beside rows that are known only if every stream was read', () => {
+    const streams = [stream('a'), stream('b', { status: 'failed', rows: 0 })];
+    expect(runFigures(report(id(1), streams), ['a', 'b'])).toMatchObject({ rows: undefined, inserted: 3 });
+    expect(runFigures(report(id(1), streams), ['a']).rows).toBe(100);
+  });
+});
