@@ -27,7 +27,7 @@ const streamSchema = z.object({
   columns: z.array(columnSchema),
   /** The updated rows of this run, and how many of them were compared; null if it updated none. */
   updated: z.object({ rows: z.number(), compared: z.number() }).nullable(),
-  /** How many files the counts of nulls are of, and the last of them: files that are added later are counted alone. */
+  /** How many files the counts of nulls are of, and the checksum of the last: files that are added later are counted alone. */
   counted: z.object({ files: z.number(), last: z.string() }).nullable(),
   /** Of a stream that is read by time: the time up to which nothing is missing. */
   covered_to: z.string().nullable(),
@@ -56,22 +56,22 @@ export function readColumnFigures(layout: JobLayout, runId: string): Promise<Col
 /** The missing values of the published files. Those that were counted after an earlier run are not counted again. */
 async function countNulls(layout: JobLayout, stream: string, before: StreamFigures | undefined): Promise<Counts> {
   const manifest = await readManifest(layout.manifest(stream));
-  const paths = manifest?.files.map(({ path }) => path) ?? [];
-  const last = paths.at(-1);
+  const all = manifest?.files ?? [];
+  const last = all.at(-1)?.sha256;
   if (last === undefined) return { counted: null, nulls: new Map() };
   const { files, last: known } = before?.counted ?? { files: 0, last: '' };
-  const isLonger = files > 0 && paths[files - 1] === known;
+  const isLonger = files > 0 && all[files - 1]?.sha256 === known;
   const nulls = new Map<string, number | undefined>();
   let rows = isLonger ? (before?.rows ?? 0) : 0;
   if (isLonger) for (const { name, nulls: count } of before?.columns ?? []) nulls.set(name, count ?? undefined);
-  for (const path of isLonger ? paths.slice(files) : paths) {
+  for (const { path } of isLonger ? all.slice(files) : all) {
     const found = await nullCounts(join(layout.stream(stream), path));
     // A column that some files lack has no value in their rows.
     for (const name of nulls.keys()) if (!found.nulls.has(name)) nulls.set(name, sum(nulls.get(name), found.rows));
     for (const [name, count] of found.nulls) nulls.set(name, sum(nulls.has(name) ? nulls.get(name) : rows, count));
     rows += found.rows;
   }
-  return { counted: { files: paths.length, last }, nulls };
+  return { counted: { files: all.length, last }, nulls };
 }
 
 function sum(a: number | undefined, b: number | undefined): number | undefined {
