@@ -20,6 +20,12 @@ const records = (count: number, more: (n: number) => Row = () => ({})) =>
 const people = { name: 'people', source: 'index_profiles', index: 'people' };
 const gold = { name: 'gold', source: 'sql', key: ['id'], query: "select id, name from people where tier = 'gold'" };
 
+/** Ids of runs have the second in which they began: two runs in one second have no order. */
+async function nextSecond(): Promise<void> {
+  const second = () => Math.floor(Date.now() / 1000);
+  for (const now = second(); second() === now; ) await new Promise((resolve) => setTimeout(resolve, 10));
+}
+
 let space: Workspace;
 let browser: Browser | undefined;
 const runs: string[] = [];
@@ -30,9 +36,12 @@ beforeAll(async () => {
   const serve = (all: readonly unknown[]) => space.control('profiles', { index: 'people', records: all });
   await serve(records(100));
   runs.push((await space.runWell('seen')).run_id);
+  await nextSecond();
   await serve(records(101, (n) => (n < 10 ? { score: -1 } : {})));
   runs.push((await space.runWell('seen')).run_id);
+  await nextSecond();
   runs.push((await space.runWell('seen')).run_id);
+  await nextSecond();
   await serve(records(30));
   const { report } = await space.run('seen');
   runs.push(report.jobs[0]?.run_id as string);
