@@ -1,4 +1,5 @@
 import { sqlText } from '../core/sql.js';
+import { fitsDecimal, fitsInteger, fitsTemplate, mostDigits, templateOf, years } from './text-bytes.js';
 
 /**
  * How the texts of one column are written, if all are written alike: as a type, and for dates and times a format. A value of the
@@ -24,62 +25,10 @@ export interface TextForm {
 /** The code of a column whose texts are not written alike, or are no values: it stays text for good. */
 export const plainText = 'VARCHAR';
 
-const zero = 0x30;
-const minusSign = 0x2d;
-const decimalPoint = 0x2e;
-/** The most digits of an integer or a decimal: what DECIMAL(38, …) holds. */
-const mostDigits = 38;
 /** Decimals of up to this many digits are stored in eight bytes. */
 const fewDigits = 18;
 /** Numbers with more decimal places stay text. */
 const mostPlaces = 15;
-/** ClickHouse holds no other days. With them no destination refuses a value that it takes as text. */
-const years = { first: 1900, last: 2299 };
-
-const longest = { positive: '9223372036854775807', negative: '9223372036854775808' };
-
-function isDigit(byte: number | undefined): boolean {
-  return byte !== undefined && byte >= zero && byte <= 0x39;
-}
-
-/** The position behind the digits of an integer without needless zeros; -1 if there is none. */
-function wholeEnd(bytes: Uint8Array, from: number, to: number): number {
-  let at = from;
-  while (at < to && isDigit(bytes[at])) at += 1;
-  return at === from || (bytes[from] === zero && at > from + 1) ? -1 : at;
-}
-
-function isWithinInt64(bytes: Uint8Array, from: number, to: number, bound: string): boolean {
-  if (to - from !== bound.length) return to - from < bound.length;
-  for (let index = 0; index < bound.length; index += 1) {
-    const difference = (bytes[from + index] as number) - bound.charCodeAt(index);
-    if (difference !== 0) return difference < 0;
-  }
-  return true;
-}
-
-function fitsInteger(bytes: Uint8Array, from: number, to: number, isHuge: boolean): boolean {
-  const isNegative = bytes[from] === minusSign;
-  const first = isNegative ? from + 1 : from;
-  if (to - first > mostDigits || wholeEnd(bytes, first, to) !== to) return false;
-  if (isNegative && bytes[first] === zero) return false;
-  return isHuge || isWithinInt64(bytes, first, to, isNegative ? longest.negative : longest.positive);
-}
-
-function fitsDecimal(bytes: Uint8Array, from: number, to: number, digits: number, places: number): boolean {
-  const isNegative = bytes[from] === minusSign;
-  const first = isNegative ? from + 1 : from;
-  const point = to - places - 1;
-  if (point - first > digits - places || point <= first || bytes[point] !== decimalPoint) return false;
-  if (wholeEnd(bytes, first, point) !== point) return false;
-  let isZero = bytes[first] === zero;
-  for (let at = point + 1; at < to; at += 1) {
-    if (!isDigit(bytes[at])) return false;
-    isZero &&= bytes[at] === zero;
-  }
-  return !(isNegative && isZero);
-}
-
 function integerForm(code: 'BIGINT' | 'HUGEINT'): TextForm {
   const isHuge = code === 'HUGEINT';
   const fileType = isHuge ? 'DECIMAL(38,0)' : code;
@@ -114,6 +63,7 @@ const truths = [
 ] as const;
 
 function booleanForm([yes, no]: (typeof truths)[number]): TextForm {
+  // By their length, from 4 on.
   const words = [yes, no].map((word) => Buffer.from(word));
   const isPlain = yes === 'true';
   return {
@@ -121,8 +71,12 @@ function booleanForm([yes, no]: (typeof truths)[number]): TextForm {
     type: 'BOOLEAN',
     fileType: 'BOOLEAN',
     format: undefined,
-    fits: (bytes, from, to) =>
-      words.some((word) => word.length === to - from && word.every((byte, index) => bytes[from + index] === byte)),
+    fits: (bytes, from, to) => {
+      const word = words[to - from - 4];
+      if (word === undefined) return false;
+      for (let index = 0; index < word.length; index += 1) if (bytes[from + index] !== word[index]) return false;
+      return true;
+    },
     text: (value) =>
       isPlain ? `(${value})::VARCHAR` : `CASE (${value}) WHEN true THEN '${yes}' WHEN false THEN '${no}' END`,
     typed: (text) => `(${text})::BOOLEAN`,
@@ -136,69 +90,18 @@ const times = ['T', ' '].flatMap((between) =>
   fractions.flatMap((fraction) => zones.map((zone) => `%Y-%m-%d${between}%H:%M:%S${fraction}${zone}`)),
 );
 
-const widths: Readonly<Record<string, number>> = { Y: 4, m: 2, d: 2, H: 2, M: 2, S: 2, g: 3, f: 6 };
-const daysOfMonth = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-
-/** The bytes of a format's texts, with `d` for any digit. */
-interface Template {
-  readonly bytes: Buffer;
-  /** Where the digits of a part begin, by its letter. */
-  readonly places: ReadonlyMap<string, number>;
-}
-
-function templateOf(format: string): Template {
-  const places = new Map<string, number>();
-  let text = '';
-  for (let at = 0; at < format.length; at += 1) {
-    if (format[at] !== '%') text += format[at];
-    else {
-      at += 1;
-      places.set(format[at] as string, text.length);
-      text += 'd'.repeat(widths[format[at] as string] as number);
-    }
-  }
-  return { bytes: Buffer.from(text), places };
-}
-
-const anyDigit = 0x64;
-
-function numberAt(bytes: Uint8Array, from: number, digits: number): number {
-  let number = 0;
-  for (let at = from; at < from + digits; at += 1) number = number * 10 + ((bytes[at] as number) - zero);
-  return number;
-}
-
-function fitsCalendar(bytes: Uint8Array, from: number, places: Template['places']): boolean {
-  const part = (letter: string) => {
-    const place = places.get(letter);
-    return place === undefined ? 0 : numberAt(bytes, from + place, widths[letter] as number);
-  };
-  const [year, month, day] = [part('Y'), part('m'), part('d')];
-  if (year < years.first || year > years.last || month < 1 || month > 12) return false;
-  const isLeap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
-  if (day < 1 || day > (daysOfMonth[month - 1] as number) || (month === 2 && day === 29 && !isLeap)) return false;
-  return part('H') < 24 && part('M') < 60 && part('S') < 60;
-}
-
 function momentForm(format: string): TextForm {
   const hasTime = format.includes('%H');
   const hasZone = /(Z|\+00:00)$/.test(format);
   const type = hasZone ? 'TIMESTAMP WITH TIME ZONE' : hasTime ? 'TIMESTAMP' : 'DATE';
-  const { bytes: template, places } = templateOf(format);
+  const template = templateOf(format);
   const isCast = format.startsWith('%Y-');
   return {
     code: `${hasZone ? 'TIMESTAMPTZ' : type} ${format}`,
     type,
     fileType: type,
     format,
-    fits: (bytes, from, to) => {
-      if (to - from !== template.length) return false;
-      for (let index = 0; index < template.length; index += 1) {
-        const [byte, wanted] = [bytes[from + index], template[index]];
-        if (wanted === anyDigit ? !isDigit(byte) : byte !== wanted) return false;
-      }
-      return fitsCalendar(bytes, from, places);
-    },
+    fits: (bytes, from, to) => fitsTemplate(bytes, from, to, template),
     text: (value) => (format === '%Y-%m-%d' ? `(${value})::VARCHAR` : `strftime(${value}, ${sqlText(format)})`),
     typed: (text) => (isCast ? `(${text})::${type}` : `strptime(${text}, ${sqlText(format)})::${type}`),
   };
