@@ -106,6 +106,7 @@ const { output } = await bundle.write({
   chunkFileNames: 'chunks/[name]-[hash].js',
   // Less to parse at each start. The licences are in a file of their own.
   comments: { legal: false, jsdoc: false, annotation: true },
+  minify: { compress: true, mangle: { keepNames: true }, codegen: { removeWhitespace: true } },
   codeSplitting: { groups: groups.map(chunkGroup) },
 });
 writeFileSync(join(out, 'chunks', 'LICENSES.txt'), notices(output.filter(({ type }) => type === 'chunk')));
