@@ -6,6 +6,7 @@ import { type ParquetCompression, type ParquetFile, writeParquet } from '../stor
 import { stampParquet } from '../store/stamped-parquet.js';
 import { type Difference, type DiffTask, hashesStand } from './diff.js';
 import { createEarlier, keepEarlier } from './history.js';
+import { type SnapshotFiles, snapshotRows } from './snapshot-files.js';
 import {
   changesTable,
   earlierTable,
@@ -19,14 +20,8 @@ import type { WorkTables } from './unify-parts.js';
 /** Above this share of changed rows a table is rebuilt: that is cheaper than deleting and inserting, and leaves no holes. */
 const rebuildShare = 0.1;
 
-export interface ApplyTask extends DiffTask {
+export interface ApplyTask extends DiffTask, SnapshotFiles {
   readonly difference: Difference;
-  /** The rows of the snapshot; if `addition` is given, only those that were read. */
-  readonly files: readonly ParquetFile[];
-  /** Files of what was read, each key once. */
-  readonly read: readonly ParquetFile[];
-  /** Files with only the rows that the previous snapshot lacks; undefined if `files` are the whole snapshot. */
-  readonly addition: readonly ParquetFile[] | undefined;
   /** The file for the changes. */
   readonly changesPath: string;
   readonly compression: ParquetCompression;
@@ -70,13 +65,11 @@ export async function writeChanges(
   task: ApplyTask,
   { changed }: WorkTables,
 ): Promise<ParquetFile[]> {
-  const { columns, previous, stream, files, read } = task;
+  const { columns, previous, stream, files } = task;
   if (previous === undefined) return firstChanges(task);
   const key = rowKey(task.key);
-  // Only what was read can have changed. If nothing was, the files still give the columns.
-  const some = read.length > 0 ? read : files;
-  const nothing = `(SELECT ${widen(previous.columns, columns, 'file')} FROM ${storeTable(stream)} WHERE false)`;
-  const came = some.length > 0 ? readFiles(some) : nothing;
+  // Only what was read can have changed. If nothing was, there still are columns.
+  const came = files.length > 0 ? readFiles(files) : `(SELECT ${widen([], columns, 'file')} WHERE false)`;
   const present = `SELECT c.op AS _op, ${stamp(task)}, ${names(columns, 'r.')}
      FROM (SELECT *, ${key} AS "_key" FROM ${came}) AS r JOIN ${changed} AS c ON r."_key" = c.key`;
   const gone = `SELECT c.op AS _op, ${stamp(task)}, ${names(columns, 'r.')}
@@ -153,8 +146,9 @@ async function prepareTables(store: SnapshotStore, task: ApplyTask, rebuild: boo
 }
 
 /** Rebuilds the stream's table: changed rows get the stamp of this run, the others keep theirs. */
-async function rebuildRows(store: SnapshotStore, task: ApplyTask, { changed }: WorkTables): Promise<void> {
+async function rebuildRows(store: SnapshotStore, task: ApplyTask, tables: WorkTables): Promise<void> {
   const { columns, stream, files, previous } = task;
+  const { changed } = tables;
   const key = rowKey(task.key);
   const now = `${sqlText(task.syncedAt)}::TIMESTAMPTZ`;
   if (previous === undefined) {
@@ -165,7 +159,7 @@ async function rebuildRows(store: SnapshotStore, task: ApplyTask, { changed }: W
       CASE WHEN c.key IS NULL THEN o._run_id ELSE ${sqlText(task.runId)} END AS _run_id,
       CASE WHEN c.key IS NULL THEN o._synced_at ELSE ${now} END AS _synced_at,
       coalesce(o._first_seen_at, ${now}) AS _first_seen_at
-    FROM (SELECT ${widen(columns, columns, 'table')}, ${key} AS "_key" FROM ${readFiles(files)}) AS r
+    FROM (SELECT *, ${key} AS "_key" FROM (${snapshotRows(task, tables)})) AS r
     LEFT JOIN ${changed} AS c ON r."_key" = c.key
     LEFT JOIN (SELECT ${key} AS key, ${rowColumns.join(', ')} FROM ${storeTable(stream)}) AS o ON r."_key" = o.key`;
   await replaceTable(store, stream, query);
@@ -207,15 +201,25 @@ async function applyKeys(
   await session.run(`INSERT INTO ${table} SELECT key, hash FROM ${keys} WHERE key IN (SELECT key FROM ${changed})`);
 }
 
+/** Whether the stream's table is written anew. */
+function isRebuilt(task: ApplyTask): boolean {
+  const { inserted, updated, deleted, refreshed } = task.difference;
+  const share = (inserted + updated + deleted) / Math.max(1, task.previous?.rows ?? 0);
+  const isWhole = task.addition === undefined;
+  return isWhole && (task.previous === undefined || share > rebuildShare || refreshed > 0 || !onlyAdds(task));
+}
+
+/** Whether applying the stream only deletes and inserts rows, so that other sessions may read its table meanwhile. */
+export function onlyPatches(task: ApplyTask): boolean {
+  return !isRebuilt(task) && onlyAdds(task) && task.previous?.columns.length === task.columns.length;
+}
+
 /**
  * Brings a stream's tables up to date with the reading, inside the caller's transaction. The schema comes before the rows:
  * DuckDB refuses to change a column's type after rows were deleted in the same transaction.
  */
 export async function applyStream(store: SnapshotStore, task: ApplyTask, tables: WorkTables): Promise<void> {
-  const { inserted, updated, deleted, refreshed } = task.difference;
-  const share = (inserted + updated + deleted) / Math.max(1, task.previous?.rows ?? 0);
-  const isWhole = task.addition === undefined;
-  const rebuild = isWhole && (task.previous === undefined || share > rebuildShare || refreshed > 0 || !onlyAdds(task));
+  const rebuild = isRebuilt(task);
   await prepareTables(store, task, rebuild);
   if (task.previous !== undefined) {
     await keepEarlier(store, { ...task, previous: task.previous }, tables);

@@ -2,7 +2,7 @@ import { sqlText } from '../core/sql.js';
 import { ColumnSet, columnPath } from '../rows/columns.js';
 import type { JobLayout } from '../store/layout.js';
 import type { ParquetFile } from '../store/parquet.js';
-import { type ApplyTask, applyStream, firstOf } from './apply.js';
+import { type ApplyTask, applyStream, firstOf, onlyPatches } from './apply.js';
 import { restates, takesAway } from './diff.js';
 import { beginHistories, defineFreshness, defineHistory, pruneHistory, recordMoment } from './history.js';
 import type { KnownRows } from './known-rows.js';
@@ -14,6 +14,7 @@ import {
   type StreamState,
   storeTable,
 } from './snapshot-store.js';
+import { SnapshotWriter } from './snapshot-writer.js';
 import type { WorkTables } from './unify-parts.js';
 
 /** A rejected record, as the published store shows it. */
@@ -56,6 +57,8 @@ export interface RunCommit {
   readonly historyMs: number;
   /** Stops the commit as long as it does not count. */
   readonly signal: AbortSignal;
+  /** Work in the store's session that is not part of the commit, done while files of snapshots are being written. */
+  readonly meanwhile?: (() => Promise<void>) | undefined;
 }
 
 /** Whether the stream differs from the previous snapshot; a first snapshot always does. */
@@ -64,14 +67,15 @@ export function isChanged({ task }: StreamCommit): boolean {
   return task.previous === undefined || inserted + updated + deleted + refreshed > 0 || restates(task);
 }
 
-function snapshotFiles({ layout, runId }: RunCommit, { task }: StreamCommit): CommittedFile[] {
-  const { stream, files, addition, previous } = task;
-  const isWhole = addition === undefined && files.length === 1;
-  const added = newFiles(
-    layout,
-    addition ?? files,
-    (index) => `snapshot/${runId}/${snapshotFileName(runId, index, isWhole)}`,
-  );
+/** @param written the files that the previous snapshot lacks */
+function snapshotFiles(
+  { layout, runId }: RunCommit,
+  { task }: StreamCommit,
+  written: readonly ParquetFile[],
+): CommittedFile[] {
+  const { stream, addition, previous } = task;
+  const isWhole = addition === undefined && written.length === 1;
+  const added = newFiles(layout, written, (index) => `snapshot/${runId}/${snapshotFileName(runId, index, isWhole)}`);
   return addition === undefined ? added : [...gathered(layout, { stream, runId }, previous?.snapshot ?? []), ...added];
 }
 
@@ -79,7 +83,11 @@ function changeFiles({ layout, runId }: RunCommit, changes: readonly ParquetFile
   return newFiles(layout, changes, (index) => `changes/${runId}/${snapshotFileName(runId, index, true)}`);
 }
 
-function newState(run: RunCommit, commit: StreamCommit, sequence: number): StreamState {
+function newState(
+  run: RunCommit,
+  commit: StreamCommit,
+  { sequence, written }: { readonly sequence: number; readonly written: readonly ParquetFile[] },
+): StreamState {
   const { runId, parquet } = run;
   const { task, changes, covered, definition } = commit;
   return {
@@ -91,7 +99,7 @@ function newState(run: RunCommit, commit: StreamCommit, sequence: number): Strea
     key: [...task.key],
     columns: [...task.columns],
     hash_version: task.hashVersion,
-    snapshot: parquet ? snapshotFiles(run, commit) : [],
+    snapshot: parquet ? snapshotFiles(run, commit, written) : [],
     changes: parquet ? changeFiles(run, changes) : [],
     definition: { ...definition },
     first: firstOf(task),
@@ -143,33 +151,33 @@ async function pruneHistories(store: SnapshotStore, { finishedAt, historyMs }: R
   await defineFreshness(store);
 }
 
-/**
- * Brings the store up to date with a run's readings, in one transaction. The run counts from its COMMIT on; every later step
- * can be repeated from the store.
- * @returns the sequence number of the store: a new one only if something changed
- * @throws {CdsyncError} `interrupted` if the signal aborts before the COMMIT: then the store is as it was
- */
-export async function commitRun(store: SnapshotStore, run: RunCommit): Promise<number> {
+/** Applies a stream to the store, and notes what it then has. */
+async function commitStream(
+  store: SnapshotStore,
+  run: RunCommit,
+  { commit, sequence, writer }: { commit: StreamCommit; sequence: number; writer: SnapshotWriter },
+): Promise<void> {
+  const { task, covered, definition } = commit;
+  if (!isChanged(commit)) {
+    const known = task.previous;
+    const moved = covered === undefined ? {} : { covered: [...covered] };
+    if (known !== undefined) await store.rememberStream({ ...known, ...moved, definition: { ...definition } });
+    return;
+  }
+  if (!onlyPatches(task)) await writer.filesOf(task.stream);
+  await applyStream(store, task, commit.tables);
+  await recordColumns(store, commit);
+  const state = newState(run, commit, { sequence, written: await writer.filesOf(task.stream) });
+  await store.rememberStream(state);
+  await defineHistory(store, state);
+  await recordMoment(store, state, run.finishedAt);
+}
+
+async function commitStreams(store: SnapshotStore, run: RunCommit, writer: SnapshotWriter): Promise<number> {
   const sequence = run.streams.some(isChanged) ? run.sequence + 1 : run.sequence;
-  // Tables have no order of their own, and keeping one costs memory.
-  await store.session.run('SET preserve_insertion_order = false');
   await store.session.transaction(async () => {
     await beginHistories(store, (await store.state()).streams.values());
-    for (const commit of run.streams) {
-      const { task, covered, definition } = commit;
-      if (!isChanged(commit)) {
-        const known = task.previous;
-        const moved = covered === undefined ? {} : { covered: [...covered] };
-        if (known !== undefined) await store.rememberStream({ ...known, ...moved, definition: { ...definition } });
-        continue;
-      }
-      await applyStream(store, task, commit.tables);
-      await recordColumns(store, commit);
-      const state = newState(run, commit, sequence);
-      await store.rememberStream(state);
-      await defineHistory(store, state);
-      await recordMoment(store, state, run.finishedAt);
-    }
+    for (const commit of run.streams) await commitStream(store, run, { commit, sequence, writer });
     if (sequence > run.sequence) await pruneHistories(store, run);
     for (const commit of run.streams) await recordStream(store, commit, sequence);
     const times = [run.startedAt, run.finishedAt].map((time) => `${sqlText(time)}::TIMESTAMPTZ`).join(', ');
@@ -177,6 +185,29 @@ export async function commitRun(store: SnapshotStore, run: RunCommit): Promise<n
       `INSERT INTO ${storeTable('runs', 'cdsync')} VALUES (${sqlText(run.runId)}, ${sequence}, ${sqlText(run.status)}, ${times})`,
     );
   }, run.signal);
-  await store.session.run('SET preserve_insertion_order = true');
   return sequence;
+}
+
+/**
+ * Brings the store up to date with a run's readings, in one transaction, and writes the files that snapshots still lack. The run
+ * counts from the COMMIT on; every later step can be repeated from the store.
+ * @returns the sequence number of the store: a new one only if something changed
+ * @throws {CdsyncError} `interrupted` if the signal aborts before the COMMIT: then the store is as it was
+ */
+export async function commitRun(store: SnapshotStore, run: RunCommit): Promise<number> {
+  // Neither tables nor files of snapshots have an order of their own, and keeping one costs memory.
+  await store.session.run('SET preserve_insertion_order = false');
+  const changed = run.parquet ? run.streams.filter(isChanged) : [];
+  const writer = SnapshotWriter.begin(
+    store,
+    changed.map(({ task }) => task),
+    run.signal,
+  );
+  try {
+    await run.meanwhile?.();
+    return await commitStreams(store, run, writer);
+  } finally {
+    await writer.close();
+    await store.session.run('SET preserve_insertion_order = true').catch(() => undefined);
+  }
 }

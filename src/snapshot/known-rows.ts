@@ -79,55 +79,57 @@ async function setOf({ session }: SnapshotStore, path: string, rows: number): Pr
   return set;
 }
 
-/** Writes a known file of the rows (key, raw_hi, raw_lo) of a query, in place of the one before. */
+/** Where a known file is written, until it may take its place. */
+function nextFolder(folder: string): string {
+  return join(folder, 'next');
+}
+
+/** Writes a known file of the rows (key, raw_hi, raw_lo) of a query. @returns its id */
 async function writeKnown(
   store: SnapshotStore,
   query: string,
-  { folder, known }: { readonly folder: string; readonly known: string },
+  folder: string,
   about: Pick<KnownHeader, 'store_id' | 'run_id' | 'fingerprint' | 'secret' | 'separator' | 'verified_at'>,
-): Promise<void> {
+): Promise<string> {
   const id = randomBytes(16).toString('hex');
-  const next = join(folder, 'next');
+  const next = nextFolder(folder);
   const { image, keys } = knownPaths(next);
-  try {
-    await mkdir(next, { recursive: true, mode: 0o700 });
-    const { rows, sha256, path } = await writeParquet(store.session, query, keys(id), { compression: 'snappy' });
-    await writeKnownFile(image, await setOf(store, path, rows), { id, ...about, keys: { rows, sha256 } });
-    await promoteKnownFile(next, known, id);
-  } finally {
-    await rm(next, { recursive: true, force: true });
-  }
+  await rm(next, { recursive: true, force: true });
+  await mkdir(next, { recursive: true, mode: 0o700 });
+  const { rows, sha256, path } = await writeParquet(store.session, query, keys(id), { compression: 'snappy' });
+  await writeKnownFile(image, await setOf(store, path, rows), { id, ...about, keys: { rows, sha256 } });
+  return id;
 }
 
+/** Puts a known file in the place of the one before. */
+async function promote(folder: string, known: string, id: string): Promise<void> {
+  const next = nextFolder(folder);
+  await promoteKnownFile(next, known, id);
+  await rm(next, { recursive: true, force: true });
+}
+
+/** Puts the next known file in its place, after the commit whose rows it has. */
+export type KeepKnown = () => Promise<void>;
+
 /**
- * After a commit, leaves what the next run recognises records by. Nothing depends on it but the cost of that run.
- * @throws {CdsyncError} and errors of the file system: then nothing is left, and the next run converts every record
+ * Writes what the next run recognises records by. Until the commit, the known file before stays. Nothing depends on it but the
+ * cost of that run.
+ * @throws {CdsyncError} and errors of the file system
  */
-export async function keepKnown(store: SnapshotStore, layout: JobLayout, task: KnownTask): Promise<void> {
+export async function prepareKnown(store: SnapshotStore, layout: JobLayout, task: KnownTask): Promise<KeepKnown> {
   const { known } = task;
-  if (known === 'the same') return;
   const folder = layout.known(task.stream);
-  try {
-    if (known === 'nothing') await removeKnownFile(folder);
-    else {
-      await writeKnown(
-        store,
-        rowsNow(task, known),
-        { folder: known.folder, known: folder },
-        {
-          store_id: task.storeId,
-          run_id: task.runId,
-          fingerprint: known.fingerprint,
-          secret: known.secret,
-          separator: known.separator,
-          verified_at: known.base?.verified_at ?? known.verifiedAt,
-        },
-      );
-    }
-  } catch (error) {
-    await removeKnownFile(folder).catch(() => undefined);
-    throw error;
-  }
+  if (known === 'the same') return async () => undefined;
+  if (known === 'nothing') return () => removeKnownFile(folder);
+  const id = await writeKnown(store, rowsNow(task, known), known.folder, {
+    store_id: task.storeId,
+    run_id: task.runId,
+    fingerprint: known.fingerprint,
+    secret: known.secret,
+    separator: known.separator,
+    verified_at: known.base?.verified_at ?? known.verifiedAt,
+  });
+  return () => promote(known.folder, folder, id);
 }
 
 /** Rows that are erased from a snapshot. */
@@ -153,5 +155,7 @@ export async function forgetKnown(store: SnapshotStore, layout: JobLayout, task:
   const about = { store_id: storeId, run_id: runId, fingerprint, secret, separator, verified_at };
   const left = `SELECT key, raw_hi, raw_lo ${all} WHERE key NOT IN (SELECT unnest(${sqlTexts(keys)}))`;
   // Whatever becomes of the new file, the old one must go.
-  await writeKnown(store, left, { folder, known }, about).catch(() => removeKnownFile(known));
+  await writeKnown(store, left, folder, about)
+    .then((id) => promote(folder, known, id))
+    .catch(() => removeKnownFile(known));
 }

@@ -1,9 +1,16 @@
 import { join } from 'node:path';
-import { quoteIdentifier, sqlTexts } from '../core/sql.js';
+import { quoteIdentifier, sqlText, sqlTexts } from '../core/sql.js';
 import { holdNegativeZero } from '../rows/columns.js';
 import { rowKey } from '../rows/row-hash.js';
 import { sameColumns, widen } from '../rows/widen.js';
-import { type ParquetCompression, type ParquetFile, writeParquet } from '../store/parquet.js';
+import type { Session } from '../store/duckdb.js';
+import {
+  copyToParquet,
+  type ParquetCompression,
+  type ParquetFile,
+  type ParquetForm,
+  writeParquet,
+} from '../store/parquet.js';
 import { completeKeys, type Difference, type DiffTask, hashesStand, holdsAll, restates } from './diff.js';
 import { type SnapshotStore, storeTable } from './snapshot-store.js';
 import type { WorkTables } from './unify-parts.js';
@@ -20,12 +27,21 @@ export interface SnapshotFilesTask extends DiffTask {
   readonly compression: ParquetCompression;
 }
 
-/** The files of a snapshot. */
+/** A file that is still to be written. No temporary table is needed for it, so any session of the store can write it. */
+export interface UnwrittenFile {
+  readonly query: string;
+  readonly path: string;
+  readonly form: ParquetForm;
+}
+
+/** The files of a snapshot: `files`, unless one of the others is given. */
 export interface SnapshotFiles {
-  /** All of its rows; if `addition` is given, only those that were read. */
+  /** The rows that were read. */
   readonly files: readonly ParquetFile[];
-  /** Files to add to those of the previous snapshot; undefined if `files` are the whole snapshot. */
+  /** Files to add to those of the previous snapshot. */
   readonly addition: readonly ParquetFile[] | undefined;
+  /** One file with all rows. The commit writes it, beside its own statements. */
+  readonly anew: UnwrittenFile | undefined;
 }
 
 /** SQL for the keys whose stored rows are no longer in the snapshot: those that were read, and those that are gone. */
@@ -33,23 +49,45 @@ export function replacedKeys({ keys, changed }: WorkTables): string {
   return `SELECT key FROM ${keys} WHERE part IS NOT NULL UNION ALL SELECT key FROM ${changed} WHERE op = 'delete'`;
 }
 
+/** SQL for the rows of the new snapshot, as its table has them. */
+export function snapshotRows(
+  task: Pick<DiffTask, 'previous' | 'stream' | 'columns' | 'key'> & SnapshotFiles,
+  tables: WorkTables,
+): string {
+  const { columns, files, addition, anew } = task;
+  const read = `SELECT ${widen(columns, columns, 'table')} FROM read_parquet(${sqlTexts(files.map(({ path }) => path))})`;
+  if (addition === undefined && anew === undefined) return read;
+  const stored = standingRows(task, replacedKeys(tables), 'table');
+  return files.length === 0 ? stored : `${read} UNION ALL ${stored}`;
+}
+
+/** SQL for the rows of the previous snapshot, with the present columns, whose keys are not among those of a query. */
+function standingRows(
+  { previous, stream, columns, key }: Pick<DiffTask, 'previous' | 'stream' | 'columns' | 'key'>,
+  replaced: string,
+  form: 'table' | 'file',
+): string {
+  return `SELECT * FROM (SELECT ${widen(previous?.columns ?? [], columns, form)} FROM ${storeTable(stream)})
+     WHERE ${rowKey(key)} NOT IN (${replaced})`;
+}
+
 /**
- * Returns or writes the files of the new snapshot:
+ * Decides on the files of the new snapshot, and writes them unless the commit is to do that:
  * - the files of the reading, if they have all rows;
  * - one file of new rows beside the present files, if the reading only inserts;
- * - otherwise one new file with all rows: those that were read and those that stand.
+ * - otherwise one new file with all rows: those that were read and those that stand. The commit writes it.
  */
 export async function writeSnapshotFiles(
   store: SnapshotStore,
   task: SnapshotFilesTask,
   tables: WorkTables,
 ): Promise<SnapshotFiles> {
-  const { previous, columns, difference, read, stream, folder, compression } = task;
-  if (previous === undefined || holdsAll(task)) return { files: read, addition: undefined };
+  const { previous, columns, difference, read, folder, compression } = task;
+  if (previous === undefined || holdsAll(task)) return { files: read, addition: undefined, anew: undefined };
   const form = { compression, keepsZeroSigns: holdNegativeZero(columns) };
   const { inserted, updated, deleted, refreshed } = difference;
   const onlyCame = updated + deleted + refreshed === 0;
-  if (onlyCame && inserted === 0 && !restates(task)) return { files: read, addition: [] };
+  if (onlyCame && inserted === 0 && !restates(task)) return { files: read, addition: [], anew: undefined };
   // If the keys of the reading replace the stored ones, they must be complete.
   const replacesKeys = !hashesStand(task);
   const names = columns.map(({ name }) => quoteIdentifier(name)).join(', ');
@@ -66,12 +104,24 @@ export async function writeSnapshotFiles(
     const path = join(folder, 'parts', 'addition.parquet');
     const addition = inserted === 0 ? [] : [await writeParquet(store.session, came, path, form)];
     if (replacesKeys && task.brings === 'additions') await completeKeys(store.session, task, tables);
-    return { files: read, addition };
+    return { files: read, addition, anew: undefined };
   }
   if (task.brings === 'additions') await completeKeys(store.session, task, tables);
-  const stored = `(SELECT ${widen(previous.columns, columns, 'file')} FROM ${storeTable(stream)})`;
-  const whole = `${read.length === 0 ? '' : `SELECT ${names} FROM ${files} UNION ALL`}
-     SELECT ${names} FROM ${stored} WHERE ${key} NOT IN (${replacedKeys(tables)})`;
-  const path = join(folder, 'parts', 'whole.parquet');
-  return { files: [await writeParquet(store.session, whole, path, form)], addition: undefined };
+  const replaced = join(folder, 'replaced.parquet');
+  await copyToParquet(store.session, replacedKeys(tables), replaced, { compression: 'snappy' });
+  const standing = standingRows(task, `SELECT key FROM read_parquet(${sqlText(replaced)})`, 'file');
+  const query = read.length === 0 ? standing : `SELECT ${names} FROM ${files} UNION ALL ${standing}`;
+  return { files: read, addition: undefined, anew: { query, path: join(folder, 'parts', 'whole.parquet'), form } };
+}
+
+/**
+ * Writes the files that a snapshot still lacks.
+ * @returns all that are new in it
+ */
+export async function writeUnwritten(
+  session: Session,
+  { files, addition, anew }: SnapshotFiles,
+): Promise<readonly ParquetFile[]> {
+  if (anew === undefined) return addition ?? files;
+  return [await writeParquet(session, anew.query, anew.path, anew.form)];
 }

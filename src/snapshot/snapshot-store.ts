@@ -119,10 +119,12 @@ const statements = [
 /** A job's private store, attached to the process's one DuckDB instance. No other process may open the file meanwhile. */
 export class SnapshotStore {
   readonly session: Session;
+  readonly #database: Database;
   #id = '';
   #isClosed = false;
 
-  private constructor(session: Session) {
+  private constructor(database: Database, session: Session) {
+    this.#database = database;
     this.session = session;
   }
 
@@ -141,7 +143,7 @@ export class SnapshotStore {
       session.close();
       throw openError(layout, error);
     }
-    const store = new SnapshotStore(session);
+    const store = new SnapshotStore(database, session);
     try {
       await store.#prepare(layout);
     } catch (error) {
@@ -170,7 +172,7 @@ export class SnapshotStore {
         cause: error,
       });
     }
-    const store = new SnapshotStore(session);
+    const store = new SnapshotStore(database, session);
     const version = await store.#identify().catch(() => 0);
     if (version >= readableVersion && version <= schemaVersion) return store;
     await store.close();
@@ -242,6 +244,16 @@ export class SnapshotStore {
     const table = storeTable('streams', '_cdsync');
     await this.session.run(`DELETE FROM ${table} WHERE stream = ${sqlText(state.stream)}`);
     await this.session.run(`INSERT INTO ${table} VALUES (${sqlText(state.stream)}, ${sqlText(JSON.stringify(state))})`);
+  }
+
+  /** Works in another session, beside the store's own. It sees what is committed. The store must stay open meanwhile. */
+  async beside<T>(work: (session: Session) => Promise<T>): Promise<T> {
+    const session = await this.#database.connect();
+    try {
+      return await work(session);
+    } finally {
+      session.close();
+    }
   }
 
   /** Writes everything into the one file and detaches it. Only then may the file be copied. A second call does nothing. */

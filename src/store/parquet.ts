@@ -30,7 +30,7 @@ function options({ compression, keepsZeroSigns = false }: ParquetForm): string {
 }
 
 /** Writes a query's rows into a Parquet file that is not durable: for files that can be recomputed. Returns their number. */
-async function copyToParquet(session: Session, query: string, path: string, form: ParquetForm): Promise<number> {
+export async function copyToParquet(session: Session, query: string, path: string, form: ParquetForm): Promise<number> {
   return session.number(`COPY (${query}) TO ${sqlText(path)} ${options(form)}`);
 }
 

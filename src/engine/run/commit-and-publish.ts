@@ -2,10 +2,11 @@ import { asCdsyncError } from '../../core/errors.js';
 import type { RunStatus } from '../../core/run.js';
 import { commitRun, isChanged, type RunCommit, type StreamCommit } from '../../snapshot/commit.js';
 import { compact, compactionReason } from '../../snapshot/compact.js';
-import { keepKnown } from '../../snapshot/known-rows.js';
+import { type KeepKnown, prepareKnown } from '../../snapshot/known-rows.js';
 import { type PublishOptions, publish } from '../../snapshot/publish.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import { isDamaged } from '../../store/duckdb.js';
+import { removeKnownFile } from '../../store/known-file.js';
 import type { RunIdentity } from '../../store/run-state.js';
 import type { RunContext } from '../run-context.js';
 
@@ -47,21 +48,42 @@ export async function publishStore(
   await publish(database, layout, state, { ...publishOptions(context), again });
 }
 
-/** Leaves what the next run recognises records by. If that fails, only that run costs more. */
-async function keepAllKnown(
-  { layout, notice }: Pick<RunContext, 'layout' | 'notice'>,
-  store: SnapshotStore,
-  { run, streams }: Pick<CommitTask, 'run' | 'streams'>,
-): Promise<void> {
-  const { id: storeId } = await store.state();
-  for (const commit of streams) {
-    const { task, tables, known } = commit;
-    const runId = isChanged(commit) ? run.runId : (task.previous?.run_id ?? run.runId);
-    await keepKnown(store, layout, { stream: task.stream, tables, known, storeId, runId }).catch((error) => {
-      notice(
-        `stream ${task.stream}: the next run will convert all of its records again: ${asCdsyncError(error).message}`,
-      );
-    });
+/** What the next run recognises records by. If that fails, only that run costs more. */
+class NextKnown {
+  readonly #context: Pick<RunContext, 'layout' | 'notice' | 'signal'>;
+  readonly #keep = new Map<string, KeepKnown>();
+
+  constructor(context: Pick<RunContext, 'layout' | 'notice' | 'signal'>) {
+    this.#context = context;
+  }
+
+  /** Writes the files, which {@link keep} puts in their place. */
+  async prepare(store: SnapshotStore, { run, streams }: Pick<CommitTask, 'run' | 'streams'>): Promise<void> {
+    const { layout, signal } = this.#context;
+    const { id: storeId } = await store.state();
+    for (const commit of streams) {
+      const { task, tables, known } = commit;
+      const { stream } = task;
+      const runId = isChanged(commit) ? run.runId : (task.previous?.run_id ?? run.runId);
+      const about = { stream, tables, known, storeId, runId };
+      try {
+        this.#keep.set(stream, await store.session.until(signal, () => prepareKnown(store, layout, about)));
+      } catch (error) {
+        if (signal.aborted) return;
+        this.#keep.set(stream, () => Promise.reject(error));
+      }
+    }
+  }
+
+  /** To be called once the commit counts. */
+  async keep(): Promise<void> {
+    const { layout, notice } = this.#context;
+    for (const [stream, keep] of this.#keep) {
+      await keep().catch(async (error) => {
+        await removeKnownFile(layout.known(stream)).catch(() => undefined);
+        notice(`stream ${stream}: the next run will convert all of its records again: ${asCdsyncError(error).message}`);
+      });
+    }
   }
 }
 
@@ -78,6 +100,7 @@ export async function commitAndPublish(
 ): Promise<number> {
   const { database, layout, progress, clock, job, signal } = context;
   progress.phase = 'committing';
+  const known = new NextKnown(context);
   const commit: RunCommit = {
     layout,
     runId: run.runId,
@@ -89,12 +112,13 @@ export async function commitAndPublish(
     parquet: job.parquet.enabled,
     historyMs: job.publish.history,
     signal,
+    meanwhile: () => known.prepare(store, { run, streams }),
   };
   // A first snapshot is written in one pass. Later ones are joined with what is there, which is quicker with all memory.
   const isFirst = streams.some(({ task }) => task.previous === undefined);
   const work = async () => {
     const committed = await commitRun(store, commit);
-    await keepAllKnown(context, store, { run, streams });
+    await known.keep();
     return committed;
   };
   const sequence = await (isFirst ? database.sparingly(work) : work());

@@ -208,13 +208,12 @@ export async function compareStream(context: CompareContext, given: CompareTask)
   const { compression } = context.job.parquet;
   const growing = { ...diffed, difference, read: unified.files, folder, compression };
   const grown = await writeSnapshotFiles(store, growing, tables);
-  const isEmptyWhole = grown.files.length === 0 && grown.addition === undefined;
+  const isEmptyWhole = grown.files.length === 0 && grown.addition === undefined && grown.anew === undefined;
   const files = isEmptyWhole ? await emptySnapshot(task, read) : grown.files;
   const apply: ApplyTask = {
     ...diffed,
     ...grown,
     files,
-    read: unified.files,
     difference,
     rows: difference.rows,
     changesPath: join(folder, 'changes.parquet'),

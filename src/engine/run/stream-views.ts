@@ -1,8 +1,7 @@
-import { quoteIdentifier, sqlTexts } from '../../core/sql.js';
-import { rowKey } from '../../rows/row-hash.js';
+import { quoteIdentifier } from '../../core/sql.js';
 import { widen } from '../../rows/widen.js';
 import type { StreamCommit } from '../../snapshot/commit.js';
-import { replacedKeys } from '../../snapshot/snapshot-files.js';
+import { snapshotRows } from '../../snapshot/snapshot-files.js';
 import { type SnapshotStore, type StreamState, storeTable } from '../../snapshot/snapshot-store.js';
 
 async function define({ session }: SnapshotStore, stream: string, query: string): Promise<void> {
@@ -11,12 +10,7 @@ async function define({ session }: SnapshotStore, stream: string, query: string)
 
 /** Makes the rows that this run is about to commit visible to queries, under the stream's name. */
 export async function showStream(store: SnapshotStore, { task, tables }: StreamCommit): Promise<void> {
-  const { stream, columns, files, previous, addition } = task;
-  const read = `SELECT ${widen(columns, columns, 'table')} FROM read_parquet(${sqlTexts(files.map(({ path }) => path))})`;
-  if (addition === undefined || previous === undefined) return define(store, stream, read);
-  const stored = `SELECT * FROM (SELECT ${widen(previous.columns, columns, 'table')} FROM ${storeTable(stream)})
-     WHERE ${rowKey(task.key)} NOT IN (${replacedKeys(tables)})`;
-  return define(store, stream, files.length === 0 ? stored : `${read} UNION ALL ${stored}`);
+  await define(store, task.stream, snapshotRows(task, tables));
 }
 
 /** Makes the last snapshot of a stream visible to queries, under the stream's name. */

@@ -1,6 +1,8 @@
+import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { earlierTable, keysTable, storeTable } from '../../../src/snapshot/snapshot-store.js';
+import { statsIfThere } from '../../../src/store/durable.js';
 import { type GivenRow, type ReadingOptions, Snapshots } from '../../fixtures/snapshots.js';
 
 let snapshots: Snapshots;
@@ -17,6 +19,13 @@ async function stored(stream: string) {
   const rows = await snapshots.query(`SELECT * EXCLUDE (_run_id) FROM ${storeTable(stream)} ORDER BY id`);
   const keys = await snapshots.query(`SELECT key, hash::VARCHAR AS hash FROM ${keysTable(stream)} ORDER BY key`);
   return { rows, keys };
+}
+
+/** The rows in the files of the stream's snapshot, which are not published yet. */
+async function filed(stream: string) {
+  const { snapshot } = (await snapshots.state()).streams.get(stream) ?? { snapshot: [] };
+  const files = snapshot.map(({ from }) => `'${join(snapshots.layout.folder, from)}'`);
+  return snapshots.query(`SELECT * FROM read_parquet([${files.join(', ')}]) ORDER BY id`);
 }
 
 describe('a commit', () => {
@@ -143,11 +152,48 @@ describe('a snapshot that grows', () => {
     await snapshots.run('events', many(0, 3), brings);
     const { task } = await snapshots.run('events', [row], brings);
     expect(task.addition).toBeUndefined();
-    expect(task.files).toHaveLength(1);
+    expect(task.anew).toBeDefined();
     const stands = new Map([...many(0, 3), row].map((each) => [each.id, each]));
     expect(await snapshots.rows('events')).toMatchObject([...stands.values()]);
     const keys = await snapshots.query(`SELECT key FROM ${keysTable('events')} ORDER BY key`);
     expect(keys.map(({ key }) => key)).toEqual([...stands.keys()]);
+    expect(await filed('events')).toMatchObject([...stands.values()]);
+  });
+
+  test('is written anew only by the commit, for it may be held', async () => {
+    await snapshots.run('events', many(0, 30), brings);
+    const run = await snapshots.nextRun();
+    const commit = await snapshots.compare(run, 'events', [{ id: 'p1', n: -1 }], brings);
+    const { path } = commit.task.anew ?? { path: '' };
+    expect(await statsIfThere(path)).toBeUndefined();
+    await snapshots.commit(run, [commit]);
+    expect(await statsIfThere(path)).toBeDefined();
+    expect(await filed('events')).toEqual(await snapshots.rows('events'));
+  });
+
+  test('is not committed if its file cannot be written', async () => {
+    await snapshots.run('events', many(0, 30), brings);
+    const before = await snapshots.rows('events');
+    const run = await snapshots.nextRun();
+    const commit = await snapshots.compare(run, 'events', [{ id: 'p1', n: -1 }], brings);
+    const { anew } = commit.task;
+    if (anew === undefined) throw new Error('the file was written already');
+    const nowhere = { ...anew, path: join(snapshots.layout.folder, 'nowhere', 'whole.parquet') };
+    const failing = { ...commit, task: { ...commit.task, anew: nowhere } };
+    await expect(snapshots.commit(run, [failing])).rejects.toMatchObject({ code: 'storage_failed' });
+    expect(await snapshots.rows('events')).toEqual(before);
+    expect(await snapshots.commit(run, [commit])).toBe(2);
+  });
+
+  test('stops writing its file if the commit fails otherwise', async () => {
+    await snapshots.run('events', many(0, 30), brings);
+    const run = await snapshots.nextRun();
+    const commit = await snapshots.compare(run, 'events', [{ id: 'p1', n: -1 }], brings);
+    const failing = { ...commit, task: { ...commit.task, changesPath: join(snapshots.layout.folder, 'none.parquet') } };
+    await expect(snapshots.commit(run, [failing])).rejects.toMatchObject({ code: 'database_failed' });
+    // Nothing uses the store any more, so it can be closed and opened again.
+    await snapshots.detach();
+    expect(await snapshots.commit(run, [commit])).toBe(2);
   });
 
   test('is rewritten as a whole once it has many files', async () => {
