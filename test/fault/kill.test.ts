@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { JobReport } from '../../src/core/run.js';
 import { seed } from '../fixtures/seed.js';
 import { ended, streamOf, Workspace } from '../fixtures/workspace.js';
 import { type Random, randomFrom } from './random.js';
@@ -44,6 +45,8 @@ beforeAll(async () => {
   space = await Workspace.open({ profiles: 30_000, latencyMs: 2, rateLimits: { management: 0 } });
   await space.configure('calm', streams, options);
   await space.configure('killed', streams, options);
+  await space.configure('calm-nights', streams, options);
+  await space.configure('killed-nights', streams, options);
 });
 afterAll(() => space.close());
 
@@ -60,6 +63,11 @@ async function tableFingerprint(job: string, table: string): Promise<unknown> {
   );
 }
 
+/** Paths of temporary files, and of what belongs to runs that have not ended. */
+async function leftovers(job: string): Promise<string[]> {
+  return (await space.files(job)).filter((file) => file.startsWith('.cdsync/runs/') || file.endsWith('.tmp'));
+}
+
 async function fingerprint(job: string): Promise<unknown> {
   const found: unknown[] = [];
   for (const table of tables) {
@@ -71,11 +79,15 @@ async function fingerprint(job: string): Promise<unknown> {
 }
 
 /** Starts runs and kills each at a random instant, until one of them gets through. */
-async function killUntilDone(random: Random, most: number): Promise<number> {
+async function killUntilDone(
+  job: string,
+  random: Random,
+  most: number,
+): Promise<{ readonly killed: number; readonly report: JobReport }> {
   let longest = 3000;
   for (let count = 0; ; count += 1) {
     const began = performance.now();
-    const child = space.spawn(['run', 'killed.json', '--json', '--quiet']);
+    const child = space.spawn(['run', `${job}.json`, '--json', '--quiet']);
     const result = ended(child);
     const stop = new AbortController();
     if (count < most)
@@ -83,9 +95,9 @@ async function killUntilDone(random: Random, most: number): Promise<number> {
         () => child.kill('SIGKILL'),
         () => undefined,
       );
-    const { code, stderr } = await result;
+    const { code, stdout, stderr } = await result;
     stop.abort();
-    if (code === 0) return count;
+    if (code === 0) return { killed: count, report: (JSON.parse(stdout) as { jobs: [JobReport] }).jobs[0] };
     if (code !== null) throw new Error(`after ${count} kills the run ended with ${code}: ${stderr}`);
     longest = Math.max(1500, Math.min(longest, (performance.now() - began) * 1.5));
   }
@@ -97,16 +109,37 @@ describe('kill -9 at random instants', () => {
     let killed = 0;
     for (let day = 0; killed < kills; day += 1) {
       await space.runWell('calm');
-      killed += await killUntilDone(random, Math.min(kills - killed, 25));
+      killed += (await killUntilDone('killed', random, Math.min(kills - killed, 25))).killed;
       expect({ day, found: await fingerprint('killed') }).toEqual({ day, found: await fingerprint('calm') });
       await space.control('change', { days: 1 });
     }
-    const files = (await space.files('killed')).filter(
-      (file) => file.startsWith('.cdsync/runs/') || file.endsWith('.tmp'),
-    );
-    expect(files).toEqual([]);
+    expect(await leftovers('killed')).toEqual([]);
     console.info(`${killed} kills survived, seed ${seed}`);
   }, 1_800_000);
+
+  it(`leaves what undisturbed nights leave, records recognised or not (seed ${seed}, ${kills} kills)`, async () => {
+    const random = randomFrom(seed + 2);
+    const tally = { nights: 0, kills: 0, rows: 0, recognised: 0 };
+    // The first run has nothing to recognise records by.
+    for (const job of ['calm-nights', 'killed-nights']) await space.runWell(job);
+    while (tally.kills < kills) {
+      // In every third night nothing has changed.
+      if (tally.nights % 3 !== 2) await space.control('change', { days: 1 });
+      await space.runWell('calm-nights');
+      const { killed, report } = await killUntilDone('killed-nights', random, Math.min(kills - tally.kills, 5));
+      tally.nights += 1;
+      tally.kills += killed;
+      tally.rows += streamOf(report, 'members').rows;
+      tally.recognised += streamOf(report, 'members').recognised;
+      const found = { night: tally.nights, found: await fingerprint('killed-nights') };
+      expect(found).toEqual({ night: tally.nights, found: await fingerprint('calm-nights') });
+    }
+    expect(await leftovers('killed-nights')).toEqual([]);
+    const { code, stderr } = await space.cdsync(['verify', 'killed-nights.json']);
+    expect(code, stderr).toBe(0);
+    expect(tally.recognised).toBeGreaterThan(tally.rows / 2);
+    console.info(`nights with recognition, seed ${seed}: ${JSON.stringify(tally)}`);
+  }, 3_600_000);
 
   it('keeps what was published readable all the while', async () => {
     const random = randomFrom(seed + 1);
