@@ -6,6 +6,7 @@ import { hashedRows, rowKey } from '../rows/row-hash.js';
 import { type Standing, type StandingRows, seenRows, unseenKeys } from '../rows/standing.js';
 import { hashedColumns, isNewlyTreated, sameColumns, widen } from '../rows/widen.js';
 import type { Session } from '../store/duckdb.js';
+import { buckets } from './buckets.js';
 import { keysTable, type StreamState, storeTable } from './snapshot-store.js';
 import { type WorkTables, workTables } from './unify-parts.js';
 
@@ -30,6 +31,8 @@ export interface DiffTask {
   readonly columns: readonly StoredColumn[];
   readonly key: readonly string[];
   readonly hashVersion: string;
+  /** How many keys a join may hold. */
+  readonly keysAtOnce: number;
   /** Rows in the files of the reading. */
   readonly rows: number;
   /** `everything`: rows that the reading lacks are deleted. `additions`: the reading did not ask for them. */
@@ -87,12 +90,15 @@ export async function completeKeys(session: Session, task: DiffTask, { keys }: W
   );
 }
 
-/** SQL for the changes of a reading against stored keys and their hashes. */
-function changesAgainst(stored: string, { previous, brings }: DiffTask, { keys }: WorkTables): string {
-  if (previous === undefined) return `SELECT key, 'insert' AS op FROM ${keys}`;
+/**
+ * SQL for the changes of a reading against stored keys and their hashes.
+ * @param bucket which keys to compare
+ */
+function changesAgainst(stored: string, { brings }: DiffTask, { keys }: WorkTables, bucket = 'true'): string {
   return `SELECT coalesce(n.key, o.key) AS key,
        CASE WHEN o.key IS NULL THEN 'insert' WHEN n.key IS NULL THEN 'delete' ELSE 'update' END AS op
-     FROM ${keys} AS n ${brings === 'everything' ? 'FULL OUTER' : 'LEFT'} JOIN (${stored}) AS o ON n.key = o.key
+     FROM (FROM ${keys} WHERE ${bucket}) AS n ${brings === 'everything' ? 'FULL OUTER' : 'LEFT'} JOIN
+       (FROM (${stored}) WHERE ${bucket}) AS o ON n.key = o.key
      WHERE n.hash IS DISTINCT FROM o.hash OR n.key IS NULL OR o.key IS NULL`;
 }
 
@@ -131,14 +137,30 @@ async function diffStanding(
   );
 }
 
+/** Compares all keys. */
+async function diffAll(session: Session, task: DiffTask, tables: WorkTables): Promise<void> {
+  const { previous, rows } = task;
+  const { keys, changed, old } = tables;
+  if (previous === undefined)
+    return session.run(`CREATE OR REPLACE TEMP TABLE ${changed} AS SELECT key, 'insert' AS op FROM ${keys}`);
+  await session.run(`CREATE OR REPLACE TEMP TABLE ${changed} (key VARCHAR, op VARCHAR)`);
+  const divided = buckets(rows + previous.rows, task.keysAtOnce);
+  let stored = storedKeys(task);
+  // Hash rows anew only once.
+  if (divided.length > 1 && !hashesStand(task)) {
+    await session.run(`CREATE OR REPLACE TEMP TABLE ${old} AS ${stored}`);
+    stored = `FROM ${old}`;
+  }
+  for (const bucket of divided)
+    await session.run(`INSERT INTO ${changed} ${changesAgainst(stored, task, tables, bucket)}`);
+}
+
 /** @returns the number of rows that stand */
 async function findChanges(session: Session, task: DiffTask, tables: WorkTables): Promise<number> {
   const { previous, standing, rows } = task;
   const { known } = standing;
   if (known === null || previous === undefined) {
-    await session.run(
-      `CREATE OR REPLACE TEMP TABLE ${tables.changed} AS ${changesAgainst(storedKeys(task), task, tables)}`,
-    );
+    await diffAll(session, task, tables);
     return 0;
   }
   const allStand = rows === 0 && known.unseenPath === null && known.rows === previous.rows;

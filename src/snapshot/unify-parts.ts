@@ -7,6 +7,7 @@ import { rowKey } from '../rows/row-hash.js';
 import { sameColumns, widen } from '../rows/widen.js';
 import type { Session } from '../store/duckdb.js';
 import { type ParquetCompression, type ParquetFile, writeParquet } from '../store/parquet.js';
+import { buckets } from './buckets.js';
 import { keysTable, storeTable } from './snapshot-store.js';
 
 export interface UnifyTask {
@@ -16,6 +17,8 @@ export interface UnifyTask {
   /** Ranges of rows to drop from a part: `from` is included, `to` is not. */
   readonly dropped: readonly { part: number; from: number; to: number }[];
   readonly compression: ParquetCompression;
+  /** How many keys a join may hold. */
+  readonly keysAtOnce: number;
   /** Given if a field that a record comes without keeps the value that the last snapshot has of it. */
   readonly known?: { readonly stream: string; readonly columns: readonly StoredColumn[] } | undefined;
 }
@@ -63,14 +66,19 @@ async function findSurplus(session: Session, task: UnifyTask, { keys, surplus }:
   const dropped = ranges.length === 0 ? 'false' : ranges.join(' OR ');
   await session.run(`CREATE OR REPLACE TEMP TABLE ${surplus} AS SELECT part, row FROM ${keys} WHERE ${dropped}`);
   if (ranges.length > 0) await session.run(`DELETE FROM ${keys} WHERE ${dropped}`);
-  const [counts] = await session.rows(`SELECT count(*) AS total, count(DISTINCT key) AS keys FROM ${keys}`);
-  const duplicates = Number(counts?.total ?? 0) - Number(counts?.keys ?? 0);
+  let duplicates = 0;
+  for (const bucket of buckets(await session.number(`SELECT count(*) FROM ${keys}`), task.keysAtOnce)) {
+    const own = `(FROM ${keys} WHERE ${bucket})`;
+    const copies = await session.number(`SELECT count(*) - count(DISTINCT key) FROM ${own}`);
+    duplicates += copies;
+    if (copies === 0) continue;
+    await session.run(
+      `INSERT INTO ${surplus} SELECT part, row FROM ${own}
+       WHERE key IN (SELECT key FROM ${own} GROUP BY key HAVING count(*) > 1)
+       QUALIFY row_number() OVER (PARTITION BY key ORDER BY part DESC, row DESC) > 1`,
+    );
+  }
   if (duplicates === 0) return 0;
-  await session.run(
-    `INSERT INTO ${surplus} SELECT part, row FROM ${keys}
-     WHERE key IN (SELECT key FROM ${keys} GROUP BY key HAVING count(*) > 1)
-     QUALIFY row_number() OVER (PARTITION BY key ORDER BY part DESC, row DESC) > 1`,
-  );
   await session.run(`DELETE FROM ${keys} AS k USING ${surplus} AS s WHERE k.part = s.part AND k.row = s.row`);
   return duplicates;
 }

@@ -9,6 +9,7 @@ import { hashVersion } from '../../rows/row-hash.js';
 import { treated } from '../../rows/value-text.js';
 import { widen } from '../../rows/widen.js';
 import { type ApplyTask, writeChanges } from '../../snapshot/apply.js';
+import { keysAtOnce } from '../../snapshot/buckets.js';
 import { type ChangedValues, changedValues } from '../../snapshot/changed-values.js';
 import { type CommittedReject, isChanged, type StreamCommit } from '../../snapshot/commit.js';
 import { absentKeys, countRefreshed, type Difference, type DiffTask, diff, hashesStand } from '../../snapshot/diff.js';
@@ -89,7 +90,9 @@ async function compare(task: Comparing): Promise<Compared> {
   if (read.standing.known !== null && !hashesStand({ previous, columns: read.columns, hashVersion: duckdb }))
     throw new RecognitionOverruled();
   const known = config.reads.details && previous && { stream: config.name, columns: previous.columns };
-  const unified = await unifyParts(store.session, { ...read, key, compression, known }, tables);
+  const atOnce = keysAtOnce(context.config.resources.memoryMb);
+  const unifying = { ...read, key, compression, known, keysAtOnce: atOnce };
+  const unified = await unifyParts(store.session, unifying, tables);
   balance(config.name, read, unified);
   const { columns } = read;
   const diffed = {
@@ -98,6 +101,7 @@ async function compare(task: Comparing): Promise<Compared> {
     columns,
     key,
     hashVersion: duckdb,
+    keysAtOnce: atOnce,
     rows: unified.rows,
     brings,
     standing: read.standing,

@@ -47,6 +47,9 @@ function model(before: ReadonlyMap<string, GivenRow>, now: readonly GivenRow[], 
   return found;
 }
 
+/** So little memory that each join has one key. */
+const oneKeyAtOnce = 0.0004;
+
 let number = 0;
 /** A name that no other case has used. */
 function newStream(): string {
@@ -55,9 +58,14 @@ function newStream(): string {
 }
 
 describe('what changed', () => {
-  test.each(['everything', 'additions'] as const)(
-    'is what a model in plain JavaScript says, for readings that bring %s, whatever types the columns widen to',
-    async (brings) => {
+  test.each([
+    ['everything', 256],
+    ['everything', oneKeyAtOnce],
+    ['additions', 256],
+    ['additions', oneKeyAtOnce],
+  ] as const)(
+    'is what a model in plain JavaScript says, for readings that bring %s, whatever types the columns widen to (%d MB)',
+    async (brings, memoryMb) => {
       await fc.assert(
         fc.asyncProperty(fc.array(list, { minLength: 2, maxLength: 4 }), async (readings) => {
           const own = await Snapshots.open();
@@ -65,7 +73,7 @@ describe('what changed', () => {
             const before = new Map<string, GivenRow>();
             for (const rows of readings) {
               const expected = model(before, rows, brings);
-              const { task } = await own.run('members', rows, { brings });
+              const { task } = await own.run('members', rows, { brings, memoryMb });
               expect(task.difference).toMatchObject(expected);
               if (brings === 'everything') before.clear();
               for (const row of rows) before.set(String(row.id), row);
