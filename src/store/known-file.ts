@@ -49,8 +49,20 @@ const magic = Buffer.from('cdsync known\n');
 const headerBytes = 4096;
 const readBytes = 1 << 24;
 
-function digest(content: Buffer | string): string {
+function digest(content: string): string {
   return createHash('sha256').update(content).digest('hex');
+}
+
+/** Views of an image, in its order. Node hashes no more than 2 GB at once, and has no Buffer of more than 4 GB. */
+function* viewsOf({ buffer, byteOffset, byteLength }: Uint32Array): Generator<Buffer> {
+  for (let from = 0; from < byteLength; from += readBytes)
+    yield Buffer.from(buffer, byteOffset + from, Math.min(readBytes, byteLength - from));
+}
+
+function digestOf(words: Uint32Array): string {
+  const hash = createHash('sha256');
+  for (const view of viewsOf(words)) hash.update(view);
+  return hash.digest('hex');
 }
 
 /** The paths of a known file and its keys in a folder. */
@@ -64,8 +76,7 @@ export async function writeKnownFile(
   { words, slots, count }: KnownSet,
   about: Omit<KnownHeader, 'version' | 'hash_version' | 'count' | 'slots' | 'sha256'>,
 ): Promise<KnownHeader> {
-  const image = Buffer.from(words.buffer, words.byteOffset, words.byteLength);
-  const sha256 = digest(image);
+  const sha256 = digestOf(words);
   const header: KnownHeader = { version: 1, hash_version: rawHashVersion, ...about, count, slots, sha256 };
   const json = JSON.stringify(header);
   const text = Buffer.from(`${json}\n${digest(json)}\n`);
@@ -76,8 +87,7 @@ export async function writeKnownFile(
   const handle = await open(path, openFlags.replace, 0o600);
   try {
     await handle.writeFile(head);
-    for (let from = 0; from < image.length; from += readBytes)
-      await handle.writeFile(image.subarray(from, from + readBytes));
+    for (const view of viewsOf(words)) await handle.writeFile(view);
     await handle.sync();
   } finally {
     await handle.close();
@@ -131,9 +141,12 @@ export async function readKnownFile(
     if ((await handle.stat()).size !== headerBytes + imageBytes)
       throw new UnusableKnownFile('the known file is cut short');
     const words = new Uint32Array(header.slots * hashWords);
-    const bytes = Buffer.from(words.buffer);
-    await readFull(handle, bytes, headerBytes);
-    if (digest(bytes) !== header.sha256) throw new UnusableKnownFile('the known file is damaged');
+    let position = headerBytes;
+    for (const view of viewsOf(words)) {
+      await readFull(handle, view, position);
+      position += view.length;
+    }
+    if (digestOf(words) !== header.sha256) throw new UnusableKnownFile('the known file is damaged');
     const sha256 = await sha256OfFile(keys(header.id)).catch(() => undefined);
     if (sha256 !== header.keys.sha256) throw new UnusableKnownFile('the keys of the known file are missing or damaged');
     return { header, set: new KnownSet(words, header.count) };
