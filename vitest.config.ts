@@ -9,6 +9,7 @@ const long = [
   'test/integration/cost.test.ts',
   'test/integration/demo.test.ts',
   'test/integration/growth.test.ts',
+  'test/integration/install.test.ts',
   'test/integration/recipes.test.ts',
   'test/integration/shared-budget.test.ts',
   'test/integration/signals.test.ts',

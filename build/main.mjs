@@ -8,15 +8,8 @@ import { rolldown } from 'rolldown';
 const root = join(import.meta.dirname, '..');
 const out = join(root, 'dist');
 
-/** Files that others name: the program, what package.json exports, and `npm start`. */
-const entries = [
-  'src/cli/main',
-  'src/cli/command-line',
-  'src/cli/quickstart',
-  'src/index',
-  'src/sdk/index',
-  'src/conformance/index',
-];
+/** Files that others name: the program, and what package.json exports. */
+const entries = ['src/cli/main', 'src/cli/command-line', 'src/index', 'src/sdk/index', 'src/conformance/index'];
 
 /** Packages that dist/ contains. All others are loaded from node_modules, most of them by one connector only. */
 const bundled = new Set(['@duckdb/node-api', 'jose', 'p-limit', 'undici', 'yaml', 'yargs', 'zod']);

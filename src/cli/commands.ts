@@ -110,6 +110,11 @@ export const commands: CommandModule[] = [
     async () => (await import('./serve.js')).serveCommand,
   ),
   command(
+    'quickstart [folder]',
+    'try cdsync on this machine: a local service, a job, two days of it',
+    async () => (await import('./quickstart.js')).quickstartCommand,
+  ),
+  command(
     'schema',
     'print the JSON Schema of a configuration file',
     async () => (await import('./schema.js')).schemaCommand,

@@ -1,105 +1,223 @@
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir } from 'node:fs/promises';
-import { dirname, join, relative } from 'node:path';
+import { existsSync } from 'node:fs';
+import { join, relative } from 'node:path';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
-import { writeData, writeLine } from './standard-streams.js';
+import { CdsyncError, interrupted } from '../core/errors.js';
+import type { JobReport, RunReport } from '../core/run.js';
+import type { Command } from './command.js';
+import { interruption } from './interruption.js';
+import { type CommonArguments, Output, usageError } from './output.js';
+import { commandText, ended, startCommand } from './own-command.js';
+import { defaultProfiles, type LocalLogin, QuickstartFolder, quickstartJob } from './quickstart-folder.js';
+
+interface QuickstartArguments extends CommonArguments {
+  folder: string;
+  profiles?: number | undefined;
+}
 
 /** The document that `cdsync serve --json` writes once it listens. */
-interface Listening {
-  url: string;
-  tenant_id: string;
-  client_id: string;
-  client_secret: string;
-  control_token: string;
+interface Listening extends LocalLogin {
+  readonly url: string;
+  readonly control_token: string;
 }
 
-const here = dirname(fileURLToPath(import.meta.url));
-const root = join(here, '..', '..', '..');
-const config = join(root, 'configs', 'quickstart.yaml');
-const data = join(root, 'data');
-const cdsync = join(here, 'main.js');
+const mostProfiles = 10_000_000;
 
-const queries = [
-  'select tier, count(*) as members, round(avg(ltv), 2) as average_ltv from members group by tier order by members desc',
-  'select country, count(*) as gold_members from gold_members group by country order by gold_members desc, country limit 5',
-  'select _run_id, _op, count(*) as changes from members__changes group by all order by _run_id desc, _op limit 6',
-];
+/** `cdsync quickstart`: a local service, a job, and two days of it; once more, another day. */
+export const quickstartCommand: Command<CommonArguments, QuickstartArguments> = {
+  builder: (parser) =>
+    parser
+      .positional('folder', { type: 'string', default: '.', describe: 'where to write configuration and data' })
+      .option('profiles', {
+        type: 'number',
+        requiresArg: true,
+        describe: `profiles of the local service [default: ${defaultProfiles}]`,
+      })
+      .epilogue('Needs no account and no network. Run it again: another day passes. It never overwrites a file.'),
+  handler: async (args) => {
+    process.exitCode = await new Quickstart(args, await QuickstartFolder.look(args.folder)).run();
+  },
+};
 
-function shown(path: string): string {
-  return relative(process.cwd(), path) || '.';
-}
+/** A command of the quickstart that ended with another exit code than 0. It has said why. */
+class EndedWith extends Error {
+  readonly code: number;
 
-async function cdsyncCommand(words: readonly string[], env: Record<string, string>): Promise<void> {
-  writeData(`\n$ cdsync ${words.map((word) => (/[\s"']/.test(word) ? `"${word}"` : word)).join(' ')}\n`);
-  const child = spawn(process.execPath, [cdsync, ...words], { stdio: 'inherit', env: { ...process.env, ...env } });
-  const [code] = await once(child, 'exit');
-  if (code !== 0) throw new Error(`cdsync ${words[0]} ended with exit code ${code}`);
-}
-
-/** Starts the local service in a separate process, and waits until it listens. */
-async function startService() {
-  await mkdir(data, { recursive: true, mode: 0o700 });
-  const words = [
-    cdsync,
-    'serve',
-    '--json',
-    '--port',
-    '0',
-    '--profiles',
-    '100000',
-    '--state',
-    join(data, 'service-state.json'),
-  ];
-  const child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'inherit'] });
-  const failed = once(child, 'exit').then(([code]) => {
-    throw new Error(`the local service ended with exit code ${code}`);
-  });
-  failed.catch(() => undefined);
-  const [line] = (await Promise.race([once(createInterface(child.stdout), 'line'), failed])) as [string];
-  const service = JSON.parse(line) as Listening;
-  return {
-    service,
-    stop: async () => {
-      child.kill('SIGTERM');
-      await failed.catch(() => undefined);
-    },
-  };
-}
-
-/** Lets a day pass in the local service, so that a second start finds changes. */
-async function nextDay({ url, control_token }: Listening): Promise<void> {
-  const headers = { 'content-type': 'application/json', authorization: `Bearer ${control_token}` };
-  await fetch(`${url}/_control/change`, { method: 'POST', headers, body: JSON.stringify({ days: 1 }) });
-}
-
-/** `npm start`: starts the local service, runs a job against it, lists the files, and runs three queries on them. */
-async function quickstart(): Promise<void> {
-  writeData('Starting a local Customer Data Service with 100,000 profiles ...\n');
-  const { service, stop } = await startService();
-  const env = {
-    CDS_BASE_URL: service.url,
-    CDS_TENANT_ID: service.tenant_id,
-    CDS_CLIENT_ID: service.client_id,
-    CDS_CLIENT_SECRET: service.client_secret,
-  };
-  try {
-    await cdsyncCommand(['run', shown(config)], env);
-    writeData(
-      `\nFiles:\n  ${shown(join(data, 'quickstart', 'quickstart.duckdb'))}  open it with any DuckDB, read-only\n` +
-        `  ${shown(join(data, 'quickstart', 'parquet'))}/<stream>/manifest.json  names the Parquet files of each snapshot\n` +
-        `  ${shown(join(data, 'quickstart', 'reports'))}/  what each run did\n`,
-    );
-    for (const sql of queries) await cdsyncCommand(['query', shown(config), sql], env);
-    await nextDay(service);
-    writeData('\nA day has passed in the local service. Run npm start again to see what an incremental run brings.\n');
-  } finally {
-    await stop();
+  constructor(code: number) {
+    super(`a command ended with exit code ${code}`);
+    this.code = code;
   }
 }
 
-await quickstart().catch((error: Error) => {
-  writeLine('stderr', `error: ${error.message}`);
-  process.exitCode = 1;
-});
+class Quickstart {
+  readonly #output: Output;
+  readonly #args: QuickstartArguments;
+  readonly #folder: QuickstartFolder;
+  readonly #profiles: number;
+  readonly #signal: AbortSignal;
+  readonly #jobs: JobReport[] = [];
+  #env: NodeJS.ProcessEnv = {};
+
+  /** @throws {CdsyncError} `usage` */
+  constructor(args: QuickstartArguments, folder: QuickstartFolder) {
+    this.#args = args;
+    this.#folder = folder;
+    this.#output = new Output(args);
+    this.#profiles = args.profiles ?? folder.profiles ?? defaultProfiles;
+    if (!Number.isSafeInteger(this.#profiles) || this.#profiles < 100 || this.#profiles > mostProfiles)
+      throw usageError(`--profiles must be an integer from 100 to ${mostProfiles}`, 'leave it out for the default');
+    if (folder.profiles !== undefined && this.#profiles !== folder.profiles) {
+      throw usageError(
+        `the service of this quickstart has ${folder.profiles} profiles`,
+        'leave out --profiles, or name another folder',
+      );
+    }
+    this.#signal = interruption(this.#output).signal;
+  }
+
+  /** @returns the exit code */
+  async run(): Promise<number> {
+    await this.#folder.make();
+    const service = await this.#startService();
+    try {
+      await this.#days(service.listening);
+    } catch (error) {
+      if (this.#signal.aborted) throw interrupted();
+      if (!(error instanceof EndedWith)) throw error;
+      return error.code;
+    } finally {
+      await service.stop();
+    }
+    this.#conclude();
+    return 0;
+  }
+
+  /** The configuration file as the user names it: nothing where it is the default. */
+  get #config(): string[] {
+    const path = relative('.', this.#folder.config);
+    return path === 'cdsync.yaml' ? [] : [path];
+  }
+
+  async #startService() {
+    const profiles = this.#profiles.toLocaleString('en-US');
+    this.#say(`Starting a Customer Data Service on this machine, with ${profiles} profiles ...`);
+    const words = ['--port', '0', '--profiles', String(this.#profiles), '--state', this.#folder.state];
+    const child = startCommand(['serve', '--json', '--quiet', ...words], { stdout: 'pipe' });
+    const end = ended(child);
+    const lines = createInterface(child.stdout as NodeJS.ReadableStream);
+    const [line] = (await Promise.race([once(lines, 'line'), end.then(() => [undefined])])) as [string | undefined];
+    if (line === undefined) {
+      throw new CdsyncError('the local service did not start', {
+        code: 'service_not_started',
+        kind: 'fatal',
+        hint: `its message is above; it is this command: ${commandText(['serve', ...words])}`,
+      });
+    }
+    const stop = async () => {
+      child.kill('SIGTERM');
+      await end;
+    };
+    return { listening: JSON.parse(line) as Listening, stop };
+  }
+
+  async #days(service: Listening): Promise<void> {
+    this.#env = {
+      CDS_BASE_URL: service.url,
+      CDS_TENANT_ID: service.tenant_id,
+      CDS_CLIENT_ID: service.client_id,
+      CDS_CLIENT_SECRET: service.client_secret,
+    };
+    if (this.#folder.profiles === undefined) {
+      await this.#folder.write(service, this.#profiles);
+      this.#say(`Wrote ${relative('.', this.#folder.config)}: a job of three streams.`);
+      this.#say('', 'The first run reads everything.');
+      await this.#job();
+    }
+    await nextDay(service);
+    this.#say('', 'A day passes at the service. The next run brings what changed.');
+    await this.#job();
+    if (this.#args.json) return;
+    const changes =
+      'select tier, _op as change, count(*) as members from members__changes' +
+      ' where _run_id = (select max(_run_id) from members__changes) group by all order by all';
+    await this.#command(['query', ...this.#config, changes]);
+  }
+
+  async #job(): Promise<void> {
+    const { stdout } = await this.#command(['run', ...this.#config]);
+    if (this.#args.json) this.#jobs.push(...(JSON.parse(stdout) as RunReport).jobs);
+  }
+
+  /** Shows a command, and runs it to its end. @throws {EndedWith} */
+  async #command(words: readonly string[]) {
+    if (this.#signal.aborted) throw interrupted();
+    this.#say('', `$ ${commandText(words)}`);
+    const { json, quiet } = this.#args;
+    const flags = [...(json ? ['--json'] : []), ...(json || quiet ? ['--quiet'] : [])];
+    const child = startCommand([...words, ...flags], { env: this.#env, stdout: json ? 'pipe' : 'inherit' });
+    const stop = () => child.kill('SIGTERM');
+    this.#signal.addEventListener('abort', stop, { once: true });
+    const result = await ended(child);
+    this.#signal.removeEventListener('abort', stop);
+    if (result.code === 0) return result;
+    if (json) this.#output.documentText(result.stdout.trim());
+    throw new EndedWith(result.code);
+  }
+
+  #say(...lines: readonly string[]): void {
+    if (!this.#args.quiet) for (const line of lines) this.#output.result(line);
+  }
+
+  #conclude(): void {
+    const { job, config } = this.#folder;
+    const next = this.#next();
+    this.#output.document({
+      status: 'ok',
+      config,
+      jobs: this.#jobs,
+      next: next.map(([command]) => command),
+      error: null,
+    });
+    const path = (...names: string[]) => relative('.', join(job, ...names));
+    this.#say(
+      '',
+      'Published:',
+      `  ${path(`${quickstartJob}.duckdb`)}  open it with any DuckDB, also during a run`,
+      `  ${path('parquet')}/<stream>/  the same as Parquet files, with a manifest`,
+      `  ${path('reports')}/  what each run did`,
+      '',
+      'Next:',
+      ...next.flatMap(([command, does]) => [`  ${command}`, `      ${does}`]),
+    );
+  }
+
+  /** Commands to paste, with what they do. */
+  #next(): [command: string, does: string][] {
+    const { state, job } = this.#folder;
+    const own = (command: string, ...words: string[]) => commandText([command, ...this.#config, ...words]);
+    const where = this.#args.folder === '.' ? [] : [this.#args.folder];
+    const serve = ['serve', '--state', relative('.', state), '--profiles', String(this.#profiles)];
+    return [
+      [own('query', 'from members limit 5'), 'any SQL over what was published'],
+      ...(existsSync(join(job, 'reports', 'index.html'))
+        ? ([[own('report', '--open'), 'the report of the last run, in the browser']] as [string, string][])
+        : []),
+      [own('diff', 'members', '--column', 'tier'), 'who changed tier, by key'],
+      [own('status'), 'the last runs, and how fresh each stream is'],
+      [commandText(['quickstart', ...where]), 'another day, another run'],
+      [commandText(serve), `the service alone, in a second terminal; then here: ${own('run')}`],
+      [commandText(['init', 'my-service.yaml']), 'a configuration for your own service'],
+    ];
+  }
+}
+
+/** Lets a day pass in the local service. */
+async function nextDay({ url, control_token }: Listening): Promise<void> {
+  const headers = { 'content-type': 'application/json', authorization: `Bearer ${control_token}` };
+  const answer = await fetch(`${url}/_control/change`, { method: 'POST', headers, body: JSON.stringify({ days: 1 }) });
+  if (answer.ok) return;
+  throw new CdsyncError(`the local service refused a day of changes: ${answer.status}`, {
+    code: 'service_not_started',
+    kind: 'fatal',
+  });
+}

@@ -6,8 +6,16 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
+interface Packed {
+  readonly filename: string;
+  readonly size: number;
+  readonly unpackedSize: number;
+  readonly files: readonly { readonly path: string }[];
+}
+
 let folder: string;
 let installed: string;
+let packed: Packed;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'cdsync-package-'));
@@ -15,12 +23,11 @@ beforeAll(async () => {
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'ignore'],
   });
-  const packed = JSON.parse(out) as { filename: string }[] | Record<string, { filename: string }>;
-  const [{ filename }] = Object.values(packed) as [{ filename: string }];
-  execFileSync('tar', ['-xzf', join(folder, filename), '-C', folder]);
+  [packed] = Object.values(JSON.parse(out) as Packed[] | Record<string, Packed>) as [Packed];
+  execFileSync('tar', ['-xzf', join(folder, packed.filename), '-C', folder]);
   installed = join(folder, 'package');
   await symlink(resolve('node_modules'), join(installed, 'node_modules'));
-});
+}, 300_000);
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
 function run(...words: string[]): string {
@@ -47,6 +54,28 @@ describe('the tarball', () => {
     }
     for (const file of ['test', 'src', 'data', '.ci'])
       expect([file, existsSync(join(installed, file))]).toEqual([file, false]);
+  });
+
+  it('lists nothing but code, types, documents and examples, and is small', () => {
+    const known = [
+      /^dist\/(src|chunks|connectors)\/.*\.(js|d\.ts)$/,
+      /^dist\/chunks\/LICENSES\.txt$/,
+      /^docs\/.*\.md$/,
+      /^connectors\/\w+\/README\.md$/,
+      /^configs\/[\w-]+\.(yaml|json|csv|txt)$/,
+      /^(package\.json|LICENSE|[A-Z]+\.md)$/,
+    ];
+    expect(packed.files.map(({ path }) => path).filter((path) => !known.some((each) => each.test(path)))).toEqual([]);
+    // 0.8 MB and 3.5 MB in November 2026: a bundled package too many or a source map would double it.
+    expect(packed.size).toBeLessThan(1_500_000);
+    expect(packed.unpackedSize).toBeLessThan(6_000_000);
+  });
+
+  it('has every file that its README links to', async () => {
+    const readme = await readFile(join(installed, 'README.md'), 'utf8');
+    const links = [...readme.matchAll(/\]\((?!https?:)([^)#]+)[^)]*\)/g)].map(([, path = '']) => path);
+    expect(links.length).toBeGreaterThan(20);
+    expect(links.filter((path) => !existsSync(join(installed, path)))).toEqual([]);
   });
 
   it('runs outside of the checkout', () => {

@@ -1,0 +1,35 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+
+/** A word as a person types it into a shell. */
+function shellWord(word: string): string {
+  if (/^[\w./:=@%+,-]+$/.test(word)) return word;
+  return /["$`\\!]/.test(word) ? `'${word.replaceAll("'", "'\\''")}'` : `"${word}"`;
+}
+
+/** A command line of cdsync that can be pasted: begins with `npx` if npm has started this process. */
+export function commandText(words: readonly string[], env: NodeJS.ProcessEnv = process.env): string {
+  return [...(env.npm_command === undefined ? [] : ['npx']), 'cdsync', ...words.map(shellWord)].join(' ');
+}
+
+/** Starts another cdsync, of the same program as this process. */
+export function startCommand(
+  words: readonly string[],
+  { env = {}, stdout }: { env?: NodeJS.ProcessEnv; stdout: 'inherit' | 'pipe' },
+): ChildProcess {
+  const [, program = ''] = process.argv;
+  return spawn(process.execPath, [...process.execArgv, program, ...words], {
+    stdio: ['ignore', stdout, 'inherit'],
+    env: { ...process.env, ...env },
+  });
+}
+
+/** Waits for the end of a process. @returns its exit code (1 if a signal ended it), and its output, if that is a pipe */
+export async function ended(child: ChildProcess): Promise<{ code: number; stdout: string }> {
+  let stdout = '';
+  child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text;
+  });
+  const [code] = (await once(child, 'close')) as [number | null];
+  return { code: code ?? 1, stdout };
+}

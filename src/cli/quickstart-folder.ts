@@ -1,0 +1,117 @@
+import { existsSync } from 'node:fs';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { CdsyncError } from '../core/errors.js';
+import { usageError } from './output.js';
+
+export const quickstartJob = 'quickstart';
+const marker = '# Written by `cdsync quickstart`';
+
+/** The login that the local service prints. */
+export interface LocalLogin {
+  readonly tenant_id: string;
+  readonly client_id: string;
+  readonly client_secret: string;
+}
+
+/** The files of a quickstart, below the folder that the user names. */
+export class QuickstartFolder {
+  readonly config: string;
+  readonly state: string;
+  readonly job: string;
+  /** Profiles of the service of an earlier quickstart here; undefined if there was none. */
+  readonly profiles: number | undefined;
+
+  private constructor(paths: { config: string; state: string; job: string }, profiles: number | undefined) {
+    this.config = paths.config;
+    this.state = paths.state;
+    this.job = paths.job;
+    this.profiles = profiles;
+  }
+
+  /**
+   * Looks at a folder, which need not exist. It may have files of its own, and those of an earlier quickstart.
+   * @throws {CdsyncError} `usage` if a file is in the way
+   */
+  static async look(folder: string): Promise<QuickstartFolder> {
+    const data = join(folder, 'data');
+    const config = join(folder, 'cdsync.yaml');
+    const paths = { config, state: join(data, 'local-service.json'), job: join(data, quickstartJob) };
+    const text = await readFile(config, 'utf8').catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return undefined;
+      throw usageError(`${config} cannot be read: ${error.code}`, anotherFolder);
+    });
+    if (text?.startsWith(marker))
+      return new QuickstartFolder(paths, Number(/--profiles (\d+)/.exec(text)?.[1] ?? defaultProfiles));
+    const inTheWay = [paths.config, paths.job].find((path) => existsSync(path));
+    if (inTheWay !== undefined)
+      throw usageError(`${inTheWay} exists already, and is not of a quickstart`, anotherFolder);
+    return new QuickstartFolder(paths, undefined);
+  }
+
+  /** Makes the folder ready for the state of the service. @throws {CdsyncError} `config_unwritable` */
+  async make(): Promise<void> {
+    await mkdir(join(this.state, '..'), { recursive: true, mode: 0o700 }).catch(unwritable(this.state));
+  }
+
+  /** Writes the configuration. Never over a file. @throws {CdsyncError} `config_unwritable` */
+  async write(login: LocalLogin, profiles: number): Promise<void> {
+    await writeFile(this.config, configText(login, profiles), { flag: 'wx', mode: 0o600 }).catch(
+      unwritable(this.config),
+    );
+  }
+}
+
+export const defaultProfiles = 100_000;
+const anotherFolder = 'quickstart writes over nothing. Name another folder: cdsync quickstart try-cdsync';
+
+function unwritable(path: string) {
+  return (cause: NodeJS.ErrnoException): never => {
+    throw new CdsyncError(`${path} cannot be written: ${cause.code ?? 'unknown error'}`, {
+      code: 'config_unwritable',
+      kind: 'configuration',
+      hint: 'name a folder that this user may write to: cdsync quickstart FOLDER',
+      cause,
+    });
+  };
+}
+
+function configText({ tenant_id, client_id, client_secret }: LocalLogin, profiles: number): string {
+  return `${marker}. Change it as you like: nothing overwrites it.
+version: 1
+
+service:
+  # The service on this machine. Before \`cdsync run\`, start it in another terminal, in this folder:
+  #   npx cdsync serve --state data/local-service.json --profiles ${profiles}
+  # For your own service, set these variables, or let \`cdsync init\` write a configuration.
+  base_url: \${CDS_BASE_URL:-http://127.0.0.1:8787}
+  tenant_id: \${CDS_TENANT_ID:-${tenant_id}}
+  auth:
+    # The login of the local service. It is the same on every machine, so it is no secret.
+    client_id: \${CDS_CLIENT_ID:-${client_id}}
+    client_secret: \${CDS_CLIENT_SECRET:-${client_secret}}
+
+# Relative to this file.
+storage: ./data
+
+jobs:
+  ${quickstartJob}:
+    streams:
+      # Every profile of the index, in one table called members.
+      - name: members
+        source: index_profiles
+        index: loyalty_members # its id or its name
+
+      # Only those whose attribute tier is gold.
+      - name: gold_members
+        source: index_profiles
+        index: loyalty_members
+        filter: { tier: gold }
+
+      # A query over other streams.
+      - name: big_spenders
+        source: sql
+        key: [id]
+        query: select id, tier, ltv from members where ltv > 2000
+`;
+}
