@@ -41,3 +41,22 @@ export function configAndWords(all: readonly string[]): { config: string | undef
   const [first = '', ...rest] = all;
   return /^[^=]+\.(ya?ml|json)$/.test(first) ? { config: first, words: rest } : { config: undefined, words: all };
 }
+
+/** The options of every command. */
+export function commonOptions() {
+  return {
+    json: { type: 'boolean', default: false, describe: 'one JSON document on standard output, nothing else there' },
+    'env-file': { type: 'string', requiresArg: true, describe: 'file of variables for the configuration' },
+    quiet: { type: 'boolean', default: false, describe: 'no progress, no notices' },
+    verbose: { type: 'boolean', default: false, describe: 'causes of errors too' },
+    'show-values': { type: 'boolean', default: false, describe: 'show values of records, which are personal data' },
+    'log-format': {
+      type: 'string',
+      requiresArg: true,
+      default: process.env[logFormatVariable] || 'text',
+      defaultDescription: `$${logFormatVariable}, or text`,
+      coerce: logFormat,
+      describe: 'standard error as lines of text, or of json, one object each [choices: text, json]',
+    },
+  } as const;
+}

@@ -1,7 +1,7 @@
 import yargs, { type Argv } from 'yargs';
 import { asCdsyncError } from '../core/errors.js';
 import { packageVersion } from '../core/package-version.js';
-import { logFormat } from './arguments.js';
+import { commonOptions } from './arguments.js';
 import { commands } from './commands.js';
 import { logFormatVariable } from './log-line.js';
 import {
@@ -14,28 +14,14 @@ import {
   usageError,
 } from './output.js';
 
-function commonOptions(words: readonly string[]): Argv<CommonArguments> {
+function parserOf(words: readonly string[]): Argv<CommonArguments> {
   const parser = yargs(words)
     .scriptName('cdsync')
     .detectLocale(false)
     .usage(
       '$0 <command>\n\nCopies customer profiles from the Customer Data Service into Parquet, DuckDB and warehouses.',
     )
-    .options({
-      json: { type: 'boolean', default: false, describe: 'one JSON document on standard output, nothing else there' },
-      'env-file': { type: 'string', requiresArg: true, describe: 'file of variables for the configuration' },
-      quiet: { type: 'boolean', default: false, describe: 'no progress, no notices' },
-      verbose: { type: 'boolean', default: false, describe: 'causes of errors too' },
-      'show-values': { type: 'boolean', default: false, describe: 'show values of records, which are personal data' },
-      'log-format': {
-        type: 'string',
-        requiresArg: true,
-        default: process.env[logFormatVariable] || 'text',
-        defaultDescription: `$${logFormatVariable}, or text`,
-        coerce: logFormat,
-        describe: 'standard error as lines of text, or of json, one object each [choices: text, json]',
-      },
-    });
+    .options(commonOptions());
   // yargs also gives options with dashes a name in camel case; its types do not show that.
   return parser as unknown as Argv<CommonArguments>;
 }
@@ -44,7 +30,7 @@ function commonOptions(words: readonly string[]): Argv<CommonArguments> {
 const wordRules = { 'strip-dashed': true, 'greedy-arrays': false, 'boolean-negation': false };
 
 function parser(words: readonly string[]) {
-  return commonOptions(words)
+  return parserOf(words)
     .command(commands)
     .middleware(({ _: [command] }) => {
       // Files of a command, DuckDB's too, are for the user alone. Only a configuration may be shared with a team.
@@ -57,9 +43,7 @@ function parser(words: readonly string[]) {
     .version(packageVersion())
     .help()
     .wrap(Math.min(110, process.stdout.columns ?? 100))
-    .epilogue(
-      'First: cdsync serve, then in another terminal: cdsync run configs/quickstart.yaml\nReference: docs/ in the package.',
-    )
+    .epilogue('First: cdsync quickstart. For your own service: cdsync init. Reference: docs/ in the package.')
     .parserConfiguration(wordRules)
     .exitProcess(false)
     .fail((message, error) => {
@@ -106,6 +90,7 @@ const withoutJob: Readonly<Record<string, string>> = {
   init: 'cdsync init',
   lookup: 'cdsync lookup --help',
   workflow: 'cdsync workflow --help',
+  quickstart: 'cdsync quickstart',
 };
 
 /** The last line of a command that failed. */
@@ -126,6 +111,8 @@ async function lastLine(words: readonly string[], ending: Ending): Promise<strin
 export async function runCommandLine(words: readonly string[]): Promise<void> {
   const output = Output.begin(commonArguments(words));
   try {
+    if (words[0] === '__complete')
+      return await (await import('./answer-shell.js')).answerShell(words.slice(1), commands);
     await parser(words).parseAsync();
   } catch (thrown) {
     const failure = thrown instanceof CommandFailure ? thrown : undefined;

@@ -119,4 +119,9 @@ export const commands: CommandModule[] = [
     'print the JSON Schema of a configuration file',
     async () => (await import('./schema.js')).schemaCommand,
   ),
+  command(
+    'completion [shell]',
+    'print a script that makes bash, zsh or fish complete the words of cdsync',
+    async () => (await import('./completion.js')).completionCommand,
+  ),
 ];

@@ -1,0 +1,168 @@
+import type { CommandModule } from 'yargs';
+import { type CommandWords, nameOf, type OptionWord, wordsOf } from './command-words.js';
+
+/** A word that may stand where the cursor is. */
+export interface Completion {
+  readonly word: string;
+  readonly describe: string;
+}
+
+/** What may stand there: these words, and files if `files` says so. */
+export interface Completions {
+  readonly words: readonly Completion[];
+  /** `config`: files that can be a configuration. */
+  readonly files: 'none' | 'any' | 'config';
+}
+
+/** Names in a configuration. */
+export interface ConfigNames {
+  readonly job: string;
+  readonly streams: readonly string[];
+  readonly destinations: readonly string[];
+}
+
+/** Everything that completion asks for. */
+export interface CompletionSource {
+  readonly commands: readonly CommandModule[];
+  /** Options of every command. */
+  readonly common: readonly OptionWord[];
+  /** The jobs of a configuration file; none if it cannot be read. @param file undefined for the default file */
+  jobs(file: string | undefined): Promise<readonly ConfigNames[]>;
+}
+
+const nothing: Completions = { words: [], files: 'none' };
+const isConfig = (word: string) => /\.(ya?ml|json)$/.test(word);
+const fileOptions = new Set(['env-file', 'token-file', 'state', 'out']);
+/** Commands whose words after the configuration are names of streams. */
+const takesStreams = new Set(['diff', 'forget']);
+const takesConfig = /\[config\]|<words\.\.>/;
+
+/** Makes two words of `--job=nightly`, of which bash makes three. */
+function rejoined(words: readonly string[]): string[] {
+  const joined: string[] = [];
+  for (const [at, word] of words.entries()) {
+    const isSign = word === '=' && joined.at(-1)?.startsWith('--') === true;
+    if (!isSign) joined.push(...(/^--[^=]+=/.test(word) ? splitOption(word) : [word]));
+    else if (at === words.length - 1) joined.push('');
+  }
+  return joined;
+}
+
+function splitOption(word: string): string[] {
+  const at = word.indexOf('=');
+  return [word.slice(0, at), word.slice(at + 1)];
+}
+
+interface Found {
+  readonly command: CommandModule | undefined;
+  readonly words: CommandWords;
+  /** The command's words: not its name, no options, no values of options. */
+  readonly positionals: readonly string[];
+  /** Options before the cursor. */
+  readonly given: ReadonlyMap<string, readonly string[]>;
+  /** The option whose value is at the cursor. */
+  readonly awaiting: OptionWord | undefined;
+}
+
+/** Reads the words before the cursor. */
+async function find(before: readonly string[], { commands, common }: CompletionSource): Promise<Found> {
+  let words: CommandWords = { options: common, commands, choices: [] };
+  let command: CommandModule | undefined;
+  const positionals: string[] = [];
+  const given = new Map<string, string[]>();
+  let awaiting: OptionWord | undefined;
+  for (const word of before) {
+    if (awaiting !== undefined) {
+      given.get(awaiting.name)?.push(word);
+      awaiting = undefined;
+    } else if (word.startsWith('--')) {
+      const option = words.options.find(({ name }) => `--${name}` === word);
+      const name = option?.name ?? word.slice(2);
+      given.set(name, given.get(name) ?? []);
+      if (option?.takesValue === true) awaiting = option;
+    } else {
+      const next = positionals.length === 0 ? words.commands.find((each) => nameOf(each) === word) : undefined;
+      if (next === undefined) positionals.push(word);
+      else {
+        command = next;
+        const own = await wordsOf(next);
+        // What is above a command holds below it too.
+        words = { ...own, options: [...own.options, ...words.options] };
+      }
+    }
+  }
+  return { command, words, positionals, given, awaiting };
+}
+
+const named = (words: readonly string[], describe: string): Completion[] =>
+  [...new Set(words)].map((word) => ({ word, describe }));
+
+/** What may stand as the value of an option. */
+async function valuesOf(
+  option: OptionWord,
+  { given, positionals }: Found,
+  source: CompletionSource,
+): Promise<Completions> {
+  if (option.choices.length > 0) return { words: named(option.choices, ''), files: 'none' };
+  if (fileOptions.has(option.name)) return { words: [], files: 'any' };
+  if (!['job', 'stream', 'destination'].includes(option.name)) return nothing;
+  const jobs = await source.jobs(positionals.find(isConfig));
+  if (option.name === 'job')
+    return {
+      words: named(
+        jobs.map(({ job }) => job),
+        'job',
+      ),
+      files: 'none',
+    };
+  const chosen = given.get('job') ?? [];
+  const among = jobs.filter(({ job }) => chosen.length === 0 || chosen.includes(job));
+  const names = among.flatMap((each) => (option.name === 'stream' ? each.streams : each.destinations));
+  return { words: named(names, option.name), files: 'none' };
+}
+
+function optionsOf({ words, given }: Found): Completion[] {
+  return words.options
+    .filter(({ name, mayRepeat }) => mayRepeat || !given.has(name))
+    .map(({ name, describe }) => ({ word: `--${name}`, describe }));
+}
+
+/** What may stand as a word that is no option. */
+async function positionalsOf(found: Found, source: CompletionSource): Promise<Completions> {
+  const { command, words, positionals } = found;
+  if (words.commands.length > 0 && positionals.length === 0 && !words.choices.length) {
+    return {
+      words: words.commands
+        .filter(({ describe }) => typeof describe === 'string')
+        .map((each) => ({ word: nameOf(each), describe: String(each.describe) })),
+      files: 'none',
+    };
+  }
+  if (positionals.length === 0 && words.choices.length > 0) return { words: named(words.choices, ''), files: 'none' };
+  const usage = String(command?.command ?? '');
+  const mayBeConfig = positionals.length === 0 && takesConfig.test(usage);
+  const files = mayBeConfig ? 'config' : /\[(file|folder)\]/.test(usage) && positionals.length === 0 ? 'any' : 'none';
+  if (command === undefined || !takesStreams.has(nameOf(command)) || positionals.some((word) => !isConfig(word)))
+    return { words: [], files };
+  const jobs = await source.jobs(positionals.find(isConfig));
+  const chosen = found.given.get('job') ?? [];
+  const streams = jobs.filter(({ job }) => chosen.length === 0 || chosen.includes(job)).flatMap((each) => each.streams);
+  return { words: named(streams, 'stream'), files };
+}
+
+/**
+ * What may stand where the cursor is.
+ * @param words of the command line after `cdsync`, up to the one that the cursor is in, which may be empty
+ */
+export async function completionsOf(words: readonly string[], source: CompletionSource): Promise<Completions> {
+  const all = rejoined(words);
+  const current = all.at(-1) ?? '';
+  const found = await find(all.slice(0, -1), source);
+  const possible =
+    found.awaiting !== undefined
+      ? await valuesOf(found.awaiting, found, source)
+      : current.startsWith('-')
+        ? { words: optionsOf(found), files: 'none' as const }
+        : await positionalsOf(found, source);
+  return { ...possible, words: possible.words.filter(({ word }) => word.startsWith(current)) };
+}
