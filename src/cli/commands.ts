@@ -115,8 +115,8 @@ export const commands: CommandModule[] = [
     async () => (await import('./quickstart.js')).quickstartCommand,
   ),
   command(
-    'schema',
-    'print the JSON Schema of a configuration file',
+    'schema [config]',
+    'print the JSON Schema of a configuration file, or the sources of a job for dbt',
     async () => (await import('./schema.js')).schemaCommand,
   ),
   command(

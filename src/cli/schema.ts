@@ -1,20 +1,36 @@
+import type { Argv } from 'yargs';
+import { configPositional, jobOption } from './arguments.js';
 import type { Command } from './command.js';
+import type { JobArguments } from './load.js';
+import { type CommonArguments, usageError } from './output.js';
 import { writeData } from './standard-streams.js';
 
-interface SchemaArguments {
+interface SchemaArguments extends JobArguments {
   docs: boolean;
+  dbt: boolean;
 }
 
-/** `cdsync schema`: the JSON Schema of a configuration, or its reference page, on standard output. */
-export const schemaCommand: Command<object, SchemaArguments> = {
+/** `cdsync schema`: the JSON Schema of a configuration, its reference page, or dbt's sources of a job, on standard output. */
+export const schemaCommand: Command<CommonArguments, SchemaArguments> = {
   builder: (parser) =>
-    parser.option('docs', {
-      type: 'boolean',
-      default: false,
-      describe: 'print the reference page of all options instead, in Markdown',
-    }),
-  handler: async ({ docs }) => {
-    writeData(docs ? await referencePage() : await jsonSchema());
+    jobOption(configPositional(parser)).options({
+      docs: {
+        type: 'boolean',
+        default: false,
+        describe: 'print the reference page of all options instead, in Markdown',
+      },
+      dbt: {
+        type: 'boolean',
+        default: false,
+        describe: 'print the sources.yml of what the job has published instead, for dbt',
+      },
+    }) as unknown as Argv<SchemaArguments>,
+  handler: async (args) => {
+    const { docs, dbt, config, job } = args;
+    if (docs && dbt) throw usageError('--docs and --dbt are two pages', 'leave one of them out');
+    if (!dbt && (config ?? job) !== undefined)
+      throw usageError('only --dbt needs a configuration', 'for dbt: cdsync schema cdsync.yaml --dbt');
+    writeData(dbt ? await dbtPage(args) : docs ? await referencePage() : await jsonSchema());
   },
 };
 
@@ -26,4 +42,23 @@ async function referencePage(): Promise<string> {
 async function jsonSchema(): Promise<string> {
   const { configJsonSchema } = await import('../config/json-schema.js');
   return `${JSON.stringify(configJsonSchema(), null, 2)}\n`;
+}
+
+async function dbtPage(args: SchemaArguments): Promise<string> {
+  const { loadLocalJob } = await import('./load.js');
+  const { JobLayout } = await import('../store/layout.js');
+  const { openPublished } = await import('../store/published.js');
+  const { dbtSources, publishedTables } = await import('../report/dbt.js');
+  const { config, job } = await loadLocalJob(args);
+  const layout = new JobLayout(config.storage, job.name);
+  const published = await openPublished(layout, config.resources);
+  try {
+    const sources = dbtSources(await publishedTables(published, layout, job.streams));
+    if (args.json) return `${JSON.stringify(sources)}\n`;
+    const { stringify } = await import('yaml');
+    const head = `# Written by cdsync schema --dbt. Attach the published file as ${job.name} (docs/dbt.md).\n`;
+    return head + stringify(sources, { lineWidth: 0, aliasDuplicateObjects: false });
+  } finally {
+    published.close();
+  }
 }

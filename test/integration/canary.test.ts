@@ -126,6 +126,8 @@ describe('no secret and no personal value is seen', () => {
       await said(['state', 'show', 'well.json'], 0);
       await said(['verify', 'well.json'], 0);
       await said(['check', 'well.json', '--contract'], 0);
+      await said(['schema', 'well.json', '--dbt'], 0);
+      await said(['__complete', 'bash', 'run', 'well.json', '--stream', ''], 0);
       await said(['diff', 'well.json', 'whole'], 0);
       await said(['diff', 'well.json', 'whole', '--column', 'name'], 0);
       await said(['state', 'reset', 'well.json'], 0);

@@ -29,8 +29,8 @@ test('cdsync schema prints them', async () => {
   const printed: string[] = [];
   process.stdout.write = (text: string | Uint8Array) => printed.push(String(text)) > 0;
   try {
-    await schemaCommand.handler({ docs: false, _: [], $0: '' });
-    await schemaCommand.handler({ docs: true, _: [], $0: '' });
+    const common = { json: false, quiet: false, verbose: false, showValues: false, logFormat: 'text' as const };
+    for (const docs of [false, true]) await schemaCommand.handler({ ...common, dbt: false, docs, _: [], $0: '' });
   } finally {
     process.stdout.write = write;
   }
