@@ -62,7 +62,7 @@ describe('the tarball', () => {
       /^dist\/chunks\/LICENSES\.txt$/,
       /^docs\/.*\.md$/,
       /^connectors\/\w+\/README\.md$/,
-      /^configs\/[\w-]+\.(yaml|json|csv|txt)$/,
+      /^configs\/[\w.-]+\.(yaml|json|csv|txt)$/,
       /^(package\.json|LICENSE|[A-Z]+\.md)$/,
     ];
     expect(packed.files.map(({ path }) => path).filter((path) => !known.some((each) => each.test(path)))).toEqual([]);
