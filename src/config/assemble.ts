@@ -1,13 +1,16 @@
 import { resolve } from 'node:path';
 import type { z } from 'zod';
+import { Secret } from '../core/secret.js';
 import type { AuthOptions, ServiceOptions } from '../core/service-options.js';
 import type { SourceDeclaration } from '../streams/declaration.js';
 import { streamSource } from '../streams/stream-source.js';
-import type { GuardOptions, JobConfig, StreamConfig } from './config.js';
+import type { GuardOptions, JobConfig, MetricsOptions, StreamConfig } from './config.js';
 import type { jobSchema } from './job-options.js';
+import { metricsOptions } from './outcome-options.js';
 import { withPaths } from './paths.js';
 import type { serviceSchema } from './service-options.js';
 import type { StreamPart } from './stream-options.js';
+import type { Variables } from './variables.js';
 
 type AuthPart = z.output<typeof serviceSchema>['auth'];
 
@@ -35,11 +38,30 @@ function streamConfig({ guards: own, ...part }: StreamPart, source: SourceDeclar
   return { ...options, guards, strings, reads: streamSource(source, options) } as unknown as StreamConfig;
 }
 
+/** What a job is read with. */
+interface JobSurroundings {
+  /** Of the YAML file. */
+  readonly folder: string;
+  readonly sources: ReadonlyMap<string, SourceDeclaration>;
+  readonly env: Variables;
+}
+
 /** What a stream takes from its job. */
 interface Inherited {
   readonly folder: string;
   readonly guards: JobPart['guards'];
   readonly strings: JobPart['strings'];
+}
+
+/** Where OpenTelemetry's own variables give the headers of its requests, a login for example. */
+export const otlpHeaders = 'OTEL_EXPORTER_OTLP_HEADERS';
+
+function metricsConfig(part: JobPart['metrics'], folder: string, env: Variables): MetricsOptions {
+  const { textfile, otlp } = withPaths(metricsOptions, part, folder);
+  const headers = env[otlpHeaders];
+  if (otlp === '') return { textfile };
+  const resource = env.OTEL_RESOURCE_ATTRIBUTES;
+  return { textfile, otlp: { endpoint: otlp, headers: headers ? new Secret(headers) : undefined, resource } };
 }
 
 /**
@@ -49,9 +71,10 @@ interface Inherited {
 export function jobConfig(
   name: string,
   part: JobPart,
-  { folder, sources }: { readonly folder: string; readonly sources: ReadonlyMap<string, SourceDeclaration> },
+  { folder, sources, env }: JobSurroundings,
 ): Omit<JobConfig, 'destinations'> {
-  const { streams = [], before = [], guards, strings, resumeWithin, parquet, publish, keep, recognition } = part;
+  const { streams = [], before = [], guards, strings, resumeWithin, ...rest } = part;
+  const { parquet, publish, keep, recognition, notify, metrics, after } = rest;
   const configured = streams.map((stream) =>
     streamConfig(stream, sources.get(stream.source) as SourceDeclaration, { folder, guards, strings }),
   );
@@ -66,6 +89,9 @@ export function jobConfig(
     keep,
     recognition,
     guardScope,
+    notify,
+    metrics: metricsConfig(metrics, folder, env),
+    after,
   };
 }
 

@@ -1,9 +1,11 @@
 import type { z } from 'zod';
+import type { Secret } from '../core/secret.js';
 import type { ServiceOptions } from '../core/service-options.js';
 import type { StreamSource } from '../streams/stream-source.js';
 import type { DestinationConfig } from './destination-config.js';
 import type { Limit } from './guard-options.js';
 import type { fileSchema, jobSchema } from './job-options.js';
+import type { RunEvent } from './outcome-options.js';
 import type { StreamPart } from './stream-options.js';
 
 type FileOptions = z.output<typeof fileSchema>;
@@ -50,6 +52,35 @@ export type { ColumnRule, DestinationConfig } from './destination-config.js';
 /** Something done before the streams of a job are read. */
 export type BeforeStep = NonNullable<JobOptions['before']>[number];
 
+export type { RunEvent } from './outcome-options.js';
+
+/** Who is told of runs, and of what. Exactly one of `webhook`, `ping` and `email` is given. */
+export interface NotifyOptions {
+  readonly on: readonly RunEvent[];
+  readonly webhook?: Secret | undefined;
+  /** Default: json. */
+  readonly format?: 'json' | 'slack' | 'teams' | 'text' | undefined;
+  readonly ping?: Secret | undefined;
+  readonly email?:
+    | { readonly to: readonly string[]; readonly smtp: Secret; readonly from?: string | undefined }
+    | undefined;
+  /** Told of each run, not only of changes. */
+  readonly every: boolean;
+}
+
+/** Where figures of each run go. */
+export interface MetricsOptions {
+  /** Absolute path. */
+  readonly textfile?: string | undefined;
+  /** Undefined if nothing is sent. `headers` and `resource` as in OpenTelemetry's variables: `key=value,…`. */
+  readonly otlp?:
+    | { readonly endpoint: string; readonly headers: Secret | undefined; readonly resource: string | undefined }
+    | undefined;
+}
+
+/** A command after each run; milliseconds. */
+export type AfterCommand = JobOptions['after'][number];
+
 /** One job, with everything that it inherits from `defaults:` and with every default. */
 export interface JobConfig {
   readonly name: string;
@@ -66,6 +97,10 @@ export interface JobConfig {
   readonly guardScope: 'stream' | 'job';
   /** Empty for commands that do not talk to them. */
   readonly destinations: readonly DestinationConfig[];
+  /** These three are empty for commands that tell nobody. */
+  readonly notify: readonly NotifyOptions[];
+  readonly metrics: MetricsOptions;
+  readonly after: readonly AfterCommand[];
 }
 
 /** The names in a job. They are known even if the variables of its other options are not set. */
@@ -87,6 +122,8 @@ export interface LocalConfig {
   readonly jobs: readonly JobConfig[];
   /** Every job of the file, asked for or not. */
   readonly outline: readonly JobOutline[];
+  /** Names of the variables that give secrets, in any part of the file. */
+  readonly secretVariables: readonly string[];
   /** One line for each value that is allowed but looks wrong. */
   readonly warnings: readonly string[];
 }

@@ -9,6 +9,7 @@ import { strings } from './column-options.js';
 import { destinationsSchema, type NamedConnector } from './destination-options.js';
 import { jobGuards } from './guard-options.js';
 import { nameRule, nameSchema } from './names.js';
+import { outcomeKeys } from './outcome-options.js';
 import { serviceSchema } from './service-options.js';
 import { streamSchemaWith } from './stream-options.js';
 
@@ -151,6 +152,7 @@ const jobKeys = {
     description: 'Steps before the streams are read, one after the other. If a step fails, nothing is read.',
     allowed: 'a list of at least one step, such as { start_workflow: { config_id: cg-1 } }',
   }).optional(),
+  ...outcomeKeys,
 };
 
 /** What a configuration may name. */

@@ -7,7 +7,7 @@ import { nearest } from '../core/nearest.js';
 import type { Connector } from '../sdk/destination.js';
 import type { SourceDeclaration } from '../streams/declaration.js';
 import { sources as knownSources } from '../streams/sources.js';
-import { deepMerge, isPlainMap, jobConfig, serviceOptions } from './assemble.js';
+import { deepMerge, isPlainMap, jobConfig, otlpHeaders, serviceOptions } from './assemble.js';
 import type { Config, JobConfig, JobOutline, LocalConfig } from './config.js';
 import { destinationConfigs } from './destination-config.js';
 import { Findings, type Path } from './findings.js';
@@ -29,6 +29,8 @@ export interface Needs {
   readonly job?: string | undefined;
   /** The destinations of the jobs. Default false: {@link JobConfig.destinations} is then empty; the outline has the names. */
   readonly destinations?: boolean;
+  /** What happens when a run is over (`notify`, `metrics`, `after`). Default false: the jobs then have none of it. */
+  readonly outcome?: boolean;
 }
 
 export interface ParseOptions {
@@ -81,7 +83,7 @@ export function parseConfig(text: string, file: string, options: ParseOptions): 
   const parsed = parseYaml(text.replace(/^\uFEFF/, ''));
   const findings = new Findings(shownPath(absolute, options.cwd ?? process.cwd()), parsed.position);
   const schemas = schemasFor(options);
-  const plain = readPlain(parsed, findings, schemas, options);
+  const { plain, secretVariables } = readPlain(parsed, findings, schemas, options);
   const jobs = inheritingJobs(plain);
   const chosen = chooseJobs(jobs, options.needs ?? {}, findings);
   const parts: PlainMap = { version: plain.version, storage: plain.storage, resources: plain.resources, jobs: chosen };
@@ -91,7 +93,8 @@ export function parseConfig(text: string, file: string, options: ParseOptions): 
   refuseNameless(jobs, findings);
   if (findings.problems.length > 0) throw new ConfigError(findings.problems);
   refuseUnknownJob(jobs, options.needs?.job);
-  return build(parts, { file: absolute, outline: outline(jobs) }, schemas, findings);
+  const about = { file: absolute, outline: outline(jobs), secretVariables };
+  return build(parts, about, { ...schemas, env: options.env }, findings);
 }
 
 function readPlain(
@@ -99,7 +102,7 @@ function readPlain(
   findings: Findings,
   schemas: Schemas,
   { env, connectors, unknownConnectors }: ParseOptions,
-): PlainMap {
+): { plain: PlainMap; secretVariables: readonly string[] } {
   const root = parsed.document?.contents as Node | null | undefined;
   if (parsed.faults.length > 0 || root === undefined) {
     const problems = parsed.faults.map(({ offset, message }) => findings.problem({ path: [], offset }, { message }));
@@ -113,7 +116,7 @@ function readPlain(
     unknownConnectors?.add(word);
   }
   if (!isPlainMap(plain)) throw new ConfigError(findings.problems);
-  return plain;
+  return { plain, secretVariables: [...reader.secretVariables, otlpHeaders] };
 }
 
 function inheritingJobs({ defaults, jobs }: PlainMap): PlainMap {
@@ -131,10 +134,11 @@ function chooseJobs(jobs: PlainMap, needs: Needs, findings: Findings): PlainMap 
     findings.refuseAt(['jobs', name, 'streams'], { message: 'missing', allowed: 'a list of at least one stream' });
   }
   const chosen = Object.entries(jobs).filter(([name]) => needs.job === undefined || name === needs.job);
-  if (needs.destinations === true) return Object.fromEntries(chosen);
-  return Object.fromEntries(
-    chosen.map(([name, job]) => [name, isPlainMap(job) ? { ...job, destinations: undefined } : job]),
-  );
+  const unused = {
+    ...(needs.destinations === true ? {} : { destinations: undefined }),
+    ...(needs.outcome === true ? {} : { notify: undefined, metrics: undefined, after: undefined }),
+  };
+  return Object.fromEntries(chosen.map(([name, job]) => [name, isPlainMap(job) ? { ...job, ...unused } : job]));
 }
 
 /** A command that does not talk to the service hashes nothing, so the variables of salts need not be set. */
@@ -208,15 +212,16 @@ function typed<S extends z.ZodType>(schema: S, value: unknown, path: Path, findi
 
 function build(
   parts: PlainMap,
-  about: Pick<LocalConfig, 'file' | 'outline'>,
-  schemas: Schemas,
+  about: Pick<LocalConfig, 'file' | 'outline' | 'secretVariables'>,
+  schemas: Schemas & { readonly env: Variables },
   findings: Findings,
 ): LocalConfig | Config {
   const folder = dirname(about.file);
   const taken = new Map<string, string>();
   const jobs = Object.entries(parts.jobs as PlainMap).map(([name, plain]): JobConfig => {
     const part = typed(schemas.job, plain, ['jobs', name], findings);
-    const job = jobConfig(name, part, { folder, sources: schemas.sources });
+    const job = jobConfig(name, part, { folder, sources: schemas.sources, env: schemas.env });
+    warnOfReceivers(job, findings);
     const streams = job.streams.map((stream) => ({
       name: stream.name,
       source: stream.source,
@@ -243,6 +248,23 @@ function build(
     findings.warn(['service', 'oauth_token_url'], 'plain http to another machine: credentials can be read on the way');
   }
   return { ...local, service, warnings: findings.warnings };
+}
+
+/** Warns of receivers that would not do what they are for. */
+function warnOfReceivers(
+  { name, notify, metrics }: Pick<JobConfig, 'name' | 'notify' | 'metrics'>,
+  findings: Findings,
+): void {
+  const inTheOpen = 'plain http to another machine: what it is told can be read on the way';
+  for (const [index, { webhook, ping, every }] of notify.entries()) {
+    const path = ['jobs', name, 'notify', index];
+    const url = webhook ?? ping;
+    if (url !== undefined && isReadableOnTheWay(url.reveal())) findings.warn(path, inTheOpen);
+    if (ping !== undefined && !every)
+      findings.warn(path, 'a health check wants a ping of each run, or it believes the job dead: set every: true');
+  }
+  if (metrics.otlp !== undefined && isReadableOnTheWay(metrics.otlp.endpoint))
+    findings.warn(['jobs', name, 'metrics', 'otlp'], inTheOpen);
 }
 
 function isReadableOnTheWay(url: string): boolean {

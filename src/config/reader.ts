@@ -27,6 +27,8 @@ export class ConfigReader {
   readonly #entries: YamlEntries;
   /** Words for kinds of maps that no schema is known for, where `otherKinds` allows more than the known ones. */
   readonly otherKinds: { readonly word: string; readonly site: Site }[] = [];
+  /** Names of the variables that secrets use. */
+  readonly secretVariables = new Set<string>();
 
   constructor(parsed: YamlDocument, findings: Findings, env: Variables) {
     this.#findings = findings;
@@ -202,6 +204,7 @@ export class ConfigReader {
       return this.#findings.refuse(site, { message: `must be ${allowedWords(option)}`, found: kindOf(node) });
     }
     const { value, fault, variables } = readScalar(schema, option, node, this.#env);
+    if (option.facts?.secret) for (const name of variables) this.secretVariables.add(name);
     if (fault !== undefined) {
       if (variables.length > 0) return new Deferred(this.#findings.problem(site, fault));
       return this.#findings.refuse(site, fault);

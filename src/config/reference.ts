@@ -101,6 +101,7 @@ function valueText(option: Unwrapped, sections: readonly Section[]): string {
   }
   if (core instanceof z.ZodArray) {
     const inner = unwrap(core.element);
+    if (inner.core instanceof z.ZodObject) return `a list, each ${valueText(inner, sections)}`;
     return inner.core instanceof z.ZodDiscriminatedUnion
       ? `a list of maps: ${valueText(inner, sections)}`
       : 'a list of texts';

@@ -93,12 +93,17 @@ export function temporaryName(path: string): string {
 
 export const temporaryPattern = /^\..*\.[0-9a-f]{8}\.tmp(\.wal)?$/;
 
-/** Replaces a file. Readers see the old content or the new one, never a mixture, even after a crash at any moment. */
+/**
+ * Replaces a file. Readers see the old content or the new one, never a mixture, even after a crash at any moment.
+ * @param mode permissions of the file, whatever the umask
+ */
 export async function writeFileAtomically(path: string, content: string, mode = 0o600): Promise<void> {
   const temporary = temporaryName(path);
   try {
     const handle = await open(temporary, 'wx', mode);
     try {
+      // The umask of the command line lets nobody else read.
+      if ((mode & 0o077) !== 0) await handle.chmod(mode);
       await handle.writeFile(content);
       await handle.sync();
     } finally {

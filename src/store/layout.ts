@@ -81,6 +81,14 @@ export class JobLayout {
   get startedWorkflows(): string {
     return join(this.private, 'workflows.json');
   }
+  /** What receivers of notifications know of the job. */
+  get told(): string {
+    return join(this.private, 'told.json');
+  }
+  /** The figures of the job's runs, for metrics. */
+  get metrics(): string {
+    return join(this.private, 'metrics.json');
+  }
   /** What the next run recognises records by: a folder for each stream. */
   get knownFolder(): string {
     return join(this.private, 'known');

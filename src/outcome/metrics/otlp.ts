@@ -1,0 +1,92 @@
+import { packageVersion } from '../../core/package-version.js';
+import { families } from './families.js';
+import type { KeptSamples } from './kept-samples.js';
+import type { Sample } from './samples.js';
+import type { Span } from './spans.js';
+
+/*
+ * Documents of OTLP 1 as JSON (https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding): 64-bit integers are decimal
+ * texts, ids are hex, enumerations are numbers. One document a run needs none of an SDK's aggregation, periods and buffers.
+ */
+
+type Attributes = Readonly<Record<string, string | number>>;
+
+function attributes(of: Attributes): object[] {
+  return Object.entries(of).map(([key, value]) => ({
+    key,
+    value:
+      typeof value === 'string'
+        ? { stringValue: value }
+        : Number.isSafeInteger(value)
+          ? { intValue: String(value) }
+          : { doubleValue: value },
+  }));
+}
+
+function nanoseconds(ms: number): string {
+  return String(BigInt(Math.round(ms * 1000)) * 1000n);
+}
+
+/** `key=value` pairs, their values with %xx, as OpenTelemetry's variables have them. Anything else is left out. */
+export function pairsOf(text: string | undefined): Record<string, string> {
+  const pairs = (text ?? '').split(',').flatMap((pair) => {
+    const [, key, value] = /^\s*([^=\s]+)\s*=\s*(.*?)\s*$/s.exec(pair) ?? [];
+    if (key === undefined || value === undefined) return [];
+    try {
+      return [[key, decodeURIComponent(value)]];
+    } catch {
+      return [[key, value]];
+    }
+  });
+  return Object.fromEntries(pairs);
+}
+
+/** Who sends. @param more `OTEL_RESOURCE_ATTRIBUTES` */
+function resource(more: string | undefined): object {
+  return { attributes: attributes({ 'service.name': 'cdsync', 'service.version': packageVersion(), ...pairsOf(more) }) };
+}
+
+const scope = () => ({ name: 'cdsync', version: packageVersion() });
+
+/** The figures of a job as one document for `/v1/metrics`. */
+export function metricsDocument(
+  { since, samples }: Pick<KeptSamples, 'since' | 'samples'>,
+  { now, resourceAttributes }: { readonly now: number; readonly resourceAttributes: string | undefined },
+): object {
+  const metrics = families.flatMap(({ name, kind, unit, help: description }) => {
+    const own = (samples as readonly Sample[]).filter((sample) => sample.name === name);
+    if (own.length === 0) return [];
+    const isCounter = kind === 'counter';
+    const dataPoints = own.map(({ labels, value }) => ({
+      attributes: attributes(labels),
+      ...(isCounter ? { startTimeUnixNano: nanoseconds(since) } : {}),
+      timeUnixNano: nanoseconds(now),
+      asDouble: value,
+    }));
+    const about = { name, description, unit };
+    // 2: cumulative.
+    return [isCounter ? { ...about, sum: { dataPoints, aggregationTemporality: 2, isMonotonic: true } } : { ...about, gauge: { dataPoints } }];
+  });
+  return { resourceMetrics: [{ resource: resource(resourceAttributes), scopeMetrics: [{ scope: scope(), metrics }] }] };
+}
+
+/** The spans of a run as one document for `/v1/traces`. */
+export function traceDocument(
+  spans: readonly Span[],
+  { resourceAttributes }: { readonly resourceAttributes: string | undefined },
+): object {
+  const written = spans.map(({ traceId, spanId, parentId, name, from, to, facts, error }) => ({
+    traceId,
+    spanId,
+    ...(parentId === undefined ? {} : { parentSpanId: parentId }),
+    name,
+    // 1: internal.
+    kind: 1,
+    startTimeUnixNano: nanoseconds(from),
+    endTimeUnixNano: nanoseconds(to),
+    attributes: attributes(facts),
+    // 2: error; 0: unset.
+    status: error === undefined ? { code: 0 } : { code: 2, message: error },
+  }));
+  return { resourceSpans: [{ resource: resource(resourceAttributes), scopeSpans: [{ scope: scope(), spans: written }] }] };
+}

@@ -1,0 +1,63 @@
+import { dirname } from 'node:path';
+import type { LocalConfig } from '../../config/config.js';
+import { statsIfThere, writeFileAtomically } from '../../store/durable.js';
+import { JobLayout } from '../../store/layout.js';
+import { makeFolder } from '../../store/storage.js';
+import { families, prometheusName } from './families.js';
+import { type KeptSamples, readSamples } from './kept-samples.js';
+import type { Labels, Sample } from './samples.js';
+
+/** node_exporter runs as another user. The file has figures and names of the configuration, nothing else. */
+const fileMode = 0o644;
+
+function labelText(labels: Labels): string {
+  const escaped = (value: string) => value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n');
+  return Object.entries(labels)
+    .map(([name, value]) => `${name}="${escaped(value)}"`)
+    .join(',');
+}
+
+/** Figures in the text format of Prometheus, version 0.0.4. */
+export function expositionText(samples: readonly Sample[]): string {
+  return families
+    .flatMap((family) => {
+      const own = samples.filter(({ name }) => name === family.name);
+      if (own.length === 0) return [];
+      const name = prometheusName(family);
+      const head = [`# HELP ${name} ${family.help}`, `# TYPE ${name} ${family.kind}`];
+      return [...head, ...own.map(({ labels, value }) => `${name}{${labelText(labels)}} ${value}`)];
+    })
+    .map((line) => `${line}\n`)
+    .join('');
+}
+
+/** How often the file is written again because another job has changed its figures meanwhile. */
+const mostRounds = 5;
+
+/**
+ * Writes the file that all jobs of a configuration may share: their figures together. Several processes may do so at once: each
+ * has kept its own figures before, writes what it finds, and looks again. So the last one to write has seen all of them.
+ * @param own the figures of the job that has run, also if they could not be kept
+ */
+export async function writeTextFile(
+  { storage, outline }: Pick<LocalConfig, 'storage' | 'outline'>,
+  path: string,
+  own: { readonly job: string; readonly kept: KeptSamples },
+): Promise<void> {
+  const compose = async () => {
+    const all: Sample[] = [];
+    for (const { name } of outline) {
+      const kept = name === own.job ? own.kept : await readSamples(new JobLayout(storage, name));
+      if (kept?.textfile === path) all.push(...(kept.samples as Sample[]));
+    }
+    return expositionText(all);
+  };
+  if ((await statsIfThere(dirname(path))) === undefined) await makeFolder(dirname(path), 0o755);
+  let text = await compose();
+  for (let round = 0; round < mostRounds; round += 1) {
+    await writeFileAtomically(path, text, fileMode);
+    const now = await compose();
+    if (now === text) return;
+    text = now;
+  }
+}

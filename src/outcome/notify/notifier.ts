@@ -1,0 +1,111 @@
+import type { NotifyOptions, RunEvent } from '../../config/config.js';
+import type { JobLayout } from '../../store/layout.js';
+import type { OutgoingHttp } from '../http.js';
+import type { RunEnd } from '../run-end.js';
+import type { Unusual } from '../unusual.js';
+import { eventsToTell, factsOf, remembered, settledBy } from './events.js';
+import { endMessage, type Message, type MessageBody, startMessage } from './message.js';
+import { deliver, reasonOf, receiverName } from './receiver.js';
+import { keepTold, nothing, type ReceiverMemory, readTold, receiverKey, type Told, withWaiting } from './told.js';
+
+export interface NotifierOptions {
+  readonly job: string;
+  readonly notify: readonly NotifyOptions[];
+  readonly layout: JobLayout;
+  readonly http: OutgoingHttp;
+  /** Shows the user a line. */
+  readonly notice: (line: string) => void;
+  /** All receivers together have so long at the end of a run; those that have not answered by then get the message late. */
+  readonly deadlineMs: number;
+}
+
+/** Tells the receivers of one job how one run goes. It never throws; a receiver that cannot be reached gets one notice. */
+export class Notifier {
+  readonly #options: NotifierOptions;
+  /** Ends requests that began with the run when its end has waited long enough for them. */
+  readonly #stop = new AbortController();
+  #starting: Promise<void> = Promise.resolve();
+
+  constructor(options: NotifierOptions) {
+    this.#options = options;
+  }
+
+  /** Tells of the beginning, in the background: {@link ended} waits for it. */
+  started(at: number): void {
+    const { notify } = this.#options;
+    if (notify.some(({ on }) => on.includes('started'))) this.#starting = this.#tellStart(at);
+  }
+
+  async #tellStart(at: number): Promise<void> {
+    const { job, notify, layout } = this.#options;
+    const { status } = await readTold(layout);
+    const body = startMessage(job, at, status);
+    await Promise.all(
+      notify.map(async (receiver, index) => {
+        if (!receiver.on.includes('started')) return;
+        // Late news of a beginning helps nobody: it is not kept.
+        await this.#try(receiver, index, messageOf(body, ['started']), 'and is told no more of this start');
+      }),
+    );
+  }
+
+  /** Tells of the end, and what could not be told before. */
+  async ended(end: RunEnd, unusual: readonly Unusual[]): Promise<void> {
+    const { notify, layout, notice, deadlineMs } = this.#options;
+    const timer = setTimeout(() => this.#stop.abort(), deadlineMs);
+    try {
+      await this.#starting;
+      const told = await readTold(layout);
+      const settled = told.settled ?? undefined;
+      const facts = factsOf(end.status, settled, unusual);
+      const body = endMessage(end, { previous: told.status, found: unusual });
+      const memories = await Promise.all(
+        notify.map((receiver, index) => this.#tellEnd(receiver, index, { facts, body, told })),
+      );
+      const receivers = Object.fromEntries(memories);
+      const after = settledBy(end.status, settled) ?? null;
+      await keepTold(layout, { version: 1, status: end.status, settled: after, receivers }).catch(() =>
+        notice('warning: who was told of this run could not be kept; the next run may tell it again'),
+      );
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** @returns the receiver's key and what it knows now */
+  async #tellEnd(
+    receiver: NotifyOptions,
+    index: number,
+    { facts, body, told }: { facts: readonly string[]; body: MessageBody; told: Told },
+  ): Promise<[string, ReceiverMemory]> {
+    const key = receiverKey(receiver);
+    const known = told.receivers[key] ?? nothing;
+    const events = eventsToTell(receiver, facts, known.facts);
+    const messages = [...known.waiting, ...(events.length === 0 ? [] : [messageOf(body, events)])];
+    const now = remembered(body.status as RunEnd['status'], facts, known.facts);
+    for (const [at, message] of messages.entries()) {
+      const outlook = receiver.ping === undefined ? 'and is told with the next run' : 'and is told of the next run';
+      if (await this.#try(receiver, index, message, outlook)) continue;
+      // A health check wants the present state, not an old one: it forgets, so that the next run is news.
+      if (receiver.ping !== undefined) return [key, { facts: known.facts, waiting: [] }];
+      return [key, { facts: now, waiting: messages.slice(at).reduce<Message[]>(withWaiting, []) }];
+    }
+    return [key, { facts: now, waiting: [] }];
+  }
+
+  /** @returns whether the receiver has the message */
+  async #try(receiver: NotifyOptions, index: number, message: Message, outlook: string): Promise<boolean> {
+    const { http, notice } = this.#options;
+    try {
+      await deliver(receiver, message, { http, signal: this.#stop.signal });
+      return true;
+    } catch (error) {
+      notice(`warning: ${receiverName(receiver, index)} was not reached, ${outlook}: ${reasonOf(error)}`);
+      return false;
+    }
+  }
+}
+
+function messageOf(body: MessageBody, events: RunEvent[]): Message {
+  return { ...body, events, late: false };
+}

@@ -1,0 +1,28 @@
+import type { DestinationReport, JobReport, ReportedError, StreamReport } from '../core/run.js';
+
+/** How a run ended, for people and programs outside: its report, or the error that kept it from having one. */
+export interface RunEnd {
+  readonly job: string;
+  /** Null if the run ended before it had an id. */
+  readonly runId: string | null;
+  readonly status: 'ok' | 'held' | 'partial' | 'failed' | 'interrupted';
+  readonly sequence: number | null;
+  readonly resumed: boolean;
+  /** Milliseconds since the Unix epoch. */
+  readonly startedAt: number;
+  readonly finishedAt: number;
+  readonly streams: readonly StreamReport[];
+  readonly destinations: readonly DestinationReport[];
+  /** What ended the run before it had a report. */
+  readonly error: ReportedError | null;
+  /** Path of the report; null if there is none. */
+  readonly report: string | null;
+}
+
+/** The end of a run that has a report. */
+export function endOf(report: JobReport, times: Pick<RunEnd, 'startedAt' | 'finishedAt' | 'report'>): RunEnd {
+  const { job, run_id: runId, status, sequence, resumed, streams, destinations } = report;
+  // A run that meets another one has no report.
+  const ended = status === 'locked' ? 'failed' : status;
+  return { job, runId, status: ended, sequence, resumed, streams, destinations, error: null, ...times };
+}

@@ -1,0 +1,162 @@
+import { dirname } from 'node:path';
+import type { JobConfig, LocalConfig } from '../config/config.js';
+import type { Clock } from '../core/clock.js';
+import { asCdsyncError, type CdsyncError } from '../core/errors.js';
+import type { JobReport } from '../core/run.js';
+import type { JobLayout } from '../store/layout.js';
+import { runAfter } from './after.js';
+import { OutgoingHttp } from './http.js';
+import { keepSamples } from './metrics/kept-samples.js';
+import { metricsDocument, traceDocument } from './metrics/otlp.js';
+import { notePhases, type PhaseTime } from './metrics/phase-times.js';
+import { samplesOf } from './metrics/samples.js';
+import { sendOtlp } from './metrics/send-otlp.js';
+import { type RunTimes, spansOf } from './metrics/spans.js';
+import { writeTextFile } from './metrics/text-file.js';
+import { Notifier } from './notify/notifier.js';
+import { reasonOf } from './notify/receiver.js';
+import { pastRuns } from './past-runs.js';
+import { endOf, type RunEnd } from './run-end.js';
+import { pastRunsJudged, type Unusual, unusualFigures } from './unusual.js';
+
+/** How long all receivers and collectors together may delay the end of a run. */
+const deadlineMs = 10_000;
+
+export interface TellingContext {
+  readonly config: LocalConfig;
+  readonly job: JobConfig;
+  readonly layout: JobLayout;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  readonly notice: (line: string) => void;
+  readonly progress: { phase: string; readonly streams: readonly { readonly name: string; phase: string }[] };
+  /** What the user asked for; a run that is meant to differ from those before is not unusual. */
+  readonly accept: boolean;
+  readonly rekey: boolean;
+  readonly range: unknown;
+}
+
+/**
+ * Tells people and programs outside how one run goes: `notify`, `metrics` and `after` of its job. Call {@link started} when the
+ * run has its lock, and then {@link finished} or {@link failed}, once. Nothing of it throws, and nothing changes the run.
+ */
+export class Telling {
+  readonly #context: TellingContext;
+  readonly #http = new OutgoingHttp();
+  readonly #notifier: Notifier;
+  readonly #startedAt: number;
+  readonly #times: RunTimes;
+
+  constructor(context: TellingContext) {
+    const { job, layout, notice, clock, progress } = context;
+    this.#context = context;
+    this.#startedAt = clock.now();
+    this.#notifier = new Notifier({ job: job.name, notify: job.notify, layout, http: this.#http, notice, deadlineMs });
+    const isTraced = job.metrics.otlp !== undefined;
+    const now = () => clock.now();
+    this.#times = isTraced ? timesOf(progress, now) : { run: [], streams: new Map() };
+  }
+
+  /** Tells that the run begins, in the background. */
+  started(): void {
+    this.#notifier.started(this.#startedAt);
+  }
+
+  /** Tells of the final report. */
+  async finished(report: JobReport): Promise<void> {
+    const { layout, clock } = this.#context;
+    const times = { startedAt: this.#startedAt, finishedAt: clock.now(), report: layout.report(report.run_id) };
+    await this.#end(endOf(report, times));
+  }
+
+  /** Tells of an error that left no report. Of words on the command line that name nothing, and of a lock, nobody is told. */
+  async failed(error: CdsyncError): Promise<void> {
+    const { job, clock } = this.#context;
+    if (error.kind === 'locked' || mistyped.has(error.code)) return this.#http.close();
+    const { code, message, hint, requestId } = error;
+    const status = error.kind === 'interrupted' ? 'interrupted' : 'failed';
+    await this.#end({
+      job: job.name,
+      runId: null,
+      status,
+      sequence: null,
+      resumed: false,
+      startedAt: this.#startedAt,
+      finishedAt: clock.now(),
+      streams: [],
+      destinations: [],
+      error: status === 'failed' ? { code, message, hint: hint ?? null, request_id: requestId ?? null } : null,
+      report: null,
+    });
+  }
+
+  async #end(end: RunEnd): Promise<void> {
+    const unusual = await this.#unusual(end);
+    const stop = new AbortController();
+    const timer = setTimeout(() => stop.abort(), deadlineMs);
+    try {
+      const measured = this.#measure(end, unusual, stop.signal);
+      await Promise.all([measured, this.#notifier.ended(end, unusual)]);
+    } finally {
+      clearTimeout(timer);
+      await this.#http.close();
+    }
+    await this.#runCommands(end);
+  }
+
+  async #unusual(end: RunEnd): Promise<Unusual[]> {
+    const { layout, accept, rekey, range } = this.#context;
+    if (accept || rekey || range !== undefined) return [];
+    const past = await pastRuns(layout, pastRunsJudged + 1);
+    return unusualFigures(
+      end,
+      past.map(({ report }) => report),
+    );
+  }
+
+  async #measure(end: RunEnd, unusual: readonly Unusual[], signal: AbortSignal): Promise<void> {
+    const { config, job, layout } = this.#context;
+    const { textfile, otlp } = job.metrics;
+    if (textfile === undefined && otlp === undefined) return;
+    const run = samplesOf(end, unusual);
+    const { kept, error } = await keepSamples(layout, job, { run, now: end.startedAt });
+    if (error !== undefined) this.#tell('the figures of this run could not be kept for the next', error);
+    if (textfile !== undefined) {
+      await writeTextFile(config, textfile, { job: job.name, kept }).catch((reason) =>
+        this.#tell(`metrics: ${textfile} could not be written`, reason),
+      );
+    }
+    if (otlp === undefined) return;
+    const about = { now: end.finishedAt, resourceAttributes: otlp.resource };
+    const documents = [
+      { kind: 'metrics', document: metricsDocument(kept, about) },
+      { kind: 'traces', document: traceDocument(spansOf(end, this.#times), about) },
+    ] as const;
+    await Promise.all(
+      documents.map((each) =>
+        sendOtlp(otlp, each, { http: this.#http, signal }).catch((reason) =>
+          this.#tell(`metrics: ${each.kind} were not sent`, reason),
+        ),
+      ),
+    );
+  }
+
+  async #runCommands(end: RunEnd): Promise<void> {
+    const { config, job, signal, notice } = this.#context;
+    const { secretVariables } = config;
+    await runAfter(job.after, end, { folder: dirname(config.file), env: process.env, secretVariables, signal, notice });
+  }
+
+  #tell(what: string, error: unknown): void {
+    this.#context.notice(`warning: ${what}: ${reasonOf(asCdsyncError(error))}`);
+  }
+}
+
+/** Errors in words of the command line: somebody who looks on has typed them. */
+const mistyped: ReadonlySet<string> = new Set(['usage', 'stream_not_found', 'destination_not_found', 'job_not_found']);
+
+function timesOf(progress: TellingContext['progress'], now: () => number): RunTimes {
+  const streams = new Map<string, readonly PhaseTime[]>();
+  for (const stream of progress.streams) streams.set(stream.name, notePhases(stream, now));
+  return { run: notePhases(progress, now), streams };
+}
