@@ -1,6 +1,7 @@
 import type { Config, JobConfig, JobOutline, LocalConfig } from '../config/config.js';
 import { readEnvFile } from '../config/env-file.js';
 import { loadConfig } from '../config/load.js';
+import type { Needs } from '../config/parse.js';
 import { redactor, Secret } from '../core/secret.js';
 import type { CommonArguments, Output } from './output.js';
 import { CommandFailure, usageError } from './output.js';
@@ -42,9 +43,11 @@ function secretsIn(value: unknown): Secret[] {
 
 /** Hides the configuration's secrets from all later output, and shows its warnings. */
 export function announce(config: LocalConfig & Partial<Config>, output: Output): void {
-  const used = config.jobs.flatMap(({ streams, destinations }) => [
+  const used = config.jobs.flatMap(({ streams, destinations, notify, metrics }) => [
     ...streams.flatMap(({ columns }) => Object.values(columns)),
     ...destinations.map(({ options }) => options),
+    notify,
+    metrics,
   ]);
   const own = config.service === undefined ? [] : secretsOf(config.service);
   output.redactWith(redactor([...own, ...secretsIn(used)]));
@@ -55,11 +58,11 @@ export function announce(config: LocalConfig & Partial<Config>, output: Output):
 export async function loadJob(
   args: JobArguments,
   output: Output,
-  { destinations = false }: { destinations?: boolean } = {},
+  { destinations = false, outcome = false }: Pick<Needs, 'destinations' | 'outcome'> = {},
 ): Promise<{ config: Config; job: JobConfig }> {
   const config = await loadConfig(args.config ?? defaultFile, {
     env: await environment(args),
-    needs: { job: args.job, destinations },
+    needs: { job: args.job, destinations, outcome },
   });
   announce(config, output);
   const chosen = onlyJob(config, args.job);

@@ -68,7 +68,7 @@ export const runCommand: Command<CommonArguments, RunArguments> = {
 
 async function run(args: RunArguments, output: Output): Promise<number> {
   const { inJob, loadJob } = await import('./load.js');
-  const { config, job } = await loadJob(args, output, { destinations: !args.noPush });
+  const { config, job } = await loadJob(args, output, { destinations: !args.noPush, outcome: true });
   const { interruption } = await import('./interruption.js');
   const stop = interruption(output, 'what was read is being kept');
   try {

@@ -2,6 +2,7 @@ import type { ServiceClient } from '../client/client.js';
 import type { Config, JobConfig } from '../config/config.js';
 import type { Clock } from '../core/clock.js';
 import type { PartMaker } from '../extract/convert/part-maker.js';
+import type { Telling } from '../outcome/telling.js';
 import type { Database } from '../store/duckdb.js';
 import type { JobLayout } from '../store/layout.js';
 import type { Salts } from './column-rules.js';
@@ -36,4 +37,6 @@ export interface RunContext extends RunChoices {
   /** Shows the user a line. */
   readonly notice: (line: string) => void;
   readonly salts: Salts;
+  /** Tells people and programs outside; undefined if nobody is to be told. */
+  readonly telling?: Telling | undefined;
 }

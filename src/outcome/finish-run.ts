@@ -15,6 +15,8 @@ export interface FinishedRun {
   readonly clock: Clock;
   /** Shows the user a line. */
   readonly notice: (line: string) => void;
+  /** Tells people and programs outside; undefined if nobody is to be told. */
+  readonly telling?: { finished(report: JobReport): Promise<void> } | undefined;
 }
 
 /** One thing that follows from a run. It may throw: {@link finishRun} makes a notice of that. */
@@ -32,8 +34,13 @@ const pages: Consequence = {
   },
 };
 
+const telling: Consequence = {
+  what: 'telling of it',
+  do: async ({ telling: to, report }) => to?.finished(report),
+};
+
 /** In this order, one after the other. */
-const consequences: readonly Consequence[] = [pages];
+const consequences: readonly Consequence[] = [pages, telling];
 
 /**
  * Does what follows from a finished run, whatever its status. Nothing in it changes the run: what fails becomes one notice, and

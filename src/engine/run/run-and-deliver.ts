@@ -1,5 +1,7 @@
+import { asCdsyncError } from '../../core/errors.js';
 import type { JobReport } from '../../core/run.js';
 import { finishRun } from '../../outcome/finish-run.js';
+import { tellsAnybody } from '../../outcome/tells-anybody.js';
 import { keepReport } from '../report-job.js';
 import type { RunContext } from '../run-context.js';
 import { serviceAccess } from '../service-access.js';
@@ -17,8 +19,15 @@ function isCutShort({ status, streams }: JobReport): boolean {
  * @throws {CdsyncError} what {@link runJob} throws
  */
 export async function runAndDeliver(context: RunContext): Promise<JobReport> {
-  const report = await reportOfRun(context);
-  await finishRun({ ...context, report });
+  const telling = tellsAnybody(context.job) ? new (await import('../../outcome/telling.js')).Telling(context) : undefined;
+  let report: JobReport;
+  try {
+    report = await reportOfRun({ ...context, telling });
+  } catch (error) {
+    await telling?.failed(asCdsyncError(error));
+    throw error;
+  }
+  await finishRun({ ...context, report, telling });
   return report;
 }
 

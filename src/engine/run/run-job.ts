@@ -148,6 +148,7 @@ export async function runJob(context: RunContext): Promise<JobReport> {
   chosenStreams(context);
   await prepareStorage(layout, job.publish.mode);
   const lock = await JobLock.acquire(database, layout, new Date(clock.now()).toISOString());
+  context.telling?.started();
   const session = await database.connect();
   try {
     // For files that queries name. The streams of the first level run in this session, without a store.

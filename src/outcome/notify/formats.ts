@@ -51,13 +51,22 @@ function slack(message: Message): unknown {
   };
 }
 
-/** Workflows take messages of 28 KB; each paragraph may have a share of that. */
-const teamsParagraph = 5000;
+/** Workflows take messages of 28 KB; each of four paragraphs may have a share of that. */
+const teamsParagraphBytes = 6000;
+
+/** A text of at most so many bytes in a JSON document. */
+function withinBytes(text: string, bytes: number): string {
+  const lengthOf = (of: string) => Buffer.byteLength(JSON.stringify(of));
+  if (lengthOf(text) <= bytes) return text;
+  let kept = text.slice(0, bytes);
+  while (lengthOf(kept) > bytes - 6) kept = kept.slice(0, Math.floor(kept.length * 0.9));
+  return `${kept.toWellFormed()}…`;
+}
 
 /** Runs of plain text: unlike a TextBlock, they have no markup that a name could begin. */
 function paragraph(lines: readonly string[], look: object = {}): object[] {
   if (lines.length === 0) return [];
-  const inlines = [{ type: 'TextRun', text: within(lines.join('\n'), teamsParagraph), ...look }];
+  const inlines = [{ type: 'TextRun', text: withinBytes(lines.join('\n'), teamsParagraphBytes), ...look }];
   return [{ type: 'RichTextBlock', inlines, separator: true, spacing: 'medium' }];
 }
 
