@@ -29,7 +29,7 @@ export const checkCommand: Command<CommonArguments, CheckArguments> = {
     const { interruption } = await import('./interruption.js');
     const { nextStep } = await import('./next-step.js');
     const output = new Output(args);
-    const { config, job } = await loadJob(args, output);
+    const { config, job } = await loadJob(args, output, { outcome: true });
     const stop = interruption(output);
     try {
       const options = engineOptions(stop, output, config.service);

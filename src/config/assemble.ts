@@ -59,7 +59,7 @@ export const otlpHeaders = 'OTEL_EXPORTER_OTLP_HEADERS';
 function metricsConfig(part: JobPart['metrics'], folder: string, env: Variables): MetricsOptions {
   const { textfile, otlp } = withPaths(metricsOptions, part, folder);
   const headers = env[otlpHeaders];
-  if (otlp === '') return { textfile };
+  if (otlp === undefined || otlp === '') return { textfile };
   const resource = env.OTEL_RESOURCE_ATTRIBUTES;
   return { textfile, otlp: { endpoint: otlp, headers: headers ? new Secret(headers) : undefined, resource } };
 }

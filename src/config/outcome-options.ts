@@ -37,7 +37,7 @@ const email = map({
     example: ['ops@example.com'],
     allowed: 'a list of at least one address',
   }),
-  smtp: secret(/^smtps?:\/\/[^\s/?#]+\S*$/, {
+  smtp: secret(/^smtps?:\/\/([^\s/?#@[\]]+@)?([^\s/?#@:[\]]+|\[[\da-f:.]+\])(:\d+)?\/?$/i, {
     description:
       'The mail server. `smtps://` is encrypted from the start; a login over `smtp://` goes to another machine only after STARTTLS. Needs `npm install nodemailer`.',
     example: '${SMTP_URL}',
@@ -123,7 +123,7 @@ export const metricsOptions = {
       'Address of an OpenTelemetry collector (OTLP over HTTP): it gets metrics at `/v1/metrics` and a trace of each run at `/v1/traces`. Empty text sends nothing. Headers, such as a login, stand in the variable `OTEL_EXPORTER_OTLP_HEADERS`.',
     example: '${OTEL_EXPORTER_OTLP_ENDPOINT:-}',
     allowed: 'empty, or a URL that begins with https:// or http://, without a login and without a query',
-  }).prefault(''),
+  }).optional(),
 };
 
 const metrics = option(map(metricsOptions), { description: 'Where figures of each run go.' }).prefault({});

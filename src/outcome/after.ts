@@ -102,7 +102,9 @@ class Stopping {
   constructor(child: ChildProcess, deadline: number) {
     this.#child = child;
     this.#deadline = deadline;
-    this.#timers = [setTimeout(() => this.begin(`had not ended after ${formatDuration(deadline)}, and was stopped`), deadline)];
+    this.#timers = [
+      setTimeout(() => this.begin(`had not ended after ${formatDuration(deadline)}, and was stopped`), deadline),
+    ];
     // Of a process that ends in a hurry nothing may be left.
     process.on('exit', this.#atExit);
   }

@@ -115,7 +115,8 @@ function accepted({ url }: Outgoing, reply: Reply): Reply {
   const { host } = new URL(url);
   if (status >= 300 && status < 400)
     throw failed(`${host} answered ${status}, and redirects are not followed`, 'write the final address');
-  const hint = status === 401 || status === 403 || status === 404 || status === 410 ? 'is the URL still valid?' : undefined;
+  const hint =
+    status === 401 || status === 403 || status === 404 || status === 410 ? 'is the URL still valid?' : undefined;
   throw failed(`${host} answered ${status}`, hint);
 }
 

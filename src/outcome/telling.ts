@@ -107,11 +107,17 @@ export class Telling {
   async #unusual(end: RunEnd): Promise<Unusual[]> {
     const { layout, accept, rekey, range } = this.#context;
     if (accept || rekey || range !== undefined) return [];
-    const past = await pastRuns(layout, pastRunsJudged + 1);
-    return unusualFigures(
-      end,
-      past.map(({ report }) => report),
-    );
+    try {
+      const past = await pastRuns(layout, pastRunsJudged + 1);
+      return unusualFigures(
+        end,
+        past.map(({ report }) => report),
+      );
+    } catch (error) {
+      // A report that somebody has edited must not keep anybody from being told.
+      this.#tell('this run could not be compared with those before', error);
+      return [];
+    }
   }
 
   async #measure(end: RunEnd, unusual: readonly Unusual[], signal: AbortSignal): Promise<void> {
@@ -119,7 +125,8 @@ export class Telling {
     const { textfile, otlp } = job.metrics;
     if (textfile === undefined && otlp === undefined) return;
     const run = samplesOf(end, unusual);
-    const { kept, error } = await keepSamples(layout, job, { run, now: end.startedAt });
+    const outline = config.outline.find(({ name }) => name === job.name) ?? { ...job, destinations: [] };
+    const { kept, error } = await keepSamples(layout, { job: outline, textfile, run, now: end.startedAt });
     if (error !== undefined) this.#tell('the figures of this run could not be kept for the next', error);
     if (textfile !== undefined) {
       await writeTextFile(config, textfile, { job: job.name, kept }).catch((reason) =>

@@ -137,11 +137,13 @@ export function unusualFigures(
       const isTime = figure.name === 'seconds';
       if (isTime && !isTimed(stream, end.resumed)) return [];
       const compared = isTime ? nights.filter(({ each, resumed }) => isTimed(each, resumed)) : nights;
-      return judged(
-        stream,
-        compared.map(({ each }) => each),
-        figure,
-      ) ?? [];
+      return (
+        judged(
+          stream,
+          compared.map(({ each }) => each),
+          figure,
+        ) ?? []
+      );
     });
   });
 }

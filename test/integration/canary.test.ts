@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { createServer as createTlsServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -424,6 +424,53 @@ describe('no secret and no personal value is seen', () => {
       await said(['status', 'sent.json'], 0);
       watch.lookAt('the page of rejects', await space.cdsync(['report', 'sent.json', '--out', '-'], secrets));
       await watch.lookThrough(space, 'sent', (file) => isData(file) || file.includes('/deliveries/'));
+      nothingLeaked();
+    },
+    timeout,
+  );
+
+  it(
+    'in what is told to people and programs outside',
+    async () => {
+      const at = (path: string) => `http://127.0.0.1:${receiver.port}/${path}?token=\${HOOK}`;
+      const on = ['started', 'ok', 'failed', 'held', 'partial', 'interrupted', 'recovered'];
+      const notify = [
+        ...['json', 'slack', 'teams', 'text'].map((format) => ({ on, webhook: at(format), format, every: true })),
+        { on, ping: at('ping'), every: true },
+      ];
+      const job = {
+        notify,
+        metrics: { textfile: './told.prom', otlp: `http://127.0.0.1:${receiver.port}` },
+        after: [{ run: ['sh', '-c', 'env | grep CDSYNC_; echo "$HOOK" "$CDS_TOKEN"; cat "$CDSYNC_REPORT"'] }],
+      };
+      const lookAtMessages = () => {
+        for (const { path, body } of receiver.received.splice(0))
+          watch.look(`what ${path.split('?')[0]} was told`, body);
+      };
+      receiver.reset();
+      const guards = { expect: [`select id from whole where email = '${canaryEmail('p1')}'`] };
+      await serve(people(30));
+      await space.configure('told', [filtered, { name: 'segments', source: 'segments' }], { job });
+      await said(['run', 'told.json'], 0);
+      const quoting = `no ${canary('filter')} for ${canaryEmail('asker')}`;
+      await during({ kind: 'status', match: '/profiles', status: 400, message: quoting }, () =>
+        said(['run', 'told.json', '--full'], 5),
+      );
+      await space.configure('told', [{ ...whole, guards }], { job });
+      await said(['run', 'told.json'], 3);
+      expect(receiver.received.length).toBeGreaterThan(40);
+      lookAtMessages();
+      receiver.reset((received, response) => {
+        response
+          .writeHead(400, { 'content-type': 'text/plain' })
+          .end(`I know ${received.path} and ${canary('hook-token')}`);
+      });
+      await said(['run', 'told.json'], 3);
+      lookAtMessages();
+      receiver.reset();
+      await said(['check', 'told.json'], 0);
+      watch.look('the text file of metrics', await readFile(join(space.folder, 'told.prom'), 'utf8'));
+      await watch.lookThrough(space, 'told', isData);
       nothingLeaked();
     },
     timeout,

@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { ServiceError } from '../../client/client.js';
 import { tokenExpiry } from '../../client/token-source.js';
 import type { JobConfig, StreamConfig } from '../../config/config.js';
@@ -6,6 +7,7 @@ import { asCdsyncError } from '../../core/errors.js';
 import type { ReportedError } from '../../core/run.js';
 import type { ServiceOptions } from '../../core/service-options.js';
 import { isRefusal, readTotal } from '../../extract/page-fetcher.js';
+import { missingToTell } from '../../outcome/missing.js';
 import type { Session } from '../../store/duckdb.js';
 import { checkStorage } from '../../store/storage.js';
 import { type Engine, jobContext } from '../open-engine.js';
@@ -124,7 +126,10 @@ export async function checkJob(
   return {
     status: !isBroken && streams.every(({ error }) => error === null) ? 'ok' : 'failed',
     job: job.name,
-    warnings: tokenWarnings(expires, engine.clock.now()),
+    warnings: [
+      ...tokenWarnings(expires, engine.clock.now()),
+      ...(await missingToTell(job, dirname(engine.config.file))),
+    ],
     token_expires_at: expires?.toISOString() ?? null,
     streams,
     contracts,

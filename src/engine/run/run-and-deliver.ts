@@ -19,7 +19,9 @@ function isCutShort({ status, streams }: JobReport): boolean {
  * @throws {CdsyncError} what {@link runJob} throws
  */
 export async function runAndDeliver(context: RunContext): Promise<JobReport> {
-  const telling = tellsAnybody(context.job) ? new (await import('../../outcome/telling.js')).Telling(context) : undefined;
+  const telling = tellsAnybody(context.job)
+    ? new (await import('../../outcome/telling.js')).Telling(context)
+    : undefined;
   let report: JobReport;
   try {
     report = await reportOfRun({ ...context, telling });

@@ -20,10 +20,19 @@ const declared = {
   'cdsync.run.snapshot.sequence': gauge('', 'Number of the latest snapshot after the last run.'),
   'cdsync.last.success.timestamp': gauge(second, 'When the last run of status ok ended, as a Unix time.'),
   'cdsync.runs': counter('{run}', 'Runs that have ended, by status.'),
-  'cdsync.stream.status': gauge('', 'Status of the stream in its last run: 1 for the label that it has, 0 for the others.'),
-  'cdsync.stream.rows': gauge('{row}', 'Rows of the latest snapshot of the stream, or that the last reading of a growing list has brought.'),
+  'cdsync.stream.status': gauge(
+    '',
+    'Status of the stream in its last run: 1 for the label that it has, 0 for the others.',
+  ),
+  'cdsync.stream.rows': gauge(
+    '{row}',
+    'Rows of the latest snapshot of the stream, or that the last reading of a growing list has brought.',
+  ),
   'cdsync.stream.duration': gauge(second, 'How long the last reading of the stream took.'),
-  'cdsync.stream.last.success.timestamp': gauge(second, 'When the last run that committed the stream ended, as a Unix time.'),
+  'cdsync.stream.last.success.timestamp': gauge(
+    second,
+    'When the last run that committed the stream ended, as a Unix time.',
+  ),
   'cdsync.stream.unusual': gauge('', 'Figures of the last run that are far from the past of the stream.'),
   'cdsync.stream.run.changes': gauge('{row}', 'Rows that the last run has inserted, updated or deleted.'),
   'cdsync.stream.changes': counter('{row}', 'Rows that runs have inserted, updated or deleted.'),
@@ -36,7 +45,10 @@ const declared = {
   'cdsync.destination.status': gauge('', 'Status of the last delivery: 1 for the label that it has, 0 for the others.'),
   'cdsync.destination.duration': gauge(second, 'How long the last delivery took.'),
   'cdsync.destination.waiting': gauge('{row}', 'Rows that are set aside and tried again with each delivery.'),
-  'cdsync.destination.last.success.timestamp': gauge(second, 'When the last delivery of status ok ended, as a Unix time.'),
+  'cdsync.destination.last.success.timestamp': gauge(
+    second,
+    'When the last delivery of status ok ended, as a Unix time.',
+  ),
   'cdsync.destination.rows': counter('{row}', 'Rows that were delivered.'),
 } satisfies Record<string, Omit<Family, 'name'>>;
 

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { JobConfig } from '../../config/config.js';
+import type { JobOutline } from '../../config/config.js';
 import type { JobLayout } from '../../store/layout.js';
 import { readStateIfUsable, writeStateFile } from '../../store/state-file.js';
 import { isFamily } from './families.js';
@@ -24,7 +24,7 @@ export function readSamples(layout: JobLayout): Promise<KeptSamples | undefined>
   return readStateIfUsable(layout.metrics, keptSchema);
 }
 
-function isIn({ streams, destinations }: JobConfig): (labels: Labels) => boolean {
+function isIn({ streams, destinations }: JobOutline): (labels: Labels) => boolean {
   const streamNames = new Set(streams.map(({ name }) => name));
   const deliveries = new Set(destinations.flatMap(({ name, streams: of }) => of.map((each) => `${name} ${each}`)));
   return ({ stream, destination }) => {
@@ -33,20 +33,30 @@ function isIn({ streams, destinations }: JobConfig): (labels: Labels) => boolean
   };
 }
 
+/** What a run adds. */
+export interface SamplesOfRun {
+  /** The names in the job as it is now. */
+  readonly job: JobOutline;
+  /** The text file of the job. */
+  readonly textfile: string | undefined;
+  readonly run: readonly Sample[];
+  /** Milliseconds since the Unix epoch. */
+  readonly now: number;
+}
+
 /**
  * Adds the figures of a run to those of a job.
  * @returns what is kept now, and the error that kept it from being written
  */
 export async function keepSamples(
   layout: JobLayout,
-  job: JobConfig,
-  { run, now }: { readonly run: readonly Sample[]; readonly now: number },
+  { job, textfile, run, now }: SamplesOfRun,
 ): Promise<{ kept: KeptSamples; error?: unknown }> {
   const before = await readSamples(layout);
   const kept: KeptSamples = {
     version: 1,
     since: before?.since ?? now,
-    textfile: job.metrics.textfile ?? null,
+    textfile: textfile ?? null,
     samples: afterRun((before?.samples ?? []) as Sample[], run, isIn(job)) as KeptSamples['samples'],
   };
   try {

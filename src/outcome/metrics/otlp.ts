@@ -43,7 +43,9 @@ export function pairsOf(text: string | undefined): Record<string, string> {
 
 /** Who sends. @param more `OTEL_RESOURCE_ATTRIBUTES` */
 function resource(more: string | undefined): object {
-  return { attributes: attributes({ 'service.name': 'cdsync', 'service.version': packageVersion(), ...pairsOf(more) }) };
+  return {
+    attributes: attributes({ 'service.name': 'cdsync', 'service.version': packageVersion(), ...pairsOf(more) }),
+  };
 }
 
 const scope = () => ({ name: 'cdsync', version: packageVersion() });
@@ -65,7 +67,11 @@ export function metricsDocument(
     }));
     const about = { name, description, unit };
     // 2: cumulative.
-    return [isCounter ? { ...about, sum: { dataPoints, aggregationTemporality: 2, isMonotonic: true } } : { ...about, gauge: { dataPoints } }];
+    return [
+      isCounter
+        ? { ...about, sum: { dataPoints, aggregationTemporality: 2, isMonotonic: true } }
+        : { ...about, gauge: { dataPoints } },
+    ];
   });
   return { resourceMetrics: [{ resource: resource(resourceAttributes), scopeMetrics: [{ scope: scope(), metrics }] }] };
 }
@@ -88,5 +94,7 @@ export function traceDocument(
     // 2: error; 0: unset.
     status: error === undefined ? { code: 0 } : { code: 2, message: error },
   }));
-  return { resourceSpans: [{ resource: resource(resourceAttributes), scopeSpans: [{ scope: scope(), spans: written }] }] };
+  return {
+    resourceSpans: [{ resource: resource(resourceAttributes), scopeSpans: [{ scope: scope(), spans: written }] }],
+  };
 }

@@ -2,7 +2,7 @@ import { packageVersion } from '../../core/package-version.js';
 import type { DestinationReport, StreamReport } from '../../core/run.js';
 import type { RunEnd } from '../run-end.js';
 import type { Unusual } from '../unusual.js';
-import { families, type FamilyName } from './families.js';
+import { type FamilyName, families } from './families.js';
 
 export type Labels = Readonly<Record<string, string>>;
 

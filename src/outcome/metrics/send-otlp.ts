@@ -29,7 +29,9 @@ export async function sendOtlp(
   const refused = Number(rejectedDataPoints ?? rejectedSpans ?? 0);
   if (refused === 0) return;
   const reason = errorMessage ? `: ${printable(errorMessage)}` : '';
-  throw new CdsyncError(`${new URL(endpoint).host} refused ${refused} of the ${kind}${reason}`, { code: 'receiver_failed' });
+  throw new CdsyncError(`${new URL(endpoint).host} refused ${refused} of the ${kind}${reason}`, {
+    code: 'receiver_failed',
+  });
 }
 
 function answerOf(body: string): Answer {

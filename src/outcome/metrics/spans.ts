@@ -72,8 +72,8 @@ function destinationSpans(run: Above, end: RunEnd, { run: times }: RunTimes): Sp
   const began = times.find(({ phase }) => phase === 'delivering')?.at ?? Math.max(end.startedAt, end.finishedAt - took);
   const free = new Map<string, number>();
   return end.destinations.map(({ name, stream, status, rows, seconds, error }: DestinationReport) => {
-    const from = free.get(name) ?? began;
-    const to = from + seconds * 1000;
+    const from = Math.min(free.get(name) ?? began, end.finishedAt);
+    const to = Math.min(from + seconds * 1000, end.finishedAt);
     free.set(name, to);
     const facts = { 'cdsync.destination': name, 'cdsync.stream': stream, 'cdsync.status': status, 'cdsync.rows': rows };
     return below(run, { name: `deliver ${stream} to ${name}`, from, to, facts, ...failure(error) });

@@ -24,7 +24,9 @@ function slackText(text: string): string {
 /** An escaped text of at most so many characters; the cut does not divide an escaped character. */
 function slackWithin(text: string, length: number): string {
   const escaped = slackText(text);
-  return escaped.length <= length ? escaped : `${escaped.slice(0, length - 1).replace(/&[a-z]{0,3}$/, '')}…`.toWellFormed();
+  return escaped.length <= length
+    ? escaped
+    : `${escaped.slice(0, length - 1).replace(/&[a-z]{0,3}$/, '')}…`.toWellFormed();
 }
 
 function slackSection(lines: readonly string[]): object[] {
@@ -46,7 +48,12 @@ function slack(message: Message): unknown {
       ...slackSection(resultLines(message)),
       ...(foot === ''
         ? []
-        : [{ type: 'context', elements: [{ type: 'plain_text', text: within(foot, slackLimits.section), emoji: false }] }]),
+        : [
+            {
+              type: 'context',
+              elements: [{ type: 'plain_text', text: within(foot, slackLimits.section), emoji: false }],
+            },
+          ]),
     ],
   };
 }

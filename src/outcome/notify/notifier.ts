@@ -22,8 +22,9 @@ export interface NotifierOptions {
 /** Tells the receivers of one job how one run goes. It never throws; a receiver that cannot be reached gets one notice. */
 export class Notifier {
   readonly #options: NotifierOptions;
-  /** Ends requests that began with the run when its end has waited long enough for them. */
   readonly #stop = new AbortController();
+  /** Ends what tells of the beginning, if it still waits for an answer at the end: it must not take the time of the others. */
+  readonly #stopStart = new AbortController();
   #starting: Promise<void> = Promise.resolve();
 
   constructor(options: NotifierOptions) {
@@ -44,7 +45,8 @@ export class Notifier {
       notify.map(async (receiver, index) => {
         if (!receiver.on.includes('started')) return;
         // Late news of a beginning helps nobody: it is not kept.
-        await this.#try(receiver, index, messageOf(body, ['started']), 'and is told no more of this start');
+        const outlook = 'and is told no more of this start';
+        await this.#try(receiver, index, messageOf(body, ['started']), { outlook, signal: this.#stopStart.signal });
       }),
     );
   }
@@ -53,6 +55,7 @@ export class Notifier {
   async ended(end: RunEnd, unusual: readonly Unusual[]): Promise<void> {
     const { notify, layout, notice, deadlineMs } = this.#options;
     const timer = setTimeout(() => this.#stop.abort(), deadlineMs);
+    const startTimer = setTimeout(() => this.#stopStart.abort(), deadlineMs / 4);
     try {
       await this.#starting;
       const told = await readTold(layout);
@@ -69,6 +72,7 @@ export class Notifier {
       );
     } finally {
       clearTimeout(timer);
+      clearTimeout(startTimer);
     }
   }
 
@@ -85,7 +89,7 @@ export class Notifier {
     const now = remembered(body.status as RunEnd['status'], facts, known.facts);
     for (const [at, message] of messages.entries()) {
       const outlook = receiver.ping === undefined ? 'and is told with the next run' : 'and is told of the next run';
-      if (await this.#try(receiver, index, message, outlook)) continue;
+      if (await this.#try(receiver, index, message, { outlook, signal: this.#stop.signal })) continue;
       // A health check wants the present state, not an old one: it forgets, so that the next run is news.
       if (receiver.ping !== undefined) return [key, { facts: known.facts, waiting: [] }];
       return [key, { facts: now, waiting: messages.slice(at).reduce<Message[]>(withWaiting, []) }];
@@ -94,10 +98,15 @@ export class Notifier {
   }
 
   /** @returns whether the receiver has the message */
-  async #try(receiver: NotifyOptions, index: number, message: Message, outlook: string): Promise<boolean> {
+  async #try(
+    receiver: NotifyOptions,
+    index: number,
+    message: Message,
+    { outlook, signal }: { readonly outlook: string; readonly signal: AbortSignal },
+  ): Promise<boolean> {
     const { http, notice } = this.#options;
     try {
-      await deliver(receiver, message, { http, signal: this.#stop.signal });
+      await deliver(receiver, message, { http, signal });
       return true;
     } catch (error) {
       notice(`warning: ${receiverName(receiver, index)} was not reached, ${outlook}: ${reasonOf(error)}`);

@@ -1,5 +1,5 @@
 import type { NotifyOptions } from '../../config/config.js';
-import { type CdsyncError, asCdsyncError } from '../../core/errors.js';
+import { asCdsyncError, type CdsyncError } from '../../core/errors.js';
 import type { OutgoingHttp } from '../http.js';
 import { bodyOf } from './formats.js';
 import { textOf } from './lines.js';

