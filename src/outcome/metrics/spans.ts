@@ -47,6 +47,11 @@ function phaseSpans(above: Above, times: readonly PhaseTime[], end: number): Spa
   });
 }
 
+/** What was compared is done when the run commits. */
+function committedAt({ run }: RunTimes, after: number, end: RunEnd): number {
+  return run.find(({ phase, at }) => phase === 'committing' && at >= after)?.at ?? end.finishedAt;
+}
+
 function streamSpans(run: Above, end: RunEnd, times: RunTimes): Span[] {
   return end.streams.flatMap((stream) => {
     const noted = times.streams.get(stream.name) ?? [];
@@ -55,7 +60,8 @@ function streamSpans(run: Above, end: RunEnd, times: RunTimes): Span[] {
     const hasEnded = last !== undefined && /^(done|failed)$/.test(last.phase);
     const { name, status, rows, inserted, updated, deleted, requests, pages, bytes, error } = stream;
     const counts = { rows, inserted, updated, deleted, requests, pages, bytes };
-    const to = Math.max(from, hasEnded ? last.at : Math.min(end.finishedAt, from + stream.seconds * 1000));
+    const measured = Math.min(end.finishedAt, from + stream.seconds * 1000);
+    const to = Math.max(from, hasEnded ? last.at : last === undefined ? measured : committedAt(times, last.at, end));
     const facts = {
       'cdsync.stream': name,
       'cdsync.status': status,

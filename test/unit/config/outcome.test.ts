@@ -19,7 +19,7 @@ describe('notify', () => {
       '  - { on: [unusual], webhook: "${SLACK_URL}" }',
     );
     const env = {
-      SLACK_URL: 'https://hooks.example.com/services/T0/B0/secret',
+      SLACK_URL: 'https://hooks.example.com/services/T0/B0/hidden-part',
       HEALTHCHECK_URL: 'https://hc.example.com/ping/1b2',
       SMTP_URL: 'smtps://user:word@mail.example.com',
     };
@@ -30,7 +30,7 @@ describe('notify', () => {
     expect(ping).toMatchObject({ every: true });
     expect(mail?.email?.to).toEqual(['ops@example.com']);
     expect(json?.format).toBeUndefined();
-    expect(JSON.stringify(jobs)).not.toMatch(/secret|word@|1b2/);
+    expect(JSON.stringify(jobs)).not.toMatch(/hidden-part|word@|1b2/);
     expect(warnings).toEqual([]);
     expect(secretVariables).toEqual(expect.arrayContaining(Object.keys(env)));
     // A command that tells nobody needs none of the variables.
