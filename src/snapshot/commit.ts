@@ -3,6 +3,7 @@ import { ColumnSet, columnPath } from '../rows/columns.js';
 import type { JobLayout } from '../store/layout.js';
 import type { ParquetFile } from '../store/parquet.js';
 import { type ApplyTask, applyStream, firstOf, onlyPatches } from './apply.js';
+import { commentStream } from './comments.js';
 import { restates, takesAway } from './diff.js';
 import { beginHistories, defineFreshness, defineHistory, pruneHistory, recordMoment } from './history.js';
 import type { KnownRows } from './known-rows.js';
@@ -26,6 +27,8 @@ export interface CommittedReject {
 
 /** One stream of a commit. */
 export interface StreamCommit {
+  /** The kind of the stream's source. */
+  readonly source: string;
   readonly task: ApplyTask;
   readonly tables: WorkTables;
   /** Files with the changes; none if the job keeps no Parquet files and the store needs none to read them from. */
@@ -108,7 +111,8 @@ function newState(
   };
 }
 
-async function recordColumns(store: SnapshotStore, { task }: StreamCommit): Promise<void> {
+/** @returns the run that brought each column, by its path */
+async function recordColumns(store: SnapshotStore, { task }: StreamCommit): Promise<ReadonlyMap<string, string>> {
   const table = storeTable('columns', 'cdsync');
   const stream = sqlText(task.stream);
   const rows = await store.session.rows(`SELECT path, since_run FROM ${table} WHERE stream = ${stream}`);
@@ -121,6 +125,7 @@ async function recordColumns(store: SnapshotStore, { task }: StreamCommit): Prom
     return `(${[task.stream, ...shown].map(sqlText).join(', ')})`;
   });
   if (values.length > 0) await store.session.run(`INSERT INTO ${table} VALUES ${values.join(', ')}`);
+  return since;
 }
 
 async function recordRejects(store: SnapshotStore, { task, rejects }: StreamCommit): Promise<void> {
@@ -166,10 +171,11 @@ async function commitStream(
   }
   if (!onlyPatches(task)) await writer.filesOf(task.stream);
   await applyStream(store, task, commit.tables);
-  await recordColumns(store, commit);
+  const since = await recordColumns(store, commit);
   const state = newState(run, commit, { sequence, written: await writer.filesOf(task.stream) });
   await store.rememberStream(state);
   await defineHistory(store, state);
+  await commentStream(store, state, { job: run.layout.job, source: commit.source, since });
   await recordMoment(store, state, run.finishedAt);
 }
 

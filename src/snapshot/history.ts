@@ -2,7 +2,7 @@ import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { type Column, ColumnSet } from '../rows/columns.js';
 import { rowKey } from '../rows/row-hash.js';
 import { widen } from '../rows/widen.js';
-import { beforeHistory } from '../store/duckdb.js';
+import { beforeHistory, type Session } from '../store/duckdb.js';
 import type { DiffTask } from './diff.js';
 import {
   changesTable,
@@ -38,6 +38,15 @@ async function defineChanges({ session }: SnapshotStore, { stream, first, column
   );
 }
 
+/** Says what the tables of a stream's past are. */
+async function commentPast(session: Session, { stream, first }: StreamState): Promise<void> {
+  const changes = sqlText(`every insert, update and delete of ${stream} (_op), as far back as publish.history`);
+  const history = sqlText(`every version of every row of ${stream}; _valid_to is NULL for the present one`);
+  const kind = first === undefined ? 'TABLE' : 'VIEW';
+  await session.run(`COMMENT ON ${kind} ${quoteIdentifier(`${stream}__changes`)} IS ${changes}`);
+  await session.run(`COMMENT ON VIEW ${quoteIdentifier(`${stream}__history`)} IS ${history}`);
+}
+
 /** Creates the views and the macro of a stream's past. Call it again when the columns or the first commit have changed. */
 export async function defineHistory(store: SnapshotStore, state: StreamState): Promise<void> {
   const { session } = store;
@@ -65,6 +74,7 @@ export async function defineHistory(store: SnapshotStore, state: StreamState): P
          UNION ALL SELECT 'insert', ${stamp}, ${names} FROM ${rows} WHERE ${key} NOT IN (SELECT ${key} FROM ${changes}))
        QUALIFY _op <> 'delete'`,
     );
+    await commentPast(session, state);
     const ts = parameterName(state);
     const moments = `FROM _cdsync.moments WHERE stream = ${sqlText(stream)}`;
     const tooEarly = sqlText(`${stream}${beforeHistory}; the first that is kept is `);

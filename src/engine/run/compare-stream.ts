@@ -226,6 +226,7 @@ export async function compareStream(context: CompareContext, given: CompareTask)
     syncedAt: laterThan(previous?.synced_at, run.startedAt),
   };
   const commit: StreamCommit = {
+    source: config.source,
     task: apply,
     tables,
     changes: [],

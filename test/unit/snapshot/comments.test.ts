@@ -1,0 +1,85 @@
+import { DuckDBInstance } from '@duckdb/node-api';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { columnComment } from '../../../src/snapshot/comments.js';
+import { Snapshots } from '../../fixtures/snapshots.js';
+
+let snapshots: Snapshots;
+beforeEach(async () => {
+  snapshots = await Snapshots.open();
+});
+afterEach(() => snapshots.close());
+
+/** The comments in the published file, by `table` and `table.column`. */
+async function comments(): Promise<Map<string, string>> {
+  const instance = await DuckDBInstance.create(snapshots.layout.link, { access_mode: 'READ_ONLY' });
+  const connection = await instance.connect();
+  try {
+    const found = await connection.runAndReadAll(
+      `SELECT table_name, comment FROM duckdb_tables() WHERE comment IS NOT NULL
+       UNION ALL SELECT view_name, comment FROM duckdb_views() WHERE comment IS NOT NULL
+       UNION ALL SELECT table_name || '.' || column_name, comment FROM duckdb_columns() WHERE comment IS NOT NULL`,
+    );
+    return new Map(found.getRows().map(([name, comment]) => [String(name), String(comment)]));
+  } finally {
+    connection.closeSync();
+    instance.closeSync();
+  }
+}
+
+test('tables, views and columns of the published file say what they are and where they come from', async () => {
+  const { run } = await snapshots.run('members', [{ id: 'a', tier: 'gold' }]);
+  await snapshots.publish();
+  expect(await comments()).toEqual(
+    new Map([
+      ['members', 'stream members of job job: from sql, key id'],
+      ['members__changes', 'every insert, update and delete of members (_op), as far back as publish.history'],
+      ['members__history', 'every version of every row of members; _valid_to is NULL for the present one'],
+      ['members.id', `from id; since run ${run.runId}`],
+      ['members.tier', `from tier; since run ${run.runId}`],
+      ['members._run_id', 'the run that last changed the row'],
+      ['members._synced_at', 'when that run began'],
+      ['members._first_seen_at', 'when the first run that had the row began'],
+    ]),
+  );
+});
+
+test('a column keeps the run that brought it, whether rows are patched, added or written anew', async () => {
+  const rows = Array.from({ length: 20 }, (_, n) => ({ id: `p${n}`, n }));
+  const { run: first } = await snapshots.run('members', rows);
+  const patched = rows.map((row) => (row.n === 3 ? { ...row, n: 4, more: 'x' } : row));
+  const { run: second } = await snapshots.run('members', patched);
+  const widened = rows.map((row) => ({ ...row, n: row.n + 0.5 }));
+  await snapshots.run('members', widened);
+  await snapshots.run('members', widened.slice(0, 12));
+  await snapshots.publish();
+  const found = await comments();
+  expect([found.get('members.n'), found.get('members.more')]).toEqual([
+    `from n; since run ${first.runId}`,
+    `from more; since run ${second.runId}`,
+  ]);
+});
+
+test('a table of many columns has a comment of its own only, which says where the others are', async () => {
+  const row = Object.fromEntries(Array.from({ length: 600 }, (_, n) => [`c${n}`, n]));
+  await snapshots.run('members', [{ id: 'a', ...row }]);
+  await snapshots.publish();
+  const found = await comments();
+  expect(found.get('members')).toMatch(/; where each column comes from: cdsync\.columns$/);
+  expect([...found.keys()].filter((name) => name.startsWith('members.'))).toEqual([]);
+});
+
+test('a comment names the rules of a column, and neither its salt nor a value', () => {
+  const column = { place: 'attribute' as const, field: 'email', name: 'mail', shape: { k: 0 } };
+  const of = (more: object) => columnComment({ ...column, ...more } as Parameters<typeof columnComment>[0], 'RUN');
+  const salt = 'a1b2c3d4e5f60718';
+  expect(of({})).toBe('from attributes.email; since run RUN');
+  expect(of({ treatment: { hash: { salt, normalize: 'email' } } })).toBe(
+    'from attributes.email; since run RUN; hashed with HMAC-SHA-256, normalized as email',
+  );
+  expect(of({ treatment: { hash: { salt } } })).not.toContain(salt);
+  expect(of({ treatment: { mask: 'last4' }, untracked: true })).toBe(
+    'from attributes.email; since run RUN; masked: last4; not tracked: a new value alone is no change',
+  );
+  expect(of({ treatment: { cast: 'DATE' } })).toBe('from attributes.email; since run RUN; type set to DATE');
+  expect(of({ field: 'a\0b' })).toBe('from attributes.a\\0b; since run RUN');
+});
