@@ -1,14 +1,15 @@
 import type { Argv } from 'yargs';
 import { type CsvFormulas, csvFormulas } from '../report/csv.js';
+import { type RowFormat, rowFormats } from '../report/row-formats.js';
 import { jobOption, oneOf } from './arguments.js';
 import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output, usageError } from './output.js';
-import { ReaderGone, writeRows } from './standard-streams.js';
+import { ReaderGone, terminalWidth, writeRows } from './standard-streams.js';
 
 interface QueryArguments extends JobArguments {
   words: string[];
-  format: 'table' | 'csv' | 'json';
+  format: RowFormat;
   allowFiles: boolean;
   csvFormulas: CsvFormulas;
 }
@@ -19,9 +20,9 @@ export const queryCommand: Command<CommonArguments, QueryArguments> = {
     jobOption(parser)
       .positional('words', { type: 'string', array: true, demandOption: true, describe: '[configuration file] SQL' })
       .option('format', {
-        choices: ['table', 'csv', 'json'] as const,
+        choices: rowFormats,
         default: 'table' as const,
-        describe: 'how rows are printed',
+        describe: 'how rows are printed; a table fits the width of the terminal',
       })
       .option('allow-files', {
         type: 'boolean',
@@ -52,12 +53,18 @@ async function query(args: QueryArguments, sql: string): Promise<void> {
   const { JobLayout } = await import('../store/layout.js');
   const { openPublished } = await import('../store/published.js');
   const { config, job } = await loadLocalJob(args);
-  const { allowFiles } = args;
-  const published = await openPublished(new JobLayout(config.storage, job.name), { ...config.resources, allowFiles });
+  const { allowFiles, showValues: showsValues } = args;
+  const layout = new JobLayout(config.storage, job.name);
+  const published = await openPublished(layout, { ...config.resources, allowFiles, showsValues });
   try {
     const format = args.json ? 'json' : args.format;
     const { printRows } = await import('../report/rows.js');
-    await printRows(await published.query(sql), format, args.csvFormulas, (text) => writeRows(text, format === 'json'));
+    const write = (text: string) => writeRows(text, format === 'json');
+    await printRows(
+      await published.rows(sql),
+      { format, csvFormulas: args.csvFormulas, width: terminalWidth() },
+      write,
+    );
     new Output(args).detail(`read ${published.path}`);
   } catch (error) {
     if (!(error instanceof ReaderGone)) throw error;

@@ -32,6 +32,11 @@ export function writeData(text: string, to: Output = process.stdout): void {
   to.write(shownData(text, to));
 }
 
+/** Cells of a line on the terminal that shows standard output; undefined if that is a file or a program. */
+export function terminalWidth({ isTTY, columns }: Pick<NodeJS.WriteStream, 'isTTY' | 'columns'> = process.stdout) {
+  return isTTY === true && columns > 0 ? columns : undefined;
+}
+
 /** Nobody reads the results any more, so there is nothing left to do: `cdsync query … | head -1`. */
 export class ReaderGone extends Error {}
 

@@ -231,11 +231,15 @@ function build(
     const facts = { name, streams, publishes, folder, connectors: schemas.connectors };
     return { ...job, destinations: destinationConfigs(part.destinations ?? [], facts, taken, findings) };
   });
+  const storage = resolve(folder, typed(fileSchema.in.shape.storage, parts.storage, ['storage'], findings));
+  // DuckDB would write the log of the store to another place, and never find it again.
+  if (storage.includes('?'))
+    findings.refuseAt(['storage'], { message: 'a path with "?" cannot hold DuckDB files', found: storage });
   if (findings.problems.length > 0) throw new ConfigError(findings.problems);
   const local: Omit<LocalConfig, 'warnings'> = {
     ...about,
     version: typed(fileSchema.in.shape.version, parts.version, ['version'], findings),
-    storage: resolve(folder, typed(fileSchema.in.shape.storage, parts.storage, ['storage'], findings)),
+    storage,
     resources: typed(resourcesSchema, parts.resources ?? {}, ['resources'], findings),
     jobs,
   };

@@ -85,7 +85,11 @@ const storageProblems: Readonly<Record<string, StorageProblem>> = {
   },
   EACCES: noPermission,
   EPERM: noPermission,
-  EROFS: { ...noPermission, says: 'the file system is read-only' },
+  EROFS: {
+    ...noPermission,
+    says: 'the file system is read-only',
+    hint: 'mount it for writing, or point `storage` at a folder that can be written',
+  },
   ELOOP: {
     code: 'storage_link',
     says: 'a link is where cdsync keeps a file of its own',

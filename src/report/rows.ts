@@ -1,54 +1,68 @@
+import type { DuckDBType, DuckDBValue } from '@duckdb/node-api';
 import { type CsvFormulas, csvLine } from './csv.js';
-import { table } from './table.js';
-
-type JsonValue = null | boolean | number | string | JsonValue[] | { [name: string]: JsonValue };
+import { markdownLine, markdownRule } from './markdown.js';
+import type { RowFormat } from './row-formats.js';
+import { fittedTable } from './table.js';
+import { jsonOf, textOf } from './values.js';
 
 /** A result as DuckDB's client gives it: names, and rows in chunks. */
 export interface RowChunks {
   deduplicatedColumnNames(): string[];
-  columnTypes(): readonly { toString(): string }[];
-  yieldRowsJson(): AsyncIterableIterator<unknown[][]>;
+  columnTypes(): readonly DuckDBType[];
+  yieldRows(): AsyncIterableIterator<DuckDBValue[][]>;
 }
 
-export type RowFormat = 'table' | 'csv' | 'json';
-
-function text(value: JsonValue | undefined): string {
-  if (value === null || value === undefined) return '';
-  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+export interface RowOptions {
+  readonly format: RowFormat;
+  readonly csvFormulas: CsvFormulas;
+  /** Cells of the terminal, which a table must fit; undefined if it goes to a file or a program, where nothing is cut. */
+  readonly width?: number | undefined;
 }
 
-/** DuckDB's client gives 64-bit integers as text. Those that JSON readers can represent exactly become numbers. */
-function exact(value: JsonValue | undefined, type: string): JsonValue {
-  if (typeof value === 'string' && /^U?BIGINT$/.test(type) && Number.isSafeInteger(Number(value))) return Number(value);
-  return value ?? null;
+const numericType = /^(U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL\(.*\)|BIGNUM)$/;
+
+function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? '' : 's'}`;
+}
+
+/** The table, and what of it is not shown. */
+function tableText(titles: readonly string[], rows: readonly (readonly string[])[], options: RowOptions): string {
+  const { lines, shown } = fittedTable(titles, rows, options.width);
+  const left = titles.length - shown;
+  const note = left === 0 ? '' : `; ${shown} of ${counted(titles.length, 'column')} fit here: --format csv has all`;
+  return `${lines.join('\n')}\n(${counted(rows.length, 'row')}${note})\n`;
 }
 
 /** Writes rows as they arrive, and no faster than they are taken; a table waits for the last, to know its widths. */
 export async function printRows(
   result: RowChunks,
-  format: RowFormat,
-  csvFormulas: CsvFormulas,
+  options: RowOptions,
   write: (text: string) => Promise<void>,
 ): Promise<void> {
+  const { format, csvFormulas } = options;
   const names = result.deduplicatedColumnNames();
-  const types = result.columnTypes().map(String);
+  const types = result.columnTypes();
+  const texts = (row: readonly DuckDBValue[]) => row.map((value, column) => textOf(value, types[column] as DuckDBType));
   if (format === 'csv') await write(`${csvLine(names, csvFormulas)}\n`);
   if (format === 'json') await write('[');
+  if (format === 'markdown')
+    await write(`${markdownLine(names)}\n${markdownRule(types.map((type) => numericType.test(String(type))))}\n`);
   const held: string[][] = [];
   let count = 0;
-  for await (const chunk of result.yieldRowsJson()) {
+  for await (const chunk of result.yieldRows()) {
     const lines: string[] = [];
-    for (const row of chunk as JsonValue[][]) {
-      if (format === 'csv') lines.push(`${csvLine(row.map(text), csvFormulas)}\n`);
-      else if (format === 'table') held.push(row.map(text));
+    for (const row of chunk) {
+      if (format === 'csv') lines.push(`${csvLine(texts(row), csvFormulas)}\n`);
+      else if (format === 'markdown') lines.push(`${markdownLine(texts(row))}\n`);
+      else if (format === 'table') held.push(texts(row));
       else {
-        const object = Object.fromEntries(names.map((name, column) => [name, exact(row[column], types[column] ?? '')]));
-        lines.push(`${count === 0 ? '' : ',\n '}${JSON.stringify(object)}`);
+        const object = names.map((name, column) => [name, jsonOf(row[column] ?? null, types[column] as DuckDBType)]);
+        lines.push(`${count === 0 ? '' : ',\n '}${JSON.stringify(Object.fromEntries(object))}`);
       }
       count += 1;
     }
     if (lines.length > 0) await write(lines.join(''));
   }
   if (format === 'json') await write(']\n');
-  if (format === 'table') await write(`${table(names, held).join('\n')}\n(${count} ${count === 1 ? 'row' : 'rows'})\n`);
+  if (format === 'table') await write(tableText(names, held, options));
 }

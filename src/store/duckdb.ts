@@ -103,6 +103,11 @@ const isOfQuery = new Set(['database_failed', 'state_unreadable', 'storage_faile
 /** What the macros of published files say, through DuckDB, of a time before their history. It names no value of a record. */
 export const beforeHistory = '_as_of: nothing is kept of that time';
 
+/** What DuckDB said of a statement, without its client's words about the step that failed. */
+export function saidOf(cause: unknown): string {
+  return (cause instanceof Error ? cause.message : String(cause)).replace(/^Failed to extract statements: /, '').trim();
+}
+
 /**
  * The error that the author of a query sees if DuckDB refuses it. Messages about names and grammar quote only the query, and
  * are shown; messages about values quote records, and are left out.
@@ -110,12 +115,12 @@ export const beforeHistory = '_as_of: nothing is kept of that time';
 export function queryError(thrown: unknown, hint: string, kind: ErrorKind = 'fatal'): CdsyncError {
   const cause = thrown instanceof CdsyncError ? thrown.cause : thrown;
   if (thrown instanceof CdsyncError && !isOfQuery.has(thrown.code)) return thrown;
-  const said = cause instanceof Error ? cause.message : String(cause);
+  const said = saidOf(cause);
   const ofNames = /^(Parser|Binder|Catalog|IO|Permission|Not implemented) Error/.test(said);
   const harmless = ofNames || said.includes(beforeHistory) || said.includes('attached in read-only mode');
   const type = /^[A-Z][A-Za-z ]{2,40}(?=:)/.exec(said)?.[0] ?? 'error';
   const shown = harmless
-    ? `: ${withoutLiterals(said.trim())}`
+    ? `: ${withoutLiterals(said)}`
     : ` (${type}; its message may quote records: --verbose --show-values)`;
   return new CdsyncError(`DuckDB refused the query${shown}`, {
     code: 'sql_failed',

@@ -1,9 +1,26 @@
-import { realpath } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { access, realpath } from 'node:fs/promises';
 import { sep } from 'node:path';
-import { type DuckDBConnection, DuckDBInstance, type DuckDBResult, StatementType } from '@duckdb/node-api';
+import {
+  type DuckDBConnection,
+  DuckDBInstance,
+  type DuckDBResult,
+  type DuckDBType,
+  type DuckDBValue,
+  StatementType,
+} from '@duckdb/node-api';
 import { CdsyncError } from '../core/errors.js';
-import { queryError, withoutLiterals } from './duckdb.js';
+import { withoutLiterals } from './duckdb.js';
 import type { JobLayout } from './layout.js';
+import { ownQueryError } from './own-query-error.js';
+
+/** The rows of a query, in chunks, with the names and types of their columns. */
+export interface PublishedRows {
+  deduplicatedColumnNames(): string[];
+  columnTypes(): readonly DuckDBType[];
+  /** @throws {CdsyncError} `sql_failed` */
+  yieldRows(): AsyncIterableIterator<DuckDBValue[][]>;
+}
 
 /** A published snapshot, open for reading. */
 export interface Published {
@@ -14,6 +31,8 @@ export interface Published {
    * @throws {CdsyncError} `sql_not_allowed` if the SQL reaches beyond the published tables; `sql_failed`
    */
   query(sql: string): Promise<DuckDBResult>;
+  /** The same; an error that comes while rows are read is told as one of the query, too. */
+  rows(sql: string): Promise<PublishedRows>;
   close(): void;
 }
 
@@ -25,6 +44,8 @@ export interface PublishedOptions {
    * file is read-only in any case. Default: false.
    */
   readonly allowFiles?: boolean;
+  /** Whether errors of a query may quote stored values. Default: false. */
+  readonly showsValues?: boolean;
 }
 
 /** No file but the published one, no network, no extension, and SQL cannot change that. */
@@ -44,12 +65,12 @@ const allowedStatements: ReadonlySet<StatementType> = new Set([
 ]);
 
 /**
- * @throws {CdsyncError} `not_published`; `storage_link` if the link leads out of the job's folder; `published_busy` if
+ * @throws {CdsyncError} `not_published`; `storage_permission`; `storage_link` if the link leads out of the job's folder; `published_busy` if
  * somebody has that version open for writing
  */
 export async function openPublished(layout: JobLayout, options: PublishedOptions): Promise<Published> {
   const path = await publishedPath(layout);
-  const { memoryMb, threads, allowFiles = false } = options;
+  const { memoryMb, threads, allowFiles = false, showsValues = false } = options;
   let instance: DuckDBInstance;
   try {
     instance = await DuckDBInstance.create(path, {
@@ -68,15 +89,23 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
     });
   }
   const connection = await instance.connect();
+  const query = async (sql: string) => {
+    try {
+      return allowFiles ? await connection.stream(sql) : await readOnly(connection, sql);
+    } catch (error) {
+      throw (allowFiles ? undefined : notAllowed(error)) ?? ownQueryError(error, sql, showsValues);
+    }
+  };
   return {
     path,
-    query: async (sql) => {
-      try {
-        return allowFiles ? await connection.stream(sql) : await readOnly(connection, sql);
-      } catch (error) {
-        const refused = allowFiles ? undefined : notAllowed(error);
-        throw refused ?? queryError(error, 'the tables: cdsync query "show tables"', 'configuration');
-      }
+    query,
+    rows: async (sql) => {
+      const result = await query(sql);
+      return {
+        deduplicatedColumnNames: () => result.deduplicatedColumnNames(),
+        columnTypes: () => result.columnTypes(),
+        yieldRows: () => readableRows(result, (error) => ownQueryError(error, sql, showsValues)),
+      };
     },
     close: () => {
       connection.closeSync();
@@ -85,8 +114,43 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
   };
 }
 
+async function* readableRows(
+  result: DuckDBResult,
+  asError: (error: unknown) => CdsyncError,
+): AsyncIterableIterator<DuckDBValue[][]> {
+  const chunks = result.yieldRows();
+  try {
+    for (;;) {
+      const { done, value } = await chunks.next().catch((error: unknown) => {
+        throw asError(error);
+      });
+      if (done === true) return;
+      yield value;
+    }
+  } finally {
+    await chunks.return?.(undefined);
+  }
+}
+
+/** The file that the link leads to, if this user may read it; undefined if there is none. */
+async function readablePath(link: string): Promise<string | undefined> {
+  try {
+    const path = await realpath(link);
+    await access(path, constants.R_OK);
+    return path;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== 'EACCES' && code !== 'EPERM') return undefined;
+    throw new CdsyncError(`no permission to read ${link}`, {
+      code: 'storage_permission',
+      hint: 'run as the user who owns it; or let others read it with `publish.mode`, such as "0640", and run the job',
+      cause: error,
+    });
+  }
+}
+
 async function publishedPath(layout: JobLayout): Promise<string> {
-  const path = await realpath(layout.link).catch(() => undefined);
+  const path = await readablePath(layout.link);
   if (path === undefined) {
     throw new CdsyncError(`job "${layout.job}" has published nothing yet: there is no ${layout.link}`, {
       code: 'not_published',

@@ -81,11 +81,39 @@ export function folderMode(fileMode: number): number {
 }
 
 /**
+ * Creates the folders that are missing, and returns the first of them. Node's own way asks for ever where a file system answers that
+ * the new folder does not exist (`/proc`), and calls a read-only file system a missing folder.
+ */
+async function makeMissing(folder: string, mode: number): Promise<string | undefined> {
+  try {
+    await mkdir(folder, { mode });
+    return folder;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST') return undefined;
+    if (code !== 'ENOENT') throw error;
+    const above = dirname(folder);
+    if (await isThere(above)) throw noFolders(above, error);
+    const first = await makeMissing(above, mode);
+    await mkdir(folder, { mode });
+    return first;
+  }
+}
+
+function noFolders(above: string, cause: unknown): CdsyncError {
+  return new CdsyncError(`no folder can be made in ${above}`, {
+    code: 'storage_failed',
+    hint: 'point `storage` at a folder on a disk',
+    cause,
+  });
+}
+
+/**
  * Creates a folder, and missing ones above it, with this mode whatever the umask. An existing folder gets the mode too, if
  * this user owns it and may use it: a folder that somebody has locked on purpose stays locked.
  */
 export async function makeFolder(folder: string, mode: number): Promise<void> {
-  const first = (await mkdir(folder, { recursive: true, mode })) ?? folder;
+  const first = (await makeMissing(folder, mode)) ?? folder;
   for (let at = folder; at.length >= first.length; at = dirname(at)) {
     const { uid, mode: present } = await lstat(at);
     if (uid !== process.getuid?.() || (present & 0o700) !== 0o700 || (present & 0o777) === mode) continue;

@@ -25,6 +25,14 @@ test('relative paths are relative to the file, whatever the working directory', 
   expect(config.service.auth).toEqual({ type: 'token_file', path: join(directory, 'token') });
 });
 
+test('a storage folder whose path DuckDB would cut is refused', async () => {
+  const path = write('odd.yaml', withStream(...members).replace('storage: ./data', 'storage: ./what?'));
+  await expect(loadConfig(path, { env: {}, cwd: directory })).rejects.toMatchObject({
+    kind: 'configuration',
+    message: expect.stringMatching(/^odd\.yaml:\d+:\d+ {2}storage: a path with "\?" cannot hold DuckDB files/),
+  });
+});
+
 test('messages name the file relative to the working directory, if that is shorter', async () => {
   const path = write('b.yaml', 'x');
   await expect(loadConfig(path, { env: {}, cwd: directory })).rejects.toThrow(/^b\.yaml:1:1 {2}/);

@@ -157,3 +157,16 @@ test('a link that leads out of the folder of the job is not opened', async () =>
     await rename(`${link}.kept`, link);
   }
 });
+
+test.runIf(process.geteuid?.() === 0)('a user who may not read the file is told so', async () => {
+  process.seteuid?.(65534);
+  try {
+    await expect(openPublished(snapshots.layout, limits)).rejects.toMatchObject({
+      code: 'storage_permission',
+      message: expect.stringMatching(/^no permission to read .*job\.duckdb$/),
+      hint: expect.stringContaining('publish.mode'),
+    });
+  } finally {
+    process.seteuid?.(0);
+  }
+});

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { chmod, mkdir, mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -44,4 +45,31 @@ it('an existing folder gets its mode, unless its owner has locked it, and keeps 
   await chmod(folder, 0o500);
   await makeFolder(folder, 0o750);
   expect(await modeOf(folder)).toBe('500');
+});
+
+it('a folder where none can be made is told at once, and not asked for again and again', async () => {
+  await expect(prepareStorage(new JobLayout('/proc/cdsync', 'nightly'), 0o600)).rejects.toMatchObject({
+    code: 'storage_failed',
+    message: 'no folder can be made in /proc',
+    hint: expect.stringContaining('storage'),
+  });
+});
+
+it('a read-only file system is told as such, with what to do', async ({ skip }) => {
+  const place = join(root, 'read-only');
+  await mkdir(place);
+  if (spawnSync('mount', ['-t', 'tmpfs', '-o', 'ro', 'none', place]).status !== 0) {
+    console.warn('NOT TRIED: this user cannot mount a file system');
+    skip();
+  }
+  try {
+    const outcome = prepareStorage(new JobLayout(join(place, 'data', 'deep'), 'nightly'), 0o600);
+    await expect(outcome).rejects.toMatchObject({
+      code: 'storage_permission',
+      message: expect.stringContaining('the file system is read-only'),
+      hint: expect.stringContaining('mount it for writing'),
+    });
+  } finally {
+    spawnSync('umount', [place]);
+  }
 });
