@@ -124,6 +124,8 @@ export interface LocalConfig {
   readonly outline: readonly JobOutline[];
   /** Names of the variables that give secrets, in any part of the file. */
   readonly secretVariables: readonly string[];
+  /** The texts of all files that `${file:PATH}` names. */
+  readonly secrets: readonly Secret[];
   /** One line for each value that is allowed but looks wrong. */
   readonly warnings: readonly string[];
 }

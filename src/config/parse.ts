@@ -15,6 +15,7 @@ import { fileSchema, fileSchemaWith, jobSchema, jobSchemaWith, resourcesSchema }
 import type { LoadedConnector } from './load-connectors.js';
 import { ConfigError, shownPath } from './problem.js';
 import { ConfigReader, Deferred } from './reader.js';
+import { SecretFiles } from './secret-files.js';
 import { serviceSchema } from './service-options.js';
 import type { Variables } from './variables.js';
 import { parseYaml, type YamlDocument } from './yaml-document.js';
@@ -25,8 +26,8 @@ export interface Needs {
   readonly service?: boolean;
   /** The jobs. Default true; false leaves {@link LocalConfig.jobs} empty, and the outline has the names. */
   readonly jobs?: boolean;
-  /** This job only. */
-  readonly job?: string | undefined;
+  /** These jobs only. */
+  readonly job?: string | readonly string[] | undefined;
   /** The destinations of the jobs. Default false: {@link JobConfig.destinations} is then empty; the outline has the names. */
   readonly destinations?: boolean;
   /** What happens when a run is over (`notify`, `metrics`, `after`). Default false: the jobs then have none of it. */
@@ -83,7 +84,8 @@ export function parseConfig(text: string, file: string, options: ParseOptions): 
   const parsed = parseYaml(text.replace(/^\uFEFF/, ''));
   const findings = new Findings(shownPath(absolute, options.cwd ?? process.cwd()), parsed.position);
   const schemas = schemasFor(options);
-  const { plain, secretVariables } = readPlain(parsed, findings, schemas, options);
+  const files = new SecretFiles(dirname(absolute));
+  const { plain, secretVariables } = readPlain(parsed, findings, schemas, { ...options, files });
   const jobs = inheritingJobs(plain);
   const chosen = chooseJobs(jobs, options.needs ?? {}, findings);
   const parts: PlainMap = { version: plain.version, storage: plain.storage, resources: plain.resources, jobs: chosen };
@@ -93,7 +95,7 @@ export function parseConfig(text: string, file: string, options: ParseOptions): 
   refuseNameless(jobs, findings);
   if (findings.problems.length > 0) throw new ConfigError(findings.problems);
   refuseUnknownJob(jobs, options.needs?.job);
-  const about = { file: absolute, outline: outline(jobs), secretVariables };
+  const about = { file: absolute, outline: outline(jobs), secretVariables, secrets: files.secrets };
   return build(parts, about, { ...schemas, env: options.env }, findings);
 }
 
@@ -101,14 +103,14 @@ function readPlain(
   parsed: YamlDocument,
   findings: Findings,
   schemas: Schemas,
-  { env, connectors, unknownConnectors }: ParseOptions,
+  { env, files, connectors, unknownConnectors }: ParseOptions & { files: SecretFiles },
 ): { plain: PlainMap; secretVariables: readonly string[] } {
   const root = parsed.document?.contents as Node | null | undefined;
   if (parsed.faults.length > 0 || root === undefined) {
     const problems = parsed.faults.map(({ offset, message }) => findings.problem({ path: [], offset }, { message }));
     throw new ConfigError(problems);
   }
-  const reader = new ConfigReader(parsed, findings, env);
+  const reader = new ConfigReader(parsed, findings, { env, files });
   const plain = reader.read(schemas.file, root, { path: [], offset: root?.range?.[0] ?? 0 });
   for (const { word, site } of reader.otherKinds) {
     const loaded = connectors?.get(word);
@@ -133,7 +135,8 @@ function chooseJobs(jobs: PlainMap, needs: Needs, findings: Findings): PlainMap 
     if (!isPlainMap(job) || job.streams !== undefined || findings.hasProblemBelow(['jobs', name])) continue;
     findings.refuseAt(['jobs', name, 'streams'], { message: 'missing', allowed: 'a list of at least one stream' });
   }
-  const chosen = Object.entries(jobs).filter(([name]) => needs.job === undefined || name === needs.job);
+  const wanted = namesOf(needs.job);
+  const chosen = Object.entries(jobs).filter(([name]) => wanted === undefined || wanted.includes(name));
   const unused = {
     ...(needs.destinations === true ? {} : { destinations: undefined }),
     ...(needs.outcome === true ? {} : { notify: undefined, metrics: undefined, after: undefined }),
@@ -171,8 +174,13 @@ function refuseNameless(jobs: PlainMap, findings: Findings): void {
   }
 }
 
-function refuseUnknownJob(jobs: PlainMap, wanted: string | undefined): void {
-  if (wanted === undefined || Object.hasOwn(jobs, wanted)) return;
+function namesOf(job: Needs['job']): readonly string[] | undefined {
+  return typeof job === 'string' ? [job] : job;
+}
+
+function refuseUnknownJob(jobs: PlainMap, job: Needs['job']): void {
+  const wanted = namesOf(job)?.find((name) => !Object.hasOwn(jobs, name));
+  if (wanted === undefined) return;
   const names = Object.keys(jobs);
   const [near] = nearest(wanted, names, 1);
   const advice = near === undefined ? '' : `; did you mean "${near}"?`;
@@ -212,7 +220,7 @@ function typed<S extends z.ZodType>(schema: S, value: unknown, path: Path, findi
 
 function build(
   parts: PlainMap,
-  about: Pick<LocalConfig, 'file' | 'outline' | 'secretVariables'>,
+  about: Pick<LocalConfig, 'file' | 'outline' | 'secretVariables' | 'secrets'>,
   schemas: Schemas & { readonly env: Variables },
   findings: Findings,
 ): LocalConfig | Config {

@@ -5,7 +5,7 @@ import { allowedWords, type OptionFacts, type Unwrapped, unwrap } from '../sdk/o
 import type { Findings, Site } from './findings.js';
 import type { ConfigProblem } from './problem.js';
 import { readScalar } from './scalar.js';
-import { expand, type Variables } from './variables.js';
+import { expand, type Replacements } from './variables.js';
 import type { YamlDocument } from './yaml-document.js';
 import { type Entry, isNothing, kindOf, offsetOf, YamlEntries } from './yaml-entries.js';
 
@@ -23,16 +23,16 @@ function below({ path, offset }: Site, key: string | number): Site {
 /** Reads a YAML document by a schema, and tells {@link Findings} everything that is wrong with it. */
 export class ConfigReader {
   readonly #findings: Findings;
-  readonly #env: Variables;
+  readonly #replacements: Replacements;
   readonly #entries: YamlEntries;
   /** Words for kinds of maps that no schema is known for, where `otherKinds` allows more than the known ones. */
   readonly otherKinds: { readonly word: string; readonly site: Site }[] = [];
   /** Names of the variables that secrets use. */
   readonly secretVariables = new Set<string>();
 
-  constructor(parsed: YamlDocument, findings: Findings, env: Variables) {
+  constructor(parsed: YamlDocument, findings: Findings, replacements: Replacements) {
     this.#findings = findings;
-    this.#env = env;
+    this.#replacements = replacements;
     this.#entries = new YamlEntries(parsed, (site, message) => {
       findings.refuse(site, { message });
     });
@@ -158,7 +158,8 @@ export class ConfigReader {
     const option: Unwrapped = { ...unwrap(tags), facts };
     const entry = entries.get(key);
     const here = { path: [...site.path, key], offset: entry?.valueOffset ?? site.offset };
-    if (entry === undefined) this.#missing(here, option);
+    const known = new Set(branches.flatMap(({ object }) => Object.keys(object.shape)));
+    if (entry === undefined && !this.#misspelt(key, known, entries, site)) this.#missing(here, option);
     const tag = entry === undefined ? undefined : this.#scalar(tags, option, entry.value, here);
     if (tag === undefined && entry !== undefined && facts?.otherKinds !== undefined) this.#note(entry.value, here);
     if (tag instanceof Deferred) return tag;
@@ -171,10 +172,19 @@ export class ConfigReader {
     return value;
   }
 
+  /** Whether a key was meant that is written otherwise: then its problem is that one, not that the right one is missing. */
+  #misspelt(meant: string, known: ReadonlySet<string>, entries: Entries, site: Site): boolean {
+    const wrong = [...entries.values()].find(({ key }) => !known.has(key) && nearest(key, [meant], 1).length > 0);
+    if (wrong === undefined) return false;
+    const here = { path: [...site.path, wrong.shown], offset: wrong.offset };
+    this.#findings.refuse(here, { message: 'unknown key', nearest: meant, allowed: meant });
+    return true;
+  }
+
   /** Notes the word of an unknown kind. The caller may know it, or load it. */
   #note(node: Node | null, site: Site): void {
     if (!isScalar(node)) return;
-    const { text, missing, faults } = expand(node.source ?? String(node.value), this.#env);
+    const { text, missing, faults } = expand(node.source ?? String(node.value), this.#replacements);
     if (missing.length === 0 && faults.length === 0) this.otherKinds.push({ word: text, site });
   }
 
@@ -203,12 +213,14 @@ export class ConfigReader {
     if (node !== null && !isScalar(node)) {
       return this.#findings.refuse(site, { message: `must be ${allowedWords(option)}`, found: kindOf(node) });
     }
-    const { value, fault, variables } = readScalar(schema, option, node, this.#env);
+    const { value, fault, variables, exposed = [] } = readScalar(schema, option, node, this.#replacements);
     if (option.facts?.secret) for (const name of variables) this.secretVariables.add(name);
     if (fault !== undefined) {
       if (variables.length > 0) return new Deferred(this.#findings.problem(site, fault));
       return this.#findings.refuse(site, fault);
     }
+    for (const path of exposed)
+      this.#findings.warn(site.path, `every user of this machine can read the file ${path}; chmod 600 closes it`);
     if (option.facts?.secret && variables.length === 0) {
       this.#findings.warn(site.path, `a secret stands in the file; write \${NAME} and set the variable instead`);
     }

@@ -30,10 +30,14 @@ cdsync replaces variables in values, never in keys, after it has parsed the YAML
 |---|---|
 | \`\${NAME}\` | the variable; a problem if it is not set |
 | \`\${NAME:-default}\` | the default if the variable is not set or empty |
+| \`\${file:PATH}\` | the text of a file, without one line break at its end. A relative path begins at the folder of the YAML file |
 | \`$$\` | a dollar |
 
 - A value that is one \`\${…}\` alone, in quotes or not, is read again as a YAML scalar: \`page_size: \${SIZE}\` takes \`SIZE=500\`. Secrets and
   the texts of the next section are not read again.
+- What a file holds is a secret: no output, log or report shows it. It may be a part of a value, \`postgres://me:\${file:password}@db/crm\`, and it
+  is not read again as a YAML scalar. Files of at most 64 kB in UTF-8; an empty one is a problem. cdsync warns if every user of the machine can
+  read it. Docker and Kubernetes put secrets into such files.
 - Inside \`{…}\` YAML needs quotes: \`{ client_id: "\${CDS_CLIENT_ID}" }\`.
 - Set only the variables that a command uses: \`--job a\` asks for none of job \`b\`, and a command that does not talk to the service asks for
   no credentials. The name of a stream is always needed.

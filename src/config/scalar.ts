@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { nearest } from '../core/nearest.js';
 import { allowedWords, type Unwrapped } from '../sdk/option.js';
 import { type Fault, quoted } from './problem.js';
-import { expand, type Variables } from './variables.js';
+import { expand, type Replacements } from './variables.js';
 import { isNothing, kindOf } from './yaml-entries.js';
 
 /** The result of reading a scalar. `variables` is empty if it names none. */
@@ -11,6 +11,8 @@ export interface ScalarReading {
   readonly value?: unknown;
   readonly fault?: Fault;
   readonly variables: readonly string[];
+  /** Files that it names and that others on the machine can read. */
+  readonly exposed?: readonly string[];
 }
 
 /** Reads a text as a YAML scalar; a text that is no scalar stays text. */
@@ -56,20 +58,21 @@ export function readScalar(
   schema: z.core.$ZodType,
   option: Unwrapped,
   node: Scalar | null,
-  env: Variables,
+  replacements: Replacements,
 ): ScalarReading {
   if (node === null || isNothing(node)) return { fault: nothing(option, node?.source ?? ''), variables: [] };
   const source = node.source ?? String(node.value);
-  const { text, used, missing, faults, alone } = expand(source, env);
+  const { text, used, missing, unread, exposed, faults, alone } = expand(source, replacements);
   if (faults[0] !== undefined) {
-    const message = `${faults[0]}; write \${NAME} or \${NAME:-default}, and $$ for a dollar`;
+    const message = `${faults[0]}; write \${NAME}, \${NAME:-default} or \${file:PATH}, and $$ for a dollar`;
     return { fault: { message }, variables: [] };
   }
   if (missing.length > 0) return { fault: { message: unset(missing) }, variables: used };
+  if (unread.length > 0) return { fault: { message: [...new Set(unread)].join('; ') }, variables: used };
   const value = scalarValue(option, node, used.length > 0, text, alone);
   const found = describe(option, node, used, value);
   const fault = valueFault(schema, option, value, found);
-  return fault === undefined ? { value, variables: used } : { fault, variables: used };
+  return fault === undefined ? { value, variables: used, exposed } : { fault, variables: used };
 }
 
 function scalarValue(

@@ -24,11 +24,11 @@ describe('replacement', () => {
   const env = { A: 'one', B: 'two', EMPTY: '', DOLLAR: `$& ${open}A} $$` };
 
   test.each(cases)('%s becomes %s', (source, text) => {
-    expect(expand(source, env)).toMatchObject({ text, missing: [], faults: [] });
+    expect(expand(source, { env })).toMatchObject({ text, missing: [], faults: [] });
   });
 
   test('does not take a member that every object has for a variable', () => {
-    expect(expand(`${open}constructor}`, {}).missing).toEqual(['constructor']);
+    expect(expand(`${open}constructor}`, { env: {} }).missing).toEqual(['constructor']);
   });
 
   test.each([`${open}}`, `${open}a-b}`, `${open}1A}`, `${open}A`, `${open}A:-${open}B}}`, `${open}A-x}`])(
