@@ -14,9 +14,17 @@ export interface Rights {
   readonly database: string;
 }
 
+/** What loads need. */
+export const neededRights = ['SELECT', 'INSERT', 'ALTER', 'CREATE TABLE', 'DROP TABLE'];
+
 function grant({ user, database }: Rights): string {
   const quoted = (name: string) => `\`${name.replaceAll('`', '\\`')}\``;
-  return `GRANT SELECT, INSERT, ALTER, CREATE TABLE, DROP TABLE ON ${quoted(database)}.* TO ${quoted(user)};`;
+  return `GRANT ${neededRights.join(', ')} ON ${quoted(database)}.* TO ${quoted(user)};`;
+}
+
+/** What a check says about missing permissions. */
+export function grantHint(rights: Rights): string {
+  return `an administrator can grant it: ${grant(rights)}`;
 }
 
 const loginErrors = new Set(['192', '193', '194', '516', '746']);

@@ -19,5 +19,6 @@ export default tableConnector({
   place: ({ url, database }) => `${new URL(url).host} ${database}`,
   mapColumn,
   widens,
+  check: async (context, tables) => (await import('./check.js')).checkClickhouse(context, tables),
   open: async (context) => (await import('./load.js')).openClickhouse(context),
 });

@@ -347,12 +347,13 @@ class Attempt {
 }
 
 /** Opens the destination. It connects with the first statement. */
-export async function openClickhouse({
+/** @throws {CdsyncError} `destination_plaintext` */
+export function clickhouseSession({
   options,
   destination,
   job,
   signal,
-}: DestinationContext<typeof clickhouseOptions>): Promise<TableDestination> {
+}: DestinationContext<typeof clickhouseOptions>): Session {
   const { protocol, hostname } = new URL(options.url);
   if (protocol === 'http:' && options.password !== undefined && !options.allowHttp && !isThisMachine(hostname))
     throw plaintextRefused(
@@ -360,5 +361,9 @@ export async function openClickhouse({
       'the password and all rows',
       'use https:// (port 8443); or, if the way there is safe, allow it with `allow_http: true`',
     );
-  return new ClickhouseDestination(new Session(options, `cdsync-${job}-${destination}`, signal));
+  return new Session(options, `cdsync-${job}-${destination}`, signal);
+}
+
+export async function openClickhouse(context: DestinationContext<typeof clickhouseOptions>): Promise<TableDestination> {
+  return new ClickhouseDestination(clickhouseSession(context));
 }

@@ -11,5 +11,6 @@ export default tableConnector({
   place: ({ path, schema }) => `${path} ${schema}`,
   mapColumn,
   widens,
+  check: async (context, tables) => (await import('./check.js')).checkDuckdb(context, tables),
   open: async (context) => (await import('./load.js')).openDuckdb(context),
 });

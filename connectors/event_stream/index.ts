@@ -27,6 +27,13 @@ export default recordConnector({
   capabilities: { batchRecords: 1, batchesAtOnce: eventsAtOnce },
   checkStreams: loops,
 
+  // The service has no request that tries an event stream without an event.
+  check: async ({ options }) => ({
+    reached: `event stream ${options.streamId}`,
+    lacks: [],
+    untried: 'whether it takes events shows the first delivery',
+  }),
+
   async open({ options, service }) {
     return new EventStreamDestination(service, options);
   },

@@ -17,5 +17,6 @@ export default tableConnector({
   place: ({ path: folder, url, endpoint }) => folder ?? `${endpoint ?? ''} ${url?.replace(/\/+$/, '')}`,
   mapColumn,
   widens,
+  check: async (context) => (await import('./check.js')).checkFilesPlace(context),
   open: async (context) => (await import('./open.js')).openFiles(context),
 });

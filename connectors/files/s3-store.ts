@@ -98,6 +98,11 @@ export class S3Store implements FileStore {
     this.#prefix = prefix === '' ? '' : `${prefix}/`;
   }
 
+  /** Writes nothing: for reading only. */
+  static async look(options: S3Options): Promise<S3Store> {
+    return new S3Store(await library(), options);
+  }
+
   /** Connects, and finds out whether the store honours `If-None-Match`. */
   static async open(options: S3Options): Promise<S3Store> {
     const store = new S3Store(await library(), options);

@@ -1,6 +1,7 @@
 import {
   CdsyncError,
   connectionLost,
+  type Lack,
   loadRefused,
   loginRefused,
   permissionMissing,
@@ -23,7 +24,8 @@ export interface Rights {
   readonly database: string;
 }
 
-const needed = 'SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, CREATE TEMPORARY TABLES';
+/** The privileges that loads need. */
+export const needed = 'SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, CREATE TEMPORARY TABLES';
 
 /** The statement that grants all permissions that cdsync needs. */
 function grant({ user, database }: Rights): string {
@@ -31,6 +33,14 @@ function grant({ user, database }: Rights): string {
   const account = at < 0 ? [user] : [user.slice(0, at), user.slice(at + 1)];
   const to = account.map((part) => `'${part.replaceAll("'", "''")}'`).join('@');
   return `GRANT ${needed} ON \`${database.replaceAll('`', '``')}\`.* TO ${to};`;
+}
+
+/** What a check says of missing privileges. */
+export function permissionLack(privileges: string, rights: Rights): Lack {
+  return {
+    message: `${rights.user} lacks ${privileges} on database ${rights.database}`,
+    hint: `an administrator can grant it: ${grant(rights)}`,
+  };
 }
 
 const localInfile = {

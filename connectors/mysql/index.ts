@@ -27,5 +27,6 @@ export default tableConnector({
   },
   mapColumn,
   widens,
+  check: async (context, tables) => (await import('./check.js')).checkMysql(context, tables),
   open: async (context) => (await import('./load.js')).openMysql(context),
 });

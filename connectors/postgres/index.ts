@@ -23,5 +23,6 @@ export default tableConnector({
   },
   mapColumn,
   widens,
+  check: async (context, tables) => (await import('./check.js')).checkPostgres(context, tables),
   open: async (context) => (await import('./load.js')).openPostgres(context),
 });

@@ -237,10 +237,11 @@ function checkedText(column: string, kind: ChecksumColumn['of']['kind']): string
 }
 
 /** Connects, with the session settings that loads rely on. */
-export async function openPostgres({
+/** A connection with the settings that loads rely on. */
+export async function connectPostgres({
   options,
   destination,
-}: DestinationContext<typeof postgresOptions>): Promise<TableDestination> {
+}: DestinationContext<typeof postgresOptions>): Promise<{ client: pg.Client; rights: Rights }> {
   const url = new URL(options.url.reveal());
   // The driver knows which host a URL without one leads to.
   const { host } = new pg.Client({ connectionString: withoutTls(url).href });
@@ -265,5 +266,10 @@ export async function openPostgres({
     await client.end().catch(() => undefined);
     throw postgresError(error, rights);
   }
+  return { client, rights };
+}
+
+export async function openPostgres(context: DestinationContext<typeof postgresOptions>): Promise<TableDestination> {
+  const { client, rights } = await connectPostgres(context);
   return new PostgresDestination(client, rights);
 }

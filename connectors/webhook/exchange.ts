@@ -8,6 +8,12 @@ export interface Answer {
   readonly body: string;
 }
 
+interface Exchange {
+  readonly method: 'POST' | 'OPTIONS';
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | null;
+}
+
 /** No answer came, or only a part of one. */
 export class NoAnswer extends Error {}
 
@@ -89,7 +95,20 @@ export class Endpoint {
    * @throws {NoAnswer} if no whole answer came; another attempt may succeed
    * @throws {CdsyncError} `destination_tls`, `destination_refused`
    */
-  async post(headers: Readonly<Record<string, string>>, body: string, signal: AbortSignal): Promise<Answer> {
+  post(headers: Readonly<Record<string, string>>, body: string, signal: AbortSignal): Promise<Answer> {
+    return this.#timed({ method: 'POST', headers, body }, signal);
+  }
+
+  /**
+   * Asks the receiver what it takes, without a body and without the signature of a batch.
+   * @returns the status: any shows that it is there
+   * @throws what {@link post} throws
+   */
+  async knock(signal: AbortSignal): Promise<number> {
+    return (await this.#timed({ method: 'OPTIONS', headers: {}, body: null }, signal)).status;
+  }
+
+  async #timed(request: Exchange, signal: AbortSignal): Promise<Answer> {
     const stop = new AbortController();
     const abort = () => stop.abort(signal.reason);
     signal.addEventListener('abort', abort, { once: true });
@@ -100,7 +119,7 @@ export class Endpoint {
       stop.abort();
     }, this.#timeoutMs);
     try {
-      return await this.#exchange(headers, body, stop.signal);
+      return await this.#exchange(request, stop.signal);
     } catch (error) {
       signal.throwIfAborted();
       if (late) throw new NoAnswer(`no answer from ${this.host} within ${this.#timeoutMs / 1000} s`);
@@ -115,9 +134,9 @@ export class Endpoint {
     await this.#pool.destroy();
   }
 
-  async #exchange(headers: Readonly<Record<string, string>>, body: string, signal: AbortSignal): Promise<Answer> {
+  async #exchange({ method, headers, body }: Exchange, signal: AbortSignal): Promise<Answer> {
     const answer = await this.#pool.request({
-      method: 'POST',
+      method,
       path: this.#path,
       headers: { ...this.#authorization, ...headers },
       body,

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { CdsyncError, recordConnector } from '../../src/sdk/index.js';
+import { CdsyncError, type OptionValues, recordConnector, unavailable } from '../../src/sdk/index.js';
 import { webhookOptions } from './options.js';
 
 /** Most `send` calls under way at the same time, each over its own connection. */
@@ -18,22 +18,42 @@ async function authorities(path: string): Promise<string> {
   }
 }
 
+async function openEndpoint(options: OptionValues<typeof webhookOptions>) {
+  const { Endpoint } = await import('./exchange.js');
+  return new Endpoint({
+    url: options.url.reveal(),
+    timeoutMs: options.timeout,
+    ca: options.caFile === undefined ? undefined : await authorities(options.caFile),
+    connections: batchesAtOnce,
+    hasSecretHeaders: Object.keys(options.headers).length > 0,
+    allowHttp: options.allowHttp,
+  });
+}
+
 export default recordConnector({
   name: 'webhook',
   summary: 'Posts changes as JSON to a URL, in signed batches.',
   options: webhookOptions,
   capabilities: { batchRecords: 1000, batchBytes: 16_000_000, batchesAtOnce },
 
+  async check({ options, signal }) {
+    const endpoint = await openEndpoint(options);
+    try {
+      const status = await endpoint.knock(signal);
+      return {
+        reached: `${endpoint.host}, which answers OPTIONS with ${status}`,
+        lacks: [],
+        untried: 'whether it takes changes shows the first delivery',
+      };
+    } catch (error) {
+      throw error instanceof CdsyncError ? error : unavailable((error as Error).message);
+    } finally {
+      await endpoint.close();
+    }
+  },
+
   async open({ options, job, destination }) {
-    const [{ Endpoint }, { WebhookDestination }] = await Promise.all([import('./exchange.js'), import('./send.js')]);
-    const endpoint = new Endpoint({
-      url: options.url.reveal(),
-      timeoutMs: options.timeout,
-      ca: options.caFile === undefined ? undefined : await authorities(options.caFile),
-      connections: batchesAtOnce,
-      hasSecretHeaders: Object.keys(options.headers).length > 0,
-      allowHttp: options.allowHttp,
-    });
-    return new WebhookDestination({ endpoint, options, sender: { job, destination } });
+    const { WebhookDestination } = await import('./send.js');
+    return new WebhookDestination({ endpoint: await openEndpoint(options), options, sender: { job, destination } });
   },
 });

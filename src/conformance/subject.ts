@@ -5,6 +5,7 @@ import { openBudget } from '../client/open-budget.js';
 import { parseConfig } from '../config/parse.js';
 import { systemClock } from '../core/clock.js';
 import type { JobReport } from '../core/run.js';
+import { type CheckedPlace, checkDestination } from '../deliver/check-destination.js';
 import { type Reject, readRejects, rejectsPath } from '../deliver/rejects.js';
 import { jobContext, withEngine } from '../engine/open-engine.js';
 import type { DeliverJobOptions } from '../engine/run/deliver-job.js';
@@ -143,6 +144,15 @@ export class Subject {
     const folder = this.folder;
     const context = { destination: 'target', job: 'job', options, folder, service: noService, signal: never };
     return this.connector.open({ ...context, notice: () => undefined });
+  }
+
+  /** Tries the destination as `cdsync check` does. */
+  async check(): Promise<CheckedPlace> {
+    const config = this.#config();
+    const [destination] = config.jobs[0]?.destinations ?? [];
+    if (destination === undefined) throw new Error('the configuration has no destination');
+    const layout = new JobLayout(config.storage, 'job');
+    return checkDestination({ layout, service: noService, signal: never, notice: () => undefined }, destination);
   }
 
   /** Deletes the storage folder: the next run begins with another store. */

@@ -45,6 +45,21 @@ export interface JobStream {
   readonly collection?: string | undefined;
 }
 
+/** What a destination lacks for a load, and what to do about it. */
+export interface Lack {
+  readonly message: string;
+  readonly hint?: string | undefined;
+}
+
+/** What {@link ConnectorBase.check} found. */
+export interface DestinationCheck {
+  /** Where it came to, in a few words: `PostgreSQL 17.2, schema cdp`. */
+  readonly reached: string;
+  readonly lacks: readonly Lack[];
+  /** What only a load can show, as a short sentence. */
+  readonly untried?: string | undefined;
+}
+
 interface ConnectorBase<S extends OptionShape> {
   /** As `connector:` names it. */
   readonly name: string;
@@ -57,6 +72,14 @@ interface ConnectorBase<S extends OptionShape> {
   checkStreams?(options: OptionValues<S>, streams: readonly JobStream[]): readonly Finding[];
   /** Whether it uses {@link DestinationContext.service}. Default: false. */
   readonly usesService?: boolean;
+  /**
+   * Connects and logs in as a load does, looks for everything that a load of these tables needs, and writes nothing. Default: it
+   * opens the destination, describes each table, and closes it; write your own if opening writes something, or to look for
+   * permissions too.
+   * @param tables where streams go; empty for connectors of records
+   * @throws {CdsyncError} as {@link TableConnector.open} does
+   */
+  check?(context: DestinationContext<S>, tables: readonly string[]): Promise<DestinationCheck>;
   /**
    * Where tables go, as text without any secret. Two destinations with the same text would write the same tables; one
    * configuration file with two such destinations is refused. Left out: nothing is refused.

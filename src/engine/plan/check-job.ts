@@ -14,6 +14,7 @@ import { type Engine, jobContext } from '../open-engine.js';
 import { reportError } from '../report-job.js';
 import { referencedTables } from '../run/stream-order.js';
 import { type ContractCheck, checkContracts } from './check-contract.js';
+import { type CheckedDestination, checkDestinations } from './check-destinations.js';
 
 /** The check warns of a token that ends sooner: this leaves time to distribute another. */
 const warnDays = 14;
@@ -34,6 +35,8 @@ export interface CheckResult {
   /** End of the configured token; null if OAuth renews it or it never ends. */
   token_expires_at: string | null;
   streams: CheckedStream[];
+  /** Each destination, tried without writing. */
+  destinations: CheckedDestination[];
   /** The service's records compared with the last snapshot; null if that was not asked for. */
   contracts: ContractCheck[] | null;
 }
@@ -103,7 +106,7 @@ async function checkStream(engine: Engine, config: StreamConfig, session: Sessio
 }
 
 /**
- * Tries everything a run would need, about one request a stream, and writes nothing.
+ * Tries everything a run would need, about one request a stream and a login to each destination, and writes nothing.
  * @param contract whether to compare columns and types with the last snapshot too; that reads a page or two of each stream
  */
 export async function checkJob(
@@ -121,10 +124,13 @@ export async function checkJob(
   } finally {
     session.close();
   }
+  const destinations = await checkDestinations(engine, job);
   const contracts = contract ? await checkContracts(jobContext(engine, job)) : null;
   const isBroken = contracts?.some(({ breaks }) => breaks) ?? false;
+  const isWell =
+    !isBroken && streams.every(({ error }) => error === null) && destinations.every(({ status }) => status === 'ok');
   return {
-    status: !isBroken && streams.every(({ error }) => error === null) ? 'ok' : 'failed',
+    status: isWell ? 'ok' : 'failed',
     job: job.name,
     warnings: [
       ...tokenWarnings(expires, engine.clock.now()),
@@ -132,6 +138,7 @@ export async function checkJob(
     ],
     token_expires_at: expires?.toISOString() ?? null,
     streams,
+    destinations,
     contracts,
   };
 }

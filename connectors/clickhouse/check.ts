@@ -1,0 +1,41 @@
+import type { DestinationCheck, DestinationContext, Lack } from '../../src/sdk/index.js';
+import { grantHint, neededRights } from './errors.js';
+import { clickhouseSession, openClickhouse } from './load.js';
+import type { clickhouseOptions } from './options.js';
+import type { Session } from './session.js';
+
+/** Servers before 24.9 have no CHECK GRANT; their answer says nothing. */
+async function lacksRight(session: Session, right: string, database: string): Promise<boolean> {
+  const name = `\`${database.replaceAll('`', '\\`')}\``;
+  const [row] = await session.rows(`CHECK GRANT ${right} ON ${name}.*`).catch(() => []);
+  return row !== undefined && Number(Object.values(row)[0]) === 0;
+}
+
+/** Logs in, asks which permissions there are, and describes the tables that are there. */
+export async function checkClickhouse(
+  context: DestinationContext<typeof clickhouseOptions>,
+  tables: readonly string[],
+): Promise<DestinationCheck> {
+  const { database, username: user } = context.options;
+  const session = clickhouseSession(context);
+  const lacks: Lack[] = [];
+  try {
+    const [about] = await session.rows('SELECT version() AS version');
+    const missing: string[] = [];
+    for (const right of neededRights) if (await lacksRight(session, right, database)) missing.push(right);
+    if (missing.length > 0)
+      lacks.push({
+        message: `${user} lacks ${missing.join(', ')} on ${database}.*`,
+        hint: grantHint({ user, database }),
+      });
+    const destination = await openClickhouse(context);
+    try {
+      for (const table of tables) await destination.describe(table);
+    } finally {
+      await destination.close();
+    }
+    return { reached: `ClickHouse ${about?.version}, database ${database}`, lacks };
+  } finally {
+    await session.close();
+  }
+}

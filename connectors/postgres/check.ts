@@ -1,0 +1,78 @@
+import type { DestinationCheck, DestinationContext, Lack } from '../../src/sdk/index.js';
+import { watermarkTable } from '../../src/sdk/index.js';
+import { identifier, postgresError, type Rights } from './errors.js';
+import { connectPostgres } from './load.js';
+import type { postgresOptions } from './options.js';
+
+type Row = Record<string, unknown>;
+
+const about = `SELECT split_part(current_setting('server_version'), ' ', 1) AS version,
+  has_database_privilege(current_database(), 'TEMPORARY') AS temporary,
+  has_database_privilege(current_database(), 'CREATE') AS creates,
+  pg_is_in_recovery() AS replica,
+  (SELECT count(*)::int FROM pg_namespace WHERE nspname = $1) AS schemas,
+  (SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = $1) AS uses,
+  (SELECT has_schema_privilege(oid, 'CREATE') FROM pg_namespace WHERE nspname = $1) AS fills`;
+
+const needed = ['SELECT', 'INSERT', 'UPDATE', 'DELETE'];
+
+const tables = `SELECT c.relname AS name, c.relkind IN ('r', 'p') AS is_table,
+  array_to_string(array(SELECT p FROM unnest($2::text[]) AS p WHERE NOT has_table_privilege(c.oid, p)), ', ') AS lacks
+  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = ANY($3::text[])`;
+
+function lacking(what: string, statement: string): Lack {
+  return { message: what, hint: `an owner can grant it: ${statement};` };
+}
+
+function lacksOf(row: Row, found: readonly Row[], wanted: readonly string[], rights: Rights): Lack[] {
+  const { user, database, schema } = rights;
+  const to = `TO ${identifier(user)}`;
+  const lacks: Lack[] = [];
+  const onDatabase = `ON DATABASE ${identifier(database)} ${to}`;
+  if (row.replica === true)
+    lacks.push({ message: 'the server is a replica, and takes no loads', hint: 'name its primary in the URL' });
+  if (row.temporary !== true)
+    lacks.push(lacking(`${user} may create no temporary tables`, `GRANT TEMPORARY ${onDatabase}`));
+  const isThere = Number(row.schemas) > 0;
+  if (!isThere && row.creates !== true)
+    lacks.push(
+      lacking(
+        `there is no schema ${schema}, and ${user} may not create it`,
+        `CREATE SCHEMA ${identifier(schema)} AUTHORIZATION ${identifier(user)}`,
+      ),
+    );
+  const onSchema = `ON SCHEMA ${identifier(schema)} ${to}`;
+  if (isThere && row.uses !== true)
+    return [...lacks, lacking(`${user} may not use schema ${schema}`, `GRANT USAGE, CREATE ${onSchema}`)];
+  const missing = wanted.filter((name) => !found.some((each) => each.name === name));
+  if (isThere && row.fills !== true && missing.length > 0)
+    lacks.push(lacking(`${user} may create no tables in schema ${schema}`, `GRANT CREATE ${onSchema}`));
+  for (const { name, is_table, lacks: rightsOf } of found) {
+    const table = `${identifier(schema)}.${identifier(String(name))}`;
+    if (is_table !== true)
+      lacks.push({ message: `${table} is not a table`, hint: 'give the stream another one with `table:`' });
+    else if (rightsOf !== '')
+      lacks.push(lacking(`${user} lacks ${rightsOf} on ${table}`, `GRANT ${rightsOf} ON ${table} ${to}`));
+  }
+  return lacks;
+}
+
+/** Logs in and asks the catalog which permissions there are. */
+export async function checkPostgres(
+  context: DestinationContext<typeof postgresOptions>,
+  wanted: readonly string[],
+): Promise<DestinationCheck> {
+  const { client, rights } = await connectPostgres(context);
+  const { schema, database } = rights;
+  const all = [...wanted, watermarkTable];
+  try {
+    const [row = {}] = (await client.query<Row>(about, [schema])).rows;
+    const { rows } = await client.query<Row>(tables, [schema, needed, all]);
+    const reached = `PostgreSQL ${row.version}, database ${database}, schema ${schema}${Number(row.schemas) > 0 ? '' : ', which the first load creates'}`;
+    return { reached, lacks: lacksOf(row, rows, all, rights) };
+  } catch (error) {
+    throw postgresError(error, rights);
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}
