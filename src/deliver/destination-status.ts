@@ -17,6 +17,8 @@ export interface DestinationStatus {
   delivered_at: string | null;
   /** Number of commits that the destination lacks. */
   behind: number;
+  /** When the run of the first of them began: ISO 8601, UTC; null if it lacks none, or that is not known. */
+  behind_since: string | null;
   /** Number of changes that the destination lacks; null if it needs the whole snapshot. */
   pending: number | null;
   /** Number of rows that the destination refused; each delivery tries them again. */
@@ -39,6 +41,7 @@ async function streamStatus(layout: JobLayout, name: string, stream: string): Pr
     sequence: delivered?.sequence ?? null,
     delivered_at: delivered?.delivered_at ?? null,
     behind: isBehind ? Math.max(1, lacking.length) : 0,
+    behind_since: isBehind ? (lacking[0]?.synced_at ?? feed.synced_at) : null,
     pending: isBehind && !reaches ? null : lacking.reduce((sum, { rows }) => sum + rows, 0),
     rejected: (await countRejects(layout, name, stream)).all,
     outbox: (await outboxProgress(join(layout.deliveredStream(name, stream), 'outbox'))) ?? null,

@@ -41,11 +41,11 @@ export function reportError({ code, message, hint, requestId }: CdsyncError): Re
 }
 
 /** The error of a held stream. The figures in its report are what its commit would do. */
-function heldError(findings: readonly GuardFinding[], runId: string): ReportedError | null {
+function heldError(findings: readonly GuardFinding[], runId: string, stream: string): ReportedError | null {
   const [first] = findings;
   if (first === undefined) return null;
   const message = findings.map(({ guard, message: said }) => `${guard}: ${said}`).join('; ');
-  const hint = `look at it, then: cdsync approve ${runId}, or: cdsync discard ${runId}`;
+  const hint = `look at it: cdsync diff --held ${runId} ${stream}; then: cdsync approve ${runId}, or: cdsync discard ${runId}`;
   return {
     code: first.guard === 'empty_answer' ? first.guard : `guard_${first.guard}`,
     message,
@@ -89,7 +89,7 @@ function reportStream(outcome: StreamOutcome, runId: string): StreamReport {
       error === undefined
         ? findings.map(({ guard, message, figures }) => ({ guard, message: figures ?? message }))
         : [],
-    error: error === undefined ? heldError(findings, runId) : reportError(error),
+    error: error === undefined ? heldError(findings, runId, name) : reportError(error),
   };
 }
 

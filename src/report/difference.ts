@@ -94,6 +94,13 @@ async function momentsIn(published: Queried, table: string, time: string, where:
   return rows.map(({ run_id, at }) => ({ runId: String(run_id), committedAt: String(at) }));
 }
 
+/** SQL for what happened to each row, and the values before (`a`) and after (`b`). */
+function compared(names: readonly string[], { op, key, from }: { op: string; key: string; from: string }): string {
+  const flags = names.map((name, index) => `a.${name} IS DISTINCT FROM b.${name} AS d${index}`);
+  const values = names.map((name, index) => `a.${name} AS a${index}, b.${name} AS b${index}`);
+  return `SELECT ${op} AS op, concat_ws(' ', ${key}) AS key, ${[...flags, ...values].join(', ')} FROM ${from}`;
+}
+
 /** SQL that joins the two snapshots by key, with what happened to each row. */
 function joined(stream: string, { key, columns }: StoredState, from: string | null, to: string): string {
   const names = columns.map(({ name }) => quoteIdentifier(name));
@@ -104,11 +111,11 @@ function joined(stream: string, { key, columns }: StoredState, from: string | nu
   const keys = key.map((name) => `a.${quoteIdentifier(name)} = b.${quoteIdentifier(name)}`);
   const shown = key.map((name) => `coalesce(a.${quoteIdentifier(name)}, b.${quoteIdentifier(name)})::VARCHAR`);
   const first = quoteIdentifier(key[0] as string);
-  const flags = names.map((name, index) => `a.${name} IS DISTINCT FROM b.${name} AS d${index}`);
-  const values = names.map((name, index) => `a.${name} AS a${index}, b.${name} AS b${index}`);
-  return `SELECT CASE WHEN a.${first} IS NULL THEN 'insert' WHEN b.${first} IS NULL THEN 'delete' ELSE 'update' END AS op,
-      concat_ws(' ', ${shown.join(', ')}) AS key, ${flags.join(', ')}, ${values.join(', ')}
-    FROM ${as(from)} AS a FULL OUTER JOIN ${as(to)} AS b ON ${keys.join(' AND ')}`;
+  return compared(names, {
+    op: `CASE WHEN a.${first} IS NULL THEN 'insert' WHEN b.${first} IS NULL THEN 'delete' ELSE 'update' END`,
+    key: shown.join(', '),
+    from: `${as(from)} AS a FULL OUTER JOIN ${as(to)} AS b ON ${keys.join(' AND ')}`,
+  });
 }
 
 /**
@@ -116,7 +123,7 @@ function joined(stream: string, { key, columns }: StoredState, from: string | nu
  * @throws {CdsyncError} `stream_not_found`, `run_not_found`, `usage` for an unknown column; DuckDB's error for a time that is no longer kept
  */
 export async function differenceOf(published: Queried, request: DifferenceRequest): Promise<StreamDifference> {
-  const { stream, column, limit, showValues } = request;
+  const { stream } = request;
   const state = await stateOf(published, stream);
   const moments = await momentsIn(published, '_cdsync.moments', 'committed_at', `WHERE stream = ${text(stream)}`);
   const runs = await momentsIn(published, 'cdsync.runs', 'finished_at', '');
@@ -125,6 +132,23 @@ export async function differenceOf(published: Queried, request: DifferenceReques
     request.from === undefined ? (moments.at(-2)?.committedAt ?? null) : momentOf(runs, request.from, 'from');
   if (to === undefined) throw new Error(`stream ${stream} is published and has no moment`);
   const names = state.columns.map(({ name }) => name);
+  const found = await differing(published, { joined: joined(stream, state, from, to), names, request });
+  return { stream, from, to, ...found };
+}
+
+/** Counts and lists the rows of a join. @throws {CdsyncError} `usage` for an unknown column */
+async function differing(
+  { rows: ask }: Queried,
+  {
+    joined: source,
+    names,
+    request: { stream, column, limit, showValues },
+  }: {
+    readonly joined: string;
+    readonly names: readonly string[];
+    readonly request: Pick<DifferenceRequest, 'stream' | 'column' | 'limit' | 'showValues'>;
+  },
+): Promise<Pick<StreamDifference, 'inserted' | 'updated' | 'deleted' | 'columns' | 'rows'>> {
   if (column !== undefined && !names.includes(column)) {
     throw new CdsyncError(`stream "${stream}" has no column "${column}"`, {
       code: 'usage',
@@ -133,27 +157,68 @@ export async function differenceOf(published: Queried, request: DifferenceReques
     });
   }
   const differs = names.map((_, index) => `d${index}`);
-  const where = column === undefined ? differs.join(' OR ') : `d${names.indexOf(column)}`;
-  const source = `(SELECT * FROM (${joined(stream, state, from, to)}) WHERE ${where})`;
+  // The change that deletes a row has its last values.
+  const where = column === undefined ? `op <> 'update' OR ${differs.join(' OR ')}` : `d${names.indexOf(column)}`;
+  const chosen = `(SELECT * FROM (${source}) WHERE ${where})`;
   const counts = differs.map((flag) => `count(*) FILTER (op = 'update' AND ${flag}) AS ${flag}`);
-  const [row = {}] = await published.rows(
+  const [row = {}] = await ask(
     `SELECT count(*) FILTER (op = 'insert') AS inserted, count(*) FILTER (op = 'update') AS updated,
-       count(*) FILTER (op = 'delete') AS deleted, ${counts.join(', ')} FROM ${source}`,
+       count(*) FILTER (op = 'delete') AS deleted, ${counts.join(', ')} FROM ${chosen}`,
   );
   const changed = names
     .map((name, index) => [name, Number(row[`d${index}`] ?? 0)] as const)
     .filter(([, count]) => count > 0);
-  const found = await published.rows(`SELECT * FROM ${source} ORDER BY op, key LIMIT ${limit}`);
+  const found = await ask(`SELECT * FROM ${chosen} ORDER BY op, key LIMIT ${limit}`);
   return {
-    stream,
-    from,
-    to,
     inserted: Number(row.inserted ?? 0),
     updated: Number(row.updated ?? 0),
     deleted: Number(row.deleted ?? 0),
     columns: Object.fromEntries(changed.sort((a, b) => b[1] - a[1])),
     rows: found.map((each) => changedRow(each, names, showValues)),
   };
+}
+
+/** What a held run would change, by its own file of changes. */
+export interface HeldChanges {
+  readonly runId: string;
+  readonly key: readonly string[];
+  /** SQL of the changes, with `_op`; undefined if there are none. */
+  readonly changes: string | undefined;
+  /** SQL of the rows before them; undefined if there were none. */
+  readonly before: string | undefined;
+}
+
+/**
+ * What a commit of a held run would do to its stream.
+ * @param source must give values that JSON can hold
+ * @throws {CdsyncError} `usage` for an unknown column
+ */
+export async function heldDifferenceOf(
+  source: Queried,
+  { runId, key, changes, before }: HeldChanges,
+  request: Pick<DifferenceRequest, 'stream' | 'column' | 'limit' | 'showValues'>,
+): Promise<StreamDifference> {
+  const { stream } = request;
+  const at = { stream, from: before === undefined ? null : 'the last snapshot', to: `run ${runId}, which is held` };
+  if (changes === undefined) return { ...at, inserted: 0, updated: 0, deleted: 0, columns: {}, rows: [] };
+  const columnsOf = async (sql: string) =>
+    (await source.rows(`DESCRIBE SELECT * FROM ${sql}`)).map(({ column_name }) => String(column_name));
+  const names = (await columnsOf(changes)).filter((name) => !['_op', '_run_id', '_synced_at'].includes(name));
+  const known = before === undefined ? [] : await columnsOf(before);
+  const quoted = names.map((name) => quoteIdentifier(name));
+  const old = names.map((name) => {
+    const value = known.includes(name) ? quoteIdentifier(name) : 'NULL';
+    return `${value} AS ${quoteIdentifier(name)}`;
+  });
+  const nothing = `(SELECT * FROM ${changes} WHERE false)`;
+  const previous = before === undefined ? nothing : `(SELECT ${old.join(', ')} FROM ${before})`;
+  const on = key.map((name) => `a.${quoteIdentifier(name)} = b.${quoteIdentifier(name)}`);
+  const joinedRows = compared(quoted, {
+    op: 'b._op',
+    key: key.map((name) => `b.${quoteIdentifier(name)}::VARCHAR`).join(', '),
+    from: `${changes} AS b LEFT JOIN ${previous} AS a ON ${on.join(' AND ')}`,
+  });
+  return { ...at, ...(await differing(source, { joined: joinedRows, names, request })) };
 }
 
 function changedRow(row: Record<string, unknown>, names: readonly string[], showValues: boolean): ChangedRow {

@@ -1,12 +1,12 @@
 import type { BudgetShare } from '../client/budget.js';
 import { formatCount, formatCounted, formatDuration } from '../core/quantities.js';
 import { type DestinationStatus, destinationStatuses } from '../deliver/destination-status.js';
-import { heldStreams, readHeld } from '../store/held.js';
+import { type HeldStream, heldStreams, readHeld } from '../store/held.js';
 import { lockOwner, ownerLives } from '../store/job-lock.js';
 import { Journal } from '../store/journal.js';
 import type { JobLayout } from '../store/layout.js';
 import { readManifest } from '../store/manifest.js';
-import { recentReports, runStartedAt } from '../store/reports.js';
+import { readReport, recentReports, runStartedAt } from '../store/reports.js';
 import { runFolders } from '../store/storage.js';
 import { shareLine } from './progress-lines.js';
 import { table } from './table.js';
@@ -25,8 +25,14 @@ export interface StreamStatus {
   } | null;
   /** What the last run recognised, or why it converted every record; null if no report tells. */
   recognition: { recognised: number; unrecognised: string | null } | null;
-  /** The run that a guard holds, and why. */
-  held: { run_id: string; findings: { guard: string; message: string }[] } | null;
+  /** The run that a guard holds, why, and what its commit would do. */
+  held: {
+    run_id: string;
+    findings: { guard: string; message: string }[];
+    inserted: number;
+    updated: number;
+    deleted: number;
+  } | null;
 }
 
 export interface JobStatus {
@@ -57,6 +63,12 @@ async function checkpoint(layout: JobLayout, stream: string): Promise<StreamStat
   return null;
 }
 
+async function heldStatus(layout: JobLayout, { run_id, stream, findings }: HeldStream): Promise<StreamStatus['held']> {
+  const report = await readReport(layout, run_id);
+  const { inserted = 0, updated = 0, deleted = 0 } = report?.jobs[0]?.streams.find(({ name }) => name === stream) ?? {};
+  return { run_id, findings, inserted, updated, deleted };
+}
+
 /** Reads reports, journals and manifests, never the store, so that it also works during a run. */
 export async function jobStatus(
   layout: JobLayout,
@@ -73,7 +85,7 @@ export async function jobStatus(
     const snapshot =
       manifest === undefined ? null : { run_id: manifest.run_id, sequence: manifest.sequence, rows: manifest.rows };
     const held = (await heldStreams(layout, [name])).at(-1);
-    const why = held === undefined ? null : { run_id: held.run_id, findings: held.findings };
+    const why = held === undefined ? null : await heldStatus(layout, held);
     const last = reports.flatMap(({ jobs }) => jobs.flatMap((each) => each.streams)).find((each) => each.name === name);
     const recognition =
       last?.recognised === undefined ? null : { recognised: last.recognised, unrecognised: last.unrecognised };
@@ -107,18 +119,20 @@ function streamCells({ name, snapshot, checkpoint: left }: StreamStatus): string
 }
 
 /** How far a destination is behind, in words. */
-function lag({ behind, pending, rejected, outbox, sequence }: DestinationStatus): string {
+function lag({ behind, behind_since, pending, rejected, outbox, sequence }: DestinationStatus, now: number): string {
   const words: string[] = [];
   if (outbox !== null) words.push(`${formatCount(outbox.acknowledged)} of ${formatCount(outbox.records)} records sent`);
+  const since = behind_since === null ? '' : ` since ${formatDuration(now - Date.parse(behind_since))}`;
   if (behind > 0) {
     const what = pending === null ? 'needs the whole snapshot' : `lacks ${formatCount(pending)} changes`;
     words.push(
       sequence === null
         ? 'nothing delivered yet'
-        : `${behind === 1 ? '1 commit' : `${behind} commits`} behind, ${what}`,
+        : `${behind === 1 ? '1 commit' : `${behind} commits`} behind${since}, ${what}`,
     );
   }
   if (rejected > 0) words.push(`${formatCounted(rejected, 'row')} set aside`);
+  if (words.length === 0 && sequence === null) return 'nothing published yet';
   return words.length === 0 ? 'up to date' : words.join('; ');
 }
 
@@ -129,7 +143,7 @@ function destinationLines(destinations: readonly DestinationStatus[], now: numbe
     each.stream,
     each.sequence === null ? '-' : String(each.sequence),
     each.delivered_at === null ? '-' : `${formatDuration(now - Date.parse(each.delivered_at))} ago`,
-    lag(each),
+    lag(each, now),
   ]);
   return [...table(['destination', 'stream', 'snapshot', 'delivered', ''], cells).map((line) => `  ${line}`), ''];
 }
@@ -144,8 +158,16 @@ function recognitionLines({ name, recognition }: StreamStatus): string[] {
 function heldLines({ name, held }: StreamStatus): string[] {
   if (held === null) return [];
   const why = held.findings.map(({ guard, message }) => `    ${guard}: ${message}`);
-  const next = `    cdsync approve ${held.run_id}, or: cdsync discard ${held.run_id}`;
-  return [`  ${name} is held:`, ...why, next, ''];
+  const { run_id: run, inserted, updated, deleted } = held;
+  const counts = `${formatCount(inserted)} inserted, ${formatCount(updated)} updated, ${formatCount(deleted)} deleted`;
+  return [
+    `  ${name} is held, of run ${run}: ${counts}`,
+    ...why,
+    `    look at it:   cdsync diff --held ${run} ${name}`,
+    `    take it:      cdsync approve ${run}`,
+    `    leave it out: cdsync discard ${run}`,
+    '',
+  ];
 }
 
 /** The status for people; `now` in milliseconds since the Unix epoch. */

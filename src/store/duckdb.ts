@@ -168,6 +168,15 @@ export class Session {
     }
   }
 
+  /** The same with values that JSON can hold: numbers that JavaScript cannot hold, and times, as text. */
+  async jsonRows(sql: string): Promise<Row[]> {
+    try {
+      return (await this.#begun().runAndReadAll(sql)).getRowObjectsJson() as Row[];
+    } catch (error) {
+      throw this.#error(error);
+    }
+  }
+
   /** The rows of a query one by one, without the whole result in memory. */
   async *stream(sql: string): AsyncGenerator<Row> {
     try {
