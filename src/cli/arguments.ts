@@ -11,6 +11,19 @@ export function jobOption<T>(parser: Argv<T>) {
   return parser.option('job', { type: 'string', requiresArg: true, describe: 'the job, if the file has several' });
 }
 
+/** For commands that work on several jobs, one after the other. */
+export function jobsOptions<T>(parser: Argv<T>) {
+  return parser.options({
+    job: {
+      type: 'string',
+      array: true,
+      requiresArg: true,
+      describe: 'the job, if the file has several; may be given again',
+    },
+    all: { type: 'boolean', default: false, describe: 'all jobs of the file, one after the other' },
+  });
+}
+
 /** An option that takes a text. */
 export function textOption(describe: string) {
   return { type: 'string', requiresArg: true, describe } as const;

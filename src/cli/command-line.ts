@@ -3,6 +3,7 @@ import { asCdsyncError } from '../core/errors.js';
 import { packageVersion } from '../core/package-version.js';
 import { commonOptions } from './arguments.js';
 import { commands } from './commands.js';
+import type { CommandPlace } from './hinted-commands.js';
 import { logFormatVariable } from './log-line.js';
 import {
   CommandFailure,
@@ -69,18 +70,38 @@ function refuseRepeated(given: Readonly<Record<string, unknown>>, { array }: { a
 
 const seeHelp = 'see: cdsync --help, or cdsync <command> --help';
 
+/** The last value of an option among the words: `--name value` or `--name=value`. */
+function lastValue(words: readonly string[], flag: string): string | undefined {
+  const at = words.findLastIndex((word) => word === flag || word.startsWith(`${flag}=`));
+  if (at < 0) return undefined;
+  return words[at] === flag ? words[at + 1] : words[at]?.slice(flag.length + 1);
+}
+
+/** Whether a flag is set, as yargs reads it: `--json`, `--json=true` or `--json true`. */
+function isSet(words: readonly string[], flag: string): boolean {
+  const value = lastValue(words, flag);
+  return value !== undefined || words.includes(flag) ? value !== 'false' : false;
+}
+
 /** The options that every command takes. Read without yargs, so that its errors too are shown in the right form. */
-export function commonArguments(words: readonly string[]): CommonArguments {
-  const has = (flag: string) => words.includes(flag);
-  const flags = {
-    json: has('--json'),
-    quiet: has('--quiet'),
-    verbose: has('--verbose'),
-    showValues: has('--show-values'),
+export function commonArguments(all: readonly string[]): CommonArguments {
+  const end = all.indexOf('--');
+  const words = end < 0 ? all : all.slice(0, end);
+  const format = lastValue(words, '--log-format') ?? process.env[logFormatVariable];
+  return {
+    json: isSet(words, '--json'),
+    quiet: isSet(words, '--quiet'),
+    verbose: isSet(words, '--verbose'),
+    showValues: isSet(words, '--show-values'),
+    logFormat: format === 'json' ? 'json' : 'text',
+    envFile: lastValue(words, '--env-file'),
   };
-  const at = words.findIndex((word) => /^--log-format(=|$)/.test(word));
-  const format = at < 0 ? process.env[logFormatVariable] : (words[at]?.split('=')[1] ?? words[at + 1]);
-  return { ...flags, logFormat: format === 'json' ? 'json' : 'text' };
+}
+
+/** What is known of a command line before a command reads it: enough for the hints of its errors. */
+function placeOf(words: readonly string[], { envFile }: CommonArguments): CommandPlace {
+  const isFile = (word: string) => /^[^-].*\.(ya?ml|json)$/.test(word) && word !== envFile;
+  return { envFile, config: words.slice(1).find(isFile) };
 }
 
 /** The next step after a failure, for commands that do not work on a job. */
@@ -100,7 +121,7 @@ async function lastLine(words: readonly string[], ending: Ending): Promise<strin
   if (next !== undefined)
     return command === 'serve' || ending.code === 130 ? `next: ${next}` : `correct it, then: ${next}`;
   const { nextStep } = await import('./next-step.js');
-  return nextStep({ config: words.slice(1).find((word) => /\.(ya?ml|json)$/.test(word)), ...ending });
+  return nextStep(ending);
 }
 
 /**
@@ -109,7 +130,9 @@ async function lastLine(words: readonly string[], ending: Ending): Promise<strin
  * process may run one at a time.
  */
 export async function runCommandLine(words: readonly string[]): Promise<void> {
-  const output = Output.begin(commonArguments(words));
+  const common = commonArguments(words);
+  const output = Output.begin(common);
+  output.at(placeOf(words, common));
   try {
     if (words[0] === '__complete')
       return await (await import('./answer-shell.js')).answerShell(words.slice(1), commands);

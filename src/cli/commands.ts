@@ -46,7 +46,7 @@ export const commands: CommandModule[] = [
   ),
   command(
     'check [config]',
-    'check the configuration, the token, and that every stream can be read',
+    'check the configuration, the token, and that every stream can be read and every destination loaded',
     async () => (await import('./check.js')).checkCommand,
   ),
   command(

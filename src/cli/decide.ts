@@ -4,15 +4,27 @@ import { jobOption } from './arguments.js';
 import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output, usageError } from './output.js';
+import type { JobWork } from './work-on-jobs.js';
 
 interface DecideArguments extends JobArguments {
   words: string[];
   stream?: string[] | undefined;
 }
 
-function decision(
+/** What to decide on. */
+interface Choice {
+  readonly runId: string;
+  readonly streams: readonly string[] | undefined;
+}
+
+/** What a decision does, and how its result is shown. */
+interface Decision<R> extends Pick<JobWork<R>, 'tell' | 'document'> {
+  decide(context: RunContext, choice: Choice): Promise<R>;
+}
+
+function decision<R>(
   command: 'approve' | 'discard',
-  work: (context: RunContext, run: string, args: DecideArguments, output: Output) => Promise<void>,
+  begin: (output: Output) => Promise<Decision<R>>,
 ): Command<CommonArguments, DecideArguments> {
   return {
     builder: (parser) =>
@@ -29,35 +41,40 @@ function decision(
           requiresArg: true,
           describe: 'only this stream; may be given again',
         }),
-    handler: (args) => decide(command, args, work),
+    handler: async (args) => {
+      process.exitCode = await decide(command, args, begin);
+    },
   };
 }
 
-async function decide(
+async function decide<R>(
   command: string,
   args: ArgumentsCamelCase<DecideArguments>,
-  work: (context: RunContext, run: string, args: DecideArguments, output: Output) => Promise<void>,
-): Promise<void> {
+  begin: (output: Output) => Promise<Decision<R>>,
+): Promise<number> {
   const config = args.words.length > 1 ? args.words[0] : undefined;
-  const run = args.words.at(-1);
-  if (run === undefined || args.words.length > 2) {
+  const runId = args.words.at(-1);
+  if (runId === undefined || args.words.length > 2) {
     throw usageError('name one run', `for example: cdsync ${command} 20261103T021500Z-9f3a1c`);
   }
-  const { inJob, loadJob } = await import('./load.js');
+  const { loadJob } = await import('./load.js');
   const { jobContext, withEngine } = await import('../engine/open-engine.js');
   const { engineOptions } = await import('./engine-options.js');
   const { interruption } = await import('./interruption.js');
+  const { workOnJobs } = await import('./work-on-jobs.js');
   const output = new Output(args);
-  const jobArguments = { ...args, config };
-  const loaded = await loadJob(jobArguments, output);
-  const { job } = loaded;
+  const { config: file, job } = await loadJob({ ...args, config }, output);
+  const { decide: work, ...shown } = await begin(output);
   const stop = interruption(output);
-  const options = engineOptions(stop, output, loaded.config.service);
+  const options = engineOptions(stop, output, file.service);
+  const choice = { runId, streams: args.stream };
   try {
-    await inJob(jobArguments, { storage: loaded.config.storage, job: job.name }, () =>
-      withEngine(loaded.config, options, (engine) =>
-        work(jobContext(engine, job, { only: args.stream }), run, jobArguments, output),
-      ),
+    return await workOnJobs(
+      { args: { ...args, config, job: undefined, all: false }, output, storage: file.storage, jobs: [job] },
+      {
+        ...shown,
+        work: () => withEngine(file, options, (engine) => work(jobContext(engine, job, { only: args.stream }), choice)),
+      },
     );
   } finally {
     stop.release();
@@ -65,17 +82,21 @@ async function decide(
 }
 
 /** `cdsync approve`: commits what a guard has held. */
-export const approveCommand = decision('approve', async (context, runId, args, output) => {
+export const approveCommand = decision('approve', async (output) => {
   const { approveRun } = await import('../engine/keep/decide-held.js');
-  const { tellReport } = await import('./tell-report.js');
-  const report = await approveRun(context, { runId, streams: args.stream });
-  process.exitCode = await tellReport(report, args, output, context.config.storage);
+  const { reporting } = await import('./tell-report.js');
+  return { ...reporting(output), decide: approveRun };
 });
 
 /** `cdsync discard`: throws away what a guard has held. */
-export const discardCommand = decision('discard', async (context, runId, args, output) => {
+export const discardCommand = decision('discard', async (output) => {
   const { discardHeld } = await import('../engine/keep/decide-held.js');
-  const streams = await discardHeld(context, { runId, streams: args.stream });
-  output.document({ run_id: runId, discarded: streams });
-  output.result(`discarded of run ${runId}: ${streams.join(', ')}`);
+  return {
+    decide: async (context, choice) => ({ run_id: choice.runId, discarded: await discardHeld(context, choice) }),
+    document: (done) => done,
+    tell: ({ run_id, discarded }: { run_id: string; discarded: string[] }) => {
+      output.result(`discarded of run ${run_id}: ${discarded.join(', ')}`);
+      return { code: 0 };
+    },
+  };
 });

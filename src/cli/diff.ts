@@ -1,3 +1,6 @@
+import type { JobConfig, ResourceOptions } from '../config/config.js';
+import type { StreamDifference } from '../report/difference.js';
+import type { JobLayout } from '../store/layout.js';
 import { jobOption } from './arguments.js';
 import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
@@ -10,6 +13,7 @@ interface DiffArguments extends JobArguments {
   column?: string | undefined;
   limit: number;
   csv: boolean;
+  held?: string | undefined;
 }
 
 /** `cdsync diff`: what differs between two snapshots of a stream. */
@@ -26,9 +30,15 @@ export const diffCommand: Command<CommonArguments, DiffArguments> = {
         to: { type: 'string', requiresArg: true, describe: 'a run or a time [default: the last snapshot]' },
         column: { type: 'string', requiresArg: true, describe: 'only rows in which this column differs' },
         limit: { type: 'number', requiresArg: true, default: 20, describe: 'rows that are listed' },
+        held: {
+          type: 'string',
+          requiresArg: true,
+          describe: 'what this run would change, which a guard holds, instead of two snapshots',
+        },
         csv: { type: 'boolean', default: false, describe: 'the rows as comma-separated values' },
       })
       .example('$0 diff members --from 2026-11-01', 'what November has changed so far')
+      .example('$0 diff --held 20261103T021500Z-9f3a1c members', 'what a guard holds, before you approve it')
       .example('$0 diff members --column tier --show-values', 'who went from which tier to which'),
   handler: async (args) => {
     const config = args.words.length > 1 ? args.words[0] : undefined;
@@ -37,25 +47,63 @@ export const diffCommand: Command<CommonArguments, DiffArguments> = {
       throw usageError('name one stream', 'for example: cdsync diff members');
     if (!Number.isInteger(args.limit) || args.limit < 0)
       throw usageError('--limit must be a whole number', 'for example: --limit 100');
-    const { loadLocalJob } = await import('./load.js');
-    const { JobLayout } = await import('../store/layout.js');
-    const { openPublished } = await import('../store/published.js');
-    const report = await import('../report/difference.js');
-    const { config: file, job } = await loadLocalJob({ ...args, config });
-    const published = await openPublished(new JobLayout(file.storage, job.name), file.resources);
-    const output = new Output(args);
-    try {
-      const queried = {
-        rows: async (sql: string) =>
-          (await (await published.query(sql)).getRowObjectsJson()) as Record<string, unknown>[],
-      };
-      const { from, to, column, limit, showValues } = args;
-      const difference = await report.differenceOf(queried, { stream, from, to, column, limit, showValues });
-      output.document(difference);
-      if (args.csv) for (const line of report.differenceCsv(difference)) output.resultData(line);
-      else for (const line of report.differenceLines(difference)) output.result(line);
-    } finally {
-      published.close();
-    }
+    if (args.held !== undefined && (args.from ?? args.to) !== undefined)
+      throw usageError('--held compares with the last snapshot', 'leave out --from and --to');
+    await diff({ ...args, config }, stream);
   },
 };
+
+async function diff(args: DiffArguments, stream: string): Promise<void> {
+  const { loadLocalJob } = await import('./load.js');
+  const { JobLayout } = await import('../store/layout.js');
+  const { differenceCsv, differenceLines } = await import('../report/difference.js');
+  const output = new Output(args);
+  const { config, job } = await loadLocalJob(args, output);
+  const layout = new JobLayout(config.storage, job.name);
+  const task: DiffTask = { ...args, stream, layout, job, resources: config.resources };
+  const difference = await (args.held === undefined ? publishedDifference(task) : heldDifference(task, args.held));
+  output.document(difference);
+  if (args.csv) for (const line of differenceCsv(difference)) output.resultData(line);
+  else for (const line of differenceLines(difference)) output.result(line);
+}
+
+interface DiffTask extends Pick<DiffArguments, 'from' | 'to' | 'column' | 'limit' | 'showValues'> {
+  readonly stream: string;
+  readonly layout: JobLayout;
+  readonly job: JobConfig;
+  readonly resources: ResourceOptions;
+}
+
+async function publishedDifference({ layout, resources, ...task }: DiffTask): Promise<StreamDifference> {
+  const { openPublished } = await import('../store/published.js');
+  const { differenceOf } = await import('../report/difference.js');
+  const published = await openPublished(layout, resources);
+  try {
+    const { stream, from, to, column, limit, showValues } = task;
+    const rows = async (sql: string) =>
+      (await (await published.query(sql)).getRowObjectsJson()) as Record<string, unknown>[];
+    return await differenceOf({ rows }, { stream, from, to, column, limit, showValues });
+  } finally {
+    published.close();
+  }
+}
+
+async function heldDifference({ layout, resources, job, ...task }: DiffTask, runId: string): Promise<StreamDifference> {
+  const { attachPublished, heldFiles } = await import('../engine/keep/held-files.js');
+  const { heldDifferenceOf } = await import('../report/difference.js');
+  const { Database } = await import('../store/duckdb.js');
+  const { stream, column, limit, showValues } = task;
+  const streams = job.streams.map(({ name }) => name);
+  const { held, changes, before } = await heldFiles(layout, streams, { runId, stream });
+  const database = await Database.open(resources);
+  const session = await database.connect();
+  try {
+    if (before?.includes('published.')) await session.run(attachPublished(layout));
+    const rows = async (sql: string) => (await session.jsonRows(sql)) as Record<string, unknown>[];
+    const files = { runId, key: held.key, changes, before };
+    return await heldDifferenceOf({ rows }, files, { stream, column, limit, showValues });
+  } finally {
+    session.close();
+    database.close();
+  }
+}

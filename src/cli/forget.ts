@@ -33,16 +33,16 @@ export const forgetCommand: Command<CommonArguments, ForgetArguments> = {
     const { forget } = await import('../engine/keep/forget-person.js');
     const { forgetLines } = await import('../report/forget.js');
     const jobArguments = { ...args, config: hasConfig ? args.words[0] : undefined };
-    const { config, job } = await loadLocalJob(jobArguments);
-    const result = await inJob(jobArguments, { storage: config.storage, job: job.name }, () =>
+    const output = new Output(args);
+    const { config, job } = await loadLocalJob(jobArguments, output);
+    const result = await inJob({ storage: config.storage, job: job.name }, () =>
       withStorage(config, (engine) => forget(engine, job, { stream, keys })),
     );
-    const output = new Output(args);
     output.document(result);
-    for (const line of forgetLines(result)) output.result(line);
+    for (const line of forgetLines(result)) output.advice(line);
     if (result.status === 'ok') return;
     process.exitCode = 1;
     const { nextStep } = await import('./next-step.js');
-    output.last(await nextStep({ code: 1, storage: config.storage, job: job.name, config: jobArguments.config }));
+    output.last(await nextStep({ code: 1, storage: config.storage, job: job.name }));
   },
 };

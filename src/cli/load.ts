@@ -12,6 +12,19 @@ export interface JobArguments extends CommonArguments {
   job?: string | undefined;
 }
 
+/** Options of the commands that work on several jobs, one after the other. */
+export interface JobsArguments extends CommonArguments {
+  config?: string | undefined;
+  job?: string[] | undefined;
+  all: boolean;
+}
+
+/** A configuration, and the jobs of it that a command works on, in the order in which they were named. */
+export interface Loaded<C extends LocalConfig = LocalConfig> {
+  readonly config: C;
+  readonly jobs: readonly JobConfig[];
+}
+
 /** The configuration file if the command names none. */
 export const defaultFile = 'cdsync.yaml';
 
@@ -20,13 +33,46 @@ export async function environment({ envFile }: CommonArguments): Promise<Record<
   return envFile === undefined ? process.env : { ...process.env, ...(await readEnvFile(envFile)) };
 }
 
-function onlyJob<C extends LocalConfig>(config: C, wanted: string | undefined): { config: C; job: JobConfig } {
+/** Whether a command line asks for several jobs: then the document of --json has an entry for each, even if there is one. */
+export function asksForSeveral({ job, all }: Pick<JobsArguments, 'job' | 'all'>): boolean {
+  return all || new Set(job).size > 1;
+}
+
+/** The names after --job; undefined for all jobs, or for the only one. @throws {CdsyncError} `usage` */
+function namedJobs({ job, all }: JobsArguments): readonly string[] | undefined {
+  if (all && job !== undefined) throw usageError('--job and --all were both given', 'leave one of them out');
+  return job && [...new Set(job)];
+}
+
+function several(names: readonly string[], ways: string) {
+  return usageError(`the file has several jobs: ${names.join(', ')}`, ways);
+}
+
+/** @throws {CdsyncError} `usage` if it is not clear which job is meant, or if there is none */
+function chosenJobs<C extends LocalConfig>(config: C, args: JobsArguments, output: Output): Loaded<C> {
   const names = config.outline.map(({ name }) => name);
-  if (wanted === undefined && names.length > 1) {
-    throw usageError(`the file has several jobs: ${names.join(', ')}`, `choose one: --job ${names[0]}`);
+  const named = namedJobs(args);
+  if (names.length > 1) output.at({ jobs: named ?? 'all' });
+  if (named === undefined && !args.all && names.length > 1) {
+    throw several(names, `choose one: --job ${names[0]}, or take all of them: --all`);
   }
+  if (config.jobs.length === 0) throw usageError('the file has no job', 'add one under `jobs:`');
+  const jobs = named?.flatMap((name) => config.jobs.filter((job) => job.name === name)) ?? config.jobs;
+  output.about(jobs.length === 1 ? { job: jobs[0]?.name } : {});
+  return { config, jobs };
+}
+
+function onlyJob<C extends LocalConfig>(
+  config: C,
+  { job: wanted }: JobArguments,
+  output: Output,
+): { config: C; job: JobConfig } {
+  const names = config.outline.map(({ name }) => name);
+  if (names.length > 1) output.at({ jobs: wanted === undefined ? 'all' : [wanted] });
+  if (wanted === undefined && names.length > 1) throw several(names, `choose one: --job ${names[0]}`);
   const [job] = config.jobs;
   if (job === undefined) throw usageError('the file has no job', 'add one under `jobs:`');
+  output.about({ job: job.name });
   return { config, job };
 }
 
@@ -50,61 +96,104 @@ export function announce(config: LocalConfig & Partial<Config>, output: Output):
     metrics,
   ]);
   const own = config.service === undefined ? [] : secretsOf(config.service);
-  output.redactWith(redactor([...own, ...secretsIn(used)]));
+  output.redactWith(redactor([...own, ...config.secrets, ...secretsIn(used)]));
   for (const warning of config.warnings) output.notice(`warning: ${warning}`);
+}
+
+/** What a command needs of its configuration. */
+interface Wanted {
+  readonly config?: string | undefined;
+  readonly jobs: string | readonly string[] | undefined;
+  readonly parts?: Parts;
+}
+
+/** Parts of the jobs that only some commands need. */
+type Parts = Pick<Needs, 'destinations' | 'outcome'>;
+
+/** The whole configuration, for a command that talks to the service. */
+async function loadWhole(
+  args: CommonArguments,
+  { config: file, jobs, parts }: Wanted,
+  output: Output,
+): Promise<Config> {
+  output.at({ config: file });
+  const needs = { job: jobs, ...parts };
+  const config = await loadConfig(file ?? defaultFile, { env: await environment(args), needs });
+  announce(config, output);
+  return config;
+}
+
+/** The configuration without its service, for a command that asks it for nothing: its variables need not be set. */
+async function loadLocal(
+  args: CommonArguments,
+  { config: file, jobs, parts }: Wanted,
+  output: Output,
+): Promise<LocalConfig> {
+  output.at({ config: file });
+  const needs = { ...parts, service: false, job: jobs } as const;
+  const config = await loadConfig(file ?? defaultFile, { env: await environment(args), needs });
+  output.redactWith(redactor(config.secrets));
+  return config;
 }
 
 /** The configuration and its one job, for a command that talks to the service. */
 export async function loadJob(
   args: JobArguments,
   output: Output,
-  { destinations = false, outcome = false }: Pick<Needs, 'destinations' | 'outcome'> = {},
+  parts: Parts = {},
 ): Promise<{ config: Config; job: JobConfig }> {
-  const config = await loadConfig(args.config ?? defaultFile, {
-    env: await environment(args),
-    needs: { job: args.job, destinations, outcome },
-  });
+  const config = await loadWhole(args, { config: args.config, jobs: args.job, parts }, output);
+  return onlyJob(config, args, output);
+}
+
+/** The same with several jobs, if the command line asks for several. */
+export async function loadJobs(args: JobsArguments, output: Output, parts: Parts = {}): Promise<Loaded<Config>> {
+  const config = await loadWhole(args, { config: args.config, jobs: namedJobs(args), parts }, output);
+  return chosenJobs(config, args, output);
+}
+
+/** For a command that only looks at the storage folder. */
+export async function loadLocalJob(
+  args: JobArguments,
+  output: Output,
+): Promise<{ config: LocalConfig; job: JobConfig; destinations: JobOutline['destinations'] }> {
+  const config = await loadLocal(args, { config: args.config, jobs: args.job }, output);
+  const chosen = onlyJob(config, args, output);
+  return { ...chosen, destinations: destinationsOf(config, chosen.job) };
+}
+
+/** The same with several jobs, if the command line asks for several. */
+export async function loadLocalJobs(args: JobsArguments, output: Output): Promise<Loaded> {
+  const config = await loadLocal(args, { config: args.config, jobs: namedJobs(args) }, output);
+  return chosenJobs(config, args, output);
+}
+
+/** The names of a job's destinations, and of the streams that each gets. */
+export function destinationsOf({ outline }: LocalConfig, { name: job }: JobConfig): JobOutline['destinations'] {
+  return outline.find(({ name }) => name === job)?.destinations ?? [];
+}
+
+/** For a command that delivers. The service is loaded only if a destination uses it. */
+export async function loadDestinations(
+  args: JobsArguments,
+  output: Output,
+): Promise<Loaded<LocalConfig & Partial<Config>>> {
+  const wanted = { config: args.config, jobs: namedJobs(args), parts: { destinations: true } };
+  const config = await loadLocal(args, wanted, output);
+  const { jobs } = chosenJobs(config, args, output);
+  const usesService = jobs.some(({ destinations }) =>
+    destinations.some(({ connector }) => connector.usesService === true),
+  );
+  if (usesService) return loadJobs(args, output, { destinations: true });
   announce(config, output);
-  const chosen = onlyJob(config, args.job);
-  output.about({ job: chosen.job.name });
-  return chosen;
+  return { config, jobs };
 }
 
 /** Does a command's work on its job. The output of an error then ends with the age of the job's last good snapshot. */
-export async function inJob<T>(
-  args: JobArguments,
-  { storage, job }: { storage: string; job: string },
-  work: () => Promise<T>,
-): Promise<T> {
+export async function inJob<T>({ storage, job }: { storage: string; job: string }, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    throw new CommandFailure(error, { storage, job, config: args.config });
+    throw new CommandFailure(error, { storage, job });
   }
-}
-
-/** The same for a command that only looks at the storage folder: it needs none of the service's variables. */
-export async function loadLocalJob(
-  args: JobArguments,
-): Promise<{ config: LocalConfig; job: JobConfig; destinations: JobOutline['destinations'] }> {
-  const needs = { service: false, job: args.job } as const;
-  const config = await loadConfig(args.config ?? defaultFile, { env: await environment(args), needs });
-  const chosen = onlyJob(config, args.job);
-  const { destinations } = config.outline.find(({ name }) => name === chosen.job.name) as JobOutline;
-  return { ...chosen, destinations };
-}
-
-/** The same with its destinations, for a command that delivers. The service is loaded only if a destination uses it. */
-export async function loadDestinations(
-  args: JobArguments,
-  output: Output,
-): Promise<{ config: LocalConfig & Partial<Config>; job: JobConfig }> {
-  const needs = { service: false, job: args.job, destinations: true } as const;
-  const config = await loadConfig(args.config ?? defaultFile, { env: await environment(args), needs });
-  const chosen = onlyJob(config, args.job);
-  if (chosen.job.destinations.some(({ connector }) => connector.usesService === true))
-    return loadJob(args, output, { destinations: true });
-  announce(config, output);
-  output.about({ job: chosen.job.name });
-  return chosen;
 }

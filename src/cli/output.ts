@@ -1,5 +1,6 @@
 import { CdsyncError } from '../core/errors.js';
 import type { RunReport } from '../core/run.js';
+import { type CommandPlace, completed } from './hinted-commands.js';
 import { type LogFormat, type LogLevel, logLine } from './log-line.js';
 import { writeData, writeJson, writeLine } from './standard-streams.js';
 
@@ -23,6 +24,7 @@ type Facts = Readonly<Record<string, unknown>>;
 export class Output {
   static #redact: (text: string) => string = (text) => text;
   static #about: Facts = {};
+  static #place: CommandPlace = {};
   readonly #arguments: CommonArguments;
 
   constructor(common: CommonArguments) {
@@ -33,6 +35,7 @@ export class Output {
   static begin(common: CommonArguments): Output {
     Output.#redact = (text) => text;
     Output.#about = {};
+    Output.#place = {};
     return new Output(common);
   }
 
@@ -42,8 +45,18 @@ export class Output {
   }
 
   /** From now on, every log line names this job, and later this run. */
-  about(facts: { job?: string; run_id?: string }): void {
-    Output.#about = { ...Output.#about, ...facts };
+  about(facts: { job?: string | undefined; run_id?: string }): void {
+    Output.#about = 'job' in facts ? facts : { ...Output.#about, ...facts };
+  }
+
+  /** From now on, commands that are named in hints work on the same. */
+  at(place: CommandPlace): void {
+    Output.#place = { ...Output.#place, ...place };
+  }
+
+  /** A line of the result, for people, that may name a next command; not shown with --json. */
+  advice(line: string): void {
+    this.result(completed(line, Output.#place));
   }
 
   /** A line of the result, for people; not shown with --json. */
@@ -63,7 +76,9 @@ export class Output {
 
   /** The one document of --json. */
   document(value: unknown): void {
-    this.documentText(JSON.stringify(value));
+    const hint = (key: string, each: unknown) =>
+      key === 'hint' && typeof each === 'string' ? completed(each, Output.#place) : each;
+    this.documentText(JSON.stringify(value, hint));
   }
 
   /** The same, for text that is JSON already. */
@@ -83,6 +98,10 @@ export class Output {
 
   notice(line: string): void {
     if (this.#arguments.quiet) return;
+    this.#notice(completed(line, Output.#place));
+  }
+
+  #notice(line: string): void {
     const [warning] = /^warning: /.exec(line) ?? [];
     if (warning === undefined || !this.logsJson) this.#line(line, { level: 'info', event: 'notice' });
     else this.#line(line.slice(warning.length), { level: 'warning', event: 'notice' });
@@ -97,9 +116,10 @@ export class Output {
     if (this.#arguments.verbose) this.#line(line, { level: 'debug', event: 'detail' });
   }
 
-  /** Shown even when quiet. */
-  error(error: CdsyncError): void {
-    const { code, stream, message, hint, requestId, cause } = error;
+  /** Shown even when quiet. @param job the one that it concerns, if the command works on several */
+  error(error: CdsyncError, job?: string): void {
+    const { code, stream, message, requestId, cause } = error;
+    const hint = error.hint && completed(error.hint, Output.#place);
     const mayShow = this.#arguments.verbose && (this.#arguments.showValues || !error.causeQuotesValues);
     const stack = mayShow && cause instanceof Error ? String(cause.stack ?? cause) : undefined;
     if (this.logsJson) {
@@ -107,7 +127,7 @@ export class Output {
       this.#log({ level: 'error', event: 'error', ...facts });
       return;
     }
-    const place = stream === undefined ? '' : `stream ${stream}: `;
+    const place = `${job === undefined ? '' : `job ${job}: `}${stream === undefined ? '' : `stream ${stream}: `}`;
     this.#text(`error: ${place}${message} [${code}]`);
     if (hint !== undefined) this.#text(`  ${hint}`);
     if (stack !== undefined) this.#text(`  cause: ${stack}`);
@@ -115,7 +135,7 @@ export class Output {
 
   /** The last line of a command that failed. */
   last(line: string): void {
-    this.#line(line, { level: 'info', event: 'next_step' });
+    this.#line(completed(line, Output.#place), { level: 'info', event: 'next_step' });
   }
 
   #line(message: string, about: { level: LogLevel; event: string }): void {
@@ -149,13 +169,18 @@ export interface Ending {
   /** Undefined if the command failed before it knew it. */
   readonly storage?: string | undefined;
   readonly job?: string | undefined;
-  readonly config?: string | undefined;
   /** The run that a guard holds. */
   readonly held?: string | undefined;
+  /** A stream that it holds. */
+  readonly heldStream?: string | undefined;
   /** What mends the files that `verify` found wrong. */
   readonly remedy?: 'full' | 'move' | 'move and full' | 'backup';
   /** A destination is not up to date. */
   readonly undelivered?: boolean | undefined;
+  /** The command worked on several jobs, and `job` is the one that decides. */
+  readonly isOneOfSeveral?: boolean | undefined;
+  /** What leads on from here, if the command knows better than its exit code. */
+  readonly next?: string | undefined;
 }
 
 /** An error of a command that already knows its job. */

@@ -1,16 +1,16 @@
-import { configPositional, jobOption } from './arguments.js';
+import { configPositional, jobsOptions } from './arguments.js';
 import type { Command } from './command.js';
-import type { JobArguments } from './load.js';
+import type { JobsArguments } from './load.js';
 import { type CommonArguments, Output } from './output.js';
 
-interface PlanArguments extends JobArguments {
+interface PlanArguments extends JobsArguments {
   stream?: string[] | undefined;
 }
 
 /** `cdsync plan`: shows what a run would request, cost and change. */
 export const planCommand: Command<CommonArguments, PlanArguments> = {
   builder: (parser) =>
-    jobOption(configPositional(parser))
+    jobsOptions(configPositional(parser))
       .option('stream', {
         type: 'string',
         array: true,
@@ -23,31 +23,41 @@ export const planCommand: Command<CommonArguments, PlanArguments> = {
           '2 wrong configuration, 4 refused by the service.',
       ),
   handler: async (args) => {
-    const { inJob, loadJob } = await import('./load.js');
-    const { jobContext, withEngine } = await import('../engine/open-engine.js');
-    const { planJob } = await import('../engine/plan/plan-job.js');
-    const { planLines } = await import('../report/plan.js');
-    const { engineOptions } = await import('./engine-options.js');
-    const { interruption } = await import('./interruption.js');
-    const { nextStep } = await import('./next-step.js');
-    const output = new Output(args);
-    const { config, job } = await loadJob(args, output);
-    const stop = interruption(output);
-    const options = engineOptions(stop, output, config.service);
-    const { storage } = config;
-    try {
-      const plan = await inJob(args, { storage, job: job.name }, () =>
-        withEngine(config, options, (engine) => planJob(jobContext(engine, job, { only: args.stream }))),
-      );
-      output.document(plan);
-      for (const line of planLines(plan)) output.result(line);
-      if (plan.status === 'ok') return;
-      const failures = plan.streams.flatMap(({ error }) => error ?? []);
-      const code = plan.disk.short !== 'refused' && failures.every(({ auth }) => auth) ? 4 : 1;
-      process.exitCode = code;
-      output.last(await nextStep({ code, storage, job: job.name, config: args.config }));
-    } finally {
-      stop.release();
-    }
+    process.exitCode = await plan(args, new Output(args));
   },
 };
+
+async function plan(args: PlanArguments, output: Output): Promise<number> {
+  const { asksForSeveral, loadJobs } = await import('./load.js');
+  const { jobContext, withEngine } = await import('../engine/open-engine.js');
+  const { planJob } = await import('../engine/plan/plan-job.js');
+  const { planLines } = await import('../report/plan.js');
+  const { engineOptions } = await import('./engine-options.js');
+  const { interruption } = await import('./interruption.js');
+  const { narrowJobs } = await import('./narrow-jobs.js');
+  const { workOnJobs } = await import('./work-on-jobs.js');
+  const { config, jobs } = await loadJobs(args, output);
+  const { stream: streams } = args;
+  const narrowed = asksForSeveral(args) ? narrowJobs(jobs, { streams }) : jobs.map((job) => ({ job, streams }));
+  const stop = interruption(output);
+  const options = engineOptions(stop, output, config.service);
+  const { storage } = config;
+  const task = { args, output, storage, jobs: narrowed.map(({ job }) => job), signal: stop.signal };
+  try {
+    return await workOnJobs(task, {
+      work: (job) => {
+        const only = narrowed.find((each) => each.job === job)?.streams;
+        return withEngine(config, options, (engine) => planJob(jobContext(engine, job, { only })));
+      },
+      document: (planned) => planned,
+      tell: (planned) => {
+        for (const line of planLines(planned)) output.advice(line);
+        const failures = planned.streams.flatMap(({ error }) => error ?? []);
+        if (planned.status === 'ok') return { code: 0 };
+        return { code: planned.disk.short !== 'refused' && failures.every(({ auth }) => auth) ? 4 : 1 };
+      },
+    });
+  } finally {
+    stop.release();
+  }
+}

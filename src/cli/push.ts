@@ -1,10 +1,12 @@
+import type { Config, JobConfig, LocalConfig } from '../config/config.js';
 import type { JobReport } from '../core/run.js';
-import { configPositional, jobOption } from './arguments.js';
+import { configPositional, jobsOptions } from './arguments.js';
 import type { Command } from './command.js';
-import type { JobArguments } from './load.js';
+import type { Interruption } from './interruption.js';
+import type { JobsArguments } from './load.js';
 import { type CommonArguments, Output } from './output.js';
 
-interface PushArguments extends JobArguments {
+interface PushArguments extends JobsArguments {
   destination?: string[] | undefined;
   stream?: string[] | undefined;
   full: boolean;
@@ -14,7 +16,7 @@ interface PushArguments extends JobArguments {
 /** `cdsync push`: brings destinations up to date with what is published. */
 export const pushCommand: Command<CommonArguments, PushArguments> = {
   builder: (parser) =>
-    jobOption(configPositional(parser))
+    jobsOptions(configPositional(parser))
       .option('destination', {
         type: 'string',
         array: true,
@@ -47,48 +49,62 @@ export const pushCommand: Command<CommonArguments, PushArguments> = {
 };
 
 async function push(args: PushArguments, output: Output): Promise<number> {
-  const { inJob, loadDestinations } = await import('./load.js');
-  const { tellReport } = await import('./tell-report.js');
-  const loaded = await loadDestinations(args, output);
-  const { storage } = loaded.config;
-  return inJob(args, { storage, job: loaded.job.name }, async () =>
-    tellReport(await pushShown(args, output, loaded), args, output, storage),
-  );
+  const { asksForSeveral, loadDestinations } = await import('./load.js');
+  const { interruption } = await import('./interruption.js');
+  const { reporting } = await import('./tell-report.js');
+  const { narrowJobs } = await import('./narrow-jobs.js');
+  const { workOnJobs } = await import('./work-on-jobs.js');
+  const { config, jobs } = await loadDestinations(args, output);
+  const { stream: streams, destination: destinations } = args;
+  const narrowed = asksForSeveral(args)
+    ? narrowJobs(jobs, { streams, destinations, delivering: true })
+    : jobs.map((job) => ({ job, streams, destinations }));
+  const stop = interruption(output, 'loads under way are rolled back');
+  const { storage } = config;
+  const task = { args, output, storage, jobs: narrowed.map(({ job }) => job), signal: stop.signal };
+  try {
+    return await workOnJobs(task, {
+      ...reporting(output),
+      work: async (job) => {
+        const only = narrowed.find((each) => each.job === job);
+        return pushShown({ ...args, ...only, job }, output, { config, stop });
+      },
+    });
+  } finally {
+    stop.release();
+  }
+}
+
+interface PushTask
+  extends Pick<PushArguments, 'full' | 'adopt' | 'quiet' | 'json' | 'verbose' | 'showValues' | 'logFormat'> {
+  readonly job: JobConfig;
+  readonly streams?: readonly string[] | undefined;
+  readonly destinations?: readonly string[] | undefined;
 }
 
 /** Delivers, with progress on standard error, until it is done or interrupted. */
 async function pushShown(
-  args: PushArguments,
+  { job, streams, destinations, full, adopt, ...common }: PushTask,
   output: Output,
-  { config, job }: Awaited<ReturnType<typeof import('./load.js').loadDestinations>>,
+  { config, stop }: { config: LocalConfig & Partial<Config>; stop: Interruption },
 ): Promise<JobReport> {
   const { withDelivery } = await import('../engine/open-engine.js');
   const { newProgress } = await import('../engine/progress.js');
   const { pushJob } = await import('../engine/run/push-job.js');
   const { showProgress } = await import('./show-progress.js');
   const { engineOptions } = await import('./engine-options.js');
-  const { interruption } = await import('./interruption.js');
-  const stop = interruption(output, 'loads under way are rolled back');
   const progress = newProgress(job.name, []);
   progress.phase = 'delivering';
-  const shown = showProgress(progress, 1, output, args);
+  const shown = showProgress(progress, 1, output, common);
   const options = engineOptions(stop, output, config.service);
   try {
     return await withDelivery(config, options, (engine) =>
       pushJob(
         { ...engine, layout: engine.layoutOf(job.name) },
-        {
-          job,
-          destinations: args.destination,
-          streams: args.stream,
-          full: args.full,
-          adopt: args.adopt,
-          progress: progress.destinations,
-        },
+        { job, destinations, streams, full, adopt, progress: progress.destinations },
       ),
     );
   } finally {
     shown.stop();
-    stop.release();
   }
 }

@@ -52,7 +52,8 @@ async function query(args: QueryArguments, sql: string): Promise<void> {
   const { loadLocalJob } = await import('./load.js');
   const { JobLayout } = await import('../store/layout.js');
   const { openPublished } = await import('../store/published.js');
-  const { config, job } = await loadLocalJob(args);
+  const output = new Output(args);
+  const { config, job } = await loadLocalJob(args, output);
   const { allowFiles, showValues: showsValues } = args;
   const layout = new JobLayout(config.storage, job.name);
   const published = await openPublished(layout, { ...config.resources, allowFiles, showsValues });
@@ -65,7 +66,7 @@ async function query(args: QueryArguments, sql: string): Promise<void> {
       { format, csvFormulas: args.csvFormulas, width: terminalWidth() },
       write,
     );
-    new Output(args).detail(`read ${published.path}`);
+    output.detail(`read ${published.path}`);
   } catch (error) {
     if (!(error instanceof ReaderGone)) throw error;
   } finally {

@@ -1,12 +1,13 @@
 import { spawn } from 'node:child_process';
 import type { Argv } from 'yargs';
-import { configAndWords, jobOption, textOption } from './arguments.js';
+import type { JobReport } from '../core/run.js';
+import { configAndWords, jobsOptions, textOption } from './arguments.js';
 import type { Command } from './command.js';
-import type { JobArguments } from './load.js';
+import type { JobsArguments } from './load.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 import { writeData } from './standard-streams.js';
 
-interface ReportArguments extends JobArguments {
+interface ReportArguments extends JobsArguments {
   words?: string[] | undefined;
   out?: string | undefined;
   open: boolean;
@@ -15,7 +16,7 @@ interface ReportArguments extends JobArguments {
 /** `cdsync report`: makes the page about a run again, and shows where it is. */
 export const reportCommand: Command<CommonArguments, ReportArguments> = {
   builder: (parser) =>
-    jobOption(parser)
+    jobsOptions(parser)
       .positional('words', {
         type: 'string',
         array: true,
@@ -27,7 +28,7 @@ export const reportCommand: Command<CommonArguments, ReportArguments> = {
       })
       .epilogue('It reads only what is kept, so that it also works during a run.') as unknown as Argv<ReportArguments>,
   handler: async (args) => {
-    await report(args, new Output(args));
+    process.exitCode = await report(args, new Output(args));
   },
 };
 
@@ -49,29 +50,58 @@ export function openPage(path: string, [program, ...words] = opener(process.plat
   });
 }
 
-async function report(args: ReportArguments, output: Output): Promise<void> {
+async function report(args: ReportArguments, output: Output): Promise<number> {
   const { config, words } = configAndWords(args.words ?? []);
   const [runId] = words;
   if (words.length > 1) throw usageError('name one run', 'for example: cdsync report 20261103T021500Z-9f3a1c');
   if (args.out === '-' && args.json)
     throw usageError('--out - and --json both need standard output', 'leave one of them out');
-  const { loadLocalJob } = await import('./load.js');
+  const { asksForSeveral, destinationsOf, loadLocalJobs } = await import('./load.js');
   const { JobLayout } = await import('../store/layout.js');
   const { remakePage } = await import('../outcome/remake-page.js');
-  const { config: loaded, job, destinations } = await loadLocalJob({ ...args, config });
-  const layout = new JobLayout(loaded.storage, job.name);
-  const task = { layout, file: loaded.file, destinations, now: Date.now() };
-  const { page, path, document, problem } = await remakePage(task, runId);
+  const { workOnJobs } = await import('./work-on-jobs.js');
+  if (asksForSeveral(args) && (runId ?? args.out) !== undefined)
+    throw usageError('a run and --out are for one job', 'choose it: --job NAME');
+  const { config: loaded, jobs } = await loadLocalJobs({ ...args, config }, output);
+  const { storage, file } = loaded;
+  let page: Page | undefined;
+  return workOnJobs(
+    { args, output, storage, jobs },
+    {
+      work: async (job) => {
+        const task = {
+          layout: new JobLayout(storage, job.name),
+          file,
+          destinations: destinationsOf(loaded, job),
+          now: Date.now(),
+        };
+        page = { ...(await remakePage(task, runId)), index: task.layout.indexPage };
+        return page.document.jobs[0] as JobReport;
+      },
+      document: () => page?.document,
+      tell: async () => {
+        await tellPage(page as Page, args, output);
+        return { code: 0 };
+      },
+    },
+  );
+}
+
+interface Page extends Awaited<ReturnType<typeof import('../outcome/remake-page.js').remakePage>> {
+  /** The page of all runs. */
+  readonly index: string;
+}
+
+async function tellPage({ page, path, document, problem, index }: Page, args: ReportArguments, output: Output) {
   if (problem !== undefined) output.notice(`warning: ${path} could not be written: ${problem}`);
   if (args.out === '-') return writeData(page);
   const written = await copyTo(args.out, page);
-  output.document(document);
   const { summarize } = await import('../report/summary.js');
-  for (const line of document.jobs.flatMap(summarize)) output.result(line);
+  for (const line of document.jobs.flatMap(summarize)) output.advice(line);
   output.result('');
   const shown = written ?? path;
   output.result(`  page: ${shown}`);
-  output.result(`  all runs: ${layout.indexPage}`);
+  output.result(`  all runs: ${index}`);
   if (args.open && !(await openPage(shown))) output.notice(`there is no program here that opens pages; it is ${shown}`);
 }
 

@@ -2,13 +2,14 @@ import type { Argv } from 'yargs';
 import type { Config, JobConfig } from '../config/config.js';
 import { parseMoment } from '../core/quantities.js';
 import type { JobReport } from '../core/run.js';
-import { configPositional, jobOption } from './arguments.js';
+import { configPositional, jobsOptions } from './arguments.js';
 import type { Command } from './command.js';
 import type { Interruption } from './interruption.js';
-import type { JobArguments } from './load.js';
+import type { JobsArguments } from './load.js';
+import type { NarrowedJob } from './narrow-jobs.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 
-interface RunArguments extends JobArguments {
+interface RunArguments extends JobsArguments {
   stream?: string[] | undefined;
   full: boolean;
   accept: boolean;
@@ -22,7 +23,7 @@ interface RunArguments extends JobArguments {
 export const runCommand: Command<CommonArguments, RunArguments> = {
   // The cast: yargs also gives options with dashes a name in camel case; its types do not show that.
   builder: (parser) =>
-    jobOption(configPositional(parser))
+    jobsOptions(configPositional(parser))
       .option('stream', {
         type: 'string',
         array: true,
@@ -67,15 +68,23 @@ export const runCommand: Command<CommonArguments, RunArguments> = {
 };
 
 async function run(args: RunArguments, output: Output): Promise<number> {
-  const { inJob, loadJob } = await import('./load.js');
-  const { config, job } = await loadJob(args, output, { destinations: !args.noPush, outcome: true });
+  const { asksForSeveral, loadJobs } = await import('./load.js');
+  const range = rangeOf(args);
+  const { config, jobs } = await loadJobs(args, output, { destinations: !args.noPush, outcome: true });
+  const narrowed = asksForSeveral(args) ? await narrowedJobs(args, jobs, range) : undefined;
   const { interruption } = await import('./interruption.js');
+  const { reporting } = await import('./tell-report.js');
+  const { workOnJobs } = await import('./work-on-jobs.js');
   const stop = interruption(output, 'what was read is being kept');
+  const { storage } = config;
+  const task = { args, output, storage, jobs: narrowed?.map(({ job }) => job) ?? jobs, signal: stop.signal };
   try {
-    return await inJob(args, { storage: config.storage, job: job.name }, async () => {
-      const report = await runShown(args, output, { config, job, stop });
-      const { tellReport } = await import('./tell-report.js');
-      return await tellReport(report, args, output, config.storage);
+    return await workOnJobs(task, {
+      ...reporting(output),
+      work: (job) => {
+        const only = narrowed === undefined ? args.stream : narrowed.find((each) => each.job === job)?.streams;
+        return runShown({ ...args, stream: only && [...only] }, output, { config, job, stop, range });
+      },
     });
   } finally {
     // Not before everything is told: a signal would end the process without a word of what was done.
@@ -83,8 +92,23 @@ async function run(args: RunArguments, output: Output): Promise<number> {
   }
 }
 
+async function narrowedJobs(
+  { stream }: RunArguments,
+  jobs: readonly JobConfig[],
+  range: Range | undefined,
+): Promise<readonly NarrowedJob[]> {
+  const { narrowJobs } = await import('./narrow-jobs.js');
+  return narrowJobs(jobs, { streams: stream, byTime: range !== undefined });
+}
+
+/** Milliseconds since 1970. */
+interface Range {
+  readonly from: number;
+  readonly to: number;
+}
+
 /** @throws {CdsyncError} `usage` */
-function rangeOf({ from, to }: RunArguments): { from: number; to: number } | undefined {
+function rangeOf({ from, to }: RunArguments): Range | undefined {
   if (from === undefined && to === undefined) return undefined;
   const bounds = { from: parseMoment(from ?? ''), to: to === undefined ? Date.now() : parseMoment(to) };
   if (bounds.from < bounds.to) return bounds;
@@ -98,14 +122,13 @@ function rangeOf({ from, to }: RunArguments): { from: number; to: number } | und
 async function runShown(
   args: RunArguments,
   output: Output,
-  { config, job, stop }: { config: Config; job: JobConfig; stop: Interruption },
+  { config, job, stop, range }: { config: Config; job: JobConfig; stop: Interruption; range: Range | undefined },
 ): Promise<JobReport> {
   const { jobContext, withEngine } = await import('../engine/open-engine.js');
   const { runAndDeliver } = await import('../engine/run/run-and-deliver.js');
   const { newProgress } = await import('../engine/progress.js');
   const { showProgress } = await import('./show-progress.js');
   const { engineOptions } = await import('./engine-options.js');
-  const range = rangeOf(args);
   const { stream: only, full, accept, rekey } = args;
   const progress = newProgress(job.name, args.stream ?? job.streams.map(({ name }) => name));
   const shown = showProgress(progress, config.service.rateLimits.profile, output, args);

@@ -2,7 +2,7 @@ import type { Argv } from 'yargs';
 import { configPositional, jobOption } from './arguments.js';
 import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
-import { type CommonArguments, usageError } from './output.js';
+import { type CommonArguments, Output, usageError } from './output.js';
 import { writeData } from './standard-streams.js';
 
 interface SchemaArguments extends JobArguments {
@@ -49,7 +49,7 @@ async function dbtPage(args: SchemaArguments): Promise<string> {
   const { JobLayout } = await import('../store/layout.js');
   const { openPublished } = await import('../store/published.js');
   const { dbtSources, publishedTables } = await import('../report/dbt.js');
-  const { config, job } = await loadLocalJob(args);
+  const { config, job } = await loadLocalJob(args, new Output(args));
   const layout = new JobLayout(config.storage, job.name);
   const published = await openPublished(layout, config.resources);
   try {

@@ -19,11 +19,11 @@ const showCommand: CommandModule<CommonArguments, JobArguments> = {
     const { withStorage } = await import('../engine/open-engine.js');
     const { jobState } = await import('../engine/keep/job-state.js');
     const { stateLines } = await import('../report/state.js');
-    const { config, job, destinations } = await loadLocalJob(args);
-    const state = await inJob(args, { storage: config.storage, job: job.name }, () =>
+    const output = new Output(args);
+    const { config, job, destinations } = await loadLocalJob(args, output);
+    const state = await inJob({ storage: config.storage, job: job.name }, () =>
       withStorage(config, (engine) => jobState(engine, job, { showValues: args.showValues, destinations })),
     );
-    const output = new Output(args);
     output.document(state);
     for (const line of stateLines(state)) output.result(line);
   },
@@ -37,7 +37,7 @@ async function resetDestinationShown(
   const { inJob } = await import('./load.js');
   const { withStorage } = await import('../engine/open-engine.js');
   const { resetDestination } = await import('../engine/keep/job-state.js');
-  const streams = await inJob(args, { storage: config.storage, job: job.name }, () =>
+  const streams = await inJob({ storage: config.storage, job: job.name }, () =>
     withStorage(config, (engine) =>
       resetDestination(engine, job.name, destinations, { destination, streams: args.stream }),
     ),
@@ -45,7 +45,7 @@ async function resetDestinationShown(
   const output = new Output(args);
   output.document({ job: job.name, destination, streams });
   output.result(`forgot what was kept here of destination ${destination}: ${streams.join(', ')}`);
-  output.result('what stands in it stays; cdsync push --full sends everything once more');
+  output.advice('what stands in it stays; cdsync push --full sends everything once more');
 }
 
 const resetCommand: CommandModule<CommonArguments, StateArguments> = {
@@ -72,7 +72,8 @@ const resetCommand: CommandModule<CommonArguments, StateArguments> = {
     if (args.partition !== undefined && args.stream?.length !== 1) {
       throw usageError('--partition is a part of one stream', 'say which: --stream NAME');
     }
-    const loaded = await loadLocalJob(args);
+    const output = new Output(args);
+    const loaded = await loadLocalJob(args, output);
     const { config, job } = loaded;
     const { destination } = args;
     if (destination !== undefined) {
@@ -80,10 +81,9 @@ const resetCommand: CommandModule<CommonArguments, StateArguments> = {
         throw usageError('--partition is a part of a stream, and a destination has none', 'leave one of them');
       return resetDestinationShown(args, destination, loaded);
     }
-    const reset = await inJob(args, { storage: config.storage, job: job.name }, () =>
+    const reset = await inJob({ storage: config.storage, job: job.name }, () =>
       withStorage(config, (engine) => resetState(engine, job, { streams: args.stream, partition: args.partition })),
     );
-    const output = new Output(args);
     output.document({ job: job.name, streams: reset });
     for (const line of resetLines(reset)) output.result(line);
   },

@@ -1,6 +1,6 @@
 import type { JobReport, RunReport } from '../core/run.js';
-import type { JobArguments } from './load.js';
 import type { Output } from './output.js';
+import type { JobWork, Verdict } from './work-on-jobs.js';
 
 /** The exit code of a finished run (contract: exit codes; the first that applies). */
 export function exitCodeOfRun({ status, streams, destinations }: JobReport): number {
@@ -23,20 +23,12 @@ const authCodes = new Set([
   'destination_permission',
 ]);
 
-/** Writes what a run or a delivery did. @returns the exit code of the process */
-export async function tellReport(
-  report: JobReport,
-  args: JobArguments,
-  output: Output,
-  storage: string,
-): Promise<number> {
+/** Shows what a run or a delivery did. @returns what follows from it */
+async function tellReport(report: JobReport, output: Output): Promise<Verdict> {
   const { summarize } = await import('../report/summary.js');
-  const { nextStep } = await import('./next-step.js');
-  const document: RunReport = { status: report.status, jobs: [report], error: null };
-  output.document(document);
-  for (const line of summarize(report)) output.result(line);
+  for (const line of summarize(report)) output.advice(line);
   const code = exitCodeOfRun(report);
-  const { streams, destinations, job, ...facts } = report;
+  const { streams, destinations, job: _, ...facts } = report;
   for (const { name, ...of } of streams) {
     output.event('stream_finished', { stream: name, ...of }, of.error === null ? 'info' : 'error');
   }
@@ -47,7 +39,15 @@ export async function tellReport(
   const undelivered = destinations.some(
     ({ status, error }) => status === 'failed' || status === 'partial' || error?.code === 'interrupted',
   );
-  if (code !== 0)
-    output.last(await nextStep({ code, storage, job, config: args.config, held: report.run_id, undelivered }));
-  return code;
+  const hasDone = [...streams, ...destinations].some(({ status }) => status === 'ok' || status === 'partial');
+  const heldStream = streams.find(({ status }) => status === 'held')?.name;
+  return { code, held: report.run_id, heldStream, undelivered, hasDone };
+}
+
+/** The parts of a command that ends with a report. */
+export function reporting(output: Output): Pick<JobWork<JobReport>, 'tell' | 'document'> {
+  return {
+    tell: (report) => tellReport(report, output),
+    document: (report): RunReport => ({ status: report.status, jobs: [report], error: null }),
+  };
 }

@@ -1,32 +1,35 @@
-import { configPositional, jobOption } from './arguments.js';
+import { configPositional, jobsOptions } from './arguments.js';
 import type { Command } from './command.js';
-import type { JobArguments } from './load.js';
+import type { JobsArguments } from './load.js';
 import { type CommonArguments, Output } from './output.js';
 
 /** `cdsync verify`: checks that all kept and published files are whole, and agree with each other. */
-export const verifyCommand: Command<CommonArguments, JobArguments> = {
+export const verifyCommand: Command<CommonArguments, JobsArguments> = {
   builder: (parser) =>
-    jobOption(configPositional(parser)).epilogue(
+    jobsOptions(configPositional(parser)).epilogue(
       'Reads every value of every Parquet file, with a reader other than DuckDB. Exit codes: 0 all is well, 1 something is not.',
     ),
   handler: async (args) => {
-    const { inJob, loadLocalJob } = await import('./load.js');
+    const { loadLocalJobs } = await import('./load.js');
     const { withStorage } = await import('../engine/open-engine.js');
     const { remedyOf, verifyJob } = await import('../engine/inspect/verify-job.js');
     const { JobLayout } = await import('../store/layout.js');
     const { verificationLines } = await import('../report/verification.js');
-    const { nextStep } = await import('./next-step.js');
+    const { workOnJobs } = await import('./work-on-jobs.js');
     const output = new Output(args);
-    const { config, job } = await loadLocalJob(args);
+    const { config, jobs } = await loadLocalJobs(args, output);
     const { storage } = config;
-    const result = await inJob(args, { storage, job: job.name }, () =>
-      withStorage(config, (engine) => verifyJob(engine, job)),
+    process.exitCode = await workOnJobs(
+      { args, output, storage, jobs },
+      {
+        work: (job) => withStorage(config, (engine) => verifyJob(engine, job)),
+        document: (verified) => verified,
+        tell: (verified) => {
+          for (const line of verificationLines(verified)) output.advice(line);
+          if (verified.status === 'ok') return { code: 0 };
+          return { code: 1, remedy: remedyOf(new JobLayout(storage, verified.job), verified) };
+        },
+      },
     );
-    output.document(result);
-    for (const line of verificationLines(result)) output.result(line);
-    if (result.status === 'ok') return;
-    process.exitCode = 1;
-    const remedy = remedyOf(new JobLayout(storage, job.name), result);
-    output.last(await nextStep({ code: 1, remedy, storage, job: job.name, config: args.config }));
   },
 };

@@ -102,7 +102,9 @@ describe('guards', () => {
         expect.stringMatching(message),
       ]);
     }
-    expect(stderr).toContain(`cdsync approve ${job?.run_id}, or: cdsync discard ${job?.run_id}`);
+    expect(stderr).toContain(
+      `cdsync approve guarded.json ${job?.run_id}, or: cdsync discard guarded.json ${job?.run_id}`,
+    );
     expect(
       await space.query(
         'guarded',
@@ -142,7 +144,7 @@ describe('what is held', () => {
       checkpoint: null,
       held: { run_id: second, findings: [{ guard: 'max_deleted' }, { guard: 'max_changed' }] },
     });
-    expect((await space.cdsync(['status', 'held.json'])).stdout).toContain(`cdsync approve ${second}`);
+    expect((await space.cdsync(['status', 'held.json'])).stdout).toContain(`cdsync approve held.json ${second}`);
     expect((await space.cdsync(['discard', 'held.json', second])).code).toBe(0);
     expect(await runFolders('held')).toEqual([]);
     expect(await rows('held')).toBe(100);

@@ -101,7 +101,7 @@ describe('docs/guards.md', () => {
         if (code === 3) await aDay();
         const held = existsSync(join(space.jobFolder('guarded'), 'reports')) ? await lastReport('guarded') : undefined;
         const ended = await paste(block, code, own([[exampleRun, held?.jobs[0]?.run_id ?? '']]));
-        if (code === 3) expect(ended.stderr).toMatch(/cdsync approve \S+, or: cdsync discard/);
+        if (code === 3) expect(ended.stderr).toMatch(/cdsync approve .+, or: cdsync discard/);
         if (block.heading.startsWith('Look at it')) expect(ended.stdout).toContain('members is held');
         if (block.heading.startsWith('It is right')) expect(ended.stdout).toContain('update');
       }

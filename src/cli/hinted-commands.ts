@@ -1,0 +1,51 @@
+/** What a command line needs besides its own words, to work on what the present one worked on. */
+export interface CommandPlace {
+  /** The configuration file as it was given; undefined for `./cdsync.yaml`. */
+  readonly config?: string | undefined;
+  readonly envFile?: string | undefined;
+  /** The jobs, where the file has several. */
+  readonly jobs?: readonly string[] | 'all' | undefined;
+  /** The flags that say where the service is, if no configuration does. */
+  readonly service?: readonly string[] | undefined;
+}
+
+const ofJobs = 'run|plan|check|status|push|verify|report';
+const ofOneJob = 'query|diff|forget|approve|discard|state show|state reset';
+const ofService = 'discover|lookup|workflow start|workflow status|workflow stop';
+const commands = new RegExp(`\\bcdsync (${ofJobs}|${ofOneJob}|${ofService})(?![\\w-])([^,;:()\`\\n]*)`, 'g');
+
+/** A word as the shell reads it back. */
+export function shellWord(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+}
+
+/** A path that no command takes for an option. */
+function pathWord(path: string): string {
+  return shellWord(path.startsWith('-') ? `./${path}` : path);
+}
+
+function jobWords(command: string, jobs: CommandPlace['jobs'], rest: string): string[] {
+  if (jobs === undefined || / --(job|all)\b/.test(rest)) return [];
+  const takesSeveral = ofJobs.split('|').includes(command);
+  if (jobs === 'all') return takesSeveral ? ['--all'] : [];
+  return (takesSeveral ? jobs : jobs.slice(0, 1)).map((job) => `--job ${job}`);
+}
+
+/**
+ * Completes the commands of a text, `cdsync push --full` for example, with the words without which they would work on something
+ * else: the configuration, the jobs, the file of variables. Each can then be pasted into a shell as it is.
+ */
+export function completed(text: string, { config, envFile, jobs, service = [] }: CommandPlace): string {
+  return text.replace(commands, (whole: string, command: string, rest: string) => {
+    if (/^ --help\b/.test(rest)) return whole;
+    const asksService = ofService.split('|').includes(command);
+    // A text may come through here twice.
+    const file = config === undefined || rest.startsWith(` ${pathWord(config)}`) ? [] : [pathWord(config)];
+    const variables = envFile === undefined || rest.includes(' --env-file ') ? [] : [`--env-file ${pathWord(envFile)}`];
+    const flags = rest.includes(` ${service[0]} `) ? [] : service.map(shellWord);
+    const own = asksService ? flags : jobWords(command, jobs, rest);
+    // Flags come after the name of the configuration.
+    const given = file.length === 0 && config !== undefined ? ` ${pathWord(config)}` : '';
+    return `${['cdsync', command].join(' ')}${given}${[...file, ...own, ...variables].map((word) => ` ${word}`).join('')}${rest.slice(given.length)}`;
+  });
+}

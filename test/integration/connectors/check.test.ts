@@ -1,0 +1,104 @@
+import { mkdir, readdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { PostgresServer } from '../../fixtures/postgres-server.js';
+import { Workspace } from '../../fixtures/workspace.js';
+
+let space: Workspace;
+let server: PostgresServer;
+beforeAll(async () => {
+  [space, server] = await Promise.all([Workspace.open({ profiles: 20 }), PostgresServer.start()]);
+});
+afterAll(async () => {
+  await server.stop();
+  await space.close();
+});
+
+const members = { name: 'members', source: 'index_profiles', index: 'loyalty_members' };
+
+async function check(job: string, destinations: Record<string, unknown>[]) {
+  await space.configure(job, [members], { job: { destinations } });
+  const { code, stdout, stderr } = await space.cdsync(['check', `${job}.json`, '--json', '--quiet'], {
+    PASSWORD: 'right',
+  });
+  const { destinations: checked } = JSON.parse(stdout) as {
+    destinations: {
+      name: string;
+      status: string;
+      reached: string | null;
+      lacks: { message: string; hint: string | null }[];
+      error: { code: string } | null;
+    }[];
+  };
+  return { code, stderr, checked };
+}
+
+function urlFor(user: string): string {
+  const url = new URL(server.url());
+  url.username = user;
+  url.password = 'right';
+  return url.href;
+}
+
+describe('check', () => {
+  it('names what a user of PostgreSQL lacks, with statements that grant it, and writes nothing', async () => {
+    const postgres = { name: 'warehouse', connector: 'postgres', url: urlFor('loader'), schema: 'cdp' };
+    await server.query("CREATE ROLE loader LOGIN PASSWORD 'right'");
+    const schemas = () => server.query('SELECT nspname FROM pg_namespace ORDER BY 1');
+    const before = await schemas();
+    const first = await check('pg', [postgres]);
+    expect(first.checked).toMatchObject([
+      {
+        status: 'failed',
+        reached: expect.stringMatching(/^PostgreSQL \d+.*, schema cdp, which the first load creates$/),
+        lacks: [{ message: 'there is no schema cdp, and loader may not create it' }],
+        error: null,
+      },
+    ]);
+    expect(first.code).toBe(4);
+    expect(first.stderr).toMatch(/mend the destination, then: cdsync check pg\.json /);
+    expect(await schemas()).toEqual(before);
+    await server.query(
+      'CREATE SCHEMA cdp; CREATE TABLE cdp.members (id text); CREATE TABLE cdp._cdsync_watermarks (x int)',
+    );
+    const { checked } = await check('pg', [postgres]);
+    expect(checked[0]?.lacks.map(({ message }) => message)).toEqual(['loader may not use schema cdp']);
+    const statement = /it: (.*)$/.exec(checked[0]?.lacks[0]?.hint ?? '')?.[1] ?? '';
+    await server.query(statement);
+    const tables = await check('pg', [postgres]);
+    expect(tables.checked[0]?.lacks.map(({ message }) => message)).toContain(
+      'loader lacks SELECT, INSERT, UPDATE, DELETE on "cdp"."members"',
+    );
+    for (const { hint } of tables.checked[0]?.lacks ?? []) await server.query(/it: (.*)$/.exec(hint ?? '')?.[1] ?? '');
+    expect(await check('pg', [postgres])).toMatchObject({ code: 0, checked: [{ status: 'ok', lacks: [] }] });
+  });
+
+  it('tells a wrong password from a server that is not there, and goes on to the next destination', async () => {
+    await server.query("CREATE ROLE other LOGIN PASSWORD 'another'");
+    const folder = join(space.folder, 'closed');
+    await writeFile(folder, 'a file');
+    const { code, checked } = await check('mixed', [
+      { name: 'wrong', connector: 'postgres', url: urlFor('other'), schema: 'one' },
+      { name: 'absent', connector: 'postgres', url: 'postgres://u:${PASSWORD}@127.0.0.1:1/db', schema: 'two' },
+      { name: 'no_folder', connector: 'files', path: './closed' },
+      { name: 'fine', connector: 'files', path: './fine' },
+      { name: 'file', connector: 'duckdb', path: './not/yet.duckdb' },
+      { name: 'hook', connector: 'webhook', url: `${space.service.url}/nothing` },
+    ]);
+    expect(checked.map(({ name, status, error }) => [name, status, error?.code])).toEqual([
+      ['wrong', 'failed', 'destination_login'],
+      ['absent', 'failed', 'destination_unavailable'],
+      ['no_folder', 'failed', 'destination_refused'],
+      ['fine', 'ok', undefined],
+      ['file', 'ok', undefined],
+      ['hook', 'ok', undefined],
+    ]);
+    expect(code).toBe(1);
+    expect((await readdir(space.folder)).filter((name) => ['fine', 'not'].includes(name))).toEqual([]);
+    await mkdir(join(space.folder, 'fine'));
+    const text = await space.cdsync(['check', 'mixed.json'], { PASSWORD: 'right' });
+    expect(text.stdout).toContain(`  ok      destination fine: ${join(space.folder, 'fine')}\n`);
+    expect(text.stdout).toMatch(/ {2}failed {2}destination wrong: PostgreSQL refuses the login/);
+    expect(text.stderr).not.toContain('next: cdsync run');
+  });
+});

@@ -1,0 +1,89 @@
+import { execFileSync } from 'node:child_process';
+import { rename } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Workspace } from '../fixtures/workspace.js';
+
+let space: Workspace;
+beforeAll(async () => {
+  space = await Workspace.open({ profiles: 10 });
+});
+afterAll(() => space.close());
+
+async function serve(count: number, attributes: (n: number) => Record<string, unknown>): Promise<void> {
+  const records = Array.from({ length: count }, (_, n) =>
+    JSON.stringify({ id: `r${n}`, index_id: 'made', attributes: attributes(n) }),
+  );
+  await space.control('profiles', { index: 'made', records });
+}
+
+/** A job with 100 rows, then a day with 90 of them, three of which are others, and one is new. */
+async function heldJob(job: string, more: Record<string, unknown> = {}): Promise<string> {
+  await serve(100, (n) => ({ n, tier: 'gold' }));
+  await space.configure(job, [{ name: 'made', source: 'index_profiles', index: 'made', guards: { max_deleted: 5 } }], {
+    job: more,
+  });
+  await space.runWell(job);
+  await serve(90, (n) => ({ n: n < 3 ? -n - 1 : n, tier: 'gold', note: n < 3 ? 'secret-note' : null }));
+  const { code, report } = await space.run(job);
+  expect(code).toBe(3);
+  return report.jobs[0]?.run_id ?? '';
+}
+
+describe('what a guard holds', () => {
+  it.each([
+    ['parquet', {}],
+    ['duckdb_alone', { parquet: { enabled: false } }],
+  ])('is shown by diff --held, with keys and columns, and values only on request (%s)', async (job, more) => {
+    const run = await heldJob(job, more);
+    const shown = await space.cdsync(['diff', `${job}.json`, '--held', run, 'made', '--json']);
+    expect(JSON.parse(shown.stdout)).toMatchObject({
+      stream: 'made',
+      inserted: 0,
+      updated: 3,
+      deleted: 10,
+      columns: { n: 3, note: 3 },
+    });
+    const text = await space.cdsync(['diff', `${job}.json`, '--held', run, 'made']);
+    expect(text.stdout).toMatch(/made: 0 inserted, 3 updated, 10 deleted/);
+    expect(text.stdout).toMatch(/update +r1 +n, note/);
+    expect(text.stdout).not.toContain('secret-note');
+    const values = await space.cdsync(['diff', `${job}.json`, '--held', run, 'made', '--show-values']);
+    expect(values.stdout).toMatch(/update +r1 .*"secret-note"/);
+    const wrong = await space.cdsync(['diff', `${job}.json`, '--held', '20260101T000000Z-000000', 'made']);
+    expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining(`held: ${run} made`)]);
+  });
+
+  it('is in status, and each command of its hints works when it is pasted into a shell', async () => {
+    const run = await heldJob('spaced');
+    await rename(join(space.folder, 'spaced.json'), join(space.folder, 'my spaced.json'));
+    const { stdout } = await space.cdsync(['status', 'my spaced.json']);
+    expect(stdout).toContain(`made is held, of run ${run}: 0 inserted, 3 updated, 10 deleted`);
+    const commands = [...stdout.matchAll(/(?:look at it|take it|leave it out): +(cdsync .*)$/gm)].map(
+      ([, line]) => line,
+    );
+    expect(commands).toEqual([
+      `cdsync diff 'my spaced.json' --held ${run} made`,
+      `cdsync approve 'my spaced.json' ${run}`,
+      `cdsync discard 'my spaced.json' ${run}`,
+    ]);
+    const program = join(import.meta.dirname, '..', '..', 'dist', 'src', 'cli', 'main.js');
+    const paste = (line = '') =>
+      execFileSync('sh', ['-c', `cdsync() { "${process.execPath}" "${program}" "$@"; }; ${line}`], {
+        cwd: space.folder,
+        env: { ...process.env, ...space.env },
+        encoding: 'utf8',
+      });
+    expect(paste(commands[0])).toContain('3 updated, 10 deleted');
+    expect(paste(commands[1])).toContain('done');
+  });
+});
+
+it('a destination of a stream that was never published is not said to be up to date', async () => {
+  const streams = [{ name: 'made', source: 'index_profiles', index: 'made' }];
+  const destinations = [{ name: 'out', connector: 'files', path: './out', format: 'csv' }];
+  await space.configure('never', streams, { job: { destinations } });
+  const { stdout } = await space.cdsync(['status', 'never.json']);
+  expect(stdout).toMatch(/out +made .*nothing published yet/);
+  expect(stdout).not.toContain('up to date');
+});

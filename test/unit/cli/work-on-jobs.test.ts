@@ -1,0 +1,55 @@
+import { describe, expect, it } from 'vitest';
+import { documentOfJobs, exitCodeOfJobs, type JobEnd, jobsLine, worstEnds } from '../../../src/cli/work-on-jobs.js';
+import { CdsyncError } from '../../../src/core/errors.js';
+
+const locked = new CdsyncError('job "b" is being run', { code: 'locked', kind: 'locked', hint: 'wait' });
+const notBegun = new CdsyncError('not begun', { code: 'not_begun', kind: 'interrupted' });
+
+function ends(...codes: readonly (readonly [code: number, hasDone?: boolean])[]): JobEnd[] {
+  return codes.map(([code, hasDone = false], index) => ({ job: 'abcdef'[index] as string, code, hasDone, result: {} }));
+}
+
+describe('one exit code for several jobs', () => {
+  it.each<[number, [number, boolean?][]]>([
+    [0, [[0, true], [0]]],
+    [75, [[0, true], [75]]],
+    [3, [[75], [3, true], [0, true]]],
+    [1, [[1], [4], [3]]],
+    [4, [[4], [4], [0]]],
+    [5, [[4], [0, true]]],
+    [5, [[1], [3, true]]],
+    [5, [[5, true], [4]]],
+    [130, [[5, true], [130], [130]]],
+    [2, [[2], [2]]],
+    [5, [[2], [0, true]]],
+    [1, [[2], [75]]],
+  ])('is %i for jobs that ended with %j', (code, jobs) => {
+    expect(exitCodeOfJobs(ends(...jobs))).toBe(code);
+  });
+});
+
+it('each job has an entry of the same shape in the document, also one that another run has locked', () => {
+  const document = documentOfJobs([...ends([0, true]), { job: 'b', code: 75, error: locked }]);
+  expect(document).toMatchObject({
+    status: 'locked',
+    jobs: [{}, { job: 'b', run_id: null, status: 'locked', streams: [], destinations: [], error: { code: 'locked' } }],
+    error: { code: 'locked', hint: 'wait' },
+  });
+});
+
+it('the line about all jobs names those that are not done, and those that were not begun', () => {
+  const all: JobEnd[] = [
+    ...ends([0], [1], [0], [130]),
+    { job: 'e', code: 130, error: notBegun },
+    { job: 'f', code: 130, error: notBegun },
+  ];
+  expect(jobsLine(all)).toBe('6 jobs: 2 done, 1 failed (b), 1 interrupted (d), 2 not begun (e, f)');
+});
+
+it('the next command is about all jobs that need the same one; held runs are decided one by one', () => {
+  const names = (of: readonly JobEnd[]) => of.map(({ job }) => job);
+  expect(names(worstEnds(ends([0], [1], [3], [1])))).toEqual(['b', 'd']);
+  expect(names(worstEnds(ends([3], [75], [3])))).toEqual(['a']);
+  const [a, b] = ends([5], [5]) as [JobEnd, JobEnd];
+  expect(names(worstEnds([{ ...a, undelivered: true }, b]))).toEqual(['a']);
+});
