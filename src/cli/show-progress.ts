@@ -1,6 +1,6 @@
 import { visible } from '../core/printable.js';
 import type { RunProgress } from '../engine/progress.js';
-import { deliveryLine, ProgressLines, type StreamView, shareLines } from '../report/progress-lines.js';
+import { ProgressLines, type RunView, type StreamView } from '../report/progress-lines.js';
 import type { CommonArguments, Output } from './output.js';
 import { eraseLines } from './standard-streams.js';
 
@@ -10,14 +10,38 @@ const logMs = 15_000;
 /** How often cdsync looks for new steps of streams: a log for machines has an entry for each. */
 const stepMs = 500;
 
-/** The facts to show, for each stream that has begun. */
+/** The facts to show of each stream. */
 function viewsOf(progress: RunProgress): StreamView[] {
-  return progress.streams
-    .filter(({ phase }) => phase !== 'waiting')
-    .map(({ name, phase, live, expectedRows }) => {
-      const shownPhase = phase === 'comparing' && progress.phase !== 'reading' ? progress.phase : phase;
-      return { name, phase: shownPhase, rows: live?.kept ?? 0, requests: live?.requests ?? 0, expectedRows };
-    });
+  return progress.streams.map(({ name, phase, live, expectedRows, figures }) => ({
+    name,
+    phase,
+    rows: live?.kept ?? 0,
+    requests: live?.requests ?? 0,
+    expectedRows,
+    figures,
+  }));
+}
+
+function viewOf(progress: RunProgress): RunView {
+  const streams = viewsOf(progress);
+  const compares =
+    progress.phase === 'reading' &&
+    streams.length > 0 &&
+    streams.every(({ phase }) => phase !== 'reading' && phase !== 'waiting');
+  return {
+    phase: compares ? 'comparing' : progress.phase,
+    streams,
+    deliveries: progress.destinations,
+    share: progress.share(),
+  };
+}
+
+/**
+ * Whether progress is a block that is drawn again and again, or plain lines now and then: in a pipe, in CI, and where the
+ * environment says that the terminal can do no more or that nothing fancy is wanted.
+ */
+export function drawsBlock(isTerminal: boolean, { TERM, CI, NO_COLOR }: NodeJS.ProcessEnv): boolean {
+  return isTerminal && TERM !== 'dumb' && (CI ?? '') === '' && (NO_COLOR ?? '') === '';
 }
 
 /** Logs, for machines, the start of the run, each step of each stream, and every `logMs` its figures. */
@@ -37,11 +61,15 @@ function logSteps(progress: RunProgress, lines: ProgressLines, output: Output): 
     const isDue = at - toldAt >= logMs;
     if (isDue) toldAt = at;
     for (const view of viewsOf(progress)) {
-      const isNew = phases.get(view.name) !== view.phase;
-      phases.set(view.name, view.phase);
+      const { phase } = view;
+      const isNew = phase !== 'waiting' && phases.get(view.name) !== phase;
+      phases.set(view.name, phase);
       const share = progress.share();
       const budget = share && { part_of_budget: Number(share.part.toFixed(3)), other_processes: share.otherProcesses };
-      if (isNew || isDue) output.event(isNew ? 'step' : 'progress', { ...lines.facts(view, at), ...budget });
+      const isUnderWay = !['waiting', 'done', 'held', 'failed'].includes(phase);
+      if (isNew || (isDue && isUnderWay)) {
+        output.event(isNew ? 'step' : 'progress', { ...lines.facts(view, at), ...budget });
+      }
     }
     for (const { destination, stream, phase, rows, total } of progress.destinations) {
       const name = `${destination} ${stream}`;
@@ -53,29 +81,38 @@ function logSteps(progress: RunProgress, lines: ProgressLines, output: Output): 
   };
 }
 
-/** Shows a block on a terminal, overwritten each time; plain lines otherwise. */
-function showLines(progress: RunProgress, lines: ProgressLines, output: Output, terminal: boolean) {
-  let drawn = 0;
+/** Rows that lines take on a terminal of this width: it may have become narrower since they were written. */
+export function heightOf(lines: readonly string[], columns: number): number {
+  return lines.reduce((rows, line) => rows + Math.max(1, Math.ceil(line.length / Math.max(1, columns))), 0);
+}
+
+/** A block on a terminal, overwritten each time. */
+function showBlock(progress: RunProgress, lines: ProgressLines, output: Output) {
+  let drawn: readonly string[] = [];
+  const size = () => ({ columns: process.stderr.columns || 80, rows: process.stderr.rows || 24 });
   const erase = () => {
-    if (drawn > 0) eraseLines(drawn);
-    drawn = 0;
+    if (drawn.length > 0) eraseLines(heightOf(drawn, size().columns));
+    drawn = [];
   };
   const show = () => {
-    const read = progress.phase === 'delivering' ? [] : viewsOf(progress);
-    const shown = [
-      ...read.map((view) => lines.line(view, performance.now())),
-      ...(read.some(({ phase }) => phase === 'reading') ? shareLines(progress.share()) : []),
-      ...progress.destinations.filter(({ phase }) => phase !== 'waiting').map(deliveryLine),
-    ];
-    if (!terminal) {
-      for (const line of shown) output.notice(line);
-      return;
-    }
+    const block = lines.block(viewOf(progress), performance.now(), size()).map(visible);
     erase();
-    for (const line of shown) output.notice(visible(line).slice(0, (process.stderr.columns ?? 80) - 1));
-    drawn = shown.length;
+    for (const line of block) output.notice(line);
+    drawn = block;
   };
   return { show, erase };
+}
+
+/** Calls `show` now and then until `stop` is called. */
+function repeatedly(show: () => void, everyMs: number, end: () => void): { stop(): void } {
+  const timer = setInterval(show, everyMs);
+  timer.unref();
+  return {
+    stop: () => {
+      clearInterval(timer);
+      end();
+    },
+  };
 }
 
 /** Shows on standard error what a run does, until `stop` is called. */
@@ -88,24 +125,15 @@ export function showProgress(
   const lines = new ProgressLines(limitPerSecond, performance.now());
   if (output.logsJson) {
     const log = logSteps(progress, lines, output);
-    const timer = setInterval(log, stepMs);
-    timer.unref();
-    return {
-      stop: () => {
-        clearInterval(timer);
-        log();
-      },
-    };
+    return repeatedly(log, stepMs, log);
   }
   if (quiet) return { stop: () => undefined };
-  const terminal = process.stderr.isTTY === true;
-  const { show, erase } = showLines(progress, lines, output, terminal);
-  const timer = setInterval(show, terminal ? terminalMs : logMs);
-  timer.unref();
-  return {
-    stop: () => {
-      clearInterval(timer);
-      if (terminal) erase();
-    },
+  if (drawsBlock(process.stderr.isTTY === true, process.env)) {
+    const { show, erase } = showBlock(progress, lines, output);
+    return repeatedly(show, terminalMs, erase);
+  }
+  const log = () => {
+    for (const line of lines.log(viewOf(progress), performance.now())) output.notice(line);
   };
+  return repeatedly(log, logMs, () => undefined);
 }

@@ -2,15 +2,26 @@ import type { BudgetShare } from '../client/budget.js';
 import type { DeliveryProgress } from '../deliver/delivery.js';
 import type { LiveCounters } from '../extract/live-counters.js';
 
-export type StreamPhase = 'waiting' | 'reading' | 'comparing' | 'done' | 'failed';
+/** `read`: waits to be compared. `judging`: its guards are asked. `done`: ready for the commit of the run. */
+export type StreamPhase = 'waiting' | 'reading' | 'read' | 'comparing' | 'judging' | 'done' | 'held' | 'failed';
+
+/** What a stream's commit does, or would do if it is held. */
+export interface StreamFigures {
+  readonly rows: number;
+  readonly inserted: number;
+  readonly updated: number;
+  readonly deleted: number;
+}
 
 /** What a stream is doing, for a display. */
 export interface StreamProgress {
   readonly name: string;
   phase: StreamPhase;
   live: LiveCounters | undefined;
-  /** Rows of the previous snapshot: an estimate of what the reading brings. */
+  /** What the reading brings, by the service's own total or by the previous snapshot. */
   expectedRows: number | undefined;
+  /** Known as soon as the stream was compared. */
+  figures: StreamFigures | undefined;
   resumed: boolean;
 }
 
@@ -38,6 +49,7 @@ export function newProgress(job: string, streams: readonly string[]): RunProgres
       phase: 'waiting',
       live: undefined,
       expectedRows: undefined,
+      figures: undefined,
       resumed: false,
     })),
   };

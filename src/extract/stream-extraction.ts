@@ -183,6 +183,10 @@ export class StreamExtraction {
   }
 
   /** Whether the reading resumes that of an earlier process. */
+  get total(): number | null {
+    return this.#totalAtStart;
+  }
+
   get resumed(): boolean {
     return this.#options.resume !== undefined;
   }

@@ -19,6 +19,8 @@ export interface Confirmable {
 /** The reading of a stream, from the service or from a query. */
 export interface Reading {
   readonly live: LiveCounters;
+  /** Records by the service's own total, if it was asked for; null or undefined if it is not known. */
+  readonly total?: number | null;
   /** Whether it resumes a reading of an earlier process. */
   readonly resumed: boolean;
   readonly key: readonly string[];

@@ -8,6 +8,7 @@ import type { Session } from '../../store/duckdb.js';
 import { writeHeld } from '../../store/held.js';
 import { noCounters } from '../../store/journal.js';
 import type { RunIdentity } from '../../store/run-state.js';
+import type { StreamPhase } from '../progress.js';
 import type { GuardFinding, StreamOutcome } from '../report-job.js';
 import type { RunContext } from '../run-context.js';
 import { type ComparedStream, compareStream, RecognitionOverruled } from './compare-stream.js';
@@ -53,17 +54,21 @@ export class StreamRun {
     return this.#context.progress.streams.find(({ name }) => name === this.name);
   }
 
-  async attempt(phase: 'reading' | 'comparing', work: () => Promise<void>): Promise<void> {
-    if (this.outcome.error !== undefined) return;
+  #show(phase: StreamPhase): void {
     const progress = this.#progress;
     if (progress !== undefined) progress.phase = phase;
+  }
+
+  async attempt(phase: 'reading' | 'comparing', work: () => Promise<void>): Promise<void> {
+    if (this.outcome.error !== undefined) return;
+    this.#show(phase);
     try {
       await work();
     } catch (thrown) {
       const error = asCdsyncError(thrown);
       error.stream ??= this.name;
       this.outcome.error = error;
-      if (progress !== undefined) progress.phase = 'failed';
+      this.#show('failed');
     } finally {
       this.outcome.counters = this.reading?.counters() ?? this.outcome.counters;
       this.outcome.split = this.reading?.split;
@@ -108,10 +113,11 @@ export class StreamRun {
     const progress = this.#progress;
     if (progress !== undefined) {
       progress.live = reading.live;
-      progress.expectedRows = previous?.rows;
+      progress.expectedRows = reading.total ?? (reading.brings === 'everything' ? previous?.rows : undefined);
       progress.resumed = reading.resumed;
     }
     await reading.read();
+    this.#show('read');
     this.outcome.seconds = reading.counters().milliseconds / 1000;
     return reading;
   }
@@ -137,6 +143,11 @@ export class StreamRun {
       });
       const { commit } = this.#compared;
       this.outcome.commit = commit;
+      const { rows, difference } = commit.task;
+      const { inserted, updated, deleted } = difference;
+      const progress = this.#progress;
+      if (progress !== undefined) progress.figures = { rows, inserted, updated, deleted };
+      this.#show('judging');
       this.outcome.findings = await judge({
         config: opened.config,
         commit,
@@ -144,6 +155,7 @@ export class StreamRun {
         store,
         judgesChanges: !this.#context.accept && !this.#context.rekey,
       });
+      this.#show(this.isHeld ? 'held' : 'done');
     });
   }
 
@@ -171,6 +183,7 @@ export class StreamRun {
   /** Holds the commit. */
   hold(finding: GuardFinding): void {
     this.outcome.findings = [...this.outcome.findings, finding];
+    this.#show('held');
   }
 
   /** How it ended. */
