@@ -44,12 +44,7 @@ function streamColumns(stream: string, figures: StreamFigures, most: number, isO
     html`<tr><th scope="row">${name(column)}</th><td><code>${type}</code></td>${shareCell(nulls, rows)}${
       updated === null ? undefined : shareCell(changed, updated.compared)
     }</tr>`;
-  const heads = [
-    'Column',
-    'Type',
-    { n: 'Without a value' },
-    ...(updated === null ? [] : [{ n: 'Changed in updated rows' }]),
-  ];
+  const heads = ['Column', 'Type', { n: 'Without a value' }, ...(updated === null ? [] : [{ n: 'Changed' }])];
   const more =
     left > 0
       ? html`<p class="note">${formatCounted(left, 'column')} that changed less ${left === 1 ? 'is' : 'are'} left out; <code>cdsync.columns</code> of the published file has all.</p>`

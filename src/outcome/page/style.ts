@@ -52,13 +52,16 @@ tbody tr:hover>*{background:var(--wash)}
 thead th{font-weight:600;font-size:12px;color:var(--soft);white-space:nowrap;vertical-align:bottom}
 tbody th{font-weight:600}
 tbody th,td{white-space:nowrap}
+details tbody th{white-space:normal;min-width:9em}
+details th bdi{overflow-wrap:anywhere}
+details .n{width:11em}
 .n{text-align:right;white-space:nowrap}
 td bdi,th bdi{overflow-wrap:normal}
 h1 bdi,h3 bdi,nav bdi{overflow-wrap:anywhere}
 code,kbd{font:12.5px/1.45 ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace}
 td code{overflow-wrap:anywhere}
 pre{margin:6px 0 0;padding:9px 12px;background:var(--wash);border-radius:7px;overflow-x:auto;white-space:pre-wrap;overflow-wrap:anywhere}
-.share{display:inline-block;width:46px;height:7px;margin-right:8px;border-radius:2px;vertical-align:1px;background:linear-gradient(var(--mark),var(--mark)) 0 0/0 100% no-repeat var(--line)}
+.share{float:left;width:64px;height:7px;margin:7px 14px 0 0;border-radius:2px;background:linear-gradient(var(--mark),var(--mark)) 0 0/0 100% no-repeat var(--line)}
 ${widths}
 .zero{color:var(--soft)}
 .box{border:1px solid var(--line);border-left:4px solid var(--soft);border-radius:8px;background:var(--card);padding:12px 16px;margin:10px 0;break-inside:avoid}
