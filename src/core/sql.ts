@@ -8,6 +8,16 @@ export function sqlText(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }
 
+/** The path of one file as a SQL literal for a function that reads files: they take `*`, `?` and `[` for patterns of other names. */
+export function fileText(path: string): string {
+  return sqlText(path.replace(/[*?[]/g, '[$&]'));
+}
+
+/** The same for several files, as a SQL list literal. */
+export function fileTexts(paths: Iterable<string>): string {
+  return `[${[...paths].map(fileText).join(', ')}]`;
+}
+
 /** A list of texts as a SQL list literal. */
 export function sqlTexts(texts: Iterable<string>): string {
   return `[${[...texts].map(sqlText).join(', ')}]`;

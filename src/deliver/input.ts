@@ -1,7 +1,7 @@
 import { copyFile, link, mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CdsyncError } from '../core/errors.js';
-import { quoteIdentifier, sqlText, sqlTexts } from '../core/sql.js';
+import { fileText, fileTexts, quoteIdentifier, sqlText } from '../core/sql.js';
 import { ColumnSet, type StoredColumn } from '../rows/columns.js';
 import { rowKey } from '../rows/row-hash.js';
 import { widen } from '../rows/widen.js';
@@ -100,7 +100,7 @@ export class DeliveryInput {
     let group: { path: string; rows: number }[] = [];
     const seal = () => {
       if (group.length === 0) return;
-      const from = `read_parquet(${sqlTexts(group.map(({ path }) => path))})`;
+      const from = `read_parquet(${fileTexts(group.map(({ path }) => path))})`;
       pieces.push({ query: `SELECT ${stamp}, ${columns} FROM ${from}`, rows: sum(group) });
       group = [];
     };
@@ -157,7 +157,7 @@ export class DeliveryInput {
   /** Divides files whose rows are not counted yet. */
   async #pieces(paths: readonly string[], select: string): Promise<Piece[]> {
     const counts = await this.#task.session.rows(
-      `SELECT file_name, num_rows FROM parquet_file_metadata(${sqlTexts(paths)}) ORDER BY file_name`,
+      `SELECT file_name, num_rows FROM parquet_file_metadata(${fileTexts(paths)}) ORDER BY file_name`,
     );
     return counts.flatMap(({ file_name, num_rows }) => ranges(String(file_name), Number(num_rows), select));
   }
@@ -236,11 +236,11 @@ function nullColumns({ columns }: Feed): string {
 /** Divides a file into pieces. */
 function ranges(path: string, rows: number, select: string): Piece[] {
   if (rows === 0) return [];
-  if (rows <= 2 * pieceRows) return [{ query: `${select} FROM read_parquet(${sqlText(path)})`, rows }];
+  if (rows <= 2 * pieceRows) return [{ query: `${select} FROM read_parquet(${fileText(path)})`, rows }];
   const pieces: Piece[] = [];
   for (let from = 0; from < rows; from += pieceRows) {
     const to = Math.min(from + pieceRows, rows);
-    const rowsOf = `read_parquet(${sqlText(path)}, file_row_number = true)`;
+    const rowsOf = `read_parquet(${fileText(path)}, file_row_number = true)`;
     const query = `${select} FROM ${rowsOf} WHERE file_row_number >= ${from} AND file_row_number < ${to}`;
     pieces.push({ query, rows: to - from });
   }

@@ -1,7 +1,7 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { sqlText } from '../core/sql.js';
+import { fileText, sqlText } from '../core/sql.js';
 import { rowKey } from '../rows/row-hash.js';
 import type { OutgoingRecord } from '../sdk/destination.js';
 import type { Row, Session } from '../store/duckdb.js';
@@ -129,7 +129,7 @@ export class Outbox {
   async *records(stream: string): AsyncGenerator<StoredRecord> {
     for (const name of this.mark.files) {
       const rows = this.#session.stream(
-        `SELECT "offset", sequence, id, op, key, json, synced_at, run_id FROM read_parquet(${sqlText(join(this.#folder, name))})`,
+        `SELECT "offset", sequence, id, op, key, json, synced_at, run_id FROM read_parquet(${fileText(join(this.#folder, name))})`,
       );
       for await (const row of rows) {
         const record = outgoing(row, stream);

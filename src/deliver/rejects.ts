@@ -1,6 +1,6 @@
 import { mkdir, readFile, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { sqlText } from '../core/sql.js';
+import { fileText } from '../core/sql.js';
 import { writeFileAtomically } from '../store/durable.js';
 import type { JobLayout } from '../store/layout.js';
 
@@ -89,5 +89,5 @@ export async function writeRejects(path: string, rejects: readonly Reject[]): Pr
 /** SQL for the keys in a file of rejects. */
 export function rejectedKeys(path: string): string {
   const columns = "{'key': 'VARCHAR', 'column': 'VARCHAR', 'reason': 'VARCHAR', 'run_id': 'VARCHAR'}";
-  return `SELECT DISTINCT key FROM read_json(${sqlText(path)}, format = 'newline_delimited', columns = ${columns}) WHERE key IS NOT NULL`;
+  return `SELECT DISTINCT key FROM read_json(${fileText(path)}, format = 'newline_delimited', columns = ${columns}) WHERE key IS NOT NULL`;
 }

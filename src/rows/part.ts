@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { z } from 'zod';
-import { sqlText, sqlTexts } from '../core/sql.js';
+import { fileText, fileTexts } from '../core/sql.js';
 import { hashedRows, rowHash, rowKey, type TypedColumn, wideColumns } from './row-hash.js';
 import { columnsSchema } from './stored-columns.js';
 
@@ -67,7 +67,7 @@ export interface KeyedRows {
  * read last.
  */
 export function keysOf({ number, path, columns, key }: KeyedRows): string {
-  const rows = `read_parquet(${sqlText(path)}, file_row_number = true)`;
+  const rows = `read_parquet(${fileText(path)}, file_row_number = true)`;
   const keyed = `${rowKey(key)} AS key, ${number}::INTEGER AS part, file_row_number::BIGINT AS row`;
   if (columns.length <= wideColumns) {
     return `SELECT key, hash, part, row FROM (SELECT ${keyed}, ${rowHash(columns)} AS hash FROM ${rows})`;
@@ -89,5 +89,5 @@ export function keysFileRows(rows: KeyedRows, raw: string | undefined): string {
 export function allKeys(paths: readonly string[]): string {
   return paths.length === 0
     ? 'SELECT NULL::VARCHAR AS key, NULL::UBIGINT AS hash, NULL::INTEGER AS part, NULL::BIGINT AS row WHERE false'
-    : `SELECT key, hash, part, row FROM read_parquet(${sqlTexts(paths)})`;
+    : `SELECT key, hash, part, row FROM read_parquet(${fileTexts(paths)})`;
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { sqlText } from '../core/sql.js';
+import { fileText } from '../core/sql.js';
 
 export const standingSchema = z.object({
   /** Records that were recognised and are in no part, copies of one key and dropped attempts included. */
@@ -28,7 +28,7 @@ export type StandingRows = NonNullable<Standing['known']>;
 export const noneStanding: Standing = { records: 0, known: null };
 
 function read(path: string): string {
-  return `read_parquet(${sqlText(path)})`;
+  return `read_parquet(${fileText(path)})`;
 }
 
 /** SQL for (key, raw_hi, raw_lo) of the rows whose records came. */

@@ -1,4 +1,4 @@
-import { quoteIdentifier, sqlText, sqlTexts } from '../core/sql.js';
+import { fileText, fileTexts, quoteIdentifier, sqlText } from '../core/sql.js';
 import { ColumnSet, holdNegativeZero, type StoredColumn } from '../rows/columns.js';
 import { rowKey } from '../rows/row-hash.js';
 import { sameColumns, widen } from '../rows/widen.js';
@@ -38,7 +38,7 @@ function names(columns: readonly StoredColumn[], prefix = ''): string {
 }
 
 function readFiles(files: readonly ParquetFile[]): string {
-  return `read_parquet(${sqlTexts(files.map(({ path }) => path))})`;
+  return `read_parquet(${fileTexts(files.map(({ path }) => path))})`;
 }
 
 function stamp({ runId, syncedAt }: ApplyTask): string {
@@ -83,7 +83,7 @@ export async function writeChanges(
 /** SQL for rows of the changes file, with the types of the tables. */
 function changeRows(task: ApplyTask, extra: string, where: string): string {
   const columns = widen(task.columns, task.columns, 'table');
-  return `SELECT ${columns}${extra} FROM read_parquet(${sqlText(task.changesPath)}) WHERE ${where}`;
+  return `SELECT ${columns}${extra} FROM read_parquet(${fileText(task.changesPath)}) WHERE ${where}`;
 }
 
 async function addColumns(

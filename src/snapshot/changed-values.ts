@@ -1,4 +1,4 @@
-import { quoteIdentifier, sqlTexts } from '../core/sql.js';
+import { fileTexts, quoteIdentifier } from '../core/sql.js';
 import { ColumnSet } from '../rows/columns.js';
 import { rowKey } from '../rows/row-hash.js';
 import { widen } from '../rows/widen.js';
@@ -53,7 +53,7 @@ export async function changedValues(
   if (blocks.length === 0) return undefined;
   const names = ColumnSet.restore(columns).list.map(({ name }) => quoteIdentifier(name));
   const key = rowKey(task.key);
-  const files = sqlTexts(changes.map(({ path }) => path));
+  const files = fileTexts(changes.map(({ path }) => path));
   const now = `SELECT ${widen(columns, columns, 'table')} FROM read_parquet(${files}) WHERE _op = 'update'`;
   // One condition for all blocks: to plan a query of many parts costs more than to run it.
   const places = blocks.map((block) => `rowid BETWEEN ${block * blockRows} AND ${(block + 1) * blockRows - 1}`);

@@ -1,6 +1,7 @@
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { columnPath, type StoredColumn } from '../rows/columns.js';
 import { wideColumns } from '../rows/row-hash.js';
+import { plainText } from '../rows/text-form.js';
 import { type SnapshotStore, type StreamState, storeName, storeTable } from './snapshot-store.js';
 
 /*
@@ -10,7 +11,7 @@ import { type SnapshotStore, type StreamState, storeName, storeTable } from './s
  */
 
 /** What the rules of the configuration make of a column's values; never a salt or a value. */
-function ruleOf({ treatment, untracked, declared }: StoredColumn): string[] {
+function ruleOf({ treatment, untracked, declared, text }: StoredColumn): string[] {
   const rules: string[] = [];
   if (treatment?.hash !== undefined) {
     const { normalize } = treatment.hash;
@@ -19,6 +20,7 @@ function ruleOf({ treatment, untracked, declared }: StoredColumn): string[] {
   if (treatment?.mask !== undefined) rules.push(`masked: ${treatment.mask}`);
   if (treatment?.cast !== undefined) rules.push(`type set to ${treatment.cast}`);
   else if (declared !== undefined) rules.push(`always ${declared}`);
+  if (text !== undefined && text !== plainText) rules.push(`text that reads as ${text}`);
   if (untracked === true) rules.push('not tracked: a new value alone is no change');
   return rules;
 }

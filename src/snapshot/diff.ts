@@ -1,5 +1,5 @@
 import { CdsyncError } from '../core/errors.js';
-import { quoteIdentifier, sqlTexts } from '../core/sql.js';
+import { fileTexts, quoteIdentifier } from '../core/sql.js';
 import type { StoredColumn } from '../rows/columns.js';
 import { ColumnSet } from '../rows/columns.js';
 import { hashedRows, rowKey } from '../rows/row-hash.js';
@@ -197,7 +197,7 @@ export async function countRefreshed(
   const untracked = columns.filter((column) => column.untracked === true).map(({ name }) => quoteIdentifier(name));
   if (previous === undefined || untracked.length === 0 || files.length === 0) return 0;
   const chosen = `${rowKey(key)} AS "_key", ${untracked.join(', ')}`;
-  const now = `SELECT ${chosen} FROM (SELECT ${widen(columns, columns, 'table')} FROM read_parquet(${sqlTexts(files.map(({ path }) => path))}))`;
+  const now = `SELECT ${chosen} FROM (SELECT ${widen(columns, columns, 'table')} FROM read_parquet(${fileTexts(files.map(({ path }) => path))}))`;
   const before = `SELECT ${chosen} FROM (SELECT ${widen(previous.columns, columns, 'table')} FROM ${storeTable(stream)})`;
   const differs = untracked.map((name) => `n.${name} IS DISTINCT FROM o.${name}`).join(' OR ');
   const { changed } = workTables(stream);

@@ -1,6 +1,6 @@
 import { copyFile, link, mkdir } from 'node:fs/promises';
 import { join, relative } from 'node:path';
-import { quoteIdentifier, sqlText, sqlTexts } from '../core/sql.js';
+import { fileText, quoteIdentifier, sqlText, sqlTexts } from '../core/sql.js';
 import { ColumnSet, holdNegativeZero } from '../rows/columns.js';
 import { rowKey } from '../rows/row-hash.js';
 import type { JobLayout } from '../store/layout.js';
@@ -91,7 +91,7 @@ async function filesWithout(store: SnapshotStore, task: ForgetTask): Promise<Com
     const name = snapshotFileName(runId, index, state.snapshot.length === 1);
     const [source, target] = [join(layout.stream(state.stream), file.path), join(folder, name)];
     const common = { path: `snapshot/${runId}/${name}`, from: relative(layout.folder, target) };
-    const rows = `FROM read_parquet(${sqlText(source)})`;
+    const rows = `FROM read_parquet(${fileText(source)})`;
     const own = `${rowKey(state.key)} IN (SELECT unnest(${sqlTexts(keys)}))`;
     const has = await store.session.number(`SELECT count(*) ${rows} WHERE ${own}`);
     if (has === 0) {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { sqlText, sqlTexts } from '../core/sql.js';
+import { fileText, fileTexts, sqlTexts } from '../core/sql.js';
 import { KnownSet } from '../rows/known-set.js';
 import { type StandingRows, seenRows } from '../rows/standing.js';
 import {
@@ -51,7 +51,7 @@ export interface KnownTask {
 function rowsNow({ tables }: KnownTask, { keysPaths, standing }: KnownRows): string {
   const selects: string[] = [];
   if (keysPaths.length > 0) {
-    const keys = `read_parquet(${sqlTexts(keysPaths)}, union_by_name = true)`;
+    const keys = `read_parquet(${fileTexts(keysPaths)}, union_by_name = true)`;
     selects.push(`SELECT k.key, r.raw_hi, r.raw_lo FROM ${tables.keys} AS k
        JOIN (SELECT part, row, raw_hi, raw_lo FROM ${keys} WHERE raw_hi IS NOT NULL) AS r ON k.part = r.part AND k.row = r.row`);
   }
@@ -66,7 +66,7 @@ function rowsNow({ tables }: KnownTask, { keysPaths, standing }: KnownRows): str
 async function setOf({ session }: SnapshotStore, path: string, rows: number): Promise<KnownSet> {
   const set = KnownSet.empty(rows);
   const hash = new Uint32Array(4);
-  for await (const [hi, lo] of session.words(`SELECT raw_hi, raw_lo FROM read_parquet(${sqlText(path)})`)) {
+  for await (const [hi, lo] of session.words(`SELECT raw_hi, raw_lo FROM read_parquet(${fileText(path)})`)) {
     if (hi === undefined || lo === undefined) throw new TypeError('two columns were asked for');
     for (let at = 0; at < hi.length; at += 2) {
       hash[0] = hi[at] as number;
@@ -150,7 +150,7 @@ export async function forgetKnown(store: SnapshotStore, layout: JobLayout, task:
   const known = layout.known(stream);
   const { header } = (await readKnownFile(known, () => undefined).catch(() => undefined)) ?? {};
   if (header === undefined || header.store_id !== storeId || header.run_id !== before) return removeKnownFile(known);
-  const all = `FROM read_parquet(${sqlText(knownPaths(known).keys(header.id))})`;
+  const all = `FROM read_parquet(${fileText(knownPaths(known).keys(header.id))})`;
   const { fingerprint, secret, separator, verified_at } = header;
   const about = { store_id: storeId, run_id: runId, fingerprint, secret, separator, verified_at };
   const left = `SELECT key, raw_hi, raw_lo ${all} WHERE key NOT IN (SELECT unnest(${sqlTexts(keys)}))`;

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { quoteIdentifier, sqlText, sqlTexts } from '../core/sql.js';
+import { fileText, fileTexts, quoteIdentifier } from '../core/sql.js';
 import { holdNegativeZero } from '../rows/columns.js';
 import { rowKey } from '../rows/row-hash.js';
 import { sameColumns, widen } from '../rows/widen.js';
@@ -55,7 +55,7 @@ export function snapshotRows(
   tables: WorkTables,
 ): string {
   const { columns, files, addition, anew } = task;
-  const read = `SELECT ${widen(columns, columns, 'table')} FROM read_parquet(${sqlTexts(files.map(({ path }) => path))})`;
+  const read = `SELECT ${widen(columns, columns, 'table')} FROM read_parquet(${fileTexts(files.map(({ path }) => path))})`;
   if (addition === undefined && anew === undefined) return read;
   const stored = standingRows(task, replacedKeys(tables), 'table');
   return files.length === 0 ? stored : `${read} UNION ALL ${stored}`;
@@ -91,7 +91,7 @@ export async function writeSnapshotFiles(
   // If the keys of the reading replace the stored ones, they must be complete.
   const replacesKeys = !hashesStand(task);
   const names = columns.map(({ name }) => quoteIdentifier(name)).join(', ');
-  const files = `read_parquet(${sqlTexts(read.map(({ path }) => path))})`;
+  const files = `read_parquet(${fileTexts(read.map(({ path }) => path))})`;
   const key = rowKey(task.key);
   const { snapshot } = previous;
   if (
@@ -109,7 +109,7 @@ export async function writeSnapshotFiles(
   if (task.brings === 'additions') await completeKeys(store.session, task, tables);
   const replaced = join(folder, 'replaced.parquet');
   await copyToParquet(store.session, replacedKeys(tables), replaced, { compression: 'snappy' });
-  const standing = standingRows(task, `SELECT key FROM read_parquet(${sqlText(replaced)})`, 'file');
+  const standing = standingRows(task, `SELECT key FROM read_parquet(${fileText(replaced)})`, 'file');
   const query = read.length === 0 ? standing : `SELECT ${names} FROM ${files} UNION ALL ${standing}`;
   return { files: read, addition: undefined, anew: { query, path: join(folder, 'parts', 'whole.parquet'), form } };
 }

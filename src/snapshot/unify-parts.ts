@@ -1,5 +1,5 @@
 import { rm } from 'node:fs/promises';
-import { quoteIdentifier, sqlText } from '../core/sql.js';
+import { fileText, quoteIdentifier } from '../core/sql.js';
 import type { StoredColumn } from '../rows/columns.js';
 import { ColumnSet, holdNegativeZero } from '../rows/columns.js';
 import { allKeys, keysOf, type Part } from '../rows/part.js';
@@ -89,7 +89,7 @@ async function rewrite(
   task: UnifyTask,
   tables: WorkTables,
 ): Promise<ParquetFile | undefined> {
-  const rows = `(SELECT * FROM read_parquet(${sqlText(part.path)}, file_row_number = true)
+  const rows = `(SELECT * FROM read_parquet(${fileText(part.path)}, file_row_number = true)
      WHERE file_row_number NOT IN (SELECT row FROM ${tables.surplus} WHERE part = ${part.number}))`;
   const values = widen(part.columns, task.columns, 'file');
   const query =

@@ -1,6 +1,6 @@
 import { open, readdir } from 'node:fs/promises';
 import { join, relative } from 'node:path';
-import { sqlText } from '../../core/sql.js';
+import { fileText, sqlText } from '../../core/sql.js';
 import type { Session } from '../../store/duckdb.js';
 import type { JobLayout } from '../../store/layout.js';
 
@@ -37,7 +37,7 @@ async function parquetHolds(session: Session, path: string, texts: readonly stri
   const row = 'to_json(f)::VARCHAR';
   const found = texts.map((text) => `contains(${row}, ${sqlText(JSON.stringify(text).slice(1, -1))})`);
   return (
-    (await session.number(`SELECT count(*) FROM read_parquet(${sqlText(path)}) AS f WHERE ${found.join(' OR ')}`)) > 0
+    (await session.number(`SELECT count(*) FROM read_parquet(${fileText(path)}) AS f WHERE ${found.join(' OR ')}`)) > 0
   );
 }
 

@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { StreamConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
-import { quoteIdentifier, sqlText } from '../../core/sql.js';
+import { fileText, quoteIdentifier } from '../../core/sql.js';
 import type { DroppedRows, Extracted } from '../../extract/extracted.js';
 import { storeShape } from '../../rows/column-shape.js';
 import { type Column, ColumnSet, columnPath, holdNegativeZero, type StoredColumn } from '../../rows/columns.js';
@@ -217,7 +217,7 @@ class Enforcement {
     const { contract, key, folder, compression } = this.#task;
     const faults = faultsOf(part, contract, this.#found);
     if (faults.length === 0) return part;
-    const source = `read_parquet(${sqlText(part.path)}, file_row_number = true)`;
+    const source = `read_parquet(${fileText(part.path)}, file_row_number = true)`;
     for (const { column, reason, isFaulty, takesRow } of faults) {
       const keys = `SELECT ${rowKey(key)} AS key FROM ${source} WHERE ${isFaulty}`;
       for await (const row of this.#session.stream(keys)) {

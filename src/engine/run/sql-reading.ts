@@ -2,7 +2,7 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { StreamConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
-import { quoteIdentifier, sqlText } from '../../core/sql.js';
+import { fileText, quoteIdentifier } from '../../core/sql.js';
 import type { Extracted } from '../../extract/extracted.js';
 import type { ColumnRules } from '../../rows/column-rules.js';
 import { emptyShape } from '../../rows/column-shape.js';
@@ -140,7 +140,7 @@ export class SqlReading implements Reading {
     form: ParquetForm,
   ): Promise<ParquetFile | undefined> {
     const { session, rules, columns: before = [] } = this.#options;
-    const rows = `read_parquet(${sqlText(path)})`;
+    const rows = `read_parquet(${fileText(path)})`;
     const all = found.map(({ name }) => columns.obtain('envelope', name));
     const open = all.filter(({ place, field, type }) => type === 'VARCHAR' && rules.judges(place, field));
     const names = open.map(({ name }) => name);
@@ -220,7 +220,7 @@ export class SqlReading implements Reading {
 
   async #checkKeys(keys: string): Promise<void> {
     const [row] = await this.#options.session.rows(
-      `SELECT count(*) - count(key) AS missing, count(key) - count(DISTINCT key) AS twice FROM read_parquet(${sqlText(keys)})`,
+      `SELECT count(*) - count(key) AS missing, count(key) - count(DISTINCT key) AS twice FROM read_parquet(${fileText(keys)})`,
     );
     const named = this.key.join(', ');
     const details = { stream: this.#options.config.name, hint: 'choose columns that tell each row from every other' };

@@ -1,6 +1,6 @@
 import pLimit from 'p-limit';
 import { asCdsyncError, CdsyncError } from '../../core/errors.js';
-import { quoteIdentifier, sqlText } from '../../core/sql.js';
+import { fileText, quoteIdentifier, sqlText } from '../../core/sql.js';
 import { type Column, ColumnSet, type ColumnTreatment, holdNegativeZero } from '../../rows/columns.js';
 import { hashWords } from '../../rows/raw-hash.js';
 import { misfits, treated } from '../../rows/value-text.js';
@@ -17,7 +17,7 @@ export function spooledType({ type, declared, form }: Column): string {
 function readSpool(columns: readonly Column[], spool: string, maxRecordBytes: number): string {
   const typed = columns.map((column) => `${quoteIdentifier(column.name)}: ${sqlText(spooledType(column))}`);
   const largest = Math.max(16_777_216, maxRecordBytes * 2);
-  return `read_json(${sqlText(spool)}, format = 'array', records = true, columns = {${typed.join(', ')}}, maximum_object_size = ${largest})`;
+  return `read_json(${fileText(spool)}, format = 'array', records = true, columns = {${typed.join(', ')}}, maximum_object_size = ${largest})`;
 }
 
 /** SQL for the kept value of a spooled column. */

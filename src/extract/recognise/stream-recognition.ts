@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import { sqlTexts } from '../../core/sql.js';
+import { fileTexts } from '../../core/sql.js';
 import { hashWords, RawHash, secretBytes } from '../../rows/raw-hash.js';
 import { noneStanding, type Standing, type StandingRows, seenRows } from '../../rows/standing.js';
 import type { Session } from '../../store/duckdb.js';
@@ -253,7 +253,7 @@ export class StreamRecognition {
       readonly dropped: readonly DroppedRows[];
     },
   ): Promise<DroppedRows[]> {
-    const files = sqlTexts(parts.map(({ keysPath }) => keysPath));
+    const files = fileTexts(parts.map(({ keysPath }) => keysPath));
     const found = session.stream(
       `SELECT k.part AS part, k.row::INTEGER AS row, s.key AS key, s.raw_hi AS hi, s.raw_lo AS lo
        FROM read_parquet(${files}, union_by_name = true) AS k JOIN (${seenRows(of.rows)}) AS s ON k.key = s.key`,

@@ -81,5 +81,7 @@ test('a comment names the rules of a column, and neither its salt nor a value', 
     'from attributes.email; since run RUN; masked: last4; not tracked: a new value alone is no change',
   );
   expect(of({ treatment: { cast: 'DATE' } })).toBe('from attributes.email; since run RUN; type set to DATE');
+  expect(of({ text: 'DATE %Y-%m-%d' })).toBe('from attributes.email; since run RUN; text that reads as DATE %Y-%m-%d');
+  expect(of({ text: 'VARCHAR' })).toBe('from attributes.email; since run RUN');
   expect(of({ field: 'a\0b' })).toBe('from attributes.a\\0b; since run RUN');
 });
