@@ -1,4 +1,4 @@
-import { Agent, type Dispatcher } from 'undici';
+import { type Dispatcher, EnvHttpProxyAgent } from 'undici';
 import { CdsyncError } from '../core/errors.js';
 
 /** A request to somebody outside. Its URL may be a secret. */
@@ -37,16 +37,15 @@ function failed(message: string, hint?: string): CdsyncError {
   return new CdsyncError(message, { code: 'receiver_failed', hint });
 }
 
-/** Connections to those who are told of runs, through the proxy of the environment if it names one. Follows no redirect. */
+/**
+ * Connections to those who are told of runs, through the proxy of the environment (`HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`) if it
+ * names one. Follows no redirect.
+ */
 export class OutgoingHttp {
-  readonly #agent: Dispatcher;
-
-  constructor(agent: Dispatcher = new Agent()) {
-    this.#agent = agent;
-  }
+  #agent: Dispatcher | undefined;
 
   async close(): Promise<void> {
-    await this.#agent.destroy();
+    await this.#agent?.destroy();
   }
 
   /**
@@ -76,6 +75,8 @@ export class OutgoingHttp {
     const login = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
     const basic = username === '' ? {} : { authorization: `Basic ${Buffer.from(login, 'utf8').toString('base64')}` };
     try {
+      // Not before it is needed: a proxy that is no URL must not keep a run from its work.
+      this.#agent ??= new EnvHttpProxyAgent();
       const answer = await this.#agent.request({
         origin,
         path: pathname + search,

@@ -1,4 +1,6 @@
 import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { figureOf, readExposition } from '../fixtures/exposition.js';
@@ -145,6 +147,30 @@ it('a receiver that nobody answers for changes neither the run nor its exit code
   expect(stderr).toMatch(/warning: metrics: .*taken\.prom could not be written/);
   expect(stderr).toContain('warning: metrics: traces were not sent: no answer from 127.0.0.1:9 (ECONNREFUSED)');
   expect(stderr).not.toContain('secret-part');
+});
+
+it('a receiver is reached through the proxy of the environment', async () => {
+  const asked: string[] = [];
+  const proxy = createServer();
+  proxy.on('connect', (request, socket) => {
+    asked.push(String(request.url));
+    const onward = connect(receiver.port, '127.0.0.1', () => {
+      socket.write('HTTP/1.1 200 OK\r\n\r\n');
+      onward.pipe(socket).pipe(onward);
+    });
+    for (const each of [onward, socket]) each.on('error', () => undefined);
+  });
+  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+  const HTTP_PROXY = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+  const NO_PROXY = new URL(space.service.url).host;
+  await space.configure('proxied', [members], { job: { notify: [{ on: ['ok'], webhook: '${HOOK}', every: true }] } });
+  const HOOK = 'http://hooks.example.test/proxied';
+  const env = { HOOK, HTTP_PROXY, NO_PROXY };
+  expect((await ended(space.spawn(['run', 'proxied.json', '--quiet'], env))).code).toBe(0);
+  expect(asked).toEqual(['hooks.example.test:80']);
+  expect(statuses('proxied')).toEqual(['ok']);
+  proxy.closeAllConnections();
+  proxy.close();
 });
 
 it('check says what is missing, and tells nobody', async () => {
