@@ -7,7 +7,7 @@ import { commentStream } from './comments.js';
 import { restates, takesAway } from './diff.js';
 import { beginHistories, defineFreshness, defineHistory, pruneHistory, recordMoment } from './history.js';
 import type { KnownRows } from './known-rows.js';
-import { gathered, newFiles, snapshotFileName } from './snapshot-folder.js';
+import { gathered, newFile, snapshotFileName } from './snapshot-folder.js';
 import {
   type CommittedFile,
   type Covered,
@@ -71,26 +71,30 @@ export function isChanged({ task }: StreamCommit): boolean {
 }
 
 /** @param written the files that the previous snapshot lacks */
-function snapshotFiles(
+async function snapshotFiles(
   { layout, runId }: RunCommit,
   { task }: StreamCommit,
   written: readonly ParquetFile[],
-): CommittedFile[] {
+): Promise<CommittedFile[]> {
   const { stream, addition, previous } = task;
   const isWhole = addition === undefined && written.length === 1;
-  const added = newFiles(layout, written, (index) => `snapshot/${runId}/${snapshotFileName(runId, index, isWhole)}`);
+  const added = await Promise.all(
+    written.map((file, index) => newFile(layout, file, `snapshot/${runId}/${snapshotFileName(runId, index, isWhole)}`)),
+  );
   return addition === undefined ? added : [...gathered(layout, { stream, runId }, previous?.snapshot ?? []), ...added];
 }
 
-function changeFiles({ layout, runId }: RunCommit, changes: readonly ParquetFile[]): CommittedFile[] {
-  return newFiles(layout, changes, (index) => `changes/${runId}/${snapshotFileName(runId, index, true)}`);
+function changeFiles({ layout, runId }: RunCommit, changes: readonly ParquetFile[]): Promise<CommittedFile[]> {
+  return Promise.all(
+    changes.map((file, index) => newFile(layout, file, `changes/${runId}/${snapshotFileName(runId, index, true)}`)),
+  );
 }
 
-function newState(
+async function newState(
   run: RunCommit,
   commit: StreamCommit,
   { sequence, written }: { readonly sequence: number; readonly written: readonly ParquetFile[] },
-): StreamState {
+): Promise<StreamState> {
   const { runId, parquet } = run;
   const { task, changes, covered, definition } = commit;
   return {
@@ -102,8 +106,8 @@ function newState(
     key: [...task.key],
     columns: [...task.columns],
     hash_version: task.hashVersion,
-    snapshot: parquet ? snapshotFiles(run, commit, written) : [],
-    changes: parquet ? changeFiles(run, changes) : [],
+    snapshot: parquet ? await snapshotFiles(run, commit, written) : [],
+    changes: parquet ? await changeFiles(run, changes) : [],
     definition: { ...definition },
     first: firstOf(task),
     ...(takesAway(task) ? { rewritten: true as const } : {}),
@@ -172,7 +176,7 @@ async function commitStream(
   if (!onlyPatches(task)) await writer.filesOf(task.stream);
   await applyStream(store, task, commit.tables);
   const since = await recordColumns(store, commit);
-  const state = newState(run, commit, { sequence, written: await writer.filesOf(task.stream) });
+  const state = await newState(run, commit, { sequence, written: await writer.filesOf(task.stream) });
   await store.rememberStream(state);
   await defineHistory(store, state);
   await commentStream(store, state, { job: run.layout.job, source: commit.source, since });

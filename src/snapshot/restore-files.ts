@@ -1,11 +1,12 @@
-import { mkdir, rm } from 'node:fs/promises';
-import { join, relative } from 'node:path';
+import { mkdir, rm, utimes } from 'node:fs/promises';
+import { join } from 'node:path';
 import { sqlText } from '../core/sql.js';
 import { holdNegativeZero } from '../rows/columns.js';
 import { widen } from '../rows/widen.js';
 import { sha256OfFile, statsIfThere } from '../store/durable.js';
 import type { JobLayout } from '../store/layout.js';
 import { type ParquetCompression, type ParquetForm, writeParquet } from '../store/parquet.js';
+import { newFile } from './snapshot-folder.js';
 import { type CommittedFile, type SnapshotStore, type StreamState, storeTable } from './snapshot-store.js';
 
 export interface RestoreOptions {
@@ -14,12 +15,23 @@ export interface RestoreOptions {
   readonly compression: ParquetCompression;
 }
 
-/** Whether a file, published or not, is as it was committed: compares its length and, if `thorough`, its checksum. */
+/**
+ * Whether a file, published or not, is as it was committed: it has its length, and has not been written since. If it has, or if
+ * `thorough`, its checksum decides.
+ */
 async function isThere(layout: JobLayout, stream: string, file: CommittedFile, thorough: boolean): Promise<boolean> {
   for (const path of [join(layout.stream(stream), file.path), join(layout.folder, file.from)]) {
     const found = await statsIfThere(path);
-    if (found !== undefined)
-      return found.size === file.bytes && (!thorough || (await sha256OfFile(path)) === file.sha256);
+    if (found === undefined) continue;
+    if (found.size !== file.bytes) return false;
+    const { changed_ms: noted = Math.floor(found.mtimeMs) } = file;
+    const isTouched = Math.floor(found.mtimeMs) !== noted;
+    if (!thorough && !isTouched) return true;
+    if ((await sha256OfFile(path)) !== file.sha256) return false;
+    // A copy of the storage folder may have new times: read each file once, not in each run. The middle of the millisecond is safe
+    // from rounding.
+    if (isTouched) await utimes(path, found.atime, (noted + 0.5) / 1000).catch(() => undefined);
+    return true;
   }
   return false;
 }
@@ -42,13 +54,8 @@ async function rewrite(
   { name, path, form }: { name: string; path: string; form: ParquetForm },
 ): Promise<CommittedFile> {
   await mkdir(layout.restored, { recursive: true, mode: 0o700 });
-  const {
-    path: from,
-    rows,
-    bytes,
-    sha256,
-  } = await writeParquet(store.session, query, join(layout.restored, name), form);
-  return { path, from: relative(layout.folder, from), rows, bytes, sha256 };
+  const written = await writeParquet(store.session, query, join(layout.restored, name), form);
+  return newFile(layout, written, path);
 }
 
 async function restoreStream(
@@ -88,8 +95,7 @@ async function restoreStream(
 }
 
 /**
- * Rewrites Parquet files of the last snapshots from the store if some are gone, have another length or, if `thorough`, have
- * another checksum. Publishing then moves them to their place. If that fails, this may be repeated.
+ * Rewrites Parquet files of the last snapshots from the store if some are gone, or are not what was committed; see `isThere`. Publishing then moves them to their place. If that fails, this may be repeated.
  * @returns the streams with rewritten files, as the store now has them
  */
 export async function restoreFiles(

@@ -1,3 +1,4 @@
+import { stat } from 'node:fs/promises';
 import { basename, join, relative } from 'node:path';
 import type { JobLayout } from '../store/layout.js';
 import type { ParquetFile } from '../store/parquet.js';
@@ -28,15 +29,12 @@ export function snapshotFolder(files: readonly Pick<CommittedFile, 'path'>[]): s
   return folders.size === 1 ? [...folders][0] : undefined;
 }
 
-/** New files as the commit names them, and from where publishing moves them. */
-export function newFiles(
-  layout: JobLayout,
-  files: readonly ParquetFile[],
-  nameOf: (index: number) => string,
-): CommittedFile[] {
-  return files.map(({ path, rows, bytes, sha256 }, index) => {
-    return { path: nameOf(index), from: relative(layout.folder, path), rows, bytes, sha256 };
-  });
+/** A new file as the commit names it, and from where publishing moves it. */
+export async function newFile(layout: JobLayout, written: ParquetFile, path: string): Promise<CommittedFile> {
+  const { rows, bytes, sha256 } = written;
+  const { mtimeMs } = await stat(written.path);
+  const from = relative(layout.folder, written.path);
+  return { path, from, rows, bytes, sha256, changed_ms: Math.floor(mtimeMs) };
 }
 
 /**

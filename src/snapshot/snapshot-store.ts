@@ -25,6 +25,8 @@ const fileSchema = z.object({
   rows: z.number(),
   bytes: z.number(),
   sha256: z.string(),
+  /** When it was last written, in whole milliseconds since 1970; undefined if that was not noted. */
+  changed_ms: z.number().optional(),
 });
 
 /** A Parquet file of a committed snapshot. */

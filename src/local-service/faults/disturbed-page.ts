@@ -25,10 +25,11 @@ function recordTexts({ listing, paging, from, faults }: DisturbedPage) {
   return { texts, next, last: shown.at(-1) };
 }
 
+/** Records without attributes stay as they are. */
 function attributesAsArray(text: string): string {
   try {
     const record = JSON.parse(text);
-    return JSON.stringify({ ...record, attributes: [record.attributes] });
+    return record.attributes === undefined ? text : JSON.stringify({ ...record, attributes: [record.attributes] });
   } catch {
     return text;
   }

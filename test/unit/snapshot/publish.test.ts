@@ -302,18 +302,38 @@ describe('Parquet files that are gone', () => {
     expect(await restore(true)).toEqual([]);
   });
 
-  test('are found by their length; damaged ones of the same length are found only by a thorough check', async () => {
+  test('are found by their length, and damaged ones by the time of their last change or by a thorough check', async () => {
     const { run } = await snapshots.run('members', rowsOf(1));
     await snapshots.publish();
     const path = join(snapshots.layout.snapshot('members', run.runId), '00001.parquet');
-    const bytes = await readFile(path);
-    bytes.writeUInt8((bytes[20] ?? 0) ^ 0xff, 20);
-    await writeFile(path, bytes);
+    const damage = async (at: number) => {
+      const { atime, mtime } = await stat(path);
+      const bytes = await readFile(path);
+      bytes.writeUInt8((bytes[at] ?? 0) ^ 0xff, at);
+      await writeFile(path, bytes);
+      return () => utimes(path, atime, mtime);
+    };
+    await damage(20);
+    expect(await restore(false)).toEqual(['members']);
+    await snapshots.publish();
+    expect(await readAll()).toEqual(rowsOf(1));
+    const asBefore = await damage(21);
+    await asBefore();
     expect(await restore(false)).toEqual([]);
     expect(await restore(true)).toEqual(['members']);
     await snapshots.publish();
     await truncate(path, 10);
     expect(await restore(false)).toEqual(['members']);
+  });
+
+  test('are not written anew if only the times differ, as in a copy of the folder; each is read once for that', async () => {
+    const { run } = await snapshots.run('members', rowsOf(1));
+    await snapshots.publish();
+    const path = join(snapshots.layout.snapshot('members', run.runId), '00001.parquet');
+    const { mtimeMs } = await stat(path);
+    await utimes(path, 1, 1);
+    expect(await restore(false)).toEqual([]);
+    expect(Math.floor((await stat(path)).mtimeMs)).toBe(Math.floor(mtimeMs));
   });
 
   test('are restored for changes too, unless the history no longer has them', async () => {
