@@ -259,6 +259,24 @@ describe('with strings: infer', () => {
     ]);
   });
 
+  it('is foretold by check --contract', async () => {
+    await serve({ a: { n: '5', zip: '2134' }, b: { n: '6', zip: '02134' } });
+    const job = await configure({ strings: 'keep' });
+    await counts(job);
+    const told = async () => {
+      const { stdout } = await space.cdsync(['check', `${job}.json`, '--contract', '--json']);
+      return (JSON.parse(stdout) as { contracts: unknown[] }).contracts;
+    };
+    const said = (...texts: string[]) => [{ name: 'made', records: 2, differences: [], texts, breaks: false }];
+    expect(await told()).toEqual(said('attributes.n would be BIGINT with strings: infer'));
+    await configure({ strings: 'infer' }, { name: job });
+    expect(await told()).toEqual(said('attributes.n becomes BIGINT, it was VARCHAR'));
+    await counts(job);
+    expect(await told()).toEqual(said());
+    await configure({ strings: 'keep' }, { name: job });
+    expect(await told()).toEqual(said('attributes.n becomes text again, it was BIGINT'));
+  });
+
   it('a query sees the values, and its own texts become values too', async () => {
     await serve({ a: { n: '5', code: 'x-1' }, b: { n: '6', code: 'x-2' } });
     const query = "select id, n * 2 as twice, split_part(code, '-', 2) as part, 'p' || n as text from made";
