@@ -1,9 +1,9 @@
 import yargs, { type Argv } from 'yargs';
 import { asCdsyncError } from '../core/errors.js';
+import type { CommandPlace } from '../core/hinted-commands.js';
 import { packageVersion } from '../core/package-version.js';
 import { commonOptions } from './arguments.js';
 import { commands } from './commands.js';
-import type { CommandPlace } from './hinted-commands.js';
 import { logFormatVariable } from './log-line.js';
 import {
   CommandFailure,

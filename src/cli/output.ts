@@ -1,6 +1,6 @@
 import { CdsyncError } from '../core/errors.js';
+import { type CommandPlace, completed } from '../core/hinted-commands.js';
 import type { RunReport } from '../core/run.js';
-import { type CommandPlace, completed } from './hinted-commands.js';
 import { type LogFormat, type LogLevel, logLine } from './log-line.js';
 import { writeData, writeJson, writeLine } from './standard-streams.js';
 

@@ -1,7 +1,6 @@
 import { readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { runIdPattern } from '../core/run.js';
-import { shellWord } from '../core/shell-word.js';
 import { type DestinationStatus, destinationStatuses } from '../deliver/destination-status.js';
 import { writeFileAtomically } from '../store/durable.js';
 import { readHeld } from '../store/held.js';
@@ -54,7 +53,7 @@ export async function makeRunPage(task: PagesTask, runId: string): Promise<strin
     figures: await readColumnFigures(layout, runId),
     held: await stillHeld(layout, run),
     destinations: statuses,
-    commands: { file: ` ${shellWord(file)}`, job: layout.job },
+    place: { config: file, jobs: [layout.job] },
     now,
   });
 }

@@ -1,13 +1,7 @@
+import { type CommandPlace, completed } from '../../core/hinted-commands.js';
 import type { JobReport, ReportedError, StreamReport } from '../../core/run.js';
-import { type Html, html, name } from './html.js';
+import { Html, html, name } from './html.js';
 import { statusWords } from './words.js';
-
-/** What the sections of a page need to know about the run's job. */
-export interface Commands {
-  /** The configuration file and the job, as a shell takes them: ` nightly.yaml --job members`. */
-  readonly file: string;
-  readonly job: string;
-}
 
 const mostBoxes = 100;
 const mostCharacters = 2000;
@@ -38,15 +32,18 @@ function names(all: readonly string[]): Html {
   return html`${shown}${all.length > 20 ? ` and ${all.length - 20} more` : ''}`;
 }
 
-function errorBox({ who, error }: Problem): Html {
+function errorBox({ who, error }: Problem, place: CommandPlace): Html {
   const request = error.request_id === null || error.request_id === undefined ? '' : `, request ${error.request_id}`;
   return html`<div class="box failed"><h3>${names(who)}: ${statusWords('failed')}</h3><p>${cut(String(error.message))} <code>[${error.code}${request}]</code></p>${
-    error.hint ? html`<p><b>What to do:</b> ${cut(error.hint)}</p>` : undefined
+    error.hint ? html`<p><b>What to do:</b> ${cut(completed(error.hint, place))}</p>` : undefined
   }</div>`;
 }
 
-function heldBox(stream: StreamReport, runId: string, { file, job }: Commands, isStillHeld: boolean): Html {
-  const where = `${file} --job ${job}`;
+function heldBox(stream: StreamReport, runId: string, place: CommandPlace, isStillHeld: boolean): Html {
+  const commands = [
+    `cdsync diff --held ${runId} ${stream.name}`,
+    ...['approve', 'discard'].map((command) => `cdsync ${command} ${runId} --stream ${stream.name}`),
+  ];
   const findings = stream.findings ?? [];
   // Reports of an older cdsync have only a message that names keys of rows.
   const figures =
@@ -54,21 +51,19 @@ function heldBox(stream: StreamReport, runId: string, { file, job }: Commands, i
       ? html`<p>The guard <code>${stream.error?.code.replace(/^guard_/, '') ?? 'not known'}</code> failed. The report of the run has its figures.</p>`
       : html`<ul>${findings.map(({ guard, message }) => html`<li><code>${guard}</code>: ${cut(message)}</li>`)}</ul>`;
   const next = isStillHeld
-    ? html`<p>Look at it, then approve or discard it:</p><pre><code>cdsync diff${where} --held ${runId} ${stream.name}
-cdsync approve${where} ${runId} --stream ${stream.name}
-cdsync discard${where} ${runId} --stream ${stream.name}</code></pre>`
+    ? html`<p>Look at it, then approve or discard it:</p><pre><code>${new Html(commands.map((command) => html`${completed(command, place)}`.text).join('\n'))}</code></pre>`
     : html`<p>It is no longer held: it was approved, discarded, or a later run has replaced it.</p>`;
   return html`<div class="box held"><h3>${name(stream.name)}: ${statusWords('held')}</h3>${figures}${next}</div>`;
 }
 
 /** What went wrong, with what to do about it. Undefined if nothing did. */
-export function problemBoxes(report: JobReport, commands: Commands, held: ReadonlySet<string>): Html | undefined {
+export function problemBoxes(report: JobReport, place: CommandPlace, held: ReadonlySet<string>): Html | undefined {
   const streams = report.streams ?? [];
   const ofGuards = streams.filter(({ status }) => status === 'held');
   const others = problems([...streams.filter(({ status }) => status !== 'held'), ...(report.destinations ?? [])]);
   const boxes = [
-    ...others.map(errorBox),
-    ...ofGuards.map((stream) => heldBox(stream, report.run_id, commands, held.has(stream.name))),
+    ...others.map((problem) => errorBox(problem, place)),
+    ...ofGuards.map((stream) => heldBox(stream, report.run_id, place, held.has(stream.name))),
   ];
   if (boxes.length === 0) return undefined;
   const more = boxes.length - mostBoxes;

@@ -1,3 +1,4 @@
+import { type CommandPlace, completed } from '../../core/hinted-commands.js';
 import { formatBytes, formatCount, formatCounted, formatDuration } from '../../core/quantities.js';
 import type { JobReport } from '../../core/run.js';
 import type { DestinationStatus } from '../../deliver/destination-status.js';
@@ -8,7 +9,7 @@ import { columnTables } from './columns.js';
 import { pageDocument } from './document.js';
 import { destinationTable, freshnessTable } from './freshness.js';
 import { type Html, html, name } from './html.js';
-import { type Commands, problemBoxes } from './problems.js';
+import { problemBoxes } from './problems.js';
 import { streamTable } from './streams.js';
 import { trends } from './trends.js';
 import { moment, percent, statusWords } from './words.js';
@@ -22,7 +23,8 @@ export interface RunPage {
   readonly held: ReadonlySet<string>;
   /** What the destinations have now; undefined if that is not known. */
   readonly destinations: readonly DestinationStatus[] | undefined;
-  readonly commands: Commands;
+  /** What the commands on the page work on. */
+  readonly place: CommandPlace;
   /** When the page is made, in milliseconds since the Unix epoch. */
   readonly now: number;
 }
@@ -94,7 +96,7 @@ function section(title: string, content: Html | undefined): Html | undefined {
 
 /** The page about one run, as a self-contained file. No value of a record is in it. */
 export function runPage(page: RunPage): string {
-  const { past, figures, held, destinations, commands, now } = page;
+  const { past, figures, held, destinations, place, now } = page;
   const [{ report, startedAt }] = past;
   const streams = (report.streams ?? []).map((stream) => stream.name);
   const when = moment(startedAt);
@@ -105,7 +107,7 @@ export function runPage(page: RunPage): string {
   return pageDocument({
     title: `${report.job}: ${when}`,
     header: html`<nav><a href="index.html">All runs of ${name(report.job)}</a></nav><h1>${name(report.job)}</h1><p class="when">${statusWords(report.status, { pill: true })}<span>Run of ${when} UTC</span></p><p class="lead">${lead(report)}</p>${facts(report)}`,
-    main: html`${problemBoxes(report, commands, held)}${section(comparison, trends(past))}${section('Streams', streamTable(report.streams ?? []))}${section('Columns', columnTables(figures, streams))}${section('Freshness', freshnessTable(streams, past, figures, now))}${section('Destinations', destinationTable(report.destinations ?? [], destinations))}`,
-    footer: html`<p>Run <code>${report.run_id}</code>. Made by cdsync at ${moment(now)} UTC; ages and lags are of that time. To make it again: <code>cdsync report${commands.file} ${report.run_id} --job ${commands.job}</code></p>`,
+    main: html`${problemBoxes(report, place, held)}${section(comparison, trends(past))}${section('Streams', streamTable(report.streams ?? []))}${section('Columns', columnTables(figures, streams))}${section('Freshness', freshnessTable(streams, past, figures, now))}${section('Destinations', destinationTable(report.destinations ?? [], destinations))}`,
+    footer: html`<p>Run <code>${report.run_id}</code>. Made by cdsync at ${moment(now)} UTC; ages and lags are of that time. To make it again: <code>${completed(`cdsync report ${report.run_id}`, place)}</code></p>`,
   });
 }

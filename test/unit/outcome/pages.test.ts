@@ -140,6 +140,18 @@ describe('the page about a run', () => {
     expect(await page(id(30))).not.toContain('anna');
   });
 
+  it('shows hints with the configuration and the job, to be pasted as they are', async () => {
+    const error = {
+      code: 'destination_login',
+      message: 'refused',
+      hint: 'set it, then: cdsync push',
+      request_id: null,
+    };
+    await keep(report(id(30), [stream('members', { status: 'failed', error })], { status: 'failed' }));
+    await writePages(task, id(30));
+    expect(await page(id(30))).toContain("then: cdsync push '/srv/my data/cdsync.yaml' --job nightly</p>");
+  });
+
   it('says what it does not know', async () => {
     await keep(report(id(30), [stream('members')]), figures(['members'], ['email']));
     await writePages(task, id(30));

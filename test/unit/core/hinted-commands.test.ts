@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { completed, shellWord } from '../../../src/cli/hinted-commands.js';
+import { completed, shellWord } from '../../../src/core/hinted-commands.js';
 
 describe('a command in a hint', () => {
   it.each([
