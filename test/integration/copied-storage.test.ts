@@ -56,22 +56,6 @@ describe('an archive of a storage folder', () => {
   });
 });
 
-describe('a storage folder', () => {
-  it('whose name is also a pattern for that of another reads its own files', async () => {
-    const storage = './data [1]*';
-    await space.configure('odd', [members, audit], { storage });
-    await space.runWell('odd');
-    await cp(join(space.folder, storage), join(space.folder, 'data 1 of another time'), { recursive: true });
-    await space.control('change', { days: 1 });
-    const report = await space.runWell('odd');
-    const { rows } = streamOf(report, 'members');
-    expect(await space.runWell('odd')).toMatchObject({ sequence: 2 });
-    const manifest = join(space.folder, storage, 'odd', 'parquet', 'members', 'manifest.json');
-    expect(JSON.parse(await readFile(manifest, 'utf8'))).toMatchObject({ rows });
-    await verified('odd');
-  });
-});
-
 describe('a storage folder from elsewhere', () => {
   const job = 'kept';
   let folder: string;
