@@ -1,5 +1,5 @@
-import { Pool } from 'undici';
-import { CdsyncError, isThisMachine, plaintextRefused } from '../../src/sdk/index.js';
+import { buildConnector, Pool } from 'undici';
+import { byProxy, CdsyncError, isThisMachine, ProxyFailure, plaintextRefused, proxyFor } from '../../src/sdk/index.js';
 
 /** An answer of any status. */
 export interface Answer {
@@ -82,9 +82,11 @@ export class Endpoint {
     this.#path = target.pathname + target.search;
     this.#authorization = basic === undefined ? {} : { authorization: basic };
     this.#timeoutMs = Math.min(timeoutMs, longestMs);
+    const connect = { timeout: this.#timeoutMs, ...(ca === undefined ? {} : { ca }) };
+    const proxy = proxyFor(target, process.env);
     this.#pool = new Pool(target.origin, {
       connections,
-      connect: { timeout: this.#timeoutMs, ...(ca === undefined ? {} : { ca }) },
+      connect: proxy === undefined ? connect : byProxy(proxy, this.#timeoutMs, buildConnector(connect)),
       // Our own timer covers the whole request.
       headersTimeout: 0,
       bodyTimeout: 0,
@@ -154,6 +156,7 @@ export class Endpoint {
 
   #failure(error: unknown): Error {
     if (error instanceof CdsyncError) return error;
+    if (error instanceof ProxyFailure) return new NoAnswer(error.message);
     const code = systemCode(error);
     if (!untrusted.test(code)) return new NoAnswer(`no answer from ${this.host}${code === '' ? '' : ` (${code})`}`);
     return new CdsyncError(`there is no trusted connection to ${this.host} (${code})`, {

@@ -3,6 +3,7 @@ import { errors } from 'undici';
 /**
  * Why an exchange brought no answer:
  * - `dns`, `refused`, `connect_timeout`, `tls`: no connection; nothing was sent.
+ * - `proxy`, `proxy_login`: a proxy is between, and made no connection; nothing was sent.
  * - `first_byte_timeout`, `body_timeout`: the answer did not begin, or stalled.
  * - `total_timeout`: the answer kept coming, but not fast enough.
  * - `lost`: the connection broke before the answer began.
@@ -16,6 +17,8 @@ export type FailureReason =
   | 'refused'
   | 'connect_timeout'
   | 'tls'
+  | 'proxy'
+  | 'proxy_login'
   | 'first_byte_timeout'
   | 'body_timeout'
   | 'total_timeout'
@@ -50,6 +53,8 @@ const byCode: Readonly<Record<string, FailureReason>> = {
   ENETUNREACH: 'refused',
   ENETDOWN: 'refused',
   EADDRNOTAVAIL: 'refused',
+  EPROXY: 'proxy',
+  EPROXYLOGIN: 'proxy_login',
   UND_ERR_CONNECT_TIMEOUT: 'connect_timeout',
   UND_ERR_HEADERS_TIMEOUT: 'first_byte_timeout',
   UND_ERR_BODY_TIMEOUT: 'body_timeout',

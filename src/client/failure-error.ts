@@ -58,6 +58,18 @@ const wordings: Record<Exclude<FailureReason, 'closed'>, Wording> = {
     hint: (_, option) =>
       `for a certificate of a private authority, set NODE_EXTRA_CA_CERTS to its file; otherwise check the host and the scheme of \`${option}\``,
   },
+  proxy: {
+    code: 'proxy_failed',
+    kind: 'retryable',
+    says: (_, { cause }) => `got no connection: ${(cause as Error).message}`,
+    hint: () => 'are HTTP_PROXY and HTTPS_PROXY right? NO_PROXY lists hosts that need no proxy',
+  },
+  proxy_login: {
+    code: 'proxy_login',
+    kind: 'fatal',
+    says: (_, { cause }) => `got no connection: ${(cause as Error).message}`,
+    hint: () => 'write the login into the variable: HTTPS_PROXY=http://user:password@host:port',
+  },
   first_byte_timeout: {
     code: 'timeout',
     kind: 'retryable',
@@ -113,7 +125,8 @@ export function failureError(
   { label, host, attempts, option = 'base_url' }: FailureContext,
 ): ServiceError {
   const { code, kind, says, hint } = wordings[reason];
-  const cause = failure.systemCode === undefined ? '' : ` (${failure.systemCode})`;
+  const isProxy = reason === 'proxy' || reason === 'proxy_login';
+  const cause = failure.systemCode === undefined || isProxy ? '' : ` (${failure.systemCode})`;
   const tries = attempts > 1 ? `, tried ${attempts} times` : '';
   return new ServiceError(`${label} ${says(host, failure)}${cause}${tries}`, {
     code,

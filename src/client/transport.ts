@@ -1,4 +1,5 @@
 import { buildConnector, Pool } from 'undici';
+import { byProxy, proxyFor } from '../core/proxy.js';
 import type { ServiceOptions } from '../core/service-options.js';
 import {
   type Answer,
@@ -42,7 +43,10 @@ export class Transport {
   readonly #room: BodyRoom;
   readonly #totalMs: number;
 
-  /** @param room where bodies are collected */
+  /**
+   * @param room where bodies are collected
+   * @throws {CdsyncError} `proxy_invalid`
+   */
   constructor(
     { baseUrl, timeoutsMs, concurrency }: Pick<ServiceOptions, 'baseUrl' | 'timeoutsMs' | 'concurrency'>,
     room: BodyRoom,
@@ -52,7 +56,9 @@ export class Transport {
     const url = new URL(baseUrl);
     this.host = url.host;
     this.#basePath = url.pathname.replace(/\/+$/, '');
-    const connect = buildConnector({ timeout: timeoutsMs.connect });
+    const usual = buildConnector({ timeout: timeoutsMs.connect });
+    const proxy = proxyFor(url, process.env);
+    const connect = proxy === undefined ? usual : byProxy(proxy, timeoutsMs.connect, usual);
     this.#pool = new Pool(url.origin, {
       connections: mostAtOnce({ concurrency }),
       connect: (options, done) =>
