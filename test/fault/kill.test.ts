@@ -45,8 +45,8 @@ beforeAll(async () => {
   space = await Workspace.open({ profiles: 30_000, latencyMs: 2, rateLimits: { management: 0 } });
   await space.configure('calm', streams, options);
   await space.configure('killed', streams, options);
-  await space.configure('calm-nights', streams, options);
-  await space.configure('killed-nights', streams, options);
+  await space.configure('calm_nights', streams, options);
+  await space.configure('killed_nights', streams, options);
 });
 afterAll(() => space.close());
 
@@ -121,21 +121,21 @@ describe('kill -9 at random instants', () => {
     const random = randomFrom(seed + 2);
     const tally = { nights: 0, kills: 0, rows: 0, recognised: 0 };
     // The first run has nothing to recognise records by.
-    for (const job of ['calm-nights', 'killed-nights']) await space.runWell(job);
+    for (const job of ['calm_nights', 'killed_nights']) await space.runWell(job);
     while (tally.kills < kills) {
       // In every third night nothing has changed.
       if (tally.nights % 3 !== 2) await space.control('change', { days: 1 });
-      await space.runWell('calm-nights');
-      const { killed, report } = await killUntilDone('killed-nights', random, Math.min(kills - tally.kills, 5));
+      await space.runWell('calm_nights');
+      const { killed, report } = await killUntilDone('killed_nights', random, Math.min(kills - tally.kills, 5));
       tally.nights += 1;
       tally.kills += killed;
       tally.rows += streamOf(report, 'members').rows;
       tally.recognised += streamOf(report, 'members').recognised;
-      const found = { night: tally.nights, found: await fingerprint('killed-nights') };
-      expect(found).toEqual({ night: tally.nights, found: await fingerprint('calm-nights') });
+      const found = { night: tally.nights, found: await fingerprint('killed_nights') };
+      expect(found).toEqual({ night: tally.nights, found: await fingerprint('calm_nights') });
     }
-    expect(await leftovers('killed-nights')).toEqual([]);
-    const { code, stderr } = await space.cdsync(['verify', 'killed-nights.json']);
+    expect(await leftovers('killed_nights')).toEqual([]);
+    const { code, stderr } = await space.cdsync(['verify', 'killed_nights.json']);
     expect(code, stderr).toBe(0);
     expect(tally.recognised).toBeGreaterThan(tally.rows / 2);
     console.info(`nights with recognition, seed ${seed}: ${JSON.stringify(tally)}`);
