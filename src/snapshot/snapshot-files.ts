@@ -40,8 +40,8 @@ export interface SnapshotFiles {
   readonly files: readonly ParquetFile[];
   /** Files to add to those of the previous snapshot. */
   readonly addition: readonly ParquetFile[] | undefined;
-  /** One file with all rows. The commit writes it, beside its own statements. */
-  readonly anew: UnwrittenFile | undefined;
+  /** Files with all rows. The commit writes them, beside its own statements. */
+  readonly anew: readonly UnwrittenFile[] | undefined;
 }
 
 /** SQL for the keys whose stored rows are no longer in the snapshot: those that were read, and those that are gone. */
@@ -57,7 +57,7 @@ export function snapshotRows(
   const { columns, files, addition, anew } = task;
   const read = `SELECT ${widen(columns, columns, 'table')} FROM read_parquet(${fileTexts(files.map(({ path }) => path))})`;
   if (addition === undefined && anew === undefined) return read;
-  const stored = standingRows(task, replacedKeys(tables), 'table');
+  const stored = standingRows(task, replacedKeys(tables), { form: 'table' });
   return files.length === 0 ? stored : `${read} UNION ALL ${stored}`;
 }
 
@@ -65,9 +65,9 @@ export function snapshotRows(
 function standingRows(
   { previous, stream, columns, key }: Pick<DiffTask, 'previous' | 'stream' | 'columns' | 'key'>,
   replaced: string,
-  form: 'table' | 'file',
+  { form, where = 'true' }: { readonly form: 'table' | 'file'; readonly where?: string },
 ): string {
-  return `SELECT * FROM (SELECT ${widen(previous?.columns ?? [], columns, form)} FROM ${storeTable(stream)})
+  return `SELECT * FROM (SELECT ${widen(previous?.columns ?? [], columns, form)} FROM ${storeTable(stream)} WHERE ${where})
      WHERE ${rowKey(key)} NOT IN (${replaced})`;
 }
 
@@ -75,7 +75,7 @@ function standingRows(
  * Decides on the files of the new snapshot, and writes them unless the commit is to do that:
  * - the files of the reading, if they have all rows;
  * - one file of new rows beside the present files, if the reading only inserts;
- * - otherwise one new file with all rows: those that were read and those that stand. The commit writes it.
+ * - otherwise new files with all rows: those that were read and those that stand. The commit writes them.
  */
 export async function writeSnapshotFiles(
   store: SnapshotStore,
@@ -109,19 +109,44 @@ export async function writeSnapshotFiles(
   if (task.brings === 'additions') await completeKeys(store.session, task, tables);
   const replaced = join(folder, 'replaced.parquet');
   await copyToParquet(store.session, replacedKeys(tables), replaced, { compression: 'snappy' });
-  const standing = standingRows(task, `SELECT key FROM read_parquet(${fileText(replaced)})`, 'file');
-  const query = read.length === 0 ? standing : `SELECT ${names} FROM ${files} UNION ALL ${standing}`;
-  return { files: read, addition: undefined, anew: { query, path: join(folder, 'parts', 'whole.parquet'), form } };
+  const halves = await halvesOf(store.session, task);
+  const anew = halves.map((where, index) => {
+    const keys = `SELECT key FROM read_parquet(${fileText(replaced)})`;
+    const standing = standingRows(task, keys, { form: 'file', where });
+    const query = index > 0 || read.length === 0 ? standing : `SELECT ${names} FROM ${files} UNION ALL ${standing}`;
+    return { query, path: join(folder, 'parts', `whole-${index + 1}.parquet`), form };
+  });
+  return { files: read, addition: undefined, anew };
+}
+
+/** Below this number of rows, a snapshot that is written anew is one file. */
+const leastRowsOfTwo = 100_000;
+
+/** SQL conditions that divide the stored rows of a stream, if they are many, into halves that can be written at the same time. */
+async function halvesOf(
+  session: Session,
+  { stream, previous }: Pick<DiffTask, 'stream' | 'previous'>,
+): Promise<readonly string[]> {
+  if ((previous?.rows ?? 0) < leastRowsOfTwo) return ['true'];
+  const middle = await session.number(`SELECT (max(rowid) + 1) // 2 FROM ${storeTable(stream)}`);
+  return [`rowid < ${middle}`, `rowid >= ${middle}`];
 }
 
 /**
- * Writes the files that a snapshot still lacks.
+ * Writes the files that a snapshot still lacks, side by side.
+ * @param beside works in a session of its own
  * @returns all that are new in it
  */
 export async function writeUnwritten(
-  session: Session,
+  beside: <T>(work: (session: Session) => Promise<T>) => Promise<T>,
   { files, addition, anew }: SnapshotFiles,
 ): Promise<readonly ParquetFile[]> {
   if (anew === undefined) return addition ?? files;
-  return [await writeParquet(session, anew.query, anew.path, anew.form)];
+  const written = await Promise.allSettled(
+    anew.map(({ query, path, form }) => beside((session) => writeParquet(session, query, path, form))),
+  );
+  return written.map((each) => {
+    if (each.status === 'rejected') throw each.reason;
+    return each.value;
+  });
 }

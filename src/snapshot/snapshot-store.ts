@@ -258,6 +258,11 @@ export class SnapshotStore {
     }
   }
 
+  /** See {@link Database.onOneThread}. */
+  onOneThread<T>(work: () => Promise<T>): Promise<T> {
+    return this.#database.onOneThread(work);
+  }
+
   /** Writes everything into the one file and detaches it. Only then may the file be copied. A second call does nothing. */
   async close(): Promise<void> {
     if (this.#isClosed) return;

@@ -164,7 +164,7 @@ describe('a snapshot that grows', () => {
     await snapshots.run('events', many(0, 30), brings);
     const run = await snapshots.nextRun();
     const commit = await snapshots.compare(run, 'events', [{ id: 'p1', n: -1 }], brings);
-    const { path } = commit.task.anew ?? { path: '' };
+    const [{ path } = { path: '' }] = commit.task.anew ?? [];
     expect(await statsIfThere(path)).toBeUndefined();
     await snapshots.commit(run, [commit]);
     expect(await statsIfThere(path)).toBeDefined();
@@ -178,11 +178,24 @@ describe('a snapshot that grows', () => {
     const commit = await snapshots.compare(run, 'events', [{ id: 'p1', n: -1 }], brings);
     const { anew } = commit.task;
     if (anew === undefined) throw new Error('the file was written already');
-    const nowhere = { ...anew, path: join(snapshots.layout.folder, 'nowhere', 'whole.parquet') };
+    const nowhere = anew.map((file) => ({ ...file, path: join(snapshots.layout.folder, 'nowhere', 'whole.parquet') }));
     const failing = { ...commit, task: { ...commit.task, anew: nowhere } };
     await expect(snapshots.commit(run, [failing])).rejects.toMatchObject({ code: 'storage_failed' });
     expect(await snapshots.rows('events')).toEqual(before);
     expect(await snapshots.commit(run, [commit])).toBe(2);
+  });
+
+  test('has two files if it is long, each row in one of them', async () => {
+    const rows = many(0, 100_001);
+    await snapshots.run('events', rows, brings);
+    const { task } = await snapshots.run('events', [{ id: 'p1', n: -1 }], brings);
+    expect(task.anew).toHaveLength(2);
+    const { snapshot } = (await snapshots.state()).streams.get('events') ?? { snapshot: [] };
+    expect(snapshot.every(({ rows: count }) => count > 40_000)).toBe(true);
+    const files = await filed('events');
+    expect(files.length).toBe(rows.length);
+    expect(new Set(files.map(({ id }) => id)).size).toBe(rows.length);
+    expect(files.find(({ id }) => id === 'p1')).toEqual({ id: 'p1', n: -1 });
   });
 
   test('stops writing its file if the commit fails otherwise', async () => {
