@@ -11,8 +11,10 @@ const long = [
   'test/integration/growth.test.ts',
   'test/integration/install.test.ts',
   'test/integration/recipes.test.ts',
+  'test/integration/schedulers.test.ts',
   'test/integration/shared-budget.test.ts',
   'test/integration/signals.test.ts',
+  'test/integration/where-it-runs.test.ts',
 ];
 const fault = ['test/fault/**/*.test.ts'];
 

@@ -27,6 +27,8 @@ const authCodes = new Set([
 async function tellReport(report: JobReport, output: Output): Promise<Verdict> {
   const { summarize } = await import('../report/summary.js');
   for (const line of summarize(report)) output.advice(line);
+  if ((process.env.GITHUB_STEP_SUMMARY ?? '') !== '')
+    await (await import('./step-summary.js')).writeStepSummary(report, output);
   const code = exitCodeOfRun(report);
   const { streams, destinations, job: _, ...facts } = report;
   for (const { name, ...of } of streams) {
