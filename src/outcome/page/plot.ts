@@ -25,7 +25,7 @@ export interface Plot {
   readonly formatAxis?: (value: number) => string;
 }
 
-const area = { left: 38, right: 268, top: 12, bottom: 78, width: 270, height: 94 };
+const area = { left: 46, right: 268, top: 12, bottom: 78, width: 270, height: 94 };
 /** Fewer runs leave room at the left, so that one run is not one fat bar. */
 const fewestPlaces = 12;
 
