@@ -11,11 +11,18 @@ import type {
   TargetTable,
   Watermark,
 } from '../../src/sdk/index.js';
-import { columnSums, loadRefused, watermarkFrom, watermarkMoved, watermarkTable } from '../../src/sdk/index.js';
+import {
+  columnSums,
+  loadRefused,
+  watermarkFrom,
+  watermarkMoved,
+  watermarkTable,
+  withoutPostgresTls,
+  withPostgresTls,
+} from '../../src/sdk/index.js';
 import { Copy } from './copy.js';
 import { identifier, postgresError, type Rights } from './errors.js';
 import type { postgresOptions } from './options.js';
-import { withoutTls, withTls } from './tls.js';
 
 const connectMs = 15_000;
 /** If others lock a table for longer than this, the load is repeated. */
@@ -244,9 +251,9 @@ export async function connectPostgres({
 }: DestinationContext<typeof postgresOptions>): Promise<{ client: pg.Client; rights: Rights }> {
   const url = new URL(options.url.reveal());
   // The driver knows which host a URL without one leads to.
-  const { host } = new pg.Client({ connectionString: withoutTls(url).href });
+  const { host } = new pg.Client({ connectionString: withoutPostgresTls(url).href });
   const client = new pg.Client({
-    connectionString: withTls(url, host, options.tls).href,
+    connectionString: withPostgresTls(url, host, options.tls).href,
     ...(options.password === undefined ? {} : { password: options.password.reveal() }),
     connectionTimeoutMillis: connectMs,
     keepAlive: true,

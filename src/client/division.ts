@@ -100,14 +100,18 @@ export class Division {
   }
 
   #target(who: unknown, total: number, now: number): number {
-    const sharers = [...this.#sharers];
-    const kept = Math.floor((total * idleShare) / sharers.length);
-    const wanted = sharers.map(([, { waiting, used }]) =>
-      waiting ? Number.POSITIVE_INFINITY : used + Math.max(kept, Math.ceil(used / 4)),
-    );
-    const parts = divide(total, wanted, Math.floor(now / turnMs));
-    return parts[sharers.findIndex(([key]) => key === who)] as number;
+    const parts = fairParts(total, [...this.#sharers.values()], now);
+    return parts[[...this.#sharers.keys()].indexOf(who)] as number;
   }
+}
+
+/** The parts of `total` that processes should have, by what they need; in their order. The odd permits go round with the time. */
+export function fairParts(total: number, needs: readonly Pick<Demand, 'used' | 'waiting'>[], now: number): number[] {
+  const kept = Math.floor((total * idleShare) / needs.length);
+  const wanted = needs.map(({ waiting, used }) =>
+    waiting ? Number.POSITIVE_INFINITY : used + Math.max(kept, Math.ceil(used / 4)),
+  );
+  return divide(total, wanted, Math.floor(now / turnMs));
 }
 
 /**

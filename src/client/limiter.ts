@@ -77,6 +77,12 @@ export class Limiter implements Allowance {
     this.#pausedUntil = Math.max(this.#pausedUntil, this.#clock.monotonic() + ms);
   }
 
+  /** All who wait get the error. */
+  refuse(error: Error): void {
+    for (let waiter = this.#waiters.take(); waiter !== undefined; waiter = this.#waiters.take()) waiter.reject(error);
+    this.#stopTimer();
+  }
+
   get #used(): number {
     return this.#underWay + this.#cooling.count;
   }
@@ -106,10 +112,16 @@ export class Limiter implements Allowance {
 
   #wait(signal: AbortSignal): Promise<Permit> {
     return new Promise<Permit>((resolve, reject) => {
-      const waiter = new Waiter<Permit>((permit) => {
-        stay();
-        resolve(permit);
-      });
+      const waiter = new Waiter<Permit>(
+        (permit) => {
+          stay();
+          resolve(permit);
+        },
+        (error) => {
+          stay();
+          reject(error);
+        },
+      );
       const stay = onAbort(signal, () => {
         this.#waiters.remove(waiter);
         if (this.#waiters.length === 0) this.#stopTimer();

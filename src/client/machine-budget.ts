@@ -1,8 +1,11 @@
 import type { Clock } from '../core/clock.js';
 import { type Account, type Allowance, accountKey, type Budget } from './budget.js';
 import { MeetingPlace } from './meeting-place.js';
+import { MemberRole } from './member-role.js';
+import { longestUseMs, OwnerRole } from './owner-role.js';
 import { runtimeFolder } from './runtime-folder.js';
 import { SharedAllowance } from './shared-allowance.js';
+import type { Enter } from './sharing-role.js';
 
 /** A budget that the processes of one user on one machine share: each account has an owner, which divides the limit. */
 export class MachineBudget implements Budget {
@@ -23,8 +26,13 @@ export class MachineBudget implements Budget {
     const key = accountKey(account);
     let allowance = this.#allowances.get(key);
     if (allowance === undefined) {
-      const place = async () => new MeetingPlace(await this.#folder(), account);
-      allowance = new SharedAllowance(limit, this.#clock, { place, onAlone: (why) => this.#alone(why) });
+      const enter: Enter = async (sharing, lease, silent) => {
+        const found = await new MeetingPlace(await this.#folder(), account).enter(longestUseMs, silent);
+        return found.role === 'owner'
+          ? new OwnerRole(sharing, found.claim, lease())
+          : new MemberRole(sharing, found.socket, { generation: found.generation, lease: lease() });
+      };
+      allowance = new SharedAllowance(limit, this.#clock, { enter, onAlone: (why) => this.#alone(why) });
       this.#allowances.set(key, allowance);
     }
     allowance.lower(limit);

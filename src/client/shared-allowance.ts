@@ -1,12 +1,10 @@
 import type { Clock } from '../core/clock.js';
+import type { CdsyncError } from '../core/errors.js';
 import type { Allowance, Permit } from './budget.js';
 import type { Demand } from './division.js';
 import { LearnedLimit } from './learned-limit.js';
 import { type Capacity, Limiter } from './limiter.js';
-import type { MeetingPlace } from './meeting-place.js';
-import { MemberRole } from './member-role.js';
-import { longestUseMs, OwnerRole } from './owner-role.js';
-import { beatMs, type Lease, type Sharing, type SharingRole } from './sharing-role.js';
+import { beatMs, type Enter, type Lease, type Sharing, type SharingRole } from './sharing-role.js';
 
 /** A need counts as present for so long. */
 const recentMs = 1_000;
@@ -15,10 +13,10 @@ const fading = 0.9;
 
 const nothing: Lease = { permits: 0, until: Number.NEGATIVE_INFINITY };
 
-/** The allowance of one account that the processes of one user and machine share. */
+/** The allowance of one account that several processes share. How they share it is its role. */
 export class SharedAllowance implements Allowance, Capacity {
   readonly #clock: Clock;
-  readonly #place: () => Promise<MeetingPlace>;
+  readonly #enterRole: Enter;
   readonly #onAlone: (why: unknown) => void;
   readonly #learned: LearnedLimit;
   readonly #limiter: Limiter;
@@ -26,19 +24,16 @@ export class SharedAllowance implements Allowance, Capacity {
   #role: SharingRole | undefined;
   #lease = nothing;
   #isAlone = false;
+  #refusal: CdsyncError | undefined;
   #isClosed = false;
   #waitedAt = Number.NEGATIVE_INFINITY;
   #mostUsed = 0;
   #timer: NodeJS.Timeout | undefined;
 
   /** @param onAlone told why this process cannot find others; it then uses the limit by itself */
-  constructor(
-    limit: number,
-    clock: Clock,
-    { place, onAlone }: { place: () => Promise<MeetingPlace>; onAlone: (why: unknown) => void },
-  ) {
+  constructor(limit: number, clock: Clock, { enter, onAlone }: { enter: Enter; onAlone: (why: unknown) => void }) {
     this.#clock = clock;
-    this.#place = place;
+    this.#enterRole = enter;
     this.#onAlone = onAlone;
     this.#learned = new LearnedLimit(limit);
     this.#limiter = new Limiter(this, clock);
@@ -59,6 +54,7 @@ export class SharedAllowance implements Allowance, Capacity {
   }
 
   async acquire(signal: AbortSignal): Promise<Permit> {
+    if (this.#refusal !== undefined) throw this.#refusal;
     const permit = this.#limiter.acquire(signal);
     if (this.#limiter.waiting > 0) this.#wait();
     return permit;
@@ -100,12 +96,7 @@ export class SharedAllowance implements Allowance, Capacity {
 
   async #enter(silent?: number): Promise<void> {
     try {
-      const found = await (await this.#place()).enter(longestUseMs, silent);
-      const sharing = this.#sharing();
-      const role =
-        found.role === 'owner'
-          ? new OwnerRole(sharing, found.claim, this.#lease)
-          : new MemberRole(sharing, found.socket, { generation: found.generation, lease: this.#lease });
+      const role = await this.#enterRole(this.#sharing(), () => this.#lease, silent);
       if (this.#isClosed) return await role.close();
       this.#role = role;
       role.beat();
@@ -129,6 +120,10 @@ export class SharedAllowance implements Allowance, Capacity {
         this.#role = undefined;
         void role.close();
         void this.#enter(silent);
+      },
+      refuse: (error) => {
+        this.#refusal = error;
+        this.#limiter.refuse(error);
       },
     };
   }

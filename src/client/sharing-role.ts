@@ -1,4 +1,5 @@
 import type { Clock } from '../core/clock.js';
+import type { CdsyncError } from '../core/errors.js';
 import type { Demand } from './division.js';
 import type { LearnedLimit } from './learned-limit.js';
 import type { Capacity, Limiter } from './limiter.js';
@@ -17,7 +18,16 @@ export interface Sharing {
   demand(part: number): Demand;
   /** The role has ended: this process is not the owner any more, or has none. `silent` is an owner that does not answer. */
   lost(role: SharingRole, silent?: number): void;
+  /** No permits can be had, and waiting would not help: all who ask get the error, now and later. */
+  refuse(error: CdsyncError): void;
 }
+
+/**
+ * Finds the others, and gives this process its role among them.
+ * @param lease what this process may still use of its former role
+ * @param silent an owner that does not answer
+ */
+export type Enter = (sharing: Sharing, lease: () => Lease, silent?: number) => Promise<SharingRole>;
 
 /** A part that may be used until a time. */
 export interface Lease {

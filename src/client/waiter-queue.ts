@@ -3,9 +3,11 @@ export class Waiter<T> {
   previous: Waiter<T> | undefined;
   next: Waiter<T> | undefined;
   readonly resolve: (value: T) => void;
+  readonly reject: (error: Error) => void;
 
-  constructor(resolve: (value: T) => void) {
+  constructor(resolve: (value: T) => void, reject: (error: Error) => void) {
     this.resolve = resolve;
+    this.reject = reject;
   }
 }
 

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { map, option } from '../sdk/option.js';
-import { choice, secret, text, whole } from '../sdk/option-types.js';
+import { secret, text, whole } from '../sdk/option-types.js';
 
 function anyUrlFault(written: string): string | undefined {
   const url = URL.canParse(written) ? new URL(written) : undefined;
@@ -89,11 +89,25 @@ const rateLimits = map({
 });
 
 const budget = map({
-  shared: choice(['machine', 'none'], {
-    description:
-      'Who keeps within `rate_limits` together. `machine`: the processes of this user on this machine that use the same address and tenant (or its sandboxes) divide the limits. `none`: each process has all of them.',
-    example: 'machine',
-  }).prefault('machine'),
+  shared: option(
+    z.union([
+      z.enum(['machine', 'none']),
+      map({
+        postgres: secret(/^postgres(ql)?:\/\/\S+$/, {
+          description:
+            'A database that all of them reach: user, password and database. cdsync makes the table `cdsync_budget` in it, if it is missing.',
+          example: `\${BUDGET_URL}`,
+          allowed: 'a URL that begins with postgres://',
+        }),
+      }),
+    ]),
+    {
+      description:
+        'Who keeps within `rate_limits` together, of those who use the same address and tenant (or its sandboxes). `machine`: the processes of this user on this machine. A map with `postgres`: all processes, on any machine, that name the same database. `none`: each process has all of the limits.',
+      example: 'machine',
+      allowed: 'machine, none, or a map: { postgres: URL }',
+    },
+  ).prefault('machine'),
 });
 
 const longest = 3_600_000;

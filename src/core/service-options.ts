@@ -37,7 +37,10 @@ export interface ServiceOptions {
   readonly budget: BudgetOptions;
 }
 
-/** Who keeps within the limits together: the processes of this user on this machine, or each process by itself. */
+/**
+ * Who keeps within the limits together: the processes of this user on this machine, each process by itself, or all processes
+ * that reach one database.
+ */
 export interface BudgetOptions {
-  readonly shared: 'machine' | 'none';
+  readonly shared: 'machine' | 'none' | { readonly postgres: Secret };
 }

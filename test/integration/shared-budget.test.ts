@@ -1,103 +1,21 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtemp, rm, symlink } from 'node:fs/promises';
+import { symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { rolldown } from 'rolldown';
-import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { accountOf } from '../../src/client/budget.js';
 import { MeetingPlace } from '../../src/client/meeting-place.js';
-import { startLocalService } from '../../src/local-service/service.js';
-import { requestControl } from '../fixtures/control.js';
+import { bundledSender, type Sender, sendersOf } from '../fixtures/budget-senders.js';
 
-let folder: string;
-let sender: string;
+let program: string;
+let remove: () => Promise<void>;
 beforeAll(async () => {
-  // One file: processes that start within milliseconds meet as they do in the world.
-  folder = await mkdtemp(join(tmpdir(), 'cdsync-sender-'));
-  sender = join(folder, 'sender.mjs');
-  const input = join(import.meta.dirname, '..', 'fixtures', 'budget-sender.mjs');
-  const bundle = await rolldown({ input, platform: 'node', tsconfig: false });
-  await bundle.write({ file: sender, format: 'esm' });
+  ({ program, remove } = await bundledSender());
 });
-afterAll(() => rm(folder, { recursive: true, force: true }));
-
-interface Counts {
-  readonly requests: number;
-  readonly throttled: number;
-  readonly part: number;
-  readonly others: number;
-}
-
-interface Wishes {
-  readonly seconds?: number;
-  readonly requests?: number;
-  readonly chains?: number;
-  readonly limit?: number;
-  readonly shared?: 'machine' | 'none';
-}
-
-interface Sender {
-  readonly child: ChildProcess;
-  readonly told: Counts[];
-  readonly errors: string[];
-  readonly ended: Promise<unknown>;
-  last(): Counts;
-  /** Waits until what it tells fulfils a condition. */
-  until(condition: (counts: Counts) => boolean): Promise<void>;
-}
-
-/** A strict service and a folder in which processes meet. */
-async function machine(limit: number) {
-  const folder = await mkdtemp(join(tmpdir(), 'cdsync-meet-'));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
-  const service = await startLocalService({ profiles: 10, rateLimits: { profile: limit } });
-  onTestFinished(() => service.close());
-
-  function send({ seconds = 60, chains = 8, shared = 'machine', ...wishes }: Wishes = {}): Sender {
-    const { url, tenantId: tenant, token } = service;
-    const options = { url, tenant, token, limit, seconds, chains, shared, ...wishes };
-    const child = spawn(process.execPath, [sender, JSON.stringify(options)], {
-      env: { PATH: process.env.PATH ?? '', XDG_RUNTIME_DIR: folder },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-    onTestFinished(() => {
-      child.kill('SIGKILL');
-    });
-    const [told, errors]: [Counts[], string[]] = [[], []];
-    createInterface(child.stdout).on('line', (line) => told.push(JSON.parse(line)));
-    createInterface(child.stderr).on('line', (line) => errors.push(line));
-    const last = () => told.at(-1) ?? { requests: 0, throttled: 0, part: 0, others: 0 };
-    const until = async (condition: (counts: Counts) => boolean) => {
-      while (!condition(last())) await sleep(20);
-    };
-    return { child, told, errors, ended: once(child, 'exit'), last, until };
-  }
-
-  async function stats() {
-    const answer = await requestControl(service, 'stats');
-    const { requests, throttled, peak_per_second } = (await answer.json()) as {
-      requests: number;
-      throttled: number;
-      peak_per_second: Record<string, { profile: number }>;
-    };
-    return { requests, throttled, peak: peak_per_second[service.tenantId]?.profile ?? 0 };
-  }
-
-  /** Requests a second that the service gets for a while. */
-  async function rate(seconds: number): Promise<number> {
-    const [before, from] = [(await stats()).requests, performance.now()];
-    await sleep(seconds * 1000);
-    return (((await stats()).requests - before) / (performance.now() - from)) * 1000;
-  }
-
-  return { folder, service, send, stats, rate };
-}
+afterAll(() => remove());
 
 it('two processes use one limit together, and never more', async () => {
-  const { send, stats, rate } = await machine(100);
+  const { send, stats, rate } = await sendersOf(program, 100);
   const [one, two] = [send(), send()];
   await Promise.all([one, two].map((each) => each.until(({ requests, others }) => requests > 0 && others === 1)));
   await Promise.all([one, two].map((each) => each.until(({ part }) => part > 30)));
@@ -108,7 +26,7 @@ it('two processes use one limit together, and never more', async () => {
 });
 
 it('somebody who only looks sees the part of each process, and takes none', async () => {
-  const { folder, service, send } = await machine(100);
+  const { folder, service, send } = await sendersOf(program, 100);
   const [one, two] = [send(), send()];
   await Promise.all([one, two].map((each) => each.until(({ part }) => part > 30 && part < 70)));
   const account = accountOf({ baseUrl: service.url, tenantId: service.tenantId }, 'profile');
@@ -119,14 +37,14 @@ it('somebody who only looks sees the part of each process, and takes none', asyn
 });
 
 it('two processes that share nothing exceed the limit', async () => {
-  const { send, stats } = await machine(100);
+  const { send, stats } = await sendersOf(program, 100);
   const senders = [1, 2].map(() => send({ shared: 'none', seconds: 3 }));
   await Promise.all(senders.map(({ ended }) => ended));
   expect((await stats()).throttled).toBeGreaterThan(0);
 });
 
 it('a process that wants nothing leaves its part to the one that does', async () => {
-  const { send, rate, stats } = await machine(100);
+  const { send, rate, stats } = await sendersOf(program, 100);
   const idle = send({ requests: 1 });
   await idle.until(({ requests }) => requests === 1);
   const busy = send();
@@ -136,7 +54,7 @@ it('a process that wants nothing leaves its part to the one that does', async ()
 });
 
 it('kill -9 of owner and members takes nothing from the others, and the limit holds', async () => {
-  const { send, rate, stats } = await machine(120);
+  const { send, rate, stats } = await sendersOf(program, 120);
   const senders = [send()];
   await senders[0]?.until(({ requests }) => requests > 0);
   for (let n = 0; n < 5; n += 1) senders.push(send());
@@ -154,7 +72,7 @@ it('kill -9 of owner and members takes nothing from the others, and the limit ho
 });
 
 it('a suspended owner is replaced, and does not exceed the limit when it goes on', async () => {
-  const { send, rate, stats } = await machine(100);
+  const { send, rate, stats } = await sendersOf(program, 100);
   const owner = send();
   await owner.until(({ requests }) => requests > 0);
   const [one, two] = [send(), send()];
@@ -169,7 +87,7 @@ it('a suspended owner is replaced, and does not exceed the limit when it goes on
 });
 
 it('a suspended member loses its part, and gets one again when it goes on', async () => {
-  const { send, stats } = await machine(100);
+  const { send, stats } = await sendersOf(program, 100);
   const owner = send();
   await owner.until(({ requests }) => requests > 0);
   const member = send();
@@ -183,14 +101,14 @@ it('a suspended member loses its part, and gets one again when it goes on', asyn
 });
 
 it('a limit of one request a second goes round among three processes', async () => {
-  const { send, stats } = await machine(1);
+  const { send, stats } = await sendersOf(program, 1);
   const senders = [1, 2, 3].map(() => send({ chains: 1 }));
   await Promise.all(senders.map((each) => each.until(({ requests }) => requests >= 2)));
   expect(await stats()).toMatchObject({ throttled: 0, peak: 1 });
 });
 
 it('the smallest configured limit holds while its process lives', async () => {
-  const { send, stats, rate } = await machine(100);
+  const { send, stats, rate } = await sendersOf(program, 100);
   const [large, small] = [send(), send({ limit: 40 })];
   await large.until(({ others, part }) => others === 1 && part <= 20);
   await sleep(1_000);
@@ -201,7 +119,7 @@ it('the smallest configured limit holds while its process lives', async () => {
 });
 
 it('a process that comes right after another one counts what that one has sent', async () => {
-  const { send, stats } = await machine(100);
+  const { send, stats } = await sendersOf(program, 100);
   for (let n = 0; n < 4; n += 1) {
     const each = send({ requests: 60 });
     await each.until(({ requests }) => requests >= 50);
@@ -213,7 +131,7 @@ it('a process that comes right after another one counts what that one has sent',
 });
 
 it('a folder that is a link is not used: the process says so once, and goes on alone', async () => {
-  const { folder, send } = await machine(100);
+  const { folder, send } = await sendersOf(program, 100);
   await symlink(tmpdir(), join(folder, 'cdsync'));
   const alone = send({ seconds: 1 });
   await alone.ended;

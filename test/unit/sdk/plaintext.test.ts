@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { withTls } from '../../../connectors/postgres/tls.js';
+import { withPostgresTls } from '../../../src/sdk/postgres-tls.js';
 import { isThisMachine } from '../../../src/sdk/plaintext.js';
 
 describe('a host', () => {
@@ -30,7 +30,7 @@ describe('a host', () => {
 
 describe('the TLS of a connection to PostgreSQL', () => {
   const decided = (query: string, host: string, option?: 'verify' | 'required' | 'off') =>
-    withTls(new URL(`postgres://${host}/crm${query}`), host, option).searchParams.get('sslmode');
+    withPostgresTls(new URL(`postgres://${host}/crm${query}`), host, option).searchParams.get('sslmode');
 
   it.each([
     ['', 'db', undefined, 'verify-full'],

@@ -1,30 +1,31 @@
-import { isThisMachine, plaintextRefused } from '../../src/sdk/index.js';
+import { isThisMachine, plaintextRefused } from './plaintext.js';
 
-export type Tls = 'verify' | 'required' | 'off';
+/** Whether to encrypt a connection to PostgreSQL, and whether to check the certificate. */
+export type PostgresTls = 'verify' | 'required' | 'off';
 
 /** What a URL says itself. `prefer` and `allow` would fall back to plain text, so they say nothing. */
-function saidBy(parameters: URLSearchParams): Tls | undefined {
+function saidBy(parameters: URLSearchParams): PostgresTls | undefined {
   const mode = parameters.get('sslmode') ?? parameters.get('ssl') ?? '';
   if (/^(disable|0|false)$/.test(mode)) return 'off';
   if (mode === 'no-verify') return 'required';
   return /^(require|verify-ca|verify-full|1|true)$/.test(mode) ? 'verify' : undefined;
 }
 
-/** A URL without what it says about TLS; certificates and keys stay. */
-export function withoutTls(url: URL): URL {
+/** A URL of PostgreSQL without what it says about TLS; certificates and keys stay. */
+export function withoutPostgresTls(url: URL): URL {
   const bare = new URL(url);
   for (const name of ['sslmode', 'ssl', 'uselibpqcompat']) bare.searchParams.delete(name);
   return bare;
 }
 
 /**
- * The URL with exactly one way to connect, encrypted or not. The option decides, then the URL; otherwise the certificate is
+ * The URL of PostgreSQL with exactly one way to connect, encrypted or not. The option decides, then the URL; otherwise the certificate is
  * verified, unless the host is this machine.
  * @param host the host that the URL leads to
  * @throws {CdsyncError} `destination_plaintext` if only the URL asks for plain text, and the host is another machine: such URLs
  * are copied from place to place
  */
-export function withTls(url: URL, host: string, option: Tls | undefined): URL {
+export function withPostgresTls(url: URL, host: string, option: PostgresTls | undefined): URL {
   const isLocal = isThisMachine(host);
   const said = saidBy(url.searchParams);
   if (option === undefined && said === 'off' && !isLocal)
@@ -34,7 +35,7 @@ export function withTls(url: URL, host: string, option: Tls | undefined): URL {
       'remove `sslmode=disable` from the URL; or, if the way there is safe, allow it with `tls: off`',
     );
   const tls = option ?? said ?? (isLocal ? 'off' : 'verify');
-  const decided = withoutTls(url);
+  const decided = withoutPostgresTls(url);
   decided.searchParams.set('sslmode', { verify: 'verify-full', required: 'no-verify', off: 'disable' }[tls]);
   return decided;
 }
