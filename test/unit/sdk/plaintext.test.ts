@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { withPostgresTls } from '../../../src/sdk/postgres-tls.js';
 import { isThisMachine } from '../../../src/sdk/plaintext.js';
+import { withPostgresTls } from '../../../src/sdk/postgres-tls.js';
 
 describe('a host', () => {
   it.each([
