@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { map, option } from '../sdk/option.js';
-import { secret, text, whole } from '../sdk/option-types.js';
+import { choice, secret, text, whole } from '../sdk/option-types.js';
 
 function anyUrlFault(written: string): string | undefined {
   const url = URL.canParse(written) ? new URL(written) : undefined;
@@ -91,15 +91,21 @@ const rateLimits = map({
 const budget = map({
   shared: option(
     z.union([
-      z.enum(['machine', 'none']),
-      map({
-        postgres: secret(/^postgres(ql)?:\/\/\S+$/, {
-          description:
-            'A database that all of them reach: user, password and database. cdsync makes the table `cdsync_budget` in it, if it is missing.',
-          example: `\${BUDGET_URL}`,
-          allowed: 'a URL that begins with postgres://',
-        }),
+      choice(['machine', 'none'], {
+        description: 'The processes of this user on this machine, or each process by itself.',
+        example: 'machine',
       }),
+      option(
+        map({
+          postgres: secret(/^postgres(ql)?:\/\/\S+$/, {
+            description:
+              'A database that all of them reach: user, password and database. cdsync makes the table `cdsync_budget` in it, if it is missing.',
+            example: `\${BUDGET_URL}`,
+            allowed: 'a URL that begins with postgres://',
+          }),
+        }),
+        { description: 'All processes, on any machine, that reach one database.' },
+      ),
     ]),
     {
       description:
