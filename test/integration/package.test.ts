@@ -61,6 +61,7 @@ describe('the tarball', () => {
       /^dist\/(src|chunks|connectors)\/.*\.(js|d\.ts)$/,
       /^dist\/chunks\/LICENSES\.txt$/,
       /^docs\/.*\.md$/,
+      /^docs\/metrics\/\w+\.(yml|json)$/,
       /^connectors\/\w+\/README\.md$/,
       /^configs\/[\w.-]+\.(yaml|json|csv|txt)$/,
       /^(package\.json|LICENSE|[A-Z]+\.md)$/,
@@ -99,9 +100,12 @@ describe('the tarball', () => {
       files.filter((file) => file.endsWith('.js')).map((file) => readFile(join(installed, 'dist', file), 'utf8')),
     );
     const imported = texts.flatMap((text) =>
-      [...text.matchAll(/(?:^import .*from |^import |\bimport\(|equire\()"([^."][^"]*)"/gm)].map(
-        ([, name = '']) => name,
-      ),
+      // Without white space; `require` has a short name, so that only a name with a scope tells a package from other texts.
+      [
+        ...text.matchAll(
+          /(?:\b(?:from|import)\s*"|\bimport\(["`]|\b\w\(["`](?=@))((?:@[\w-]+\/)?[a-z][\w-]*(?:\/[\w./-]+)?)["`]/g,
+        ),
+      ].map(([, name = '']) => name),
     );
     const names = new Set(
       imported
