@@ -384,13 +384,16 @@ export class StreamExtraction {
     }
   }
 
+  /** Rows of attempts that were given up do not count: they are not part of the result. */
   async #distinctKeys(): Promise<number> {
-    const { parts, standing } = await this.extracted();
+    const { parts, standing, dropped } = await this.extracted();
     const { known } = standing;
     if (known !== null && known.unseenPath === null && parts.length === 0) return known.rows;
     const session = await this.#options.database.connect();
     try {
-      const keys = `SELECT key FROM (${allKeys(parts.map(({ keysPath }) => keysPath))})`;
+      const gone = dropped.map(({ part, from, to }) => `(part = ${part} AND row >= ${from} AND row < ${to})`);
+      const kept = gone.length === 0 ? '' : ` WHERE NOT (${gone.join(' OR ')})`;
+      const keys = `SELECT key FROM (${allKeys(parts.map(({ keysPath }) => keysPath))})${kept}`;
       const all = known === null ? keys : `${keys} UNION ALL SELECT key FROM (${seenRows(known)})`;
       return await session.number(`SELECT count(DISTINCT key) FROM (${all})`);
     } finally {
