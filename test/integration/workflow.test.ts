@@ -146,7 +146,7 @@ describe('a job that starts workflows', () => {
         again,
         1,
         'workflow_unclear',
-        expect.stringContaining('cdsync workflow status wr-1 --view verbose'),
+        expect.stringMatching(/cdsync workflow status (unclear\.json )?wr-1 (unclear\.json )?--view verbose/),
       ]);
     }
     expect(workflows.runs).toHaveLength(1);

@@ -115,6 +115,7 @@ test('a small configuration gets every default', () => {
             contract: { columns: 'evolve', types: 'evolve' },
             guards,
             reads: expect.anything(),
+            strings: 'keep',
           },
         ],
         resumeWithinMs: 43_200_000,
@@ -123,10 +124,15 @@ test('a small configuration gets every default', () => {
         keep: { snapshots: 3, changes: 90 * 86_400_000 },
         recognition: { enabled: true, verifyEvery: 30 * 86_400_000 },
         before: [],
+        after: [],
+        notify: [],
+        metrics: { textfile: undefined },
         guardScope: 'stream',
         destinations: [],
       },
     ],
+    secrets: [],
+    secretVariables: ['OTEL_EXPORTER_OTLP_HEADERS'],
     outline: [{ name: 'a', streams: [{ name: 'members', source: 'index_profiles' }], destinations: [] }],
     warnings: [],
   });
@@ -200,6 +206,7 @@ describe('defaults', () => {
       columns: {},
       contract: { columns: 'evolve', types: 'evolve' },
       reads: expect.anything(),
+      strings: 'keep',
     });
     expect(job('{}', `{ ${streams}, guards: { min_rows: 0 } }`)?.streams[0]?.guards.minRows).toBe(0);
     expect(job('{ guards: { min_rows: 0 } }', `{ ${streams} }`)?.streams[0]?.guards.minRows).toBe(0);

@@ -151,6 +151,7 @@ describe('A source that is new', () => {
       'guards',
       'columns',
       'contract',
+      'strings',
     ]);
   });
 

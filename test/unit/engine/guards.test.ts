@@ -93,6 +93,7 @@ describe('max_deleted', () => {
     expect(found).toEqual({
       guard: 'max_deleted',
       message: '5 of 8 (62.5%) rows would be deleted, 25% may be: p0, p1, p2, …',
+      figures: '5 of 8 (62.5%) rows would be deleted, 25% may be',
     });
   });
 });
