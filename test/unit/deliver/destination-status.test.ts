@@ -63,6 +63,7 @@ describe('a destination', () => {
       sequence: null,
       delivered_at: null,
       behind: 0,
+      behind_since: null,
       pending: 0,
       rejected: 0,
       outbox: null,

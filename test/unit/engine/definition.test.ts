@@ -150,8 +150,8 @@ describe('A source that is new', () => {
       'page_size',
       'guards',
       'columns',
-      'contract',
       'strings',
+      'contract',
     ]);
   });
 
