@@ -59,7 +59,7 @@ async function publishedFacts(folder: string, job: string, streams: readonly str
   const target = await readlink(join(folder, `${job}.duckdb`)).catch(() => undefined);
   if (target === undefined) return undefined;
   const rows = await read(join(folder, target), (query) => counts(query, streams));
-  return { sequence: Number(/(\d+)\.duckdb$/.exec(target)?.[1]), rows };
+  return { sequence: Number(/^published\/(\d+)/.exec(target)?.[1]), rows };
 }
 
 async function watermarks(path: string | undefined): Promise<ReadonlyMap<string, number>> {
