@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises';
+import { readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { canMount, onSmallDisk } from '../fixtures/shell.js';
@@ -24,18 +24,17 @@ const onDisk = (script: string) => onSmallDisk(space, join(space.folder, 'data')
 describe.skipIf(!canMount)('a disk that is too small', () => {
   it('fails a run before its first request, if the last snapshot would not fit', async () => {
     const before = [{ start_workflow: { config_id: 'cg-1' } }];
+    await rename(await space.configure('short', [members], { job: { before } }), join(space.folder, 'after.json'));
     await space.configure('short', [members]);
-    await space.configure('after', [members], { job: { before } });
     const { stdout } = await onDisk(
       `cdsync run short.json --quiet > /dev/null || exit 1
        ${fill(300_000)}
-       mv data/short data/after; mv data/after/short.duckdb data/after/after.duckdb
        curl -s -H 'Authorization: Bearer ${space.service.controlToken}' ${space.service.url}/_control/stats > asked-before.json
        cdsync run after.json --json 2> said > refused.json; echo "exit $?"
        curl -s -H 'Authorization: Bearer ${space.service.controlToken}' ${space.service.url}/_control/stats > asked-after.json
        tail -n 1 said
        cdsync plan after.json --json --quiet 2> /dev/null > planned.json; echo "plan $?"
-       rm data/filler; mv data/after data/short; mv data/short/after.duckdb data/short/short.duckdb
+       rm data/filler
        cdsync run short.json --json --quiet > enough.json; echo "exit $?"`,
     );
     expect(stdout).toMatch(/^exit 1\nnext: cdsync run .*last good snapshot is .* old\)\nplan 1\nexit 0\n$/);
@@ -56,7 +55,9 @@ describe.skipIf(!canMount)('a disk that is too small', () => {
        cdsync run tight.json > /dev/null; echo "exit $?"`,
     );
     expect(stdout).toBe('exit 0\n');
-    expect(stderr).toMatch(/warning: .* are free in .*, and streams are read for the first time; cdsync plan shows/);
+    expect(stderr).toMatch(
+      /warning: .* are free in .*, and streams are read for the first time; cdsync plan tight.json shows/,
+    );
     expect(stderr).toMatch(/warning: a run like the last needs up to .* MB, and .* are free in/);
   });
 });

@@ -307,11 +307,12 @@ describe('Parquet files that are gone', () => {
     await snapshots.publish();
     const path = join(snapshots.layout.snapshot('members', run.runId), '00001.parquet');
     const damage = async (at: number) => {
-      const { atime, mtime } = await stat(path);
+      const { atime, mtimeMs } = await stat(path);
       const bytes = await readFile(path);
       bytes.writeUInt8((bytes[at] ?? 0) ^ 0xff, at);
       await writeFile(path, bytes);
-      return () => utimes(path, atime, mtime);
+      // The middle of the millisecond: a time in seconds is not exact.
+      return () => utimes(path, atime, (Math.floor(mtimeMs) + 0.5) / 1000);
     };
     await damage(20);
     expect(await restore(false)).toEqual(['members']);

@@ -66,13 +66,17 @@ describe('the configuration that init writes', () => {
     );
   });
 
-  it('keeps the words that say where the service is', () => {
+  it('keeps the words that say where the service and the storage are', () => {
     const visible = fc.stringMatching(/^[\x21-\x7e]{1,30}$/);
     fc.assert(
-      fc.property(visible, fc.stringMatching(/^\.\/[\x20-\x7e]{1,20}[\x21-\x7e]$/), (tenant_id, storage) => {
-        const config = parsed({ service: { ...plan.service, tenant_id }, storage });
-        expect([config.service.tenantId, config.storage]).toEqual([tenant_id, expect.stringContaining('/srv/')]);
-      }),
+      fc.property(
+        visible,
+        fc.stringMatching(/^\.\/[\x20-\x3e\x40-\x7e]{1,20}[\x21-\x3e\x40-\x7e]$/),
+        (tenant_id, storage) => {
+          const config = parsed({ service: { ...plan.service, tenant_id }, storage });
+          expect([config.service.tenantId, config.storage]).toEqual([tenant_id, expect.stringContaining('/srv/')]);
+        },
+      ),
     );
   });
 
