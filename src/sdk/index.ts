@@ -34,6 +34,7 @@ export {
   type TableDestination,
   tableConnector,
 } from './destination.js';
+export { type DuckdbStatements, extensionsOption, loadDuckdbExtensions } from './duckdb-extensions.js';
 export {
   CdsyncError,
   connectionLost,

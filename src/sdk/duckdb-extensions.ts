@@ -1,0 +1,99 @@
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { printable } from '../core/printable.js';
+import { sqlText } from '../core/sql.js';
+import { CdsyncError } from './errors.js';
+import { path } from './option-types.js';
+
+/** The part of a connection of DuckDB that is needed here. */
+export interface DuckdbStatements {
+  run(sql: string): Promise<unknown>;
+  runAndReadAll(sql: string): Promise<{ getRowObjectsJson(): Record<string, unknown>[] }>;
+}
+
+/** The option of a connector that needs extensions of DuckDB: the second argument of {@link loadDuckdbExtensions}. */
+export const extensionsOption = path({
+  description:
+    'Folder with extensions of DuckDB, for machines that cannot download them: files `NAME.duckdb_extension`, or a copy of `~/.duckdb/extensions`. Default: DuckDB downloads each extension once.',
+  example: '/opt/duckdb/extensions',
+}).optional();
+
+async function isFile(file: string): Promise<boolean> {
+  return stat(file).then(
+    (found) => found.isFile(),
+    () => false,
+  );
+}
+
+interface Build {
+  readonly version: string;
+  readonly platform: string;
+}
+
+async function buildOf(connection: DuckdbStatements): Promise<Build> {
+  const [row] = (await connection.runAndReadAll('SELECT version() AS version')).getRowObjectsJson();
+  const [on] = (await connection.runAndReadAll('PRAGMA platform')).getRowObjectsJson();
+  return { version: String(row?.version), platform: String(on?.platform) };
+}
+
+function missing(message: string, { version, platform }: Build, cause?: unknown): CdsyncError {
+  return new CdsyncError(message, {
+    code: 'duckdb_extension_missing',
+    kind: 'configuration',
+    hint: `online, DuckDB downloads it from extensions.duckdb.org; offline, put the file of DuckDB ${version} for ${platform} into a folder and name it with \`extensions:\``,
+    cause,
+  });
+}
+
+/** What DuckDB says of a file: never anything of a record. */
+function firstLine(cause: unknown): string {
+  const said = cause instanceof Error ? cause.message : String(cause);
+  return printable(said.split('\n')[0] ?? '');
+}
+
+async function loadFrom(folder: string, name: string, connection: DuckdbStatements): Promise<void> {
+  const build = await buildOf(connection);
+  const file = `${name}.duckdb_extension`;
+  // The second place is the layout of DuckDB's own folder.
+  for (const found of [join(folder, file), join(folder, build.version, build.platform, file)]) {
+    if (!(await isFile(found))) continue;
+    try {
+      await connection.run(`LOAD ${sqlText(found)}`);
+      return;
+    } catch (error) {
+      throw missing(`DuckDB cannot load ${found}: ${firstLine(error)}`, build, error);
+    }
+  }
+  throw missing(`there is no ${file} in ${folder}`, build);
+}
+
+async function install(name: string, connection: DuckdbStatements): Promise<void> {
+  try {
+    await connection.run(`LOAD ${name}`);
+  } catch {
+    try {
+      await connection.run(`INSTALL ${name}`);
+      await connection.run(`LOAD ${name}`);
+    } catch (error) {
+      const what = `DuckDB's extension "${name}" is not installed, and cannot be downloaded`;
+      throw missing(`${what}: ${firstLine(error)}`, await buildOf(connection), error);
+    }
+  }
+}
+
+/**
+ * Loads extensions of DuckDB into its instance. One that is loaded already costs nothing.
+ * @param names as their files are called: `ducklake`, `postgres_scanner`, `httpfs`
+ * @param folder where the files are; undefined: DuckDB downloads what it has not installed yet, into `~/.duckdb`
+ * @throws {CdsyncError} `duckdb_extension_missing` if one is not there, or is built for another DuckDB or another platform
+ */
+export async function loadDuckdbExtensions(
+  connection: DuckdbStatements,
+  names: readonly string[],
+  folder: string | undefined,
+): Promise<void> {
+  for (const name of names) {
+    if (folder === undefined) await install(name, connection);
+    else await loadFrom(folder, name, connection);
+  }
+}
