@@ -155,24 +155,23 @@ function dbtColumn(column: PublishedColumn, key: readonly string[], published: P
   };
 }
 
-/** How old may be what. A stream's `_synced_at` moves only with its rows; `checked_at` moves with each run. */
-const freshness = {
-  stream: { loaded_at_field: '_synced_at', freshness: { warn_after: { count: 7, period: 'day' } } },
-  runs: {
-    loaded_at_field: 'checked_at',
-    freshness: { warn_after: { count: 36, period: 'hour' }, error_after: { count: 3, period: 'day' } },
-  },
-};
+/** Runs may be as old as this. */
+const freshness = { warn_after: { count: 36, period: 'hour' }, error_after: { count: 3, period: 'day' } };
+
+/** When a run last read a stream. Its own `_synced_at` moves only with its rows, which may rest for weeks. */
+function checkedAt(job: string, stream: string): string {
+  return `(select checked_at from "${job}"."cdsync"."freshness" where stream = '${stream}')`;
+}
 
 function dbtTable(table: string, published: PublishedTables) {
-  const { columns, comments, keys } = published;
+  const { job, columns, comments, keys } = published;
   const [schema, name = ''] = table.split('.');
   const key = schema === 'main' ? keys.get(name) : undefined;
-  const fresh = key !== undefined ? freshness.stream : table === 'cdsync.freshness' ? freshness.runs : {};
+  const loadedAt = key !== undefined ? checkedAt(job, name) : table === 'cdsync.freshness' ? 'checked_at' : undefined;
   return {
     name,
     description: comments.get(table) ?? tableText(table),
-    ...fresh,
+    ...(loadedAt === undefined ? {} : { loaded_at_field: loadedAt, freshness }),
     columns: columns
       .filter((column) => column.table === table)
       .map((column) => dbtColumn(column, key ?? [], published)),

@@ -126,7 +126,7 @@ export async function differenceOf(published: Queried, request: DifferenceReques
   const { stream } = request;
   const state = await stateOf(published, stream);
   const moments = await momentsIn(published, '_cdsync.moments', 'committed_at', `WHERE stream = ${text(stream)}`);
-  const runs = await momentsIn(published, 'cdsync.runs', 'finished_at', '');
+  const runs = await momentsIn(published, 'cdsync.runs', 'finished_at', 'WHERE sequence IS NOT NULL');
   const to = request.to === undefined ? moments.at(-1)?.committedAt : momentOf(runs, request.to, 'to');
   const from =
     request.from === undefined ? (moments.at(-2)?.committedAt ?? null) : momentOf(runs, request.from, 'from');

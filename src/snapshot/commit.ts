@@ -190,12 +190,28 @@ async function commitStreams(store: SnapshotStore, run: RunCommit, writer: Snaps
     for (const commit of run.streams) await commitStream(store, run, { commit, sequence, writer });
     if (sequence > run.sequence) await pruneHistories(store, run);
     for (const commit of run.streams) await recordStream(store, commit, sequence);
-    const times = [run.startedAt, run.finishedAt].map((time) => `${sqlText(time)}::TIMESTAMPTZ`).join(', ');
-    await store.session.run(
-      `INSERT INTO ${storeTable('runs', 'cdsync')} VALUES (${sqlText(run.runId)}, ${sequence}, ${sqlText(run.status)}, ${times})`,
-    );
+    await recordRun(store, run, sequence);
   }, run.signal);
   return sequence;
+}
+
+type RunRow = Pick<RunCommit, 'runId' | 'startedAt' | 'finishedAt' | 'status'>;
+
+/**
+ * Adds a run to `cdsync.runs`. The row takes the place of the one that the run got while all of it was held.
+ * @param sequence null if the run committed nothing
+ */
+async function recordRun({ session }: SnapshotStore, run: RunRow, sequence: number | null): Promise<void> {
+  const table = storeTable('runs', 'cdsync');
+  const id = sqlText(run.runId);
+  const times = [run.startedAt, run.finishedAt].map((time) => `${sqlText(time)}::TIMESTAMPTZ`).join(', ');
+  await session.run(`DELETE FROM ${table} WHERE run_id = ${id} AND sequence IS NULL`);
+  await session.run(`INSERT INTO ${table} VALUES (${id}, ${sequence ?? 'NULL'}, ${sqlText(run.status)}, ${times})`);
+}
+
+/** Notes a run of which a guard holds every stream. It has no number, for it committed nothing. */
+export async function recordHeldRun(store: SnapshotStore, run: Omit<RunRow, 'status'>): Promise<void> {
+  await store.session.transaction(() => recordRun(store, { ...run, status: 'held' }, null));
 }
 
 /**

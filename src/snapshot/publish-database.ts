@@ -50,6 +50,13 @@ async function linkedVersion(layout: JobLayout): Promise<string | undefined> {
   return isOurs && versionPattern.test(version) ? version : undefined;
 }
 
+/** When the published file was copied from the store, in milliseconds since 1970; Infinity if there is none. */
+export async function publishedAt(layout: JobLayout): Promise<number> {
+  const version = await linkedVersion(layout);
+  const folder = version === undefined ? undefined : await statsIfThere(dirname(layout.published(version)));
+  return folder?.mtimeMs ?? Number.POSITIVE_INFINITY;
+}
+
 /** The logs that DuckDB writes beside a published file before it changes it: one for each name of the file. */
 export async function publishedLogs(layout: JobLayout): Promise<string[]> {
   const target = await readlink(layout.link).catch(() => undefined);

@@ -87,10 +87,7 @@ describe('cdsync schema --dbt', () => {
     const names = sources.sources[0]?.tables.map(({ name }) => name);
     for (const stream of ['members', 'vip', 'pairs'])
       expect(names).toEqual(expect.arrayContaining([stream, `${stream}__changes`, `${stream}__history`]));
-    expect(tableOf('members')).toMatchObject({
-      loaded_at_field: '_synced_at',
-      freshness: { warn_after: { period: 'day' } },
-    });
+    expect(tableOf('members').freshness).toMatchObject({ warn_after: { count: 36, period: 'hour' } });
     expect(columnOf('members', 'id')?.data_tests).toEqual(['unique', 'not_null']);
     expect(columnOf('pairs', 'tier')?.data_tests).toEqual(['not_null']);
     expect(columnOf('members__changes', 'id')?.data_tests).toBeUndefined();
@@ -122,6 +119,23 @@ describe('cdsync schema --dbt', () => {
         expect([name, unquoted(reader.columnTypes().map(String))]).toEqual([name, told]);
       }
     }
+    connection.closeSync();
+    instance.closeSync();
+  });
+
+  it('judges the freshness of a stream by the runs that read it, not by its rows', async () => {
+    const [moments] = await space.query(
+      'job',
+      "select max(checked_at) as at from cdsync.freshness where stream = 'vip'",
+    );
+    const instance = await DuckDBInstance.create(':memory:');
+    const connection = await instance.connect();
+    await connection.run(`ATTACH '${join(space.jobFolder('job'), 'job.duckdb')}' AS job (READ_ONLY)`);
+    // As dbt asks: select max(<loaded_at_field>) from <table>.
+    const asked = await connection.runAndReadAll(
+      `SELECT max(${tableOf('vip').loaded_at_field}) AS at FROM job.main.vip`,
+    );
+    expect(asked.getRowObjectsJson()).toEqual([moments]);
     connection.closeSync();
     instance.closeSync();
   });

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { rename } from 'node:fs/promises';
+import { readlink, rename, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Workspace } from '../fixtures/workspace.js';
@@ -76,6 +76,43 @@ describe('what a guard holds', () => {
       });
     expect(paste(commands[0])).toContain('3 updated, 10 deleted');
     expect(paste(commands[1])).toContain('done');
+  });
+});
+
+describe('cdsync.runs of the published file', () => {
+  const runs = (job: string) =>
+    space.query(job, 'select run_id, sequence::int as sequence, status from cdsync.runs order by started_at, run_id');
+
+  it('has a run of which everything is held, as one row that its approval replaces', async () => {
+    const run = await heldJob('shown');
+    const [first, held] = await runs('shown');
+    expect([first, held]).toMatchObject([
+      { sequence: 1, status: 'ok' },
+      { run_id: run, sequence: null, status: 'held' },
+    ]);
+    const refused = await space.cdsync(['diff', 'shown.json', 'made', '--from', run]);
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining(run)]);
+    expect((await space.cdsync(['approve', 'shown.json', run])).code).toBe(0);
+    expect(await runs('shown')).toEqual([first, { run_id: run, sequence: 2, status: 'ok' }]);
+  });
+
+  it('has a quiet run if the file is half a day old, so that its freshness never lags for long', async () => {
+    await serve(20, (n) => ({ n }));
+    await space.configure('quiet', [{ name: 'made', source: 'index_profiles', index: 'made' }]);
+    const first = await space.runWell('quiet');
+    const link = join(space.jobFolder('quiet'), 'quiet.duckdb');
+    await space.runWell('quiet');
+    expect(await readlink(link)).toBe('published/1/quiet.duckdb');
+    const old = Date.now() / 1000 - 13 * 3600;
+    await utimes(join(space.jobFolder('quiet'), 'published', '1'), old, old);
+    const third = await space.runWell('quiet');
+    expect([third.sequence, await readlink(link)]).toEqual([1, expect.stringMatching(/^published\/1-[0-9a-f]{8}\//)]);
+    const [fresh] = await space.query('quiet', 'select run_id, checked_at > changed_at as later from cdsync.freshness');
+    expect(fresh).toEqual({ run_id: third.run_id, later: true });
+    expect((await runs('quiet')).map(({ sequence }) => sequence)).toEqual([1, 1, 1]);
+    expect(first.run_id).not.toBe(third.run_id);
+    const again = await space.runWell('quiet');
+    expect([again.sequence, await readlink(link)]).toEqual([1, expect.stringMatching(/^published\/1-/)]);
   });
 });
 

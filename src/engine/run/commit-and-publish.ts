@@ -1,14 +1,21 @@
 import { asCdsyncError } from '../../core/errors.js';
 import type { RunStatus } from '../../core/run.js';
-import { commitRun, isChanged, type RunCommit, type StreamCommit } from '../../snapshot/commit.js';
+import { commitRun, isChanged, type RunCommit, recordHeldRun, type StreamCommit } from '../../snapshot/commit.js';
 import { compact, compactionReason } from '../../snapshot/compact.js';
 import { type KeepKnown, prepareKnown } from '../../snapshot/known-rows.js';
 import { type PublishOptions, publish } from '../../snapshot/publish.js';
+import { publishedAt } from '../../snapshot/publish-database.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import { isDamaged } from '../../store/duckdb.js';
 import { removeKnownFile } from '../../store/known-file.js';
 import type { RunIdentity } from '../../store/run-state.js';
 import type { RunContext } from '../run-context.js';
+
+/**
+ * Runs that change nothing publish nothing, unless the published file is as old as this: then it would say for too long that the
+ * streams were not read.
+ */
+const quietMs = 12 * 3_600_000;
 
 type PublishContext = Pick<RunContext, 'database' | 'layout' | 'job' | 'clock'>;
 
@@ -123,6 +130,17 @@ export async function commitAndPublish(
   };
   const sequence = await (isFirst ? database.sparingly(work) : work());
   progress.phase = 'publishing';
-  await publishStore(context, store);
+  const isQuiet = sequence === before && clock.now() - (await publishedAt(layout)) >= quietMs;
+  await publishStore(context, store, { repairs: isQuiet ? 'all' : 'none' });
   return sequence;
+}
+
+/**
+ * Notes a run of which a guard holds every stream, and publishes the note. Closes the store.
+ * @throws {CdsyncError} `state_unreadable`, `snapshot_incomplete`, `disk_full`
+ */
+export async function publishHeld(context: PublishContext, store: SnapshotStore, run: RunIdentity): Promise<void> {
+  const finishedAt = new Date(context.clock.now()).toISOString();
+  await recordHeldRun(store, { ...run, finishedAt });
+  await publishStore(context, store, { repairs: 'all' });
 }

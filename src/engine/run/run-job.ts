@@ -16,7 +16,7 @@ import { forgetStarted } from '../workflow/started-workflows.js';
 import { chooseRun } from './choose-run.js';
 import { chosenStreams } from './chosen-streams.js';
 import { cleanUp } from './clean-up.js';
-import { commitAndPublish } from './commit-and-publish.js';
+import { commitAndPublish, publishHeld } from './commit-and-publish.js';
 import { compareLevels, Level, type LevelTask } from './level.js';
 import { recover } from './recover.js';
 import { requireSpace } from './require-space.js';
@@ -49,14 +49,25 @@ async function readAndCommit(
     const streams = levels.flatMap((level) => level.streams);
     const commits = streams.flatMap(({ commit }) => (commit === undefined ? [] : [commit]));
     const { sequence } = before;
-    if (commits.length === 0) return sequence;
-    return await commitAndPublish(context, store, { run, status: statusOf(streams), sequence, streams: commits });
+    const status = statusOf(streams);
+    if (commits.length === 0) {
+      if (status === 'held') await tellHeld(context, store, run);
+      return sequence;
+    }
+    return await commitAndPublish(context, store, { run, status, sequence, streams: commits });
   } catch (error) {
     if (asCdsyncError(error).kind === 'interrupted') return undefined;
     throw error;
   } finally {
     await store.close();
   }
+}
+
+/** Shows readers of the published file that a run is held. What it holds is kept already, so the run does not fail with this. */
+async function tellHeld(context: RunContext, store: SnapshotStore, run: LevelTask['run']): Promise<void> {
+  await publishHeld(context, store, run).catch((error) => {
+    context.notice(`warning: cdsync.runs of the published file lacks this run: ${asCdsyncError(error).message}`);
+  });
 }
 
 /** Chooses the run's id and makes its folder ready. */
