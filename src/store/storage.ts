@@ -94,9 +94,10 @@ async function makeMissing(folder: string, mode: number): Promise<string | undef
     if (code !== 'ENOENT') throw error;
     const above = dirname(folder);
     if (await isThere(above)) throw noFolders(above, error);
+    // Another process may make the same folders meanwhile.
     const first = await makeMissing(above, mode);
-    await mkdir(folder, { mode });
-    return first;
+    const made = await makeMissing(folder, mode);
+    return first ?? made;
   }
 }
 
@@ -140,9 +141,18 @@ export async function prepareStorage(layout: JobLayout, publishMode: number): Pr
       await makeFolder(folder, 0o700);
       await access(folder, constants.W_OK | constants.X_OK);
     }
-    if (!existed) await writeStateFile(layout.format, { format: storageFormat });
+    if (!existed) await writeFormat(layout);
   } catch (error) {
     throw asCdsyncError(error);
+  }
+}
+
+/** Writes the format of a new storage folder. This is before the lock: a run that has it meanwhile sweeps temporary files, this one too. */
+async function writeFormat(layout: JobLayout): Promise<void> {
+  try {
+    await writeStateFile(layout.format, { format: storageFormat });
+  } catch (error) {
+    if (!(await checkStorage(layout))) throw error;
   }
 }
 

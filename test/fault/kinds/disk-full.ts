@@ -23,7 +23,8 @@ async function fill(lane: Lane, freeBytes: number): Promise<void> {
   await cp(aside, lane.storage, { recursive: true, verbatimSymlinks: true });
   await rm(aside, { recursive: true });
   const { blocks, bavail, bsize } = await statfs(lane.storage);
-  await mount(lane.storage, `remount,size=${(blocks - bavail) * bsize + freeBytes}`);
+  // A size of 0 would mean no limit, which the kernel does not take back.
+  await mount(lane.storage, `remount,size=${Math.max((blocks - bavail) * bsize + freeBytes, bsize)}`);
 }
 
 function full(situation: Situation, freeBytes: number): Fault {

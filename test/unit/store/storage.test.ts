@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { JobLayout } from '../../../src/store/layout.js';
-import { makeFolder, prepareStorage } from '../../../src/store/storage.js';
+import { makeFolder, prepareStorage, sweepStorage } from '../../../src/store/storage.js';
 
 let root: string;
 let umask: number;
@@ -71,5 +71,17 @@ it('a read-only file system is told as such, with what to do', async ({ skip }) 
     });
   } finally {
     spawnSync('umount', [place]);
+  }
+});
+
+it('is prepared by several processes at once, even if the first, which has the lock, sweeps temporary files of the others', async () => {
+  for (let round = 0; round < 100; round++) {
+    const layout = new JobLayout(join(root, 'together'), `job${round}`);
+    let toPrepare = 4;
+    const prepare = async () => {
+      await prepareStorage(layout, 0o600).finally(() => toPrepare--);
+      while (toPrepare > 0) await sweepStorage(layout);
+    };
+    await Promise.all([prepare(), prepare(), prepare(), prepare()]);
   }
 });
