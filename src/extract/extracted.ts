@@ -1,8 +1,8 @@
 import { mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ColumnSet, type StoredColumn } from '../rows/columns.js';
-import { type Part, partFiles } from '../rows/part.js';
-import { noneStanding, type Standing } from '../rows/standing.js';
+import { allKeys, type Part, partFiles } from '../rows/part.js';
+import { noneStanding, type Standing, seenRows } from '../rows/standing.js';
 import type { Database } from '../store/duckdb.js';
 import { sha256OfFile, syncFolder } from '../store/durable.js';
 import type { Counters, JournalState } from '../store/journal.js';
@@ -128,6 +128,22 @@ async function restoreKeys(
       const { path, keysPath } = partFiles(parts, number);
       await writeKeys(session, { number, path, columns: list, key }, keysPath);
     }
+  } finally {
+    session.close();
+  }
+}
+
+/** How many records were read, each counted once. Rows of attempts that were given up do not count: they are not part of the result. */
+export async function distinctKeys(database: Database, { parts, standing, dropped }: Extracted): Promise<number> {
+  const { known } = standing;
+  if (known !== null && known.unseenPath === null && parts.length === 0) return known.rows;
+  const session = await database.connect();
+  try {
+    const gone = dropped.map(({ part, from, to }) => `(part = ${part} AND row >= ${from} AND row < ${to})`);
+    const kept = gone.length === 0 ? '' : ` WHERE NOT (${gone.join(' OR ')})`;
+    const keys = `SELECT key FROM (${allKeys(parts.map(({ keysPath }) => keysPath))})${kept}`;
+    const all = known === null ? keys : `${keys} UNION ALL SELECT key FROM (${seenRows(known)})`;
+    return await session.number(`SELECT count(DISTINCT key) FROM (${all})`);
   } finally {
     session.close();
   }

@@ -1,40 +1,16 @@
-import type { AtOnce } from '../client/at-once.js';
-import type { ServiceClient } from '../client/client.js';
-import type { Clock } from '../core/clock.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
-import type { ColumnRules } from '../rows/column-rules.js';
-import type { StoredColumn } from '../rows/columns.js';
-import { allKeys } from '../rows/part.js';
-import { seenRows } from '../rows/standing.js';
-import type { Database } from '../store/duckdb.js';
-import {
-  type Counters,
-  firstCursor,
-  Journal,
-  type JournalState,
-  noCounters,
-  type PartitionCursor,
-} from '../store/journal.js';
-import type { ParquetCompression } from '../store/parquet.js';
+import { type Counters, firstCursor, Journal, noCounters, type PartitionCursor } from '../store/journal.js';
 import type { ListSource, Source, Window } from '../streams/source.js';
 import { settled } from '../streams/windows.js';
+import { beginExtraction, type ExtractionOptions } from './begin-extraction.js';
 import { type CountedList, readCounted } from './completeness.js';
-import type { PartMaker } from './convert/part-maker.js';
-import { type Extracted, extracted, preparePartsFolder } from './extracted.js';
+import { distinctKeys, type Extracted, extracted } from './extracted.js';
 import type { LiveCounters } from './live-counters.js';
 import { PageChain } from './page-chain.js';
 import { readTotal } from './page-fetcher.js';
-import {
-  isListPart,
-  type ListSplit,
-  type Partition,
-  partitionName,
-  partitionNamed,
-  partitionsOf,
-} from './partition.js';
+import { isListPart, type Partition, partitionName, partitionNamed, partitionsOf } from './partition.js';
 import type { ReadTask } from './read-task.js';
-import { type NextKnown, type RecognitionOptions, StreamRecognition } from './recognise/stream-recognition.js';
-import type { KnownRecords } from './record-details.js';
+import type { NextKnown, StreamRecognition } from './recognise/stream-recognition.js';
 import { hasAttributes, isRecord } from './scan/single-record.js';
 import { StreamIntake } from './stream-intake.js';
 import { TaskRunner } from './task-runner.js';
@@ -50,47 +26,6 @@ const failuresByContent = new Set([
   'bad_request',
   'not_found',
 ]);
-
-export interface ExtractionOptions {
-  readonly stream: string;
-  readonly source: Source;
-  readonly filter: ReadonlyMap<string, string>;
-  /** Splits the list into several chains. A reading that resumes keeps the chains that it began with. */
-  readonly partition: ListSplit | undefined;
-  /** For a list that is read in windows of time: the windows to read. */
-  readonly windows: readonly Window[];
-  /** For such a list: keys of the unfinished records. */
-  readonly unfinished: readonly string[];
-  /** For such a list whose pages leave out details: what the last snapshot has of it. */
-  readonly known: KnownRecords;
-  readonly notice: (line: string) => void;
-  /** For such a list: the spans that earlier runs have covered. */
-  readonly covered: readonly Window[];
-  readonly pageSize: number;
-  /** How many chains, and how many requests for single records, run at once. */
-  readonly atOnce: AtOnce;
-  readonly client: ServiceClient;
-  readonly signal: AbortSignal;
-  readonly clock: Clock;
-  readonly database: Database;
-  readonly converter: PartMaker;
-  readonly compression: ParquetCompression;
-  /** `streams/<stream>` of the run's private folder. */
-  readonly folder: string;
-  /** Fingerprint of the request and of all that shapes the parts. */
-  readonly fingerprint: string;
-  /** When the stream's reading began. */
-  readonly startedAt: string;
-  /** The columns of the last snapshot. */
-  readonly columns: readonly StoredColumn[] | undefined;
-  readonly rules: ColumnRules;
-  /** The journal of an earlier process, to resume from. */
-  readonly resume: JournalState | undefined;
-  /** Given if records are to be recognised, now if possible and by the next night. */
-  readonly recognition: RecognitionOptions | undefined;
-  /** Whether to compare even an unpartitioned list with its total. */
-  readonly checkTotal: boolean;
-}
 
 /** How a list is read in parts. */
 export interface ReadingSplit {
@@ -157,7 +92,7 @@ export class StreamExtraction {
 
   /** Prepares the folder. Resumes from `resume` if that is given and its parts are undamaged. */
   static async begin(given: ExtractionOptions): Promise<StreamExtraction> {
-    const { resume, recognition } = await prepare(given);
+    const { resume, recognition } = await beginExtraction(given);
     const options = { ...given, resume };
     const { startedAt, stream, fingerprint, folder } = options;
     const partitions = resume?.start.partitions.map(partitionNamed) ?? partitionsOf(options);
@@ -182,11 +117,12 @@ export class StreamExtraction {
     }
   }
 
-  /** Whether the reading resumes that of an earlier process. */
+  /** How many records the list had by its own count when the reading began; null if it was not asked. */
   get total(): number | null {
     return this.#totalAtStart;
   }
 
+  /** Whether the reading resumes that of an earlier process. */
   get resumed(): boolean {
     return this.#options.resume !== undefined;
   }
@@ -247,7 +183,7 @@ export class StreamExtraction {
       pageSize: () => this.#runner.pageSize(pageSize).limit,
       total: () => client.send(operation, readTotal, { signal, meter: this.live }),
       read: (partitions, asked) => this.#runner.run(partitions.map((each) => this.#task(each, asked))),
-      distinctKeys: () => this.#distinctKeys(),
+      distinctKeys: async () => distinctKeys(this.#options.database, await this.extracted()),
       missed: (records) => {
         this.#missed = records;
       },
@@ -383,36 +319,4 @@ export class StreamExtraction {
       throw error;
     }
   }
-
-  /** Rows of attempts that were given up do not count: they are not part of the result. */
-  async #distinctKeys(): Promise<number> {
-    const { parts, standing, dropped } = await this.extracted();
-    const { known } = standing;
-    if (known !== null && known.unseenPath === null && parts.length === 0) return known.rows;
-    const session = await this.#options.database.connect();
-    try {
-      const gone = dropped.map(({ part, from, to }) => `(part = ${part} AND row >= ${from} AND row < ${to})`);
-      const kept = gone.length === 0 ? '' : ` WHERE NOT (${gone.join(' OR ')})`;
-      const keys = `SELECT key FROM (${allKeys(parts.map(({ keysPath }) => keysPath))})${kept}`;
-      const all = known === null ? keys : `${keys} UNION ALL SELECT key FROM (${seenRows(known)})`;
-      return await session.number(`SELECT count(DISTINCT key) FROM (${all})`);
-    } finally {
-      session.close();
-    }
-  }
-}
-
-/** Prepares the folder of a stream, to resume from the journal if everything that it names is still there. */
-async function prepare(given: ExtractionOptions): Promise<{
-  readonly resume: JournalState | undefined;
-  readonly recognition: StreamRecognition | undefined;
-}> {
-  const { folder, source, database } = given;
-  const goesOn = given.resume && (await StreamRecognition.resume(folder, given.resume, given.recognition));
-  const resume = goesOn === undefined ? undefined : given.resume;
-  if (await preparePartsFolder(folder, resume, source.key, database))
-    return { resume, recognition: goesOn === 'off' ? undefined : goesOn };
-  if (goesOn !== 'off') await goesOn?.close();
-  const recognition = given.recognition && (await StreamRecognition.begin(folder, given.recognition));
-  return { resume: undefined, recognition };
 }

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
 import type { RequestMeter } from '../../client/client.js';
 import type { StreamConfig } from '../../config/config.js';
+import type { ExtractionOptions } from '../../extract/begin-extraction.js';
 import { windowsOf } from '../../extract/partition.js';
-import { type ExtractionOptions, StreamExtraction } from '../../extract/stream-extraction.js';
+import { StreamExtraction } from '../../extract/stream-extraction.js';
 import type { ColumnRules } from '../../rows/column-rules.js';
 import type { StoredColumn } from '../../rows/columns.js';
 import { partVersion } from '../../rows/part.js';
