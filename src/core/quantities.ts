@@ -63,3 +63,11 @@ export function parseMoment(written: string): number {
   const iso = written.replace(' ', 'T');
   return Date.parse(iso.length > 10 && !/(Z|[+-]\d{2}:?\d{2})$/.test(iso) ? `${iso}Z` : iso);
 }
+
+/** The middle of some numbers; of an even number of them, the mean of the two in the middle; of none, 0. */
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const half = Math.floor(sorted.length / 2);
+  const upper = sorted[half] ?? 0;
+  return sorted.length % 2 === 1 ? upper : ((sorted[half - 1] ?? upper) + upper) / 2;
+}

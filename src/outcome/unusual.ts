@@ -1,4 +1,4 @@
-import { formatCount, formatDuration } from '../core/quantities.js';
+import { formatCount, formatDuration, median } from '../core/quantities.js';
 import type { StreamReport } from '../core/run.js';
 import type { RunEnd } from './run-end.js';
 
@@ -58,14 +58,6 @@ export interface Unusual {
   readonly runs: number;
   /** All of it in words. */
   readonly message: string;
-}
-
-/** The middle of some numbers; of an even number of them, the mean of the two in the middle. */
-function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  const half = Math.floor(sorted.length / 2);
-  const upper = sorted[half] ?? 0;
-  return sorted.length % 2 === 1 ? upper : ((sorted[half - 1] ?? upper) + upper) / 2;
 }
 
 /** By how much two figures differ as a ratio: a logarithm, 0 if they are equal. */

@@ -99,6 +99,15 @@ function diskLines({ need, free, short }: JobPlan['disk']): string[] {
   return [...lines, `  ${what}; free some space, or keep less (\`keep\`)`];
 }
 
+/** What the times are by: past runs, where there are any. */
+function timingLine(streams: readonly PlannedStream[]): string[] {
+  const runs = streams.flatMap(({ timed_by_runs }) => timed_by_runs ?? []);
+  if (runs.length === 0) return [];
+  const others = streams.filter(({ seconds, timed_by_runs }) => seconds !== null && timed_by_runs === null);
+  const rest = others.length === 0 ? '' : `; of ${others.map(({ name }) => name).join(', ')} by the sample`;
+  return [`times are by the median of up to ${Math.max(...runs)} past runs${rest}`];
+}
+
 function workflowLines({ workflows }: JobPlan): string[] {
   return workflows.map(({ config_id, would_start, deadline_ms }) =>
     would_start
@@ -155,6 +164,7 @@ export function planLines(plan: JobPlan): string[] {
     '',
     ...workflowLines(plan).map((line) => `  ${line}`),
     ...limits.map((line) => `  ${line}`),
+    ...timingLine(streams).map((line) => `  ${line}`),
     `  about ${formatCount(requests)} requests, ${formatDuration(seconds * 1000)} of reading`,
     ...diskLines(disk).map((line) => `  ${line}`),
     ...notes.map((note) => `  ${note}`),

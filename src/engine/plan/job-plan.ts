@@ -23,6 +23,8 @@ export interface PlannedStream {
   readonly requests: number | null;
   readonly round_trip_ms: number | null;
   readonly seconds: number | null;
+  /** How many past runs `seconds` is the median of; null if it is by the round trip of the sample. */
+  readonly timed_by_runs: number | null;
   /**
    * How `partition_by: auto` splits the list, or would if the stream said so (`used`): the attributes, the number of parts, and the
    * time that they take against one chain of pages. Null if there is no better way than the present one.

@@ -6,13 +6,13 @@ import type { Before } from '../run/recover.js';
 import { roomFor } from '../run/require-space.js';
 import type { RunContext } from '../run-context.js';
 import type { JobPlan, PlannedStream } from './job-plan.js';
-import type { PlannedReading } from './plan-stream.js';
+import type { TimedReading } from './past-pace.js';
 
 /** A stream while the plan is being made. */
 export interface Planned {
   readonly shown: PlannedStream;
   /** Undefined if the stream does not ask the service, or could not. */
-  readonly reading: PlannedReading | undefined;
+  readonly reading: TimedReading | undefined;
 }
 
 /** Parquet compresses each column alone: to about this share of the same records compressed in one piece. */

@@ -2,8 +2,10 @@ import { dirname } from 'node:path';
 import { mostAtOnce } from '../../client/at-once.js';
 import type { BeforeStep } from '../../config/config.js';
 import { asCdsyncError, type CdsyncError } from '../../core/errors.js';
+import type { JobReport } from '../../core/run.js';
 import type { ApiGroup } from '../../core/service-options.js';
 import { sqlText } from '../../core/sql.js';
+import { pastRuns } from '../../outcome/past-runs.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import type { Session } from '../../store/duckdb.js';
 import { heldStreams } from '../../store/held.js';
@@ -21,6 +23,7 @@ import type { RunContext } from '../run-context.js';
 import { resumesRun } from '../workflow/before-run.js';
 import { leftWorkflow } from '../workflow/started-workflows.js';
 import type { JobPlan, PlannedStream } from './job-plan.js';
+import { type PastPace, pastPace, pastRunsAsked, type TimedReading } from './past-pace.js';
 import { type Planned, planDisk } from './plan-disk.js';
 import { type PlannedReading, planStream } from './plan-stream.js';
 import { budgets, type Load, readingTime, streamTime } from './plan-time.js';
@@ -36,6 +39,8 @@ interface PlanContext {
   readonly before: Before | undefined;
   /** The process that has the lock now. */
   readonly running: LockOwner | undefined;
+  /** Reports of past runs. */
+  readonly past: readonly JobReport[];
   readonly notes: string[];
 }
 
@@ -53,21 +58,32 @@ function sampled(sample: StreamSample | undefined): PlannedStream['sample'] {
   };
 }
 
-function loadOf(reading: PlannedReading | undefined): Load | undefined {
+function requestsOf({ chains, others }: Pick<PlannedReading, 'chains' | 'others'>): number {
+  return (chains ?? []).reduce((sum, pages) => sum + pages, 0) + others;
+}
+
+function loadOf(reading: TimedReading | undefined): Load | undefined {
   if (reading === undefined || reading.chains === null) return undefined;
-  const { chains, others, group, sample } = reading;
-  const requests = chains.reduce((sum, pages) => sum + pages, 0) + others;
-  return { group, requests, chains, roundTripMs: sample?.roundTripMs ?? assumedRoundTripMs };
+  const { chains, group, sample, pace } = reading;
+  const roundTripMs = sample?.roundTripMs ?? assumedRoundTripMs;
+  return { group, requests: requestsOf(reading), chains, roundTripMs, pastMs: pace?.milliseconds };
+}
+
+/** A reading that resumes an earlier one is like no past one. */
+function paceOf({ past }: PlanContext, stream: string, reading: PlannedReading): PastPace | undefined {
+  const { chains, reads, resumes } = reading;
+  if (chains === null || resumes !== null) return undefined;
+  return pastPace(stream, { reads, requests: requestsOf(reading), chains: chains.length }, past);
 }
 
 /** The time that a split takes, and that one chain takes. */
-function splitOf({ context }: PlanContext, reading: PlannedReading): PlannedStream['split'] {
+function splitOf({ context }: PlanContext, reading: TimedReading): PlannedStream['split'] {
   const { split, records, pageSize } = reading;
   if (split === null || records === null) return null;
   const { limits } = sharedLimits(context);
   const concurrency = mostAtOnce(context.config.service);
   const seconds = (chains: readonly number[]) => {
-    const load = loadOf({ ...reading, chains });
+    const load = loadOf({ ...reading, chains, pace: undefined });
     return load === undefined ? 0 : readingTime([load], { limits, concurrency, lanes: 1 }) / 1000;
   };
   return {
@@ -97,6 +113,7 @@ async function known({ context, before }: PlanContext, { config, needs }: Ordere
     requests: reads.open === undefined ? 0 : null,
     round_trip_ms: null,
     seconds: null,
+    timed_by_runs: null,
     split: null,
     resumes: null,
     held: held === undefined ? null : { run_id: held.run_id, findings: held.findings },
@@ -121,18 +138,20 @@ function failure(error: CdsyncError): PlannedStream['error'] {
   return { ...reportError(error), auth: error.kind === 'auth' };
 }
 
-async function planOne(plan: PlanContext, stream: OrderedStream, planned: readonly Planned[]): Promise<Planned> {
+async function planOne(plan: PlanContext, stream: OrderedStream, earlier: readonly Planned[]): Promise<Planned> {
   const { context, session, before, running, notes } = plan;
   const { config } = stream;
   const shown = await known(plan, stream);
   try {
-    if (!(await supply(plan, stream, planned))) {
+    if (!(await supply(plan, stream, earlier))) {
       const missing = stream.needs.filter((name) => !before?.streams.has(name));
       notes.push(`${config.name}: its requests are known once ${missing.join(' and ')} was read`);
       return { shown, reading: undefined };
     }
-    const reading = await planStream(context, { config, before, session, running: running?.run_id });
-    if (reading === undefined) return { shown, reading };
+    const planned = await planStream(context, { config, before, session, running: running?.run_id });
+    if (planned === undefined) return { shown, reading: planned };
+    const pace = paceOf(plan, config.name, planned);
+    const reading = { ...planned, pace };
     const { group, reads, total, records, chains, resumes, sample } = reading;
     const load = loadOf(reading);
     const concurrency = mostAtOnce(context.config.service);
@@ -147,6 +166,7 @@ async function planOne(plan: PlanContext, stream: OrderedStream, planned: readon
       requests: load?.requests ?? null,
       round_trip_ms: sample === undefined ? null : Math.round(sample.roundTripMs * 10) / 10,
       seconds: load === undefined ? null : streamTime(load, concurrency) / 1000,
+      timed_by_runs: pace?.runs ?? null,
       split: splitOf(plan, reading),
       resumes: resumes === null ? null : { run_id: resumes.runId, records: resumes.records, pages: resumes.pages },
       sample: sampled(sample),
@@ -264,7 +284,8 @@ export async function planJob(context: RunContext): Promise<JobPlan> {
     // Otherwise DuckDB would write to a file what does not fit in memory.
     await session.run("SET temp_directory = ''");
     const before = store === undefined ? undefined : (await readBefore(store, context)).before;
-    return await planWith({ context, session, store, before, running, notes });
+    const past = (await pastRuns(layout, pastRunsAsked)).map(({ report }) => report);
+    return await planWith({ context, session, store, before, running, past, notes });
   } finally {
     if (store === undefined) session.close();
     else await store.close();

@@ -7,10 +7,13 @@ export interface Load {
   /** Number of requests in each chain; those of one chain follow one after the other. */
   readonly chains: readonly number[];
   readonly roundTripMs: number;
+  /** Milliseconds that the stream takes by its past runs; undefined if they do not tell. */
+  readonly pastMs?: number | undefined;
 }
 
-/** Milliseconds that a stream's requests take if only their round trips and the concurrency limit them. */
-export function streamTime({ requests, chains, roundTripMs }: Load, concurrency: number): number {
+/** Milliseconds that a stream takes: by its past or, without one, by the round trips of its requests and the concurrency. */
+export function streamTime({ requests, chains, roundTripMs, pastMs }: Load, concurrency: number): number {
+  if (pastMs !== undefined) return pastMs;
   const inTurn = Math.max(0, ...chains.map((chain) => chain * roundTripMs));
   return Math.max(inTurn, (requests * roundTripMs) / concurrency);
 }
@@ -73,7 +76,7 @@ export function budgets(
   });
 }
 
-/** Milliseconds to read the streams at the same time: round trips or rate limits decide, whichever is slower. */
+/** Milliseconds to read the streams at the same time: their own times or the rate limits decide, whichever is slower. */
 export function readingTime(
   loads: readonly Load[],
   { limits, concurrency, lanes }: { limits: Readonly<Record<ApiGroup, number>>; concurrency: number; lanes: number },
