@@ -7,6 +7,7 @@ import files from './files/index.js';
 import mysql from './mysql/index.js';
 import postgres from './postgres/index.js';
 import snowflake from './snowflake/index.js';
+import trino from './trino/index.js';
 import webhook from './webhook/index.js';
 
 /** The connectors that come with cdsync. Each loads its vendor's library only when it is opened. */
@@ -19,5 +20,6 @@ export const connectors: readonly Connector[] = [
   mysql,
   postgres,
   snowflake,
+  trino,
   webhook,
 ];

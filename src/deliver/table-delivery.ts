@@ -120,7 +120,8 @@ export class TableDelivery {
     destination: TableDestination,
     { watermark, found }: Situation,
   ): Promise<{ schema: SchemaPlan; target: TargetTable }> {
-    const { request, connector, feed } = this.#task;
+    const { request, feed } = this.#task;
+    const connector = { ...this.#task.connector, ...destination.types };
     const { columns: wanted, key } = deliveredColumns({ connector, config: request.destination, feed });
     const schema = await planSchema({
       connector,

@@ -119,6 +119,8 @@ export interface TableConnector<S extends OptionShape = OptionShape> extends Con
  * `watermarks` again to find out.
  */
 export interface TableDestination {
+  /** The types of the place that was opened, for a connector that reaches databases of several kinds. Default: the connector's. */
+  readonly types?: Pick<TableConnector, 'mapColumn' | 'widens'>;
   /** All watermarks at this place, also those of other destinations. Creates the table of watermarks if it is missing. */
   watermarks(): Promise<readonly Watermark[]>;
   /** The table of this name; undefined if there is none. */

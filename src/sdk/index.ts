@@ -65,4 +65,12 @@ export { type Finding, map, type OptionFacts, option } from './option.js';
 export { choice, duration, flag, path, secret, text, verbatim, whole } from './option-types.js';
 export { isThisMachine, plaintextRefused } from './plaintext.js';
 export { type PostgresTls, withoutPostgresTls, withPostgresTls } from './postgres-tls.js';
+export {
+  openTrino,
+  type TrinoLogin,
+  type TrinoSession,
+  trinoFailureName,
+  trinoIdentifier,
+  trinoText,
+} from './trino.js';
 export { sameWatermark, type Watermark, watermarkColumns, watermarkFrom, watermarkTable } from './watermark.js';

@@ -1,0 +1,43 @@
+import { type DestinationCheck, type DestinationContext, trinoText } from '../../src/sdk/index.js';
+import { type Catalog, findCatalog } from './catalogs.js';
+import { openTrinoTables, trinoSession } from './load.js';
+import type { trinoOptions } from './options.js';
+
+/** What a kind of catalog cannot do, in a sentence. */
+function untriedOf({ name, kind, traits }: Catalog): string {
+  if (traits.merges === false) return `catalog ${name} (${kind}) has no MERGE: only mode append works there`;
+  if (traits.needsPrimaryKey === true)
+    return `catalog ${name} (${kind}) cannot replace a table at once: mode replace fails there, the others work`;
+  if (traits.merges === true) return 'whether the user may write there shows the first load';
+  return `whether catalog ${name} (${kind ?? 'of unknown kind'}) can MERGE, which upsert and mirror need, shows the first load`;
+}
+
+/** Logs in, looks for catalog and schema, and describes the tables that are there. */
+export async function checkTrino(
+  context: DestinationContext<typeof trinoOptions>,
+  tables: readonly string[],
+): Promise<DestinationCheck> {
+  const { session } = await trinoSession(context);
+  try {
+    const [about] = await session.rows('SELECT node_version AS version FROM system.runtime.nodes WHERE coordinator');
+    const catalog = await findCatalog(session, context.options.catalog);
+    const schema = context.options.schema.toLowerCase();
+    const found = await session.rows(
+      `SELECT 1 AS found FROM "${catalog.name.replaceAll('"', '""')}".information_schema.schemata
+       WHERE schema_name = ${trinoText(schema)}`,
+    );
+    if (found.length > 0) {
+      const destination = await openTrinoTables(context);
+      try {
+        for (const table of tables) await destination.describe(table);
+      } finally {
+        await destination.close();
+      }
+    }
+    const missing = found.length > 0 ? '' : ' (to be created)';
+    const reached = `Trino ${about?.version}, catalog ${catalog.name} (${catalog.kind ?? 'unknown'}), schema ${schema}${missing}`;
+    return { reached, lacks: [], untried: untriedOf(catalog) };
+  } finally {
+    await session.close();
+  }
+}

@@ -1,0 +1,37 @@
+import { tableConnector } from '../../src/sdk/index.js';
+import { checkOptions, trinoOptions } from './options.js';
+import { mapColumn, widens } from './types.js';
+
+/** Loads tables of any catalog that Trino can write, by statements over HTTP. */
+export default tableConnector({
+  name: 'trino',
+  summary: 'Loads tables of any catalog that Trino can MERGE into: Iceberg, Delta Lake, PostgreSQL and others.',
+  options: trinoOptions,
+  optionRules: { check: checkOptions },
+  capabilities: {
+    // Each statement is a transaction of its own: the rows come first, the watermark last.
+    transactions: false,
+    format: 'csv',
+    identifiers: {
+      // What Hive, Iceberg, Delta Lake and databases all take.
+      maxBytes: 63,
+      allowed: /[\p{L}\p{N}\p{M}_]/u,
+      // Columns that cdsync or Iceberg itself has in tables.
+      reserved: [
+        '_cdsync_load',
+        '_file',
+        '_pos',
+        '_deleted',
+        '_spec_id',
+        '_partition',
+        '_row_id',
+        '_last_updated_sequence_number',
+      ],
+    },
+  },
+  place: ({ url, catalog, schema }) => `${new URL(url).host} ${catalog.toLowerCase()} ${schema.toLowerCase()}`,
+  mapColumn: (type) => mapColumn(type),
+  widens,
+  check: async (context, tables) => (await import('./check.js')).checkTrino(context, tables),
+  open: async (context) => (await import('./load.js')).openTrinoTables(context),
+});

@@ -1,0 +1,229 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { buildConnector, type Dispatcher, Pool } from 'undici';
+import { byProxy, proxyFor } from '../core/proxy.js';
+import type { Secret } from '../core/secret.js';
+import { CdsyncError, loadRefused, unavailable } from './errors.js';
+import {
+  type TrinoFailure,
+  trinoConnectionError,
+  trinoError,
+  trinoFailureName,
+  trinoHttpError,
+} from './trino-error.js';
+
+/** Where Trino is, and as whom to work there. */
+export interface TrinoLogin {
+  /** Scheme, host and port of the coordinator. */
+  readonly url: string;
+  readonly username: string;
+  readonly password?: Secret | undefined;
+  /** A JSON Web Token or an access token, instead of a password. */
+  readonly token?: Secret | undefined;
+  readonly catalog?: string | undefined;
+  readonly schema?: string | undefined;
+  /** Session properties by name, such as `query_max_run_time` or `iceberg.target_max_file_size`. */
+  readonly properties?: ReadonlyMap<string, string> | undefined;
+  /** What `system.runtime.queries` shows as the source of each statement. */
+  readonly source: string;
+}
+
+/** The result of a statement. */
+export interface TrinoResult {
+  readonly rows: readonly Readonly<Record<string, unknown>>[];
+  /** The rows that the statement has written; undefined if it does not say. */
+  readonly updateCount: number | undefined;
+}
+
+interface Answer {
+  readonly nextUri?: string;
+  readonly columns?: readonly { readonly name: string }[];
+  readonly data?: readonly (readonly unknown[])[];
+  readonly updateCount?: number;
+  readonly error?: TrinoFailure;
+}
+
+/** How long a server that is starting, or that is busy, is asked again, and how often a lost answer is. */
+export interface TrinoPatience {
+  readonly busyMs: number;
+  readonly lostAnswers: number;
+  /** The first pause; each is twice as long as the one before, up to 2 s. */
+  readonly pauseMs: number;
+}
+
+const usual: TrinoPatience = { busyMs: 60_000, lostAnswers: 5, pauseMs: 100 };
+const longestPauseMs = 2000;
+const connectMs = 10_000;
+
+/** The headers of every request, without those of the login: https://trino.io/docs/current/develop/client-protocol.html */
+function contextHeaders({ username, catalog, schema, properties, source }: TrinoLogin): Record<string, string> {
+  const session = [...(properties ?? [])].map(([name, value]) => `${name}=${encodeURIComponent(value)}`);
+  return {
+    'x-trino-user': username,
+    'x-trino-source': source,
+    'x-trino-time-zone': 'UTC',
+    // Without it, Trino cuts timestamps to milliseconds.
+    'x-trino-client-capabilities': 'PARAMETRIC_DATETIME',
+    ...(catalog === undefined ? {} : { 'x-trino-catalog': catalog }),
+    ...(schema === undefined ? {} : { 'x-trino-schema': schema }),
+    ...(session.length === 0 ? {} : { 'x-trino-session': session.join(',') }),
+  };
+}
+
+function authorization({ username, password, token }: TrinoLogin): Record<string, string> {
+  if (token !== undefined) return { authorization: `Bearer ${token.reveal()}` };
+  if (password === undefined) return {};
+  return { authorization: `Basic ${Buffer.from(`${username}:${password.reveal()}`, 'utf8').toString('base64')}` };
+}
+
+/**
+ * Statements of Trino by its HTTP protocol, one at a time. Each is a transaction of its own. Every failure becomes an error of
+ * cdsync.
+ */
+export class TrinoSession {
+  readonly #pool: Pool;
+  readonly #headers: Readonly<Record<string, string>>;
+  readonly #patience: TrinoPatience;
+  #stopping = new AbortController();
+  /** The path that continues, or ends, the statement under way. */
+  #next: string | undefined;
+
+  /** Sends no request. */
+  constructor(login: TrinoLogin, patience: Partial<TrinoPatience> = {}) {
+    const url = new URL(login.url);
+    const proxy = proxyFor(url, process.env);
+    const connect = { timeout: connectMs };
+    this.#pool = new Pool(url.origin, {
+      connections: 2,
+      connect: proxy === undefined ? connect : byProxy(proxy, connectMs, buildConnector(connect)),
+    });
+    this.#headers = { ...contextHeaders(login), ...authorization(login) };
+    this.#patience = { ...usual, ...patience };
+  }
+
+  /** Runs a statement to its end. @throws {CdsyncError} see `trino-error.ts`; `destination_unavailable` after {@link stop} */
+  async run(sql: string): Promise<TrinoResult> {
+    const until = Date.now() + this.#patience.busyMs;
+    for (let pauseMs = this.#patience.pauseMs; ; pauseMs *= 2) {
+      try {
+        return await this.#once(sql);
+      } catch (error) {
+        // A statement that a starting server refuses has not begun.
+        if (trinoFailureName(error) !== 'SERVER_STARTING_UP' || Date.now() > until) throw error;
+        await this.#pause(pauseMs);
+      }
+    }
+  }
+
+  async rows(sql: string): Promise<TrinoResult['rows']> {
+    return (await this.run(sql)).rows;
+  }
+
+  /** The result of a query that returns one number. */
+  async number(sql: string): Promise<number> {
+    const [row] = await this.rows(sql);
+    return Number(Object.values(row ?? {})[0] ?? 0);
+  }
+
+  /** Runs a statement even after a stop, and ignores its failure. */
+  async tidy(sql: string): Promise<void> {
+    const stopping = this.#stopping;
+    this.#stopping = new AbortController();
+    await this.#once(sql).catch(() => undefined);
+    this.#stopping = stopping;
+  }
+
+  /** Cancels the statement under way. From now on only `tidy` works. */
+  stop(): void {
+    this.#stopping.abort();
+  }
+
+  async close(): Promise<void> {
+    await this.#pool.destroy().catch(() => undefined);
+  }
+
+  async #once(sql: string): Promise<TrinoResult> {
+    const rows: Record<string, unknown>[] = [];
+    let updateCount: number | undefined;
+    try {
+      let answer = await this.#request({ method: 'POST', path: '/v1/statement', body: sql });
+      for (;;) {
+        this.#next = answer.nextUri === undefined ? undefined : pathOf(answer.nextUri);
+        if (answer.error !== undefined) throw trinoError(answer.error);
+        updateCount = answer.updateCount ?? updateCount;
+        for (const values of answer.data ?? [])
+          rows.push(Object.fromEntries((answer.columns ?? []).map(({ name }, index) => [name, values[index]])));
+        if (this.#next === undefined) return { rows, updateCount };
+        answer = await this.#request({ method: 'GET', path: this.#next, body: null });
+      }
+    } finally {
+      await this.#cancel();
+    }
+  }
+
+  /** Ends a statement that nobody reads any more: Trino would let it run for minutes. */
+  async #cancel(): Promise<void> {
+    const path = this.#next;
+    this.#next = undefined;
+    if (path === undefined) return;
+    const headersTimeout = connectMs;
+    await this.#pool
+      .request({ method: 'DELETE', path, headers: this.#headers, headersTimeout })
+      .then(({ body }) => body.dump())
+      .catch(() => undefined);
+  }
+
+  /** Asks again where the protocol says that it is safe: a busy server has not taken the request; an answer can be read twice. */
+  async #request(request: { method: 'GET' | 'POST'; path: string; body: string | null }): Promise<Answer> {
+    const until = Date.now() + this.#patience.busyMs;
+    let lost = 0;
+    for (let pauseMs = this.#patience.pauseMs; ; pauseMs *= 2) {
+      try {
+        const { status, text } = await this.#exchange(request);
+        if (status === 200) return parsed(text);
+        const error = trinoHttpError(status, text);
+        if (error.kind !== 'retryable' || status === 410 || Date.now() > until) throw error;
+      } catch (thrown) {
+        if (this.#stopping.signal.aborted) throw unavailable('the load was stopped');
+        if (thrown instanceof CdsyncError) throw thrown;
+        const error = trinoConnectionError(thrown);
+        lost += 1;
+        if (request.method === 'POST' || error.kind !== 'retryable' || lost > this.#patience.lostAnswers) throw error;
+      }
+      await this.#pause(pauseMs);
+    }
+  }
+
+  async #exchange(request: Pick<Dispatcher.RequestOptions, 'method' | 'path' | 'body'>) {
+    const { signal } = this.#stopping;
+    const type = request.body === null ? {} : { 'content-type': 'text/plain; charset=utf-8' };
+    const answer = await this.#pool.request({ ...request, headers: { ...this.#headers, ...type }, signal });
+    return { status: answer.statusCode, text: await answer.body.text() };
+  }
+
+  async #pause(ms: number): Promise<void> {
+    await wait(Math.min(ms, longestPauseMs), undefined, { signal: this.#stopping.signal }).catch(() => {
+      throw unavailable('the load was stopped');
+    });
+  }
+}
+
+/**
+ * The path of the next request. Host and scheme stay those of the configuration: a proxy may hide the server's own, and the login
+ * goes nowhere else.
+ */
+function pathOf(nextUri: string): string {
+  const { pathname, search } = new URL(nextUri, 'http://trino');
+  return pathname + search;
+}
+
+function parsed(text: string): Answer {
+  try {
+    const answer: unknown = JSON.parse(text);
+    if (typeof answer === 'object' && answer !== null && 'id' in answer) return answer as Answer;
+  } catch {
+    // Refused below: the text may be any page.
+  }
+  throw loadRefused('the answer does not come from a Trino coordinator: it is not a result of a statement', {
+    hint: 'is `url` the address of the coordinator, such as https://trino.example.com:8443?',
+  });
+}

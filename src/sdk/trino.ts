@@ -1,0 +1,34 @@
+import { isThisMachine, plaintextRefused } from './plaintext.js';
+import type { TrinoLogin, TrinoSession } from './trino-session.js';
+
+export { type TrinoFailure, trinoFailureName } from './trino-error.js';
+export type { TrinoLogin, TrinoResult, TrinoSession } from './trino-session.js';
+
+/**
+ * Opens a session of Trino. It connects with the first statement.
+ * @param allowHttp whether a password or token may go to another machine without encryption
+ * @throws {CdsyncError} `destination_plaintext`
+ */
+export async function openTrino(login: TrinoLogin, allowHttp: boolean): Promise<TrinoSession> {
+  const { protocol, hostname } = new URL(login.url);
+  const hasSecret = login.password !== undefined || login.token !== undefined;
+  if (protocol === 'http:' && hasSecret && !allowHttp && !isThisMachine(hostname))
+    throw plaintextRefused(
+      hostname,
+      'the login and all rows',
+      'use https://; or, if the way there is safe, allow it with `allow_http: true`',
+    );
+  // Loaded here, so that a run without Trino loads no HTTP client for it.
+  const { TrinoSession: Session } = await import('./trino-session.js');
+  return new Session(login);
+}
+
+/** A name in a statement of Trino. */
+export function trinoIdentifier(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+/** A text in a statement of Trino. */
+export function trinoText(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
+}
