@@ -43,9 +43,9 @@ describe('rows of a CSV file', () => {
         const asUtf8 = (value: string | null) => (value === null ? null : Buffer.from(value).toString());
         expect(await rowsOf(text)).toEqual(rows.map((row) => row.map(asUtf8)));
       }),
-      { numRuns: 50 },
+      { numRuns: 25 },
     );
-    const long = 'x"y\n'.repeat(700_000);
+    const long = 'x"y\n'.repeat(300_000);
     expect(await rowsOf(`1,"${long.replaceAll('"', '""')}"\n2,z\n`)).toEqual([
       ['1', long],
       ['2', 'z'],
