@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { flag, option, secret, text, verbatim, whole } from '../../src/sdk/index.js';
 
-const property = option(z.string(), { description: 'The value of one property.' });
+const property = option(z.string(), { description: 'The value of one property.', example: '2h' });
 
 export const trinoOptions = {
   url: option(z.string().regex(/^https?:\/\/[^\s@?#/]+\/?$/), {
