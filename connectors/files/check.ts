@@ -1,6 +1,12 @@
 import { access, constants, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { type DestinationCheck, type DestinationContext, loadRefused, permissionMissing } from '../../src/sdk/index.js';
+import {
+  type DestinationCheck,
+  type DestinationContext,
+  loadRefused,
+  permissionMissing,
+  s3Library,
+} from '../../src/sdk/index.js';
 import type { FilesShape } from './options.js';
 
 /** The folder itself, or the nearest one above it that exists. */
@@ -37,7 +43,7 @@ export async function checkFilesPlace({
 }: DestinationContext<FilesShape>): Promise<DestinationCheck> {
   const { path, url } = options;
   if (url === undefined) return checkFolder(path ?? '.');
-  const { S3Store } = await import('./s3-store.js');
+  const { S3Store } = await s3Library();
   const store = await S3Store.look({ ...options, url, notice, signal });
   try {
     await store.folders();

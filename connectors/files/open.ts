@@ -1,4 +1,4 @@
-import type { DestinationContext, TableDestination } from '../../src/sdk/index.js';
+import { type DestinationContext, s3Library, type TableDestination } from '../../src/sdk/index.js';
 import { FolderStore } from './folder-store.js';
 import { FilesDestination } from './load.js';
 import type { FilesShape } from './options.js';
@@ -7,7 +7,7 @@ import type { FileStore } from './store.js';
 async function openStore({ options, notice, signal }: DestinationContext<FilesShape>): Promise<FileStore> {
   const { path, url } = options;
   if (url === undefined) return FolderStore.open(path ?? '.', Number.parseInt(options.fileMode, 8));
-  const { S3Store } = await import('./s3-store.js');
+  const { S3Store } = await s3Library();
   return S3Store.open({ ...options, url, notice, signal });
 }
 

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { choice, type Finding, flag, option, path, secret, text, verbatim, whole } from '../../src/sdk/index.js';
+import { choice, type Finding, option, path, s3Options, s3Rules, text, whole } from '../../src/sdk/index.js';
 
 export const filesOptions = {
   path: path({
@@ -45,38 +45,12 @@ export const filesOptions = {
     unit: 'MB',
     example: 1024,
   }).prefault(512),
-  endpoint: option(z.string().regex(/^https?:\/\/[^\s/@?#]+\/?$/), {
-    description: 'The URL of the object store, if it is not AWS.',
-    example: 'https://minio.example.com:9000',
-    allowed: 'a URL of a host, without path and without login',
-  }).optional(),
-  region: text({
-    description: "The bucket's region. Default: the environment's, as for every AWS tool.",
-    example: 'eu-central-1',
-  }).optional(),
-  access_key_id: verbatim({
-    description:
-      'Id of the access key. Without it, credentials come from the places that every AWS tool uses: the environment, a profile, or the role of the machine.',
-    example: '${AWS_ACCESS_KEY_ID}',
-  }).optional(),
-  secret_access_key: secret(/^\S+$/, {
-    description: 'The secret of that access key.',
-    example: '${AWS_SECRET_ACCESS_KEY}',
-  }).optional(),
-  session_token: secret(/^\S+$/, {
-    description: 'The token of a temporary login.',
-    example: '${AWS_SESSION_TOKEN}',
-  }).optional(),
-  path_style: flag({
-    description:
-      'Whether the bucket is part of the path of a request, not of the host name. Default: yes if there is an `endpoint`.',
-    example: false,
-  }).optional(),
+  ...s3Options,
 };
 
 export type FilesShape = typeof filesOptions;
 
-const ofStores = ['endpoint', 'region', 'access_key_id', 'secret_access_key', 'session_token', 'path_style'];
+const ofStores = Object.keys(s3Options);
 
 /** Rules between the options. */
 export function checkFiles(value: unknown): Finding[] {
@@ -88,8 +62,5 @@ export function checkFiles(value: unknown): Finding[] {
   if (!has('url')) for (const key of ofStores.filter(has)) refuse([key], 'needs `url`, which is not given');
   if (has('csv_formulas') && given.format !== 'csv') refuse(['csv_formulas'], 'only `format: csv` has it');
   if (has('url') && has('file_mode')) refuse(['file_mode'], 'an object store has no file permissions');
-  if (has('access_key_id') !== has('secret_access_key'))
-    refuse([], 'give both `access_key_id` and `secret_access_key`, or neither');
-  if (has('session_token') && !has('access_key_id')) refuse(['session_token'], 'needs `access_key_id`');
-  return findings;
+  return [...findings, ...s3Rules(given)];
 }

@@ -28,6 +28,7 @@ export const checkCommand: Command<CommonArguments, CheckArguments> = {
 
 async function check(args: CheckArguments, output: Output): Promise<number> {
   const { loadJobs } = await import('./load.js');
+  const { lookAtJob } = await import('../engine/job-place.js');
   const { withEngine } = await import('../engine/open-engine.js');
   const { checkJob } = await import('../engine/plan/check-job.js');
   const { checkLines, exitCodeOfCheck, nextAfterCheck } = await import('../report/check.js');
@@ -41,7 +42,10 @@ async function check(args: CheckArguments, output: Output): Promise<number> {
     return await workOnJobs(
       { args, output, storage: config.storage, jobs, signal: stop.signal },
       {
-        work: (job) => withEngine(config, options, (engine) => checkJob(engine, job, args)),
+        work: (job) =>
+          lookAtJob({ config, job: job.name, need: args.contract ? 'published' : 'small', ...options }, (place) =>
+            withEngine(config, { ...options, place }, (engine) => checkJob(engine, job, args)),
+          ),
         document: (checked) => checked,
         tell: (checked) => {
           for (const line of checkLines(checked)) output.advice(line);

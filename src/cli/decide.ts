@@ -58,6 +58,7 @@ async function decide<R>(
     throw usageError('name one run', `for example: cdsync ${command} 20261103T021500Z-9f3a1c`);
   }
   const { loadJob } = await import('./load.js');
+  const { changeJob } = await import('../engine/job-place.js');
   const { jobContext, withEngine } = await import('../engine/open-engine.js');
   const { engineOptions } = await import('./engine-options.js');
   const { interruption } = await import('./interruption.js');
@@ -73,7 +74,12 @@ async function decide<R>(
       { args: { ...args, config, job: undefined, all: false }, output, storage: file.storage, jobs: [job] },
       {
         ...shown,
-        work: () => withEngine(file, options, (engine) => work(jobContext(engine, job, { only: args.stream }), choice)),
+        work: () =>
+          changeJob({ config: file, job: job.name, need: 'decide', ...options }, (place) =>
+            withEngine(file, { ...options, place }, (engine) =>
+              work(jobContext(engine, job, { only: args.stream }), choice),
+            ),
+          ),
       },
     );
   } finally {

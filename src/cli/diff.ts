@@ -55,13 +55,16 @@ export const diffCommand: Command<CommonArguments, DiffArguments> = {
 
 async function diff(args: DiffArguments, stream: string): Promise<void> {
   const { loadLocalJob } = await import('./load.js');
-  const { JobLayout } = await import('../store/layout.js');
+  const { lookAtJob } = await import('../engine/job-place.js');
   const { differenceCsv, differenceLines } = await import('../report/difference.js');
   const output = new Output(args);
   const { config, job } = await loadLocalJob(args, output);
-  const layout = new JobLayout(config.storage, job.name);
-  const task: DiffTask = { ...args, stream, layout, job, resources: config.resources };
-  const difference = await (args.held === undefined ? publishedDifference(task) : heldDifference(task, args.held));
+  const need = args.held === undefined ? 'published' : 'held';
+  const placed = { config, job: job.name, need, notice: (line: string) => output.notice(line) } as const;
+  const difference = await lookAtJob(placed, ({ layout }) => {
+    const task: DiffTask = { ...args, stream, layout, job, resources: config.resources };
+    return args.held === undefined ? publishedDifference(task) : heldDifference(task, args.held);
+  });
   output.document(difference);
   if (args.csv) for (const line of differenceCsv(difference)) output.resultData(line);
   else for (const line of differenceLines(difference)) output.result(line);

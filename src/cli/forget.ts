@@ -29,6 +29,7 @@ export const forgetCommand: Command<CommonArguments, ForgetArguments> = {
     if (stream === undefined || keys.length === 0 || keys.includes(''))
       throw usageError('name a stream and at least one key', 'for example: cdsync forget members p-0001');
     const { inJob, loadLocalJob } = await import('./load.js');
+    const { changeJob } = await import('../engine/job-place.js');
     const { withStorage } = await import('../engine/open-engine.js');
     const { forget } = await import('../engine/keep/forget-person.js');
     const { forgetLines } = await import('../report/forget.js');
@@ -36,7 +37,10 @@ export const forgetCommand: Command<CommonArguments, ForgetArguments> = {
     const output = new Output(args);
     const { config, job } = await loadLocalJob(jobArguments, output);
     const result = await inJob({ storage: config.storage, job: job.name }, () =>
-      withStorage(config, (engine) => forget(engine, job, { stream, keys })),
+      changeJob({ config, job: job.name, need: 'everything', notice: (line) => output.notice(line) }, (place) => {
+        place.bucket?.collectAtOnce();
+        return withStorage(config, (engine) => forget(engine, job, { stream, keys }), place);
+      }),
     );
     output.document(result);
     for (const line of forgetLines(result)) output.advice(line);

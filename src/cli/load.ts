@@ -87,6 +87,11 @@ function secretsIn(value: unknown): Secret[] {
   return typeof value === 'object' && value !== null ? Object.values(value).flatMap(secretsIn) : [];
 }
 
+/** A text that names the bucket where it names files of its cache: people look for them there. */
+function inBucket(text: string, { bucket, storage }: LocalConfig): string {
+  return bucket === undefined ? text : text.replaceAll(`${storage}/`, `${bucket.url.replace(/\/+$/, '')}/`);
+}
+
 /** Hides the configuration's secrets from all later output, and shows its warnings. */
 export function announce(config: LocalConfig & Partial<Config>, output: Output): void {
   const used = config.jobs.flatMap(({ streams, destinations, notify, metrics }) => [
@@ -96,7 +101,8 @@ export function announce(config: LocalConfig & Partial<Config>, output: Output):
     metrics,
   ]);
   const own = config.service === undefined ? [] : secretsOf(config.service);
-  output.redactWith(redactor([...own, ...config.secrets, ...secretsIn(used)]));
+  const hide = redactor([...own, ...config.secrets, ...secretsIn(used), ...secretsIn(config.bucket)]);
+  output.redactWith((text) => inBucket(hide(text), config));
   for (const warning of config.warnings) output.notice(`warning: ${warning}`);
 }
 
@@ -132,7 +138,8 @@ async function loadLocal(
   output.at({ config: file });
   const needs = { ...parts, service: false, job: jobs } as const;
   const config = await loadConfig(file ?? defaultFile, { env: await environment(args), needs });
-  output.redactWith(redactor(config.secrets));
+  const hide = redactor([...config.secrets, ...secretsIn(config.bucket)]);
+  output.redactWith((text) => inBucket(hide(text), config));
   return config;
 }
 

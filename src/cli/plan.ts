@@ -29,6 +29,7 @@ export const planCommand: Command<CommonArguments, PlanArguments> = {
 
 async function plan(args: PlanArguments, output: Output): Promise<number> {
   const { asksForSeveral, loadJobs } = await import('./load.js');
+  const { lookAtJob } = await import('../engine/job-place.js');
   const { jobContext, withEngine } = await import('../engine/open-engine.js');
   const { planJob } = await import('../engine/plan/plan-job.js');
   const { planLines } = await import('../report/plan.js');
@@ -47,7 +48,9 @@ async function plan(args: PlanArguments, output: Output): Promise<number> {
     return await workOnJobs(task, {
       work: (job) => {
         const only = narrowed.find((each) => each.job === job)?.streams;
-        return withEngine(config, options, (engine) => planJob(jobContext(engine, job, { only })));
+        return lookAtJob({ config, job: job.name, need: 'published', ...options }, (place) =>
+          withEngine(config, { ...options, place }, (engine) => planJob(jobContext(engine, job, { only }))),
+        );
       },
       document: (planned) => planned,
       tell: (planned) => {

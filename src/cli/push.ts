@@ -88,6 +88,7 @@ async function pushShown(
   output: Output,
   { config, stop }: { config: LocalConfig & Partial<Config>; stop: Interruption },
 ): Promise<JobReport> {
+  const { changeJob } = await import('../engine/job-place.js');
   const { withDelivery } = await import('../engine/open-engine.js');
   const { newProgress } = await import('../engine/progress.js');
   const { pushJob } = await import('../engine/run/push-job.js');
@@ -98,10 +99,12 @@ async function pushShown(
   const shown = showProgress(progress, 1, output, common);
   const options = engineOptions(stop, output, config.service);
   try {
-    return await withDelivery(config, options, (engine) =>
-      pushJob(
-        { ...engine, layout: engine.layoutOf(job.name) },
-        { job, destinations, streams, full, adopt, progress: progress.destinations },
+    return await changeJob({ config, job: job.name, need: 'deliver', ...options }, (place) =>
+      withDelivery(config, { ...options, place }, (engine) =>
+        pushJob(
+          { ...engine, layout: place.layout },
+          { job, destinations, streams, full, adopt, progress: progress.destinations },
+        ),
       ),
     );
   } finally {

@@ -1,6 +1,8 @@
 import type { Argv } from 'yargs';
+import type { ResourceOptions } from '../config/config.js';
 import { type CsvFormulas, csvFormulas } from '../report/csv.js';
 import { type RowFormat, rowFormats } from '../report/row-formats.js';
+import type { JobLayout } from '../store/layout.js';
 import { jobOption, oneOf } from './arguments.js';
 import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
@@ -50,13 +52,24 @@ export const queryCommand: Command<CommonArguments, QueryArguments> = {
 
 async function query(args: QueryArguments, sql: string): Promise<void> {
   const { loadLocalJob } = await import('./load.js');
-  const { JobLayout } = await import('../store/layout.js');
-  const { openPublished } = await import('../store/published.js');
+  const { lookAtJob } = await import('../engine/job-place.js');
   const output = new Output(args);
   const { config, job } = await loadLocalJob(args, output);
-  const { allowFiles, showValues: showsValues } = args;
-  const layout = new JobLayout(config.storage, job.name);
-  const published = await openPublished(layout, { ...config.resources, allowFiles, showsValues });
+  const placed = { config, job: job.name, need: 'published', notice: (line: string) => output.notice(line) } as const;
+  await lookAtJob(placed, ({ layout }) =>
+    printPublished({ ...args, layout, resources: config.resources }, sql, output),
+  );
+}
+
+interface PublishedTask extends QueryArguments {
+  readonly layout: JobLayout;
+  readonly resources: ResourceOptions;
+}
+
+async function printPublished(args: PublishedTask, sql: string, output: Output): Promise<void> {
+  const { openPublished } = await import('../store/published.js');
+  const { allowFiles, showValues: showsValues, layout, resources } = args;
+  const published = await openPublished(layout, { ...resources, allowFiles, showsValues });
   try {
     const format = args.json ? 'json' : args.format;
     const { printRows } = await import('../report/rows.js');

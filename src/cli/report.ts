@@ -57,7 +57,7 @@ async function report(args: ReportArguments, output: Output): Promise<number> {
   if (args.out === '-' && args.json)
     throw usageError('--out - and --json both need standard output', 'leave one of them out');
   const { asksForSeveral, destinationsOf, loadLocalJobs } = await import('./load.js');
-  const { JobLayout } = await import('../store/layout.js');
+  const { lookAtJob } = await import('../engine/job-place.js');
   const { remakePage } = await import('../outcome/remake-page.js');
   const { workOnJobs } = await import('./work-on-jobs.js');
   if (asksForSeveral(args) && (runId ?? args.out) !== undefined)
@@ -69,14 +69,17 @@ async function report(args: ReportArguments, output: Output): Promise<number> {
     { args, output, storage, jobs },
     {
       work: async (job) => {
-        const task = {
-          layout: new JobLayout(storage, job.name),
-          file,
-          destinations: destinationsOf(loaded, job),
-          now: Date.now(),
-        };
-        page = { ...(await remakePage(task, runId)), index: task.layout.indexPage };
-        return page.document.jobs[0] as JobReport;
+        const placed = {
+          config: loaded,
+          job: job.name,
+          need: 'small',
+          notice: (line: string) => output.notice(line),
+        } as const;
+        return lookAtJob(placed, async ({ layout }) => {
+          const task = { layout, file, destinations: destinationsOf(loaded, job), now: Date.now() };
+          page = { ...(await remakePage(task, runId)), index: layout.indexPage };
+          return page.document.jobs[0] as JobReport;
+        });
       },
       document: () => page?.document,
       tell: async () => {

@@ -124,6 +124,7 @@ async function runShown(
   output: Output,
   { config, job, stop, range }: { config: Config; job: JobConfig; stop: Interruption; range: Range | undefined },
 ): Promise<JobReport> {
+  const { changeJob } = await import('../engine/job-place.js');
   const { jobContext, withEngine } = await import('../engine/open-engine.js');
   const { runAndDeliver } = await import('../engine/run/run-and-deliver.js');
   const { newProgress } = await import('../engine/progress.js');
@@ -133,8 +134,11 @@ async function runShown(
   const progress = newProgress(job.name, args.stream ?? job.streams.map(({ name }) => name));
   const shown = showProgress(progress, config.service.rateLimits.profile, output, args);
   try {
-    return await withEngine(config, engineOptions(stop, output, config.service), (engine) =>
-      runAndDeliver({ ...jobContext(engine, job, { only, full, accept, rekey, range }), progress }),
+    const options = engineOptions(stop, output, config.service);
+    return await changeJob({ config, job: job.name, need: 'run', ...options }, (place) =>
+      withEngine(config, { ...options, place }, (engine) =>
+        runAndDeliver({ ...jobContext(engine, job, { only, full, accept, rekey, range }), progress }),
+      ),
     );
   } finally {
     shown.stop();

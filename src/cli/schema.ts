@@ -46,19 +46,20 @@ async function jsonSchema(): Promise<string> {
 
 async function dbtPage(args: SchemaArguments): Promise<string> {
   const { loadLocalJob } = await import('./load.js');
-  const { JobLayout } = await import('../store/layout.js');
+  const { lookAtJob } = await import('../engine/job-place.js');
   const { openPublished } = await import('../store/published.js');
   const { dbtSources, publishedTables } = await import('../report/dbt.js');
-  const { config, job } = await loadLocalJob(args, new Output(args));
-  const layout = new JobLayout(config.storage, job.name);
-  const published = await openPublished(layout, config.resources);
-  try {
-    const sources = dbtSources(await publishedTables(published, layout, job.streams));
+  const output = new Output(args);
+  const { config, job } = await loadLocalJob(args, output);
+  const placed = { config, job: job.name, need: 'published', notice: (line: string) => output.notice(line) } as const;
+  return lookAtJob(placed, async ({ layout }) => {
+    const published = await openPublished(layout, config.resources);
+    const sources = await publishedTables(published, layout, job.streams)
+      .then(dbtSources)
+      .finally(() => published.close());
     if (args.json) return `${JSON.stringify(sources)}\n`;
     const { stringify } = await import('yaml');
     const head = `# Written by cdsync schema --dbt. Attach the published file as ${job.name} (docs/dbt.md).\n`;
     return head + stringify(sources, { lineWidth: 0, aliasDuplicateObjects: false });
-  } finally {
-    published.close();
-  }
+  });
 }

@@ -17,12 +17,15 @@ const showCommand: CommandModule<CommonArguments, JobArguments> = {
   handler: async (args) => {
     const { inJob, loadLocalJob } = await import('./load.js');
     const { withStorage } = await import('../engine/open-engine.js');
+    const { lookAtJob } = await import('../engine/job-place.js');
     const { jobState } = await import('../engine/keep/job-state.js');
     const { stateLines } = await import('../report/state.js');
     const output = new Output(args);
     const { config, job, destinations } = await loadLocalJob(args, output);
     const state = await inJob({ storage: config.storage, job: job.name }, () =>
-      withStorage(config, (engine) => jobState(engine, job, { showValues: args.showValues, destinations })),
+      lookAtJob({ config, job: job.name, need: 'store', notice: (line) => output.notice(line) }, (place) =>
+        withStorage(config, (engine) => jobState(engine, job, { showValues: args.showValues, destinations }), place),
+      ),
     );
     output.document(state);
     for (const line of stateLines(state)) output.result(line);
@@ -37,12 +40,17 @@ async function resetDestinationShown(
   const { inJob } = await import('./load.js');
   const { withStorage } = await import('../engine/open-engine.js');
   const { resetDestination } = await import('../engine/keep/job-state.js');
+  const { changeJob } = await import('../engine/job-place.js');
+  const output = new Output(args);
   const streams = await inJob({ storage: config.storage, job: job.name }, () =>
-    withStorage(config, (engine) =>
-      resetDestination(engine, job.name, destinations, { destination, streams: args.stream }),
+    changeJob({ config, job: job.name, need: 'store', notice: (line) => output.notice(line) }, (place) =>
+      withStorage(
+        config,
+        (engine) => resetDestination(engine, job.name, destinations, { destination, streams: args.stream }),
+        place,
+      ),
     ),
   );
-  const output = new Output(args);
   output.document({ job: job.name, destination, streams });
   output.result(`forgot what was kept here of destination ${destination}: ${streams.join(', ')}`);
   output.advice('what stands in it stays; cdsync push --full sends everything once more');
@@ -67,6 +75,7 @@ const resetCommand: CommandModule<CommonArguments, StateArguments> = {
   handler: async (args) => {
     const { inJob, loadLocalJob } = await import('./load.js');
     const { withStorage } = await import('../engine/open-engine.js');
+    const { changeJob } = await import('../engine/job-place.js');
     const { resetState } = await import('../engine/keep/job-state.js');
     const { resetLines } = await import('../report/state.js');
     if (args.partition !== undefined && args.stream?.length !== 1) {
@@ -82,7 +91,13 @@ const resetCommand: CommandModule<CommonArguments, StateArguments> = {
       return resetDestinationShown(args, destination, loaded);
     }
     const reset = await inJob({ storage: config.storage, job: job.name }, () =>
-      withStorage(config, (engine) => resetState(engine, job, { streams: args.stream, partition: args.partition })),
+      changeJob({ config, job: job.name, need: 'store', notice: (line) => output.notice(line) }, (place) =>
+        withStorage(
+          config,
+          (engine) => resetState(engine, job, { streams: args.stream, partition: args.partition }),
+          place,
+        ),
+      ),
     );
     output.document({ job: job.name, streams: reset });
     for (const line of resetLines(reset)) output.result(line);

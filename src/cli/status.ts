@@ -17,7 +17,7 @@ export const statusCommand: Command<CommonArguments, JobsArguments> = {
   builder: (parser) => jobsOptions(configPositional(parser)),
   handler: async (args) => {
     const { destinationsOf, loadLocalJobs } = await import('./load.js');
-    const { JobLayout } = await import('../store/layout.js');
+    const { lookAtJob } = await import('../engine/job-place.js');
     const { checkStorage } = await import('../store/storage.js');
     const { jobStatus, statusLines } = await import('../report/status.js');
     const { workOnJobs } = await import('./work-on-jobs.js');
@@ -28,10 +28,17 @@ export const statusCommand: Command<CommonArguments, JobsArguments> = {
       { args, output, storage, jobs },
       {
         work: async (job) => {
-          const layout = new JobLayout(storage, job.name);
-          await checkStorage(layout);
           const streams = job.streams.map(({ name }) => name);
-          return jobStatus(layout, streams, destinationsOf(config, job), (pid) => shareOf(args, pid));
+          const placed = {
+            config,
+            job: job.name,
+            need: 'small',
+            notice: (line: string) => output.notice(line),
+          } as const;
+          return lookAtJob(placed, async ({ layout }) => {
+            await checkStorage(layout);
+            return jobStatus(layout, streams, destinationsOf(config, job), (pid) => shareOf(args, pid));
+          });
         },
         document: (status) => status,
         tell: (status) => {

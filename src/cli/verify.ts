@@ -11,6 +11,7 @@ export const verifyCommand: Command<CommonArguments, JobsArguments> = {
     ),
   handler: async (args) => {
     const { loadLocalJobs } = await import('./load.js');
+    const { lookAtJob } = await import('../engine/job-place.js');
     const { withStorage } = await import('../engine/open-engine.js');
     const { remedyOf, verifyJob } = await import('../engine/inspect/verify-job.js');
     const { JobLayout } = await import('../store/layout.js');
@@ -22,7 +23,10 @@ export const verifyCommand: Command<CommonArguments, JobsArguments> = {
     process.exitCode = await workOnJobs(
       { args, output, storage, jobs },
       {
-        work: (job) => withStorage(config, (engine) => verifyJob(engine, job)),
+        work: (job) =>
+          lookAtJob({ config, job: job.name, need: 'everything', notice: (line) => output.notice(line) }, (place) =>
+            withStorage(config, (engine) => verifyJob(engine, job), place),
+          ),
         document: (verified) => verified,
         tell: (verified) => {
           for (const line of verificationLines(verified)) output.advice(line);

@@ -6,6 +6,7 @@ import type { DestinationConfig } from './destination-config.js';
 import type { Limit } from './guard-options.js';
 import type { fileSchema, jobSchema } from './job-options.js';
 import type { RunEvent } from './outcome-options.js';
+import type { BucketOptions } from './storage-options.js';
 import type { StreamPart } from './stream-options.js';
 
 type FileOptions = z.output<typeof fileSchema>;
@@ -53,6 +54,7 @@ export type { ColumnRule, DestinationConfig } from './destination-config.js';
 export type BeforeStep = NonNullable<JobOptions['before']>[number];
 
 export type { RunEvent } from './outcome-options.js';
+export type { BucketOptions } from './storage-options.js';
 
 /** Who is told of runs, and of what. Exactly one of `webhook`, `ping` and `email` is given. */
 export interface NotifyOptions {
@@ -115,8 +117,10 @@ export interface LocalConfig {
   /** Absolute path of the file. */
   readonly file: string;
   readonly version: 1;
-  /** Absolute path of the folder that holds everything kept and published. */
+  /** Absolute path of the folder that holds everything kept and published; with a {@link bucket}, of its cache. */
   readonly storage: string;
+  /** Where everything is kept and published, if that is not a folder. */
+  readonly bucket?: BucketOptions | undefined;
   readonly resources: ResourceOptions;
   /** The jobs that were asked for. */
   readonly jobs: readonly JobConfig[];

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { connectors as builtIn } from '../../connectors/index.js';
 import { fullTime, momentForm } from '../core/quantities.js';
 import { type Finding, map, type OptionFacts, option } from '../sdk/option.js';
-import { choice, duration, flag, text, verbatim, whole } from '../sdk/option-types.js';
+import { choice, duration, flag, verbatim, whole } from '../sdk/option-types.js';
 import type { SourceDeclaration } from '../streams/declaration.js';
 import { sources as knownSources } from '../streams/sources.js';
 import { strings } from './column-options.js';
@@ -11,6 +11,7 @@ import { jobGuards } from './guard-options.js';
 import { nameRule, nameSchema } from './names.js';
 import { outcomeKeys } from './outcome-options.js';
 import { serviceSchema } from './service-options.js';
+import { storageSchema } from './storage-options.js';
 import { streamSchemaWith } from './stream-options.js';
 
 function repeatedNames(value: unknown): Finding[] {
@@ -190,11 +191,7 @@ export function fileSchemaWith(jobSchema: JobSchema) {
   return map({
     version: option(z.literal(1), { description: 'Version of this file format.', example: 1 }).prefault(1),
     service: option(serviceSchema, { description: 'Where the service is, and how cdsync treats it.' }),
-    storage: text({
-      description:
-        'Folder for everything that cdsync keeps and publishes, with a folder for each job. Relative paths are relative to the YAML file.',
-      example: './data',
-    }).prefault('./data'),
+    storage: storageSchema.prefault('./data'),
     resources: option(resourcesSchema, { description: 'What one process may use of the machine.' }).prefault({}),
     jobs: option(z.record(nameSchema, option(jobSchema, { description: 'One job.' })), {
       description: 'The jobs, by name. Each is a folder in `storage`, with its own lock, snapshots and files.',

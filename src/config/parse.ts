@@ -239,7 +239,10 @@ function build(
     const facts = { name, streams, publishes, folder, connectors: schemas.connectors };
     return { ...job, destinations: destinationConfigs(part.destinations ?? [], facts, taken, findings) };
   });
-  const storage = resolve(folder, typed(fileSchema.in.shape.storage, parts.storage, ['storage'], findings));
+  const { storage, bucket } = storageOf(
+    typed(fileSchema.in.shape.storage, parts.storage, ['storage'], findings),
+    folder,
+  );
   // DuckDB would write the log of the store to another place, and never find it again.
   if (storage.includes('?'))
     findings.refuseAt(['storage'], { message: 'a path with "?" cannot hold DuckDB files', found: storage });
@@ -248,6 +251,7 @@ function build(
     ...about,
     version: typed(fileSchema.in.shape.version, parts.version, ['version'], findings),
     storage,
+    ...(bucket === undefined ? {} : { bucket }),
     resources: typed(resourcesSchema, parts.resources ?? {}, ['resources'], findings),
     jobs,
   };
@@ -260,6 +264,15 @@ function build(
     findings.warn(['service', 'oauth_token_url'], 'plain http to another machine: credentials can be read on the way');
   }
   return { ...local, service, warnings: findings.warnings };
+}
+
+function storageOf(
+  storage: z.output<typeof fileSchema.in.shape.storage>,
+  folder: string,
+): Pick<LocalConfig, 'storage' | 'bucket'> {
+  if (typeof storage === 'string') return { storage: resolve(folder, storage) };
+  const { cache, ...bucket } = storage;
+  return { storage: resolve(folder, cache), bucket };
 }
 
 /** Warns of receivers that would not do what they are for. */

@@ -102,7 +102,7 @@ export class ConfigReader {
 
   /** A value that may be written as a list, as a map or as a word, each at most once; the node decides. */
   #oneForm(core: z.ZodUnion, option: Unwrapped, node: Node | null, site: Site): unknown {
-    const kinds = isSeq(node) ? [z.ZodArray] : isMap(node) ? [z.ZodObject] : [z.ZodLiteral, z.ZodEnum];
+    const kinds = isSeq(node) ? [z.ZodArray] : isMap(node) ? [z.ZodObject] : [z.ZodLiteral, z.ZodEnum, z.ZodString];
     const form = core.options.find((each) => kinds.some((kind) => unwrap(each).core instanceof kind));
     if (form === undefined || node === null || (isScalar(node) && isNothing(node)))
       return this.#findings.refuse(site, { message: `must be ${allowedWords(option)}`, found: kindOf(node) });

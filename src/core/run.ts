@@ -79,6 +79,16 @@ export interface JobReport {
   streams: StreamReport[];
   destinations: DestinationReport[];
   seconds: number;
+  /** Of a job that is kept in a bucket: what was moved until its result was put back. */
+  bucket?: BucketTraffic;
+}
+
+/** What was moved between a bucket and this machine: bytes, and whole files or objects. */
+export interface BucketTraffic {
+  brought_bytes: number;
+  brought_files: number;
+  put_bytes: number;
+  put_files: number;
 }
 
 /** The document of `--json` and of `reports/<run>.json`. */

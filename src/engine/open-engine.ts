@@ -7,6 +7,7 @@ import { Converter } from '../extract/convert/converter.js';
 import { Database } from '../store/duckdb.js';
 import { JobLayout } from '../store/layout.js';
 import { Salts } from './column-rules.js';
+import type { JobPlace } from './job-place.js';
 import { newProgress } from './progress.js';
 import type { RunChoices, RunContext } from './run-context.js';
 import { noService, serviceAccess } from './service-access.js';
@@ -20,11 +21,20 @@ export interface EngineOptions {
   readonly notice: (line: string) => void;
   /** Shared by all engines that send under one limit. The engine does not close it. */
   readonly budget: Budget;
+  /** Where the files of the job are that the engine is for. Default: in the folder of each job. */
+  readonly place?: JobPlace | undefined;
+}
+
+function layoutsOf({ storage }: LocalConfig, place: JobPlace | undefined): (job: string) => JobLayout {
+  return (job) => (place?.layout.job === job ? place.layout : new JobLayout(storage, job));
 }
 
 /** The parts of a run that outlive a job. */
 export interface Engine
-  extends Pick<RunContext, 'config' | 'client' | 'database' | 'converter' | 'clock' | 'signal' | 'notice' | 'salts'> {
+  extends Pick<
+    RunContext,
+    'config' | 'client' | 'database' | 'converter' | 'clock' | 'signal' | 'notice' | 'salts' | 'bucket'
+  > {
   layoutOf(job: string): JobLayout;
 }
 
@@ -56,7 +66,8 @@ export async function withEngine<T>(
       signal: options.signal,
       notice,
       salts: new Salts(),
-      layoutOf: (job) => new JobLayout(config.storage, job),
+      bucket: options.place?.bucket,
+      layoutOf: layoutsOf(config, options.place),
     });
   } finally {
     converter.close();
@@ -77,11 +88,15 @@ export function jobContext(engine: Engine, job: JobConfig, choices: Partial<RunC
 export type StorageEngine = Pick<Engine, 'database' | 'clock' | 'layoutOf'>;
 
 /** Opens the parts for work on the storage folder, and closes them again whatever happens. */
-export async function withStorage<T>(config: LocalConfig, work: (engine: StorageEngine) => Promise<T>): Promise<T> {
+export async function withStorage<T>(
+  config: LocalConfig,
+  work: (engine: StorageEngine) => Promise<T>,
+  place?: JobPlace,
+): Promise<T> {
   const { memoryMb, threads } = config.resources;
   const database = await Database.open({ memoryMb, threads });
   try {
-    return await work({ database, clock: systemClock, layoutOf: (job) => new JobLayout(config.storage, job) });
+    return await work({ database, clock: systemClock, layoutOf: layoutsOf(config, place) });
   } finally {
     database.close();
   }
@@ -93,7 +108,7 @@ export type DeliveryEngine = Omit<DeliveryContext, 'layout'> & Pick<Engine, 'lay
 /** Opens the parts for a delivery (the service only if the configuration has one), and closes them whatever happens. */
 export async function withDelivery<T>(
   config: LocalConfig & Partial<Config>,
-  { signal, notice, budget }: EngineOptions,
+  { signal, notice, budget, place }: EngineOptions,
   work: (engine: DeliveryEngine) => Promise<T>,
 ): Promise<T> {
   const { service, resources } = config;
@@ -105,7 +120,7 @@ export async function withDelivery<T>(
       signal,
       notice,
       service: client === undefined ? noService : serviceAccess(client, notice),
-      layoutOf: (job) => new JobLayout(config.storage, job),
+      layoutOf: layoutsOf(config, place),
     });
   } finally {
     await client?.close();

@@ -6,6 +6,7 @@ import type { Telling } from '../outcome/telling.js';
 import type { Database } from '../store/duckdb.js';
 import type { JobLayout } from '../store/layout.js';
 import type { Salts } from './column-rules.js';
+import type { WorkBucket } from './job-place.js';
 import type { RunProgress } from './progress.js';
 
 /** What the user asks a run to do differently. */
@@ -37,6 +38,8 @@ export interface RunContext extends RunChoices {
   /** Shows the user a line. */
   readonly notice: (line: string) => void;
   readonly salts: Salts;
+  /** Of a job in a bucket: checkpoints and results go there. */
+  readonly bucket?: WorkBucket | undefined;
   /** Tells people and programs outside; undefined if nobody is to be told. */
   readonly telling?: Telling | undefined;
 }

@@ -65,7 +65,9 @@ async function countNulls(layout: JobLayout, stream: string, before: StreamFigur
   let rows = isLonger ? (before?.rows ?? 0) : 0;
   if (isLonger) for (const { name, nulls: count } of before?.columns ?? []) nulls.set(name, count ?? undefined);
   for (const { path } of isLonger ? all.slice(files) : all) {
-    const found = await nullCounts(join(layout.stream(stream), path));
+    const local = join(layout.stream(stream), path);
+    await layout.elsewhere?.bring(local);
+    const found = await nullCounts(local);
     // A column that some files lack has no value in their rows.
     for (const name of nulls.keys()) if (!found.nulls.has(name)) nulls.set(name, sum(nulls.get(name), found.rows));
     for (const [name, count] of found.nulls) nulls.set(name, sum(nulls.has(name) ? nulls.get(name) : rows, count));

@@ -1,5 +1,4 @@
 import { readdir, readFile, rm } from 'node:fs/promises';
-import { join } from 'node:path';
 import { runIdPattern } from '../core/run.js';
 import { type DestinationStatus, destinationStatuses } from '../deliver/destination-status.js';
 import { writeFileAtomically } from '../store/durable.js';
@@ -25,8 +24,9 @@ export interface PagesTask {
 }
 
 /** The ids of a job's runs that have a file of this kind, oldest first. */
-async function runsWith(folder: string, ending: string): Promise<string[]> {
-  const names = await readdir(folder).catch(() => [] as string[]);
+async function runsWith({ elsewhere }: JobLayout, folder: string, ending: string): Promise<string[]> {
+  const present = await readdir(folder).catch(() => [] as string[]);
+  const names = [...present, ...(elsewhere?.names(folder) ?? [])];
   const ids = names.filter((name) => name.endsWith(ending)).map((name) => name.slice(0, -ending.length));
   return ids.filter((id) => runIdPattern.test(id)).sort();
 }
@@ -70,7 +70,8 @@ export async function writeIndex(
   { layout, now }: PagesTask,
   { changed }: { changed: string | undefined },
 ): Promise<void> {
-  const [runs, pages] = [await runsWith(layout.reports, '.json'), new Set(await runsWith(layout.reports, '.html'))];
+  const runsOf = (ending: string) => runsWith(layout, layout.reports, ending);
+  const [runs, pages] = [await runsOf('.json'), new Set(await runsOf('.html'))];
   const past = await pastRuns(layout, comparedRuns);
   const known = rowsOf(await readFile(layout.indexPage, 'utf8').catch(() => ''));
   const fresh = new Map(past.map((run) => [run.report.run_id, run]));
@@ -88,11 +89,14 @@ export async function writeIndex(
 
 /** Removes what belongs to reports that are gone, and the oldest pages. */
 async function removeOld({ layout }: PagesTask): Promise<void> {
-  const kept = new Set((await runsWith(layout.reports, '.json')).slice(-keptPages));
-  for (const runId of await runsWith(layout.reports, '.html'))
-    if (!kept.has(runId)) await rm(layout.page(runId), { force: true });
-  for (const runId of await runsWith(layout.figuresFolder, '.json'))
-    if (!kept.has(runId)) await rm(join(layout.figuresFolder, `${runId}.json`), { force: true });
+  const kept = new Set((await runsWith(layout, layout.reports, '.json')).slice(-keptPages));
+  const pages = (await runsWith(layout, layout.reports, '.html')).map((runId) => [runId, layout.page(runId)] as const);
+  const figures = await runsWith(layout, layout.figuresFolder, '.json');
+  for (const [runId, path] of [...pages, ...figures.map((id) => [id, layout.figures(id)] as const)]) {
+    if (kept.has(runId)) continue;
+    await rm(path, { force: true });
+    layout.elsewhere?.drop(path);
+  }
 }
 
 /** Makes the page of a run and the one that lists all runs, and removes old ones. */

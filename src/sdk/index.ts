@@ -73,4 +73,5 @@ export {
   trinoIdentifier,
   trinoText,
 } from './trino.js';
+export { type S3Options, type S3Store, s3Library, s3Options, s3Rules } from './s3/index.js';
 export { sameWatermark, type Watermark, watermarkColumns, watermarkFrom, watermarkTable } from './watermark.js';

@@ -73,7 +73,14 @@ async function wholeVersion(layout: JobLayout, sequence: number, seconds: number
   const version = linked?.split('-')[0] === String(sequence) ? linked : String(sequence);
   const path = layout.published(version);
   for (const name of [layout.link, path]) if ((await statsIfThere(`${name}.wal`)) !== undefined) return undefined;
-  return (await statsIfThere(path))?.mtimeMs === seconds * 1000 ? version : undefined;
+  const changedMs = (await statsIfThere(path))?.mtimeMs ?? layout.elsewhere?.find(path)?.changedMs;
+  return changedMs === seconds * 1000 ? version : undefined;
+}
+
+/** The checksum of a published version, also of one that is not on this disk. */
+async function sumOf(layout: JobLayout, version: string): Promise<string> {
+  const path = layout.published(version);
+  return layout.elsewhere?.find(path)?.sha256 ?? sha256OfFile(path);
 }
 
 /** Copies the store into a new folder, which gets its name when all is in it. @returns the name of the version */
@@ -95,8 +102,7 @@ async function copyStore(
     await setMode(copy, mode);
     // A block that went bad on the disk must not replace one that people can still read.
     await readThrough(database, copy);
-    const isSame =
-      present !== undefined && (await sha256OfFile(layout.published(present))) === (await sha256OfFile(copy));
+    const isSame = present !== undefined && (await sumOf(layout, present)) === (await sha256OfFile(copy));
     if (!isSame) {
       await syncFolder(folder);
       const isTaken = (await statsIfThere(dirname(layout.published(sequence)))) !== undefined;

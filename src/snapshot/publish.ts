@@ -31,8 +31,8 @@ async function placeFile(layout: JobLayout, stream: string, file: CommittedFile,
   const target = join(layout.stream(stream), file.path);
   const source = join(layout.folder, file.from);
   const isShared = file.from.startsWith(`${relative(layout.folder, layout.parquet)}/`);
-  const isThere = (await statsIfThere(target)) !== undefined;
-  if (isShared && isThere) return;
+  const isThere = (await statsIfThere(target)) !== undefined || layout.elsewhere?.find(target) !== undefined;
+  if (isShared && (isThere || layout.elsewhere?.share(source, target))) return;
   if ((await statsIfThere(source)) !== undefined) {
     if (isShared) return shareFile(source, target, temporaryName(join(layout.stream(stream), basename(target))));
     await setMode(source, mode);

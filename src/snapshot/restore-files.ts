@@ -22,6 +22,8 @@ export interface RestoreOptions {
 async function isThere(layout: JobLayout, stream: string, file: CommittedFile, thorough: boolean): Promise<boolean> {
   for (const path of [join(layout.stream(stream), file.path), join(layout.folder, file.from)]) {
     const found = await statsIfThere(path);
+    const elsewhere = layout.elsewhere?.find(path);
+    if (found === undefined && elsewhere !== undefined) return elsewhere.sha256 === file.sha256;
     if (found === undefined) continue;
     if (found.size !== file.bytes) return false;
     const { changed_ms: noted = Math.floor(found.mtimeMs) } = file;
@@ -88,7 +90,10 @@ async function restoreStream(
   await rm(layout.manifest(stream), { force: true });
   await rm(layout.current(stream), { force: true });
   const old = [...(lacksRows ? state.snapshot : []), ...(lacksChanges ? state.changes : [])];
-  for (const { path } of old) await rm(join(layout.stream(stream), path), { force: true });
+  for (const path of old.map((file) => join(layout.stream(stream), file.path))) {
+    await rm(path, { force: true });
+    layout.elsewhere?.drop(path);
+  }
   const restored = { ...state, snapshot, changes };
   await store.rememberStream(restored);
   return restored;

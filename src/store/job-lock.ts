@@ -29,6 +29,11 @@ async function bootId(): Promise<string> {
   return (await readFile('/proc/sys/kernel/random/boot_id', 'utf8').catch(() => '')).trim();
 }
 
+/** This process, as an owner file names it. */
+export async function thisProcess(startedAt: string): Promise<Omit<LockOwner, 'run_id'>> {
+  return { host: hostname(), boot_id: await bootId(), pid: process.pid, started_at: startedAt };
+}
+
 /** Whether the process that the owner file names is still running on this machine. */
 export async function ownerLives(owner: LockOwner): Promise<boolean> {
   if (owner.host !== hostname() || owner.boot_id !== (await bootId())) return false;
@@ -142,7 +147,7 @@ export class JobLock {
 
   /** Writes into the owner file which run holds the lock. */
   async describe(run: { started_at: string; run_id?: string }): Promise<void> {
-    const owner: LockOwner = { host: hostname(), boot_id: await bootId(), pid: process.pid, ...run };
+    const owner: LockOwner = { ...(await thisProcess(run.started_at)), ...run };
     await writeStateFile(this.#place.owner, owner);
   }
 

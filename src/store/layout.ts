@@ -1,13 +1,17 @@
 import { join } from 'node:path';
+import type { Elsewhere } from './elsewhere.js';
 
 /** The paths of one job's files, below `<storage>/<job>/`. Nothing here touches the disk. */
 export class JobLayout {
   readonly folder: string;
   readonly job: string;
+  /** Where the files are that are not on this disk; undefined if all are. */
+  readonly elsewhere: Elsewhere | undefined;
 
-  constructor(storage: string, job: string) {
+  constructor(storage: string, job: string, elsewhere?: Elsewhere) {
     this.folder = join(storage, job);
     this.job = job;
+    this.elsewhere = elsewhere;
   }
 
   /** The link that users open. */

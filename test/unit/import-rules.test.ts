@@ -17,7 +17,7 @@ const lines = [
   ['extract/scan'],
   ['extract/convert'],
   ['extract', 'snapshot'],
-  ['deliver'],
+  ['deliver', 'bucket'],
   ['outcome'],
   ['engine'],
   ['engine/workflow'],

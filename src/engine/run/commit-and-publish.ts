@@ -1,3 +1,5 @@
+import { readlink } from 'node:fs/promises';
+import { join } from 'node:path';
 import { asCdsyncError } from '../../core/errors.js';
 import type { RunStatus } from '../../core/run.js';
 import { commitRun, isChanged, type RunCommit, recordHeldRun, type StreamCommit } from '../../snapshot/commit.js';
@@ -6,8 +8,9 @@ import { type KeepKnown, prepareKnown } from '../../snapshot/known-rows.js';
 import { type PublishOptions, publish } from '../../snapshot/publish.js';
 import { publishedAt } from '../../snapshot/publish-database.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
-import { isDamaged } from '../../store/duckdb.js';
+import { type Database, isDamaged } from '../../store/duckdb.js';
 import { removeKnownFile } from '../../store/known-file.js';
+import type { JobLayout } from '../../store/layout.js';
 import type { RunIdentity } from '../../store/run-state.js';
 import type { RunContext } from '../run-context.js';
 
@@ -51,8 +54,15 @@ export async function publishStore(
   // Close it first: copying the file of an attached store would drop DuckDB's lock on it.
   await store.close();
   await compact(database, layout, { reason, sequence: state.sequence });
-  const again = repairs === 'all' || (repairs === 'damaged' && (await isDamaged(database, layout.link)));
+  const again = repairs === 'all' || (repairs === 'damaged' && (await isDamagedHere(database, layout)));
   await publish(database, layout, state, { ...publishOptions(context), again });
+}
+
+/** Whether the published file is damaged. One that is not on this disk cannot be. */
+async function isDamagedHere(database: Database, layout: JobLayout): Promise<boolean> {
+  const target = await readlink(layout.link).catch(() => undefined);
+  const isElsewhere = target !== undefined && layout.elsewhere?.find(join(layout.folder, target)) !== undefined;
+  return !isElsewhere && (await isDamaged(database, layout.link));
 }
 
 /** What the next run recognises records by. If that fails, only that run costs more. */

@@ -33,9 +33,22 @@ export async function runAndDeliver(context: RunContext): Promise<JobReport> {
   return report;
 }
 
+/** Runs the job; of one in a bucket, checkpoints go there on the way, and at the end what was committed, before anybody is told. */
+async function runAndPutBack(given: RunContext): Promise<JobReport> {
+  const { bucket, progress, layout } = given;
+  if (bucket === undefined) return runJob(given);
+  const context = { ...given, signal: AbortSignal.any([given.signal, bucket.gone]) };
+  bucket.keepCheckpoints(() => progress.phase === 'reading');
+  const report = await runJob(context);
+  await bucket.putBack();
+  const complete = { ...report, bucket: bucket.figures };
+  await keepReport(layout, complete);
+  return complete;
+}
+
 async function reportOfRun(context: RunContext): Promise<JobReport> {
   context.progress.share = () => context.client.share('profile');
-  const report = await runJob(context);
+  const report = await runAndPutBack(context);
   const { job, layout, progress, client, clock, signal } = context;
   if (job.destinations.length === 0 || isCutShort(report)) return report;
   const { deliverJob } = await import('./deliver-job.js');

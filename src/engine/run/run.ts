@@ -4,6 +4,7 @@ import { openBudget } from '../../client/open-budget.js';
 import type { Config, JobConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
 import type { JobReport } from '../../core/run.js';
+import { changeJob } from '../job-place.js';
 import { jobContext, withEngine } from '../open-engine.js';
 import { newProgress, type RunProgress } from '../progress.js';
 import { runAndDeliver } from './run-and-deliver.js';
@@ -83,7 +84,13 @@ export async function run(config: Config, options: RunOptions = {}): Promise<Job
   const timer = onProgress && setInterval(() => onProgress(progress), progressMs);
   try {
     const engineOptions = { signal: stop.signal, notice: onNotice ?? (() => undefined), budget };
-    return await withEngine(config, engineOptions, (engine) => runAndDeliver({ ...jobContext(engine, job), progress }));
+    const notice = engineOptions.notice;
+    const placed = { config, job: job.name, need: 'run', notice, signal: stop.signal } as const;
+    return await changeJob(placed, (place) =>
+      withEngine(config, { ...engineOptions, place }, (engine) =>
+        runAndDeliver({ ...jobContext(engine, job), progress }),
+      ),
+    );
   } finally {
     clearInterval(timer);
     release?.();

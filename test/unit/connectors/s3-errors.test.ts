@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isMissing, isPreconditionFailure, s3Error } from '../../../connectors/files/s3-errors.js';
+import { isMissing, isPreconditionFailure, s3Error } from '../../../src/sdk/s3/s3-errors.js';
 import { unavailable } from '../../../src/sdk/index.js';
 
 const at = { place: 's3://exports/cdp', bucket: 'exports' };

@@ -1,4 +1,4 @@
-import { CdsyncError, loadRefused, loginRefused, permissionMissing, unavailable } from '../../src/sdk/index.js';
+import { CdsyncError, loadRefused, loginRefused, permissionMissing, unavailable } from '../errors.js';
 
 interface S3Failure {
   readonly name?: string;

@@ -7,10 +7,11 @@ import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type * as S3 from '@aws-sdk/client-s3';
 import type { Upload } from '@aws-sdk/lib-storage';
-import { type Secret, vendorLibrary } from '../../src/sdk/index.js';
+import type { Secret } from '../../core/secret.js';
+import { vendorLibrary } from '../errors.js';
 import { isMissing, isPreconditionFailure, s3Error } from './s3-errors.js';
-import type { FileStore, Tagged } from './store.js';
 
+/** Where a bucket is, and how to log in. */
 export interface S3Options {
   /** `s3://bucket/prefix` */
   readonly url: string;
@@ -25,13 +26,32 @@ export interface S3Options {
   readonly signal: AbortSignal;
 }
 
+/** The text of an object. */
+export interface S3Text {
+  readonly text: string;
+  /** Its ETag, which identifies this version. */
+  readonly tag: string;
+  /** How long ago it was written, by the store's own clock, in milliseconds; undefined if the store does not say. */
+  readonly ageMs: number | undefined;
+}
+
+/** An object in a list. */
+export interface S3Listed {
+  readonly path: string;
+  readonly bytes: number;
+  /** When it was written, by the store's clock: milliseconds since 1970. */
+  readonly writtenAt: number;
+}
+
 interface Library {
   readonly s3: typeof S3;
   readonly Upload: typeof Upload;
 }
 
-/** An object that shows whether the store honours conditions. It stays in the store, so that later openings need one request. */
+/** An object that shows whether the store honours conditions. It stays in the store, so that later openings need two requests. */
 const probe = '_cdsync_conditional_writes';
+/** The ETag of no object. */
+const noVersion = '"00000000000000000000000000000000"';
 const connectMs = 10_000;
 /** If nothing moves on a connection for this long, the request is tried again on another. */
 const silenceMs = 60_000;
@@ -71,8 +91,8 @@ function clientOf({ s3 }: Library, options: S3Options): S3.S3Client {
   });
 }
 
-/** Objects of a bucket below a prefix. */
-export class S3Store implements FileStore {
+/** Objects of a bucket below a prefix. Paths are relative to it, with `/`. A write is durable once its promise resolves. */
+export class S3Store {
   readonly place: string;
   readonly #library: Library;
   readonly #client: S3.S3Client;
@@ -81,6 +101,7 @@ export class S3Store implements FileStore {
   readonly #stop: AbortController;
   readonly #abort: { readonly abortSignal: AbortSignal };
   #keepsConditions = true;
+  #clockAheadMs: number | undefined;
 
   private constructor(parts: Library, options: S3Options) {
     const { hostname, pathname } = new URL(options.url);
@@ -88,6 +109,7 @@ export class S3Store implements FileStore {
     this.place = options.url.replace(/\/+$/, '');
     this.#library = parts;
     this.#client = clientOf(parts, options);
+    this.#watchClock();
     this.#bucket = hostname;
     // Every request adds a listener to this signal.
     const stop = new AbortController();
@@ -103,8 +125,8 @@ export class S3Store implements FileStore {
     return new S3Store(await library(), options);
   }
 
-  /** Connects, and finds out whether the store honours `If-None-Match`. */
-  static async open(options: S3Options): Promise<S3Store> {
+  /** Connects, and finds out whether the store honours `If-None-Match` and `If-Match`. */
+  static async open(options: S3Options, { warns = true }: { readonly warns?: boolean } = {}): Promise<S3Store> {
     const store = new S3Store(await library(), options);
     try {
       await store.#findOutConditions();
@@ -112,9 +134,19 @@ export class S3Store implements FileStore {
       store.close();
       throw error;
     }
-    if (!store.#keepsConditions)
+    if (warns && !store.#keepsConditions)
       options.notice(`${store.place} has no conditional writes: make sure that nothing else loads it at the same time`);
     return store;
+  }
+
+  /** Whether the store honours the conditions of {@link replace}, as far as {@link open} found out. */
+  get keepsConditions(): boolean {
+    return this.#keepsConditions;
+  }
+
+  /** By how much the store's clock is ahead of this machine's, in milliseconds, to the second; undefined before its first answer. */
+  get clockAheadMs(): number | undefined {
+    return this.#clockAheadMs;
   }
 
   async folders(): Promise<string[]> {
@@ -131,27 +163,49 @@ export class S3Store implements FileStore {
     return paths;
   }
 
-  async read(path: string): Promise<Tagged | undefined> {
+  /** Every object below a folder. */
+  async *listed(folder: string): AsyncGenerator<S3Listed> {
+    for await (const { Contents = [] } of this.#pages({ Prefix: `${this.#prefix}${folder}` }))
+      for (const { Key = '', Size = 0, LastModified } of Contents)
+        yield { path: Key.slice(this.#prefix.length), bytes: Size, writtenAt: LastModified?.getTime() ?? Number.NaN };
+  }
+
+  async read(path: string): Promise<S3Text | undefined> {
     try {
-      const { Body, ETag = '' } = await this.#get(path);
-      return { text: (await Body?.transformToString('utf8')) ?? '', tag: ETag };
+      const { Body, ETag = '', LastModified } = await this.#get(path);
+      const now = Date.now() + (this.#clockAheadMs ?? 0);
+      const ageMs = LastModified === undefined ? undefined : Math.max(0, now - LastModified.getTime());
+      return { text: (await Body?.transformToString('utf8')) ?? '', tag: ETag, ageMs };
     } catch (error) {
       if (isMissing(error)) return undefined;
       throw this.#error(error);
     }
   }
 
+  /** Writes a new object. @returns false if it exists already */
   create(path: string, text: string): Promise<boolean> {
     return this.replace(path, text, undefined);
   }
 
+  /**
+   * Replaces an object.
+   * @param tag the version to replace; undefined if the object must not exist yet
+   * @returns false if it is at another version
+   */
   async replace(path: string, text: string, tag: string | undefined): Promise<boolean> {
+    return (await this.exchange(path, text, tag)) !== undefined;
+  }
+
+  /** The same. @returns the new version; undefined if the object is at another one */
+  async exchange(path: string, text: string, tag: string | undefined): Promise<string | undefined> {
     // Without conditional writes, a comparison before the write is the best that can be done.
-    if (!this.#keepsConditions && (await this.read(path))?.tag !== tag) return false;
+    if (!this.#keepsConditions && (await this.read(path))?.tag !== tag) return undefined;
     const condition = tag === undefined ? { IfNoneMatch: '*' } : { IfMatch: tag };
-    if (await this.#write(path, text, this.#keepsConditions ? condition : {})) return true;
+    const written = await this.#write(path, text, this.#keepsConditions ? condition : {});
+    if (written !== undefined) return written;
     // The refusal may answer the second try of a request that succeeded, but whose first answer was lost.
-    return (await this.read(path))?.text === text;
+    const found = await this.read(path);
+    return found?.text === text ? found.tag : undefined;
   }
 
   async put(local: string, path: string): Promise<void> {
@@ -169,6 +223,38 @@ export class S3Store implements FileStore {
     } finally {
       abortSignal.removeEventListener('abort', abort);
     }
+  }
+
+  /** Writes an object of these bytes. */
+  async putBytes(bytes: Uint8Array, path: string): Promise<void> {
+    const input = { ...this.#object(path), Body: bytes };
+    await this.#client.send(new this.#library.s3.PutObjectCommand(input), this.#abort).catch((error: unknown) => {
+      throw this.#error(error);
+    });
+  }
+
+  /** Copies an object of at most 5 GB to another path, within the store. */
+  async copy(from: string, to: string): Promise<void> {
+    const source = `${this.#bucket}/${this.#prefix}${from}`.split('/').map(encodeURIComponent).join('/');
+    const input = { ...this.#object(to), CopySource: source };
+    await this.#client.send(new this.#library.s3.CopyObjectCommand(input), this.#abort).catch((error: unknown) => {
+      throw this.#error(error);
+    });
+  }
+
+  /** The bytes of an object as they come; undefined if there is none. */
+  async stream(path: string): Promise<Readable | undefined> {
+    try {
+      return (await this.#get(path)).Body as Readable;
+    } catch (error) {
+      if (isMissing(error)) return undefined;
+      throw this.#error(error);
+    }
+  }
+
+  /** A failure of {@link stream} while its bytes come, as an error of cdsync. */
+  streamError(error: unknown): unknown {
+    return this.#error(error);
   }
 
   async size(path: string): Promise<number | undefined> {
@@ -217,12 +303,29 @@ export class S3Store implements FileStore {
     this.#client.destroy();
   }
 
+  /** Each answer tells the store's time. */
+  #watchClock(): void {
+    this.#client.middlewareStack.add(
+      (next) => async (args) => {
+        const result = await next(args);
+        const { headers } = (result.response ?? {}) as { headers?: Readonly<Record<string, string>> };
+        const told = Date.parse(headers?.date ?? '');
+        if (!Number.isNaN(told)) this.#clockAheadMs = told - Date.now();
+        return result;
+      },
+      { step: 'deserialize', name: 'cdsyncClock', priority: 'low' },
+    );
+  }
+
   async #findOutConditions(): Promise<void> {
     const text = 'cdsync finds out by this object whether the store has conditional writes.\n';
     try {
-      // If the object is missing, the first request writes it; the second must then be refused.
-      const refused = !(await this.#write(probe, text, { IfNoneMatch: '*' }));
-      this.#keepsConditions = refused || !(await this.#write(probe, text, { IfNoneMatch: '*' }));
+      // If the object is missing, the first request writes it; the second must then be refused. The third names a version that
+      // never was.
+      const isWritten = async (condition: { IfMatch?: string; IfNoneMatch?: string }) =>
+        (await this.#write(probe, text, condition)) !== undefined;
+      const createsOnce = !(await isWritten({ IfNoneMatch: '*' })) || !(await isWritten({ IfNoneMatch: '*' }));
+      this.#keepsConditions = createsOnce && !(await isWritten({ IfMatch: noVersion }));
     } catch (error) {
       if (!/NotImplemented|InvalidArgument/.test(String((error as { cause?: { name?: unknown } }).cause?.name)))
         throw error;
@@ -230,14 +333,19 @@ export class S3Store implements FileStore {
     }
   }
 
-  /** @returns false if the condition does not hold */
-  async #write(path: string, text: string, condition: { IfMatch?: string; IfNoneMatch?: string }): Promise<boolean> {
+  /** @returns the new version; undefined if the condition does not hold */
+  async #write(
+    path: string,
+    text: string,
+    condition: { IfMatch?: string; IfNoneMatch?: string },
+  ): Promise<string | undefined> {
     const input = { ...this.#object(path), ...condition, Body: text };
     try {
-      await this.#client.send(new this.#library.s3.PutObjectCommand(input), this.#abort);
-      return true;
+      const { ETag = '' } = await this.#client.send(new this.#library.s3.PutObjectCommand(input), this.#abort);
+      return ETag;
     } catch (error) {
-      if (isPreconditionFailure(error)) return false;
+      // A condition on a version of an object that is gone is answered 404.
+      if (isPreconditionFailure(error) || (condition.IfMatch !== undefined && isMissing(error))) return undefined;
       throw this.#error(error);
     }
   }

@@ -1,0 +1,165 @@
+import { createHash } from 'node:crypto';
+import { createWriteStream } from 'node:fs';
+import { type FileHandle, open, rm } from 'node:fs/promises';
+import { pipeline } from 'node:stream/promises';
+import { setTimeout as wait } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { createInflate, deflate } from 'node:zlib';
+import { asCdsyncError } from '../core/errors.js';
+import type { S3Store } from '../sdk/index.js';
+import { sha256OfFile, temporaryName } from '../store/durable.js';
+import { readAt } from './blocks.js';
+import { bucketError, objectChanged } from './errors.js';
+import { objectOf, type Pieces, type StoredFile, stateKey } from './state.js';
+
+const deflated = promisify(deflate);
+
+/** How long to wait before each further attempt, while the bucket cannot be reached. */
+const pauses = [1_000, 2_000, 4_000, 8_000, 15_000, 30_000];
+
+/** Repeats work on the bucket while it cannot be reached, for about a minute. Errors become those of the storage. */
+export async function patiently<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+  for (let attempt = 0; ; attempt += 1) {
+    try {
+      return await work();
+    } catch (error) {
+      const pause = pauses[attempt];
+      if (asCdsyncError(error).kind !== 'retryable' || pause === undefined) throw bucketError(error);
+      await wait(pause, undefined, { signal });
+    }
+  }
+}
+
+/** What was moved between bucket and machine. */
+export interface Moved {
+  readonly files: number;
+  readonly bytes: number;
+}
+
+/** The objects that have contents, named by their checksums. */
+export class Contents {
+  readonly #store: S3Store;
+  readonly #folder: string;
+  readonly #signal: AbortSignal | undefined;
+  #brought = { files: 0, bytes: 0 };
+  #put = { files: 0, bytes: 0 };
+
+  /** @param folder of the job, in the bucket */
+  constructor(store: S3Store, folder: string, signal?: AbortSignal) {
+    this.#store = store;
+    this.#folder = folder;
+    this.#signal = signal;
+  }
+
+  get brought(): Moved {
+    return this.#brought;
+  }
+  get put(): Moved {
+    return this.#put;
+  }
+
+  key(object: string): string {
+    return `${this.#folder}/${object}`;
+  }
+
+  /** Counts an object that was put. */
+  countPut(bytes: number): void {
+    this.#put = { files: this.#put.files + 1, bytes: this.#put.bytes + bytes };
+  }
+
+  /** Puts a file as one object. @returns the object */
+  async putFile(
+    local: string,
+    { path, sha256, bytes }: Pick<StoredFile, 'path' | 'sha256' | 'bytes'>,
+  ): Promise<string> {
+    const object = objectOf(path, sha256);
+    // An empty body cannot be streamed in parts.
+    if (bytes === 0) await this.#putBytes(Buffer.alloc(0), object);
+    else {
+      await patiently(() => this.#store.put(local, this.key(object)), this.#signal);
+      this.countPut(bytes);
+    }
+    return object;
+  }
+
+  /** Puts bytes as one object, deflated. @returns the object, with the length of the bytes */
+  async putPacked(bytes: Buffer): Promise<Pieces['objects'][number]> {
+    const object = `objects/${createHash('sha256').update(bytes).digest('hex')}.z`;
+    await this.#putBytes(await deflated(bytes, { level: 1 }), object);
+    return { object, bytes: bytes.length };
+  }
+
+  async #putBytes(bytes: Buffer, object: string): Promise<void> {
+    await patiently(() => this.#store.putBytes(bytes, this.key(object)), this.#signal);
+    this.countPut(bytes.length);
+  }
+
+  /**
+   * Brings a file to a temporary name beside its place.
+   * @throws {CdsyncError} `bucket_object_changed` if an object is missing, or has other content than its name says
+   */
+  async bring(file: StoredFile, target: string): Promise<string> {
+    const temporary = temporaryName(target);
+    try {
+      if (file.pieces === undefined) await this.#fetch(objectOf(file.path, file.sha256), temporary);
+      else await this.#assemble(file, file.pieces, temporary);
+      this.#brought = { ...this.#brought, files: this.#brought.files + 1 };
+      return temporary;
+    } catch (error) {
+      await rm(temporary, { force: true });
+      throw error;
+    }
+  }
+
+  #named(object: string): string {
+    return `${this.#store.place}/${this.key(object)}`;
+  }
+
+  /** Fetches an object, and checks that it has the content that its name says. */
+  async #fetch(object: string, local: string): Promise<void> {
+    await patiently(async () => {
+      const body = await this.#store.stream(this.key(object));
+      if (body === undefined) throw objectChanged(this.#named(object), 'is missing');
+      body.on('data', (chunk: Buffer) => {
+        this.#brought = { ...this.#brought, bytes: this.#brought.bytes + chunk.length };
+      });
+      const out = createWriteStream(local, { mode: 0o600 });
+      try {
+        await (object.endsWith('.z') ? pipeline(body, createInflate(), out) : pipeline(body, out));
+      } catch (error) {
+        const { code = '' } = error as NodeJS.ErrnoException;
+        if (code.startsWith('Z_')) throw objectChanged(this.#named(object), 'has other content');
+        throw code === 'ENOSPC' ? error : this.#store.streamError(error);
+      }
+    }, this.#signal);
+    const [, sha] = /([0-9a-f]{64})/.exec(object) ?? [];
+    if ((await sha256OfFile(local)) !== sha) throw objectChanged(this.#named(object), 'has other content');
+  }
+
+  /** Makes a file of pieces of objects. */
+  async #assemble(file: StoredFile, { objects, ranges }: Pieces, target: string): Promise<void> {
+    const locals = objects.map(() => temporaryName(target));
+    const handles: FileHandle[] = [];
+    const out = await open(target, 'w', 0o600);
+    try {
+      for (const [index, { object }] of objects.entries()) {
+        await this.#fetch(object, locals[index] as string);
+        handles.push(await open(locals[index] as string, 'r'));
+      }
+      for (const [object, offset, bytes] of ranges) {
+        for (let done = 0; done < bytes; ) {
+          const piece = Buffer.allocUnsafe(Math.min(1 << 22, bytes - done));
+          await readAt(handles[object] as FileHandle, piece, offset + done);
+          await out.appendFile(piece);
+          done += piece.length;
+        }
+      }
+    } finally {
+      await out.close();
+      for (const handle of handles) await handle.close();
+      for (const local of locals) await rm(local, { force: true });
+    }
+    if ((await sha256OfFile(target)) !== file.sha256)
+      throw objectChanged(this.#named(stateKey), `does not say how ${file.path} is made`);
+  }
+}

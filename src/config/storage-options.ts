@@ -1,0 +1,69 @@
+import { z } from 'zod';
+import type { S3Options } from '../sdk/index.js';
+import { type Finding, map, option } from '../sdk/option.js';
+import { duration, flag, path } from '../sdk/option-types.js';
+import { s3Options, s3Rules } from '../sdk/s3/index.js';
+
+const bucket = map({
+  url: option(z.string().regex(/^s3:\/\/[a-z0-9][a-z0-9.-]+(\/[^\s?#]*)?$/), {
+    description:
+      'Bucket and prefix. Each job has a folder below it. Needs the packages @aws-sdk/client-s3 and @aws-sdk/lib-storage.',
+    example: 's3://crm-snapshots/cdsync',
+    allowed: 's3://bucket or s3://bucket/prefix',
+  }),
+  cache: path({
+    description:
+      'Folder on this machine that a run works in. It may be lost at any time; where it stays, later runs bring less from the bucket.',
+    example: './cache',
+  }).prefault('./cache'),
+  ...s3Options,
+  takeover_after: duration({
+    description:
+      'A machine that works on a job says so every minute, or three times in this time if that is more often. If it has been silent for this long, another one takes its run over.',
+    example: '3m',
+  }).prefault('3m'),
+  single_machine: flag({
+    description:
+      'Says that never more than one machine runs the jobs. cdsync then also accepts a bucket without conditional writes, where two machines could overwrite the work of each other.',
+    example: false,
+  }).prefault(false),
+});
+
+const shortestSilence = 5;
+
+function bucketRules(value: unknown): Finding[] {
+  const given = value as Readonly<Record<string, unknown>>;
+  const findings = s3Rules(given);
+  const { takeover_after: silence } = given;
+  if (typeof silence === 'string' && /^\d+(\.\d+)?\s*(ms|s)$/.test(silence)) {
+    const seconds = Number.parseFloat(silence) / (silence.endsWith('ms') ? 1000 : 1);
+    if (seconds < shortestSilence)
+      findings.push({ path: ['takeover_after'], message: `must be at least ${shortestSilence}s` });
+  }
+  return findings;
+}
+
+/** The `storage:` part: a folder, or a bucket with a folder as its cache. */
+export const storageSchema = option(
+  z.union([
+    option(z.string().min(1), {
+      description: 'A folder on this machine.',
+      example: './data',
+      allowed: 'text that is not empty',
+    }),
+    option(bucket, { description: 'A bucket: jobs may run on any machine.', check: bucketRules }),
+  ]),
+  {
+    description:
+      'Folder for everything that cdsync keeps and publishes, with a folder for each job. Relative paths are relative to the YAML file. A map with `url` keeps it in a bucket instead.',
+    example: './data',
+    allowed: 'a folder, or a map: { url: s3://bucket/prefix }',
+  },
+);
+
+/** A bucket that the jobs are kept in. */
+export type BucketOptions = Omit<S3Options, 'notice' | 'signal'> & {
+  /** In milliseconds. */
+  readonly takeoverAfter: number;
+  readonly singleMachine: boolean;
+};

@@ -1,0 +1,59 @@
+import type { Need } from '../bucket/needs.js';
+import type { LocalConfig } from '../config/config.js';
+import type { BucketTraffic } from '../core/run.js';
+import { JobLayout } from '../store/layout.js';
+
+/** The bucket that a job under way is kept in. */
+export interface WorkBucket {
+  /** Aborts when another machine has taken the job over. */
+  readonly gone: AbortSignal;
+  /** What was moved so far. */
+  readonly figures: BucketTraffic;
+  /** From now on, checkpoints of the run go to the bucket as long as `isReading` says so. */
+  keepCheckpoints(isReading: () => boolean): void;
+  /** What was erased goes from the bucket at once. */
+  collectAtOnce(): void;
+  /** @throws {CdsyncError} `superseded`, `bucket_unavailable` and others: the bucket then stays as it is */
+  putBack(): Promise<void>;
+}
+
+/** Where the files of a job are for a command: in its folder, or in the cache of a bucket. */
+export interface JobPlace {
+  readonly layout: JobLayout;
+  /** Given while the command may change the job. */
+  readonly bucket?: WorkBucket | undefined;
+}
+
+export interface PlaceTask {
+  readonly config: Pick<LocalConfig, 'storage' | 'bucket'>;
+  readonly job: string;
+  /** Of a job in a bucket: what is brought at once. */
+  readonly need: Need;
+  readonly notice: (line: string) => void;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Works with the files of a job, and changes none that another machine should see. It needs no lock. */
+export async function lookAtJob<T>(task: PlaceTask, work: (place: JobPlace) => Promise<T>): Promise<T> {
+  const { config, job } = task;
+  const { bucket, storage } = config;
+  if (bucket === undefined) return work({ layout: new JobLayout(storage, job) });
+  const { lookInBucket } = await import('../bucket/open-job.js');
+  return lookInBucket({ ...task, bucket, cache: storage }, (brought) =>
+    work({ layout: new JobLayout(storage, job, brought) }),
+  );
+}
+
+/**
+ * Changes the files of a job. In a bucket, no other machine does so meanwhile, and the changes are put back at the end.
+ * @throws {CdsyncError} of a bucket: `locked`, `superseded`, `bucket_unconditional`, `clock_off` and others
+ */
+export async function changeJob<T>(task: PlaceTask, work: (place: JobPlace) => Promise<T>): Promise<T> {
+  const { config, job } = task;
+  const { bucket, storage } = config;
+  if (bucket === undefined) return work({ layout: new JobLayout(storage, job) });
+  const { workInBucket } = await import('../bucket/open-job.js');
+  return workInBucket({ ...task, bucket, cache: storage }, (brought) =>
+    work({ layout: new JobLayout(storage, job, brought), bucket: brought }),
+  );
+}
