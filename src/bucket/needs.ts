@@ -49,12 +49,12 @@ export function neededBy(need: Need, paths: ReadonlySet<string>): (path: string)
 
 /** Files that are of this machine alone, or of a moment: no machine needs them from another. */
 export function isLocal(path: string): boolean {
-  const [top, first, , third] = path.split('/');
+  const [top, first, , third, , fifth] = path.split('/');
   const name = path.slice(path.lastIndexOf('/') + 1);
   if (/^\..*\.[0-9a-f]{8}\.tmp(\.wal)?$/.test(name) || name.endsWith('.wal')) return true;
   if (path.split('/').some((each) => /^\..*\.[0-9a-f]{8}\.tmp$/.test(each))) return true;
   if (top !== '.cdsync') return false;
   if (first === 'locks' || first === 'restored') return true;
-  if (first === 'runs') return third === 'tmp';
+  if (first === 'runs') return third === 'tmp' || (third === 'streams' && fifth === 'spool');
   return first === 'deliveries' && (third === 'work' || third === 'lock.duckdb' || third === 'lock.json');
 }

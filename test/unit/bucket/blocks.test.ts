@@ -1,0 +1,107 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Blocks, blockAt, blockBytes, blocksOf, patchOf } from '../../../src/bucket/blocks.js';
+import type { Pieces } from '../../../src/bucket/state.js';
+
+/** A file of these blocks, by one byte each; short names for whole blocks. */
+function fileOf(bytes: readonly number[]): Blocks {
+  const size = bytes.length === 0 ? 0 : 12_288 + (bytes.length - 1) * blockBytes;
+  return { bytes: size, sha256: bytes.join(), hashes: bytes.map((byte, index) => `${index === 0 ? 'head' : ''}${byte}`) };
+}
+
+/** What a block of a file has, as the objects' own notes say: objects are kept as lists of (hash, length). */
+type Kept = Map<string, { readonly hash: string; readonly bytes: number }[]>;
+
+function hashesOf(pieces: Pieces, kept: Kept): string[] {
+  return pieces.ranges.flatMap(([object, offset, bytes]) => {
+    const found: string[] = [];
+    let at = 0;
+    for (const block of kept.get(pieces.objects[object]?.object ?? '') ?? []) {
+      if (at >= offset && at + block.bytes <= offset + bytes) found.push(block.hash);
+      at += block.bytes;
+    }
+    return found;
+  });
+}
+
+describe('patchOf', () => {
+  it('makes each file anew from what was kept and what changed, night after night', () => {
+    const nights = fc.array(fc.array(fc.nat(30), { minLength: 1, maxLength: 40 }), { minLength: 2, maxLength: 30 });
+    fc.assert(
+      fc.property(nights, (files) => {
+        const kept: Kept = new Map();
+        const [first = []] = files;
+        const whole = (blocks: Blocks): Pieces => {
+          const name = `whole ${kept.size}`;
+          kept.set(name, blocks.hashes.map((hash, index) => ({ hash, bytes: blockAt(index, blocks.bytes).bytes })));
+          return { objects: [{ object: name, bytes: blocks.bytes }], ranges: [[0, 0, blocks.bytes]] };
+        };
+        let before = { blocks: fileOf(first), pieces: whole(fileOf(first)) };
+        for (const bytes of files.slice(1)) {
+          const now = fileOf(bytes);
+          const patch = patchOf(before, now);
+          let pieces: Pieces;
+          if (patch === undefined) pieces = whole(now);
+          else {
+            const name = `patch ${kept.size}`;
+            const changed = patch.changed.map((index) => ({
+              hash: now.hashes[index] ?? '',
+              bytes: blockAt(index, now.bytes).bytes,
+            }));
+            kept.set(name, changed);
+            pieces = {
+              objects: [...patch.objects, ...(changed.length > 0 ? [{ object: name, bytes: patch.bytes }] : [])],
+              ranges: patch.ranges,
+            };
+          }
+          expect(hashesOf(pieces, kept)).toEqual(now.hashes);
+          expect(pieces.ranges.reduce((sum, [, , length]) => sum + length, 0)).toBe(now.bytes);
+          before = { blocks: now, pieces };
+        }
+      }),
+    );
+  });
+
+  it('takes only what changed, and everything if that is much', () => {
+    const before = fileOf([0, 1, 2, 3, 4, 5, 6, 7]);
+    const pieces: Pieces = { objects: [{ object: 'whole', bytes: before.bytes }], ranges: [[0, 0, before.bytes]] };
+    expect(patchOf({ blocks: before, pieces }, fileOf([9, 1, 2, 3, 8, 5, 6, 7]))?.changed).toEqual([0, 4]);
+    expect(patchOf({ blocks: before, pieces }, fileOf([9, 10, 11, 12, 13, 14, 6, 7]))).toBeUndefined();
+  });
+
+  it('makes a file whole again before its pieces become many', () => {
+    let size = 0;
+    const file = (night: number) => fileOf([night, ...Array.from({ length: 400 }, (_, index) => index)]);
+    let before = { blocks: file(0), pieces: { objects: [{ object: '0', bytes: file(0).bytes }], ranges: [[0, 0, file(0).bytes]] } as Pieces };
+    for (let night = 1; night < 300; night += 1) {
+      const patch = patchOf({ ...before, pieces: before.pieces }, file(night));
+      const pieces: Pieces =
+        patch === undefined
+          ? { objects: [{ object: `${night}`, bytes: file(night).bytes }], ranges: [[0, 0, file(night).bytes]] }
+          : { objects: [...patch.objects, { object: `${night}`, bytes: patch.bytes }], ranges: patch.ranges };
+      size = Math.max(size, pieces.objects.length);
+      before = { blocks: file(night), pieces };
+    }
+    expect(size).toBeLessThanOrEqual(65);
+  });
+});
+
+describe('blocksOf', () => {
+  let folder: string;
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'cdsync-blocks-'));
+  });
+  afterAll(() => rm(folder, { recursive: true }));
+
+  it('has one hash for the headers and one for each block, the last one short', async () => {
+    const path = join(folder, 'a');
+    await writeFile(path, Buffer.concat([Buffer.alloc(12_288, 1), Buffer.alloc(blockBytes, 2), Buffer.alloc(100, 3)]));
+    const blocks = await blocksOf(path);
+    expect(blocks.hashes).toHaveLength(3);
+    expect(new Set(blocks.hashes).size).toBe(3);
+    expect(blockAt(2, blocks.bytes)).toEqual({ from: 12_288 + blockBytes, bytes: 100 });
+  });
+});
