@@ -9,7 +9,11 @@ import type { Pieces } from '../../../src/bucket/state.js';
 /** A file of these blocks, by one byte each; short names for whole blocks. */
 function fileOf(bytes: readonly number[]): Blocks {
   const size = bytes.length === 0 ? 0 : 12_288 + (bytes.length - 1) * blockBytes;
-  return { bytes: size, sha256: bytes.join(), hashes: bytes.map((byte, index) => `${index === 0 ? 'head' : ''}${byte}`) };
+  return {
+    bytes: size,
+    sha256: bytes.join(),
+    hashes: bytes.map((byte, index) => `${index === 0 ? 'head' : ''}${byte}`),
+  };
 }
 
 /** What a block of a file has, as the objects' own notes say: objects are kept as lists of (hash, length). */
@@ -36,7 +40,10 @@ describe('patchOf', () => {
         const [first = []] = files;
         const whole = (blocks: Blocks): Pieces => {
           const name = `whole ${kept.size}`;
-          kept.set(name, blocks.hashes.map((hash, index) => ({ hash, bytes: blockAt(index, blocks.bytes).bytes })));
+          kept.set(
+            name,
+            blocks.hashes.map((hash, index) => ({ hash, bytes: blockAt(index, blocks.bytes).bytes })),
+          );
           return { objects: [{ object: name, bytes: blocks.bytes }], ranges: [[0, 0, blocks.bytes]] };
         };
         let before = { blocks: fileOf(first), pieces: whole(fileOf(first)) };
@@ -75,7 +82,10 @@ describe('patchOf', () => {
   it('makes a file whole again before its pieces become many', () => {
     let size = 0;
     const file = (night: number) => fileOf([night, ...Array.from({ length: 400 }, (_, index) => index)]);
-    let before = { blocks: file(0), pieces: { objects: [{ object: '0', bytes: file(0).bytes }], ranges: [[0, 0, file(0).bytes]] } as Pieces };
+    let before = {
+      blocks: file(0),
+      pieces: { objects: [{ object: '0', bytes: file(0).bytes }], ranges: [[0, 0, file(0).bytes]] } as Pieces,
+    };
     for (let night = 1; night < 300; night += 1) {
       const patch = patchOf({ ...before, pieces: before.pieces }, file(night));
       const pieces: Pieces =

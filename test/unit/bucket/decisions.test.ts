@@ -6,7 +6,13 @@ import { manifestOf } from '../../../src/bucket/shown.js';
 import { type Entry, filesOf, objectOf, readState, type State, type Work } from '../../../src/bucket/state.js';
 
 const sha = (letter: string) => letter.repeat(64);
-const file = (path: string, letter = 'a'): Entry => ({ path, bytes: 1, sha256: sha(letter), changed_ms: 1, mode: 0o600 });
+const file = (path: string, letter = 'a'): Entry => ({
+  path,
+  bytes: 1,
+  sha256: sha(letter),
+  changed_ms: 1,
+  mode: 0o600,
+});
 const owner = { id: 'x', host: 'worker', boot_id: 'b', pid_space: '', pid: 7, started_at: '2026-11-01T00:00:00Z' };
 const work = (change: Partial<Work> = {}): Work => ({
   version: 1,
@@ -77,7 +83,9 @@ describe('the files of a job', () => {
   });
 
   it('have the name of their content', () => {
-    expect(objectOf('parquet/members/snapshot/r1/00001.parquet', sha('d'))).toBe(`parquet/members/files/${sha('d')}.parquet`);
+    expect(objectOf('parquet/members/snapshot/r1/00001.parquet', sha('d'))).toBe(
+      `parquet/members/files/${sha('d')}.parquet`,
+    );
     expect(objectOf('parquet/members/manifest.json', sha('d'))).toBe(`objects/${sha('d')}`);
     expect(objectOf('.cdsync/store.duckdb', sha('d'))).toBe(objectOf('published/1/nightly.duckdb', sha('d')));
   });
@@ -134,14 +142,24 @@ describe('what is removed', () => {
   });
 
   it('is nothing that people read, and nothing of others', () => {
-    for (const object of ['state.json', 'nightly.duckdb', 'parquet/members/manifest.json', 'reports/r1.html', 'objects/mine'])
+    for (const object of [
+      'state.json',
+      'nightly.duckdb',
+      'parquet/members/manifest.json',
+      'reports/r1.html',
+      'objects/mine',
+    ])
       expect([object, isCollectable({ object, ...old }, rule)]).toEqual([object, false]);
   });
 });
 
 describe('the manifest of a stream in a bucket', () => {
   it('names the files by their content, and those of the changes of each run', () => {
-    const files = new Map([file('parquet/members/changes/r1/00001.parquet', 'c'), file('parquet/vip/changes/r1/1.parquet', 'd')].map((each) => [each.path, each]));
+    const files = new Map(
+      [file('parquet/members/changes/r1/00001.parquet', 'c'), file('parquet/vip/changes/r1/1.parquet', 'd')].map(
+        (each) => [each.path, each],
+      ),
+    );
     const local = { version: 1, files: [{ path: 'snapshot/r1/00001.parquet', rows: 3, sha256: sha('e') }] };
     expect(JSON.parse(manifestOf(local, 'members', files))).toEqual({
       version: 1,
@@ -153,7 +171,9 @@ describe('the manifest of a stream in a bucket', () => {
 
 describe('a state that cannot be read', () => {
   it('is named, or is of a newer cdsync', () => {
-    expect(() => readState('s3://b/nightly/state.json', '{"version":1}')).toThrow(/s3:\/\/b\/nightly\/state.json is not/);
+    expect(() => readState('s3://b/nightly/state.json', '{"version":1}')).toThrow(
+      /s3:\/\/b\/nightly\/state.json is not/,
+    );
     expect(() => readState('s3://b/nightly/state.json', 'torn')).toThrow(/is not a state/);
     expect(() => readState('s3://b/nightly/state.json', '{"version":2}')).toThrow(/newer cdsync/);
   });
