@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { isMissing, isPreconditionFailure, s3Error } from '../../../src/sdk/s3/s3-errors.js';
 import { unavailable } from '../../../src/sdk/index.js';
+import { isMissing, isPreconditionFailure, s3Error } from '../../../src/sdk/s3/s3-errors.js';
 
 const at = { place: 's3://exports/cdp', bucket: 'exports' };
 const answer = (name: string, httpStatusCode?: number, message = 'of k-1: ada@example.org') =>
