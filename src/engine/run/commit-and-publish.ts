@@ -111,7 +111,7 @@ class NextKnown {
  * @throws {CdsyncError} `interrupted` if the signal aborts before the commit counts
  */
 export async function commitAndPublish(
-  context: PublishContext & Pick<RunContext, 'progress' | 'signal' | 'notice'>,
+  context: PublishContext & Pick<RunContext, 'progress' | 'signal' | 'notice' | 'bucket'>,
   store: SnapshotStore,
   { run, status, sequence: before, streams }: CommitTask,
 ): Promise<number> {
@@ -140,7 +140,9 @@ export async function commitAndPublish(
   };
   const sequence = await (isFirst ? database.sparingly(work) : work());
   progress.phase = 'publishing';
-  const isQuiet = sequence === before && clock.now() - (await publishedAt(layout)) >= quietMs;
+  // In a bucket that would move the whole database each night.
+  const isAsked = sequence === before && context.bucket === undefined;
+  const isQuiet = isAsked && clock.now() - (await publishedAt(layout)) >= quietMs;
   await publishStore(context, store, { repairs: isQuiet ? 'all' : 'none' });
   return sequence;
 }
