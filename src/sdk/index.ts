@@ -65,6 +65,7 @@ export { type Finding, map, type OptionFacts, option } from './option.js';
 export { choice, duration, flag, path, secret, text, verbatim, whole } from './option-types.js';
 export { isThisMachine, plaintextRefused } from './plaintext.js';
 export { type PostgresTls, withoutPostgresTls, withPostgresTls } from './postgres-tls.js';
+export { type S3Options, type S3Store, s3Library, s3Options, s3Rules } from './s3/index.js';
 export {
   openTrino,
   type TrinoLogin,
@@ -73,5 +74,4 @@ export {
   trinoIdentifier,
   trinoText,
 } from './trino.js';
-export { type S3Options, type S3Store, s3Library, s3Options, s3Rules } from './s3/index.js';
 export { sameWatermark, type Watermark, watermarkColumns, watermarkFrom, watermarkTable } from './watermark.js';
