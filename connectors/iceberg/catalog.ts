@@ -1,0 +1,237 @@
+import { CdsyncError, loadRefused, loginRefused, permissionMissing, unavailable } from '../../src/sdk/index.js';
+import {
+  type CatalogAnswer,
+  CatalogHttp,
+  type CatalogLogin,
+  type CatalogRequest,
+  serverErrorType,
+  serverMessage,
+} from './catalog-http.js';
+import { CatalogTokens } from './catalog-login.js';
+import { parseExact, stringifyExact } from './exact-json.js';
+import { CommitConflict } from './load-engine.js';
+import type { TableCommit } from './schema-update.js';
+import type { TableMetadata } from './table-metadata.js';
+
+/** The catalog's answer to "load table": the metadata, and what a reader of the files needs (`config`, credentials). */
+export interface LoadedTable {
+  readonly metadata: TableMetadata;
+  readonly [member: string]: unknown;
+}
+
+export interface CatalogOptions extends CatalogLogin {
+  readonly catalog: string;
+  readonly warehouse?: string | undefined;
+  readonly namespace: string;
+  readonly oauthUrl?: string | undefined;
+  readonly allowHttp: boolean;
+  /** Whether to ask the catalog for a login of the object store. */
+  readonly vendsCredentials: boolean;
+  readonly signal: AbortSignal;
+}
+
+/** Requests that load tables at the same time. */
+const atOnce = 8;
+
+function segment(name: string): string {
+  return encodeURIComponent(name);
+}
+
+/** One namespace of an Iceberg REST catalog, by its documented protocol. */
+export class RestCatalog {
+  readonly namespace: readonly string[];
+  /** For messages. */
+  readonly host: string;
+  readonly #options: CatalogOptions;
+  readonly #http: CatalogHttp;
+  readonly #others: CatalogHttp[];
+  readonly #tokens: CatalogTokens;
+  #prefix = '';
+
+  private constructor(options: CatalogOptions) {
+    const { signal, allowHttp, token, clientId, oauthUrl } = options;
+    const hasSecret = token !== undefined || clientId !== undefined;
+    const connections = { hasSecret, allowHttp, signal };
+    this.#options = options;
+    this.#http = new CatalogHttp(options.catalog.replace(/\/+$/, '').replace(/\/v1$/, ''), connections);
+    const logins = oauthUrl === undefined ? undefined : new CatalogHttp(oauthUrl, connections);
+    this.#others = logins === undefined ? [] : [logins];
+    this.#tokens = new CatalogTokens(options, logins ?? this.#http, logins === undefined ? '/v1/oauth/tokens' : '');
+    this.namespace = options.namespace.split('.');
+    this.host = this.#http.host;
+  }
+
+  /**
+   * Logs in and looks for the warehouse.
+   * @throws {CdsyncError} `destination_login`, `destination_permission`, `destination_unavailable`, `destination_refused`
+   */
+  static async open(options: CatalogOptions): Promise<RestCatalog> {
+    const catalog = new RestCatalog(options);
+    try {
+      await catalog.#configure();
+      return catalog;
+    } catch (error) {
+      await catalog.close();
+      throw error;
+    }
+  }
+
+  /** Whether the namespace is there. */
+  async hasNamespace(): Promise<boolean> {
+    const answer = await this.#ask({ method: 'GET', path: this.#namespacePath() });
+    if (answer.status === 404) return false;
+    this.#judge(answer, `look for namespace ${this.#options.namespace}`);
+    return true;
+  }
+
+  /** Makes the namespace if it is missing. */
+  async createNamespace(): Promise<void> {
+    const body = JSON.stringify({ namespace: this.namespace, properties: {} });
+    const answer = await this.#ask({ method: 'POST', path: `${this.#root()}/namespaces`, body });
+    if (answer.status !== 409) this.#judge(answer, `create namespace ${this.#options.namespace}`);
+  }
+
+  /** Names of the tables of the namespace; none if there is no namespace. */
+  async tables(): Promise<string[]> {
+    const names: string[] = [];
+    let pageToken = '';
+    do {
+      const path = `${this.#namespacePath()}/tables?pageToken=${segment(pageToken)}`;
+      const answer = await this.#ask({ method: 'GET', path });
+      if (answer.status === 404) return [];
+      const page = this.#judge(answer, 'list tables') as {
+        identifiers?: { name: string }[];
+        'next-page-token'?: string | null;
+      };
+      names.push(...(page.identifiers ?? []).map(({ name }) => name));
+      pageToken = page['next-page-token'] ?? '';
+    } while (pageToken !== '');
+    return names;
+  }
+
+  /** @returns undefined if there is no such table */
+  async load(table: string): Promise<LoadedTable | undefined> {
+    const headers: Record<string, string> = this.#options.vendsCredentials
+      ? { 'x-iceberg-access-delegation': 'vended-credentials' }
+      : {};
+    const answer = await this.#ask({ method: 'GET', path: this.#tablePath(table), headers });
+    if (answer.status === 404) return undefined;
+    return this.#judge(answer, `read table "${table}"`) as LoadedTable;
+  }
+
+  /** The tables of these names that are there. */
+  async loadAll(tables: readonly string[]): Promise<{ readonly name: string; readonly loaded: LoadedTable }[]> {
+    const found: { name: string; loaded: LoadedTable }[] = [];
+    for (let from = 0; from < tables.length; from += atOnce) {
+      const names = tables.slice(from, from + atOnce);
+      const loaded = await Promise.all(names.map((name) => this.load(name)));
+      for (const [index, name] of names.entries()) {
+        const table = loaded[index];
+        if (table !== undefined) found.push({ name, loaded: table });
+      }
+    }
+    return found;
+  }
+
+  /** @param request as `createRequest` makes it; a table of the same name that is there already stays as it is */
+  async createTable(request: Record<string, unknown>): Promise<void> {
+    const path = `${this.#namespacePath()}/tables`;
+    const answer = await this.#ask({ method: 'POST', path, body: stringifyExact(request) });
+    if (answer.status === 409) return;
+    if (answer.status === 404) throw namespaceMissing(this.#options.namespace);
+    this.#judge(answer, `create table "${String(request.name)}"`);
+  }
+
+  /**
+   * Changes a table, if all requirements hold.
+   * @throws {CommitConflict} if one does not
+   * @throws {CdsyncError} `destination_unavailable` if it is unknown whether the table was changed
+   */
+  async commit(table: string, { requirements, updates }: TableCommit): Promise<void> {
+    const identifier = { namespace: this.namespace, name: table };
+    const body = stringifyExact({ identifier, requirements, updates });
+    const answer = await this.#ask({ method: 'POST', path: this.#tablePath(table), body });
+    if (answer.status === 409) throw new CommitConflict(serverMessage(answer.body));
+    this.#judge(answer, `change table "${table}"`);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#http, ...this.#others].map((http) => http.close()));
+  }
+
+  async #configure(): Promise<void> {
+    const { warehouse } = this.#options;
+    const query = warehouse === undefined ? '' : `?warehouse=${segment(warehouse)}`;
+    const answer = await this.#ask({ method: 'GET', path: `/v1/config${query}` });
+    if (answer.status === 404 || (answer.status === 400 && warehouse !== undefined)) {
+      const isWarehouse = warehouse !== undefined && serverErrorType(answer.body) !== '';
+      throw loadRefused(
+        isWarehouse
+          ? `the catalog at ${this.host} has no warehouse "${warehouse}": ${serverMessage(answer.body)}`
+          : `there is no Iceberg catalog at ${this.host}${new URL(this.#options.catalog).pathname} (${answer.status})`,
+        { hint: isWarehouse ? 'check `warehouse`' : 'give `catalog` the URL that comes before /v1 in its addresses' },
+      );
+    }
+    const { defaults, overrides } = this.#judge(answer, 'read its configuration') as {
+      defaults?: Record<string, string>;
+      overrides?: Record<string, string>;
+    };
+    this.#prefix = overrides?.prefix ?? defaults?.prefix ?? '';
+  }
+
+  #root(): string {
+    // A prefix may have several segments.
+    return this.#prefix === '' ? '/v1' : `/v1/${this.#prefix.split('/').map(segment).join('/')}`;
+  }
+
+  #namespacePath(): string {
+    return `${this.#root()}/namespaces/${segment(this.namespace.join('\u001f'))}`;
+  }
+
+  #tablePath(table: string): string {
+    return `${this.#namespacePath()}/tables/${segment(table)}`;
+  }
+
+  async #ask(request: CatalogRequest): Promise<CatalogAnswer> {
+    const send = async () =>
+      this.#http.send({ ...request, headers: { ...request.headers, ...(await this.#tokens.headers()) } });
+    const answer = await send();
+    if ((answer.status !== 401 && answer.status !== 419) || !this.#tokens.canRenew) return answer;
+    this.#tokens.forget();
+    return send();
+  }
+
+  /** The answer's body. @throws {CdsyncError} unless the request succeeded */
+  #judge({ status, body }: CatalogAnswer, what: string): unknown {
+    if (status >= 200 && status < 300) {
+      try {
+        return body === '' ? {} : parseExact(body);
+      } catch (cause) {
+        throw loadRefused(`the catalog at ${this.host} has answered with something other than JSON`, {
+          hint: 'is `catalog` the URL of an Iceberg REST catalog?',
+          cause,
+        });
+      }
+    }
+    throw catalogError(this.host, { status, body }, what);
+  }
+}
+
+/** The error for a namespace that is not there. */
+export function namespaceMissing(namespace: string): CdsyncError {
+  return new CdsyncError(`the catalog has no namespace ${namespace}`, {
+    code: 'destination_refused',
+    hint: 'create it there, or let cdsync do it: create_namespace: true',
+  });
+}
+
+/** The error for an answer that says that the request failed. */
+export function catalogError(host: string, { status, body }: CatalogAnswer, what: string): CdsyncError {
+  const said = serverMessage(body);
+  const message = `the catalog at ${host} does not ${what} (${status})${said === '' ? '' : `: ${said}`}`;
+  if (status === 401 || status === 419)
+    return loginRefused(message, { hint: 'check `token`, or `client_id` and `client_secret`' });
+  if (status === 403) return permissionMissing(message, { hint: 'grant it to the login of `token` or `client_id`' });
+  if (status === 429 || status >= 500) return unavailable(message);
+  return loadRefused(message);
+}

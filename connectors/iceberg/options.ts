@@ -1,0 +1,167 @@
+import { z } from 'zod';
+import {
+  choice,
+  extensionsOption,
+  type Finding,
+  flag,
+  map,
+  option,
+  secret,
+  text,
+  verbatim,
+  whole,
+} from '../../src/sdk/index.js';
+import { parsePartition } from './partition.js';
+
+const httpUrl = /^https?:\/\/[^\s@?#]+$/;
+const urlWords = 'a URL that begins with https:// or http://, without login and query';
+
+export const icebergOptions = {
+  catalog: option(z.string().regex(httpUrl), {
+    description: "URL of the Iceberg REST catalog: what comes before `/v1` in the catalog's addresses.",
+    example: 'https://catalog.example.com/api/catalog',
+    allowed: urlWords,
+  }),
+  warehouse: verbatim({
+    description:
+      'Name of the warehouse, if the catalog has several. The catalog says where the data of a warehouse lies.',
+    example: 'analytics',
+  }).optional(),
+  namespace: text({
+    description: 'Namespace of the tables. Write the levels of a nested one with dots between them.',
+    example: 'crm.cdp',
+  }),
+  create_namespace: flag({
+    description: 'Whether cdsync makes the namespace if it is missing.',
+    example: true,
+  }).prefault(false),
+  engine: option(
+    z.union([
+      choice(['duckdb'], {
+        description: 'Embedded: DuckDB writes the files on the machine of the run.',
+        example: 'duckdb',
+      }),
+      option(
+        map({
+          trino: option(z.string().regex(/^https?:\/\/\S+$/), {
+            description: 'A Trino server: cdsync stages the changes, and Trino merges them.',
+            example: 'https://trino.example.com:8443',
+            allowed: 'a URL that begins with https:// or http://',
+          }),
+        }),
+        { description: 'A server that merges.' },
+      ),
+    ]),
+    {
+      description:
+        'Who reads and writes the files of the tables. `duckdb` needs no server. A map with `trino`: a Trino server, for hundreds of millions of rows.',
+      example: 'duckdb',
+      allowed: 'duckdb, or a map: { trino: URL }',
+    },
+  ).prefault('duckdb'),
+  token: secret(/^\S+$/, { description: 'Token for the catalog.', example: '${CATALOG_TOKEN}' }).optional(),
+  client_id: verbatim({
+    description: 'Client id, with which cdsync gets a token (OAuth 2, client credentials).',
+    example: '${CATALOG_CLIENT_ID}',
+  }).optional(),
+  client_secret: secret(/^\S+$/, {
+    description: 'The secret of that client.',
+    example: '${CATALOG_CLIENT_SECRET}',
+  }).optional(),
+  oauth_url: option(z.string().regex(httpUrl), {
+    description: 'Where to get tokens. Default: `/v1/oauth/tokens` of the catalog.',
+    example: 'https://login.example.com/oauth2/token',
+    allowed: urlWords,
+  }).optional(),
+  scope: text({ description: 'Scope of the tokens.', example: 'PRINCIPAL_ROLE:ALL' }).prefault('PRINCIPAL_ROLE:ALL'),
+  allow_http: flag({
+    description: 'Whether a token may go to another machine without encryption.',
+    example: true,
+  }).prefault(false),
+  format_version: option(z.union([z.literal(2), z.literal(3)]), {
+    description: 'Format of new tables. Existing tables keep theirs.',
+    example: 3,
+    allowed: '2 or 3',
+  }).prefault(2),
+  partition_by: option(
+    z.array(
+      option(
+        z.string().refine((written) => parsePartition(written) !== undefined),
+        {
+          description: 'A column, or a function of one.',
+          example: 'bucket(id, 16)',
+          allowed:
+            'a column, bucket(column, N), truncate(column, N), year(column), month(column), day(column) or hour(column)',
+        },
+      ),
+    ),
+    {
+      description:
+        'How new tables are partitioned: by columns, under their names in the destination, and by `bucket(column, N)`, `truncate(column, N)`, `year`, `month`, `day` or `hour` of a column. Existing tables keep theirs.',
+      example: ['bucket(id, 16)', 'day(updated_at)'],
+      allowed: 'a list of columns and functions of columns',
+    },
+  ).prefault([]),
+  sort: option(z.array(text({ description: 'A column, under its name in the destination.', example: 'id' })), {
+    description:
+      'Columns that new files are sorted by, and the sort order of new tables. Default: the key; in mode `append`, none. An empty list: none.',
+    example: ['country', 'id'],
+    allowed: 'a list of columns',
+  }).optional(),
+  credentials: choice(['catalog', 'environment'], {
+    description:
+      'Who gives the login for the object store, if there is no `access_key_id`: the catalog (vended credentials), or the places that every AWS tool uses.',
+    example: 'environment',
+  }).prefault('catalog'),
+  endpoint: option(z.string().regex(/^https?:\/\/[^\s/@?#]+\/?$/), {
+    description: 'The URL of the object store, if it is not AWS and the catalog does not say it.',
+    example: 'https://minio.example.com:9000',
+    allowed: 'a URL of a host, without path and without login',
+  }).optional(),
+  region: text({ description: "The bucket's region.", example: 'eu-central-1' }).optional(),
+  access_key_id: verbatim({
+    description: 'Id of the access key for the object store.',
+    example: '${AWS_ACCESS_KEY_ID}',
+  }).optional(),
+  secret_access_key: secret(/^\S+$/, {
+    description: 'The secret of that access key.',
+    example: '${AWS_SECRET_ACCESS_KEY}',
+  }).optional(),
+  session_token: secret(/^\S+$/, {
+    description: 'The token of a temporary login.',
+    example: '${AWS_SESSION_TOKEN}',
+  }).optional(),
+  path_style: flag({
+    description:
+      'Whether the bucket is part of the path of a request, not of the host name. Default: yes if there is an `endpoint`.',
+    example: false,
+  }).optional(),
+  memory_mb: whole(128, 1_048_576, {
+    description: 'Memory that DuckDB may use to merge and write files.',
+    unit: 'MB',
+    example: 2048,
+  }).prefault(1024),
+  extensions: extensionsOption,
+};
+
+export type IcebergShape = typeof icebergOptions;
+
+const ofStore = ['endpoint', 'region', 'session_token', 'path_style'];
+
+/** Rules between the options. */
+export function checkIceberg(value: unknown): Finding[] {
+  const given = value as Readonly<Record<string, unknown>>;
+  const has = (key: string) => given[key] !== undefined;
+  const findings: Finding[] = [];
+  const refuse = (where: string[], message: string) => findings.push({ path: where, message });
+  if (has('token') && has('client_id')) refuse([], 'give `token`, or `client_id` and `client_secret`, not both');
+  if (has('client_id') !== has('client_secret')) refuse([], 'give both `client_id` and `client_secret`, or neither');
+  for (const key of ['oauth_url', 'scope'].filter(has)) if (!has('client_id')) refuse([key], 'needs `client_id`');
+  if (has('access_key_id') !== has('secret_access_key'))
+    refuse([], 'give both `access_key_id` and `secret_access_key`, or neither');
+  if (has('access_key_id') && has('credentials')) refuse(['credentials'], 'is of no use with `access_key_id`');
+  const ownLogin = has('access_key_id') || given.credentials === 'environment';
+  for (const key of ofStore.filter(has))
+    if (!ownLogin) refuse([key], 'needs `access_key_id`, or `credentials: environment`');
+  return findings;
+}

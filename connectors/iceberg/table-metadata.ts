@@ -1,0 +1,78 @@
+/** An id of 64 bits: a bigint if it has 16 digits or more (see `exact-json.ts`). */
+export type LongId = number | bigint;
+
+/** What this connector reads of a table's metadata (Iceberg specification, "Table Metadata"). Other members are passed on. */
+export interface TableMetadata {
+  readonly 'format-version': number;
+  readonly 'table-uuid': string;
+  readonly location: string;
+  readonly 'last-column-id': number;
+  readonly 'current-schema-id': number;
+  readonly schemas: readonly IcebergSchema[];
+  readonly properties?: Readonly<Record<string, string>>;
+  /** Missing, null or -1: the table has no rows and never had any. */
+  readonly 'current-snapshot-id'?: LongId | null;
+  readonly snapshots?: readonly Snapshot[];
+}
+
+export interface IcebergSchema {
+  readonly type: 'struct';
+  readonly 'schema-id': number;
+  readonly 'identifier-field-ids'?: readonly number[];
+  readonly fields: readonly IcebergField[];
+}
+
+export interface IcebergField {
+  readonly id: number;
+  readonly name: string;
+  readonly required: boolean;
+  readonly type: IcebergType;
+}
+
+/** A primitive type is text, such as `decimal(38, 0)`. */
+export type IcebergType = string | IcebergStruct | IcebergList | IcebergMap;
+
+export interface IcebergStruct {
+  readonly type: 'struct';
+  readonly fields: readonly IcebergField[];
+}
+
+export interface IcebergList {
+  readonly type: 'list';
+  readonly 'element-id': number;
+  readonly element: IcebergType;
+  readonly 'element-required': boolean;
+}
+
+/** cdsync makes no maps, but a table that it adopts may have one. */
+export interface IcebergMap {
+  readonly type: 'map';
+  readonly 'key-id': number;
+  readonly key: IcebergType;
+  readonly 'value-id': number;
+  readonly value: IcebergType;
+  readonly 'value-required': boolean;
+}
+
+export interface Snapshot {
+  readonly 'snapshot-id': LongId;
+  readonly 'parent-snapshot-id'?: LongId;
+  readonly 'timestamp-ms': number;
+  readonly 'manifest-list': string;
+  readonly summary: Readonly<Record<string, string>>;
+  /** Format 3, row lineage. */
+  readonly 'first-row-id'?: number;
+  readonly 'added-rows'?: number;
+}
+
+/** The schema that new rows have. */
+export function currentSchema(metadata: TableMetadata): IcebergSchema {
+  const schema = metadata.schemas.find((each) => each['schema-id'] === metadata['current-schema-id']);
+  if (schema === undefined) throw new Error('the metadata of the table lacks its current schema');
+  return schema;
+}
+
+/** The id of the snapshot that readers see; null if there is none. */
+export function currentSnapshotId({ 'current-snapshot-id': id }: TableMetadata): LongId | null {
+  return id === undefined || id === null || id === -1 ? null : id;
+}

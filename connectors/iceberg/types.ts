@@ -1,0 +1,142 @@
+import type { ColumnMapping, ColumnType } from '../../src/sdk/index.js';
+import type { IcebergField, IcebergType } from './table-metadata.js';
+
+const plain = {
+  boolean: 'boolean',
+  int64: 'long',
+  int128: 'decimal(38, 0)',
+  double: 'double',
+  text: 'string',
+  json: 'string',
+  timestamp: 'timestamptz',
+  date: 'date',
+} as const;
+
+const duckdb = {
+  boolean: 'BOOLEAN',
+  int64: 'BIGINT',
+  int128: 'DECIMAL(38,0)',
+  double: 'DOUBLE',
+  text: 'VARCHAR',
+  json: 'VARCHAR',
+  timestamp: 'TIMESTAMP WITH TIME ZONE',
+  date: 'DATE',
+} as const;
+
+function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+/** The type as Iceberg's metadata has it, with ids from `nextId`. */
+export function icebergType(type: ColumnType, nextId: () => number): IcebergType {
+  switch (type.kind) {
+    case 'decimal':
+      return `decimal(${type.precision}, ${type.scale})`;
+    case 'list': {
+      const id = nextId();
+      return { type: 'list', 'element-id': id, element: icebergType(type.element, nextId), 'element-required': false };
+    }
+    case 'struct': {
+      const fields = type.fields.map(({ name }) => ({ id: nextId(), name, required: false }));
+      const types = type.fields.map((field) => icebergType(field.type, nextId));
+      return { type: 'struct', fields: fields.map((field, index) => ({ ...field, type: types[index] ?? 'string' })) };
+    }
+    default:
+      return plain[type.kind];
+  }
+}
+
+/** The text of a type, which says all of it but the ids: `struct<"a": long, "b": list<string>>`. */
+export function typeText(type: IcebergType): string {
+  if (typeof type === 'string') return type.replace(/^decimal\((\d+),\s*(\d+)\)$/, 'decimal($1, $2)');
+  if (type.type === 'list') return `list<${typeText(type.element)}>`;
+  if (type.type === 'map') return `map<${typeText(type.key)}, ${typeText(type.value)}>`;
+  return `struct<${type.fields.map((field) => `${quoted(field.name)}: ${typeText(field.type)}`).join(', ')}>`;
+}
+
+/** The type of a text that {@link typeText} has made. */
+export function parseTypeText(text: string, nextId: () => number): IcebergType {
+  const list = /^list<(.*)>$/s.exec(text)?.[1];
+  if (list !== undefined)
+    return { type: 'list', 'element-id': nextId(), element: parseTypeText(list, nextId), 'element-required': false };
+  const struct = /^struct<(.*)>$/s.exec(text)?.[1];
+  if (struct === undefined) return text;
+  const fields = members(struct).map(({ name, type }) => ({ id: nextId(), name, type }));
+  return {
+    type: 'struct',
+    fields: fields.map(({ id, name, type }) => ({ id, name, required: false, type: parseTypeText(type, nextId) })),
+  };
+}
+
+/** Splits the members of a struct at commas outside of quotes and brackets. */
+function members(text: string): { name: string; type: string }[] {
+  const parts: string[] = [];
+  let [depth, isQuoted, from] = [0, false, 0];
+  for (let index = 0; index < text.length; index += 1) {
+    const character = text[index];
+    if (character === '"') isQuoted = !isQuoted;
+    else if (isQuoted) continue;
+    else if (character === '<' || character === '(') depth += 1;
+    else if (character === '>' || character === ')') depth -= 1;
+    else if (character === ',' && depth === 0) {
+      parts.push(text.slice(from, index).trim());
+      from = index + 1;
+    }
+  }
+  return [...parts, text.slice(from).trim()].map((part) => {
+    const [, name = '', type = ''] = /^"((?:[^"]|"")*)": (.+)$/s.exec(part) ?? [];
+    return { name: name.replaceAll('""', '"'), type };
+  });
+}
+
+/** The type that DuckDB gives to values in files of a load. */
+function handedOver(type: ColumnType): string {
+  switch (type.kind) {
+    case 'decimal':
+      return `DECIMAL(${type.precision},${type.scale})`;
+    case 'list':
+      return `${handedOver(type.element)}[]`;
+    case 'struct':
+      return `STRUCT(${type.fields.map(({ name, type: of }) => `${quoted(name)} ${handedOver(of)}`).join(', ')})`;
+    default:
+      return duckdb[type.kind];
+  }
+}
+
+/** Other engines refuse years beyond 9999, and Iceberg has no infinite dates. */
+const days = { first: '0001-01-01', last: '9999-12-31' };
+
+/** Iceberg has no 128-bit integers and, in format 2, no JSON: these become decimals and text. */
+export function mapColumn(type: ColumnType): ColumnMapping {
+  const mapping = { type: typeText(icebergType(type, () => 0)), as: handedOver(type) };
+  return type.kind === 'date' || type.kind === 'timestamp' ? { ...mapping, limits: { days } } : mapping;
+}
+
+function widensType(from: IcebergType, to: IcebergType): boolean {
+  if (typeof from === 'string' || typeof to === 'string') {
+    if (typeof from !== typeof to) return false;
+    if (typeText(from) === typeText(to)) return true;
+    const [a, b] = [from, to].map((each) => /^decimal\((\d+), (\d+)\)$/.exec(typeText(each)));
+    if (a && b) return a[2] === b[2] && Number(a[1]) <= Number(b[1]);
+    return (from === 'int' && to === 'long') || (from === 'float' && to === 'double');
+  }
+  if (from.type === 'list' && to.type === 'list') return widensType(from.element, to.element);
+  if (from.type !== 'struct' || to.type !== 'struct') return false;
+  return from.fields.every((field) => {
+    const there = fieldNamed(to.fields, field.name);
+    return there !== undefined && widensType(field.type, there.type);
+  });
+}
+
+/** The field of a name. Readers such as Spark and Trino ignore case. */
+export function fieldNamed(fields: readonly IcebergField[], name: string): IcebergField | undefined {
+  return (
+    fields.find((each) => each.name === name) ?? fields.find((each) => each.name.toLowerCase() === name.toLowerCase())
+  );
+}
+
+/** What Iceberg's schema evolution allows: more digits before the point, new members of structs, `int` to `long`. */
+export function widens(from: string, to: string): boolean {
+  const none = () => 0;
+  return widensType(parseTypeText(from, none), parseTypeText(to, none));
+}
