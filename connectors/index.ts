@@ -4,6 +4,7 @@ import clickhouse from './clickhouse/index.js';
 import duckdb from './duckdb/index.js';
 import eventStream from './event_stream/index.js';
 import files from './files/index.js';
+import iceberg from './iceberg/index.js';
 import mysql from './mysql/index.js';
 import postgres from './postgres/index.js';
 import snowflake from './snowflake/index.js';
@@ -17,6 +18,7 @@ export const connectors: readonly Connector[] = [
   duckdb,
   eventStream,
   files,
+  iceberg,
   mysql,
   postgres,
   snowflake,

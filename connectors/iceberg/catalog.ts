@@ -11,13 +11,7 @@ import { CatalogTokens } from './catalog-login.js';
 import { parseExact, stringifyExact } from './exact-json.js';
 import { CommitConflict } from './load-engine.js';
 import type { TableCommit } from './schema-update.js';
-import type { TableMetadata } from './table-metadata.js';
-
-/** The catalog's answer to "load table": the metadata, and what a reader of the files needs (`config`, credentials). */
-export interface LoadedTable {
-  readonly metadata: TableMetadata;
-  readonly [member: string]: unknown;
-}
+import type { LoadedTable } from './table-metadata.js';
 
 export interface CatalogOptions extends CatalogLogin {
   readonly catalog: string;

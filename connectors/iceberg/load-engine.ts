@@ -1,6 +1,6 @@
 import type { ChecksumColumn, ColumnSum, Load } from '../../src/sdk/index.js';
-import type { LoadedTable } from './catalog.js';
 import type { Marker } from './marker.js';
+import type { LoadedTable } from './table-metadata.js';
 
 /** A load whose rows lie in local Parquet files. */
 export interface StagedLoad {

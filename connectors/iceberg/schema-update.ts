@@ -13,7 +13,7 @@ export interface Layout {
   readonly formatVersion: number;
   readonly partitionBy: readonly string[];
   /** Undefined: the key of the table. */
-  readonly sort: readonly string[] | undefined;
+  readonly sort?: readonly string[] | undefined;
 }
 
 /** Counts ids of fields from the one after `last`. */

@@ -15,6 +15,12 @@ export interface TableMetadata {
   readonly snapshots?: readonly Snapshot[];
 }
 
+/** The catalog's answer to "load table": the metadata, and what a reader of the files needs (`config`, credentials). */
+export interface LoadedTable {
+  readonly metadata: TableMetadata;
+  readonly [member: string]: unknown;
+}
+
 export interface IcebergSchema {
   readonly type: 'struct';
   readonly 'schema-id': number;

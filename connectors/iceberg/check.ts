@@ -1,0 +1,33 @@
+import type { DestinationCheck, DestinationContext, Lack } from '../../src/sdk/index.js';
+import { openCatalog, openEngine } from './load.js';
+import type { IcebergShape } from './options.js';
+
+/** Logs in to the catalog, looks for the namespace, starts the engine, and reads a row of each table that is there. */
+export async function checkIceberg(
+  context: DestinationContext<IcebergShape>,
+  tables: readonly string[],
+): Promise<DestinationCheck> {
+  const { namespace, createNamespace } = context.options;
+  const catalog = await openCatalog(context);
+  try {
+    const place = `Iceberg catalog at ${catalog.host}, namespace ${namespace}`;
+    const engine = await openEngine(context, catalog);
+    try {
+      if (!(await catalog.hasNamespace())) {
+        if (createNamespace) return { reached: `${place}, which the first load creates`, lacks: [], untried };
+        const hint = 'create it there, or let cdsync do it: create_namespace: true';
+        const lack: Lack = { message: `there is no namespace ${namespace}`, hint };
+        return { reached: `Iceberg catalog at ${catalog.host}`, lacks: [lack] };
+      }
+      const found = await catalog.loadAll(tables);
+      for (const { name } of found) await engine.isEmpty(name);
+      return { reached: place, lacks: [], untried };
+    } finally {
+      await engine.close();
+    }
+  } finally {
+    await catalog.close();
+  }
+}
+
+const untried = 'whether tables and files may be written shows the first load';
