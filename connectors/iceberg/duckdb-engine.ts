@@ -133,9 +133,9 @@ export class DuckdbEngine implements LoadEngine {
     }
   }
 
-  async #change({ load, rows }: StagedLoad, { before, remove, insert, inserted }: Change): Promise<void> {
+  async #change({ load, rows }: StagedLoad, { copies, remove, insert, inserted }: Change): Promise<void> {
     const target = tableOf(load.table.name);
-    for (const sql of before(target)) await this.#run(sql);
+    for (const sql of copies(target)) await this.#run(sql);
     await this.#run('BEGIN TRANSACTION');
     try {
       if (remove !== undefined) await this.#run(remove(target));

@@ -7,7 +7,7 @@ export interface Change {
   /** Whether the new rows are all that the table has afterwards: they are written as if it had none. */
   readonly replaces: boolean;
   /** Copies what the load needs of the present rows, before the transaction. */
-  before(target: string): readonly string[];
+  copies(target: string): readonly string[];
   /** One delete at most, then one insert at most: each makes a snapshot, and the two come to one. */
   readonly remove: ((target: string) => string) | undefined;
   readonly insert: ((target: string) => string) | undefined;
@@ -41,7 +41,7 @@ export function stagedRows({ type }: LoadAction): string {
   return type === 'merge' ? "(FROM _cdsync_stage WHERE _op = 'upsert')" : '_cdsync_stage';
 }
 
-const nothing = { before: () => [], remove: undefined, insert: undefined, inserted: 0 } as const;
+const nothing = { copies: () => [], remove: undefined, insert: undefined, inserted: 0 } as const;
 
 /** The statements of a load. @param upserts the number of rows of {@link stagedRows} */
 export function changeOf(task: StagedLoad, schema: IcebergSchema, upserts: number): Change {
@@ -89,7 +89,7 @@ function mergeOf({
   const staged = task.files.length > 0;
   const isStaged = staged ? `EXISTS (SELECT 1 FROM _cdsync_stage AS s WHERE ${sameKey(key)})` : 'false';
   const now = `${literal(deliveredAt)}::TIMESTAMPTZ`;
-  const before = (target: string) => [
+  const copies = (target: string) => [
     ...(others.length === 0
       ? []
       : [
@@ -117,7 +117,7 @@ function mergeOf({
   const isGone = absent === 'delete' ? 'true' : `${isStaged}${isMarked}`;
   return {
     replaces: false,
-    before,
+    copies,
     remove: isGone === 'false' ? undefined : (target) => `DELETE FROM ${target} AS t WHERE ${isGone}`,
     insert:
       parts.length === 0
