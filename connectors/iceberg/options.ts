@@ -78,10 +78,9 @@ export const icebergOptions = {
     description: 'Whether a token may go to another machine without encryption.',
     example: true,
   }).prefault(false),
-  format_version: option(z.union([z.literal(2), z.literal(3)]), {
+  format_version: whole(2, 3, {
     description: 'Format of new tables. Existing tables keep theirs.',
     example: 3,
-    allowed: '2 or 3',
   }).prefault(2),
   partition_by: option(
     z.array(
