@@ -4,6 +4,7 @@ import {
   type ColumnSum,
   columnSums,
   type DestinationContext,
+  emptyTrinoMerge,
   type Load,
   loadRefused,
   type OptionValues,
@@ -17,6 +18,8 @@ import {
   type TrinoSession,
   trinoFailureName,
   trinoIdentifier,
+  trinoMerge,
+  trinoNames,
   trinoText,
   type Watermark,
   watermarkMoved,
@@ -27,7 +30,7 @@ import { endOthers, sourceOf } from './fence.js';
 import { type Mark, Marks } from './marks.js';
 import type { trinoOptions } from './options.js';
 import { Staging } from './staging.js';
-import { definitions, emptyMergeSql, keptProperties, mergeSql, names, replaceSql, tablePath } from './statements.js';
+import { definitions, keptProperties, replaceSql, tablePath } from './statements.js';
 import { checkedText, mapColumn, momentSql, widens } from './types.js';
 
 /** The load that brought a row, in tables whose rows have no key. */
@@ -216,7 +219,7 @@ export class TrinoDestination implements TableDestination {
     if (action.type === 'replace' && replaces === false) throw this.#noReplace();
     if (action.type === 'replace' || table.key.length === 0 || merges === true) return;
     try {
-      await this.#session.run(`EXPLAIN ${emptyMergeSql(table, this.#table(table.name))}`);
+      await this.#session.run(`EXPLAIN ${emptyTrinoMerge(table, this.#table(table.name))}`);
     } catch (error) {
       if (trinoFailureName(error) !== 'NOT_SUPPORTED') throw error;
       throw cannot(
@@ -250,7 +253,7 @@ export class TrinoDestination implements TableDestination {
     }
     const type = action.absent;
     const absent = type === 'mark' ? { type, moment: momentSql(deliveredAt, this.#catalog.traits.moment) } : { type };
-    await this.#session.run(mergeSql(table, target, rows, absent));
+    await this.#session.run(trinoMerge(table, target, rows, absent));
     return mark;
   }
 
@@ -269,8 +272,8 @@ export class TrinoDestination implements TableDestination {
       ? { name: `, ${trinoIdentifier(loadColumn)}`, value: `, ${trinoText(pending.load)}` }
       : { name: '', value: '' };
     await this.#session.run(
-      `INSERT INTO ${target} (${names(data.columns)}${own.name})
-       SELECT ${names(data.columns)}${own.value} FROM (${rows})`,
+      `INSERT INTO ${target} (${trinoNames(data.columns)}${own.name})
+       SELECT ${trinoNames(data.columns)}${own.value} FROM (${rows})`,
     );
     return noted;
   }

@@ -1,7 +1,14 @@
 import { createHash } from 'node:crypto';
-import { countDiffers, type DataFile, type Load, type LoadColumn, type TrinoSession } from '../../src/sdk/index.js';
+import {
+  countDiffers,
+  type DataFile,
+  type Load,
+  type LoadColumn,
+  type TrinoSession,
+  trinoNames,
+} from '../../src/sdk/index.js';
 import { csvRows } from './csv.js';
-import { definitions, literalRows, names, rowText, tablePath } from './statements.js';
+import { definitions, literalRows, rowText, tablePath } from './statements.js';
 
 /** Room in a statement for what stands around its rows. */
 const statementFrame = 8000;
@@ -55,7 +62,7 @@ export class Staging {
     if (!this.#isMade) return literalRows(this.#columns, this.#rows.join(','));
     const staged = await this.#session.number(`SELECT count(*) AS found FROM ${this.#table}`);
     if (staged !== this.#arrived) throw countDiffers('the staging table', this.#arrived, staged);
-    return `SELECT ${names(this.#columns)} FROM ${this.#table}`;
+    return `SELECT ${trinoNames(this.#columns)} FROM ${this.#table}`;
   }
 
   async #file(file: DataFile): Promise<void> {
@@ -87,7 +94,7 @@ export class Staging {
       this.#isMade = true;
     }
     await this.#session.run(
-      `INSERT INTO ${this.#table} (${names(this.#columns)}) ${literalRows(this.#columns, this.#rows.join(','))}`,
+      `INSERT INTO ${this.#table} (${trinoNames(this.#columns)}) ${literalRows(this.#columns, this.#rows.join(','))}`,
     );
     this.#rows = [];
     this.#chars = 0;

@@ -74,4 +74,5 @@ export {
   trinoIdentifier,
   trinoText,
 } from './trino.js';
+export { emptyTrinoMerge, type TrinoAbsent, trinoMerge, trinoNames } from './trino-merge.js';
 export { sameWatermark, type Watermark, watermarkColumns, watermarkFrom, watermarkTable } from './watermark.js';
