@@ -22,8 +22,10 @@ interface Decision<R> extends Pick<JobWork<R>, 'tell' | 'document'> {
   decide(context: RunContext, choice: Choice): Promise<R>;
 }
 
+/** @param parts what it needs of the job besides its streams */
 function decision<R>(
   command: 'approve' | 'discard',
+  parts: { readonly outcome?: boolean },
   begin: (output: Output) => Promise<Decision<R>>,
 ): Command<CommonArguments, DecideArguments> {
   return {
@@ -42,15 +44,22 @@ function decision<R>(
           describe: 'only this stream; may be given again',
         }),
     handler: async (args) => {
-      process.exitCode = await decide(command, args, begin);
+      process.exitCode = await decide(command, { args, parts, begin });
     },
   };
 }
 
 async function decide<R>(
   command: string,
-  args: ArgumentsCamelCase<DecideArguments>,
-  begin: (output: Output) => Promise<Decision<R>>,
+  {
+    args,
+    parts,
+    begin,
+  }: {
+    readonly args: ArgumentsCamelCase<DecideArguments>;
+    readonly parts: { readonly outcome?: boolean };
+    readonly begin: (output: Output) => Promise<Decision<R>>;
+  },
 ): Promise<number> {
   const config = args.words.length > 1 ? args.words[0] : undefined;
   const runId = args.words.at(-1);
@@ -64,7 +73,7 @@ async function decide<R>(
   const { interruption } = await import('./interruption.js');
   const { workOnJobs } = await import('./work-on-jobs.js');
   const output = new Output(args);
-  const { config: file, job } = await loadJob({ ...args, config }, output);
+  const { config: file, job } = await loadJob({ ...args, config }, output, parts);
   const { decide: work, ...shown } = await begin(output);
   const stop = interruption(output);
   const options = engineOptions(stop, output, file.service);
@@ -88,14 +97,14 @@ async function decide<R>(
 }
 
 /** `cdsync approve`: commits what a guard has held. */
-export const approveCommand = decision('approve', async (output) => {
+export const approveCommand = decision('approve', { outcome: true }, async (output) => {
   const { approveRun } = await import('../engine/keep/decide-held.js');
   const { reporting } = await import('./tell-report.js');
   return { ...reporting(output), decide: approveRun };
 });
 
 /** `cdsync discard`: throws away what a guard has held. */
-export const discardCommand = decision('discard', async (output) => {
+export const discardCommand = decision('discard', {}, async (output) => {
   const { discardHeld } = await import('../engine/keep/decide-held.js');
   return {
     decide: async (context, choice) => ({ run_id: choice.runId, discarded: await discardHeld(context, choice) }),

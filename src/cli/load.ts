@@ -103,7 +103,7 @@ export function announce(config: LocalConfig & Partial<Config>, output: Output):
   const own = config.service === undefined ? [] : secretsOf(config.service);
   const hide = redactor([...own, ...config.secrets, ...secretsIn(used), ...secretsIn(config.bucket)]);
   output.redactWith((text) => inBucket(hide(text), config));
-  for (const warning of config.warnings) output.notice(`warning: ${warning}`);
+  for (const warning of config.warnings) output.remark(`warning: ${warning}`);
 }
 
 /** What a command needs of its configuration. */
@@ -185,13 +185,14 @@ export async function loadDestinations(
   args: JobsArguments,
   output: Output,
 ): Promise<Loaded<LocalConfig & Partial<Config>>> {
-  const wanted = { config: args.config, jobs: namedJobs(args), parts: { destinations: true } };
+  const parts = { destinations: true, outcome: true };
+  const wanted = { config: args.config, jobs: namedJobs(args), parts };
   const config = await loadLocal(args, wanted, output);
   const { jobs } = chosenJobs(config, args, output);
   const usesService = jobs.some(({ destinations }) =>
     destinations.some(({ connector }) => connector.usesService === true),
   );
-  if (usesService) return loadJobs(args, output, { destinations: true });
+  if (usesService) return loadJobs(args, output, parts);
   announce(config, output);
   return { config, jobs };
 }

@@ -91,7 +91,7 @@ async function pushShown(
   const { changeJob } = await import('../engine/job-place.js');
   const { withDelivery } = await import('../engine/open-engine.js');
   const { newProgress } = await import('../engine/progress.js');
-  const { pushJob } = await import('../engine/run/push-job.js');
+  const { pushAndTell } = await import('../engine/run/push-job.js');
   const { showProgress } = await import('./show-progress.js');
   const { engineOptions } = await import('./engine-options.js');
   const progress = newProgress(job.name, []);
@@ -101,8 +101,8 @@ async function pushShown(
   try {
     return await changeJob({ config, job: job.name, need: 'deliver', ...options }, (place) =>
       withDelivery(config, { ...options, place }, (engine) =>
-        pushJob(
-          { ...engine, layout: place.layout },
+        pushAndTell(
+          { ...engine, config, layout: place.layout },
           { job, destinations, streams, full, adopt, progress: progress.destinations },
         ),
       ),

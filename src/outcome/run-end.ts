@@ -26,3 +26,24 @@ export function endOf(report: JobReport, times: Pick<RunEnd, 'startedAt' | 'fini
   const ended = status === 'locked' ? 'failed' : status;
   return { job, runId, status: ended, sequence, resumed, streams, destinations, error: null, ...times };
 }
+
+function keyOf({ name, stream }: DestinationReport): string {
+  return `${name} ${stream}`;
+}
+
+/**
+ * How a job stands after what followed its last run: an approval, or a delivery without a run. What that did not touch stands as the
+ * run left it.
+ */
+export function statusAfterwards(
+  { status, streams, destinations }: Pick<JobReport, 'status' | 'streams' | 'destinations'>,
+  last: Pick<JobReport, 'status' | 'streams' | 'destinations'> | undefined,
+): RunEnd['status'] {
+  if (status === 'interrupted' || last?.status === 'interrupted') return 'interrupted';
+  const allStreams = new Map([...(last?.streams ?? []), ...streams].map((each) => [each.name, each.status]));
+  const done = destinations.filter((each) => each.status !== 'skipped');
+  const deliveries = new Map([...(last?.destinations ?? []), ...done].map((each) => [keyOf(each), each.status]));
+  const found = [...allStreams.values(), ...deliveries.values()];
+  if (!found.includes('failed') && !found.includes('partial')) return found.includes('held') ? 'held' : 'ok';
+  return found.includes('ok') || found.includes('partial') ? 'partial' : 'failed';
+}

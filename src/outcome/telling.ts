@@ -9,14 +9,14 @@ import { OutgoingHttp } from './http.js';
 import { keepSamples } from './metrics/kept-samples.js';
 import { metricsDocument, traceDocument } from './metrics/otlp.js';
 import { notePhases, type PhaseTime } from './metrics/phase-times.js';
-import { samplesOf } from './metrics/samples.js';
+import { type Occasion, type Sample, samplesAfterwards, samplesOf } from './metrics/samples.js';
 import { sendOtlp } from './metrics/send-otlp.js';
 import { type RunTimes, spansOf } from './metrics/spans.js';
 import { writeTextFile } from './metrics/text-file.js';
 import { Notifier } from './notify/notifier.js';
 import { reasonOf } from './notify/receiver.js';
 import { pastRuns } from './past-runs.js';
-import { endOf, type RunEnd } from './run-end.js';
+import { endOf, type RunEnd, statusAfterwards } from './run-end.js';
 import { pastRunsJudged, type Unusual, unusualFigures } from './unusual.js';
 
 /** How long all receivers and collectors together may delay the end of a run. */
@@ -69,6 +69,19 @@ export class Telling {
     await this.#end(endOf(report, times));
   }
 
+  /**
+   * Tells of what a person did about a run, or a delivery without a run. Receivers hear only of news: that the job is well again, or
+   * no longer. An approval publishes rows, so the commands of `after` follow it.
+   * @param report what was done
+   * @param last the report of the last run, as it was before
+   */
+  async followed(occasion: Exclude<Occasion, 'run'>, report: JobReport, last: JobReport | undefined): Promise<void> {
+    const { layout, clock } = this.#context;
+    const times = { startedAt: this.#startedAt, finishedAt: clock.now(), report: layout.report(report.run_id) };
+    const end: RunEnd = { ...endOf(report, times), status: statusAfterwards(report, last) };
+    await this.#end(end, occasion);
+  }
+
   /** Tells of an error that left no report. Of words on the command line that name nothing, and of a lock, nobody is told. */
   async failed(error: CdsyncError): Promise<void> {
     const { job, clock } = this.#context;
@@ -90,18 +103,20 @@ export class Telling {
     });
   }
 
-  async #end(end: RunEnd): Promise<void> {
-    const unusual = await this.#unusual(end);
+  async #end(end: RunEnd, occasion: Occasion = 'run'): Promise<void> {
+    const isRun = occasion === 'run';
+    const unusual = isRun ? await this.#unusual(end) : [];
     const stop = new AbortController();
     const timer = setTimeout(() => stop.abort(), deadlineMs);
     try {
-      const measured = this.#measure(end, unusual, stop.signal);
-      await Promise.all([measured, this.#notifier.ended(end, unusual)]);
+      const samples = isRun ? samplesOf(end, unusual) : samplesAfterwards(end, occasion);
+      const measured = this.#measure(end, { samples, isTraced: isRun }, stop.signal);
+      await Promise.all([measured, this.#notifier.ended(end, unusual, { onlyNews: !isRun })]);
     } finally {
       clearTimeout(timer);
       await this.#http.close();
     }
-    await this.#runCommands(end);
+    if (occasion !== 'delivery') await this.#runCommands(end);
   }
 
   async #unusual(end: RunEnd): Promise<Unusual[]> {
@@ -120,11 +135,14 @@ export class Telling {
     }
   }
 
-  async #measure(end: RunEnd, unusual: readonly Unusual[], signal: AbortSignal): Promise<void> {
+  async #measure(
+    end: RunEnd,
+    { samples: run, isTraced }: { readonly samples: readonly Sample[]; readonly isTraced: boolean },
+    signal: AbortSignal,
+  ): Promise<void> {
     const { config, job, layout } = this.#context;
     const { textfile, otlp } = job.metrics;
     if (textfile === undefined && otlp === undefined) return;
-    const run = samplesOf(end, unusual);
     const outline = config.outline.find(({ name }) => name === job.name) ?? { ...job, destinations: [] };
     const { kept, error } = await keepSamples(layout, { job: outline, textfile, run, now: end.startedAt });
     if (error !== undefined) this.#tell('the figures of this run could not be kept for the next', error);
@@ -135,10 +153,9 @@ export class Telling {
     }
     if (otlp === undefined) return;
     const about = { now: end.finishedAt, resourceAttributes: otlp.resource };
-    const documents = [
-      { kind: 'metrics', document: metricsDocument(kept, about) },
-      { kind: 'traces', document: traceDocument(spansOf(end, this.#times), about) },
-    ] as const;
+    const metrics = { kind: 'metrics', document: metricsDocument(kept, about) } as const;
+    const traces = { kind: 'traces', document: traceDocument(spansOf(end, this.#times), about) } as const;
+    const documents = isTraced ? [metrics, traces] : [metrics];
     await Promise.all(
       documents.map((each) =>
         sendOtlp(otlp, each, { http: this.#http, signal }).catch((reason) =>

@@ -1,4 +1,4 @@
-import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { join } from 'node:path';
@@ -171,6 +171,95 @@ it('a receiver is reached through the proxy of the environment', async () => {
   expect(statuses('proxied')).toEqual(['ok']);
   proxy.closeAllConnections();
   proxy.close();
+});
+
+async function serve(count: number): Promise<void> {
+  const records = Array.from({ length: count }, (_, n) =>
+    JSON.stringify({ id: `r${n}`, index_id: 'made', attributes: { n } }),
+  );
+  await space.control('profiles', { index: 'made', records });
+}
+
+it('an approval ends what its run has told of: receivers, metrics and commands hear of it', async () => {
+  await serve(100);
+  const notify = [
+    { on: ['held', 'recovered'], webhook: '${HOOK}' },
+    { on: ['started', 'ok', 'failed'], ping: at('approved-ping'), every: true },
+  ];
+  const job = {
+    notify,
+    metrics: { textfile: './approved.prom' },
+    after: [{ run: ['sh', '-c', 'echo "after: $CDSYNC_STATUS"'] }],
+  };
+  await space.configure('approved', [{ name: 'made', source: 'index_profiles', index: 'made' }], { job });
+  const env = { HOOK: at('approved') };
+  await space.cdsync(['run', 'approved.json', '--quiet'], env);
+  await serve(50);
+  const held = await space.cdsync(['run', 'approved.json', '--json'], env);
+  const run = JSON.parse(held.stdout).jobs[0].run_id;
+  expect([held.code, statuses('approved')]).toEqual([3, ['held']]);
+  receiver.reset();
+  const figures = async () => readExposition(await readFile(join(space.folder, 'approved.prom'), 'utf8'));
+  const before = await figures();
+  const { code, stderr } = await space.cdsync(['approve', 'approved.json', run], env);
+  expect([code, stderr]).toEqual([0, expect.stringContaining('after: ok')]);
+  const [message] = told('approved').map((body) => JSON.parse(body));
+  expect(message).toMatchObject({
+    events: ['recovered'],
+    run_id: run,
+    status: 'ok',
+    previous_status: 'held',
+    unusual: [],
+  });
+  expect(receiver.received.map(({ path }) => path)).toContain('/approved-ping');
+  const after = await figures();
+  const of = (exposed: typeof after, name: string, labels: Record<string, string> = {}) =>
+    figureOf(exposed, name, { job: 'approved', ...labels });
+  expect([before, after].map((each) => of(each, 'cdsync_run_status', { status: 'ok' }))).toEqual([0, 1]);
+  expect([before, after].map((each) => of(each, 'cdsync_stream_rows', { stream: 'made' }))).toEqual([100, 50]);
+  for (const [name, labels] of [
+    ['cdsync_runs_total', { status: 'ok' }],
+    ['cdsync_stream_requests_total', { stream: 'made' }],
+    ['cdsync_run_duration_seconds', {}],
+  ] as const)
+    expect([name, of(after, name, labels)]).toEqual([name, of(before, name, labels)]);
+});
+
+it('a delivery without a run tells what it has changed, and nothing else', async () => {
+  await serve(20);
+  const notify = [
+    { on: ['failed', 'recovered'], webhook: '${HOOK}' },
+    { on: ['ok', 'failed'], ping: at('pushed-ping'), every: true },
+  ];
+  const destinations = [{ name: 'out', connector: 'files', path: './pushed-out', format: 'csv' }];
+  const job = { notify, destinations, metrics: { textfile: './pushed.prom' }, after: [{ run: ['echo', 'after'] }] };
+  await space.configure('pushed', [{ name: 'made', source: 'index_profiles', index: 'made' }], { job });
+  const env = { HOOK: at('pushed') };
+  await writeFile(join(space.folder, 'pushed-out'), 'in the way');
+  expect((await space.cdsync(['run', 'pushed.json', '--quiet'], env)).code).toBe(5);
+  expect(statuses('pushed')).toEqual(['partial']);
+  const delivered = async () => {
+    const exposed = readExposition(await readFile(join(space.folder, 'pushed.prom'), 'utf8'));
+    const labels = { job: 'pushed', destination: 'out', stream: 'made', status: 'ok' };
+    return [
+      figureOf(exposed, 'cdsync_destination_status', labels),
+      figureOf(exposed, 'cdsync_runs_total', { job: 'pushed', status: 'partial' }),
+    ];
+  };
+  expect(await delivered()).toEqual([0, 1]);
+  receiver.reset();
+  await space.cdsync(['push', 'pushed.json'], env);
+  expect(receiver.received).toEqual([]);
+  await rm(join(space.folder, 'pushed-out'));
+  const { code, stderr } = await space.cdsync(['push', 'pushed.json'], env);
+  expect([code, stderr.includes('echo: after')]).toEqual([0, false]);
+  const [message] = told('pushed').map((body) => JSON.parse(body));
+  expect(message).toMatchObject({ events: ['recovered'], status: 'ok', streams: [] });
+  expect(receiver.received.map(({ path }) => path)).toContain('/pushed-ping');
+  expect(await delivered()).toEqual([1, 1]);
+  receiver.reset();
+  await space.cdsync(['push', 'pushed.json'], env);
+  expect(receiver.received).toEqual([]);
 });
 
 it('check says what is missing, and tells nobody', async () => {

@@ -6,6 +6,8 @@ import type { JobReport } from '../../core/run.js';
 import type { Extracted } from '../../extract/extracted.js';
 import { keepColumnFigures } from '../../outcome/column-figures.js';
 import { finishRun } from '../../outcome/finish-run.js';
+import { pastRuns } from '../../outcome/past-runs.js';
+import { tellsAnybody } from '../../outcome/tells-anybody.js';
 import type { StandingRows } from '../../rows/standing.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import { type HeldStream, heldStreams } from '../../store/held.js';
@@ -100,14 +102,20 @@ function refuseMoved(held: HeldStream, now: { run_id: string; sequence: number }
 export async function approveRun(context: RunContext, choice: HeldChoice): Promise<JobReport> {
   const { layout, clock, job, database } = context;
   await prepareStorage(layout, job.publish.mode);
+  const telling = tellsAnybody(job)
+    ? new (await import('../../outcome/telling.js')).Telling({ ...context, accept: true })
+    : undefined;
   const lock = await JobLock.acquire(database, layout, new Date(clock.now()).toISOString());
+  // The report of the approval takes the place of that of its run.
+  const [last] = await pastRuns(layout, 1);
   let report: JobReport;
   try {
     report = await approveLocked(context, choice);
   } finally {
     await lock.release();
   }
-  await finishRun({ ...context, report });
+  const told = telling && { finished: () => telling.followed('approval', report, last?.report) };
+  await finishRun({ ...context, report, telling: told });
   return report;
 }
 

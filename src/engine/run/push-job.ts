@@ -1,7 +1,9 @@
-import type { JobConfig } from '../../config/config.js';
+import type { JobConfig, LocalConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
 import type { JobReport } from '../../core/run.js';
 import type { DeliveryContext } from '../../deliver/delivery.js';
+import { pastRuns } from '../../outcome/past-runs.js';
+import { tellsAnybody } from '../../outcome/tells-anybody.js';
 import { readFeed } from '../../store/feed.js';
 import type { JobLayout } from '../../store/layout.js';
 import { prepareStorage } from '../../store/storage.js';
@@ -55,4 +57,24 @@ export async function pushJob(context: DeliveryContext, options: DeliverJobOptio
     destinations,
     seconds: (clock.monotonic() - began) / 1000,
   };
+}
+
+/**
+ * The same, and tells what it changed: receivers of `notify` that the job is well again or no longer, and `metrics` how each
+ * destination stands. It runs no commands of `after`: nothing new is published.
+ * @throws {CdsyncError} what {@link pushJob} throws
+ */
+export async function pushAndTell(
+  context: DeliveryContext & { readonly config: LocalConfig },
+  options: DeliverJobOptions,
+): Promise<JobReport> {
+  const { job } = options;
+  if (!tellsAnybody(job)) return pushJob(context, options);
+  const { Telling } = await import('../../outcome/telling.js');
+  const nothing = { progress: { phase: '', streams: [] }, accept: true, rekey: false, range: undefined };
+  const telling = new Telling({ ...context, job, ...nothing });
+  const report = await pushJob(context, options);
+  const [last] = await pastRuns(context.layout, 1);
+  await telling.followed('delivery', report, last?.report);
+  return report;
 }

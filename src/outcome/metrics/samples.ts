@@ -90,6 +90,28 @@ export function samplesOf(end: RunEnd, unusual: readonly Unusual[]): Sample[] {
 
 const counters = new Set(families.filter(({ kind }) => kind === 'counter').map(({ name }) => name));
 
+/** What gives figures: a run, or what a person does about a run later: approve what it holds, load what it could not load. */
+export type Occasion = 'run' | 'approval' | 'delivery';
+
+const ofAnyOccasion: ReadonlySet<FamilyName> = new Set([
+  'cdsync.build.info',
+  'cdsync.run.status',
+  'cdsync.run.snapshot.sequence',
+  'cdsync.last.success.timestamp',
+]);
+
+/** Whether an occasion moves a figure. The run that was approved has counted its requests already, and its time stands. */
+function moves(occasion: Occasion, name: FamilyName): boolean {
+  if (occasion === 'run' || ofAnyOccasion.has(name)) return true;
+  if (occasion === 'delivery') return name.startsWith('cdsync.destination.');
+  return name.startsWith('cdsync.stream.') && (!counters.has(name) || name === 'cdsync.stream.changes');
+}
+
+/** The figures of what followed a run: {@link samplesOf}, as far as they move. */
+export function samplesAfterwards(end: RunEnd, occasion: Occasion): Sample[] {
+  return samplesOf(end, []).filter(({ name }) => moves(occasion, name));
+}
+
 function keyOf({ name, labels }: Sample): string {
   return JSON.stringify([name, ...Object.entries(labels)]);
 }

@@ -51,8 +51,11 @@ export class Notifier {
     );
   }
 
-  /** Tells of the end, and what could not be told before. */
-  async ended(end: RunEnd, unusual: readonly Unusual[]): Promise<void> {
+  /**
+   * Tells of the end, and what could not be told before.
+   * @param onlyNews tells only if the job is now ok, held or failed, and was not before
+   */
+  async ended(end: RunEnd, unusual: readonly Unusual[], { onlyNews = false } = {}): Promise<void> {
     const { notify, layout, notice, deadlineMs } = this.#options;
     const timer = setTimeout(() => this.#stop.abort(), deadlineMs);
     const startTimer = setTimeout(() => this.#stopStart.abort(), deadlineMs / 4);
@@ -60,6 +63,7 @@ export class Notifier {
       await this.#starting;
       const told = await readTold(layout);
       const settled = told.settled ?? undefined;
+      if (onlyNews && settledBy(end.status, settled) === (settled ?? 'ok')) return;
       const facts = factsOf(end.status, settled, unusual);
       const body = endMessage(end, { previous: told.status, found: unusual });
       const memories = await Promise.all(

@@ -1,0 +1,46 @@
+import { describe, expect, it } from 'vitest';
+import type { DestinationReport, JobReport, StreamReport } from '../../../src/core/run.js';
+import { statusAfterwards } from '../../../src/outcome/run-end.js';
+
+type Statuses = Readonly<Record<string, string>>;
+
+/** A report with streams and deliveries of these statuses; a delivery is written `destination stream`. */
+function report(status: JobReport['status'], streams: Statuses, deliveries: Statuses = {}) {
+  return {
+    status,
+    streams: Object.entries(streams).map(([name, each]) => ({ name, status: each }) as StreamReport),
+    destinations: Object.entries(deliveries).map(([names, each]) => {
+      const [name, stream] = names.split(' ');
+      return { name, stream, status: each } as DestinationReport;
+    }),
+  };
+}
+
+describe('how a job stands after what followed its run', () => {
+  it('is ok once all that was held is approved', () => {
+    const last = report('held', { a: 'ok', b: 'held', c: 'held' });
+    expect(statusAfterwards(report('ok', { b: 'ok', c: 'ok' }), last)).toBe('ok');
+    expect(statusAfterwards(report('ok', { b: 'ok' }), last)).toBe('held');
+  });
+
+  it('stays as bad as what was not touched', () => {
+    const last = report('partial', { a: 'failed', b: 'held' }, { 'x a': 'failed', 'y a': 'failed' });
+    expect(statusAfterwards(report('ok', { b: 'ok' }), last)).toBe('partial');
+    const failed = report('partial', { a: 'ok' }, { 'x a': 'failed', 'y a': 'failed' });
+    expect(statusAfterwards(report('ok', {}, { 'x a': 'ok' }), failed)).toBe('partial');
+    expect(statusAfterwards(report('ok', {}, { 'x a': 'ok', 'y a': 'skipped' }), failed)).toBe('partial');
+    expect(statusAfterwards(report('ok', {}, { 'x a': 'ok', 'y a': 'ok' }), failed)).toBe('ok');
+  });
+
+  it('is that of a delivery that fails after a good run, or without any', () => {
+    expect(statusAfterwards(report('failed', {}, { 'x a': 'failed' }), report('ok', { a: 'ok' }))).toBe('partial');
+    expect(statusAfterwards(report('failed', {}, { 'x a': 'failed' }), undefined)).toBe('failed');
+  });
+
+  it('is not known after an interruption', () => {
+    expect(statusAfterwards(report('ok', {}, { 'x a': 'ok' }), report('interrupted', { a: 'skipped' }))).toBe(
+      'interrupted',
+    );
+    expect(statusAfterwards(report('interrupted', {}), report('ok', { a: 'ok' }))).toBe('interrupted');
+  });
+});
