@@ -8,6 +8,7 @@ import {
   columnSums,
   countDiffers,
   type DestinationContext,
+  filePattern,
   type Load,
   type LoadData,
   loadRefused,
@@ -176,7 +177,7 @@ class DuckdbDestination implements TableDestination {
     let arrived = 0;
     for await (const { path } of data.files()) {
       arrived += await this.#number(
-        `INSERT INTO ${target} (${columns}) SELECT ${columns} FROM read_parquet(${literal(path)})`,
+        `INSERT INTO ${target} (${columns}) SELECT ${columns} FROM read_parquet(${literal(filePattern(path))})`,
       );
     }
     if (arrived !== data.handedOver) throw countDiffers('the table', data.handedOver, arrived);

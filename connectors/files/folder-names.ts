@@ -1,4 +1,4 @@
-import { type DataFile, loadRefused } from '../../src/sdk/index.js';
+import { type DataFile, filePattern, loadRefused } from '../../src/sdk/index.js';
 import { literal } from './formats.js';
 import { identifier } from './types.js';
 import type { Workbench } from './workbench.js';
@@ -67,7 +67,7 @@ export async function withoutUnfoldable(
   const all = refusals(columns);
   const which = all.map(({ when }, index) => `WHEN ${when} THEN ${index}`).join(' ');
   const found = await bench.rows(`SELECT file_row_number + 1 AS row, CASE ${which} END AS why
-    FROM read_parquet(${literal(file.path)}, file_row_number = true) WHERE ${where} AND ${any} ORDER BY row DESC LIMIT ${mostRefused + 1}`);
+    FROM read_parquet(${literal(filePattern(file.path))}, file_row_number = true) WHERE ${where} AND ${any} ORDER BY row DESC LIMIT ${mostRefused + 1}`);
   if (found.length > mostRefused)
     throw loadRefused(`more than ${mostRefused} rows have values that cannot be names of folders`, {
       hint: `give \`partition_by\` other columns than ${columns.join(', ')}`,

@@ -2,6 +2,7 @@ import {
   type ColumnType,
   escapeCsvFormula,
   escapeCsvFormulaSql,
+  filePattern,
   isNested,
   parseColumnType,
   type TableColumn,
@@ -83,7 +84,7 @@ export function writeSql(rows: string, columns: readonly TableColumn[], layout: 
 }
 
 function sourceOf({ files, layout: { format, partition_by }, columns }: ReadTask): string {
-  const paths = `[${files.map(({ path }) => literal(path)).join(', ')}]`;
+  const paths = `[${files.map(({ path }) => literal(filePattern(path))).join(', ')}]`;
   const own = columns.filter(({ name }) => !partition_by.includes(name));
   if (format === 'parquet')
     return `read_parquet(${paths}, union_by_name = true, hive_partitioning = false, filename = '${fileColumn}')`;

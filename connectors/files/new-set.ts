@@ -1,6 +1,6 @@
 import { mkdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { countDiffers, type Load, loadRefused, type TableColumn } from '../../src/sdk/index.js';
+import { countDiffers, filePattern, type Load, loadRefused, type TableColumn } from '../../src/sdk/index.js';
 import { unfoldableSql, withoutUnfoldable } from './folder-names.js';
 import { literal, nothingSql } from './formats.js';
 import type { Layout, Manifest } from './manifest.js';
@@ -69,11 +69,11 @@ async function streamed(task: NewSetTask): Promise<Written> {
   let [rows, live] = [0, 0];
   for await (const file of load.data.files()) {
     load.signal.throwIfAborted();
-    const source = `read_parquet(${literal(file.path)})`;
+    const source = `read_parquet(${literal(filePattern(file.path))})`;
     if (layout.format === 'parquet')
       await writer.take(
         file.path,
-        await bench.number(`SELECT num_rows FROM parquet_file_metadata(${literal(file.path)})`),
+        await bench.number(`SELECT num_rows FROM parquet_file_metadata(${literal(filePattern(file.path))})`),
       );
     else await writer.write(source, columns);
     rows += writer.files.at(-1)?.rows ?? 0;
@@ -100,8 +100,8 @@ async function staged({ load, bench, folder, layout }: NewSetTask): Promise<stri
     await rename(file.path, path);
     paths.push(path);
   }
-  const rows =
-    paths.length === 0 ? `(${nothingSql(handedColumns(load))})` : `read_parquet([${paths.map(literal).join(', ')}])`;
+  const files = paths.map((path) => literal(filePattern(path))).join(', ');
+  const rows = paths.length === 0 ? `(${nothingSql(handedColumns(load))})` : `read_parquet([${files}])`;
   const arrived = await bench.number(`SELECT count(*) FROM ${rows}`);
   if (arrived !== load.data.handedOver) throw countDiffers('the staging folder', load.data.handedOver, arrived);
   return rows;

@@ -8,9 +8,14 @@ export function sqlText(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }
 
-/** The path of one file as a SQL literal for a function that reads files: they take `*`, `?` and `[` for patterns of other names. */
+/** The path of one file for DuckDB's functions that read files: they take `*`, `?` and `[` for patterns of other names. */
+export function filePattern(path: string): string {
+  return path.replace(/[*?[]/g, '[$&]');
+}
+
+/** The same as a SQL literal. */
 export function fileText(path: string): string {
-  return sqlText(path.replace(/[*?[]/g, '[$&]'));
+  return sqlText(filePattern(path));
 }
 
 /** The same for several files, as a SQL list literal. */

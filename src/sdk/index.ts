@@ -4,6 +4,7 @@ export { printable } from '../core/printable.js';
 export { byProxy, type ProxyRoute, proxyFor } from '../core/proxy.js';
 export { ProxyFailure } from '../core/proxy-failure.js';
 export { redactor, Secret } from '../core/secret.js';
+export { filePattern } from '../core/sql.js';
 export type {
   CsvDialect,
   FileFormat,

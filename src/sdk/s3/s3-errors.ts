@@ -1,3 +1,4 @@
+import { ProxyFailure } from '../../core/proxy-failure.js';
 import { CdsyncError, loadRefused, loginRefused, permissionMissing, unavailable } from '../errors.js';
 
 interface S3Failure {
@@ -88,5 +89,6 @@ export function s3Error(
   const failure = error as S3Failure;
   if (error instanceof CdsyncError || failure.name === 'AbortError') return error;
   const told: Told = { cause: error, causeQuotesValues: true };
+  if (error instanceof ProxyFailure) return unavailable(`${place} is unavailable: ${error.message}`, told);
   return loginError(failure, place, told) ?? bucketError(failure, bucket, told) ?? requestError(failure, place, told);
 }

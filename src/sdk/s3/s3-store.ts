@@ -7,6 +7,7 @@ import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type * as S3 from '@aws-sdk/client-s3';
 import type { Upload } from '@aws-sdk/lib-storage';
+import { proxyAgents } from '../../core/proxy-agents.js';
 import type { Secret } from '../../core/secret.js';
 import { vendorLibrary } from '../errors.js';
 import { isMissing, isPreconditionFailure, s3Error } from './s3-errors.js';
@@ -53,6 +54,8 @@ const probe = '_cdsync_conditional_writes';
 /** The ETag of no object. */
 const noVersion = '"00000000000000000000000000000000"';
 const connectMs = 10_000;
+/** As many as the SDK itself opens. */
+const maxSockets = 50;
 /** If nothing moves on a connection for this long, the request is tried again on another. */
 const silenceMs = 60_000;
 /** Most objects that one request removes. */
@@ -83,7 +86,11 @@ function clientOf({ s3 }: Library, options: S3Options): S3.S3Client {
   };
   return new s3.S3Client({
     maxAttempts: 4,
-    requestHandler: { connectionTimeout: connectMs, socketTimeout: silenceMs },
+    requestHandler: {
+      connectionTimeout: connectMs,
+      socketTimeout: silenceMs,
+      ...proxyAgents(process.env, { timeoutMs: connectMs, maxSockets }),
+    },
     forcePathStyle: pathStyle ?? endpoint !== undefined,
     ...(endpoint === undefined ? {} : elsewhere),
     ...(region === undefined ? {} : { region }),
