@@ -17,6 +17,11 @@ export interface TablePlace {
   through?(port: number): Readonly<Record<string, unknown>>;
   /** Options of a caller that may connect, but may not create or write tables. Left out: the place has no permissions. */
   withoutPermission?(): Promise<Readonly<Record<string, unknown>>>;
+  /**
+   * All that there is, as text that differs if anything was written: names of tables or files, with sizes or counts of rows. Left
+   * out: the suite does not test that a check writes nothing.
+   */
+  contents?(): Promise<readonly string[]>;
   close(): Promise<void>;
 }
 

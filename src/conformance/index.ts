@@ -1,4 +1,5 @@
 import { describe } from 'vitest';
+import { checks } from './checks.js';
 import { difficult } from './difficult.js';
 import { failures } from './failures.js';
 import type { TableHarness } from './harness.js';
@@ -23,5 +24,6 @@ export function tableConformance(harness: TableHarness): void {
     difficult(bench);
     describe('schema', () => schema(bench));
     describe('failures', () => failures(bench));
+    describe('checks', () => checks(bench));
   });
 }

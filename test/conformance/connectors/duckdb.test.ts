@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import duckdb from '../../../connectors/duckdb/index.js';
 import { tableConformance } from '../../../src/conformance/index.js';
 import { duckdbRows } from '../../fixtures/duckdb-rows.js';
+import { folderContents } from '../../fixtures/folder-contents.js';
 
 tableConformance({
   connector: duckdb,
@@ -15,6 +16,7 @@ tableConformance({
     return {
       options: { path, schema: 'cdp' },
       rows: (table) => duckdbRows(path, `"cdp"."${table}"`),
+      contents: () => folderContents(folder),
       close: () => rm(folder, { recursive: true, force: true }),
     };
   },

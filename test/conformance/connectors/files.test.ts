@@ -2,12 +2,13 @@ import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { CreateBucketCommand, GetObjectCommand } from '@aws-sdk/client-s3';
+import { CreateBucketCommand, GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe } from 'vitest';
 import files from '../../../connectors/files/index.js';
 import { folderOf } from '../../../connectors/files/manifest.js';
 import { comparedRows } from '../../../src/conformance/compare.js';
 import { type TablePlace, tableConformance } from '../../../src/conformance/index.js';
+import { folderContents } from '../../fixtures/folder-contents.js';
 import { ObjectStore, readerKeyId } from '../../fixtures/object-store.js';
 import { setQuery } from '../../fixtures/set-reader.js';
 
@@ -21,6 +22,7 @@ async function folderPlace(more: Record<string, unknown>): Promise<TablePlace> {
       if (!existsSync(root)) return [];
       return comparedRows(await setQuery(async (name) => join(root, name)));
     },
+    contents: () => folderContents(folder),
     close: () => rm(folder, { recursive: true, force: true }),
   };
 }
@@ -62,6 +64,10 @@ describe('in an S3 store, as JSON lines', () => {
       rows: async (table) => comparedRows(await setQuery((name) => fetch(`${folderOf(table)}/${name}`))),
       through: (port) => ({ endpoint: `http://127.0.0.1:${port}` }),
       withoutPermission: async () => ({ ...options, access_key_id: readerKeyId }),
+      contents: async () => {
+        const { Contents = [] } = await client.send(new ListObjectsV2Command({ Bucket }));
+        return Contents.map(({ Key, ETag, LastModified }) => [Key, ETag, LastModified?.toISOString()].join(' '));
+      },
       close: async () => {
         client.destroy();
         await rm(folder, { recursive: true, force: true });

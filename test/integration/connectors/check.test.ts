@@ -2,6 +2,7 @@ import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { PostgresServer } from '../../fixtures/postgres-server.js';
+import { Receiver } from '../../fixtures/receiver.js';
 import { Workspace } from '../../fixtures/workspace.js';
 
 let space: Workspace;
@@ -101,4 +102,20 @@ describe('check', () => {
     expect(text.stdout).toMatch(/ {2}failed {2}destination wrong: PostgreSQL refuses the login/);
     expect(text.stderr).not.toContain('next: cdsync run');
   });
+});
+
+it('a check of a webhook asks what it takes, and sends no change and no signature', async () => {
+  const receiver = await Receiver.open();
+  const url = `http://127.0.0.1:${receiver.port}/in`;
+  const { checked } = await check('knocked', [
+    { name: 'hook', connector: 'webhook', url, signing_secret: 'x'.repeat(32) },
+  ]);
+  expect(checked).toMatchObject([{ status: 'ok', reached: expect.stringContaining('OPTIONS') }]);
+  const asked = receiver.received.map(({ method, body, headers }) => [
+    method,
+    body,
+    Object.keys(headers).some((name) => /signature/.test(name)),
+  ]);
+  expect(asked).toEqual([['OPTIONS', '', false]]);
+  await receiver.close();
 });
