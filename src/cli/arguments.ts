@@ -60,7 +60,7 @@ export function commonOptions() {
   return {
     json: { type: 'boolean', default: false, describe: 'one JSON document on standard output, nothing else there' },
     'env-file': { type: 'string', requiresArg: true, describe: 'file of variables for the configuration' },
-    quiet: { type: 'boolean', default: false, describe: 'no progress, no notices' },
+    quiet: { type: 'boolean', default: false, describe: 'no progress, no notices; warnings about the work stay' },
     verbose: { type: 'boolean', default: false, describe: 'causes of errors too' },
     'show-values': { type: 'boolean', default: false, describe: 'show values of records, which are personal data' },
     'log-format': {

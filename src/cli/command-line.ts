@@ -114,6 +114,11 @@ const withoutJob: Readonly<Record<string, string>> = {
   quickstart: 'cdsync quickstart',
 };
 
+/** The command of some words; undefined if they do not begin with one. */
+function commandIn([first = '']: readonly string[]): string | undefined {
+  return commands.some(({ command: usage }) => String(usage).split(' ')[0] === first) ? first : undefined;
+}
+
 /** The last line of a command that failed. */
 async function lastLine(words: readonly string[], ending: Ending): Promise<string> {
   const [command = ''] = words;
@@ -144,7 +149,7 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
     if (failure?.ending.job !== undefined) output.about({ job: failure.ending.job });
     output.document(failureDocument(error));
     output.error(error);
-    output.last(await lastLine(words, { code, ...failure?.ending }));
+    output.last(await lastLine(words, { code, errorCode: error.code, command: commandIn(words), ...failure?.ending }));
     process.exitCode = code;
   }
 }

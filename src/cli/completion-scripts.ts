@@ -37,8 +37,10 @@ _cdsync() {
       ?*) found+=("\${prefix}\${\${line%%$'\\t'*}//:/\\\\:}:\${line#*$'\\t'}") ;;
     esac
   done < <("\${words[1]}" __complete zsh "\${(@)words[2,CURRENT]}" 2>/dev/null)
-  (( $#found )) && _describe -t words cdsync found
-  [[ -n "$files" ]] && _files -g "$files"
+  local nothing=1
+  (( $#found )) && _describe -t words cdsync found && nothing=0
+  [[ -n "$files" ]] && _files -g "$files" && nothing=0
+  return nothing
 }
 if [[ "\${zsh_eval_context[-1]}" == loadautofunc ]]; then _cdsync "$@"; else compdef _cdsync cdsync; fi
 `;
@@ -52,7 +54,8 @@ function __cdsync_words
       case :any :config
         __fish_complete_path (commandline -ct)
       case '*'
-        echo $prefix$line
+        # In quotes: without them, an empty prefix would leave nothing of the line.
+        printf '%s\\n' "$prefix$line"
     end
   end
 end

@@ -3,8 +3,19 @@ import { JobLayout } from '../store/layout.js';
 import { lastGoodRun } from '../store/reports.js';
 import type { Ending } from './output.js';
 
-function nextCommand({ code, held, remedy, undelivered, next, heldStream }: Ending): string {
+/** Errors in a run id on the command line. */
+const ofRuns = new Set(['run_not_found', 'not_held']);
+/** What leads on after an error in the words of a command, where the configuration is right. */
+function nextForWords({ errorCode: error = '', command }: Ending): string | undefined {
+  if (command === 'query' && error === 'sql_failed') return 'correct the SQL; the tables: cdsync query "show tables"';
+  return ofRuns.has(error) ? 'see the runs, and what is held: cdsync status' : undefined;
+}
+
+function nextCommand(ending: Ending): string {
+  const { code, held, remedy, undelivered, next, heldStream } = ending;
   if (next !== undefined) return next;
+  const words = nextForWords(ending);
+  if (words !== undefined) return words;
   if (code === 2) return 'correct it, then: cdsync check';
   if (code === 4) return 'see what the key may do: cdsync check';
   if (code === 3) return nextForHeld(held, heldStream);

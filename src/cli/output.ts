@@ -96,8 +96,14 @@ export class Output {
     if (!this.#arguments.json) writeData(`${Output.#redact(line)}\n`);
   }
 
+  /** A warning about the configuration. `cdsync check` shows it again, so it is left out when quiet. */
+  remark(line: string): void {
+    if (!this.#arguments.quiet) this.#notice(completed(line, Output.#place));
+  }
+
+  /** A line about the work. When quiet, only warnings are shown: something needs attention, although the command goes on. */
   notice(line: string): void {
-    if (this.#arguments.quiet) return;
+    if (this.#arguments.quiet && !line.startsWith('warning: ')) return;
     this.#notice(completed(line, Output.#place));
   }
 
@@ -166,6 +172,9 @@ export function failureDocument(error: CdsyncError): RunReport {
 /** The facts behind the last line of a command that failed. */
 export interface Ending {
   readonly code: number;
+  /** The code of the error that ended the command, and the command. */
+  readonly errorCode?: string | undefined;
+  readonly command?: string | undefined;
   /** Undefined if the command failed before it knew it. */
   readonly storage?: string | undefined;
   readonly job?: string | undefined;

@@ -206,6 +206,6 @@ export async function workOnJobs<R>(task: JobsTask, command: JobWork<R>): Promis
   const [first] = worst as [JobEnd, ...JobEnd[]];
   const isAll = args.all && worst.length === ends.length;
   output.at({ jobs: isAll ? 'all' : worst.map(({ job }) => job) });
-  output.last(await nextStep({ ...first, storage, isOneOfSeveral: true }));
+  output.last(await nextStep({ ...first, errorCode: first.error?.code, storage, isOneOfSeveral: true }));
   return code;
 }

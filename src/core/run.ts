@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomInt } from 'node:crypto';
 
 export type RunStatus = 'ok' | 'held' | 'partial' | 'failed' | 'interrupted' | 'locked';
 export type StreamStatus = 'ok' | 'held' | 'failed' | 'skipped';
@@ -103,12 +103,17 @@ export function runIdStamp(startedAtMs: number): string {
   return new Date(startedAtMs).toISOString().replace(/[-:]/g, '').replace(/\.\d+/, '');
 }
 
+/** Of the 24 bits at the end of an id, those that are random. The others hold the milliseconds, so that ids sort by time. */
+const randomRange = 1 << 14;
+
 /**
- * A new run id: sortable by start time, safe as a file name, unique without coordination, for example
+ * A new run id: sortable by start time to the millisecond, safe as a file name, unique without coordination, for example
  * `20261103T021500Z-9f3a1c`.
  */
 export function newRunId(startedAtMs: number): string {
-  return `${runIdStamp(startedAtMs)}-${randomBytes(3).toString('hex')}`;
+  const milliseconds = new Date(startedAtMs).getUTCMilliseconds();
+  const end = milliseconds * randomRange + randomInt(randomRange);
+  return `${runIdStamp(startedAtMs)}-${end.toString(16).padStart(6, '0')}`;
 }
 
 /** Matches the ids that {@link newRunId} makes; a folder with any other name is not a run. */

@@ -40,17 +40,35 @@ export function runBudget({ streams }: Pick<JobReport, 'streams'>): number | und
 }
 
 /**
- * The figures of a run. Rows are those of the streams in `of`, and only known if all of them went well: the sum of some streams
- * cannot be compared with that of all.
+ * The rows that a stream's snapshot has after a run: those of the run if it committed them, or else those of the last run before that
+ * did, because that snapshot stands. Undefined if none of these runs tells.
  */
-export function runFigures(report: JobReport, of: readonly string[]): RunFigures {
+export function standingRows(
+  stream: string,
+  report: Pick<JobReport, 'streams'>,
+  before: readonly Pick<JobReport, 'streams'>[],
+): number | undefined {
+  const all = [report, ...before].flatMap(({ streams }) => streams ?? []);
+  return all.find(({ name, status }) => name === stream && status === 'ok')?.rows;
+}
+
+/**
+ * The figures of a run. Rows are those that the snapshots of the streams in `of` have after it, and only known if that is known of
+ * all of them: the sum of some streams cannot be compared with that of all.
+ * @param before reports of the runs before it, newest first
+ */
+export function runFigures(
+  report: JobReport,
+  of: readonly string[],
+  before: readonly Pick<JobReport, 'streams'>[] = [],
+): RunFigures {
   const streams = report.streams ?? [];
   const good = streams.filter(({ status }) => status === 'ok');
-  const wanted = good.filter(({ name }) => of.includes(name));
+  const standing = of.flatMap((name) => standingRows(name, report, before) ?? []);
   const changes = (key: 'inserted' | 'updated' | 'deleted') =>
     good.length === 0 ? undefined : total(good, (stream) => stream[key]);
   return {
-    rows: wanted.length === of.length && of.length > 0 ? total(wanted, ({ rows }) => rows) : undefined,
+    rows: standing.length === of.length && of.length > 0 ? standing.reduce((sum, rows) => sum + rows, 0) : undefined,
     inserted: changes('inserted'),
     updated: changes('updated'),
     deleted: changes('deleted'),

@@ -80,7 +80,8 @@ export async function writeIndex(
     const kept = known.get(runId);
     const isCurrent = kept !== undefined && runId !== changed && kept.includes('<a ') === pages.has(runId);
     const run = fresh.get(runId) ?? (isCurrent ? undefined : await readPastRun(layout, runId));
-    if (run !== undefined) rows.push(indexRow(run, pages.has(runId)));
+    const before = past.slice(past.findIndex(({ report }) => report.run_id === runId) + 1);
+    if (run !== undefined) rows.push(indexRow(run, pages.has(runId), fresh.has(runId) ? before : []));
     else if (isCurrent) rows.push(kept);
   }
   const older = Math.max(0, runs.length - listedRuns);

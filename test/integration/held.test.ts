@@ -124,3 +124,32 @@ it('a destination of a stream that was never published is not said to be up to d
   expect(stdout).toMatch(/out +made .*nothing published yet/);
   expect(stdout).not.toContain('up to date');
 });
+
+describe('the last line after a wrong word', () => {
+  beforeAll(async () => {
+    await serve(5, (n) => ({ n }));
+    await space.configure('words', [{ name: 'made', source: 'index_profiles', index: 'made' }]);
+    await space.runWell('words');
+  });
+
+  it.each([
+    [
+      'a query',
+      ['query', 'words.json', 'selct 1'],
+      /correct the SQL; the tables: cdsync query words\.json "show tables"/,
+    ],
+    [
+      'a run to approve',
+      ['approve', 'words.json', '20260101T000000Z-000000'],
+      /see the runs, and what is held: cdsync status words\.json/,
+    ],
+    [
+      'a run to compare',
+      ['diff', 'words.json', 'made', '--from', 'nonsense'],
+      /see the runs, and what is held: cdsync status words\.json/,
+    ],
+  ])('names what helps with %s', async (_, words, line) => {
+    const { code, stderr } = await space.cdsync(words);
+    expect([code, stderr.trimEnd().split('\n').at(-1)]).toEqual([2, expect.stringMatching(line)]);
+  });
+});

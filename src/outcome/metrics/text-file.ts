@@ -1,5 +1,7 @@
+import { readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { LocalConfig } from '../../config/config.js';
+import { CdsyncError } from '../../core/errors.js';
 import { statsIfThere, writeFileAtomically } from '../../store/durable.js';
 import { JobLayout } from '../../store/layout.js';
 import { makeFolder } from '../../store/storage.js';
@@ -31,6 +33,24 @@ export function expositionText(samples: readonly Sample[]): string {
     .join('');
 }
 
+/**
+ * Refuses a file with jobs that this configuration has never had: another one writes there, and each would remove the figures of
+ * the other. A job that was removed from this one has left its figures in the storage folder.
+ * @throws {CdsyncError} `metrics_shared`
+ */
+async function refuseForeign(path: string, { storage, outline }: Pick<LocalConfig, 'storage' | 'outline'>) {
+  const present = await readFile(path, 'utf8').catch(() => '');
+  const jobs = new Set(
+    [...present.matchAll(/^cdsync_run_status\{job="([a-z][a-z0-9_]*)"/gm)].map(([, job = '']) => job),
+  );
+  for (const { name } of outline) jobs.delete(name);
+  for (const job of jobs) {
+    if ((await readSamples(new JobLayout(storage, job))) !== undefined) continue;
+    const message = `another configuration writes there (job ${job}), so it stays as it is`;
+    throw new CdsyncError(message, { code: 'metrics_shared', hint: 'give each configuration a file of its own' });
+  }
+}
+
 /** How often the file is written again because another job has changed its figures meanwhile. */
 const mostRounds = 5;
 
@@ -38,12 +58,14 @@ const mostRounds = 5;
  * Writes the file that all jobs of a configuration may share: their figures together. Several processes may do so at once: each
  * has kept its own figures before, writes what it finds, and looks again. So the last one to write has seen all of them.
  * @param own the figures of the job that has run, also if they could not be kept
+ * @throws {CdsyncError} `metrics_shared`; errors of the file system
  */
 export async function writeTextFile(
   { storage, outline }: Pick<LocalConfig, 'storage' | 'outline'>,
   path: string,
   own: { readonly job: string; readonly kept: KeptSamples },
 ): Promise<void> {
+  await refuseForeign(path, { storage, outline });
   const compose = async () => {
     const all: Sample[] = [];
     for (const { name } of outline) {

@@ -8,7 +8,7 @@ import { comparedRuns, trends } from './trends.js';
 import { moment, percent, statusWords } from './words.js';
 
 /** Raise it with every change of a row: rows of other versions are made again. */
-const rowsVersion = 'rows-1';
+const rowsVersion = 'rows-2';
 /** The most runs that are listed: more would make the page slow to open. */
 export const listedRuns = 1000;
 
@@ -18,10 +18,17 @@ const heads = [
   ...['Rows', 'Inserted', 'Updated', 'Deleted', 'Requests', 'Budget', 'Time'].map((n) => ({ n })),
 ];
 
-/** The row of a run: one line, so that the next page can take it from this one. */
-export function indexRow({ report, startedAt }: PastRun, hasPage: boolean): string {
+/**
+ * The row of a run: one line, so that the next page can take it from this one.
+ * @param before the runs before it, newest first, as far as they are at hand
+ */
+export function indexRow({ report, startedAt }: PastRun, hasPage: boolean, before: readonly PastRun[] = []): string {
   const streams = (report.streams ?? []).map((stream) => stream.name);
-  const { rows, inserted, updated, deleted, requests, budget, seconds } = runFigures(report, streams);
+  const { rows, inserted, updated, deleted, requests, budget, seconds } = runFigures(
+    report,
+    streams,
+    before.map((run) => run.report),
+  );
   const when = moment(startedAt);
   const cell = (value: number | undefined) =>
     html`<td class="n${value ? '' : ' zero'}">${value === undefined ? '–' : formatCount(value)}</td>`;

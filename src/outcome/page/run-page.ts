@@ -58,11 +58,12 @@ function fact(term: string, value: string, small?: string): Html {
   return html`<div><dt>${term}</dt><dd>${value}${small === undefined ? undefined : html`<small>${small}</small>`}</dd></div>`;
 }
 
-function facts(report: JobReport): Html {
+function facts([{ report }, ...before]: RunPage['past']): Html {
   const streams = report.streams ?? [];
   const figures = runFigures(
     report,
     streams.map((stream) => stream.name),
+    before.map((run) => run.report),
   );
   const sum = (of: 'retries' | 'throttled' | 'bytes' | 'pages') =>
     streams.reduce((all, stream) => all + (stream[of] ?? 0), 0);
@@ -106,8 +107,14 @@ export function runPage(page: RunPage): string {
       : 'The first run';
   return pageDocument({
     title: `${report.job}: ${when}`,
-    header: html`<nav><a href="index.html">All runs of ${name(report.job)}</a></nav><h1>${name(report.job)}</h1><p class="when">${statusWords(report.status, { pill: true })}<span>Run of ${when} UTC</span></p><p class="lead">${lead(report)}</p>${facts(report)}`,
-    main: html`${problemBoxes(report, place, held)}${section(comparison, trends(past))}${section('Streams', streamTable(report.streams ?? []))}${section('Columns', columnTables(figures, streams))}${section('Freshness', freshnessTable(streams, past, figures, now))}${section('Destinations', destinationTable(report.destinations ?? [], destinations))}`,
+    header: html`<nav><a href="index.html">All runs of ${name(report.job)}</a></nav><h1>${name(report.job)}</h1><p class="when">${statusWords(report.status, { pill: true })}<span>Run of ${when} UTC</span></p><p class="lead">${lead(report)}</p>${facts(past)}`,
+    main: html`${problemBoxes(report, place, held)}${section(comparison, trends(past))}${section(
+      'Streams',
+      streamTable(
+        report.streams ?? [],
+        past.slice(1).map((run) => run.report),
+      ),
+    )}${section('Columns', columnTables(figures, streams))}${section('Freshness', freshnessTable(streams, past, figures, now))}${section('Destinations', destinationTable(report.destinations ?? [], destinations))}`,
     footer: html`<p>Run <code>${report.run_id}</code>. Made by cdsync at ${moment(now)} UTC; ages and lags are of that time. To make it again: <code>${completed(`cdsync report ${report.run_id}`, place)}</code></p>`,
   });
 }

@@ -1,6 +1,6 @@
 import { formatBytes, formatCount, formatDuration } from '../../core/quantities.js';
-import type { StreamReport } from '../../core/run.js';
-import { streamBudget } from '../run-figures.js';
+import type { JobReport, StreamReport } from '../../core/run.js';
+import { standingRows, streamBudget } from '../run-figures.js';
 import { type Html, html, name } from './html.js';
 import { percent, statusWords } from './words.js';
 
@@ -37,12 +37,14 @@ function notes(stream: StreamReport): string[] {
   return said;
 }
 
-function row(stream: StreamReport): Html {
+/** @param standing the rows of its snapshot, if the run did not commit it */
+function row(stream: StreamReport, standing: number | undefined): Html {
   const { status, rows, inserted, updated, deleted, unchanged, requests, bytes, seconds } = stream;
   const hasCounts = status === 'ok' || status === 'held';
-  const counts = [rows, inserted, updated, deleted, unchanged].map((value) => countCell(hasCounts ? value : undefined));
+  const shown = hasCounts ? rows : standing;
+  const counts = [shown, ...[inserted, updated, deleted, unchanged].map((value) => (hasCounts ? value : undefined))];
   const share = streamBudget(stream);
-  return html`<tr><th scope="row">${name(stream.name)}</th><td>${statusWords(status, status === 'held' ? { said: 'held' } : {})}</td>${counts}${countCell(requests)}<td class="n">${
+  return html`<tr><th scope="row">${name(stream.name)}</th><td>${statusWords(status, status === 'held' ? { said: 'held' } : {})}</td>${counts.map(countCell)}${countCell(requests)}<td class="n">${
     share === undefined ? '–' : percent(share)
   }</td><td class="n">${formatBytes(bytes)}</td><td class="n">${formatDuration(seconds * 1000)}</td></tr>`;
 }
@@ -55,8 +57,11 @@ const heads = [
   })),
 ];
 
-/** What each stream did. The counts of a held stream are what its commit would do. */
-export function streamTable(streams: readonly StreamReport[]): Html {
+/**
+ * What each stream did. The counts of a held stream are what its commit would do. A stream that failed has the rows that it had.
+ * @param before reports of the runs before, newest first
+ */
+export function streamTable(streams: readonly StreamReport[], before: readonly Pick<JobReport, 'streams'>[]): Html {
   if (streams.length === 0) return html`<p>The run has reached no stream.</p>`;
   const more = streams.length - mostRows;
   const held = streams.some(({ status }) => status === 'held');
@@ -65,9 +70,11 @@ export function streamTable(streams: readonly StreamReport[]): Html {
     const words = notes(stream).join('; ');
     return words === '' ? [] : [html`<li>${name(stream.name)}: ${words}</li>`];
   });
-  return html`${held ? html`<p class="note">The counts of a held stream are what its commit would do.</p>` : undefined}${table('Streams', heads, shown.map(row))}${
-    said.length === 0 ? undefined : html`<ul class="note">${said}</ul>`
-  }${
+  return html`${held ? html`<p class="note">The counts of a held stream are what its commit would do.</p>` : undefined}${table(
+    'Streams',
+    heads,
+    shown.map((stream) => row(stream, standingRows(stream.name, { streams: [] }, before))),
+  )}${said.length === 0 ? undefined : html`<ul class="note">${said}</ul>`}${
     more > 0 ? html`<p class="note">and ${more} more streams; the report of the run has all of them.</p>` : undefined
   }`;
 }

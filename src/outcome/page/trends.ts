@@ -33,11 +33,17 @@ const figures: readonly Figure[] = [
 
 const bad: readonly string[] = ['failed', 'held', 'interrupted', 'partial'];
 
-function pointOf({ report, startedAt }: PastRun, streams: readonly string[], of: keyof RunFigures): Point {
+/** @param past the run, and those before it, newest first */
+function pointOf(past: readonly [PastRun, ...PastRun[]], streams: readonly string[], of: keyof RunFigures): Point {
+  const [{ report, startedAt }, ...before] = past;
   const { status } = report;
   const isBad = bad.includes(status);
   return {
-    value: runFigures(report, streams)[of],
+    value: runFigures(
+      report,
+      streams,
+      before.map((run) => run.report),
+    )[of],
     label: `${moment(startedAt)}${isBad ? ` (${status})` : ''}`,
     day: shortDay(startedAt),
     isBad,
@@ -48,7 +54,7 @@ function pointOf({ report, startedAt }: PastRun, streams: readonly string[], of:
 export function trends(past: readonly PastRun[], only?: readonly (keyof RunFigures)[]): Html {
   const streams = (past[0]?.report.streams ?? []).map(({ name }) => name);
   const shown = figures.filter(({ of }) => only === undefined || only.includes(of));
-  const oldestFirst = [...past].reverse();
+  const oldestFirst = past.map((_, index) => past.slice(index) as [PastRun, ...PastRun[]]).reverse();
   const plots = shown.map(({ of, ...plot }) =>
     plotFigure({ ...plot, points: oldestFirst.map((run) => pointOf(run, streams, of)) }),
   );

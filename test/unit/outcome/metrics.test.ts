@@ -126,6 +126,26 @@ describe('the text file for Prometheus', () => {
     expect(figureOf(await exposed(), 'cdsync_runs_total', { status: 'ok' })).toBe(1);
   });
 
+  it('of another configuration stays as it is, and the run says so', async () => {
+    await measure({});
+    const theirs = await readFile(textfile, 'utf8');
+    const other = join(folder, 'other');
+    const job = jobOf('weekly');
+    const layout = new JobLayout(other, job.name);
+    await mkdir(layout.private, { recursive: true });
+    const run = samplesOf(runEnd({ job: job.name }), []);
+    const { kept } = await keepSamples(layout, { job, textfile, run, now: 1 });
+    const write = () => writeTextFile({ storage: other, outline: [job] }, textfile, { job: job.name, kept });
+    await expect(write()).rejects.toMatchObject({
+      code: 'metrics_shared',
+      message: expect.stringMatching(/job nightly/),
+    });
+    expect(await readFile(textfile, 'utf8')).toBe(theirs);
+    await rm(textfile);
+    await write();
+    expect(await readFile(textfile, 'utf8')).toContain('job="weekly"');
+  });
+
   it('is written even if nothing can be kept', async () => {
     const job = jobOf('nightly');
     const run = samplesOf(runEnd(), []);
