@@ -41,7 +41,9 @@ export async function checkMysql(
   const { url, password, tls } = context.options;
   const session = await Session.open({ url, password, tls });
   try {
-    const [about] = await session.rows('SELECT version() AS version, current_user() AS user, @@local_infile AS infile');
+    const [about] = await session.rows(
+      'SELECT version() AS version, current_user() AS user, @@local_infile AS takes_files',
+    );
     const grants = (await session.rows('SHOW GRANTS')).map((row) => String(Object.values(row)[0]));
     const granted = grantedOn(session.database, grants);
     const lacks: Lack[] = [];
@@ -50,7 +52,7 @@ export async function checkMysql(
       : needed.split(', ').filter((name) => granted?.has(name) === false);
     if (missing.length > 0)
       lacks.push(permissionLack(missing.join(', '), { user: String(about?.user), database: session.database }));
-    if (!['1', 'ON'].includes(String(about?.infile)))
+    if (!['1', 'ON'].includes(String(about?.takes_files)))
       lacks.push({
         message: 'the server does not allow LOAD DATA LOCAL',
         hint: 'SET GLOBAL local_infile = 1; or local_infile=1 under [mysqld] in its configuration',
