@@ -5,6 +5,7 @@ const long = [
   'test/conformance/connectors/*.test.ts',
   'test/integration/canary.test.ts',
   'test/integration/configs.test.ts',
+  'test/integration/connectors/ducklake.test.ts',
   'test/integration/copied-storage.test.ts',
   'test/integration/cost.test.ts',
   'test/integration/demo.test.ts',

@@ -2,6 +2,7 @@ import type { Connector } from '../src/sdk/index.js';
 import bigquery from './bigquery/index.js';
 import clickhouse from './clickhouse/index.js';
 import duckdb from './duckdb/index.js';
+import ducklake from './ducklake/index.js';
 import eventStream from './event_stream/index.js';
 import files from './files/index.js';
 import iceberg from './iceberg/index.js';
@@ -16,6 +17,7 @@ export const connectors: readonly Connector[] = [
   bigquery,
   clickhouse,
   duckdb,
+  ducklake,
   eventStream,
   files,
   iceberg,

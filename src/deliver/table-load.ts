@@ -92,12 +92,13 @@ function pieceData({ stream, plan, pieces, columns, target, isEmpty, rejects: pa
 function loadOf({ stream, plan, target, isEmpty, definition, before }: TableLoadTask, data: PieceData): Load {
   const { context, request, feed } = stream;
   const { name: destination } = request.destination;
-  const { store_id: storeId, sequence } = feed;
+  const { store_id: storeId, sequence, run_id: runId } = feed;
   const deliveredAt = new Date(context.clock.now()).toISOString();
   const since = plan.type === 'changes' ? plan.since : null;
   return {
     stream: feed.stream,
     id: hashed([storeId, feed.stream, since, sequence, definition]),
+    runId,
     table: target,
     action: loadAction(plan, request.destination, isEmpty),
     data,

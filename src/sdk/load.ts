@@ -115,6 +115,8 @@ export interface Load {
   readonly stream: string;
   /** The same for every attempt at the same rows, so that a destination can recognise rows that it already has. */
   readonly id: string;
+  /** The run whose snapshot the table holds after the load. */
+  readonly runId: string;
   readonly table: TargetTable;
   readonly action: LoadAction;
   readonly data: LoadData;

@@ -1,7 +1,12 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ComparedRow } from '../../../src/conformance/index.js';
 import { type Random, randomFrom } from '../../fault/random.js';
+import { duckdbExtensions } from '../../fixtures/duckdb-extensions.js';
+import { lakeRows } from '../../fixtures/ducklake.js';
 import { MariadbServer, mariadbIsInstalled } from '../../fixtures/mariadb.js';
 import { PostgresServer } from '../../fixtures/postgres-server.js';
 import { seed } from '../../fixtures/seed.js';
@@ -77,6 +82,44 @@ async function trino(): Promise<Target> {
     },
     rowsFirst: ['mirror', 'replace', 'append'],
     stop: () => server.stop(),
+  };
+}
+
+const lakeExtensions = await duckdbExtensions(['ducklake', 'postgres_scanner']);
+
+async function lake(extensions: string): Promise<Target> {
+  const server = await PostgresServer.start();
+  const folder = await mkdtemp(join(tmpdir(), 'cdsync-killed-lake-'));
+  const reading = {
+    extensions,
+    names: ['ducklake', 'postgres_scanner'],
+    before: ["CREATE SECRET owner (TYPE postgres, PASSWORD 'owner-secret')"],
+    catalog: `postgres:host=127.0.0.1 port=${server.port} dbname=crm user=owner`,
+    settings: ["META_SECRET 'owner'"],
+  };
+  const number = async (sql: string) => Number(Object.values((await server.query(sql))[0] ?? {})[0]);
+  const isMade = async () => (await number("SELECT count(*) FROM pg_tables WHERE tablename = 'ducklake_metadata'")) > 0;
+  const standing = 'QUALIFY row_number() OVER (PARTITION BY destination ORDER BY rowid DESC) = 1 ORDER BY destination';
+  return {
+    options: {
+      connector: 'ducklake',
+      catalog: { postgres: server.url() },
+      data_path: join(folder, 'data'),
+      schema: 'cdp',
+      extensions,
+    },
+    tables: async () => {
+      if (!(await isMade())) return [];
+      const named = "SELECT table_name FROM duckdb_tables() WHERE database_name = 'lake' AND schema_name = 'cdp'";
+      return (await lakeRows(reading, named)).map((row) => String(row.get('table_name')));
+    },
+    rows: (table) => lakeRows(reading, `FROM lake.cdp.${table} ${table === '_cdsync_watermarks' ? standing : ''}`),
+    connections: () => number("SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'cdsync%'"),
+    exchangesAtOnce: true,
+    stop: async () => {
+      await server.stop();
+      await rm(folder, { recursive: true, force: true });
+    },
   };
 }
 
@@ -234,3 +277,5 @@ if (mariadbIsInstalled()) killed('MariaDB', mariadb);
 else it.skip('deliveries to MariaDB that are killed: mariadb-server is not installed', () => undefined);
 if (trinoIsThere()) killed('Trino', trino);
 else it.skip('deliveries to Trino that are killed: there is no Trino', () => undefined);
+if (lakeExtensions !== undefined) killed('a lake', () => lake(lakeExtensions));
+else it.skip('deliveries to a lake that are killed: the extensions of DuckDB cannot be had', () => undefined);

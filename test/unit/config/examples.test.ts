@@ -9,6 +9,7 @@ const readmes = connectors
   .map(({ name }) => join('connectors', name, 'README.md'));
 const values: Record<string, string> = {
   WAREHOUSE_URL: 'postgres://loader:word@db.example.com/crm',
+  LAKE_URL: 'postgres://loader:word@db.example.com/lake',
   GOOGLE_CREDENTIALS: '{"type":"service_account"}',
   SNOWFLAKE_PRIVATE_KEY: '-----BEGIN PRIVATE KEY-----\\nword\\n-----END PRIVATE KEY-----',
 };

@@ -1,0 +1,140 @@
+import { access, constants, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import type { DestinationCheck, DestinationContext, Lack } from '../../src/sdk/index.js';
+import { catalogOf, catalogPlace, dataPlace, lake } from './catalog.js';
+import type { DucklakeShape } from './options.js';
+import { catalogConnection, type LakeSession, openBare, openLake } from './session.js';
+import { identifier, literal } from './sql.js';
+
+type Context = DestinationContext<DucklakeShape>;
+
+const byOwner = 'check who owns it, and run as that user';
+const needed = ['SELECT', 'INSERT', 'UPDATE', 'DELETE'];
+
+function isThere(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+function mayWrite(path: string): Promise<boolean> {
+  return access(path, constants.W_OK).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** The path itself, or the nearest folder above it that exists. */
+async function existing(path: string): Promise<string> {
+  const above = dirname(path);
+  return above === path || (await isThere(path)) ? path : existing(above);
+}
+
+async function unwritable(paths: readonly string[]): Promise<Lack[]> {
+  const found = new Set(await Promise.all(paths.map(existing)));
+  const lacks: Lack[] = [];
+  for (const path of found)
+    if (!(await mayWrite(path))) lacks.push({ message: `${path} may not be written`, hint: byOwner });
+  return lacks;
+}
+
+interface PostgresFindings {
+  readonly hasLake: boolean;
+  readonly lacks: readonly Lack[];
+}
+
+/** Asks PostgreSQL itself: DuckLake tells of missing rights only when it writes. */
+async function lookAtPostgres(session: LakeSession, context: Context): Promise<PostgresFindings> {
+  const schema = context.options.catalogSchema ?? 'public';
+  const to = (await catalogConnection(context)) ?? '';
+  await session.run(`ATTACH ${literal(to)} AS asked (TYPE postgres, SECRET cdsync_catalog, READ_ONLY)`);
+  const rights = needed.map((right) => `has_table_privilege(c.oid, ${literal(right)})`).join(' AND ');
+  const query = `SELECT current_user AS who, current_database() AS db,
+    has_database_privilege(current_database(), 'CREATE') AS creates,
+    (SELECT count(*) FROM pg_namespace WHERE nspname = ${literal(schema)}) AS schemas,
+    coalesce((SELECT has_schema_privilege(oid, 'CREATE') FROM pg_namespace WHERE nspname = ${literal(schema)}), false) AS fills,
+    (SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE n.nspname = ${literal(schema)} AND c.relname = 'ducklake_metadata') AS lakes,
+    (SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = ${literal(schema)}
+     AND c.relkind = 'r' AND c.relname LIKE 'ducklake%' AND NOT (${rights})) AS closed`;
+  const [row = {}] = await session.rows(`SELECT * FROM postgres_query('asked', ${literal(query)})`);
+  await session.run('DETACH asked');
+  const grantee = `TO ${identifier(String(row.who))}`;
+  const grant = (message: string, statement: string): Lack => ({
+    message,
+    hint: `an owner can grant it: ${statement};`,
+  });
+  const lacks: Lack[] = [];
+  const on = identifier(schema);
+  if (Number(row.schemas) === 0 && row.creates !== true)
+    lacks.push(
+      grant(
+        `there is no schema ${schema}, and ${row.who} may not create it`,
+        `CREATE SCHEMA ${on} AUTHORIZATION ${identifier(String(row.who))}`,
+      ),
+    );
+  if (Number(row.schemas) > 0 && row.fills !== true)
+    lacks.push(
+      grant(`${row.who} may create no tables in schema ${schema}`, `GRANT USAGE, CREATE ON SCHEMA ${on} ${grantee}`),
+    );
+  if (Number(row.closed) > 0)
+    lacks.push(
+      grant(
+        `${row.who} may not write all tables of the catalog`,
+        `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${on} ${grantee}`,
+      ),
+    );
+  return { hasLake: Number(row.lakes) > 0, lacks };
+}
+
+async function describeTables(context: Context, tables: readonly string[]): Promise<Lack[]> {
+  const session = await openLake(context, 'look');
+  try {
+    const [row] = await session.rows(`SELECT data_path FROM ducklake_settings('${lake}')`);
+    const data = String(row?.data_path);
+    for (const table of tables) {
+      const full = [lake, context.options.schema, table];
+      const of = `database_name = ${literal(lake)} AND schema_name = ${literal(full[1] ?? '')} AND table_name = ${literal(table)}`;
+      if ((await session.number(`SELECT count(*) FROM duckdb_tables() WHERE ${of}`)) > 0)
+        await session.number(`SELECT count(*) FROM ${full.map(identifier).join('.')}`);
+    }
+    return data.includes('://') ? [] : await unwritable([data]);
+  } finally {
+    session.close();
+  }
+}
+
+async function listBucket(session: LakeSession, url: string): Promise<void> {
+  await session.number(`SELECT count(*) FROM (FROM glob(${literal(`${url}*`)}) LIMIT 1)`);
+}
+
+/** Connects to the catalog and the data as a load does, and reads each table. */
+export async function checkLake(context: Context, tables: readonly string[]): Promise<DestinationCheck> {
+  const { options } = context;
+  const catalog = catalogOf(options);
+  const data = dataPlace(options);
+  const place = `${catalogPlace(options)}, schema ${options.schema}`;
+  const session = await openBare(context);
+  const lacks: Lack[] = [];
+  let hasLake: boolean;
+  try {
+    if (catalog.type === 'postgres') {
+      const found = await lookAtPostgres(session, context);
+      lacks.push(...found.lacks);
+      hasLake = found.hasLake;
+    } else {
+      hasLake = await isThere(catalog.file);
+      lacks.push(...(await unwritable([dirname(catalog.file), ...(hasLake ? [catalog.file] : [])])));
+    }
+    if (options.dataUrl !== undefined) await listBucket(session, `${data}`);
+  } finally {
+    session.close();
+  }
+  const untried = options.dataUrl === undefined ? undefined : 'whether the bucket may be written shows the first load';
+  if (hasLake) lacks.push(...(await describeTables(context, tables)));
+  else if (data === undefined)
+    lacks.push({ message: 'there is no lake yet', hint: 'say where its Parquet files go: `data_path` or `data_url`' });
+  else if (options.dataPath !== undefined) lacks.push(...(await unwritable([options.dataPath])));
+  return { reached: hasLake ? place : `${place}, which the first load creates`, lacks, untried };
+}

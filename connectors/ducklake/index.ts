@@ -1,0 +1,19 @@
+import { tableConnector } from '../../src/sdk/index.js';
+import { catalogPlace } from './catalog.js';
+import { checkDucklake, ducklakeOptions } from './options.js';
+import { mapColumn, widens } from './types.js';
+
+/** Loads tables of a lake of DuckLake. */
+export default tableConnector({
+  name: 'ducklake',
+  summary:
+    'Loads tables of a DuckLake: Parquet in a folder or an S3 store, with a catalog in PostgreSQL, DuckDB or SQLite.',
+  options: ducklakeOptions,
+  optionRules: { check: checkDucklake },
+  capabilities: { format: 'parquet', identifiers: { maxBytes: 200 } },
+  place: (options) => `${catalogPlace(options)} ${options.schema}`,
+  mapColumn,
+  widens,
+  check: async (context, tables) => (await import('./check.js')).checkLake(context, tables),
+  open: async (context) => (await import('./load.js')).openDucklake(context),
+});

@@ -1,0 +1,122 @@
+import { z } from 'zod';
+import {
+  choice,
+  extensionsOption,
+  type Finding,
+  flag,
+  map,
+  option,
+  path,
+  secret,
+  text,
+  verbatim,
+  whole,
+} from '../../src/sdk/index.js';
+
+const catalog = option(
+  map({
+    postgres: secret(/^postgres(ql)?:\/\/\S+$/, {
+      description:
+        'A database of PostgreSQL: for several machines at once. `sslrootcert=`, `sslcert=` and `sslkey=` name certificates; for the rest of TLS see `tls`.',
+      example: 'postgres://loader:…@catalog.example.com:5432/lake',
+      allowed: 'a URL that begins with postgres://',
+    }).optional(),
+    duckdb: path({
+      description: 'A DuckDB file, which cdsync makes if it is missing. Nobody else may have it open during a load.',
+      example: './lake.ducklake',
+    }).optional(),
+    sqlite: path({
+      description: 'A SQLite file, which cdsync makes if it is missing: for several processes of one machine.',
+      example: './lake.sqlite',
+    }).optional(),
+  }),
+  {
+    description: "The lake's catalog: what tables there are, which files they have, and every snapshot.",
+    example: { duckdb: './lake.ducklake' },
+    forms: [['postgres'], ['duckdb'], ['sqlite']],
+  },
+);
+
+export const ducklakeOptions = {
+  catalog,
+  catalog_schema: text({
+    description:
+      'Of PostgreSQL: schema of the catalog. A database may have several lakes, each in its own. Default: `public`.',
+    example: 'lake',
+  }).optional(),
+  password: secret(/./s, {
+    description: 'The password for PostgreSQL, if it is not in the URL. In the URL, write special characters as %xx.',
+    example: '${LAKE_PASSWORD}',
+  }).optional(),
+  tls: choice(['verify', 'required', 'off'], {
+    description:
+      'Whether to encrypt the connection to PostgreSQL, and whether to check the certificate (`verify`). Default: what `sslmode` of the URL says, else `verify`; on a loopback address or a Unix socket `off`. Without it, `sslmode=disable` is refused for other machines.',
+    example: 'required',
+  }).optional(),
+  data_path: path({
+    description:
+      'Folder of the Parquet files. cdsync makes it if it is missing. A lake that is there knows its own; leave it out then, or give the same.',
+    example: './lake',
+  }).optional(),
+  data_url: option(z.string().regex(/^s3:\/\/[a-z0-9][a-z0-9.-]+(\/[^\s?#]*)?$/), {
+    description: 'Bucket and prefix of the Parquet files, instead of `data_path`.',
+    example: 's3://crm-lake/cdsync',
+    allowed: 's3://bucket or s3://bucket/prefix',
+  }).optional(),
+  schema: text({ description: 'Schema of the tables. cdsync makes it if it is missing.', example: 'cdp' }).prefault(
+    'main',
+  ),
+  memory_mb: whole(64, 1_048_576, {
+    description: 'Memory that DuckDB may use to load.',
+    unit: 'MB',
+    example: 2048,
+  }).prefault(512),
+  extensions: extensionsOption,
+  endpoint: option(z.string().regex(/^https?:\/\/[^\s/@?#]+\/?$/), {
+    description: 'The URL of the object store, if it is not AWS.',
+    example: 'https://minio.example.com:9000',
+    allowed: 'a URL of a host, without path and without login',
+  }).optional(),
+  region: text({ description: "The bucket's region.", example: 'eu-central-1' }).optional(),
+  access_key_id: verbatim({
+    description:
+      'Id of the access key. Without it, credentials come from the places that every AWS tool uses; DuckDB then needs its extension `aws`, too.',
+    example: '${AWS_ACCESS_KEY_ID}',
+  }).optional(),
+  secret_access_key: secret(/^\S+$/, {
+    description: 'The secret of that access key.',
+    example: '${AWS_SECRET_ACCESS_KEY}',
+  }).optional(),
+  session_token: secret(/^\S+$/, {
+    description: 'The token of a temporary login.',
+    example: '${AWS_SESSION_TOKEN}',
+  }).optional(),
+  path_style: flag({
+    description:
+      'Whether the bucket is part of the path of a request, not of the host name. Default: yes if there is an `endpoint`.',
+    example: false,
+  }).optional(),
+};
+
+export type DucklakeShape = typeof ducklakeOptions;
+
+const ofStores = ['endpoint', 'region', 'access_key_id', 'secret_access_key', 'session_token', 'path_style'];
+const ofPostgres = ['catalog_schema', 'password', 'tls'];
+
+/** Rules between the options. */
+export function checkDucklake(value: unknown): Finding[] {
+  const given = value as Readonly<Record<string, unknown>>;
+  const has = (key: string) => given[key] !== undefined;
+  const findings: Finding[] = [];
+  const refuse = (where: string[], message: string) => findings.push({ path: where, message });
+  if (has('data_path') && has('data_url'))
+    refuse(['data_url'], 'give `data_path` or `data_url`, not both: it says where the files go');
+  if (!has('data_url')) for (const key of ofStores.filter(has)) refuse([key], 'needs `data_url`, which is not given');
+  const isPostgres = typeof given.catalog === 'object' && given.catalog !== null && 'postgres' in given.catalog;
+  if (has('catalog') && !isPostgres)
+    for (const key of ofPostgres.filter(has)) refuse([key], 'only a catalog in PostgreSQL has it');
+  if (has('access_key_id') !== has('secret_access_key'))
+    refuse([], 'give both `access_key_id` and `secret_access_key`, or neither');
+  if (has('session_token') && !has('access_key_id')) refuse(['session_token'], 'needs `access_key_id`');
+  return findings;
+}

@@ -1,0 +1,206 @@
+import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { rootCertificates } from 'node:tls';
+import { type DuckDBConnection, DuckDBInstance, type DuckDBValue } from '@duckdb/node-api';
+import { type DestinationContext, loadDuckdbExtensions, loadRefused, redactor, Secret } from '../../src/sdk/index.js';
+import {
+  attachStatement,
+  catalogOf,
+  catalogPlace,
+  connectionString,
+  type DucklakeOptions,
+  dataPlace,
+  lake,
+  loginStatements,
+  neededExtensions,
+  needsRoots,
+  type Purpose,
+  passwordOf,
+} from './catalog.js';
+import { isNoLake, lakeError, type Told } from './errors.js';
+import type { DucklakeShape } from './options.js';
+
+export type Row = Record<string, DuckDBValue>;
+type Context = DestinationContext<DucklakeShape>;
+
+function told(options: DucklakeOptions): Told {
+  const { secretAccessKey, sessionToken, catalog, password } = options;
+  const secrets = [secretAccessKey, sessionToken, catalog.postgres, password, new Secret(passwordOf(options))];
+  return { catalog: catalogPlace(options), redact: redactor(secrets.filter((each) => each !== undefined)) };
+}
+
+/**
+ * The instance that loads. One process may open a DuckDB file only once, so destinations whose catalog is the same file share an
+ * instance: two would not see each other's locks.
+ */
+function instanceFor({ options, folder }: Context): Promise<DuckDBInstance> {
+  const catalog = catalogOf(options);
+  const settings = {
+    memory_limit: `${options.memoryMb}MB`,
+    // Each thread uses its share of the memory.
+    threads: '2',
+    preserve_insertion_order: 'false',
+    autoinstall_known_extensions: 'false',
+  };
+  if (catalog.type !== 'duckdb')
+    return DuckDBInstance.create(':memory:', { ...settings, temp_directory: join(folder, 'spill') });
+  return DuckDBInstance.fromCache(`:memory:${resolve(catalog.file)}`, {
+    ...settings,
+    temp_directory: `${catalog.file}.tmp`,
+  });
+}
+
+/** Writes the authorities that Node.js trusts into a file: libpq has none of its own. */
+async function rootsFile(folder: string): Promise<string> {
+  const file = join(folder, 'authorities.pem');
+  const extra = process.env.NODE_EXTRA_CA_CERTS;
+  const more = extra === undefined ? [] : [await readFile(extra, 'utf8').catch(() => '')];
+  await writeFile(file, [...rootCertificates, ...more].join('\n'), { mode: 0o600 });
+  return file;
+}
+
+async function isThere(file: string): Promise<boolean> {
+  return stat(file).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** A connection to a lake, over an instance of DuckDB that has it attached. */
+export class LakeSession {
+  readonly #instance: DuckDBInstance;
+  readonly #connection: DuckDBConnection;
+  readonly #told: Told;
+
+  constructor(instance: DuckDBInstance, connection: DuckDBConnection, about: Told) {
+    this.#instance = instance;
+    this.#connection = connection;
+    this.#told = about;
+  }
+
+  async run(sql: string): Promise<void> {
+    try {
+      await this.#connection.run(sql);
+    } catch (error) {
+      throw lakeError(error, this.#told);
+    }
+  }
+
+  async rows(sql: string): Promise<Row[]> {
+    try {
+      return (await this.#connection.runAndReadAll(sql)).getRowObjects() as Row[];
+    } catch (error) {
+      throw lakeError(error, this.#told);
+    }
+  }
+
+  /** The first value of the first row. */
+  async number(sql: string): Promise<number> {
+    const [row] = await this.rows(sql);
+    return Number(Object.values(row ?? {})[0] ?? 0);
+  }
+
+  interrupt(): void {
+    this.#connection.interrupt();
+  }
+
+  close(): void {
+    this.#connection.closeSync();
+    this.#instance.closeSync();
+  }
+}
+
+async function connected(context: Context): Promise<{ instance: DuckDBInstance; connection: DuckDBConnection }> {
+  const instance = await instanceFor(context);
+  try {
+    const connection = await instance.connect();
+    const { options } = context;
+    await loadDuckdbExtensions(connection, neededExtensions(options), options.extensions);
+    await connection.run("SET TimeZone = 'UTC'");
+    for (const statement of loginStatements(options)) await connection.run(statement);
+    return { instance, connection };
+  } catch (error) {
+    instance.closeSync();
+    throw error;
+  }
+}
+
+/** libpq's connection string; undefined for a catalog in a file. @throws {CdsyncError} `destination_plaintext` */
+export async function catalogConnection({ options, destination, folder }: Context): Promise<string | undefined> {
+  if (catalogOf(options).type !== 'postgres') return undefined;
+  const roots = needsRoots(options) ? await rootsFile(folder) : undefined;
+  return connectionString(options, destination, roots);
+}
+
+/** A connection with extensions and logins, without the lake. */
+export async function openBare(context: Context): Promise<LakeSession> {
+  const about = told(context.options);
+  try {
+    const { instance, connection } = await connected(context);
+    return new LakeSession(instance, connection, about);
+  } catch (error) {
+    throw lakeError(error, about);
+  }
+}
+
+async function attach(connection: DuckDBConnection, context: Context, purpose: Purpose): Promise<void> {
+  const { options } = context;
+  const to = await catalogConnection(context);
+  const attaches = (how: Purpose) => connection.run(attachStatement(options, how, to));
+  const catalog = catalogOf(options);
+  const isNewFile = catalog.type !== 'postgres' && !(await isThere(catalog.file));
+  if (purpose !== 'create' || !isNewFile) {
+    try {
+      await attaches(purpose === 'create' ? 'use' : purpose);
+      return;
+    } catch (error) {
+      if (purpose !== 'create' || !isNoLake(error)) throw error;
+    }
+  }
+  if (dataPlace(options) === undefined)
+    throw loadRefused(`there is no lake in ${catalogPlace(options)} yet`, {
+      hint: 'say where the Parquet files of a new one go: `data_path` or `data_url`',
+    });
+  if (options.dataPath !== undefined) await mkdir(options.dataPath, { recursive: true, mode: 0o700 });
+  if (catalog.type !== 'postgres') await mkdir(dirname(catalog.file), { recursive: true, mode: 0o700 });
+  await attaches('create');
+  // DuckDB creates files that the umask may let others read.
+  if (catalog.type !== 'postgres' && isNewFile) await chmod(catalog.file, 0o600);
+}
+
+async function refuseOtherData(session: LakeSession, options: DucklakeOptions): Promise<void> {
+  const wanted = dataPlace(options);
+  const [row] = await session.rows(`SELECT data_path FROM ducklake_settings('${lake}')`);
+  const found = String(row?.data_path);
+  if (
+    wanted === undefined ||
+    wanted === found ||
+    (options.dataPath !== undefined && resolve(found) === resolve(wanted))
+  )
+    return;
+  throw loadRefused(`the lake in ${catalogPlace(options)} keeps its data in ${found}, not in ${wanted}`, {
+    hint: 'give the same place, or leave it out',
+  });
+}
+
+/**
+ * Opens the lake; `create` makes it if it is missing.
+ * @throws {CdsyncError} `duckdb_extension_missing`, `destination_plaintext`, and those of a destination
+ */
+export async function openLake(context: Context, purpose: Purpose): Promise<LakeSession> {
+  const about = told(context.options);
+  try {
+    const { instance, connection } = await connected(context);
+    const session = new LakeSession(instance, connection, about);
+    try {
+      await attach(connection, context, purpose);
+      await refuseOtherData(session, context.options);
+      return session;
+    } catch (error) {
+      session.close();
+      throw error;
+    }
+  } catch (error) {
+    throw lakeError(error, about);
+  }
+}
