@@ -115,7 +115,7 @@ async function lake(extensions: string): Promise<Target> {
     },
     rows: (table) => lakeRows(reading, `FROM lake.cdp.${table} ${table === '_cdsync_watermarks' ? standing : ''}`),
     connections: () => number("SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'cdsync%'"),
-    exchangesAtOnce: true,
+    rowsFirst: [],
     stop: async () => {
       await server.stop();
       await rm(folder, { recursive: true, force: true });
