@@ -49,7 +49,7 @@ const login: Judge = (message, { catalog, redact }, cause) => {
 };
 
 const ofCatalog: Judge = (message, { catalog }, cause) => {
-  const versions = /catalog version is (\S+?), but the extension requires version (\S+?)[.\s]/.exec(message);
+  const versions = /catalog version is (\S+?), but the extension requires version (\S*\w)/.exec(message);
   if (versions !== null)
     return loadRefused(
       `the catalog in ${catalog} has version ${versions[1]}; this DuckDB needs version ${versions[2]}`,
