@@ -29,11 +29,12 @@ export function formatBytes(bytes: number): string {
 
 /** A span of milliseconds for people to read: `0.4 s`, `12 s`, `3 min 20 s`, `5 h 2 min`, `3 days`. */
 export function formatDuration(ms: number): string {
-  const seconds = ms / 1000;
-  if (seconds < 10) return `${seconds.toFixed(1)} s`;
-  if (seconds < 60) return `${Math.round(seconds)} s`;
+  if (ms < 9_950) return `${(ms / 1000).toFixed(1)} s`;
+  // Rounded first: 119.6 s are 2 minutes, not 1 minute and 60 seconds.
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 60) return `${seconds} s`;
   const minutes = Math.floor(seconds / 60);
-  if (minutes < 60) return `${minutes} min ${Math.round(seconds % 60)} s`;
+  if (minutes < 60) return `${minutes} min ${seconds % 60} s`;
   const hours = Math.floor(minutes / 60);
   if (hours < 48) return `${hours} h ${minutes % 60} min`;
   return `${Math.round(hours / 24)} days`;

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { readlink, rename, utimes } from 'node:fs/promises';
+import { readFile, readlink, rename, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Workspace } from '../fixtures/workspace.js';
@@ -94,6 +94,34 @@ describe('cdsync.runs of the published file', () => {
     expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining(run)]);
     expect((await space.cdsync(['approve', 'shown.json', run])).code).toBe(0);
     expect(await runs('shown')).toEqual([first, { run_id: run, sequence: 2, status: 'ok' }]);
+  });
+
+  it('has a run that failed in part at once, and its report keeps what failed when the rest is approved', async () => {
+    await serve(20, (n) => ({ n }));
+    const made = (guards: object) => ({ name: 'made', source: 'index_profiles', index: 'made', guards });
+    const whole = { name: 'whole', source: 'index_profiles', index: 'made' };
+    await space.configure('mixed', [made({}), whole]);
+    await space.runWell('mixed');
+    await space.configure('mixed', [made({ min_rows: 50 }), whole, { ...whole, name: 'broken', index: 'nowhere' }]);
+    const { code, report } = await space.run('mixed');
+    const [run] = report.jobs;
+    expect([code, run?.streams.map(({ status }) => status)]).toEqual([5, ['held', 'ok', 'failed']]);
+    expect(await runs('mixed')).toMatchObject([
+      { status: 'ok' },
+      { run_id: run?.run_id, sequence: 1, status: 'partial' },
+    ]);
+    expect((await space.cdsync(['approve', 'mixed.json', run?.run_id ?? ''])).code).toBe(0);
+    const kept = await readFile(join(space.jobFolder('mixed'), 'reports', `${run?.run_id}.json`), 'utf8');
+    const [after] = JSON.parse(kept).jobs;
+    const statuses = after.streams.map(({ name, status }: { name: string; status: string }) => [name, status]);
+    expect([after.status, statuses]).toEqual([
+      'partial',
+      [
+        ['made', 'ok'],
+        ['whole', 'ok'],
+        ['broken', 'failed'],
+      ],
+    ]);
   });
 
   it('has a quiet run if the file is half a day old, so that its freshness never lags for long', async () => {

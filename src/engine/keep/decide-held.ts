@@ -7,12 +7,14 @@ import type { Extracted } from '../../extract/extracted.js';
 import { keepColumnFigures } from '../../outcome/column-figures.js';
 import { finishRun } from '../../outcome/finish-run.js';
 import { pastRuns } from '../../outcome/past-runs.js';
+import { statusAfterwards } from '../../outcome/run-end.js';
 import { tellsAnybody } from '../../outcome/tells-anybody.js';
 import type { StandingRows } from '../../rows/standing.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import { type HeldStream, heldStreams } from '../../store/held.js';
 import { JobLock } from '../../store/job-lock.js';
 import { noCounters } from '../../store/journal.js';
+import { readReport } from '../../store/reports.js';
 import { discardStreams, type RunIdentity } from '../../store/run-state.js';
 import { prepareStorage } from '../../store/storage.js';
 import { keepReport, reportJob } from '../report-job.js';
@@ -154,8 +156,22 @@ async function approveLocked(context: RunContext, choice: HeldChoice): Promise<J
       commit: compared[index]?.commit,
     })),
   });
-  await keepReport(layout, report);
+  await keepReport(layout, withRun(report, (await readReport(layout, runId))?.jobs[0]));
   return report;
+}
+
+/** The report of a run after an approval: what else the run did stands beside what was approved. */
+function withRun(approval: JobReport, run: JobReport | undefined): JobReport {
+  if (run === undefined) return approval;
+  const approved = new Map(approval.streams.map((stream) => [stream.name, stream]));
+  return {
+    ...approval,
+    resumed: run.resumed,
+    status: statusAfterwards(approval, run),
+    streams: run.streams.map((stream) => approved.get(stream.name) ?? stream),
+    destinations: run.destinations,
+    seconds: run.seconds + approval.seconds,
+  };
 }
 
 /** Compares held streams with their snapshots once more, commits them and publishes the result. */
@@ -179,7 +195,8 @@ async function commitHeld(
     });
     const streams = compared.map(({ commit }) => commit);
     const { sequence } = before;
-    return { compared, sequence: await commitAndPublish(context, store, { run, status: 'ok', sequence, streams }) };
+    const task = { run, status: 'ok', sequence, streams, isNews: true } as const;
+    return { compared, sequence: await commitAndPublish(context, store, task) };
   } finally {
     await store.close();
   }

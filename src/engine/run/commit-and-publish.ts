@@ -28,6 +28,8 @@ export interface CommitTask {
   /** Number of the previous commit. */
   readonly sequence: number;
   readonly streams: readonly StreamCommit[];
+  /** Readers shall know of the run at once, also if it changed nothing: something is held, has failed, or was approved. */
+  readonly isNews: boolean;
 }
 
 /** How a job's snapshots are published: for whom, and how much of the past. */
@@ -113,7 +115,7 @@ class NextKnown {
 export async function commitAndPublish(
   context: PublishContext & Pick<RunContext, 'progress' | 'signal' | 'notice' | 'bucket'>,
   store: SnapshotStore,
-  { run, status, sequence: before, streams }: CommitTask,
+  { run, status, sequence: before, streams, isNews }: CommitTask,
 ): Promise<number> {
   const { database, layout, progress, clock, job, signal } = context;
   progress.phase = 'committing';
@@ -141,9 +143,8 @@ export async function commitAndPublish(
   const sequence = await (isFirst ? database.sparingly(work) : work());
   progress.phase = 'publishing';
   // In a bucket that would move the whole database each night.
-  const isAsked = sequence === before && context.bucket === undefined;
-  const isQuiet = isAsked && clock.now() - (await publishedAt(layout)) >= quietMs;
-  await publishStore(context, store, { repairs: isQuiet ? 'all' : 'none' });
+  const isStale = context.bucket === undefined && clock.now() - (await publishedAt(layout)) >= quietMs;
+  await publishStore(context, store, { repairs: sequence === before && (isNews || isStale) ? 'all' : 'none' });
   return sequence;
 }
 

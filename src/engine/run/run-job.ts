@@ -54,7 +54,13 @@ async function readAndCommit(
       if (status === 'held') await tellHeld(context, store, run);
       return sequence;
     }
-    return await commitAndPublish(context, store, { run, status, sequence, streams: commits });
+    return await commitAndPublish(context, store, {
+      run,
+      status,
+      sequence,
+      streams: commits,
+      isNews: status !== 'ok',
+    });
   } catch (error) {
     if (asCdsyncError(error).kind === 'interrupted') return undefined;
     throw error;

@@ -37,6 +37,7 @@ ul.note{margin:10px 0 0;padding-left:18px}
 figure{margin:0;background:var(--card);border:1px solid var(--line);border-radius:10px;padding:11px 13px 7px;break-inside:avoid;min-width:0}
 figcaption{display:flex;justify-content:space-between;align-items:baseline;gap:8px}
 figcaption b{font-size:18px;font-weight:600;letter-spacing:-.01em;white-space:nowrap}
+figcaption h3{overflow-wrap:break-word}
 figure p{font-size:12px;color:var(--soft);margin:0 0 4px}
 figure svg{display:block;width:100%;height:auto}
 .grid{stroke:var(--line)}.median{stroke:var(--soft);stroke-dasharray:3 3}
@@ -77,5 +78,5 @@ details .scroll{border:0;border-top:1px solid var(--line);border-radius:0 0 10px
 footer p{max-width:none}
 footer{padding-top:28px;padding-bottom:44px;color:var(--soft);font-size:12.5px}
 @media (max-width:560px){details tbody th{min-width:9em}main,header,footer{padding-left:16px;padding-right:16px}header{padding-top:22px}h1{font-size:26px}.plots{grid-template-columns:1fr}.facts{grid-template-columns:1fr 1fr}th,td{padding:7px 10px}.lead{font-size:16px}}
-@media print{:root{color-scheme:light;--paper:#fff;--card:#fff;--ink:#111;--soft:#4a5260;--line:#d5d8dc;--mark:#1f5fbf;--pale:#a9c3ea;--wash:#f3f5f8;--good:#17693f;--warn:#8a5300;--bad:#b3261e;--goodwash:#fff;--warnwash:#fff;--badwash:#fff}body{font-size:11px}main,header,footer{max-width:none;padding-left:0;padding-right:0}header{padding-top:0}nav{display:none}.plots{grid-template-columns:repeat(4,1fr);gap:7px}details::details-content{content-visibility:visible;block-size:auto}.scroll{overflow:visible}table{font-size:10.5px}th,td{padding:4px 7px}h2{margin-top:22px;break-after:avoid}tr{break-inside:avoid}*{-webkit-print-color-adjust:exact;print-color-adjust:exact}}
+@media print{:root{color-scheme:light;--paper:#fff;--card:#fff;--ink:#111;--soft:#4a5260;--line:#d5d8dc;--mark:#1f5fbf;--pale:#a9c3ea;--wash:#f3f5f8;--good:#17693f;--warn:#8a5300;--bad:#b3261e;--goodwash:#fff;--warnwash:#fff;--badwash:#fff}body{font-size:11px}main,header,footer{max-width:none;padding-left:0;padding-right:0}header{padding-top:0}nav{display:none}.plots{grid-template-columns:repeat(4,1fr);gap:7px}.facts{grid-template-columns:repeat(3,1fr)}details::details-content{content-visibility:visible;block-size:auto}.scroll{overflow:visible}table{font-size:10.5px}th,td{padding:4px 7px}h2{margin-top:22px;break-after:avoid}tr{break-inside:avoid}*{-webkit-print-color-adjust:exact;print-color-adjust:exact}}
 `.trim();

@@ -1,0 +1,15 @@
+import { expect, it } from 'vitest';
+import { formatDuration } from '../../../src/core/quantities.js';
+
+it.each([
+  [940, '0.9 s'],
+  [9_949, '9.9 s'],
+  [9_960, '10 s'],
+  [59_400, '59 s'],
+  [59_600, '1 min 0 s'],
+  [719_700, '12 min 0 s'],
+  [3_599_600, '1 h 0 min'],
+  [3 * 86_400_000, '3 days'],
+])('%d milliseconds are %s', (ms, said) => {
+  expect(formatDuration(ms)).toBe(said);
+});
