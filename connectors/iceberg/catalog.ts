@@ -149,6 +149,20 @@ export class RestCatalog {
     this.#judge(answer, `change table "${table}"`);
   }
 
+  /** Makes a table of metadata that is there: a second name for the files of another table, as they are now. */
+  async register(table: string, metadataLocation: string): Promise<void> {
+    const body = JSON.stringify({ name: table, 'metadata-location': metadataLocation });
+    const answer = await this.#ask({ method: 'POST', path: `${this.#namespacePath()}/register`, body });
+    this.#judge(answer, `register table "${table}", which \`engine: trino\` needs`);
+  }
+
+  /** @param withFiles false if the files belong to another table */
+  async drop(table: string, { withFiles }: { readonly withFiles: boolean }): Promise<void> {
+    const path = `${this.#tablePath(table)}?purgeRequested=${withFiles}`;
+    const answer = await this.#ask({ method: 'DELETE', path });
+    if (answer.status !== 404) this.#judge(answer, `drop table "${table}"`);
+  }
+
   async close(): Promise<void> {
     await Promise.all([this.#http, ...this.#others].map((http) => http.close()));
   }

@@ -1,7 +1,7 @@
 import { mkdir, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import {
-  CdsyncError,
+  type CdsyncError,
   type ChecksumColumn,
   type ColumnSum,
   type DestinationContext,
@@ -23,6 +23,7 @@ import type { IcebergShape } from './options.js';
 import { addColumns, changeType, createRequest, sortColumns, type TableCommit } from './schema-update.js';
 import { currentSchema, currentSnapshotId, type LoadedTable, type TableMetadata } from './table-metadata.js';
 import { typeText } from './types.js';
+import { isWorkTable } from './work-tables.js';
 
 type Context = DestinationContext<IcebergShape>;
 
@@ -37,12 +38,10 @@ export function openCatalog({ options, signal }: Context): Promise<RestCatalog> 
 
 /** The engine that the options name. */
 export async function openEngine(context: Context, catalog: RestCatalog): Promise<LoadEngine> {
-  if (context.options.engine !== 'duckdb')
-    throw new CdsyncError('this version has no engine `trino` for Iceberg', {
-      code: 'engine_unknown',
-      kind: 'configuration',
-      hint: 'engine: duckdb',
-    });
+  if (context.options.engine !== 'duckdb') {
+    const { TrinoEngine } = await import('./trino-engine.js');
+    return TrinoEngine.open(context, catalog);
+  }
   const { DuckdbEngine } = await import('./duckdb-engine.js');
   return DuckdbEngine.open(context, catalog);
 }
@@ -82,7 +81,7 @@ class IcebergDestination implements TableDestination {
       if (!createNamespace) throw namespaceMissing(namespace);
       await this.#catalog.createNamespace();
     }
-    const tables = await this.#catalog.loadAll(await this.#catalog.tables());
+    const tables = await this.#catalog.loadAll((await this.#catalog.tables()).filter((name) => !isWorkTable(name)));
     return newest(tables.flatMap(({ name, loaded }) => markersOf(loaded.metadata, name)));
   }
 

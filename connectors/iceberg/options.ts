@@ -43,11 +43,20 @@ export const icebergOptions = {
       }),
       option(
         map({
-          trino: option(z.string().regex(/^https?:\/\/\S+$/), {
-            description: 'A Trino server: cdsync stages the changes, and Trino merges them.',
+          trino: option(z.string().regex(/^https?:\/\/[^\s@?#/]+\/?$/), {
+            description: 'The coordinator of Trino. It must have a catalog for the same Iceberg catalog.',
             example: 'https://trino.example.com:8443',
-            allowed: 'a URL that begins with https:// or http://',
+            allowed: 'scheme, host and port: http:// or https://, no path',
           }),
+          username: verbatim({ description: 'The user of Trino. Default: cdsync.', example: 'loader' }).optional(),
+          password: secret(/./s, {
+            description: 'The password of that user.',
+            example: '${TRINO_PASSWORD}',
+          }).optional(),
+          token: secret(/^\S+$/, {
+            description: 'A JSON Web Token or OAuth 2.0 access token for Trino, instead of a password.',
+            example: '${TRINO_TOKEN}',
+          }).optional(),
         }),
         { description: 'A server that merges.' },
       ),

@@ -1,0 +1,24 @@
+import { createHash } from 'node:crypto';
+
+const rows = '_cdsync_rows_';
+const merged = '_cdsync_merge_';
+
+/**
+ * How the tables begin that loads make for their work. Each load adds digits of its own: a statement that outlives a killed delivery
+ * never meets a table of the next one.
+ * @param place the destination and the table
+ */
+export function workTables(place: readonly string[]): { readonly rows: string; readonly merged: string } {
+  const digits = createHash('sha256').update(JSON.stringify(place)).digest('hex').slice(0, 16);
+  return { rows: `${rows}${digits}_`, merged: `${merged}${digits}_` };
+}
+
+/** Whether the files of such a table are its own, and go with it. */
+export function hasOwnFiles(name: string): boolean {
+  return name.startsWith(rows);
+}
+
+/** Whether a table is a load's own: readers and other loads leave it alone. */
+export function isWorkTable(name: string): boolean {
+  return name.startsWith(rows) || name.startsWith(merged);
+}

@@ -1,0 +1,49 @@
+import { describe, expect, it } from 'vitest';
+import { newSnapshots, type TableMetadata } from '../../../connectors/iceberg/table-metadata.js';
+import { hasOwnFiles, isWorkTable, workTables } from '../../../connectors/iceberg/work-tables.js';
+
+function metadata(...ids: (number | bigint)[]): TableMetadata {
+  const snapshots = ids.map((id) => ({
+    'snapshot-id': id,
+    'timestamp-ms': 1,
+    'manifest-list': `s3://lake/${id}.avro`,
+    summary: {},
+  }));
+  return {
+    'format-version': 2,
+    'table-uuid': 'uuid',
+    location: 's3://lake/people',
+    'last-column-id': 2,
+    'current-schema-id': 0,
+    schemas: [{ type: 'struct', 'schema-id': 0, fields: [] }],
+    snapshots,
+  };
+}
+
+describe('what Trino has merged', () => {
+  it('is the snapshots that the table did not have, with ids of 64 bits', () => {
+    const found = newSnapshots(
+      metadata(7097710513843488784n, 5),
+      metadata(7097710513843488784n, 5, 7097710513843488785n),
+    );
+    expect(found.map((each) => each['snapshot-id'])).toEqual([7097710513843488785n]);
+    expect(newSnapshots(metadata(), metadata(1, 2))).toHaveLength(2);
+    expect(newSnapshots(metadata(1), metadata(1))).toEqual([]);
+  });
+});
+
+describe('the tables of a merge', () => {
+  const one = workTables(['lake', 'people']);
+
+  it('are known by their names, and those of another table by others', () => {
+    expect([one.rows, one.merged].map(isWorkTable)).toEqual([true, true]);
+    expect(isWorkTable('people')).toBe(false);
+    expect(workTables(['lake', 'people'])).toEqual(one);
+    expect(workTables(['lake', 'orders']).rows).not.toBe(one.rows);
+  });
+
+  it('take files with them only where the files are their own', () => {
+    expect(hasOwnFiles(`${one.rows}1a2b3c4d`)).toBe(true);
+    expect(hasOwnFiles(`${one.merged}1a2b3c4d`)).toBe(false);
+  });
+});
