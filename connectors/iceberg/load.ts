@@ -94,8 +94,12 @@ class IcebergDestination implements TableDestination {
 
   async prepare(table: TargetTable, change: SchemaChange): Promise<void> {
     const { formatVersion, partitionBy, sort } = this.#context.options;
-    if (change.type === 'create')
-      return this.#catalog.createTable(createRequest(table, { formatVersion, partitionBy, sort }));
+    if (change.type === 'create') {
+      const request = createRequest(table, { formatVersion, partitionBy, sort });
+      // No table is made that the engine could not fill.
+      await this.#opened();
+      return this.#catalog.createTable(request);
+    }
     const commitOf = (metadata: TableMetadata): TableCommit | undefined =>
       change.type === 'add_columns' ? addColumns(metadata, change.columns) : changeType(metadata, change.column);
     await this.#again(table.name, async ({ metadata }) => {

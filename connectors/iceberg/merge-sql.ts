@@ -1,4 +1,4 @@
-import type { LoadAction } from '../../src/sdk/index.js';
+import { filePattern, type LoadAction } from '../../src/sdk/index.js';
 import type { StagedLoad } from './load-engine.js';
 import type { IcebergSchema } from './table-metadata.js';
 
@@ -33,7 +33,7 @@ export function sameKey(key: readonly string[], one = 't', other = 's'): string 
 
 /** Makes the rows of files the view `_cdsync_stage`. */
 export function stage(files: readonly string[]): string {
-  return `CREATE OR REPLACE TEMP VIEW _cdsync_stage AS FROM read_parquet([${files.map(literal).join(', ')}])`;
+  return `CREATE OR REPLACE TEMP VIEW _cdsync_stage AS FROM read_parquet([${files.map((file) => literal(filePattern(file))).join(', ')}])`;
 }
 
 /** The staged rows that the table has afterwards. */

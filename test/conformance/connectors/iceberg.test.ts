@@ -26,6 +26,7 @@ async function placeOf(catalog: IcebergCatalog, more: Record<string, unknown>, e
         : [],
     through: (port) => ({ ...options, catalog: `http://127.0.0.1:${port}` }),
     ...(endpoint === undefined ? {} : { withoutPermission: async () => ({ ...options, access_key_id: readerKeyId }) }),
+    contents: () => catalog.contents(namespace),
     close: async () => undefined,
   };
 }

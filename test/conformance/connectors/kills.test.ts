@@ -7,6 +7,7 @@ import type { ComparedRow } from '../../../src/conformance/index.js';
 import { type Random, randomFrom } from '../../fault/random.js';
 import { duckdbExtensions } from '../../fixtures/duckdb-extensions.js';
 import { lakeRows } from '../../fixtures/ducklake.js';
+import { IcebergTarget, icebergCanBeHad } from '../../fixtures/iceberg-target.js';
 import { MariadbServer, mariadbIsInstalled } from '../../fixtures/mariadb.js';
 import { PostgresServer } from '../../fixtures/postgres-server.js';
 import { seed } from '../../fixtures/seed.js';
@@ -279,3 +280,7 @@ if (trinoIsThere()) killed('Trino', trino);
 else it.skip('deliveries to Trino that are killed: there is no Trino', () => undefined);
 if (lakeExtensions !== undefined) killed('a lake', () => lake(lakeExtensions));
 else it.skip('deliveries to a lake that are killed: the extensions of DuckDB cannot be had', () => undefined);
+if (await icebergCanBeHad()) killed('Iceberg', () => IcebergTarget.start());
+else
+  it.skip('deliveries to Iceberg that are killed: its catalog or the extensions of DuckDB cannot be had', () =>
+    undefined);

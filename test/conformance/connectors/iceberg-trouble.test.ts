@@ -1,0 +1,159 @@
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import iceberg from '../../../connectors/iceberg/index.js';
+import { differences } from '../../../src/conformance/compare.js';
+import type { TablePlace } from '../../../src/conformance/index.js';
+import { after, before, delivered, ownless, undelivered } from '../../../src/conformance/rows.js';
+import { Subject } from '../../../src/conformance/subject.js';
+import { duckdbExtensions } from '../../fixtures/duckdb-extensions.js';
+import { IcebergCatalog } from '../../fixtures/iceberg-catalog.js';
+import { icebergRows, icebergRun } from '../../fixtures/iceberg-rows.js';
+
+const extensions = await duckdbExtensions(['avro', 'httpfs', 'iceberg']);
+const catalog = extensions === undefined ? undefined : await IcebergCatalog.start();
+
+interface Asked {
+  readonly method: string;
+  readonly path: string;
+  readonly authorization: string | undefined;
+}
+
+/** What stands before the catalog and may answer instead of it, or after it has worked. */
+type Meddling = (
+  asked: Asked,
+  pass: () => Promise<{ status: number; body: string }>,
+) => Promise<{ status: number; body: string }>;
+
+let meddling: Meddling = (_, pass) => pass();
+let front: Server;
+beforeAll(async () => {
+  front = createServer(async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    const { method = '', url: path = '', headers } = request;
+    const pass = async () => {
+      const body = Buffer.concat(chunks);
+      const answer = await fetch(`${catalog?.url}${path}`, {
+        method,
+        headers: { 'content-type': 'application/json' },
+        ...(body.length === 0 ? {} : { body }),
+      });
+      return { status: answer.status, body: await answer.text() };
+    };
+    const { status, body } = await meddling({ method, path, authorization: headers.authorization }, pass);
+    response.writeHead(status, { 'content-type': 'application/json' }).end(body);
+  });
+  await new Promise<void>((resolve) => front.listen(0, '127.0.0.1', resolve));
+});
+afterAll(async () => {
+  front.closeAllConnections();
+  front.close();
+  await catalog?.stop();
+});
+
+let places = 0;
+
+async function place(more: Record<string, unknown> = {}): Promise<TablePlace & { readonly namespace: string }> {
+  places += 1;
+  const namespace = `trouble_${places}`;
+  const url = `http://127.0.0.1:${(front.address() as AddressInfo).port}`;
+  await catalog?.createNamespace(namespace);
+  meddling = (_, pass) => pass();
+  const reading = { catalog: catalog?.url ?? '', namespace, extensions: extensions ?? '' };
+  return {
+    namespace,
+    options: { catalog: url, namespace, extensions, memory_mb: 256, ...more },
+    rows: (table) => icebergRows(reading, table),
+    close: async () => undefined,
+  };
+}
+
+const isCommit = ({ method, path }: Asked) => method === 'POST' && /\/tables\/people$/.test(path);
+
+async function snapshots(namespace: string): Promise<Record<string, string>[]> {
+  const { metadata } = JSON.parse((await catalog?.ask('GET', `/v1/namespaces/${namespace}/tables/people`)) ?? '');
+  return (metadata.snapshots as { summary: Record<string, string> }[]).map(({ summary }) => summary);
+}
+
+describe.runIf(catalog)('a delivery to Iceberg', () => {
+  it('begins again upon what another writer has committed, and makes one snapshot', async () => {
+    const there = await place();
+    const subject = await Subject.open({ connector: iceberg, place: there });
+    delivered(await subject.run(before));
+    let commits = 0;
+    meddling = async (asked, pass) => {
+      if (!isCommit(asked)) return pass();
+      commits += 1;
+      const people = `ice.${there.namespace}.people`;
+      const other = [`INSERT INTO ${people} (id) VALUES ('x')`, `DELETE FROM ${people} WHERE id = 'x'`];
+      const reading = { catalog: catalog?.url ?? '', namespace: there.namespace, extensions: extensions ?? '' };
+      if (commits === 1) await icebergRun(reading, other);
+      return pass();
+    };
+    delivered(await subject.run(after));
+    expect(commits).toBe(2);
+    expect(differences(await subject.published(), ownless(await there.rows('people')))).toEqual([]);
+    const made = (await snapshots(there.namespace)).map((summary) => summary['cdsync.sequence']);
+    expect(made).toEqual(['1', undefined, undefined, '2']);
+    await subject.close();
+  });
+
+  it.each([
+    ['after the catalog has made the commit', true],
+    ['before the catalog has made the commit', false],
+  ])('loads the rows once if the answer is lost %s', async (_, isMade) => {
+    const there = await place();
+    const subject = await Subject.open({ connector: iceberg, place: there, destination: { mode: 'append' } });
+    delivered(await subject.run(before));
+    let lost = 0;
+    meddling = async (asked, pass) => {
+      if (!isCommit(asked) || lost > 0) return pass();
+      lost += 1;
+      if (isMade) await pass();
+      return { status: 503, body: '{"error":{"message":"try later","type":"ServiceUnavailableException","code":503}}' };
+    };
+    delivered(await subject.run(after));
+    expect(lost).toBe(1);
+    const made = await snapshots(there.namespace);
+    expect(made.map((summary) => summary['cdsync.sequence'])).toEqual(['1', '2']);
+    expect(await there.rows('people')).toHaveLength(95 + 5 + 5 + 5);
+    await subject.close();
+  });
+
+  it.each([
+    ['a warehouse that is not there', { warehouse: 'nobody' }, 'destination_refused', /no warehouse "nobody"/],
+    ['a wrong token', { token: 'wrong' }, 'destination_login', /does not read its configuration \(401\)/],
+    ['a namespace that is not there', { namespace: 'nobody' }, 'destination_refused', /no namespace nobody/],
+    ['a partition by a column that is not there', { partition_by: ['day(nobody)'] }, 'partition_column', /lacks/],
+    ['extensions that are not there', { extensions: '/nowhere' }, 'duckdb_extension_missing', /there is no avro/],
+    ['a path without a catalog', { catalog: 'http://127.0.0.1:1/x' }, 'destination_unavailable', /no answer/],
+  ])('refuses %s, and changes nothing', async (_, more, wanted, words) => {
+    const there = await place();
+    const subject = await Subject.open({ connector: iceberg, place: there, destination: more });
+    meddling = async ({ path, authorization }, pass) => {
+      const error = (code: number, type: string) => ({
+        status: code,
+        body: JSON.stringify({ error: { message: type, type, code } }),
+      });
+      if (authorization === 'Bearer wrong') return error(401, 'NotAuthorizedException');
+      return path.includes('warehouse=nobody') ? error(404, 'NoSuchWarehouseException') : pass();
+    };
+    const { code, message, hint } = undelivered(await subject.run(before));
+    expect([code, message]).toEqual([wanted, expect.stringMatching(words)]);
+    expect(hint).not.toBeNull();
+    const check = await subject.check();
+    if (code !== 'partition_column') expect(check.error?.code ?? check.lacks.length).toBeTruthy();
+    expect(await catalog?.tables(there.namespace)).toEqual([]);
+    await subject.close();
+  });
+
+  it('makes the namespace if it is told to', async () => {
+    const there = await place({ namespace: 'made_by_cdsync', create_namespace: true });
+    const subject = await Subject.open({ connector: iceberg, place: there });
+    expect(await subject.check()).toMatchObject({ lacks: [], reached: expect.stringContaining('first load creates') });
+    delivered(await subject.run(before));
+    expect(await catalog?.tables('made_by_cdsync')).toEqual(['people']);
+    await subject.close();
+  });
+});
