@@ -10,6 +10,7 @@ const long = [
   'test/integration/cost.test.ts',
   'test/integration/demo.test.ts',
   'test/integration/fleet-budget.test.ts',
+  'test/integration/fleet-recipes.test.ts',
   'test/integration/growth.test.ts',
   'test/integration/install.test.ts',
   'test/integration/recipes.test.ts',
