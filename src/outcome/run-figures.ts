@@ -52,6 +52,15 @@ export function standingRows(
   return all.find(({ name, status }) => name === stream && status === 'ok')?.rows;
 }
 
+/** The streams of a run whose rows are known: a stream that no run has committed yet has none to be counted. */
+export function streamsWithRows(
+  report: Pick<JobReport, 'streams'>,
+  before: readonly Pick<JobReport, 'streams'>[],
+): string[] {
+  const names = (report.streams ?? []).map(({ name }) => name);
+  return names.filter((name) => standingRows(name, report, before) !== undefined);
+}
+
 /**
  * The figures of a run. Rows are those that the snapshots of the streams in `of` have after it, and only known if that is known of
  * all of them: the sum of some streams cannot be compared with that of all.

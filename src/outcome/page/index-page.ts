@@ -1,6 +1,6 @@
 import { formatCount, formatDuration } from '../../core/quantities.js';
 import type { PastRun } from '../past-runs.js';
-import { runFigures } from '../run-figures.js';
+import { runFigures, streamsWithRows } from '../run-figures.js';
 import { pageDocument } from './document.js';
 import { type Html, html, name, Html as Raw } from './html.js';
 import { table } from './streams.js';
@@ -23,12 +23,9 @@ const heads = [
  * @param before the runs before it, newest first, as far as they are at hand
  */
 export function indexRow({ report, startedAt }: PastRun, hasPage: boolean, before: readonly PastRun[] = []): string {
-  const streams = (report.streams ?? []).map((stream) => stream.name);
-  const { rows, inserted, updated, deleted, requests, budget, seconds } = runFigures(
-    report,
-    streams,
-    before.map((run) => run.report),
-  );
+  const earlier = before.map((run) => run.report);
+  const figures = runFigures(report, streamsWithRows(report, earlier), earlier);
+  const { rows, inserted, updated, deleted, requests, budget, seconds } = figures;
   const when = moment(startedAt);
   const cell = (value: number | undefined) =>
     html`<td class="n${value ? '' : ' zero'}">${value === undefined ? '–' : formatCount(value)}</td>`;

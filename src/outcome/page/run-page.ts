@@ -4,7 +4,7 @@ import type { JobReport } from '../../core/run.js';
 import type { DestinationStatus } from '../../deliver/destination-status.js';
 import type { ColumnFigures } from '../column-figures.js';
 import type { PastRun } from '../past-runs.js';
-import { runFigures } from '../run-figures.js';
+import { runFigures, streamsWithRows } from '../run-figures.js';
 import { columnTables } from './columns.js';
 import { pageDocument } from './document.js';
 import { destinationTable, freshnessTable } from './freshness.js';
@@ -60,11 +60,9 @@ function fact(term: string, value: string, small?: string): Html {
 
 function facts([{ report }, ...before]: RunPage['past']): Html {
   const streams = report.streams ?? [];
-  const figures = runFigures(
-    report,
-    streams.map((stream) => stream.name),
-    before.map((run) => run.report),
-  );
+  const earlier = before.map((run) => run.report);
+  const counted = streamsWithRows(report, earlier);
+  const figures = runFigures(report, counted, earlier);
   const sum = (of: 'retries' | 'throttled' | 'bytes' | 'pages') =>
     streams.reduce((all, stream) => all + (stream[of] ?? 0), 0);
   const limits = [...new Set(streams.flatMap(({ limit }) => (limit ? [`${formatCount(limit.per_second)}/s`] : [])))];
@@ -74,7 +72,7 @@ function facts([{ report }, ...before]: RunPage['past']): Html {
     fact(
       'Rows',
       figures.rows === undefined ? 'not known' : formatCount(figures.rows),
-      formatCounted(streams.length, 'stream'),
+      formatCounted(figures.rows === undefined ? streams.length : counted.length, 'stream'),
     ),
     fact('Snapshot', report.sequence === null ? 'none yet' : formatCount(report.sequence)),
     fact(

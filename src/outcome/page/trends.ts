@@ -1,6 +1,6 @@
 import { formatBytes, formatCount, formatDuration } from '../../core/quantities.js';
 import type { PastRun } from '../past-runs.js';
-import { type RunFigures, runFigures } from '../run-figures.js';
+import { type RunFigures, runFigures, streamsWithRows } from '../run-figures.js';
 import { type Html, html } from './html.js';
 import { type Plot, type Point, plotFigure } from './plot.js';
 import { briefBytes, briefTime, moment, percent, shortDay } from './words.js';
@@ -52,7 +52,8 @@ function pointOf(past: readonly [PastRun, ...PastRun[]], streams: readonly strin
 
 /** How the newest of these runs compares with those before it. `past` has the newest first. */
 export function trends(past: readonly PastRun[], only?: readonly (keyof RunFigures)[]): Html {
-  const streams = (past[0]?.report.streams ?? []).map(({ name }) => name);
+  const [newest, ...others] = past.map(({ report }) => report);
+  const streams = newest === undefined ? [] : streamsWithRows(newest, others);
   const shown = figures.filter(({ of }) => only === undefined || only.includes(of));
   const oldestFirst = past.map((_, index) => past.slice(index) as [PastRun, ...PastRun[]]).reverse();
   const plots = shown.map(({ of, ...plot }) =>

@@ -246,3 +246,27 @@ describe('the share of the budget', () => {
     expect(runFigures(report(id(1), streams), ['a']).rows).toBe(100);
   });
 });
+
+describe('the rows of a run', () => {
+  const failed = { status: 'failed', rows: 0 } as const;
+
+  it('of which streams were held or failed are those that stand since the run before', async () => {
+    await keep(report(id(1), [stream('a', { rows: 1_000 }), stream('b', { rows: 20 })]));
+    const late = [stream('a', { rows: 1_003 }), stream('b', failed), stream('never', failed)];
+    await keep(report(id(2), late, { status: 'partial' }));
+    await writePages(task, id(2));
+    const text = await page(id(2));
+    expect(text).toContain('<dt>Rows</dt><dd>1,023<small>2 streams</small></dd>');
+    expect(text).not.toContain('no earlier run to compare with');
+    expect(text).toMatch(
+      /<th scope="row">.*?b.*?<\/th><td>.*?failed.*?<\/td><td class="n">20<\/td><td class="n zero">–<\/td>/,
+    );
+    expect(await readFile(layout.indexPage, 'utf8')).toMatch(/done in part.*?<td class="n">1,023<\/td>/);
+  });
+
+  it('are not known if no run has committed a stream', async () => {
+    await keep(report(id(1), [stream('never', failed)], { status: 'failed' }));
+    await writePages(task, id(1));
+    expect(await page(id(1))).toContain('<dt>Rows</dt><dd>not known');
+  });
+});
