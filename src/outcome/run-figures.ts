@@ -48,8 +48,16 @@ export function standingRows(
   report: Pick<JobReport, 'streams'>,
   before: readonly Pick<JobReport, 'streams'>[],
 ): number | undefined {
-  const all = [report, ...before].flatMap(({ streams }) => streams ?? []);
-  return all.find(({ name, status }) => name === stream && status === 'ok')?.rows;
+  const ofRun = ({ streams }: Pick<JobReport, 'streams'>) =>
+    streams?.find(({ name, status }) => name === stream && status === 'ok')?.rows;
+  const own = ofRun(report);
+  if (own !== undefined) return own;
+  // Most streams are found in the first report: a page asks for each of them in each of its runs.
+  for (const each of before) {
+    const rows = ofRun(each);
+    if (rows !== undefined) return rows;
+  }
+  return undefined;
 }
 
 /** The streams of a run whose rows are known: a stream that no run has committed yet has none to be counted. */
