@@ -206,8 +206,9 @@ describe.skipIf(found === undefined)('connector ducklake', () => {
   it('shares a catalog in DuckDB between destinations of one process', async () => {
     const catalog = { duckdb: join(folder, 'lake.ducklake') };
     const writers = await Promise.all(['a', 'b'].map((schema) => driver({ catalog, schema })));
-    await Promise.all(writers.map((each) => each.with((destination) => destination.watermarks())));
     const [one] = writers;
+    await one?.with((destination) => destination.watermarks());
+    await Promise.all(writers.map((each) => each.with((destination) => destination.watermarks())));
     await one?.load({ table: 't', query: rowsOf(0, 5), sequence: 1 });
     expect(await one?.with((destination) => destination.count('t', false))).toBe(5);
   });
