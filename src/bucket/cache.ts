@@ -212,6 +212,8 @@ export class Cache {
     for (const folder of present) if (!wanted.has(folder)) await rmdir(this.path(folder)).catch(() => undefined);
     for (const [folder, mode] of [...wanted].sort(([a], [b]) => (a < b ? -1 : 1)))
       await mkdir(this.path(folder), { recursive: true, mode });
+    // Commands that only look lock the job, too.
+    if (wanted.has('.cdsync')) await mkdir(this.path('.cdsync/locks'), { recursive: true, mode: 0o700 });
   }
 
   async #link(path: string, target: string): Promise<void> {
