@@ -218,8 +218,14 @@ export class TrinoDestination implements TableDestination {
     const { merges, replaces } = this.#catalog.traits;
     if (action.type === 'replace' && replaces === false) throw this.#noReplace();
     if (action.type === 'replace' || table.key.length === 0 || merges === true) return;
+    // Not a plan: for that, PostgreSQL's catalog makes a table and leaves it there.
+    await this.#merging(table, `EXPLAIN (TYPE VALIDATE) ${emptyTrinoMerge(table, this.#table(table.name))}`);
+  }
+
+  /** Runs a MERGE, or looks at it. @throws {CdsyncError} what the catalog lacks */
+  async #merging(table: TargetTable, sql: string): Promise<void> {
     try {
-      await this.#session.run(`EXPLAIN ${emptyTrinoMerge(table, this.#table(table.name))}`);
+      await this.#session.run(sql);
     } catch (error) {
       if (trinoFailureName(error) !== 'NOT_SUPPORTED') throw error;
       throw cannot(
@@ -253,7 +259,7 @@ export class TrinoDestination implements TableDestination {
     }
     const type = action.absent;
     const absent = type === 'mark' ? { type, moment: momentSql(deliveredAt, this.#catalog.traits.moment) } : { type };
-    await this.#session.run(trinoMerge(table, target, rows, absent));
+    await this.#merging(table, trinoMerge(table, target, rows, absent));
     return mark;
   }
 
