@@ -129,7 +129,9 @@ const passing: Judge = (message, { catalog }, cause) => {
       hint: 'close it there; only PostgreSQL serves several machines',
     });
   if (
-    /Transaction conflict|write-write conflict|could not serialize|deadlock detected|duplicate key value|already exists/i.test(message)
+    /Transaction conflict|write-write conflict|could not serialize|deadlock detected|duplicate key value|already exists/i.test(
+      message,
+    )
   )
     return unavailable('another process has changed the lake at the same time', cause);
   const gone =
