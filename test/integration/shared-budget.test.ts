@@ -86,6 +86,19 @@ it('a suspended owner is replaced, and does not exceed the limit when it goes on
   expect(await stats()).toMatchObject({ throttled: 0 });
 });
 
+it('a process that begins while the owner, alone until then, is suspended takes its place', async () => {
+  const { send, stats } = await sendersOf(program, 100);
+  const owner = send();
+  await owner.until(({ requests }) => requests > 0);
+  owner.child.kill('SIGSTOP');
+  const newcomer = send();
+  await newcomer.until(({ part }) => part === 100);
+  await newcomer.until(({ requests }) => requests > 150);
+  owner.child.kill('SIGCONT');
+  await owner.until(({ others, part }) => others === 1 && part >= 45);
+  expect((await stats()).peak).toBeLessThanOrEqual(100);
+});
+
 it('a suspended member loses its part, and gets one again when it goes on', async () => {
   const { send, stats } = await sendersOf(program, 100);
   const owner = send();
