@@ -202,7 +202,8 @@ export class PostgresLedger {
     this.#retryMs = Math.min(longestRetryMs, this.#retryMs * 2);
     if (!this.#isAway && !this.#isClosed) {
       this.#isAway = true;
-      const reason = code || message;
+      // The driver's words about a connection that was cut tell a user nothing.
+      const reason = code || (/not queryable|terminated/.test(message) ? 'connection lost' : message);
       this.#notice(`warning: the database of the budget does not answer (${reason}); requests wait until it does`);
     }
     return new LedgerAway();

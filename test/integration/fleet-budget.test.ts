@@ -87,7 +87,7 @@ it('while the database is away, workers use their leases, wait, say so once, and
   for (const { errors } of senders)
     expect(errors).toEqual([
       expect.stringMatching(
-        /^warning: the database of the budget does not answer \(\w+\); requests wait until it does$/,
+        /^warning: the database of the budget does not answer \((\w+|connection lost)\); requests wait until it does$/,
       ),
       'the database of the budget answers again',
     ]);
