@@ -3,10 +3,11 @@ import {
   choice,
   extensionsOption,
   type Finding,
-  flag,
   map,
   option,
   path,
+  s3Options,
+  s3Rules,
   secret,
   text,
   verbatim,
@@ -72,35 +73,18 @@ export const ducklakeOptions = {
     example: 2048,
   }).prefault(512),
   extensions: extensionsOption,
-  endpoint: option(z.string().regex(/^https?:\/\/[^\s/@?#]+\/?$/), {
-    description: 'The URL of the object store, if it is not AWS.',
-    example: 'https://minio.example.com:9000',
-    allowed: 'a URL of a host, without path and without login',
-  }).optional(),
+  ...s3Options,
   region: text({ description: "The bucket's region.", example: 'eu-central-1' }).optional(),
   access_key_id: verbatim({
     description:
       'Id of the access key. Without it, credentials come from the places that every AWS tool uses; DuckDB then needs its extension `aws`, too.',
     example: '${AWS_ACCESS_KEY_ID}',
   }).optional(),
-  secret_access_key: secret(/^\S+$/, {
-    description: 'The secret of that access key.',
-    example: '${AWS_SECRET_ACCESS_KEY}',
-  }).optional(),
-  session_token: secret(/^\S+$/, {
-    description: 'The token of a temporary login.',
-    example: '${AWS_SESSION_TOKEN}',
-  }).optional(),
-  path_style: flag({
-    description:
-      'Whether the bucket is part of the path of a request, not of the host name. Default: yes if there is an `endpoint`.',
-    example: false,
-  }).optional(),
 };
 
 export type DucklakeShape = typeof ducklakeOptions;
 
-const ofStores = ['endpoint', 'region', 'access_key_id', 'secret_access_key', 'session_token', 'path_style'];
+const ofStores = Object.keys(s3Options);
 const ofPostgres = ['catalog_schema', 'password', 'tls'];
 
 /** Rules between the options. */
@@ -115,8 +99,6 @@ export function checkDucklake(value: unknown): Finding[] {
   const isPostgres = typeof given.catalog === 'object' && given.catalog !== null && 'postgres' in given.catalog;
   if (has('catalog') && !isPostgres)
     for (const key of ofPostgres.filter(has)) refuse([key], 'only a catalog in PostgreSQL has it');
-  if (has('access_key_id') !== has('secret_access_key'))
-    refuse([], 'give both `access_key_id` and `secret_access_key`, or neither');
-  if (has('session_token') && !has('access_key_id')) refuse(['session_token'], 'needs `access_key_id`');
+  findings.push(...s3Rules(given));
   return findings;
 }

@@ -6,6 +6,7 @@ import {
   flag,
   map,
   option,
+  s3Options,
   secret,
   text,
   verbatim,
@@ -121,28 +122,16 @@ export const icebergOptions = {
       'Who gives the login for the object store, if there is no `access_key_id`: the catalog (vended credentials), or the places that every AWS tool uses.',
     example: 'environment',
   }).prefault('catalog'),
+  ...s3Options,
+  region: text({ description: "The bucket's region.", example: 'eu-central-1' }).optional(),
   endpoint: option(z.string().regex(/^https?:\/\/[^\s/@?#]+\/?$/), {
     description: 'The URL of the object store, if it is not AWS and the catalog does not say it.',
     example: 'https://minio.example.com:9000',
     allowed: 'a URL of a host, without path and without login',
   }).optional(),
-  region: text({ description: "The bucket's region.", example: 'eu-central-1' }).optional(),
   access_key_id: verbatim({
     description: 'Id of the access key for the object store.',
     example: '${AWS_ACCESS_KEY_ID}',
-  }).optional(),
-  secret_access_key: secret(/^\S+$/, {
-    description: 'The secret of that access key.',
-    example: '${AWS_SECRET_ACCESS_KEY}',
-  }).optional(),
-  session_token: secret(/^\S+$/, {
-    description: 'The token of a temporary login.',
-    example: '${AWS_SESSION_TOKEN}',
-  }).optional(),
-  path_style: flag({
-    description:
-      'Whether the bucket is part of the path of a request, not of the host name. Default: yes if there is an `endpoint`.',
-    example: false,
   }).optional(),
   memory_mb: whole(128, 1_048_576, {
     description: 'Memory that DuckDB may use to merge and write files.',
