@@ -94,7 +94,7 @@ describe('a storage folder from elsewhere', () => {
     const intact = await readFile(good);
     await writeFile(bad, 'no Parquet');
     const { code, stderr } = await space.cdsync(['verify', `${job}.json`]);
-    expect([code, stderr]).toEqual([1, expect.stringContaining(`next: cdsync run ${job}.json --job ${job} --full (`)]);
+    expect([code, stderr]).toEqual([1, expect.stringContaining(`next: cdsync run ${job}.json --full (`)]);
     const run = await space.cdsync(['run', `${job}.json`, '--full']);
     expect([run.code, run.stderr]).toMatchObject([
       0,
