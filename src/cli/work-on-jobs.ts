@@ -92,15 +92,12 @@ function withoutReport({ job, code, error }: JobEnd): JobWithoutReport {
   return { job, ...none, status, error: reported };
 }
 
-/** Each job has its entry, also one that did not begin. With exits 2 and 75, `error` is set (contract). */
+/** Each job has its entry, also one that did not begin. With exits 2 and 75 there is `error` instead (contract). */
 export function documentOfJobs(ends: readonly JobEnd[]): JobsDocument {
   const code = exitCodeOfJobs(ends);
   const stopped = code === 2 || code === 75 ? ends.find((end) => end.code === code)?.error : undefined;
-  return {
-    status: statusOf(code),
-    jobs: ends.map((end) => end.result ?? withoutReport(end)),
-    error: stopped === undefined ? null : failureDocument(stopped).error,
-  };
+  if (stopped !== undefined) return { ...failureDocument(stopped), status: statusOf(code) };
+  return { status: statusOf(code), jobs: ends.map((end) => end.result ?? withoutReport(end)), error: null };
 }
 
 const words: readonly [name: string, codes: readonly number[]][] = [

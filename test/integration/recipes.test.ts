@@ -43,7 +43,10 @@ async function paste({ heading, text }: Block, code = 0, substitutes = own()): P
 
 async function lastReport(job: string): Promise<RunReport> {
   const folder = join(space.jobFolder(job), 'reports');
-  const [name = ''] = (await readdir(folder)).filter((file) => file.endsWith('.json')).sort().reverse();
+  const [name = ''] = (await readdir(folder))
+    .filter((file) => file.endsWith('.json'))
+    .sort()
+    .reverse();
   return JSON.parse(await readFile(join(folder, name), 'utf8')) as RunReport;
 }
 

@@ -28,12 +28,29 @@ describe('one exit code for several jobs', () => {
   });
 });
 
+const lockedEnd: JobEnd = { job: 'b', code: 75, error: locked };
+
 it('each job has an entry of the same shape in the document, also one that another run has locked', () => {
-  const document = documentOfJobs([...ends([0, true]), { job: 'b', code: 75, error: locked }]);
+  const document = documentOfJobs([...ends([0, true], [1]), lockedEnd]);
   expect(document).toMatchObject({
+    status: 'partial',
+    jobs: [
+      {},
+      {},
+      { job: 'b', run_id: null, status: 'locked', streams: [], destinations: [], error: { code: 'locked' } },
+    ],
+    error: null,
+  });
+});
+
+it.each([
+  ['the one job', [lockedEnd]],
+  ['one of two', [...ends([0, true]), lockedEnd]],
+])('with exit code 75 the document has no jobs and an error, if another run has locked %s', (_, all) => {
+  expect(documentOfJobs(all)).toEqual({
     status: 'locked',
-    jobs: [{}, { job: 'b', run_id: null, status: 'locked', streams: [], destinations: [], error: { code: 'locked' } }],
-    error: { code: 'locked', hint: 'wait' },
+    jobs: [],
+    error: { code: 'locked', message: 'job "b" is being run', hint: 'wait', request_id: null },
   });
 });
 
