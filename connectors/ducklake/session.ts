@@ -143,6 +143,23 @@ export async function openBare(context: Context): Promise<LakeSession> {
   }
 }
 
+/** Work on each catalog that is a file: DuckDB refuses to attach a file while another connection of the process attaches it. */
+const attaching = new Map<string, Promise<void>>();
+
+async function attachInTurn(connection: DuckDBConnection, context: Context, purpose: Purpose): Promise<void> {
+  const catalog = catalogOf(context.options);
+  if (catalog.type === 'postgres') return attach(connection, context, purpose);
+  const file = resolve(catalog.file);
+  const before = attaching.get(file) ?? Promise.resolve();
+  const mine = before.catch(() => undefined).then(() => attach(connection, context, purpose));
+  attaching.set(file, mine);
+  try {
+    await mine;
+  } finally {
+    if (attaching.get(file) === mine) attaching.delete(file);
+  }
+}
+
 async function attach(connection: DuckDBConnection, context: Context, purpose: Purpose): Promise<void> {
   const { options } = context;
   const to = await catalogConnection(context);
@@ -193,7 +210,7 @@ export async function openLake(context: Context, purpose: Purpose): Promise<Lake
     const { instance, connection } = await connected(context);
     const session = new LakeSession(instance, connection, about);
     try {
-      await attach(connection, context, purpose);
+      await attachInTurn(connection, context, purpose);
       await refuseOtherData(session, context.options);
       return session;
     } catch (error) {

@@ -30,7 +30,7 @@ async function open(
   } finally {
     await destination.close();
   }
-  return { reached: connector.name, lacks: [] };
+  return { reached: connector.name, lacks: [], untried: 'whether it may be written shows the first load' };
 }
 
 function tablesOf({ connector, streams, table }: DestinationConfig, job: string): string[] {
