@@ -1,10 +1,9 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import {
   type ChecksumColumn,
   type ColumnSum,
   type ColumnType,
   columnSums,
-  countDiffers,
   type DestinationContext,
   isThisMachine,
   type Load,
@@ -21,21 +20,15 @@ import {
   watermarkMoved,
   watermarkTable,
 } from '../../src/sdk/index.js';
+import { Attempt, definition } from './attempt.js';
 import type { clickhouseOptions } from './options.js';
 import { Session } from './session.js';
-import { columnDefinition, deletedColumn, described, identifier, versionColumn } from './types.js';
+import { columnDefinition, deletedColumn, described, identifier, literal, versionColumn } from './types.js';
+import { isUnfinished, withoutUnfinished, withUnfinished } from './unfinished.js';
 
 const watermarks = identifier(watermarkTable);
-/** How many insert tokens a table remembers, so that a repeated insert counts once. */
-const deduplication = 'SETTINGS non_replicated_deduplication_window = 1000';
-const own = `${versionColumn} UInt64 DEFAULT 0, ${deletedColumn} UInt8 DEFAULT 0`;
 /** Reads only the last row of each key, from a table that keeps one row of each. */
 const final = { final: 1 } as const;
-const never = new AbortController().signal;
-
-function names(columns: readonly { readonly name: string }[]): string {
-  return columns.map(({ name }) => identifier(name)).join(', ');
-}
 
 /** The watermark of a stream, with the number of the load that moved it there. */
 interface Mark {
@@ -46,14 +39,18 @@ interface Mark {
 interface FoundTable {
   readonly engine: string;
   readonly keepsLast: boolean;
+  readonly comment: string;
 }
 
 /** Tables of one database. */
 class ClickhouseDestination implements TableDestination {
   readonly #session: Session;
+  readonly #destination: string;
 
-  constructor(session: Session) {
+  /** @param destination its name */
+  constructor(session: Session, destination: string) {
     this.#session = session;
+    this.#destination = destination;
   }
 
   async watermarks(): Promise<Watermark[]> {
@@ -75,13 +72,13 @@ class ClickhouseDestination implements TableDestination {
   }
 
   async #find(table: string): Promise<FoundTable | undefined> {
-    const query = `SELECT engine, engine_full FROM system.tables
+    const query = `SELECT engine, engine_full, comment FROM system.tables
       WHERE database = currentDatabase() AND name = {table:String}`;
     const [found] = await this.#session.rows(query, { table });
     if (found === undefined) return undefined;
     const full = String(found.engine_full);
     const keepsLast = new RegExp(`Replacing.*\\(.*${versionColumn}, ${deletedColumn}\\)`).test(full);
-    return { engine: String(found.engine), keepsLast };
+    return { engine: String(found.engine), keepsLast, comment: String(found.comment) };
   }
 
   async describe(table: string): Promise<TableDescription | undefined> {
@@ -100,8 +97,15 @@ class ClickhouseDestination implements TableDestination {
     const columns = rows
       .filter(({ name }) => name !== versionColumn && name !== deletedColumn)
       .map(({ name, type, key }) => ({ name: String(name), type: described(String(type), Number(key) === 1) }));
+    return { columns, isEmpty: await this.#isEmpty(table, found) };
+  }
+
+  /** Rows of a first load that was cut short do not count: the next load replaces them. */
+  async #isEmpty(table: string, { comment }: FoundTable): Promise<boolean> {
     const filled = `SELECT count() FROM (SELECT 1 FROM ${identifier(table)} LIMIT 1)`;
-    return { columns, isEmpty: (await this.#session.number(filled, {}, final)) === 0 };
+    if ((await this.#session.number(filled, {}, final)) === 0) return true;
+    if (!isUnfinished(comment, this.#destination)) return false;
+    return !(await this.#marks()).some(({ watermark }) => watermark.table === table);
   }
 
   async prepare(table: TargetTable, change: SchemaChange): Promise<void> {
@@ -136,17 +140,27 @@ class ClickhouseDestination implements TableDestination {
     const reached = await this.#reached(load);
     const { action, table, data } = load;
     const attempt = new Attempt(this.#session, load, reached);
+    const found = await this.#find(table.name);
+    const problem = engineProblem(table, found);
+    const comment = withoutUnfinished(found?.comment ?? '');
+    const isFirst = load.before === undefined && action.type === 'append';
+    const during = isFirst ? withUnfinished(comment, this.#destination) : comment;
     // The table is empty, or must end up with these rows only: fill a new table, then swap the two at once.
     if (action.type === 'replace' || (action.type === 'append' && table.key.length > 0)) {
-      const isAsItShould = (await this.#engineProblem(table)) === undefined;
-      await attempt.exchange(data, isAsItShould ? `AS ${identifier(table.name)}` : definition(table));
+      const like = problem === undefined ? `AS ${identifier(table.name)}` : definition(table);
+      await attempt.exchange(data, `${like} COMMENT ${literal(during)}`);
     } else {
-      const problem = await this.#engineProblem(table);
       if (problem !== undefined) throw loadRefused(problem, { hint: 'give the stream another table with `table:`' });
+      if (isFirst) await this.#comment(table.name, during);
       await attempt.merge(data, action.type === 'merge' ? action.absent : 'keep');
     }
     await this.#reached(load);
     await this.#move(load, attempt.version);
+    if (isFirst || found?.comment !== comment) await this.#comment(table.name, comment);
+  }
+
+  async #comment(table: string, comment: string): Promise<void> {
+    await this.#session.run(`ALTER TABLE ${identifier(table)} MODIFY COMMENT ${literal(comment)}`);
   }
 
   /** The number of the load that moved the watermark last. @throws {CdsyncError} if the watermark has moved since the plan */
@@ -156,14 +170,6 @@ class ClickhouseDestination implements TableDestination {
     );
     if (!sameWatermark(mark?.watermark, before)) throw watermarkMoved(stream);
     return mark?.version ?? 0;
-  }
-
-  async #engineProblem({ name, key }: TargetTable): Promise<string | undefined> {
-    const found = await this.#find(name);
-    if (found === undefined || found.keepsLast === key.length > 0) return undefined;
-    return found.keepsLast
-      ? `table "${name}" keeps one row of each key; mode append needs a table that keeps all rows`
-      : `table "${name}" has the engine ${found.engine}; this mode needs ReplacingMergeTree(${versionColumn}, ${deletedColumn})`;
   }
 
   async #move({ after }: Load, version: number): Promise<void> {
@@ -195,6 +201,14 @@ class ClickhouseDestination implements TableDestination {
   }
 }
 
+/** Why rows cannot be merged into a table; undefined if they can, or if there is no table. */
+function engineProblem({ name, key }: TargetTable, found: FoundTable | undefined): string | undefined {
+  if (found === undefined || found.keepsLast === key.length > 0) return undefined;
+  return found.keepsLast
+    ? `table "${name}" keeps one row of each key; mode append needs a table that keeps all rows`
+    : `table "${name}" has the engine ${found.engine}; this mode needs ReplacingMergeTree(${versionColumn}, ${deletedColumn})`;
+}
+
 function summed({ name, of }: ChecksumColumn): SummedColumn {
   const value = identifier(name);
   const text = checkedText(value, of.kind);
@@ -206,144 +220,6 @@ function checkedText(column: string, kind: ColumnType['kind']): string | undefin
   if (kind === 'timestamp') return `toString(toUnixTimestamp64Micro(${column}))`;
   const isCounted = kind === 'double' || kind === 'decimal' || kind === 'json' || kind === 'list' || kind === 'struct';
   return isCounted ? undefined : `toString(${column})`;
-}
-
-/** Columns and engine of a table. With a key, the engine keeps the last row of each key. */
-function definition({ columns, key }: TargetTable): string {
-  const parts = columns.map((column) => columnDefinition(column, key.includes(column.name)));
-  const engine =
-    key.length > 0
-      ? `ReplacingMergeTree(${versionColumn}, ${deletedColumn}) ORDER BY (${key.map(identifier).join(', ')})`
-      : 'MergeTree ORDER BY tuple()';
-  return `(${parts.join(', ')}, ${own}) ENGINE = ${engine} ${deduplication}`;
-}
-
-/** One attempt at a load. Its rows get a number that no earlier attempt has used. */
-class Attempt {
-  readonly #session: Session;
-  readonly #load: Load;
-  readonly #reached: number;
-  readonly #target: string;
-  readonly #beside: string;
-  readonly #id = randomUUID();
-  /** The highest number that it has given to rows. */
-  version: number;
-
-  /** @param reached the number of the last load that was finished */
-  constructor(session: Session, load: Load, reached: number) {
-    this.#session = session;
-    this.#load = load;
-    this.#reached = reached;
-    this.version = reached;
-    const { name } = load.table;
-    this.#target = identifier(name);
-    this.#beside = `_cdsync_new_${createHash('sha256').update(name).digest('hex').slice(0, 16)}`;
-  }
-
-  /** Each attempt has its own tokens: rows of an earlier attempt may have been removed since, and must be inserted again. */
-  #token(part: string | number): string {
-    return `${this.#load.id}-${this.#id}-${part}`;
-  }
-
-  async #withTable(made: string, work: () => Promise<void>): Promise<void> {
-    const table = identifier(this.#beside);
-    await this.#session.run(`DROP TABLE IF EXISTS ${table} SYNC`);
-    try {
-      await this.#session.run(`CREATE TABLE ${table} ${made}`);
-      await work();
-    } finally {
-      // Drop it even after a stop, so that no personal data stays behind.
-      this.#session.use(never);
-      await this.#session.run(`DROP TABLE IF EXISTS ${table} SYNC`).catch(() => undefined);
-      this.#session.use(this.#load.signal);
-    }
-  }
-
-  async #receive(data: Load['data']): Promise<void> {
-    const columns = data.columns.map(({ name }) => name);
-    let index = 0;
-    for await (const { path } of data.files()) {
-      await this.#session.insertFile(this.#beside, columns, path, this.#token(index));
-      index += 1;
-    }
-    const arrived = await this.#session.number(`SELECT count() FROM ${identifier(this.#beside)}`);
-    if (arrived !== data.handedOver) throw countDiffers('the table', data.handedOver, arrived);
-  }
-
-  /** Fills a new table and swaps it with the old one. @param made SQL after `CREATE TABLE <name>` for the new table */
-  async exchange(data: Load['data'], made: string): Promise<void> {
-    this.version += 1;
-    await this.#withTable(made, async () => {
-      await this.#receive(data);
-      await this.#session.run(`EXCHANGE TABLES ${this.#target} AND ${identifier(this.#beside)}`);
-    });
-  }
-
-  /** Loads the rows into a staging table first, and from there into the table by one statement. */
-  async merge(data: Load['data'], absent: 'keep' | 'delete' | 'mark'): Promise<void> {
-    const { key } = this.#load.table;
-    const staged = data.columns.map(({ name, targetType: type }) =>
-      columnDefinition({ name, type }, key.includes(name)),
-    );
-    await this.#withTable(`(${staged.join(', ')}) ENGINE = MergeTree ORDER BY tuple() ${deduplication}`, async () => {
-      await this.#receive(data);
-      const highest = await this.#session.number(`SELECT max(${versionColumn}) FROM ${this.#target}`);
-      this.version = Math.max(this.#reached, highest) + 1;
-      if (key.length > 0) await this.#upsert(absent);
-      else await this.#append(highest);
-    });
-  }
-
-  async #append(highest: number): Promise<void> {
-    const { columns } = this.#load.table;
-    // Remove the rows of a load that was cut short.
-    if (highest > this.#reached)
-      await this.#session.run(`DELETE FROM ${this.#target} WHERE ${versionColumn} > {reached:UInt64}`, {
-        reached: this.#reached,
-      });
-    await this.#insert(names(columns), `${names(columns)}, {version:UInt64}, 0`, `FROM ${identifier(this.#beside)}`);
-  }
-
-  async #upsert(absent: 'keep' | 'delete' | 'mark'): Promise<void> {
-    const { columns, key } = this.#load.table;
-    // A deleted row keeps only its key.
-    const values = columns.map(({ name }) => {
-      const value = identifier(name);
-      return key.includes(name) ? value : `if(_op = 'delete', NULL, ${value})`;
-    });
-    const selected = `${values.join(', ')}, {version:UInt64}, _op = 'delete'`;
-    await this.#insert(names(columns), selected, `FROM ${identifier(this.#beside)}`);
-    if (absent === 'keep') return;
-    await this.#end(absent);
-  }
-
-  /** Deletes or marks the rows whose keys are not among the load's. */
-  async #end(absent: 'delete' | 'mark'): Promise<void> {
-    const older = `FROM ${this.#target} FINAL WHERE ${versionColumn} < {older:UInt64}`;
-    const values = { older: this.version };
-    this.version += 1;
-    if (absent === 'mark') return this.#mark(older, values);
-    const keys = this.#load.table.key.map(identifier).join(', ');
-    await this.#insert(keys, `${keys}, {version:UInt64}, 1`, older, values);
-  }
-
-  async #mark(older: string, values: { readonly older: number }): Promise<void> {
-    const moment = "parseDateTime64BestEffort({deliveredAt:String}, 6, 'UTC')";
-    await this.#session.run(
-      `INSERT INTO ${this.#target} SELECT * REPLACE (${moment} AS _deleted_at, {version:UInt64} AS ${versionColumn})
-       FROM (SELECT * ${older} AND _deleted_at IS NULL)`,
-      { ...values, version: this.version, deliveredAt: this.#load.deliveredAt },
-      { insert_deduplication_token: this.#token('marked') },
-    );
-  }
-
-  async #insert(into: string, selected: string, from: string, values = {}): Promise<void> {
-    await this.#session.run(
-      `INSERT INTO ${this.#target} (${into}, ${versionColumn}, ${deletedColumn}) SELECT ${selected} ${from}`,
-      { ...values, version: this.version },
-      { insert_deduplication_token: this.#token(this.version) },
-    );
-  }
 }
 
 /** Opens the destination. It connects with the first statement. */
@@ -365,5 +241,5 @@ export function clickhouseSession({
 }
 
 export async function openClickhouse(context: DestinationContext<typeof clickhouseOptions>): Promise<TableDestination> {
-  return new ClickhouseDestination(clickhouseSession(context));
+  return new ClickhouseDestination(clickhouseSession(context), context.destination);
 }

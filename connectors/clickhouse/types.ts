@@ -56,6 +56,15 @@ export function identifier(name: string): string {
   return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
 }
 
+/** A text as SQL. */
+export function literal(text: string): string {
+  return `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
+}
+
+export function names(columns: readonly { readonly name: string }[]): string {
+  return columns.map(({ name }) => identifier(name)).join(', ');
+}
+
 export function columnDefinition({ name, type }: { readonly name: string; readonly type: string }, isKey: boolean) {
   return `${identifier(name)} ${isKey ? type : `Nullable(${type})`}`;
 }
