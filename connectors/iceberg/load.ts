@@ -75,13 +75,15 @@ class IcebergDestination implements TableDestination {
     this.#catalog = catalog;
   }
 
-  async watermarks(): Promise<Watermark[]> {
+  /** They stand in the tables: of a namespace with thousands, only the one to be loaded is read. */
+  async watermarks(table?: string): Promise<Watermark[]> {
     const { createNamespace, namespace } = this.#context.options;
     if (!(await this.#catalog.hasNamespace())) {
       if (!createNamespace) throw namespaceMissing(namespace);
       await this.#catalog.createNamespace();
     }
-    const tables = await this.#catalog.loadAll((await this.#catalog.tables()).filter((name) => !isWorkTable(name)));
+    const names = table === undefined ? (await this.#catalog.tables()).filter((name) => !isWorkTable(name)) : [table];
+    const tables = await this.#catalog.loadAll(names);
     return newest(tables.flatMap(({ name, loaded }) => markersOf(loaded.metadata, name)));
   }
 

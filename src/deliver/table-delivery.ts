@@ -61,7 +61,7 @@ export class TableDelivery {
     if (tried === undefined) return 0;
     const destination = await this.#task.connector.open(options);
     try {
-      const watermarks = await destination.watermarks();
+      const watermarks = await destination.watermarks(this.table);
       return watermarks.some((each) => sameWatermark(tried.load.after, each)) ? tried.rows : 0;
     } finally {
       await destination.close();
@@ -72,7 +72,7 @@ export class TableDelivery {
     const { context, request, feed } = this.#task;
     const { name, mode } = request.destination;
     const own = { destination: name, stream: feed.stream, table: this.table };
-    const watermark = ownWatermark(await destination.watermarks(), own, request.adopt);
+    const watermark = ownWatermark(await destination.watermarks(this.table), own, request.adopt);
     if (this.#tried !== undefined && sameWatermark(this.#tried.load.after, watermark))
       return this.#settle(destination, this.#tried);
     const found = await destination.describe(this.table);

@@ -121,8 +121,11 @@ export interface TableConnector<S extends OptionShape = OptionShape> extends Con
 export interface TableDestination {
   /** The types of the place that was opened, for a connector that reaches databases of several kinds. Default: the connector's. */
   readonly types?: Pick<TableConnector, 'mapColumn' | 'widens'>;
-  /** All watermarks at this place, also those of other destinations. Creates the table of watermarks if it is missing. */
-  watermarks(): Promise<readonly Watermark[]>;
+  /**
+   * All watermarks at this place, also those of other destinations. Creates the table of watermarks if it is missing.
+   * @param table the table to be loaded. A connector that keeps watermarks inside their tables may leave out those of other tables
+   */
+  watermarks(table?: string): Promise<readonly Watermark[]>;
   /** The table of this name; undefined if there is none. */
   describe(table: string): Promise<TableDescription | undefined>;
   /** Creates or changes a table. Removes nothing; idempotent. */

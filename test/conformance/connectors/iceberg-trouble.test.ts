@@ -149,6 +149,25 @@ describe.runIf(catalog)('a delivery to Iceberg', () => {
     await subject.close();
   });
 
+  it('asks for no table but its own, however many the namespace has', async () => {
+    const there = await place();
+    const schema = { type: 'struct', fields: [{ id: 1, name: 'id', required: false, type: 'string' }] };
+    for (let index = 0; index < 20; index += 1)
+      await catalog?.ask('POST', `/v1/namespaces/${there.namespace}/tables`, { name: `foreign_${index}`, schema });
+    const subject = await Subject.open({ connector: iceberg, place: there });
+    const asked: string[] = [];
+    meddling = ({ method, path }, pass) => {
+      asked.push(`${method} ${path}`);
+      return pass();
+    };
+    delivered(await subject.run(before));
+    delivered(await subject.run(after));
+    expect(asked.filter((each) => /^GET .*people$/.test(each)).length).toBeGreaterThan(0);
+    expect(asked.filter((each) => each.includes('foreign_'))).toEqual([]);
+    expect(await catalog?.tables(there.namespace)).toHaveLength(21);
+    await subject.close();
+  });
+
   it('makes the namespace if it is told to', async () => {
     const there = await place({ namespace: 'made_by_cdsync', create_namespace: true });
     const subject = await Subject.open({ connector: iceberg, place: there });
