@@ -87,6 +87,10 @@ const bundle = await rolldown({
     alias: {
       undici$: join(root, 'build', 'undici.mjs'),
       'string-width$': join(root, 'build', 'string-width.mjs'),
+      // cdsync tells yargs its version; yargs would search the working folder and all above it for a package.json first.
+      'escalade/sync$': join(root, 'build', 'nothing.mjs'),
+      // undici loads it for servers of HTTP/2, which cdsync does not offer to speak: 15 ms, most of it for TLS.
+      'node:http2$': join(root, 'build', 'nothing.mjs'),
     },
   },
   // A command imports lazily what another imports at once.

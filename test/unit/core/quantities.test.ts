@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { formatDuration } from '../../../src/core/quantities.js';
+import { formatCount, formatDuration } from '../../../src/core/quantities.js';
 
 it.each([
   [940, '0.9 s'],
@@ -13,3 +13,10 @@ it.each([
 ])('%d milliseconds are %s', (ms, said) => {
   expect(formatDuration(ms)).toBe(said);
 });
+
+it.each([0, 1, 999, 1000, -1000, 123_456, 1_234_567, Number.MAX_SAFE_INTEGER, 0.5, 1234.5678])(
+  'writes the count %d as English does',
+  (n) => {
+    expect(formatCount(n)).toBe(n.toLocaleString('en-US'));
+  },
+);
