@@ -1,9 +1,9 @@
 import {
-  type ColumnType,
   escapeCsvFormula,
   escapeCsvFormulaSql,
   filePattern,
   isNested,
+  jsonValueSql,
   parseColumnType,
   type TableColumn,
   unescapeCsvFormulaSql,
@@ -56,23 +56,16 @@ function nameInFile(name: string, layout: Layout): string {
   return escapes(layout) ? escapeCsvFormula(name) : name;
 }
 
-/** SQL for a value of JSON: it has no NaN and no infinity, which become NULL, and no number without a digit before the point. */
-function jsonValue(column: string, type: ColumnType): string {
-  if (type.kind === 'double') return `CASE WHEN isfinite(${column}) THEN ${column} END`;
-  // DuckDB writes 0.5 of DECIMAL(2,2) as `.50`.
-  if (type.kind !== 'decimal' || type.precision > type.scale) return column;
-  return `regexp_replace(${column}::VARCHAR, '^(-?)[.]', '\\10.')::JSON`;
-}
-
 function written({ name, type }: TableColumn, layout: Layout): string {
   const { format } = layout;
   const column = identifier(name);
   const parsed = parseColumnType(type);
   if (format === 'parquet') return column;
   if (parsed.kind === 'timestamp') return `${isoText(column)} AS ${identifier(nameInFile(name, layout))}`;
-  if (format === 'jsonl') return `${jsonValue(column, parsed)} AS ${column}`;
+  if (format === 'jsonl') return `${jsonValueSql(column, parsed)} AS ${column}`;
   const as = identifier(nameInFile(name, layout));
-  if (isNested(parsed)) return `CASE WHEN ${column} IS NOT NULL THEN to_json(${column})::VARCHAR END AS ${as}`;
+  if (isNested(parsed))
+    return `CASE WHEN ${column} IS NOT NULL THEN to_json(${jsonValueSql(column, parsed)})::VARCHAR END AS ${as}`;
   if (parsed.kind === 'json') return `${column}::VARCHAR AS ${as}`;
   return `${parsed.kind === 'text' && escapes(layout) ? escapeCsvFormulaSql(column) : column} AS ${as}`;
 }

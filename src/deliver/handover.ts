@@ -3,6 +3,7 @@ import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { rowKey } from '../rows/row-hash.js';
 import { isNested, parseColumnType } from '../sdk/column-type.js';
 import type { TableConnector } from '../sdk/destination.js';
+import { jsonValueSql } from '../sdk/json-value.js';
 import type { LoadAction, LoadColumn, ValueLimits } from '../sdk/load.js';
 import type { Feed } from '../store/feed.js';
 import type { DeliveredColumn } from './delivered-columns.js';
@@ -52,10 +53,10 @@ export function handoverTo({
 }
 
 /** SQL for a column's value in the type in which it is handed over. */
-function handedOver({ value, duckdbType, mapping: { as } }: DeliveredColumn): string {
+function handedOver({ value, type, duckdbType, mapping: { as } }: DeliveredColumn): string {
   if (as === undefined || as === duckdbType) return value;
   if (as !== 'JSON') return `(${value})::${as}`;
-  return duckdbType === 'JSON' ? `(${value})::VARCHAR` : `to_json(${value})::VARCHAR`;
+  return duckdbType === 'JSON' ? `(${value})::VARCHAR` : `to_json(${jsonValueSql(value, type)})::VARCHAR`;
 }
 
 /** The columns of the rows, in order. */

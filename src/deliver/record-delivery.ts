@@ -1,7 +1,9 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { quoteIdentifier } from '../core/sql.js';
+import { parseColumnType } from '../sdk/column-type.js';
 import type { DestinationContext, RecordConnector, RecordDestination } from '../sdk/destination.js';
+import { jsonValueSql } from '../sdk/json-value.js';
 import { keptColumns } from './delivered-columns.js';
 import type { Delivered, StreamTask } from './delivery.js';
 import { recordDefinition } from './delivery-definition.js';
@@ -138,9 +140,6 @@ function asWatermark({ store_id, sequence, definition, delivered_at }: LocalWate
 
 /** SQL for a value in a record: timestamps as ISO 8601, everything else as DuckDB writes it, if that is JSON. */
 function recordValue(value: string, duckdbType: string): string {
-  const [, precision, scale] = /^DECIMAL\((\d+),(\d+)\)$/.exec(duckdbType) ?? [];
-  // DuckDB writes 0.5 of DECIMAL(2,2) as `.50`.
-  if (precision !== undefined && precision === scale)
-    return `regexp_replace(${value}::VARCHAR, '^(-?)[.]', '\\10.')::JSON`;
-  return duckdbType.startsWith('TIMESTAMP') ? `strftime(${value}, '%Y-%m-%dT%H:%M:%S.%fZ')` : value;
+  if (duckdbType.startsWith('TIMESTAMP')) return `strftime(${value}, '%Y-%m-%dT%H:%M:%S.%fZ')`;
+  return jsonValueSql(value, parseColumnType(duckdbType));
 }

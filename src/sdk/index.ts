@@ -49,6 +49,7 @@ export {
   vendorLibrary,
   watermarkMoved,
 } from './errors.js';
+export { jsonValueSql } from './json-value.js';
 export type {
   ColumnMapping,
   DataFile,
