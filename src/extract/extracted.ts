@@ -1,12 +1,12 @@
 import { mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ColumnSet, type StoredColumn } from '../rows/columns.js';
-import { allKeys, type Part, partFiles } from '../rows/part.js';
+import { allKeys, type Part, type PartRecord, partFiles } from '../rows/part.js';
 import { noneStanding, type Standing, seenRows } from '../rows/standing.js';
 import type { Database } from '../store/duckdb.js';
 import { sha256OfFile, syncFolder } from '../store/durable.js';
 import type { Counters, JournalState } from '../store/journal.js';
-import { writeKeys } from '../store/keys-file.js';
+import { keysVersion, writeKeys } from '../store/keys-file.js';
 
 /** Rows to drop from a part: `from` is included, `to` is not. */
 export interface DroppedRows {
@@ -108,6 +108,24 @@ async function removeUnnamed(parts: string, { parts: named }: JournalState): Pro
   }
 }
 
+/** Whether the keys file of a part has hashes that cannot be compared with those of this process. */
+function isHashedOtherwise({ hash_version: version }: PartRecord): boolean {
+  return version !== undefined && version !== keysVersion();
+}
+
+/** Writes the keys files anew that another version of DuckDB has hashed. */
+export async function renewKeys(database: Database, parts: readonly Part[], key: readonly string[]): Promise<void> {
+  const others = parts.filter((part) => part.rows > 0 && isHashedOtherwise(part));
+  if (others.length === 0) return;
+  const session = await database.connect();
+  try {
+    for (const { number, path, keysPath, columns } of others)
+      await writeKeys(session, { number, path, columns: ColumnSet.restore(columns).list, key }, keysPath);
+  } finally {
+    session.close();
+  }
+}
+
 async function restoreKeys(
   parts: string,
   { parts: named }: JournalState,
@@ -118,7 +136,7 @@ async function restoreKeys(
   for (const part of named) {
     if (part.rows === 0) continue;
     const found = await sha256OfFile(partFiles(parts, part.number).keysPath).catch(() => undefined);
-    if (found === undefined || found !== part.keys_sha256) missing.push(part);
+    if (found === undefined || found !== part.keys_sha256 || isHashedOtherwise(part)) missing.push(part);
   }
   if (missing.length === 0) return;
   const session = await database.connect();

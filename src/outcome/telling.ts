@@ -51,7 +51,11 @@ export class Telling {
     const { job, layout, notice, clock, progress } = context;
     this.#context = context;
     this.#startedAt = clock.now();
-    this.#notifier = new Notifier({ job: job.name, notify: job.notify, layout, http: this.#http, notice, deadlineMs });
+    const { destinations = [] } = context.config.outline.find(({ name }) => name === job.name) ?? {};
+    const delivers = ({ name, stream }: { readonly name: string; readonly stream: string }) =>
+      destinations.some((each) => each.name === name && each.streams.includes(stream));
+    const { name, notify } = job;
+    this.#notifier = new Notifier({ job: name, notify, layout, delivers, http: this.#http, notice, deadlineMs });
     const isTraced = job.metrics.otlp !== undefined;
     const now = () => clock.now();
     this.#times = isTraced ? timesOf(progress, now) : { run: [], streams: new Map() };

@@ -110,6 +110,7 @@ export function summarize(report: JobReport): string[] {
           ),
           '',
         ];
+  const [notes, loads] = [footnotes(report), destinationLines(report)];
   // Only a run that has committed has streams that are ok.
   const isOver = status === 'interrupted' && streams.some((stream) => stream.status === 'ok');
   return [
@@ -117,7 +118,9 @@ export function summarize(report: JobReport): string[] {
       status === 'ok' && unchanged ? ', nothing changed' : ''
     })`,
     '',
-    ...[...streamLines, ...footnotes(report), ...destinationLines(report)].map((line) => `  ${line}`.trimEnd()),
+    ...[...streamLines, ...notes, ...(notes.length > 0 && loads.length > 0 ? [''] : []), ...loads].map((line) =>
+      `  ${line}`.trimEnd(),
+    ),
     ...(streams.length === 0 ? [] : [`  ${formatCount(requests)} requests, ${formatBytes(bytes)} received`]),
   ];
 }

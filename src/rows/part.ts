@@ -18,6 +18,8 @@ export const partRecordSchema = z.object({
   sha256: z.string(),
   /** SHA-256 of the keys file. Without it the keys file cannot be checked, and is computed again. */
   keys_sha256: z.string().optional(),
+  /** How the rows in the keys file are hashed; left out by earlier versions. With another DuckDB it is computed again. */
+  hash_version: z.string().optional(),
   /** Columns of the file. */
   columns: columnsSchema,
   /** Where the rows come from, in the order of the file: partition, attempt, number of rows. */

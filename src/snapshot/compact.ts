@@ -1,4 +1,5 @@
 import { rm } from 'node:fs/promises';
+import { asCdsyncError } from '../core/errors.js';
 import { sqlText } from '../core/sql.js';
 import { wideColumns } from '../rows/row-hash.js';
 import type { Database, Session } from '../store/duckdb.js';
@@ -76,17 +77,28 @@ async function compactStore(
   }
 }
 
-/** Rewrites the store if there is a reason. A failure is thrown only if values must go: saving space can wait for a less full disk. */
+/** A run publishes several times. */
+const told = new WeakSet<Database>();
+
+/** Rewrites the store if there is a reason. A failure is thrown only if values must go: saving space can wait for a less full disk, and is told once. */
 export async function compact(
   database: Database,
   layout: JobLayout,
-  { reason, sequence }: { reason: CompactionReason | undefined; sequence: number },
+  {
+    reason,
+    sequence,
+    notice,
+  }: { reason: CompactionReason | undefined; sequence: number; notice: (line: string) => void },
 ): Promise<void> {
   if (reason === undefined) return;
   try {
     await compactStore(database, layout, { sequence });
   } catch (error) {
     if (reason === 'rewritten') throw error;
+    const { message } = asCdsyncError(error);
+    if (told.has(database)) return;
+    told.add(database);
+    notice(`warning: the store keeps its free space, for it could not be written again: ${message}`);
   }
 }
 

@@ -23,8 +23,6 @@ export interface KnownRows {
   /** Of the hash, in hex. */
   readonly secret: string;
   readonly separator: KnownHeader['separator'];
-  /** The known file that the reading went by; undefined: every record was converted. */
-  readonly base: KnownHeader | undefined;
   /** Digest of all that decides what becomes of a record's bytes. */
   readonly fingerprint: string;
   readonly standing: StandingRows | null;
@@ -32,7 +30,7 @@ export interface KnownRows {
   readonly keysPaths: readonly string[];
   /** The stream's private folder in the run. */
   readonly folder: string;
-  /** When the run began, which converted every record unless there is a `base`: ISO 8601. */
+  /** When every record was last converted and compared: ISO 8601. */
   readonly verifiedAt: string;
 }
 
@@ -127,7 +125,7 @@ export async function prepareKnown(store: SnapshotStore, layout: JobLayout, task
     fingerprint: known.fingerprint,
     secret: known.secret,
     separator: known.separator,
-    verified_at: known.base?.verified_at ?? known.verifiedAt,
+    verified_at: known.verifiedAt,
   });
   return () => promote(known.folder, folder, id);
 }

@@ -65,16 +65,21 @@ export async function publishedLogs(layout: JobLayout): Promise<string[]> {
 }
 
 /**
- * The version with this number that nobody has written to: the one the link leads to or, if publishing was cut short, one without a
- * link.
+ * The version with this number that nobody has open for writing: the one the link leads to or, if publishing was cut short, one
+ * without a link. With the time of the store nobody has written to it; with another time somebody may have, or has only copied the
+ * folder.
  */
-async function wholeVersion(layout: JobLayout, sequence: number, seconds: number): Promise<string | undefined> {
+async function versionOf(
+  layout: JobLayout,
+  sequence: number,
+  seconds: number,
+): Promise<{ readonly version: string; readonly isWhole: boolean } | undefined> {
   const linked = await linkedVersion(layout);
   const version = linked?.split('-')[0] === String(sequence) ? linked : String(sequence);
   const path = layout.published(version);
   for (const name of [layout.link, path]) if ((await statsIfThere(`${name}.wal`)) !== undefined) return undefined;
   const changedMs = (await statsIfThere(path))?.mtimeMs ?? layout.elsewhere?.find(path)?.changedMs;
-  return changedMs === seconds * 1000 ? version : undefined;
+  return changedMs === undefined ? undefined : { version, isWhole: changedMs === seconds * 1000 };
 }
 
 /** The checksum of a published version, also of one that is not on this disk. */
@@ -130,9 +135,13 @@ export async function publishDatabase(
 ): Promise<void> {
   const { sequence } = state;
   const seconds = changedAt(state);
-  const present = await wholeVersion(layout, sequence, seconds);
-  const isStale = again || present === undefined;
-  const version = isStale ? await copyStore(database, layout, { sequence, seconds, present }, mode) : present;
+  const present = await versionOf(layout, sequence, seconds);
+  const isFresh = present?.isWhole === true && !again;
+  const copying = { sequence, seconds, present: present?.version };
+  const version = isFresh ? present.version : await copyStore(database, layout, copying, mode);
+  // So that the next run need not compare them. Another user's file keeps its time.
+  if (present?.isWhole === false && version === present.version)
+    await utimes(layout.published(version), seconds, seconds).catch(() => undefined);
   const target = relative(layout.folder, layout.published(version));
   if ((await readlink(layout.link).catch(() => undefined)) !== target) {
     // Some programs name the log after the link: DuckDB would apply it to the new version.

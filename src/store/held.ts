@@ -11,6 +11,13 @@ import { runFolders } from './storage.js';
 const finding = z.object({ guard: z.string(), message: z.string(), figures: z.string().optional() });
 const span = z.object({ from: z.string(), to: z.string() });
 
+const nextKnown = z.object({
+  fingerprint: z.string(),
+  secret: z.string(),
+  separator: z.object({ bytes: z.string(), before: z.number(), next: z.number() }).nullable(),
+  verifiedAt: z.string().nullable(),
+});
+
 const heldSchema = z.object({
   version: z.literal(1),
   stream: z.string(),
@@ -31,6 +38,8 @@ const heldSchema = z.object({
     rejects: z.array(z.string()),
     standing: standingSchema.default(noneStanding),
   }),
+  /** What the next run recognises records by, after an approval; left out if it cannot. */
+  next_known: nextKnown.optional(),
 });
 
 /** A stream that a guard has held: everything that its commit needs, except the parts in the same folder. */

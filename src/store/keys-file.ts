@@ -1,7 +1,14 @@
+import { version } from '@duckdb/node-api';
 import { type KeyedRows, keysFileRows } from '../rows/part.js';
 import { hashWords } from '../rows/raw-hash.js';
+import { hashVersion } from '../rows/row-hash.js';
 import type { Session } from './duckdb.js';
 import { type ParquetFile, writeParquet } from './parquet.js';
+
+/** How {@link writeKeys} hashes rows, in this process. */
+export function keysVersion(): string {
+  return hashVersion(version());
+}
 
 const rawTable = 'work_raw';
 

@@ -1,4 +1,4 @@
-import { copyFile, cp, readdir, readFile, rename, rm, unlink, writeFile } from 'node:fs/promises';
+import { copyFile, cp, readdir, readFile, readlink, rename, rm, stat, unlink, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -54,6 +54,22 @@ describe('an archive of a storage folder', () => {
     expect([report.sequence, streamOf(report, 'members').unchanged]).toEqual([2, streamOf(report, 'members').rows]);
     await verified('archived');
   });
+});
+
+it('a copy without the times of files is published under the same name, and its rows stay as they are', async () => {
+  await twoDays('plain');
+  const { code } = await shell(space, 'mkdir -p copies && cp -r data copies/ && rm -r data/plain');
+  expect(code).toBe(0);
+  await space.configure('plain', [members, segments], { storage: './copies/data' });
+  const folder = join(space.folder, 'copies', 'data', 'plain');
+  for (let night = 0; night < 2; night += 1) {
+    const report = await space.runWell('plain');
+    expect([report.sequence, streamOf(report, 'members').updated]).toEqual([2, 0]);
+    expect(await readlink(join(folder, 'plain.duckdb'))).toBe('published/2/plain.duckdb');
+  }
+  // The time of the store again: later runs need not compare the two files.
+  expect((await stat(join(folder, 'plain.duckdb'))).mtimeMs % 1000).toBe(0);
+  await verified('plain');
 });
 
 describe('a storage folder from elsewhere', () => {

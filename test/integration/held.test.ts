@@ -1,8 +1,9 @@
 import { execFileSync } from 'node:child_process';
-import { readFile, readlink, rename, utimes } from 'node:fs/promises';
+import { readdir, readFile, readlink, rename, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Workspace } from '../fixtures/workspace.js';
+import { streamOf, Workspace } from '../fixtures/workspace.js';
 
 let space: Workspace;
 beforeAll(async () => {
@@ -76,6 +77,41 @@ describe('what a guard holds', () => {
       });
     expect(paste(commands[0])).toContain('3 updated, 10 deleted');
     expect(paste(commands[1])).toContain('done');
+  });
+});
+
+describe('what is approved', () => {
+  it('is recognised by the next run: nothing is converted again', async () => {
+    const run = await heldJob('approved');
+    expect((await space.cdsync(['approve', 'approved.json', run])).code).toBe(0);
+    const report = await space.runWell('approved');
+    expect(streamOf(report, 'made')).toMatchObject({ rows: 90, unchanged: 90, recognised: 90, unrecognised: null });
+  });
+
+  it('is compared by hashes of its own, if another DuckDB has hashed the rows that are held', async () => {
+    const run = await heldJob('rehashed');
+    const folder = join(space.jobFolder('rehashed'), '.cdsync', 'runs', run, 'streams', 'made');
+    const held = JSON.parse(await readFile(join(folder, 'held.json'), 'utf8'));
+    const versions = held.read.parts.map((part: { hash_version: string }) => part.hash_version);
+    expect(versions).toEqual(versions.map(() => expect.stringMatching(/:v\d/)));
+    for (const part of held.read.parts) part.hash_version = '3:v1.0.0';
+    await writeFile(join(folder, 'held.json'), JSON.stringify(held));
+    const instance = await DuckDBInstance.create(':memory:');
+    const connection = await instance.connect();
+    for (const name of (await readdir(join(folder, 'parts'))).filter((each) => each.endsWith('.keys'))) {
+      const path = join(folder, 'parts', name);
+      await connection.run(
+        `COPY (SELECT * REPLACE (hash(hash) AS hash) FROM read_parquet('${path}')) TO '${path}.new' (FORMAT parquet)`,
+      );
+      await rename(`${path}.new`, path);
+    }
+    connection.closeSync();
+    instance.closeSync();
+    const { code, stdout } = await space.cdsync(['approve', 'rehashed.json', run, '--json']);
+    expect([code, JSON.parse(stdout).jobs[0].streams[0]]).toMatchObject([
+      0,
+      { updated: 3, deleted: 10, unchanged: 87 },
+    ]);
   });
 });
 

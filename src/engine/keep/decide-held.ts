@@ -1,9 +1,10 @@
+import { mkdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import type { StreamConfig } from '../../config/config.js';
 import { CdsyncError, interrupted } from '../../core/errors.js';
 import { nearest } from '../../core/nearest.js';
 import type { JobReport } from '../../core/run.js';
-import type { Extracted } from '../../extract/extracted.js';
+import { type Extracted, renewKeys } from '../../extract/extracted.js';
 import { keepColumnFigures } from '../../outcome/column-figures.js';
 import { finishRun } from '../../outcome/finish-run.js';
 import { pastRuns } from '../../outcome/past-runs.js';
@@ -19,10 +20,17 @@ import { discardStreams, type RunIdentity } from '../../store/run-state.js';
 import { prepareStorage } from '../../store/storage.js';
 import { keepReport, reportJob } from '../report-job.js';
 import { commitAndPublish } from '../run/commit-and-publish.js';
-import { type ComparedStream, compareStream } from '../run/compare-stream.js';
+import { type ComparedStream, compareStream, RecognitionOverruled } from '../run/compare-stream.js';
 import type { Reading } from '../run/reading.js';
 import { type Before, recover } from '../run/recover.js';
 import type { RunContext } from '../run-context.js';
+
+/** What a held stream is compared with, and the run that it is of. */
+interface HeldTask {
+  readonly before: Before;
+  readonly store: SnapshotStore;
+  readonly run: RunIdentity;
+}
 
 /** The held streams to approve or discard. */
 export interface HeldChoice {
@@ -55,7 +63,7 @@ async function chooseHeld({ layout, job }: RunContext, { runId, streams }: HeldC
 }
 
 /** A reading that gives a held stream, as if it had just been read. */
-function heldReading({ layout }: RunContext, held: HeldStream): Reading {
+function heldReading({ layout, database }: RunContext, held: HeldStream): Reading {
   const folder = layout.streamRun(held.run_id, held.stream);
   const inParts = (name: string) => `${folder}/parts/${name}`;
   const { read } = held;
@@ -75,9 +83,13 @@ function heldReading({ layout }: RunContext, held: HeldStream): Reading {
     brings: held.brings,
     covered: held.covered,
     confirmable: undefined,
+    nextKnown: held.next_known,
     counters: () => read.counters,
     read: async () => undefined,
-    extracted: async () => extracted,
+    extracted: async () => {
+      await renewKeys(database, extracted.parts, held.key);
+      return extracted;
+    },
     close: async () => undefined,
   };
 }
@@ -88,13 +100,31 @@ function inFolder({ keysPath, rows, unseenPath }: StandingRows, folder: string):
   return { keysPath: path(keysPath), rows, unseenPath: unseenPath && path(unseenPath) };
 }
 
+function outdated({ stream, run_id: runId }: HeldStream, why: string): CdsyncError {
+  return new CdsyncError(`stream "${stream}" ${why} since run ${runId} was held`, {
+    code: 'held_outdated',
+    stream,
+    hint: `discard it and run again: cdsync discard ${runId}`,
+  });
+}
+
 function refuseMoved(held: HeldStream, now: { run_id: string; sequence: number } | undefined): void {
   if (now?.run_id === held.previous?.run_id && now?.sequence === held.previous?.sequence) return;
-  throw new CdsyncError(`stream "${held.stream}" has moved on since run ${held.run_id} was held`, {
-    code: 'held_outdated',
-    stream: held.stream,
-    hint: `discard it and run again: cdsync discard ${held.run_id}`,
-  });
+  throw outdated(held, 'has moved on');
+}
+
+/** Compares a held stream with its snapshot once more. @throws {CdsyncError} `held_outdated` */
+async function compareHeld(context: RunContext, held: HeldStream, task: HeldTask): Promise<ComparedStream> {
+  refuseMoved(held, task.before.streams.get(held.stream));
+  const config = context.job.streams.find(({ name }) => name === held.stream) as StreamConfig;
+  const reading = heldReading(context, held);
+  try {
+    return await compareStream(context, { ...task, config, reading, definition: held.definition });
+  } catch (error) {
+    // The rows that it recognised have only their old hashes.
+    if (error instanceof RecognitionOverruled) throw outdated(held, 'has got another way to hash rows');
+    throw error;
+  }
 }
 
 /**
@@ -130,6 +160,8 @@ async function approveLocked(context: RunContext, choice: HeldChoice): Promise<J
   const held = await chooseHeld(context, choice);
   const [{ run_id: runId, started_at: startedAt }] = held as [HeldStream, ...HeldStream[]];
   const run = { runId, startedAt };
+  await mkdir(layout.runTemporary(runId), { recursive: true, mode: 0o700 });
+  await database.spillTo(layout.runTemporary(runId));
   const { compared, sequence } = await commitHeld(context, held, { run, before });
   const results = compared.map(({ commit, changedValues: changed }, index) => {
     return { name: held[index]?.stream ?? '', commit, changed };
@@ -180,17 +212,13 @@ async function commitHeld(
   held: readonly HeldStream[],
   { run, before }: { run: RunIdentity; before: Before },
 ): Promise<{ compared: readonly ComparedStream[]; sequence: number }> {
-  const { layout, database, job, signal } = context;
+  const { layout, database, signal } = context;
   const store = await SnapshotStore.open(database, layout);
   try {
     const compared: ComparedStream[] = [];
     await store.session.until(signal, async () => {
       for (const each of held) {
-        const { stream, definition } = each;
-        refuseMoved(each, before.streams.get(stream));
-        const config = job.streams.find(({ name }) => name === stream) as StreamConfig;
-        const reading = heldReading(context, each);
-        compared.push(await compareStream(context, { config, reading, before, store, run, definition }));
+        compared.push(await compareHeld(context, each, { before, store, run }));
       }
     });
     const streams = compared.map(({ commit }) => commit);

@@ -144,7 +144,7 @@ async function eraseRows({ database, clock }: StorageEngine, task: ErasureTask):
     await forgetKnown(store, layout, { stream, keys, storeId, before: state.run_id, runId: run.runId, folder });
     const searched = await searchable(store, state, texts);
     const others = await otherStreams(store, streams.values(), stream, keys);
-    await publishStore({ database, layout, job, clock }, store);
+    await publishStore({ database, layout, job, clock, notice: () => undefined }, store);
     return { ...forgotten, run, keys, texts: searched, others };
   } finally {
     await store.close();

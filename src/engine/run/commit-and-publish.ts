@@ -20,7 +20,7 @@ import type { RunContext } from '../run-context.js';
  */
 const quietMs = 12 * 3_600_000;
 
-type PublishContext = Pick<RunContext, 'database' | 'layout' | 'job' | 'clock'>;
+type PublishContext = Pick<RunContext, 'database' | 'layout' | 'job' | 'clock' | 'notice'>;
 
 export interface CommitTask {
   readonly run: RunIdentity;
@@ -50,12 +50,12 @@ export async function publishStore(
   store: SnapshotStore,
   { repairs }: { repairs: 'none' | 'damaged' | 'all' } = { repairs: 'none' },
 ): Promise<void> {
-  const { database, layout } = context;
+  const { database, layout, notice } = context;
   const state = await store.state();
   const reason = await compactionReason(store, state);
   // Close it first: copying the file of an attached store would drop DuckDB's lock on it.
   await store.close();
-  await compact(database, layout, { reason, sequence: state.sequence });
+  await compact(database, layout, { reason, sequence: state.sequence, notice });
   const again = repairs === 'all' || (repairs === 'damaged' && (await isDamagedHere(database, layout)));
   await publish(database, layout, state, { ...publishOptions(context), again });
 }
@@ -113,7 +113,7 @@ class NextKnown {
  * @throws {CdsyncError} `interrupted` if the signal aborts before the commit counts
  */
 export async function commitAndPublish(
-  context: PublishContext & Pick<RunContext, 'progress' | 'signal' | 'notice' | 'bucket'>,
+  context: PublishContext & Pick<RunContext, 'progress' | 'signal' | 'bucket'>,
   store: SnapshotStore,
   { run, status, sequence: before, streams, isNews }: CommitTask,
 ): Promise<number> {

@@ -257,7 +257,7 @@ function nextKnown({ reading, folder, run }: Comparing, { parts, standing }: Ext
     standing: known,
     keysPaths: parts.map(({ keysPath }) => keysPath),
     folder,
-    verifiedAt: run.startedAt,
+    verifiedAt: next.verifiedAt ?? run.startedAt,
   };
 }
 

@@ -14,7 +14,7 @@ import { treated } from '../../rows/value-text.js';
 import { judgedTexts } from '../../snapshot/judge-texts.js';
 import { queryError, type Session } from '../../store/duckdb.js';
 import { type Counters, noCounters } from '../../store/journal.js';
-import { writeKeys } from '../../store/keys-file.js';
+import { keysVersion, writeKeys } from '../../store/keys-file.js';
 import { type ParquetCompression, type ParquetFile, type ParquetForm, writeParquet } from '../../store/parquet.js';
 import type { Reading } from './reading.js';
 
@@ -111,7 +111,15 @@ export class SqlReading implements Reading {
     this.live.read = file.rows;
     this.live.kept = file.rows;
     this.live.milliseconds = Math.round(monotonic() - began);
-    const made: Part = { ...file, number, segments: [], rejects: 0, columns: inFile, keysPath };
+    const made: Part = {
+      ...file,
+      number,
+      segments: [],
+      rejects: 0,
+      columns: inFile,
+      keysPath,
+      hash_version: keysVersion(),
+    };
     this.#result = {
       parts: file.rows === 0 ? [] : [made],
       columns: columns.store(),

@@ -214,6 +214,7 @@ export class StreamRun {
       brings: reading.brings,
       ...(covered === undefined ? {} : { covered: [...covered] }),
       read: JSON.parse(JSON.stringify(compared.read)),
+      ...(reading.nextKnown === undefined ? {} : { next_known: reading.nextKnown }),
     });
     this.#isKept = true;
   }

@@ -5,7 +5,7 @@ import { type Column, ColumnSet, type ColumnTreatment, holdNegativeZero } from '
 import { hashWords } from '../../rows/raw-hash.js';
 import { misfits, treated } from '../../rows/value-text.js';
 import type { Database, Session } from '../../store/duckdb.js';
-import { writeKeys } from '../../store/keys-file.js';
+import { keysVersion, writeKeys } from '../../store/keys-file.js';
 import { writeParquet } from '../../store/parquet.js';
 import type { MadePart, PartMaker, SealedBatch } from './part-maker.js';
 
@@ -112,7 +112,7 @@ async function convertOn(session: Session, batch: SealedBatch): Promise<MadePart
   }
   const keyed = { number, path: files.path, columns: kept.list, key };
   const keys = await writeKeys(session, keyed, files.keysPath, raw);
-  return { rows, bytes, sha256, keys_sha256: keys.sha256, columns: kept.store() };
+  return { rows, bytes, sha256, keys_sha256: keys.sha256, hash_version: keysVersion(), columns: kept.store() };
 }
 
 function conversionError(error: unknown): CdsyncError {

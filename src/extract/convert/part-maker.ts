@@ -25,7 +25,7 @@ export interface SealedBatch {
 }
 
 /** A finished part, with the columns that it really has. */
-export type MadePart = Pick<PartRecord, 'rows' | 'bytes' | 'sha256' | 'columns'> & {
+export type MadePart = Pick<PartRecord, 'rows' | 'bytes' | 'sha256' | 'hash_version' | 'columns'> & {
   /** SHA-256 of the keys file. */
   readonly keys_sha256: string;
 };

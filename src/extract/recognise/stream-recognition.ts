@@ -35,8 +35,8 @@ export interface NextKnown {
   /** Of the hash, in hex. */
   readonly secret: string;
   readonly separator: KnownHeader['separator'];
-  /** The known file that this reading went by; undefined: every record was converted. */
-  readonly base: KnownHeader | undefined;
+  /** When every record was last converted and compared, before this reading: ISO 8601; null: this reading has converted all. */
+  readonly verifiedAt: string | null;
 }
 
 /** The rows that stand, and those of parts that do not count because the same key came again later, as it was. */
@@ -167,7 +167,7 @@ export class StreamRecognition {
       fingerprint: this.#fingerprint,
       secret: this.#secret.toString('hex'),
       separator: separator === undefined ? null : { ...separator, bytes: separator.bytes.toString('base64') },
-      base: this.#base?.header,
+      verifiedAt: this.#base?.header.verified_at ?? null,
     };
   }
 

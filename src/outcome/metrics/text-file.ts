@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { z } from 'zod';
 import type { LocalConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
 import { statsIfThere, writeFileAtomically } from '../../store/durable.js';
@@ -33,20 +34,47 @@ export function expositionText(samples: readonly Sample[]): string {
     .join('');
 }
 
+const ownerMark = '# cdsync ';
+
+/** Whose figures a file has: the storage folder of its jobs. A comment to Prometheus. */
+function ownerLine(storage: string): string {
+  return `${ownerMark}${JSON.stringify({ storage })}\n`;
+}
+
+/** The storage folder of the configuration that has written a file; undefined for a file of an earlier version. */
+function ownerOf(text: string): string | undefined {
+  const line = text.startsWith(ownerMark) ? text.slice(ownerMark.length).split('\n', 1)[0] : undefined;
+  try {
+    return ownerSchema.parse(JSON.parse(line ?? '')).storage;
+  } catch {
+    return undefined;
+  }
+}
+
+const ownerSchema = z.object({ storage: z.string() });
+
+function jobsIn(text: string): string[] {
+  return [...new Set([...text.matchAll(/^cdsync_run_status\{job="([a-z][a-z0-9_]*)"/gm)].map(([, job = '']) => job))];
+}
+
 /**
- * Refuses a file with jobs that this configuration has never had: another one writes there, and each would remove the figures of
- * the other. A job that was removed from this one has left its figures in the storage folder.
+ * Refuses a file of another configuration: each would remove the figures of the other. A file belongs to the storage folder that it
+ * names, as long as that has the figures of one of its jobs: a folder that was moved or removed claims nothing. A file that
+ * names none is foreign if it has jobs that this configuration has never had. A job that was removed from this one has left its
+ * figures in the storage folder.
  * @throws {CdsyncError} `metrics_shared`
  */
 async function refuseForeign(path: string, { storage, outline }: Pick<LocalConfig, 'storage' | 'outline'>) {
   const present = await readFile(path, 'utf8').catch(() => '');
-  const jobs = new Set(
-    [...present.matchAll(/^cdsync_run_status\{job="([a-z][a-z0-9_]*)"/gm)].map(([, job = '']) => job),
-  );
-  for (const { name } of outline) jobs.delete(name);
-  for (const job of jobs) {
-    if ((await readSamples(new JobLayout(storage, job))) !== undefined) continue;
-    const message = `another configuration writes there (job ${job}), so it stays as it is`;
+  const owner = ownerOf(present);
+  if (owner === storage) return;
+  const own = new Set(outline.map(({ name }) => name));
+  for (const job of jobsIn(present)) {
+    if (owner === undefined && own.has(job)) continue;
+    const hasLeft = (await readSamples(new JobLayout(owner ?? storage, job))) !== undefined;
+    if (hasLeft === (owner === undefined)) continue;
+    const whose = owner === undefined ? `job ${job}` : `job ${job}, storage ${owner}`;
+    const message = `another configuration writes there (${whose}), so it stays as it is`;
     throw new CdsyncError(message, { code: 'metrics_shared', hint: 'give each configuration a file of its own' });
   }
 }
@@ -72,7 +100,7 @@ export async function writeTextFile(
       const kept = name === own.job ? own.kept : await readSamples(new JobLayout(storage, name));
       if (kept?.textfile === path) all.push(...(kept.samples as Sample[]));
     }
-    return expositionText(all);
+    return ownerLine(storage) + expositionText(all);
   };
   if ((await statsIfThere(dirname(path))) === undefined) await makeFolder(dirname(path), 0o755);
   let text = await compose();

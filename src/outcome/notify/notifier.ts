@@ -6,12 +6,15 @@ import type { Unusual } from '../unusual.js';
 import { eventsToTell, factsOf, remembered, settledBy } from './events.js';
 import { endMessage, type Message, type MessageBody, startMessage } from './message.js';
 import { deliver, reasonOf, receiverName } from './receiver.js';
+import { standingAfter, withStanding } from './standing.js';
 import { keepTold, nothing, type ReceiverMemory, readTold, receiverKey, type Told, withWaiting } from './told.js';
 
 export interface NotifierOptions {
   readonly job: string;
   readonly notify: readonly NotifyOptions[];
   readonly layout: JobLayout;
+  /** Whether the job still has this delivery. */
+  readonly delivers: (delivery: { readonly name: string; readonly stream: string }) => boolean;
   readonly http: OutgoingHttp;
   /** Shows the user a line. */
   readonly notice: (line: string) => void;
@@ -55,15 +58,19 @@ export class Notifier {
    * Tells of the end, and what could not be told before.
    * @param onlyNews tells only if the job is now ok, held or failed, and was not before
    */
-  async ended(end: RunEnd, unusual: readonly Unusual[], { onlyNews = false } = {}): Promise<void> {
-    const { notify, layout, notice, deadlineMs } = this.#options;
+  async ended(done: RunEnd, unusual: readonly Unusual[], { onlyNews = false } = {}): Promise<void> {
+    const { notify, layout, deadlineMs, delivers } = this.#options;
     const timer = setTimeout(() => this.#stop.abort(), deadlineMs);
     const startTimer = setTimeout(() => this.#stopStart.abort(), deadlineMs / 4);
     try {
       await this.#starting;
       const told = await readTold(layout);
       const settled = told.settled ?? undefined;
-      if (onlyNews && settledBy(end.status, settled) === (settled ?? 'ok')) return;
+      const before = told.deliveries.filter(delivers);
+      const deliveries = standingAfter(done, before);
+      const end = withStanding(done, before);
+      if (onlyNews && settledBy(end.status, settled) === (settled ?? 'ok'))
+        return await this.#keep({ ...told, deliveries });
       const facts = factsOf(end.status, settled, unusual);
       const body = endMessage(end, { previous: told.status, found: unusual });
       const memories = await Promise.all(
@@ -71,13 +78,18 @@ export class Notifier {
       );
       const receivers = Object.fromEntries(memories);
       const after = settledBy(end.status, settled) ?? null;
-      await keepTold(layout, { version: 1, status: end.status, settled: after, receivers }).catch(() =>
-        notice('warning: who was told of this run could not be kept; the next run may tell it again'),
-      );
+      await this.#keep({ version: 1, status: end.status, settled: after, receivers, deliveries });
     } finally {
       clearTimeout(timer);
       clearTimeout(startTimer);
     }
+  }
+
+  async #keep(told: Told): Promise<void> {
+    const { layout, notice } = this.#options;
+    await keepTold(layout, told).catch(() =>
+      notice('warning: who was told of this run could not be kept; the next run may tell it again'),
+    );
   }
 
   /** @returns the receiver's key and what it knows now */

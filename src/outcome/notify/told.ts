@@ -4,6 +4,7 @@ import type { NotifyOptions } from '../../config/config.js';
 import type { JobLayout } from '../../store/layout.js';
 import { readStateIfUsable, writeStateFile } from '../../store/state-file.js';
 import { type Message, messageSchema } from './message.js';
+import { deliverySchema } from './standing.js';
 
 /** The most messages that wait for one receiver. The newest stay. */
 const mostWaiting = 5;
@@ -21,6 +22,8 @@ const toldSchema = z.object({
   status: z.string().nullable(),
   settled: z.enum(['ok', 'held', 'failed']).nullable(),
   receivers: z.record(z.string(), receiverSchema),
+  /** Deliveries that have failed and were not tried again with success. */
+  deliveries: z.array(deliverySchema).default([]),
 });
 
 /** What receivers know of a job: kept from run to run in `.cdsync/told.json`. */
@@ -33,7 +36,7 @@ export const nothing: ReceiverMemory = { facts: [], waiting: [] };
 /** What is kept; as before the first run if nothing usable is. It is not worth an error: at worst a receiver is told twice. */
 export async function readTold(layout: JobLayout): Promise<Told> {
   const told = await readStateIfUsable(layout.told, toldSchema);
-  return told ?? { version: 1, status: null, settled: null, receivers: {} };
+  return told ?? { version: 1, status: null, settled: null, receivers: {}, deliveries: [] };
 }
 
 /** @throws errors of the file system */

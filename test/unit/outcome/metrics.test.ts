@@ -146,6 +146,31 @@ describe('the text file for Prometheus', () => {
     expect(await readFile(textfile, 'utf8')).toContain('job="weekly"');
   });
 
+  it('of another configuration stays as it is also if both have a job of the same name, until the other one is gone', async () => {
+    await measure({});
+    const theirs = await readFile(textfile, 'utf8');
+    const other = join(folder, 'other');
+    const job = jobOf('nightly');
+    const layout = new JobLayout(other, job.name);
+    await mkdir(layout.private, { recursive: true });
+    const { kept } = await keepSamples(layout, { job, textfile, run: samplesOf(runEnd(), []), now: 1 });
+    const write = () => writeTextFile({ storage: other, outline: [job] }, textfile, { job: job.name, kept });
+    await expect(write()).rejects.toMatchObject({ message: expect.stringContaining(`storage ${folder}`) });
+    expect(await readFile(textfile, 'utf8')).toBe(theirs);
+    await rm(new JobLayout(folder, 'nightly').folder, { recursive: true });
+    await write();
+    await expect(measure({})).rejects.toMatchObject({ code: 'metrics_shared' });
+  });
+
+  it('of a version that named no storage folder is taken over by the configuration that has its jobs', async () => {
+    await measure({});
+    const text = await readFile(textfile, 'utf8');
+    await writeFile(textfile, text.slice(text.indexOf('\n') + 1));
+    await measure({});
+    expect(figureOf(await exposed(), 'cdsync_runs_total', { status: 'ok' })).toBe(2);
+    expect(await readFile(textfile, 'utf8')).toMatch(/^# cdsync /);
+  });
+
   it('is written even if nothing can be kept', async () => {
     const job = jobOf('nightly');
     const run = samplesOf(runEnd(), []);

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { NotifyOptions } from '../../../src/config/config.js';
+import type { DestinationReport } from '../../../src/core/run.js';
 import { Secret } from '../../../src/core/secret.js';
 import { OutgoingHttp } from '../../../src/outcome/http.js';
 import { Notifier } from '../../../src/outcome/notify/notifier.js';
@@ -10,7 +11,7 @@ import type { RunEnd } from '../../../src/outcome/run-end.js';
 import type { Unusual } from '../../../src/outcome/unusual.js';
 import { JobLayout } from '../../../src/store/layout.js';
 import { type Behaviour, Receiver } from '../../fixtures/receiver.js';
-import { runEnd } from '../../fixtures/run-ends.js';
+import { destinationReport, runEnd } from '../../fixtures/run-ends.js';
 
 type Status = RunEnd['status'];
 
@@ -44,7 +45,7 @@ async function tell(
   const http = new OutgoingHttp();
   const layout = new JobLayout(folder, 'nightly');
   const notice = (line: string) => notices.push(line);
-  const notifier = new Notifier({ job: 'nightly', notify, layout, http, notice, deadlineMs });
+  const notifier = new Notifier({ job: 'nightly', notify, layout, delivers: () => true, http, notice, deadlineMs });
   notifier.started(Date.parse('2026-11-03T02:15:00Z'));
   await notifier.ended(runEnd({ status }), unusual);
   await http.close();
@@ -60,6 +61,52 @@ async function eventsOf(notify: readonly NotifyOptions[], statuses: readonly Sta
   }
   return told;
 }
+
+/** A run, or a delivery without a run, as the job stands after it. */
+async function followed(notify: readonly NotifyOptions[], end: Partial<RunEnd>, onlyNews: boolean): Promise<string> {
+  receiver.reset();
+  const http = new OutgoingHttp();
+  const layout = new JobLayout(folder, 'nightly');
+  const delivers = ({ name }: { name: string }) => name !== 'gone';
+  const options = { job: 'nightly', notify, layout, delivers, http, notice: () => undefined, deadlineMs: 10_000 };
+  await new Notifier(options).ended(runEnd(end), [], { onlyNews });
+  await http.close();
+  return receiver.received.map(({ body }) => JSON.parse(body).events.join('+')).join(' ');
+}
+
+describe('nights of run --no-push and a push of its own', () => {
+  const refused = { code: 'destination_login', message: 'the login was refused', hint: null, request_id: null };
+  const failing = (name = 'warehouse') => destinationReport({ name, status: 'failed', error: refused });
+  const notify = () => [webhook({ on: ['failed', 'recovered'] })];
+  const night = () => followed(notify(), { destinations: [] }, false);
+  const push = (...destinations: DestinationReport[]) => {
+    const isWell = destinations.every(({ status }) => status === 'ok');
+    return followed(notify(), { streams: [], destinations, status: isWell ? 'ok' : 'partial' }, true);
+  };
+
+  it('are told once as failed and once as recovered, however often a push fails', async () => {
+    expect([await night(), await push(failing())]).toEqual(['', 'failed']);
+    for (let days = 0; days < 3; days += 1) expect([await night(), await push(failing())]).toEqual(['', '']);
+    expect([await night(), await push(destinationReport())]).toEqual(['', 'recovered']);
+    expect([await night(), await push(destinationReport())]).toEqual(['', '']);
+  });
+
+  it('are well again only when each destination is, or is gone', async () => {
+    expect(await push(failing('a'), failing('b'), failing('gone'))).toBe('failed');
+    expect(await push(destinationReport({ name: 'a' }))).toBe('');
+    expect(await push(destinationReport({ name: 'b', status: 'skipped' }))).toBe('');
+    expect(await push(destinationReport({ name: 'b' }))).toBe('recovered');
+  });
+
+  it('tell a receiver that wants every run what still fails', async () => {
+    await push(failing());
+    expect(await followed([webhook({ on: ['ok', 'failed'], every: true })], { destinations: [] }, false)).toBe(
+      'failed',
+    );
+    const [told] = receiver.received.map(({ body }) => JSON.parse(body));
+    expect([told.status, told.errors]).toEqual(['partial', [expect.objectContaining({ destination: 'warehouse' })]]);
+  });
+});
 
 describe('a receiver', () => {
   it('is told when something has changed, not each night', async () => {

@@ -80,7 +80,7 @@ async function publish(snapshots: Snapshots): Promise<void> {
   const state = await store.state();
   const reason = await compactionReason(store, state);
   await snapshots.detach();
-  await compact(snapshots.database, snapshots.layout, { reason, sequence: state.sequence });
+  await compact(snapshots.database, snapshots.layout, { reason, sequence: state.sequence, notice: () => undefined });
   await snapshots.publish();
 }
 

@@ -22,7 +22,7 @@ async function compactNow() {
   const state = await store.state();
   const reason = await compactionReason(store, state);
   await snapshots.detach();
-  await compact(snapshots.database, snapshots.layout, { reason, sequence: state.sequence });
+  await compact(snapshots.database, snapshots.layout, { reason, sequence: state.sequence, notice: () => undefined });
   return reason;
 }
 
@@ -73,10 +73,14 @@ describe('writing the store anew', () => {
     expect(await snapshots.query(`SELECT n FROM ${storeTable('members__history')} ORDER BY n`)).toHaveLength(2);
   });
 
-  test('may fail if it only saves space, and leaves no file behind', async () => {
+  test('may fail if it only saves space, which is told once, and leaves no file behind', async () => {
+    const notices: string[] = [];
+    const notice = (line: string) => notices.push(line);
     const nowhere = new JobLayout(snapshots.layout.folder, 'nothing');
-    await compact(snapshots.database, nowhere, { reason: 'free', sequence: 1 });
-    await expect(compact(snapshots.database, nowhere, { reason: 'rewritten', sequence: 1 })).rejects.toThrow();
+    await compact(snapshots.database, nowhere, { reason: 'free', sequence: 1, notice });
+    await compact(snapshots.database, nowhere, { reason: 'free', sequence: 1, notice });
+    expect(notices).toEqual([expect.stringMatching(/^warning: the store keeps its free space/)]);
+    await expect(compact(snapshots.database, nowhere, { reason: 'rewritten', sequence: 1, notice })).rejects.toThrow();
     expect(await readdir(snapshots.layout.private)).not.toContainEqual(expect.stringMatching(/tmp/));
   });
 });
