@@ -6,6 +6,7 @@ import { benchBudget } from './budget.js';
 import { benchConversion } from './conversion.js';
 import { benchHelp } from './help.js';
 import { benchKill } from './kill.js';
+import { benchLake } from './lake.js';
 import { benchPush } from './push.js';
 import { benchRuns } from './runs.js';
 import { benchSmallRun } from './small-run.js';
@@ -33,11 +34,13 @@ async function main(): Promise<void> {
     budget: () => benchBudget(cdsync, folder),
     kill: () => benchKill(cdsync, folder),
     push: () => benchPush(cdsync, folder),
+    lake: () => benchLake(cdsync, folder, values.large ? 10_000_000 : 1_000_000),
   };
   const figures: Figure[] = [];
   try {
     for (const [name, bench] of Object.entries(benches)) {
-      if (values.only !== undefined && !values.only.includes(name)) continue;
+      // Its servers are downloaded: it runs where it is named.
+      if (values.only === undefined ? name === 'lake' : !values.only.includes(name)) continue;
       process.stderr.write(`${name} ...\n`);
       figures.push(...(await bench()));
     }
