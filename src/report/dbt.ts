@@ -158,20 +158,28 @@ function dbtColumn(column: PublishedColumn, key: readonly string[], published: P
 /** Runs may be as old as this. */
 const freshness = { warn_after: { count: 36, period: 'hour' }, error_after: { count: 3, period: 'day' } };
 
-/** When a run last read a stream. Its own `_synced_at` moves only with its rows, which may rest for weeks. */
+/**
+ * When a run last read a stream. Its own `_synced_at` moves only with its rows, which may rest for weeks. It is a query: dbt asks a
+ * table without rows for the greatest value of a field in vain.
+ */
 function checkedAt(job: string, stream: string): string {
-  return `(select checked_at from "${job}"."cdsync"."freshness" where stream = '${stream}')`;
+  return `select checked_at from "${job}"."cdsync"."freshness" where stream = '${stream}'`;
+}
+
+function loadedAt(job: string, table: string, isStream: boolean) {
+  const [, name = ''] = table.split('.');
+  if (isStream) return { loaded_at_query: checkedAt(job, name), freshness };
+  return table === 'cdsync.freshness' ? { loaded_at_field: 'checked_at', freshness } : {};
 }
 
 function dbtTable(table: string, published: PublishedTables) {
   const { job, columns, comments, keys } = published;
   const [schema, name = ''] = table.split('.');
   const key = schema === 'main' ? keys.get(name) : undefined;
-  const loadedAt = key !== undefined ? checkedAt(job, name) : table === 'cdsync.freshness' ? 'checked_at' : undefined;
   return {
     name,
     description: comments.get(table) ?? tableText(table),
-    ...(loadedAt === undefined ? {} : { loaded_at_field: loadedAt, freshness }),
+    ...loadedAt(job, table, key !== undefined),
     columns: columns
       .filter((column) => column.table === table)
       .map((column) => dbtColumn(column, key ?? [], published)),
