@@ -2,7 +2,7 @@
 export type FileKind = 'small' | 'store' | 'published' | 'rows' | 'known' | 'parts' | 'held' | 'page';
 
 /** What a command needs of a job. Everything else stays in the bucket until somebody asks for it. */
-export type Need = 'run' | 'decide' | 'store' | 'deliver' | 'published' | 'held' | 'small' | 'everything';
+export type Need = 'run' | 'decide' | 'store' | 'deliver' | 'published' | 'small' | 'everything';
 
 export function kindOf(path: string): FileKind {
   const [top, first, second, third, fourth, ...more] = path.split('/');
@@ -23,7 +23,6 @@ const kinds: Readonly<Record<Need, readonly FileKind[]>> = {
   deliver: ['small'],
   store: ['small', 'store'],
   published: ['small', 'published'],
-  held: ['small', 'published', 'held', 'rows'],
   decide: ['small', 'store', 'known', 'parts', 'held'],
   run: ['small', 'store', 'known', 'parts'],
   everything: ['small', 'store', 'published', 'rows', 'known', 'parts', 'held', 'page'],
@@ -36,7 +35,6 @@ function streamRunOf(path: string): string {
 
 /**
  * Which of a job's files a command needs. A run does not need the parts of streams that a guard holds: it never resumes them.
- * Of rows, only the current snapshots are ever looked at, and only by those who compare with them.
  */
 export function neededBy(need: Need, paths: ReadonlySet<string>): (path: string) => boolean {
   const wanted = new Set(kinds[need]);

@@ -19,6 +19,8 @@ interface Choice {
 
 /** What a decision does, and how its result is shown. */
 interface Decision<R> extends Pick<JobWork<R>, 'tell' | 'document'> {
+  /** Of a job in a bucket: what is brought at once. */
+  readonly need: 'decide' | 'small';
   decide(context: RunContext, choice: Choice): Promise<R>;
 }
 
@@ -74,7 +76,7 @@ async function decide<R>(
   const { workOnJobs } = await import('./work-on-jobs.js');
   const output = new Output(args);
   const { config: file, job } = await loadJob({ ...args, config }, output, parts);
-  const { decide: work, ...shown } = await begin(output);
+  const { decide: work, need, ...shown } = await begin(output);
   const stop = interruption(output);
   const options = engineOptions(stop, output, file.service);
   const choice = { runId, streams: args.stream };
@@ -84,7 +86,7 @@ async function decide<R>(
       {
         ...shown,
         work: () =>
-          changeJob({ config: file, job: job.name, need: 'decide', ...options }, (place) =>
+          changeJob({ config: file, job: job.name, need, ...options }, (place) =>
             withEngine(file, { ...options, place }, (engine) =>
               work(jobContext(engine, job, { only: args.stream }), choice),
             ),
@@ -100,13 +102,14 @@ async function decide<R>(
 export const approveCommand = decision('approve', { outcome: true }, async (output) => {
   const { approveRun } = await import('../engine/keep/decide-held.js');
   const { reporting } = await import('./tell-report.js');
-  return { ...reporting(output), decide: approveRun };
+  return { ...reporting(output), need: 'decide', decide: approveRun };
 });
 
 /** `cdsync discard`: throws away what a guard has held. */
 export const discardCommand = decision('discard', {}, async (output) => {
   const { discardHeld } = await import('../engine/keep/decide-held.js');
   return {
+    need: 'small',
     decide: async (context, choice) => ({ run_id: choice.runId, discarded: await discardHeld(context, choice) }),
     document: (done) => done,
     tell: ({ run_id, discarded }: { run_id: string; discarded: string[] }) => {

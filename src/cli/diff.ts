@@ -59,7 +59,7 @@ async function diff(args: DiffArguments, stream: string): Promise<void> {
   const { differenceCsv, differenceLines } = await import('../report/difference.js');
   const output = new Output(args);
   const { config, job } = await loadLocalJob(args, output);
-  const need = args.held === undefined ? 'published' : 'held';
+  const need = args.held === undefined ? 'published' : 'small';
   const placed = { config, job: job.name, need, notice: (line: string) => output.notice(line) } as const;
   const difference = await lookAtJob(placed, ({ layout }) => {
     const task: DiffTask = { ...args, stream, layout, job, resources: config.resources };

@@ -75,7 +75,7 @@ export class DeliveryInput {
         return copyFile(source, target);
       });
     } catch (error) {
-      throw inputMissing(feed, path, error);
+      throw error instanceof CdsyncError ? error : inputMissing(feed, path, error);
     }
     return target;
   }

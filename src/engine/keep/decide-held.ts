@@ -129,6 +129,7 @@ async function compareHeld(context: RunContext, held: HeldStream, task: HeldTask
 
 /**
  * Commits and publishes what a guard has held, if the snapshot is still the one that it was compared with.
+ * In a bucket, the result is there before anybody is told.
  * @throws {CdsyncError} `not_held`, `held_outdated`, `locked`; `interrupted` before the commit: what is held stays held
  */
 export async function approveRun(context: RunContext, choice: HeldChoice): Promise<JobReport> {
@@ -146,6 +147,7 @@ export async function approveRun(context: RunContext, choice: HeldChoice): Promi
   } finally {
     await lock.release();
   }
+  await context.bucket?.putBack();
   const told = telling && { finished: () => telling.followed('approval', report, last?.report) };
   await finishRun({ ...context, report, telling: told });
   return report;

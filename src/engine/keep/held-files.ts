@@ -1,4 +1,4 @@
-import { readdir } from 'node:fs/promises';
+import { readdir, readlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CdsyncError } from '../../core/errors.js';
 import { nearest } from '../../core/nearest.js';
@@ -39,6 +39,7 @@ async function before(layout: JobLayout, { stream, run_id, previous }: HeldStrea
   const manifest = await readManifest(layout.manifest(stream)).catch(() => undefined);
   if (manifest === undefined) {
     // Without Parquet there is only the published database.
+    await layout.elsewhere?.bring(join(layout.folder, await readlink(layout.link)));
     return `(SELECT * FROM published.${quoteIdentifier(stream)})`;
   }
   if (manifest.sequence !== previous.sequence) {
@@ -49,12 +50,14 @@ async function before(layout: JobLayout, { stream, run_id, previous }: HeldStrea
     });
   }
   const paths = manifest.files.map(({ path }) => join(layout.stream(stream), path));
+  for (const path of paths) await layout.elsewhere?.bring(path);
   return `read_parquet(${sqlTexts(paths)}, union_by_name = true)`;
 }
 
 /**
  * The files of a stream that a run has held. They are read where they are; nothing is locked and nothing written.
- * @throws {CdsyncError} `not_held`, `held_outdated`
+ * Of a job in a bucket, only these are brought.
+ * @throws {CdsyncError} `not_held`, `held_outdated`; what bringing throws
  */
 export async function heldFiles(
   layout: JobLayout,
@@ -63,8 +66,10 @@ export async function heldFiles(
 ): Promise<HeldFiles> {
   const held = await findHeld(layout, streams, wanted);
   const folder = layout.streamRun(held.run_id, held.stream);
-  const names = (await readdir(folder)).filter((name) => /^changes(-\d+)?\.parquet$/.test(name));
+  const all = new Set([...(await readdir(folder)), ...(layout.elsewhere?.names(folder) ?? [])]);
+  const names = [...all].filter((name) => /^changes(-\d+)?\.parquet$/.test(name));
   const paths = names.sort().map((name) => join(folder, name));
+  for (const path of paths) await layout.elsewhere?.bring(path);
   return {
     held,
     changes: paths.length === 0 ? undefined : `read_parquet(${sqlTexts(paths)}, union_by_name = true)`,

@@ -1,0 +1,251 @@
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { CreateBucketCommand, GetObjectCommand, type S3Client } from '@aws-sdk/client-s3';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { type FileKind, kindOf } from '../../src/bucket/needs.js';
+import type { State } from '../../src/bucket/state.js';
+import type { RunReport } from '../../src/core/run.js';
+import { bucketName, Machines } from '../fixtures/machines.js';
+import { ObjectStore } from '../fixtures/object-store.js';
+import { ended, Workspace } from '../fixtures/workspace.js';
+
+const members = { name: 'members', source: 'index_profiles', index: 'loyalty_members' };
+const open = { guards: { max_deleted: '100%', max_changed: '1000%' } };
+
+let space: Workspace;
+let store: ObjectStore;
+let client: S3Client;
+let prefixes = 0;
+
+beforeAll(async () => {
+  space = await Workspace.open({ profiles: 1500 });
+  store = await ObjectStore.open();
+  client = store.client();
+  await client.send(new CreateBucketCommand({ Bucket: bucketName }));
+});
+afterAll(async () => {
+  client.destroy();
+  await store.close();
+  await space.close();
+});
+afterEach(() => space.clearFaults());
+
+/** A new job that machines `a` and `b` share. */
+async function machines(job: Record<string, unknown> = {}): Promise<{ all: Machines; prefix: string }> {
+  prefixes += 1;
+  const prefix = `commands-${prefixes}`;
+  const all = new Machines(
+    space,
+    { ...Machines.login(store), url: `s3://${bucketName}/${prefix}` },
+    { streams: [members], ...open, ...job },
+  );
+  await rm(join(space.folder, 'caches'), { recursive: true, force: true });
+  for (const machine of ['a', 'b']) await all.add(machine);
+  return { all, prefix };
+}
+
+async function state(prefix: string): Promise<State> {
+  const { Body } = await client.send(new GetObjectCommand({ Bucket: bucketName, Key: `${prefix}/nightly/state.json` }));
+  return JSON.parse((await Body?.transformToString()) ?? '') as State;
+}
+
+/** The kinds of the files that a machine has, but for small ones. */
+async function kindsAt(all: Machines, machine: string): Promise<FileKind[]> {
+  const found = await readdir(all.cache(machine), { recursive: true, withFileTypes: true });
+  const paths = found.flatMap((each) =>
+    each.isFile() ? join(each.parentPath, each.name).slice(all.cache(machine).length + 1) : [],
+  );
+  return [...new Set(paths.map(kindOf))].filter((kind) => kind !== 'small').sort();
+}
+
+/** A command on a machine that has nothing yet: its document, and the kinds of files that it brought. */
+async function onNewMachine(all: Machines, words: readonly string[]) {
+  await rm(all.cache('new'), { recursive: true, force: true });
+  await rm(join(all.cache('new'), '..', '.bucket'), { recursive: true, force: true });
+  await all.add('new');
+  const ended = await space.cdsync([...words.slice(0, 1), 'new.json', ...words.slice(1)]);
+  return { ...ended, brought: await kindsAt(all, 'new') };
+}
+
+/** A night that a guard holds on machine `a`. @returns its run id */
+async function heldNight(all: Machines): Promise<string> {
+  for (let day = 0; day < 3; day += 1) await space.control('change', { days: 10 });
+  const { code, report } = await all.run('a');
+  expect(code).toBe(3);
+  return report.jobs[0]?.run_id ?? '';
+}
+
+describe('commands that only look at a job in a bucket', () => {
+  it('see the newest snapshot, and bring only what they read', async () => {
+    const { all } = await machines();
+    await all.runWell('a');
+    await space.control('change', { days: 1 });
+    const { run_id: newest } = await all.runWell('a');
+    const cases: readonly [words: string[], brought: FileKind[], says: string][] = [
+      [['status', '--json'], [], newest],
+      [['report', '--json'], ['page'], newest],
+      [['check', '--json'], [], '"ok"'],
+      [['check', '--contract', '--json'], ['published'], '"ok"'],
+      [['plan', '--json', '--quiet'], ['published'], '"sequence":2'],
+      [['query', 'select run_id from cdsync.freshness', '--format', 'json'], ['published'], newest],
+      [['diff', 'members', '--json'], ['published'], '"inserted"'],
+      [['schema', '--dbt', '--json'], ['published'], 'members'],
+      [['verify', '--json'], ['known', 'page', 'published', 'rows', 'store'], '"ok"'],
+    ];
+    for (const [words, brought, says] of cases) {
+      const result = await onNewMachine(all, words);
+      expect([words, result.code, result.brought, result.stderr]).toEqual([words, 0, brought, expect.any(String)]);
+      expect(result.stdout).toContain(says);
+      JSON.parse(result.stdout);
+    }
+    const { code, stdout } = await space.cdsync(['state', 'show', 'new.json', '--json']);
+    expect([code, JSON.parse(stdout)]).toMatchObject([0, { job: 'nightly' }]);
+  });
+});
+
+describe('what a guard holds', () => {
+  it.each([
+    ['Parquet', {}, ['held', 'rows']],
+    ['the database alone', { parquet: { enabled: false } }, ['held', 'published']],
+  ])('is compared elsewhere with the snapshot in %s, and with nothing else', async (_, more, brought) => {
+    const { all, prefix } = await machines({ guards: { max_changed: '20%', max_deleted: '100%' }, ...more });
+    await all.runWell('a');
+    await space.control('change', { days: 1 });
+    await all.runWell('a');
+    const run = await heldNight(all);
+    const shown = await onNewMachine(all, ['diff', 'members', '--held', run, '--json']);
+    expect([shown.code, shown.brought, shown.stderr]).toEqual([0, brought, expect.any(String)]);
+    const snapshots = await readdir(join(all.cache('new'), 'parquet', 'members', 'snapshot'), {
+      recursive: true,
+    }).catch(() => []);
+    expect(snapshots.filter((path) => path.endsWith('.parquet')).length).toBe(brought.includes('rows') ? 1 : 0);
+    const { updated } = JSON.parse(shown.stdout) as { updated: number };
+    const approved = await onNewMachine(all, ['approve', run, '--json']);
+    expect([approved.code, JSON.parse(approved.stdout)]).toMatchObject([
+      0,
+      { jobs: [{ sequence: 3, streams: [{ updated }] }] },
+    ]);
+    expect(await all.query('b', "select count(*)::int as n from members__changes where _op = 'update'")).toEqual([
+      { n: expect.any(Number) },
+    ]);
+    const { report } = await all.run('b');
+    expect(report.jobs[0]).toMatchObject({ status: 'ok', sequence: 3 });
+    expect((await state(prefix)).files.filter(({ path }) => path.includes('held.json'))).toEqual([]);
+  });
+
+  it('is discarded from elsewhere, for all', async () => {
+    const { all } = await machines({ guards: { max_changed: '20%', max_deleted: '100%' } });
+    await all.runWell('a');
+    const run = await heldNight(all);
+    const discarded = await onNewMachine(all, ['discard', run, '--json']);
+    expect([discarded.code, discarded.brought, JSON.parse(discarded.stdout)]).toEqual([
+      0,
+      [],
+      { run_id: run, discarded: ['members'] },
+    ]);
+    const again = await all.cdsync('a', 'discard', run, '--json');
+    expect([again.code, JSON.parse(again.stdout)]).toMatchObject([2, { error: { code: 'not_held' } }]);
+  });
+
+  it('is approved by one machine while another runs: one works, the other ends with 75, and nothing is lost', async () => {
+    const { all } = await machines({ guards: { max_changed: '20%', max_deleted: '100%' } });
+    await all.runWell('a');
+    const run = await heldNight(all);
+    await space.control('faults', { kind: 'slow', match: '/profiles', delay_ms: 600 });
+    const running = all.spawn('a');
+    const done = ended(running);
+    await expect
+      .poll(async () => (await all.cdsync('b', 'status')).stderr, { timeout: 30_000 })
+      .toContain('is being worked on by process');
+    const refused = await all.cdsync('b', 'approve', run, '--json');
+    expect([refused.code, JSON.parse(refused.stdout)]).toMatchObject([
+      75,
+      { status: 'locked', error: { code: 'locked' } },
+    ]);
+    const { code, stdout } = await done;
+    expect(code).toBe(3);
+    // The run read everything anew, and what it holds took the place of what was held.
+    const again = (JSON.parse(stdout) as RunReport).jobs[0]?.run_id ?? '';
+    const approved = await all.cdsync('b', 'approve', again, '--json');
+    expect([approved.code, JSON.parse(approved.stdout)]).toMatchObject([0, { jobs: [{ sequence: 2 }] }]);
+    expect((await all.runWell('a')).sequence).toBe(2);
+  });
+});
+
+describe('commands that change a job in a bucket', () => {
+  it('push from a machine that has nothing: the rows or changes that a destination lacks, and no more', async () => {
+    const warehouse = join(space.folder, `warehouse-${prefixes}.duckdb`);
+    const destinations = [{ name: 'wh', connector: 'duckdb', path: warehouse, mode: 'mirror' }];
+    const { all, prefix } = await machines({ destinations });
+    await all.runWell('a', '--no-push');
+    const first = await onNewMachine(all, ['push', '--json']);
+    expect([first.code, first.brought, first.stderr]).toEqual([0, ['rows'], expect.any(String)]);
+    for (const _ of [1, 2]) {
+      await space.control('change', { days: 1 });
+      await all.runWell('a', '--no-push');
+    }
+    const second = await onNewMachine(all, ['push', '--json']);
+    expect([second.code, second.brought]).toEqual([0, ['rows']]);
+    const rows = await readdir(join(all.cache('new'), 'parquet', 'members', 'snapshot'), { recursive: true });
+    expect(rows.filter((path) => path.endsWith('.parquet'))).toEqual([]);
+    const status = await all.cdsync('b', 'status', '--json');
+    expect(status.stdout).toContain('"wh"');
+    const quiet = await onNewMachine(all, ['push', '--json']);
+    expect([quiet.brought, JSON.parse(quiet.stdout)]).toMatchObject([[], { jobs: [{ destinations: [{ rows: 0 }] }] }]);
+    expect((await state(prefix)).files.some(({ path }) => path.includes('deliveries/wh/state.json'))).toBe(true);
+  });
+
+  it('erase and prune: the other machine has it so', async () => {
+    const { all, prefix } = await machines({ keep: { snapshots: 1 } });
+    for (const machine of ['a', 'b', 'a', 'b']) {
+      await all.runWell(machine);
+      await space.control('change', { days: 1 });
+    }
+    const rows = (await state(prefix)).files.filter(({ path }) => /\/snapshot\/.*\.parquet$/.test(path));
+    expect(new Set(rows.map(({ path }) => path.split('/')[3])).size).toBeLessThanOrEqual(2);
+    const [{ id }] = (await all.query('b', 'select id from members order by id limit 1')) as [{ id: string }];
+    const erased = await all.cdsync('b', 'forget', 'members', id, '--json');
+    expect([erased.code, JSON.parse(erased.stdout)]).toMatchObject([0, { status: 'ok' }]);
+    expect(await all.query('a', `select count(*)::int as n from members where id = '${id}'`)).toEqual([{ n: 0 }]);
+    const verified = await all.cdsync('a', 'verify', '--json');
+    expect(JSON.parse(verified.stdout)).toMatchObject({ status: 'ok' });
+  });
+
+  it('reset how far a stream was read, on whatever machine', async () => {
+    const audit = { name: 'audit', source: 'audit_events' };
+    const { all } = await machines({ streams: [audit] });
+    const { streams } = await all.runWell('a');
+    expect((await all.runWell('b')).streams[0]?.rows).toBe(streams[0]?.rows);
+    const reset = await space.cdsync(['state', 'reset', 'b.json', '--stream', 'audit', '--json']);
+    expect([reset.code, JSON.parse(reset.stdout)]).toMatchObject([
+      0,
+      { job: 'nightly', streams: [{ name: 'audit', covered: true }] },
+    ]);
+    const again = await space.cdsync(['state', 'show', 'a.json', '--json']);
+    expect(again.code).toBe(0);
+    expect((await all.runWell('a')).streams[0]).toMatchObject({ rows: streams[0]?.rows, inserted: 0 });
+  });
+
+  it('run several jobs: each is taken and given back by itself, in one document', async () => {
+    const { all } = await machines();
+    for (const machine of ['a', 'b']) {
+      const path = join(space.folder, `${machine}.json`);
+      const config = JSON.parse(await readFile(path, 'utf8')) as { jobs: Record<string, unknown> };
+      config.jobs.gold = { streams: [{ ...members, name: 'gold', filter: { tier: 'gold' } }], ...open };
+      await writeFile(path, JSON.stringify(config));
+    }
+    await space.control('faults', { kind: 'slow', match: '/profiles', delay_ms: 600 });
+    const done = ended(space.spawn(['run', 'a.json', '--all', '--json', '--quiet']));
+    await expect
+      .poll(async () => (await all.cdsync('b', 'status', '--job', 'nightly')).stderr, { timeout: 30_000 })
+      .toContain('is being worked on by process');
+    const { code, report } = await all.run('b', '--all');
+    expect([code, report]).toMatchObject([75, { status: 'locked', error: { code: 'locked' } }]);
+    const first = await done;
+    expect([first.code, JSON.parse(first.stdout)]).toMatchObject([0, { jobs: [{ sequence: 1 }, { sequence: 1 }] }]);
+    for (const command of ['status', 'verify', 'plan', 'check', 'report']) {
+      const { code, stdout } = await all.cdsync('b', command, '--all', '--json');
+      expect([command, code, JSON.parse(stdout)]).toMatchObject([command, 0, { status: 'ok', jobs: [{}, {}] }]);
+    }
+  });
+});
