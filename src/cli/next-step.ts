@@ -22,7 +22,7 @@ function nextCommand(ending: Ending): string {
   if (code === 75) return 'see who has it: cdsync status';
   if (undelivered) return 'next: cdsync push';
   if (remedy === 'backup') return 'restore the store, as docs/recovery.md says, then: cdsync verify';
-  const foreign = 'move the files away that cdsync did not put there, then: cdsync';
+  const foreign = 'move the files away that cdsync did not put there or cannot write again, then: cdsync';
   if (remedy === 'move') return `${foreign} verify`;
   if (remedy === 'move and full') return `${foreign} run --full`;
   return `next: cdsync run${remedy === 'full' ? ' --full' : ''}`;

@@ -1,5 +1,5 @@
 import { realpathSync } from 'node:fs';
-import { chmod, copyFile, open, readFile, rm, truncate, writeFile } from 'node:fs/promises';
+import { chmod, copyFile, open, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -124,6 +124,56 @@ describe('cdsync verify', () => {
     await copyFile(`${space.folder}/good`, path);
   });
 
+  it('finds changes of a run that are lost, or not as the run wrote them, in the published file and in Parquet', async () => {
+    await prepared('changed');
+    for (let day = 0; day < 2; day += 1) {
+      await space.control('change', { days: 1 });
+      await space.runWell('changed');
+    }
+    expect((await verify('changed')).found.mismatches).toEqual([]);
+    const folder = join(space.jobFolder('changed'), 'parquet', 'members', 'changes');
+    const [, second = '', third = ''] = (await readdir(folder)).sort();
+    const [early, last] = [second, third].map((run) => join(folder, run, '00001.parquet')) as [string, string];
+    await copyFile(early, `${space.folder}/early`);
+    await copyFile(last, early);
+    const other = await verify('changed');
+    expect(other.found.mismatches).toEqual([
+      {
+        stream: 'members',
+        file: `parquet/members/changes/${second}`,
+        problem: expect.stringMatching(/the run counted/),
+      },
+    ]);
+    const { stderr } = await space.cdsync(['verify', 'changed.json']);
+    expect(stderr).toMatch(/^move the files away .*cannot write again, then: cdsync verify/m);
+    await flip(early, (size) => size - 6);
+    expect((await verify('changed')).found.mismatches).toMatchObject([
+      { problem: expect.stringMatching(/^it cannot be read as Parquet: /) },
+    ]);
+    await copyFile(`${space.folder}/early`, early);
+    await rm(last);
+    expect((await verify('changed')).found.mismatches).toMatchObject([{ problem: 'the file is missing' }]);
+    await space.runWell('changed');
+    expect((await verify('changed')).found.mismatches).toEqual([]);
+    await written('changed', `delete from _cdsync.changes_members where _run_id = '${third}' and _op = 'update'`);
+    const { mismatches } = (await verify('changed')).found;
+    expect(mismatches.map(({ problem }) => problem)).toEqual([
+      expect.stringMatching(
+        /^members__changes has insert \d+, update 0, .* of run .*, which counted insert \d+, update \d\d/,
+      ),
+    ]);
+  });
+
+  it('takes an erased person for no loss', async () => {
+    const [row] = await space.query('changed', 'select id from members order by id limit 1');
+    await space.runWell('changed');
+    expect((await space.cdsync(['forget', 'changed.json', 'members', String(row?.id)])).code).toBe(0);
+    expect((await verify('changed')).found.mismatches).toEqual([]);
+    await space.control('change', { days: 1 });
+    await space.runWell('changed');
+    expect((await verify('changed')).found.mismatches).toEqual([]);
+  });
+
   it('finds rows that somebody has changed in the published file', async () => {
     await written('whole', "update members set email = 'x' where id = (select min(id) from members)");
     const { code, found } = await verify('whole');
@@ -205,7 +255,9 @@ describe('the command that verify names', () => {
     const foreign = join(space.jobFolder(job), 'parquet', 'members', 'mine.parquet');
     await writeFile(foreign, 'x');
     const { stderr } = await space.cdsync(['verify', `${job}.json`]);
-    expect(stderr).toMatch(/^move the files away that cdsync did not put there, then: cdsync verify healed\.json/m);
+    expect(stderr).toMatch(
+      /^move the files away that cdsync did not put there or cannot write again, then: cdsync verify healed\.json/m,
+    );
     await rm(foreign);
     expect((await verify(job)).code).toBe(0);
   });

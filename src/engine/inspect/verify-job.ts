@@ -8,7 +8,7 @@ import { ColumnSet, holdNegativeZero } from '../../rows/columns.js';
 import { hashedRows, hashVersion, type TypedColumn } from '../../rows/row-hash.js';
 import { publishedLogs } from '../../snapshot/publish-database.js';
 import { snapshotFilePattern, snapshotFolder } from '../../snapshot/snapshot-folder.js';
-import { keysTable, SnapshotStore, type StreamState, storeTable } from '../../snapshot/snapshot-store.js';
+import { keysTable, SnapshotStore, type StreamState, storeName, storeTable } from '../../snapshot/snapshot-store.js';
 import { addKeys, keyHash, type ReadParquet, readWholeParquet } from '../../snapshot/verify-parquet.js';
 import type { Database, Session } from '../../store/duckdb.js';
 import { sha256OfFile, statsIfThere } from '../../store/durable.js';
@@ -17,6 +17,13 @@ import type { JobLayout } from '../../store/layout.js';
 import { type Manifest, readManifest } from '../../store/manifest.js';
 import { refusePlanted } from '../../store/planted.js';
 import type { StorageEngine } from '../open-engine.js';
+import {
+  type AddProblem,
+  brokenChanges,
+  type RunChanges,
+  verifyChangeFiles,
+  verifyChangeRows,
+} from './verify-changes.js';
 
 /** A problem that `cdsync verify` found. */
 export interface Mismatch {
@@ -198,7 +205,7 @@ export function remedyOf(
 ): 'full' | 'move' | 'move and full' | 'backup' {
   const store = relative(layout.folder, layout.store);
   if (mismatches.some(({ file }) => file === store)) return 'backup';
-  const foreign = mismatches.filter(({ problem }) => problem === foreignFile).length;
+  const foreign = mismatches.filter(({ problem }) => problem === foreignFile || problem.endsWith(brokenChanges)).length;
   if (foreign === 0) return 'full';
   return foreign === mismatches.length ? 'move' : 'move and full';
 }
@@ -253,6 +260,8 @@ async function verifyPublished(
       const isSame = before?.rows === facts.rows && before.hashes === facts.hashes && before.keySum === facts.keySum;
       if (!isSame)
         findings.add('the published rows are not those of the store', { stream: state.stream, path: layout.link });
+      const add: AddProblem = (problem, at) => findings.add(problem, at);
+      await verifyChangeRows(add, { session, state, database: 'published', path: layout.link });
     }
     await session.run('DETACH published');
   } catch (error) {
@@ -290,6 +299,8 @@ async function verifyLocked(engine: StorageEngine, job: JobConfig, layout: JobLa
   const findings = new Findings(layout);
   const store = await SnapshotStore.open(engine.database, layout);
   const stored = new Map<string, TableFacts>();
+  const changes = new Map<string, readonly RunChanges[]>();
+  const add: AddProblem = (problem, at) => findings.add(problem, at);
   let states: StreamState[];
   let sequence: number;
   try {
@@ -301,6 +312,8 @@ async function verifyLocked(engine: StorageEngine, job: JobConfig, layout: JobLa
       const facts = await tableFacts(store.session, each, { table: storeTable(stream), keys: keysTable(stream) });
       stored.set(stream, facts);
       const at = { stream, path: layout.store };
+      const looking = { session: store.session, state: each, database: storeName, path: layout.store };
+      changes.set(stream, await verifyChangeRows(add, looking));
       if (facts.rows !== each.rows) findings.add(`${facts.rows} rows in the store, which says ${each.rows}`, at);
       if (facts.keptHashes !== undefined && facts.trackedHashes !== facts.keptHashes)
         findings.add('the rows in the store do not have the hashes that it kept', at);
@@ -312,6 +325,7 @@ async function verifyLocked(engine: StorageEngine, job: JobConfig, layout: JobLa
     const facts = stored.get(state.stream);
     if (state.snapshot.length === 0 || facts === undefined) continue;
     await verifyParquet(findings, layout, state, facts);
+    await verifyChangeFiles(add, { layout, state, runs: changes.get(state.stream) ?? [] });
     await verifyCurrent(findings, layout, state);
     await verifyForeign(findings, layout, state);
   }

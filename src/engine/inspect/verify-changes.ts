@@ -1,0 +1,119 @@
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { runIdPattern } from '../../core/run.js';
+import { quoteIdentifier, sqlText } from '../../core/sql.js';
+import type { StreamState } from '../../snapshot/snapshot-store.js';
+import { readWholeParquet } from '../../snapshot/verify-parquet.js';
+import type { Session } from '../../store/duckdb.js';
+import { sha256OfFile, statsIfThere } from '../../store/durable.js';
+import type { JobLayout } from '../../store/layout.js';
+
+/** Takes what is wrong. */
+export type AddProblem = (problem: string, at: { readonly stream: string; readonly path: string }) => void;
+
+/** Changes of an earlier run that are not whole. No run writes them again. */
+export const brokenChanges = 'changes of an earlier run, which no run writes again';
+
+/** What one run did to a stream, as `cdsync.streams` counts it, and what there is of it. */
+export interface RunChanges {
+  readonly runId: string;
+  readonly sequence: number;
+  /** `insert 3, update 2, delete 1`. */
+  readonly counted: string;
+  /** The same, of the rows of `__changes`; undefined if that has none. */
+  readonly found: string | undefined;
+  readonly rows: number;
+  /** A person was erased by this run or a later one, so there may be fewer rows. */
+  readonly isErased: boolean;
+}
+
+const operations = ['insert', 'update', 'delete'] as const;
+
+/**
+ * The runs that changed a stream, the oldest first. An erasure (`cdsync forget`) is a commit too, which begins and ends at one
+ * moment; its rows leave the changes of all runs before.
+ */
+async function runChanges(session: Session, stream: string, database: string): Promise<RunChanges[]> {
+  const present = operations.map((op) => `count(*) FILTER (_op = '${op}') AS n_${op}`).join(', ');
+  const rows = await session.rows(
+    `SELECT s.run_id, s.sequence, s.inserted, s.updated, s.deleted, r.started_at = r.finished_at AS erases, c.*
+     FROM ${database}.cdsync.streams AS s JOIN ${database}.cdsync.runs AS r USING (run_id)
+     LEFT JOIN (SELECT _run_id, ${present} FROM ${database}.main.${quoteIdentifier(`${stream}__changes`)} GROUP BY _run_id) AS c ON c._run_id = s.run_id
+     WHERE s.stream = ${sqlText(stream)} AND s.changed ORDER BY s.sequence`,
+  );
+  const last = Math.max(0, ...rows.filter(({ erases }) => erases === true).map(({ sequence }) => Number(sequence)));
+  const text = (counts: readonly unknown[]) =>
+    operations.map((op, index) => `${op} ${Number(counts[index])}`).join(', ');
+  return rows
+    .filter(({ erases }) => erases !== true)
+    .map(({ run_id, sequence, inserted, updated, deleted, _run_id, n_insert, n_update, n_delete }) => ({
+      runId: String(run_id),
+      sequence: Number(sequence),
+      counted: text([inserted, updated, deleted]),
+      found: _run_id === null ? undefined : text([n_insert, n_update, n_delete]),
+      rows: Number(inserted) + Number(updated) + Number(deleted),
+      isErased: Number(sequence) <= last,
+    }));
+}
+
+/**
+ * Compares the rows of `<stream>__changes` with what each run has counted. Runs before those that it has are older than
+ * `publish.history`.
+ * @param database the name of the attached store, or of its published copy
+ * @returns the runs, for {@link verifyChangeFiles}
+ */
+export async function verifyChangeRows(
+  add: AddProblem,
+  { session, state, database, path }: { session: Session; state: StreamState; database: string; path: string },
+): Promise<RunChanges[]> {
+  const { stream } = state;
+  const runs = await runChanges(session, stream, database);
+  const first = runs.findIndex(({ found }) => found !== undefined);
+  for (const { runId, rows, counted, found, isErased } of first < 0 ? [] : runs.slice(first)) {
+    if (isErased || rows === 0 || counted === found) continue;
+    add(`${stream}__changes has ${found ?? 'no row'} of run ${runId}, which counted ${counted}`, { stream, path });
+  }
+  return runs;
+}
+
+/** What is wrong with a file of changes; undefined if it is whole. */
+async function problemOf(
+  path: string,
+  state: StreamState,
+  wanted: StreamState['changes'][number] | undefined,
+): Promise<string | { readonly rows: number }> {
+  if ((await statsIfThere(path)) === undefined) return 'the file is missing';
+  if (wanted !== undefined && (await sha256OfFile(path)) !== wanted.sha256)
+    return 'its checksum is not that of the commit';
+  return readWholeParquet(path, state.key).catch(() => 'it cannot be read as Parquet');
+}
+
+/** Reads every kept file of changes with a reader that is not DuckDB, and compares its rows with what its run has counted. */
+export async function verifyChangeFiles(
+  add: AddProblem,
+  { layout, state, runs }: { layout: JobLayout; state: StreamState; runs: readonly RunChanges[] },
+): Promise<void> {
+  const { stream } = state;
+  const last = new Map(state.changes.map((file) => [join(layout.stream(stream), file.path), file]));
+  const folder = join(layout.stream(stream), 'changes');
+  const kept = (await readdir(folder).catch(() => [])).filter((name) => runIdPattern.test(name));
+  for (const runId of new Set([...kept, ...(state.changes.length > 0 ? [state.run_id] : [])])) {
+    const isLast = runId === state.run_id;
+    const names = (await readdir(join(folder, runId)).catch(() => [])).filter((name) => name.endsWith('.parquet'));
+    const paths = isLast ? [...last.keys()] : names.map((name) => join(folder, runId, name));
+    const tell = (problem: string, path: string) =>
+      add(isLast ? problem : `${problem}: ${brokenChanges}`, { stream, path });
+    let rows = 0;
+    let isWhole = true;
+    for (const path of paths) {
+      const found = await problemOf(path, state, last.get(path));
+      if (typeof found === 'string') {
+        isWhole = false;
+        tell(found, path);
+      } else rows += found.rows;
+    }
+    const run = runs.find((each) => each.runId === runId);
+    if (isWhole && run !== undefined && !run.isErased && rows !== run.rows)
+      tell(`its files have ${rows} rows, the run counted ${run.rows}`, join(folder, runId));
+  }
+}
