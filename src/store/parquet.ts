@@ -26,7 +26,9 @@ const rowGroupRows = 20_480;
 function options({ compression, keepsZeroSigns = false }: ParquetForm): string {
   const level = compression === 'zstd' ? ', COMPRESSION_LEVEL 1' : '';
   const codec = compression === 'none' ? 'uncompressed' : compression;
-  return `(FORMAT parquet, COMPRESSION ${codec}${level}, ROW_GROUP_SIZE ${rowGroupRows}${keepsZeroSigns ? ', DICTIONARY_SIZE_LIMIT 0' : ''})`;
+  const dictionaries = keepsZeroSigns ? ', DICTIONARY_SIZE_LIMIT 0' : '';
+  // Bloom filters take an eighth of the time. DuckDB makes them only of columns with a dictionary, which no key is.
+  return `(FORMAT parquet, COMPRESSION ${codec}${level}, ROW_GROUP_SIZE ${rowGroupRows}${dictionaries}, WRITE_BLOOM_FILTER false)`;
 }
 
 /** Writes a query's rows into a Parquet file that is not durable: for files that can be recomputed. Returns their number. */
