@@ -2,7 +2,14 @@ import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { rootCertificates } from 'node:tls';
 import { type DuckDBConnection, DuckDBInstance, type DuckDBValue } from '@duckdb/node-api';
-import { type DestinationContext, loadDuckdbExtensions, loadRefused, redactor, Secret } from '../../src/sdk/index.js';
+import {
+  type DestinationContext,
+  duckdbProxy,
+  loadDuckdbExtensions,
+  loadRefused,
+  redactor,
+  Secret,
+} from '../../src/sdk/index.js';
 import {
   attachStatement,
   catalogOf,
@@ -117,6 +124,9 @@ async function connected(context: Context): Promise<{ instance: DuckDBInstance; 
     const { options } = context;
     await loadDuckdbExtensions(connection, neededExtensions(options), options.extensions);
     await connection.run("SET TimeZone = 'UTC'");
+    const store = new URL(options.endpoint ?? `https://s3.${options.region ?? 'us-east-1'}.amazonaws.com`);
+    for (const statement of options.dataUrl === undefined ? [] : duckdbProxy(store, process.env))
+      await connection.run(statement);
     for (const statement of loginStatements(options)) await connection.run(statement);
     return { instance, connection };
   } catch (error) {

@@ -128,7 +128,8 @@ export class CatalogRelay {
   }
 
   async #answer({ method = '', url = '' }: IncomingMessage, body: string): Promise<Reply> {
-    const [path = ''] = url.split('?');
+    // A client that takes this server for a proxy sends the whole address.
+    const { pathname: path } = new URL(url, this.endpoint);
     const parts = path.split('/').slice(1).map(decodeURIComponent);
     if (parts[0] !== this.#secret || parts[1] !== 'v1') return failed(404, 'NotFoundException', 'no such address');
     const [what, , tables, table, more] = parts.slice(2);

@@ -6,6 +6,7 @@ import {
   columnSums,
   countDiffers,
   type DestinationContext,
+  duckdbProxy,
   loadDuckdbExtensions,
   type SummedColumn,
 } from '../../src/sdk/index.js';
@@ -196,6 +197,17 @@ export class DuckdbEngine implements LoadEngine {
   }
 }
 
+/**
+ * The ways to the object store and to the relay. DuckDB has one proxy for all of S3, and takes the relay's own address for a proxy to
+ * the relay: nothing of it leaves this machine.
+ */
+function waysOut({ endpoint, region }: Options, relay: CatalogRelay): string[] {
+  const store = new URL(endpoint ?? `https://s3.${region ?? 'us-east-1'}.amazonaws.com`);
+  const { origin } = new URL(relay.endpoint);
+  const way = `CREATE SECRET cdsync_relay (TYPE http, HTTP_PROXY ${literal(origin)}, SCOPE ${literal(origin)})`;
+  return [...duckdbProxy(store, process.env), way];
+}
+
 async function attach(connection: DuckDBConnection, options: Options, relay: CatalogRelay): Promise<void> {
   const secret = secretStatement(options);
   const aws = secret !== undefined && options.accessKeyId === undefined ? ['aws'] : [];
@@ -206,6 +218,7 @@ async function attach(connection: DuckDBConnection, options: Options, relay: Cat
     await connection.run(`SET s3_uploader_max_filesize = '${largestFile}'`);
     // The load sorts new files itself; DuckDB refuses to write into a sorted table otherwise.
     await connection.run('SET unsafe_iceberg_ignore_sort_order = true');
+    for (const way of waysOut(options, relay)) await connection.run(way);
     if (secret !== undefined) await connection.run(secret);
     await connection.run(`ATTACH '' AS ice (TYPE iceberg, ENDPOINT ${literal(relay.endpoint)}, AUTHORIZATION_TYPE 'none',
       ACCESS_DELEGATION_MODE '${delegation}')`);

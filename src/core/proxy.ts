@@ -4,6 +4,8 @@ import type { Target, TunnelLimits } from './proxy-failure.js';
 
 /** A proxy by which a host is reached. */
 export interface ProxyRoute {
+  /** With the login, if it needs one: for a program that opens its connections itself. */
+  readonly server: URL;
   /** @throws {ProxyFailure} */
   tunnel(target: Target, limits: TunnelLimits): Promise<Socket>;
 }
@@ -82,7 +84,7 @@ export function proxyFor(url: URL, env: Variables): ProxyRoute | undefined {
     return undefined;
   const proxy = parsed(given);
   // Most runs have none.
-  return { tunnel: async (to, limits) => (await import('./tunnel.js')).openTunnel(proxy, to, limits) };
+  return { server: proxy, tunnel: async (to, limits) => (await import('./tunnel.js')).openTunnel(proxy, to, limits) };
 }
 
 type Done = (...ended: [null, Socket] | [Error, null]) => void;

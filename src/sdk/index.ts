@@ -36,6 +36,7 @@ export {
   tableConnector,
 } from './destination.js';
 export { type DuckdbStatements, extensionsOption, loadDuckdbExtensions } from './duckdb-extensions.js';
+export { duckdbProxy } from './duckdb-proxy.js';
 export {
   CdsyncError,
   connectionLost,
