@@ -20,9 +20,10 @@ import { namespaceMissing, RestCatalog } from './catalog.js';
 import { CommitConflict, type LoadEngine, type StagedLoad } from './load-engine.js';
 import { type Marker, markersOf } from './marker.js';
 import type { IcebergShape } from './options.js';
+import { parsePartition } from './partition.js';
 import { addColumns, changeType, createRequest, sortColumns, type TableCommit } from './schema-update.js';
 import { currentSchema, currentSnapshotId, type LoadedTable, type TableMetadata } from './table-metadata.js';
-import { typeText } from './types.js';
+import { fieldNamed, mapPartitioned, typeText, widens } from './types.js';
 import { isWorkTable } from './work-tables.js';
 
 type Context = DestinationContext<IcebergShape>;
@@ -57,6 +58,13 @@ export function knownEmpty(metadata: TableMetadata): boolean | undefined {
   return number('total-records') > deleted ? false : undefined;
 }
 
+/** Whether a table is, or was, partitioned by the values of a column. */
+function isFolder(metadata: TableMetadata, column: string): boolean {
+  const id = fieldNamed(currentSchema(metadata).fields, column)?.id;
+  const all = (metadata['partition-specs'] ?? []).flatMap(({ fields }) => fields);
+  return all.some((field) => field['source-id'] === id && field.transform === 'identity');
+}
+
 function conflict(table: string, cause: unknown): CdsyncError {
   return unavailable(`others keep changing table "${table}", so that the catalog refuses the commit`, {
     hint: 'does maintenance of the table run at the same time, or another writer?',
@@ -66,6 +74,7 @@ function conflict(table: string, cause: unknown): CdsyncError {
 
 /** Tables of one namespace of an Iceberg catalog. */
 class IcebergDestination implements TableDestination {
+  readonly types: NonNullable<TableDestination['types']>;
   readonly #context: Context;
   readonly #catalog: RestCatalog;
   #engine: LoadEngine | undefined;
@@ -73,6 +82,9 @@ class IcebergDestination implements TableDestination {
   constructor(context: Context, catalog: RestCatalog) {
     this.#context = context;
     this.#catalog = catalog;
+    const parts = context.options.partitionBy.map(parsePartition);
+    const named = parts.flatMap((part) => (part?.transform === 'identity' ? [part.column] : []));
+    this.types = { mapColumn: mapPartitioned(named), widens };
   }
 
   /** They stand in the tables: of a namespace with thousands, only the one to be loaded is read. */
@@ -112,6 +124,8 @@ class IcebergDestination implements TableDestination {
 
   async isColumnEmpty(table: string, column: string): Promise<boolean> {
     const loaded = await this.#catalog.load(table);
+    // Such a column can be no other field, ever: its new type goes into a column beside it.
+    if (loaded !== undefined && isFolder(loaded.metadata, column)) return false;
     if (loaded !== undefined && knownEmpty(loaded.metadata) === true) return true;
     return (await this.#opened()).isColumnEmpty(table, column);
   }

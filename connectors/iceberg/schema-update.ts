@@ -1,6 +1,12 @@
 import { CdsyncError, type TableColumn, type TargetTable } from '../../src/sdk/index.js';
 import { parsePartition, type Transform } from './partition.js';
-import { currentSchema, type IcebergField, type IcebergType, type TableMetadata } from './table-metadata.js';
+import {
+  currentSchema,
+  type IcebergField,
+  type IcebergType,
+  type PartOfLayout,
+  type TableMetadata,
+} from './table-metadata.js';
 import { fieldNamed, parseTypeText, typeText, widens } from './types.js';
 
 /** A change of a table, with what must still be true when the catalog makes it (REST protocol, `CommitTableRequest`). */
@@ -144,9 +150,40 @@ export function changeType(metadata: TableMetadata, column: TableColumn): TableC
   const changed: IcebergField = widens(from, column.type)
     ? { ...found, type: evolved(found.type, parseTypeText(column.type, unnumbered), next) }
     : optionalField({ name: found.name, type: column.type }, next);
-  return newSchema(
+  const { requirements, updates } = newSchema(
     metadata,
     fields.map((field) => (field === found ? changed : field)),
     last(),
   );
+  return { requirements, updates: [...updates, ...layoutUpdates(metadata, found.id, changed.id)] };
+}
+
+/** The partitions and the sort order of new files, where they name a field that has become another one. */
+function layoutUpdates(metadata: TableMetadata, from: number, to: number): TableCommit['updates'] {
+  if (from === to) return [];
+  const renamed = (fields: readonly PartOfLayout[]) =>
+    fields.map((field) => (field['source-id'] === from ? { ...field, 'source-id': to } : field));
+  const names = ({ fields }: { readonly fields: readonly PartOfLayout[] }) =>
+    fields.some((field) => field['source-id'] === from);
+  const specs = metadata['partition-specs'] ?? [];
+  const spec = specs.find((each) => each['spec-id'] === metadata['default-spec-id']);
+  const orders = metadata['sort-orders'] ?? [];
+  const order = orders.find((each) => each['order-id'] === metadata['default-sort-order-id']);
+  const updates: Record<string, unknown>[] = [];
+  if (spec !== undefined && names(spec)) {
+    const id = Math.max(...specs.map((each) => each['spec-id'])) + 1;
+    // A partition by another field is another one.
+    const { next } = counter(metadata['last-partition-id'] ?? 999);
+    const parts = renamed(spec.fields).map((field) =>
+      field['source-id'] === to ? { ...field, 'field-id': next() } : field,
+    );
+    updates.push({ action: 'add-spec', spec: { 'spec-id': id, fields: parts } });
+    updates.push({ action: 'set-default-spec', 'spec-id': -1 });
+  }
+  if (order !== undefined && names(order)) {
+    const id = Math.max(...orders.map((each) => each['order-id'])) + 1;
+    updates.push({ action: 'add-sort-order', 'sort-order': { 'order-id': id, fields: renamed(order.fields) } });
+    updates.push({ action: 'set-default-sort-order', 'sort-order-id': -1 });
+  }
+  return updates;
 }

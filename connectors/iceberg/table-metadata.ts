@@ -9,10 +9,22 @@ export interface TableMetadata {
   readonly 'last-column-id': number;
   readonly 'current-schema-id': number;
   readonly schemas: readonly IcebergSchema[];
+  readonly 'default-spec-id'?: number;
+  /** The highest id of a partition field of any spec. */
+  readonly 'last-partition-id'?: number;
+  readonly 'partition-specs'?: readonly { readonly 'spec-id': number; readonly fields: readonly PartOfLayout[] }[];
+  readonly 'default-sort-order-id'?: number;
+  readonly 'sort-orders'?: readonly { readonly 'order-id': number; readonly fields: readonly PartOfLayout[] }[];
   readonly properties?: Readonly<Record<string, string>>;
   /** Missing, null or -1: the table has no rows and never had any. */
   readonly 'current-snapshot-id'?: LongId | null;
   readonly snapshots?: readonly Snapshot[];
+}
+
+/** One field of a partition spec or of a sort order. Other members are passed on. */
+export interface PartOfLayout {
+  readonly 'source-id': number;
+  readonly [member: string]: unknown;
 }
 
 /** The catalog's answer to "load table": the metadata, and what a reader of the files needs (`config`, credentials). */

@@ -1,4 +1,4 @@
-import type { ColumnMapping, ColumnType } from '../../src/sdk/index.js';
+import type { ColumnMapping, ColumnType, StreamColumn } from '../../src/sdk/index.js';
 import type { IcebergField, IcebergType } from './table-metadata.js';
 
 const plain = {
@@ -110,6 +110,26 @@ const days = { first: '0001-01-01', last: '9999-12-31' };
 export function mapColumn(type: ColumnType): ColumnMapping {
   const mapping = { type: typeText(icebergType(type, () => 0)), as: handedOver(type) };
   return type.kind === 'date' || type.kind === 'timestamp' ? { ...mapping, limits: { days } } : mapping;
+}
+
+/** Most bytes that the name of a file or folder may have. */
+const longestName = 255;
+
+/**
+ * {@link mapColumn} for tables that are partitioned by the values of some columns. Engines name folders after such values, and write
+ * most bytes as three.
+ * @param partitioned names of these columns in the destination
+ */
+export function mapPartitioned(
+  partitioned: readonly string[],
+): (type: ColumnType, column: StreamColumn) => ColumnMapping {
+  const all = new Set(partitioned.map((name) => name.toLowerCase()));
+  return (type, { name }) => {
+    const mapping = mapColumn(type);
+    if (mapping.type !== 'string' || !all.has(name.toLowerCase())) return mapping;
+    const room = longestName - encodeURIComponent(name).length - 1;
+    return { ...mapping, limits: { maxBytes: Math.max(1, Math.floor(room / 3)) } };
+  };
 }
 
 function widensType(from: IcebergType, to: IcebergType): boolean {

@@ -68,9 +68,9 @@ export function schema(bench: Workbench): void {
   it('refuses a table of another shape, and names the difference; takes it when told to', async () => {
     const subject = await bench.subject();
     const destination = await subject.openDestination();
-    const type = { kind: 'boolean' } as const;
-    const { type: boolean } = bench.connector.mapColumn(type, { name: 'id', type, duckdbType: 'BOOLEAN' });
-    const table = { name: 'people', columns: [{ name: 'id', type: boolean }], key: [] };
+    const type = { kind: 'date' } as const;
+    const { type: date } = bench.connector.mapColumn(type, { name: 'id', type, duckdbType: 'DATE' });
+    const table = { name: 'people', columns: [{ name: 'id', type: date }], key: [] };
     try {
       await destination.watermarks();
       await destination.prepare(table, { type: 'create' });
@@ -79,7 +79,7 @@ export function schema(bench: Workbench): void {
     }
     const { status, code, message } = undelivered(await subject.run(people(0, 3)));
     expect([status, code]).toEqual(['failed', 'table_differs']);
-    expect(message).toContain(`its column "id" is ${boolean}`);
+    expect(message).toContain(`its column "id" is ${date}`);
     expect(message).toContain('it has no column "name"');
     delivered(await subject.push({ adopt: true }));
     expect(column(await subject.place.rows('people'), 'id')).toEqual(['p0', 'p1', 'p2']);

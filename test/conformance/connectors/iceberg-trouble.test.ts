@@ -149,6 +149,20 @@ describe.runIf(catalog)('a delivery to Iceberg', () => {
     await subject.close();
   });
 
+  it('gives a column without values another type, also if the table is partitioned and sorted by it', async () => {
+    const there = await place({ mode: 'mirror', partition_by: ['country', 'bucket(id, 4)'] });
+    const subject = await Subject.open({ connector: iceberg, place: there });
+    const rows = async () => ownless(await there.rows('people')).map((row) => Object.fromEntries(row));
+    delivered(await subject.run("SELECT 1 AS id, NULL::DATE AS country, 'a' AS name"));
+    delivered(await subject.run("SELECT 1 AS id, NULL::DATE AS country, 'a' AS name WHERE false"));
+    delivered(await subject.run("SELECT 'p1' AS id, 'DE' AS country, 'b' AS name"));
+    // A partition by the values of a column keeps Iceberg from making another field of it.
+    expect(await rows()).toEqual([{ id: 'p1', country: null, country__string: 'DE', name: 'b' }]);
+    delivered(await subject.run("SELECT 'p1' AS id, 'FR' AS country, 'b' AS name"));
+    expect(await rows()).toEqual([{ id: 'p1', country: null, country__string: 'FR', name: 'b' }]);
+    await subject.close();
+  });
+
   it('asks for no table but its own, however many the namespace has', async () => {
     const there = await place();
     const schema = { type: 'struct', fields: [{ id: 1, name: 'id', required: false, type: 'string' }] };
