@@ -4,6 +4,9 @@ import { join } from 'node:path';
 import { CdsyncError } from '../core/errors.js';
 import { usageError } from './output.js';
 
+/** Port of the local service unless something else has it: the default of `serve`. */
+export const servicePort = 8787;
+
 export const quickstartJob = 'quickstart';
 const marker = '# Written by `cdsync quickstart`';
 
@@ -84,7 +87,7 @@ service:
   # The service on this machine. Before \`cdsync run\`, start it in another terminal, in this folder:
   #   npx cdsync serve --state data/local-service.json --profiles ${profiles}
   # For your own service, set these variables, or let \`cdsync init\` write a configuration.
-  base_url: \${CDS_BASE_URL:-http://127.0.0.1:8787}
+  base_url: \${CDS_BASE_URL:-http://127.0.0.1:${servicePort}}
   tenant_id: \${CDS_TENANT_ID:-${tenant_id}}
   auth:
     # The login of the local service. It is the same on every machine, so it is no secret.

@@ -5,10 +5,11 @@ import { createInterface } from 'node:readline';
 import { CdsyncError, interrupted } from '../core/errors.js';
 import type { JobReport, RunReport } from '../core/run.js';
 import type { Command } from './command.js';
+import { freePort } from './free-port.js';
 import { interruption } from './interruption.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 import { commandText, ended, startCommand } from './own-command.js';
-import { defaultProfiles, type LocalLogin, QuickstartFolder, quickstartJob } from './quickstart-folder.js';
+import { defaultProfiles, type LocalLogin, QuickstartFolder, quickstartJob, servicePort } from './quickstart-folder.js';
 
 interface QuickstartArguments extends CommonArguments {
   folder: string;
@@ -101,7 +102,9 @@ class Quickstart {
   async #startService() {
     const profiles = this.#profiles.toLocaleString('en-US');
     this.#say(`Starting a Customer Data Service on this machine, with ${profiles} profiles ...`);
-    const words = ['--port', '0', '--profiles', String(this.#profiles), '--state', this.#folder.state];
+    // The address of the configuration, if it is free: to a job, a service at another one may have other records.
+    const port = String(await freePort(servicePort));
+    const words = ['--port', port, '--profiles', String(this.#profiles), '--state', this.#folder.state];
     const child = startCommand(['serve', '--json', '--quiet', ...words], { stdout: 'pipe' });
     const end = ended(child);
     const lines = createInterface(child.stdout as NodeJS.ReadableStream);
