@@ -3,6 +3,8 @@ import { defineConfig } from 'vitest/config';
 /** What takes long: every connector against the real thing, every example and command of the documents, leaks, growth, cost. */
 const long = [
   'test/conformance/connectors/*.test.ts',
+  'test/integration/bucket-commands.test.ts',
+  'test/integration/bucket-faults.test.ts',
   'test/integration/bucket-kills.test.ts',
   'test/integration/canary.test.ts',
   'test/integration/configs.test.ts',

@@ -9,7 +9,7 @@ import { asCdsyncError } from '../core/errors.js';
 import type { S3Store } from '../sdk/index.js';
 import { sha256OfFile, temporaryName } from '../store/durable.js';
 import { readAt } from './blocks.js';
-import { bucketError, objectChanged } from './errors.js';
+import { bucketError, objectChanged, objectChangedCode } from './errors.js';
 import { objectOf, type Pieces, type StoredFile, stateKey } from './state.js';
 
 const deflated = promisify(deflate);
@@ -17,15 +17,30 @@ const deflated = promisify(deflate);
 /** How long to wait before each further attempt, while the bucket cannot be reached. */
 const pauses = [1_000, 2_000, 4_000, 8_000, 15_000, 30_000];
 
+/** After a first failure, a service that takes long to fail gets no further attempt once this time is over. */
+const patienceMs = 90_000;
+
+/** Time, as {@link patiently} needs it. */
+export interface Time {
+  /** Milliseconds that never go back. */
+  now(): number;
+  wait(ms: number, signal?: AbortSignal): Promise<unknown>;
+}
+
+const realTime: Time = { now: () => performance.now(), wait: (ms, signal) => wait(ms, undefined, { signal }) };
+
 /** Repeats work on the bucket while it cannot be reached, for about a minute. Errors become those of the storage. */
-export async function patiently<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+export async function patiently<T>(work: () => Promise<T>, signal?: AbortSignal, time: Time = realTime): Promise<T> {
+  let failingSince: number | undefined;
   for (let attempt = 0; ; attempt += 1) {
     try {
       return await work();
     } catch (error) {
+      failingSince ??= time.now();
       const pause = pauses[attempt];
-      if (asCdsyncError(error).kind !== 'retryable' || pause === undefined) throw bucketError(error);
-      await wait(pause, undefined, { signal });
+      const isOver = pause === undefined || time.now() - failingSince + pause > patienceMs;
+      if (asCdsyncError(error).kind !== 'retryable' || isOver) throw bucketError(error);
+      await time.wait(pause, signal);
     }
   }
 }
@@ -41,6 +56,10 @@ export class Contents {
   readonly #store: S3Store;
   readonly #folder: string;
   readonly #signal: AbortSignal | undefined;
+  /** Objects that the bucket has lost, or that have other content than their names say. Who has their content puts it again. */
+  readonly lost = new Set<string>();
+  /** Other objects with the same content, by checksum. */
+  #copies: ReadonlyMap<string, string> = new Map();
   #brought = { files: 0, bytes: 0 };
   #put = { files: 0, bytes: 0 };
 
@@ -62,6 +81,11 @@ export class Contents {
     return `${this.#folder}/${object}`;
   }
 
+  /** Tells what stands at the keys that people read: the checksum of each. Each is a second copy. */
+  knowCopies(shown: Readonly<Record<string, string>>): void {
+    this.#copies = new Map(Object.entries(shown).map(([key, sha256]) => [sha256, key]));
+  }
+
   /** Counts an object that was put. */
   countPut(bytes: number): void {
     this.#put = { files: this.#put.files + 1, bytes: this.#put.bytes + bytes };
@@ -76,9 +100,10 @@ export class Contents {
     // An empty body cannot be streamed in parts.
     if (bytes === 0) await this.#putBytes(Buffer.alloc(0), object);
     else {
-      await patiently(() => this.#store.put(local, this.key(object)), this.#signal);
+      await patiently(() => this.#store.put(local, this.key(object), sha256), this.#signal);
       this.countPut(bytes);
     }
+    this.lost.delete(object);
     return object;
   }
 
@@ -92,6 +117,7 @@ export class Contents {
   async #putBytes(bytes: Buffer, object: string): Promise<void> {
     await patiently(() => this.#store.putBytes(bytes, this.key(object)), this.#signal);
     this.countPut(bytes.length);
+    this.lost.delete(object);
   }
 
   /**
@@ -115,8 +141,21 @@ export class Contents {
     return `${this.#store.place}/${this.key(object)}`;
   }
 
-  /** Fetches an object, and checks that it has the content that its name says. */
+  /** Fetches an object, or a copy of it if it is lost, and checks that it has the content that its name says. */
   async #fetch(object: string, local: string): Promise<void> {
+    const [, sha256 = ''] = /([0-9a-f]{64})/.exec(object) ?? [];
+    try {
+      await this.#fetchOne(object, local, sha256);
+    } catch (error) {
+      if ((error as { code?: unknown }).code !== objectChangedCode) throw error;
+      this.lost.add(object);
+      const copy = this.#copies.get(sha256);
+      if (copy === undefined || object.endsWith('.z')) throw error;
+      await this.#fetchOne(copy, local, sha256).catch(() => Promise.reject(error));
+    }
+  }
+
+  async #fetchOne(object: string, local: string, sha256: string): Promise<void> {
     await patiently(async () => {
       const body = await this.#store.stream(this.key(object));
       if (body === undefined) throw objectChanged(this.#named(object), 'is missing');
@@ -132,8 +171,7 @@ export class Contents {
         throw code === 'ENOSPC' ? error : this.#store.streamError(error);
       }
     }, this.#signal);
-    const [, sha] = /([0-9a-f]{64})/.exec(object) ?? [];
-    if ((await sha256OfFile(local)) !== sha) throw objectChanged(this.#named(object), 'has other content');
+    if ((await sha256OfFile(local)) !== sha256) throw objectChanged(this.#named(object), 'has other content');
   }
 
   /** Makes a file of pieces of objects. */

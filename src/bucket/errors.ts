@@ -25,10 +25,12 @@ export function busy(place: string, who: string): CdsyncError {
   });
 }
 
+export const objectChangedCode = 'bucket_object_changed';
+
 export function objectChanged(object: string, found: string): CdsyncError {
   return new CdsyncError(`${object} ${found}: somebody has changed the bucket`, {
-    code: 'bucket_object_changed',
-    hint: 'restore that object from a version of the bucket; docs/bucket-storage.md says what else there is',
+    code: objectChangedCode,
+    hint: 'restore that object from a version of the bucket; or remove it and run on the machine that ran last: its cache may have it',
   });
 }
 

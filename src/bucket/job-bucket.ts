@@ -95,8 +95,11 @@ export class JobBucket extends BroughtJob {
     this.#claim = claim;
     this.#state = parts.found?.value;
     this.#tag = parts.found?.tag;
-    this.#shown = parts.found?.value.shown ?? {};
+    this.#shown = Object.fromEntries(
+      Object.entries(parts.found?.value.shown ?? {}).filter(([key]) => !parts.contents.lost.has(key)),
+    );
     this.#has = objectsIn(this.#state?.files ?? [], claim.files);
+    for (const object of parts.contents.lost) this.#has.delete(object);
     this.#checkpoints = new Checkpoints(parts.cache, parts.contents, this.#has);
     this.#again();
   }
@@ -165,6 +168,7 @@ export class JobBucket extends BroughtJob {
     const { cache, contents, absent } = this.parts;
     if (this.#claim.gone.aborted) throw superseded(this.parts.place);
     const before = new Map((this.#state?.files ?? []).map((entry) => [entry.path, entry]));
+    for (const object of contents.lost) this.#has.delete(object);
     const files = await putFiles({ cache, contents, before, absent, has: this.#has });
     await this.#replaceState({ ...change, files: [...files.values()] });
     this.#shown = await showFiles({ ...this.parts, before, files, shown: this.#shown });

@@ -29,7 +29,7 @@ const kinds: Readonly<Record<Need, readonly FileKind[]>> = {
 };
 
 /** The stream's folder in a run that a file belongs to. */
-function streamRunOf(path: string): string {
+export function streamRunOf(path: string): string {
   return path.split('/').slice(0, 5).join('/');
 }
 

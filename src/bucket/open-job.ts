@@ -8,6 +8,7 @@ import { Contents, patiently } from './contents.js';
 import { bucketError, bucketForgot, busy, clockOff, foreignCache, withoutConditions } from './errors.js';
 import { BroughtJob, JobBucket, type JobBucketParts } from './job-bucket.js';
 import { whoIs } from './lease.js';
+import { lostObjects, withoutLost } from './lost.js';
 import { type Need, neededBy } from './needs.js';
 import { storePath } from './put-files.js';
 import { type Entry, filesOf, isLink, readState, type State, type StoredFile, stateKey, type Work } from './state.js';
@@ -121,6 +122,21 @@ async function bring(
   return absent;
 }
 
+/** Finds out what the bucket has lost. @returns the files, but for those that are to be made anew */
+async function noticeLost(
+  { store, contents, cache, place, notice }: Opened,
+  target: ReadonlyMap<string, Entry>,
+  shown: Readonly<Record<string, string>>,
+): Promise<ReadonlyMap<string, Entry>> {
+  const lost = await lostObjects({ store, contents }, { files: target.values(), shown: Object.keys(shown) });
+  if (lost.size === 0) return target;
+  const [first] = lost;
+  notice(`warning: ${place} has lost ${lost.size} objects, ${first} among them; what can be had again is put back`);
+  for (const object of lost) contents.lost.add(object);
+  const here = new Set((await cache.files()).files.map(({ path }) => path));
+  return withoutLost(target, lost, (path) => here.has(path));
+}
+
 function isThere(path: string): Promise<boolean> {
   return lstat(path).then(
     () => true,
@@ -157,17 +173,22 @@ async function worked<T>(opened: Opened, task: BucketTask, work: (job: JobBucket
   const last = await readClaim(opened);
   refuseClock(opened);
   const found = await readStateOf(opened);
+  opened.contents.knowCopies(found?.value.shown ?? {});
   await refuseMismatch(opened, found?.value);
   const isNewest = await isNewestHere(opened, found?.value, last?.value);
   const claim = await Claim.take({ ...opened, silenceMs: task.bucket.takeoverAfter }, last);
+  const listed = noticeLost(opened, filesOf(found?.value, last?.value), found?.value.shown ?? {});
+  const target = await listed.catch(async (error) => {
+    await claim.say({ released: true }).catch(() => undefined);
+    throw error;
+  });
   const absent = new Map<string, StoredFile>();
   const job = new JobBucket({ ...opened, found, absent }, claim);
   const release = await lockCache(cache);
   try {
     if (release === undefined) throw busy(place, 'another process of this machine');
     await job.fence();
-    for (const entry of await bring(opened, filesOf(found?.value, last?.value), { need: task.need, isNewest }))
-      absent.set(...entry);
+    for (const entry of await bring(opened, target, { need: task.need, isNewest })) absent.set(...entry);
     await job.begin();
     const result = await work(job);
     await job.end();
@@ -186,6 +207,7 @@ export async function lookInBucket<T>(task: BucketTask, work: (job: BroughtJob) 
   try {
     const last = await readClaim(opened);
     const found = await readStateOf(opened);
+    opened.contents.knowCopies(found?.value.shown ?? {});
     await refuseMismatch(opened, found?.value);
     const target = filesOf(found?.value, last?.value);
     const { cache, notice, place } = opened;

@@ -61,15 +61,20 @@ async function putFile(task: PutTask, file: LocalFile): Promise<StoredFile> {
   const known = before.get(path);
   const sha256 = await cache.sumOf(file);
   const mode = stats.mode & 0o777;
-  if (known !== undefined && !isLink(known) && known.sha256 === sha256 && known.mode === mode) return known;
+  const isKept =
+    known !== undefined &&
+    !isLink(known) &&
+    known.sha256 === sha256 &&
+    objectsOf([known]).every((each) => has.has(each));
+  if (isKept && known.mode === mode) return known;
   const entry: StoredFile = { path, bytes: stats.size, sha256, changed_ms: Math.floor(stats.mtimeMs), mode };
-  if (known !== undefined && !isLink(known) && known.sha256 === sha256 && known.pieces !== undefined)
-    return { ...entry, pieces: known.pieces };
+  if (isKept && known.pieces !== undefined) return { ...entry, pieces: known.pieces };
   if (has.has(objectOf(path, sha256))) {
     if (path === storePath) cache.knowBlocks(await blocksOf(cache.path(path)));
     return entry;
   }
-  const pieces = path === storePath ? await putBlocks(task, known) : undefined;
+  const isWhole = known !== undefined && objectsOf([known]).every((each) => has.has(each));
+  const pieces = path === storePath ? await putBlocks(task, isWhole ? known : undefined) : undefined;
   if (pieces !== undefined) return { ...entry, pieces };
   has.add(await contents.putFile(cache.path(path), entry));
   return entry;

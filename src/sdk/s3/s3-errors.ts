@@ -27,6 +27,14 @@ export function isPreconditionFailure(error: unknown): boolean {
   return name === 'PreconditionFailed' || $metadata?.httpStatusCode === 412 || $metadata?.httpStatusCode === 409;
 }
 
+/** The error for a file that is no longer what it was when its checksum was taken. */
+export function fileChanged(local: string): CdsyncError {
+  return new CdsyncError(`${local} has other content than a moment ago, and was not put into the store`, {
+    code: 'file_changed',
+    hint: 'does another program write there, or is the disk damaged? Remove the cache folder, then run again',
+  });
+}
+
 interface Told {
   readonly cause: unknown;
   readonly causeQuotesValues: true;

@@ -3,14 +3,14 @@ import { setMaxListeners } from 'node:events';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import type { Readable } from 'node:stream';
+import { pipeline as pipe, type Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type * as S3 from '@aws-sdk/client-s3';
 import type { Upload } from '@aws-sdk/lib-storage';
 import { proxyAgents } from '../../core/proxy-agents.js';
 import type { Secret } from '../../core/secret.js';
 import { vendorLibrary } from '../errors.js';
-import { isMissing, isPreconditionFailure, s3Error } from './s3-errors.js';
+import { fileChanged, isMissing, isPreconditionFailure, s3Error } from './s3-errors.js';
 
 /** Where a bucket is, and how to log in. */
 export interface S3Options {
@@ -96,6 +96,21 @@ function clientOf({ s3 }: Library, options: S3Options): S3.S3Client {
     ...(region === undefined ? {} : { region }),
     ...(secretAccessKey === undefined ? {} : { credentials: login }),
   });
+}
+
+/** The bytes of a file. The stream fails at its end if they are not what they should be. */
+function checkedStream(local: string, sha256: string): Readable {
+  const hash = createHash('sha256');
+  const checked = new Transform({
+    transform(chunk, _, done) {
+      hash.update(chunk);
+      done(null, chunk);
+    },
+    flush(done) {
+      done(hash.digest('hex') === sha256 ? null : fileChanged(local));
+    },
+  });
+  return pipe(createReadStream(local), checked, () => undefined);
 }
 
 /** Objects of a bucket below a prefix. Paths are relative to it, with `/`. A write is durable once its promise resolves. */
@@ -215,9 +230,14 @@ export class S3Store {
     return found?.text === text ? found.tag : undefined;
   }
 
-  async put(local: string, path: string): Promise<void> {
+  /**
+   * Writes a file.
+   * @param sha256 what its content must have; otherwise nothing is written
+   */
+  async put(local: string, path: string, sha256?: string): Promise<void> {
     const { Upload } = this.#library;
-    const params = { ...this.#object(path), Body: createReadStream(local) };
+    const Body = sha256 === undefined ? createReadStream(local) : checkedStream(local, sha256);
+    const params = { ...this.#object(path), Body };
     const upload = new Upload({ client: this.#client, params, partSize: 8 * 1024 * 1024, queueSize: 4 });
     const { abortSignal } = this.#abort;
     const abort = () => void upload.abort();
@@ -301,7 +321,11 @@ export class S3Store {
         throw this.#error(error);
       });
       const [first] = Errors;
-      if (first !== undefined) throw this.#error({ name: first.Code, $metadata: { httpStatusCode: 403 } });
+      if (first !== undefined)
+        throw this.#error({
+          name: first.Code,
+          $metadata: { httpStatusCode: first.Code === 'AccessDenied' ? 403 : 503 },
+        });
     }
   }
 

@@ -1,0 +1,310 @@
+import { lstat, open, readdir, readFile, rm, utimes } from 'node:fs/promises';
+import type { IncomingMessage } from 'node:http';
+import { join } from 'node:path';
+import {
+  CreateBucketCommand,
+  DeleteObjectsCommand,
+  GetObjectCommand,
+  ListObjectsV2Command,
+  PutObjectCommand,
+  type S3Client,
+} from '@aws-sdk/client-s3';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { kindOf } from '../../src/bucket/needs.js';
+import { objectsOf, type State } from '../../src/bucket/state.js';
+import { type Cut, CuttingProxy } from '../fixtures/cutting-proxy.js';
+import { bucketName, Machines } from '../fixtures/machines.js';
+import { ObjectStore, s3Refusal } from '../fixtures/object-store.js';
+import { canMount, onSmallDisk } from '../fixtures/shell.js';
+import { Workspace } from '../fixtures/workspace.js';
+
+const job = {
+  streams: [{ name: 'members', source: 'index_profiles', index: 'loyalty_members' }],
+  guards: { max_deleted: '100%', max_changed: '1000%' },
+};
+const secret = 'a-secret-of-the-test';
+
+let space: Workspace;
+let store: ObjectStore;
+let proxy: CuttingProxy;
+let client: S3Client;
+let prefixes = 0;
+/** Everything that commands said. */
+let said = '';
+
+beforeAll(async () => {
+  space = await Workspace.open({ profiles: 1500 });
+  store = await ObjectStore.open();
+  proxy = await CuttingProxy.open(store.url);
+  client = store.client();
+  await client.send(new CreateBucketCommand({ Bucket: bucketName }));
+});
+afterAll(async () => {
+  client.destroy();
+  await proxy.close();
+  await store.close();
+  await space.close();
+});
+afterEach(() => {
+  store.meddling = undefined;
+  proxy.cut = undefined;
+  proxy.cuts.length = 0;
+});
+
+/** Machine `a` reaches the bucket by the proxy, `b` without. */
+async function machines(): Promise<{ all: Machines; prefix: string }> {
+  prefixes += 1;
+  const prefix = `faults-${prefixes}`;
+  const all = new Machines(space, { ...Machines.login(store), url: `s3://${bucketName}/${prefix}` }, job);
+  await rm(join(space.folder, 'caches'), { recursive: true, force: true });
+  await all.add('a', { endpoint: proxy.url });
+  await all.add('b');
+  return { all, prefix };
+}
+
+async function run(all: Machines, machine: string) {
+  const ended = await all.run(machine);
+  said += ended.stderr + JSON.stringify(ended.report);
+  return ended;
+}
+
+async function runWell(all: Machines, machine: string) {
+  const { code, report, stderr } = await run(all, machine);
+  expect([code, stderr]).toEqual([0, expect.any(String)]);
+  return { ...report.jobs[0], stderr };
+}
+
+async function state(prefix: string): Promise<State> {
+  const { Body } = await client.send(new GetObjectCommand({ Bucket: bucketName, Key: `${prefix}/nightly/state.json` }));
+  return JSON.parse((await Body?.transformToString()) ?? '') as State;
+}
+
+/** The objects of the job's files of a kind. */
+async function objectsOfKind(prefix: string, kind: ReturnType<typeof kindOf>): Promise<string[]> {
+  return objectsOf((await state(prefix)).files.filter(({ path }) => kindOf(path) === kind));
+}
+
+async function remove(prefix: string, objects: readonly string[]): Promise<void> {
+  const Objects = objects.map((object) => ({ Key: `${prefix}/nightly/${object}` }));
+  await client.send(new DeleteObjectsCommand({ Bucket: bucketName, Delete: { Objects } }));
+}
+
+async function keys(prefix: string): Promise<string[]> {
+  const { Contents = [] } = await client.send(
+    new ListObjectsV2Command({ Bucket: bucketName, Prefix: `${prefix}/nightly/` }),
+  );
+  return Contents.map(({ Key = '' }) => Key.slice(prefix.length + '/nightly/'.length));
+}
+
+const rowsIn = (all: Machines, machine: string) =>
+  all.query(machine, 'select count(*)::int as n, bit_xor(hash(id, points))::varchar as h from members');
+
+describe('a connection that is cut', () => {
+  const cuts: readonly [what: string, cut: Cut][] = [
+    ['while files are brought', { request: /^GET .*\/objects\//, at: 'answer', after: 2_000, times: 2 }],
+    ['while contents are put', { request: /^PUT .*\/objects\//, at: 'request', after: 2_000, times: 2 }],
+    ['before the state is replaced', { request: /^PUT .*\/state\.json/, at: 'request', after: 600, times: 1 }],
+    ['when the state has been replaced', { request: /^PUT .*\/state\.json/, at: 'answer', after: 0, times: 1 }],
+    ['when the right to work was given', { request: /^PUT .*\/work\.json/, at: 'answer', after: 0, times: 1 }],
+    ['while the database is shown', { request: /^PUT .*\/nightly\.duckdb/, at: 'answer', after: 0, times: 1 }],
+  ];
+  it.each(cuts)('%s delays a run, and no more', async (_, cut) => {
+    const { all, prefix } = await machines();
+    await runWell(all, 'b');
+    await space.control('change', { days: 1 });
+    proxy.cut = cut;
+    expect(await runWell(all, 'a')).toMatchObject({ sequence: 2, status: 'ok' });
+    expect(proxy.cuts.length).toBe(cut.times);
+    expect(await runWell(all, 'b')).toMatchObject({ sequence: 2, streams: [{ recognised: expect.any(Number) }] });
+    expect(await rowsIn(all, 'b')).toEqual(await rowsIn(all, 'a'));
+    expect((await state(prefix)).fence).toBe(0);
+  });
+});
+
+describe('a bucket that goes away while a run puts back what it did', () => {
+  it('keeps the last good snapshot, and gets the rest from the next run on that machine', async () => {
+    const { all } = await machines();
+    await runWell(all, 'a');
+    const before = await rowsIn(all, 'b');
+    await space.control('change', { days: 1 });
+    proxy.cut = { request: /^PUT .*\/(objects|files)\//, at: 'request', after: 100 };
+    const { code, report, stderr } = await run(all, 'a');
+    expect([code, report]).toMatchObject([1, { status: 'failed', error: { code: 'bucket_unavailable' } }]);
+    expect(report.error?.message).toMatch(/^s3:\/\/crm-snapshots\/faults-\d+ is unavailable \(\w+\)$/);
+    expect(stderr).toMatch(/next: cdsync run .*last good snapshot/);
+    expect(await rowsIn(all, 'b')).toEqual(before);
+    proxy.cut = undefined;
+    expect(await runWell(all, 'a')).toMatchObject({ sequence: 2, streams: [{ inserted: 0, updated: 0 }] });
+    expect(await runWell(all, 'b')).toMatchObject({ sequence: 2 });
+    expect(await rowsIn(all, 'b')).toEqual(await rowsIn(all, 'a'));
+  }, 240_000);
+});
+
+describe('a service that refuses', () => {
+  const isData = ({ method, url = '' }: IncomingMessage) => method === 'PUT' && /\/(objects|files)\//.test(url);
+  const refusals: readonly [status: number, code: string, exit: number, error: string, says: RegExp][] = [
+    [403, 'InvalidAccessKeyId', 4, 'bucket_login', /refuses the login \(InvalidAccessKeyId\)/],
+    [401, 'Unauthorized', 4, 'bucket_login', /refuses the login/],
+    [403, 'AccessDenied', 4, 'bucket_permission', /refuses access/],
+    [403, 'RequestTimeTooSkewed', 4, 'bucket_login', /the clocks differ/],
+    [404, 'NoSuchBucket', 1, 'bucket_refused', /there is no bucket/],
+  ];
+  it.each(refusals)('by %i %s ends a run at its beginning, or before its state changes', async (...refusal) => {
+    const [status, name, exit, error, says] = refusal;
+    const { all, prefix } = await machines();
+    await runWell(all, 'b');
+    const before = await state(prefix);
+    await space.control('change', { days: 1 });
+    for (const strikes of [() => true, isData]) {
+      store.meddling = (request, response) => (strikes(request) ? s3Refusal(response, status, name) : undefined);
+      const { code, report } = await run(all, 'b');
+      expect([code, report.error?.code, report.error?.message]).toEqual([exit, error, expect.stringMatching(says)]);
+      expect(report.error?.hint).toMatch(/credentials|clock|create it/);
+      store.meddling = undefined;
+      expect(await state(prefix)).toEqual(before);
+    }
+    expect(await runWell(all, 'b')).toMatchObject({ sequence: 2 });
+    expect(await runWell(all, 'a')).toMatchObject({ sequence: 2 });
+  });
+
+  it('for a while, because it is asked too much, only delays a run', async () => {
+    const { all } = await machines();
+    let refused = 0;
+    store.meddling = ({ method }, response) => {
+      refused += 1;
+      return refused % 3 !== 0 && method !== 'HEAD' ? s3Refusal(response, 503, 'SlowDown') : undefined;
+    };
+    expect(await runWell(all, 'a')).toMatchObject({ sequence: 1 });
+    expect(refused).toBeGreaterThan(10);
+  }, 120_000);
+});
+
+describe('objects that somebody has removed', () => {
+  it.each([
+    ['published', 'the store, whose copy people read', ['published', 'store'] as const],
+    ['rows', 'Parquet files', ['rows'] as const],
+    ['known', 'what records are recognised by', ['known'] as const],
+    ['page', 'pages', ['page'] as const],
+  ])('%s: %s come back with the next run, on a machine that has nothing', async (_, __, kinds) => {
+    const { all, prefix } = await machines();
+    await runWell(all, 'b');
+    await space.control('change', { days: 1 });
+    await runWell(all, 'b');
+    const before = await rowsIn(all, 'b');
+    const gone = (await Promise.all(kinds.map((kind) => objectsOfKind(prefix, kind)))).flat();
+    expect(gone.length).toBeGreaterThan(0);
+    await remove(prefix, gone);
+    const healed = await runWell(all, 'a');
+    expect(healed).toMatchObject({ sequence: 2, streams: [{ updated: 0, inserted: 0, deleted: 0 }] });
+    expect(healed.stderr).toMatch(/warning: s3:\S+ has lost \d+ objects, \S+ among them/);
+    const there = new Set(await keys(prefix));
+    for (const object of objectsOf((await state(prefix)).files))
+      expect([object, there.has(object)]).toEqual([object, true]);
+    await rm(all.cache('b'), { recursive: true });
+    const verified = await all.cdsync('b', 'verify', '--json');
+    expect(JSON.parse(verified.stdout)).toMatchObject({ status: 'ok' });
+    expect(await rowsIn(all, 'b')).toEqual(before);
+  });
+
+  it('come back from a machine that has them, also what people read', async () => {
+    const { all, prefix } = await machines();
+    await runWell(all, 'a');
+    await remove(prefix, [
+      ...objectsOf((await state(prefix)).files),
+      'nightly.duckdb',
+      'parquet/members/manifest.json',
+    ]);
+    const lost = await run(all, 'b');
+    expect([lost.code, lost.report.error?.code]).toEqual([1, 'bucket_object_changed']);
+    expect(lost.report.error?.hint).toContain('run on the machine that ran last');
+    expect(await runWell(all, 'a')).toMatchObject({ sequence: 1 });
+    expect(await keys(prefix)).toEqual(expect.arrayContaining(['nightly.duckdb', 'parquet/members/manifest.json']));
+    expect(await runWell(all, 'b')).toMatchObject({ sequence: 1 });
+    const verified = await all.cdsync('b', 'verify', '--json');
+    expect(JSON.parse(verified.stdout)).toMatchObject({ status: 'ok' });
+  });
+
+  it('or damaged: the copy of the store is taken, and other objects are named', async () => {
+    const { all, prefix } = await machines();
+    await runWell(all, 'a');
+    const [stored = ''] = await objectsOfKind(prefix, 'store');
+    const length =
+      (await state(prefix)).files.flatMap((file) =>
+        'bytes' in file && file.path.endsWith('store.duckdb') ? file.bytes : [],
+      )[0] ?? 0;
+    const damage = (object: string, bytes: number) =>
+      client.send(
+        new PutObjectCommand({ Bucket: bucketName, Key: `${prefix}/nightly/${object}`, Body: Buffer.alloc(bytes, 7) }),
+      );
+    await damage(stored, length);
+    expect(await runWell(all, 'b')).toMatchObject({ sequence: 1 });
+    const [rows = ''] = await objectsOfKind(prefix, 'rows');
+    await damage(rows, 100);
+    await rm(all.cache('b'), { recursive: true });
+    const verified = await all.cdsync('b', 'verify', '--json');
+    expect([verified.code, JSON.parse(verified.stdout)]).toMatchObject([
+      1,
+      { error: { code: 'bucket_object_changed' } },
+    ]);
+    expect(verified.stderr).toContain(rows);
+    await runWell(all, 'b');
+    expect((await all.cdsync('b', 'verify')).code).toBe(0);
+  });
+});
+
+describe('a cache', () => {
+  it('on a full disk ends the run, and the bucket stays as it is', async ({ skip }) => {
+    if (!canMount) return skip();
+    const { all, prefix } = await machines();
+    await runWell(all, 'b');
+    const before = await state(prefix);
+    await all.add('small', { cache: './small' });
+    const { stdout } = await onSmallDisk(
+      space,
+      join(space.folder, 'small'),
+      2_000_000,
+      'cdsync run small.json --json --quiet; echo; echo "exit $?"; cdsync run small.json > /dev/null 2> small/said; echo "exit $?"; cat small/said',
+    );
+    said += stdout;
+    expect(JSON.parse(stdout.split('\n')[0] ?? '')).toMatchObject({ status: 'failed', error: { code: 'disk_full' } });
+    expect(await state(prefix)).toEqual(before);
+    expect(await runWell(all, 'b')).toMatchObject({ sequence: 1 });
+  });
+
+  it('that is damaged puts nothing of it back', async () => {
+    const { all, prefix } = await machines();
+    await runWell(all, 'b');
+    const path = join(all.cache('b'), '.cdsync', 'store.duckdb');
+    const { atime, mtime, size } = await lstat(path);
+    const file = await open(path, 'r+');
+    await file.write(Buffer.alloc(200_000, 9), 0, 200_000, Math.floor(size / 2));
+    await file.close();
+    await utimes(path, atime, mtime);
+    const before = await objectsOfKind(prefix, 'store');
+    const good = await rowsIn(all, 'a');
+    await space.control('change', { days: 1 });
+    const { code } = await run(all, 'b');
+    if (code !== 0) expect(await objectsOfKind(prefix, 'store')).toEqual(before);
+    else expect(await rowsIn(all, 'a')).not.toEqual(good);
+    expect(await runWell(all, 'a')).toMatchObject({ sequence: 2 });
+    expect(JSON.parse((await all.cdsync('a', 'verify', '--json')).stdout)).toMatchObject({ status: 'ok' });
+  });
+
+  it('is for its owner alone, and nothing that was said has a secret in it', async () => {
+    const { all } = await machines();
+    await runWell(all, 'b');
+    const cache = join(all.cache('b'), '..');
+    for (const entry of await readdir(cache, { recursive: true, withFileTypes: true })) {
+      const path = join(entry.parentPath, entry.name);
+      const { mode } = await lstat(path);
+      if (entry.isSymbolicLink()) continue;
+      expect([path, mode & 0o077]).toEqual([path, 0]);
+      if (entry.isFile()) {
+        const text = await readFile(path, 'latin1');
+        expect([path, text.includes(secret) || /X-Amz-Signature|AKIDEXAMPLE/.test(text)]).toEqual([path, false]);
+      }
+    }
+    expect(said.length).toBeGreaterThan(1000);
+    expect(said).not.toMatch(/a-secret-of-the-test|X-Amz-|Signature=|AKIDEXAMPLE/);
+  });
+});
