@@ -54,8 +54,13 @@ function parser(words: readonly string[]) {
 }
 
 /** Turns the errors that yargs itself throws for a wrong word into usage errors. */
-function asUsageError(thrown: unknown): unknown {
-  return thrown instanceof Error && thrown.name === 'YError' ? usageError(thrown.message, seeHelp) : thrown;
+function asUsageError(thrown: unknown, words: readonly string[]): unknown {
+  if (!(thrown instanceof Error && thrown.name === 'YError')) return thrown;
+  const [first = ''] = words;
+  const isCommand = first === '' || first.startsWith('-') || commandIn(words) !== undefined;
+  const [, near] = /^Did you mean (\S+)\?$/.exec(thrown.message) ?? [];
+  if (isCommand) return usageError(thrown.message, seeHelp);
+  return usageError(`there is no command "${first}"${near === undefined ? '' : `; did you mean "${near}"?`}`, seeHelp);
 }
 
 /** Refuses an option given twice: yargs makes it a list, whatever its type. @throws {CdsyncError} `usage` */
@@ -144,7 +149,7 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
     await parser(words).parseAsync();
   } catch (thrown) {
     const failure = thrown instanceof CommandFailure ? thrown : undefined;
-    const error = asCdsyncError(failure?.cause ?? asUsageError(thrown));
+    const error = asCdsyncError(failure?.cause ?? asUsageError(thrown, words));
     const code = exitCodeOf(error);
     if (failure?.ending.job !== undefined) output.about({ job: failure.ending.job });
     output.document(failureDocument(error));

@@ -27,6 +27,15 @@ export function endOf(report: JobReport, times: Pick<RunEnd, 'startedAt' | 'fini
   return { job, runId, status: ended, sequence, resumed, streams, destinations, error: null, ...times };
 }
 
+/**
+ * The error of a stream, as it may leave this machine: that of a held stream names keys of records, which a guard's figures do
+ * without.
+ */
+export function errorWithoutKeys({ error, findings }: Pick<StreamReport, 'error' | 'findings'>): ReportedError | null {
+  if (error === null || findings === undefined || findings.length === 0) return error;
+  return { ...error, message: findings.map(({ guard, message }) => `${guard}: ${message}`).join('; ') };
+}
+
 function keyOf({ name, stream }: DestinationReport): string {
   return `${name} ${stream}`;
 }

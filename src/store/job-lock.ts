@@ -87,11 +87,14 @@ export class JobLock {
   readonly #place: LockPlace;
   /** The entry in `held`. */
   readonly #held: string;
+  /** Of this process's work: a run that it resumes may have begun before the process. */
+  readonly #startedAt: string;
 
-  private constructor(database: Database, place: LockPlace, entry: string) {
+  private constructor(database: Database, place: LockPlace, entry: string, startedAt: string) {
     this.#database = database;
     this.#place = place;
     this.#held = entry;
+    this.#startedAt = startedAt;
   }
 
   /** Locks a job. @throws {CdsyncError} `locked` if another process, or other work in this one, holds the lock. */
@@ -134,10 +137,10 @@ export class JobLock {
       held.delete(entry);
       throw error;
     }
-    const lock = new JobLock(database, place, entry);
+    const lock = new JobLock(database, place, entry, startedAt);
     try {
       await place.sweep?.();
-      await lock.describe({ started_at: startedAt });
+      await lock.describe();
       return lock;
     } catch (error) {
       await lock.release().catch(() => undefined);
@@ -146,8 +149,8 @@ export class JobLock {
   }
 
   /** Writes into the owner file which run holds the lock. */
-  async describe(run: { started_at: string; run_id?: string }): Promise<void> {
-    const owner: LockOwner = { ...(await thisProcess(run.started_at)), ...run };
+  async describe(run: { run_id?: string } = {}): Promise<void> {
+    const owner: LockOwner = { ...(await thisProcess(this.#startedAt)), ...run };
     await writeStateFile(this.#place.owner, owner);
   }
 

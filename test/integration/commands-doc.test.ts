@@ -73,3 +73,15 @@ describe('docs/commands.md', () => {
     }
   });
 });
+
+it.each([
+  ['nonsense', 'there is no command "nonsense" [usage]'],
+  ['verfy', 'there is no command "verfy"; did you mean "verify"? [usage]'],
+])('a word that is no command (%s) leads to the list of commands', async (word, message) => {
+  const { code, stderr } = await promisify(execFile)(process.execPath, [program, word]).catch((error) => error);
+  expect([code, stderr.split('\n')[0], stderr.trimEnd().split('\n').at(-1)]).toEqual([
+    2,
+    `error: ${message}`,
+    'see the commands: cdsync --help',
+  ]);
+});

@@ -90,7 +90,7 @@ async function beginRun(
     before,
   );
   progress.runId = run.runId;
-  await lock.describe({ started_at: run.startedAt, run_id: run.runId });
+  await lock.describe({ run_id: run.runId });
   await mkdir(layout.runTemporary(run.runId), { recursive: true, mode: 0o700 });
   await database.spillTo(layout.runTemporary(run.runId));
   return run;

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { DestinationReport } from '../../core/run.js';
-import type { RunEnd } from '../run-end.js';
+import { errorWithoutKeys, type RunEnd } from '../run-end.js';
 import type { PhaseTime } from './phase-times.js';
 
 /** A part of a run, with its times in milliseconds since the Unix epoch. */
@@ -58,7 +58,7 @@ function streamSpans(run: Above, end: RunEnd, times: RunTimes): Span[] {
     const from = noted.find(({ phase }) => phase !== 'waiting')?.at ?? end.startedAt;
     const last = noted.at(-1);
     const hasEnded = last !== undefined && /^(done|failed)$/.test(last.phase);
-    const { name, status, rows, inserted, updated, deleted, requests, pages, bytes, error } = stream;
+    const { name, status, rows, inserted, updated, deleted, requests, pages, bytes } = stream;
     const counts = { rows, inserted, updated, deleted, requests, pages, bytes };
     const measured = Math.min(end.finishedAt, from + stream.seconds * 1000);
     const to = Math.max(from, hasEnded ? last.at : last === undefined ? measured : committedAt(times, last.at, end));
@@ -67,7 +67,7 @@ function streamSpans(run: Above, end: RunEnd, times: RunTimes): Span[] {
       'cdsync.status': status,
       ...Object.fromEntries(Object.entries(counts).map(([key, count]) => [`cdsync.${key}`, count])),
     };
-    const span = below(run, { name: `stream ${name}`, from, to, facts, ...failure(error) });
+    const span = below(run, { name: `stream ${name}`, from, to, facts, ...failure(errorWithoutKeys(stream)) });
     return [span, ...phaseSpans(span, noted, to)];
   });
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { runEvents } from '../../config/outcome-options.js';
 import type { DestinationReport, ReportedError, StreamReport } from '../../core/run.js';
-import type { RunEnd } from '../run-end.js';
+import { errorWithoutKeys, type RunEnd } from '../run-end.js';
 import type { Unusual } from '../unusual.js';
 
 const stream = z.object({
@@ -45,7 +45,7 @@ const unusual = z.object({
 
 /**
  * What a receiver is told of one run: the document of `format: json`. It has counts, times, names of the configuration, and
- * messages as they are in the report; no value of a record.
+ * messages as they are in the report, but without keys of records; no value of a record.
  */
 export const messageSchema = z.object({
   version: z.literal(1),
@@ -110,7 +110,7 @@ export function endMessage(
     destinations: end.destinations.map(destinationOf),
     errors: [
       ...errorOf(end.error),
-      ...end.streams.flatMap(({ name, error }) => errorOf(error, { stream: name })),
+      ...end.streams.flatMap((of) => errorOf(errorWithoutKeys(of), { stream: of.name })),
       ...end.destinations.flatMap(({ name, stream: of, error }) => errorOf(error, { stream: of, destination: name })),
     ],
     unusual: found.map((each) => ({ ...each })),

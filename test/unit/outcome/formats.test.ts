@@ -36,6 +36,21 @@ report /data/nightly/reports/20261103T021500Z-9f3a1c.json
 `);
   });
 
+  it('has the figures of a guard, not the keys of records that the report names', () => {
+    const figures = '900 of 1,000 rows would be deleted, 10% may be';
+    const named = { ...error, message: `max_deleted: ${figures}: ann@example.com, …` };
+    const stream = streamReport({
+      status: 'held',
+      error: named,
+      findings: [{ guard: 'max_deleted', message: figures }],
+    });
+    for (const format of ['json', 'slack', 'teams', 'text'] as const) {
+      const { text } = bodyOf(message({ status: 'held', streams: [stream] }), format);
+      expect(text).toContain(`max_deleted: ${figures}`);
+      expect(text).not.toContain('ann@example.com');
+    }
+  });
+
   it('says that a job has recovered, and that a message is late', () => {
     const recovered = message({}, { events: ['ok', 'recovered'], previous_status: 'failed' });
     expect(textOf(recovered)).toContain('cdsync nightly: recovered: ok after failed\n');

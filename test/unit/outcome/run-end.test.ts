@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { DestinationReport, JobReport, StreamReport } from '../../../src/core/run.js';
-import { statusAfterwards } from '../../../src/outcome/run-end.js';
+import { errorWithoutKeys, statusAfterwards } from '../../../src/outcome/run-end.js';
 
 type Statuses = Readonly<Record<string, string>>;
 
@@ -43,4 +43,12 @@ describe('how a job stands after what followed its run', () => {
     );
     expect(statusAfterwards(report('interrupted', {}), report('ok', { a: 'ok' }))).toBe('interrupted');
   });
+});
+
+it('leaves keys of records out of the error of a held stream, and no other error is touched', () => {
+  const error = { code: 'guard_unique', message: 'unique: 2 rows: ann@example.com', hint: null, request_id: null };
+  const findings = [{ guard: 'unique', message: '2 rows' }];
+  expect(errorWithoutKeys({ error, findings })).toEqual({ ...error, message: 'unique: 2 rows' });
+  expect(errorWithoutKeys({ error, findings: [] })).toBe(error);
+  expect(errorWithoutKeys({ error: null, findings: [] })).toBeNull();
 });

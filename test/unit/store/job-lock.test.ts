@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Database } from '../../../src/store/duckdb.js';
-import { JobLock, lockOwner } from '../../../src/store/job-lock.js';
+import { JobLock, lockOwner, ownerLives } from '../../../src/store/job-lock.js';
 import { JobLayout } from '../../../src/store/layout.js';
 
 let folder: string;
@@ -36,6 +36,16 @@ describe('the lock of a job', () => {
       expect((await lockOwner(layout))?.pid).toBe(process.pid);
       await lock.release();
     }
+  });
+
+  it('names the run, and when this process took the lock: the run may have begun before the process', async () => {
+    const now = new Date().toISOString();
+    const lock = await JobLock.acquire(database, layout, now);
+    await lock.describe({ run_id: '20200101T000000Z-000000' });
+    const owner = await lockOwner(layout);
+    expect(owner).toMatchObject({ run_id: '20200101T000000Z-000000', started_at: now });
+    expect(owner !== undefined && (await ownerLives(owner))).toBe(true);
+    await lock.release();
   });
 
   it('is refused to other work in the same process, by any path, until it is released', async () => {
