@@ -34,6 +34,11 @@ export function duckdbError(cause: unknown): CdsyncError {
       ...told,
       hint: 'does the warehouse of the catalog lie where this machine can reach it?',
     });
+  if (/duplicate name .* in struct/i.test(message))
+    return loadRefused('DuckDB cannot change rows of a table whose partitions have been changed', {
+      ...told,
+      hint: 'merge by a Trino server, `engine: { trino: URL }`; or give the stream another table with `table:`',
+    });
   const kind = /^[A-Z][A-Za-z ]{2,40}(?=:)/.exec(message)?.[0] ?? 'error';
   return loadRefused(`DuckDB refused a statement (${kind})`, told);
 }

@@ -58,11 +58,16 @@ export function knownEmpty(metadata: TableMetadata): boolean | undefined {
   return number('total-records') > deleted ? false : undefined;
 }
 
-/** Whether a table is, or was, partitioned by the values of a column. */
-function isFolder(metadata: TableMetadata, column: string): boolean {
+/**
+ * Whether a column must stay the field that it is, because partitions come from it. Iceberg refuses another field under the name of
+ * an identity partition, and DuckDB cannot delete from a table whose old and new partitions have one name.
+ */
+function isPartitioned(metadata: TableMetadata, column: string): boolean {
   const id = fieldNamed(currentSchema(metadata).fields, column)?.id;
   const all = (metadata['partition-specs'] ?? []).flatMap(({ fields }) => fields);
-  return all.some((field) => field['source-id'] === id && field.transform === 'identity');
+  const parts = all.filter((field) => field['source-id'] === id);
+  const hadRows = (metadata.snapshots ?? []).length > 0;
+  return parts.some(({ transform }) => hadRows || transform === 'identity');
 }
 
 function conflict(table: string, cause: unknown): CdsyncError {
@@ -124,8 +129,8 @@ class IcebergDestination implements TableDestination {
 
   async isColumnEmpty(table: string, column: string): Promise<boolean> {
     const loaded = await this.#catalog.load(table);
-    // Such a column can be no other field, ever: its new type goes into a column beside it.
-    if (loaded !== undefined && isFolder(loaded.metadata, column)) return false;
+    // As if it had values: another type goes into a column beside it.
+    if (loaded !== undefined && isPartitioned(loaded.metadata, column)) return false;
     if (loaded !== undefined && knownEmpty(loaded.metadata) === true) return true;
     return (await this.#opened()).isColumnEmpty(table, column);
   }

@@ -158,7 +158,7 @@ export function changeType(metadata: TableMetadata, column: TableColumn): TableC
   return { requirements, updates: [...updates, ...layoutUpdates(metadata, found.id, changed.id)] };
 }
 
-/** The partitions and the sort order of new files, where they name a field that has become another one. */
+/** The partitions, of a table that never had rows, and the sort order of new files, where they name a field that becomes another one. */
 function layoutUpdates(metadata: TableMetadata, from: number, to: number): TableCommit['updates'] {
   if (from === to) return [];
   const renamed = (fields: readonly PartOfLayout[]) =>
@@ -179,6 +179,8 @@ function layoutUpdates(metadata: TableMetadata, from: number, to: number): Table
     );
     updates.push({ action: 'add-spec', spec: { 'spec-id': id, fields: parts } });
     updates.push({ action: 'set-default-spec', 'spec-id': -1 });
+    // No file has it: the table never had rows.
+    updates.push({ action: 'remove-partition-specs', 'spec-ids': [spec['spec-id']] });
   }
   if (order !== undefined && names(order)) {
     const id = Math.max(...orders.map((each) => each['order-id'])) + 1;

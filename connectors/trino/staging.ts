@@ -7,7 +7,7 @@ import {
   type TrinoSession,
   trinoNames,
 } from '../../src/sdk/index.js';
-import { csvRows } from './csv.js';
+import { type CsvRow, csvRows } from './csv.js';
 import { definitions, literalRows, rowText, tablePath } from './statements.js';
 
 /** Room in a statement for what stands around its rows. */
@@ -18,6 +18,12 @@ export interface StagingPlace {
   readonly catalog: string;
   readonly schema: string;
   readonly statementChars: number;
+}
+
+/** The index of the longest value. */
+function longest(row: CsvRow): number {
+  const lengths = row.map((value) => value?.length ?? 0);
+  return lengths.indexOf(Math.max(...lengths));
 }
 
 /** The rows of one load, on their way into Trino: in one statement if they fit there, else in a staging table. */
@@ -66,13 +72,13 @@ export class Staging {
   }
 
   async #file(file: DataFile): Promise<void> {
-    const tooLong: number[] = [];
+    const tooLong: { readonly row: number; readonly column: string | undefined }[] = [];
     let index = 0;
     for await (const row of csvRows(file.path)) {
       index += 1;
       const text = rowText(row, this.#columns);
       if (text.length > this.#mostChars) {
-        tooLong.push(index);
+        tooLong.push({ row: index, column: this.#columns[longest(row)]?.name });
         continue;
       }
       if (this.#chars + text.length > this.#mostChars) await this.#flush();
@@ -82,8 +88,8 @@ export class Staging {
     }
     // From the last: the numbers of those before it stay.
     let rest = file;
-    for (const row of tooLong.reverse())
-      rest = await rest.refuse(row, { reason: 'longer than a statement of Trino may be (statement_chars)' });
+    for (const { row, column } of tooLong.reverse())
+      rest = await rest.refuse(row, { column, reason: 'longer than a statement of Trino may be (statement_chars)' });
   }
 
   async #flush(): Promise<void> {

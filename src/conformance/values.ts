@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { DestinationContext, TableConnector } from '../sdk/destination.js';
 import { differences } from './compare.js';
 import { column, delivered, ownless, undelivered } from './rows.js';
 import type { Workbench } from './suite.js';
@@ -131,13 +132,28 @@ export function values(bench: Workbench): void {
 
   describe('rows that the destination cannot hold', () => {
     // Every connector refuses something when its columns are narrow enough.
-    const narrow = () => ({
-      ...bench.connector,
-      mapColumn: (...[type, of]: Parameters<typeof bench.connector.mapColumn>) => {
-        const mapping = bench.connector.mapColumn(type, of);
-        return type.kind === 'text' ? { ...mapping, limits: { ...mapping.limits, maxBytes: 20 } } : mapping;
-      },
-    });
+    const narrow = (): TableConnector => {
+      const { connector } = bench;
+      const narrowed =
+        (map: TableConnector['mapColumn']): TableConnector['mapColumn'] =>
+        (type, of) => {
+          const mapping = map(type, of);
+          return type.kind === 'text' ? { ...mapping, limits: { ...mapping.limits, maxBytes: 20 } } : mapping;
+        };
+      const open = async (context: DestinationContext) => {
+        const opened = await connector.open(context);
+        const { types } = opened;
+        if (types === undefined) return opened;
+        const own = { ...types, mapColumn: narrowed(types.mapColumn) };
+        return new Proxy(opened, {
+          get(target, name) {
+            const value: unknown = name === 'types' ? own : Reflect.get(target, name, target);
+            return typeof value === 'function' ? value.bind(target) : value;
+          },
+        });
+      };
+      return { ...connector, mapColumn: narrowed(connector.mapColumn), open };
+    };
     const long = "'much longer than twenty bytes'";
     const rows = (name: string) =>
       `SELECT 'p' || i AS id, CASE WHEN i = 3 THEN ${name} ELSE 'short' END AS name FROM range(5) t(i)`;

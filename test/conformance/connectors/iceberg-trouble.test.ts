@@ -19,11 +19,13 @@ interface Asked {
   readonly authorization: string | undefined;
 }
 
-/** What stands before the catalog and may answer instead of it, or after it has worked. */
-type Meddling = (
-  asked: Asked,
-  pass: () => Promise<{ status: number; body: string }>,
-) => Promise<{ status: number; body: string }>;
+interface Answer {
+  readonly status: number;
+  readonly body: string;
+}
+
+/** What stands before the catalog and may answer instead of it, or after it has worked; `cut` ends the connection without an answer. */
+type Meddling = (asked: Asked, pass: () => Promise<Answer>) => Promise<Answer | 'cut'>;
 
 let meddling: Meddling = (_, pass) => pass();
 let front: Server;
@@ -41,8 +43,9 @@ beforeAll(async () => {
       });
       return { status: answer.status, body: await answer.text() };
     };
-    const { status, body } = await meddling({ method, path, authorization: headers.authorization }, pass);
-    response.writeHead(status, { 'content-type': 'application/json' }).end(body);
+    const answer = await meddling({ method, path, authorization: headers.authorization }, pass);
+    if (answer === 'cut') response.destroy();
+    else response.writeHead(answer.status, { 'content-type': 'application/json' }).end(answer.body);
   });
   await new Promise<void>((resolve) => front.listen(0, '127.0.0.1', resolve));
 });
@@ -100,10 +103,17 @@ describe.runIf(catalog)('a delivery to Iceberg', () => {
     await subject.close();
   });
 
+  const later = {
+    status: 503,
+    body: '{"error":{"message":"try later","type":"ServiceUnavailableException","code":503}}',
+  };
+
   it.each([
-    ['after the catalog has made the commit', true],
-    ['before the catalog has made the commit', false],
-  ])('loads the rows once if the answer is lost %s', async (_, isMade) => {
+    ['the answer is lost after the catalog has made the commit', true, later],
+    ['the answer is lost before the catalog has made the commit', false, later],
+    ['the connection is cut after the catalog has made the commit', true, 'cut' as const],
+    ['the connection is cut before the catalog has made the commit', false, 'cut' as const],
+  ])('loads the rows once if %s', async (_, isMade, answer) => {
     const there = await place();
     const subject = await Subject.open({ connector: iceberg, place: there, destination: { mode: 'append' } });
     delivered(await subject.run(before));
@@ -112,7 +122,7 @@ describe.runIf(catalog)('a delivery to Iceberg', () => {
       if (!isCommit(asked) || lost > 0) return pass();
       lost += 1;
       if (isMade) await pass();
-      return { status: 503, body: '{"error":{"message":"try later","type":"ServiceUnavailableException","code":503}}' };
+      return answer;
     };
     delivered(await subject.run(after));
     expect(lost).toBe(1);
@@ -149,17 +159,16 @@ describe.runIf(catalog)('a delivery to Iceberg', () => {
     await subject.close();
   });
 
-  it('gives a column without values another type, also if the table is partitioned and sorted by it', async () => {
-    const there = await place({ mode: 'mirror', partition_by: ['country', 'bucket(id, 4)'] });
+  it('gives a column without values another type if the table is sorted by it, and a column beside it if partitioned', async () => {
+    const there = await place({ mode: 'mirror', partition_by: ['country', 'bucket(city, 4)'], sort: ['name', 'id'] });
     const subject = await Subject.open({ connector: iceberg, place: there });
     const rows = async () => ownless(await there.rows('people')).map((row) => Object.fromEntries(row));
-    delivered(await subject.run("SELECT 1 AS id, NULL::DATE AS country, 'a' AS name"));
-    delivered(await subject.run("SELECT 1 AS id, NULL::DATE AS country, 'a' AS name WHERE false"));
-    delivered(await subject.run("SELECT 'p1' AS id, 'DE' AS country, 'b' AS name"));
-    // A partition by the values of a column keeps Iceberg from making another field of it.
-    expect(await rows()).toEqual([{ id: 'p1', country: null, country__string: 'DE', name: 'b' }]);
-    delivered(await subject.run("SELECT 'p1' AS id, 'FR' AS country, 'b' AS name"));
-    expect(await rows()).toEqual([{ id: 'p1', country: null, country__string: 'FR', name: 'b' }]);
+    delivered(await subject.run("SELECT 'p1' AS id, NULL::DATE AS country, NULL::DATE AS city, NULL::DATE AS name"));
+    delivered(await subject.run("SELECT 'p1' AS id, 'DE' AS country, 'Ulm' AS city, 'b' AS name"));
+    const row = { id: 'p1', country: null, country__string: 'DE', city: null, city__string: 'Ulm', name: 'b' };
+    expect(await rows()).toEqual([row]);
+    delivered(await subject.run("SELECT 'p1' AS id, 'FR' AS country, 'Ulm' AS city, 'c' AS name"));
+    expect(await rows()).toEqual([{ ...row, country__string: 'FR', name: 'c' }]);
     await subject.close();
   });
 
@@ -179,6 +188,26 @@ describe.runIf(catalog)('a delivery to Iceberg', () => {
     expect(asked.filter((each) => /^GET .*people$/.test(each)).length).toBeGreaterThan(0);
     expect(asked.filter((each) => each.includes('foreign_'))).toEqual([]);
     expect(await catalog?.tables(there.namespace)).toHaveLength(21);
+    await subject.close();
+  });
+
+  it.each([
+    ['to create tables', /\/tables$/, []],
+    ['to change them', /\/tables\/people$/, ['people']],
+  ])('says which right is missing if the login has none %s, and no row appears', async (_, refused, tables) => {
+    const there = await place();
+    const subject = await Subject.open({ connector: iceberg, place: there });
+    const body = '{"error":{"message":"principal loader may not","type":"ForbiddenException","code":403}}';
+    meddling = async ({ method, path }, pass) =>
+      method === 'POST' && refused.test(path) ? { status: 403, body } : pass();
+    const { code, message, hint } = undelivered(await subject.run(before));
+    expect([code, message]).toEqual(['destination_permission', expect.stringMatching(/principal loader may not/)]);
+    expect(hint).toMatch(/grant/);
+    expect(await catalog?.tables(there.namespace)).toEqual(tables);
+    if (tables.length > 0) expect([await there.rows('people'), await snapshots(there.namespace)]).toEqual([[], []]);
+    meddling = (__, pass) => pass();
+    delivered(await subject.push());
+    expect(await there.rows('people')).toHaveLength(95);
     await subject.close();
   });
 
