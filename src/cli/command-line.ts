@@ -1,5 +1,5 @@
 import yargs, { type Argv } from 'yargs';
-import { asCdsyncError } from '../core/errors.js';
+import { asCdsyncError, type CdsyncError } from '../core/errors.js';
 import type { CommandPlace } from '../core/hinted-commands.js';
 import { packageVersion } from '../core/package-version.js';
 import { commonOptions } from './arguments.js';
@@ -49,18 +49,21 @@ function parser(words: readonly string[]) {
     .exitProcess(false)
     .fail((message, error) => {
       // An error is what a command threw. For a wrong word, yargs gives only a message.
-      throw error === undefined ? usageError(message ?? 'wrong usage', seeHelp) : error;
+      throw error === undefined ? wrongWords(message ?? 'wrong usage', words) : error;
     });
+}
+
+/** What is wrong with the words, in the words of yargs, unless they begin with no command. */
+function wrongWords(message: string, words: readonly string[]): CdsyncError {
+  const [first = ''] = words;
+  if (first === '' || first.startsWith('-') || commandIn(words) !== undefined) return usageError(message, seeHelp);
+  const [, near] = /^Did you mean (\S+)\?$/.exec(message) ?? [];
+  return usageError(`there is no command "${first}"${near === undefined ? '' : `; did you mean "${near}"?`}`, seeHelp);
 }
 
 /** Turns the errors that yargs itself throws for a wrong word into usage errors. */
 function asUsageError(thrown: unknown, words: readonly string[]): unknown {
-  if (!(thrown instanceof Error && thrown.name === 'YError')) return thrown;
-  const [first = ''] = words;
-  const isCommand = first === '' || first.startsWith('-') || commandIn(words) !== undefined;
-  const [, near] = /^Did you mean (\S+)\?$/.exec(thrown.message) ?? [];
-  if (isCommand) return usageError(thrown.message, seeHelp);
-  return usageError(`there is no command "${first}"${near === undefined ? '' : `; did you mean "${near}"?`}`, seeHelp);
+  return thrown instanceof Error && thrown.name === 'YError' ? wrongWords(thrown.message, words) : thrown;
 }
 
 /** Refuses an option given twice: yargs makes it a list, whatever its type. @throws {CdsyncError} `usage` */
