@@ -130,6 +130,34 @@ function placeOf({ ranges }: Pieces, from: number, bytes: number): readonly [num
   return undefined;
 }
 
+/**
+ * Where a file has bytes of an object: the positions in the file, in order.
+ * @returns undefined if it lacks some of them
+ */
+export function rangesHere(
+  { objects, ranges }: Pieces,
+  wanted: { readonly object: string; readonly from: number; readonly bytes: number },
+): readonly (readonly [at: number, bytes: number])[] | undefined {
+  const index = objects.findIndex(({ object }) => object === wanted.object);
+  const found: [number, number][] = [];
+  const end = wanted.from + wanted.bytes;
+  for (let next = wanted.from; next < end; ) {
+    let at = 0;
+    let taken = 0;
+    for (const [object, offset, length] of ranges) {
+      if (object === index && offset <= next && next < offset + length) {
+        taken = Math.min(end, offset + length) - next;
+        found.push([at + next - offset, taken]);
+        break;
+      }
+      at += length;
+    }
+    if (taken === 0) return undefined;
+    next += taken;
+  }
+  return found;
+}
+
 function joined(ranges: readonly (readonly [number, number, number])[]): Pieces['ranges'] {
   const found: [number, number, number][] = [];
   for (const [object, offset, bytes] of ranges) {

@@ -9,8 +9,8 @@ import { readStateIfUsable, writeStateFile } from '../store/state-file.js';
 import { folderMode } from '../store/storage.js';
 import type { Blocks } from './blocks.js';
 import type { Contents } from './contents.js';
-import { isLocal } from './needs.js';
-import { type Entry, isLink, type StoredFile } from './state.js';
+import { isLocal, storePath } from './needs.js';
+import { type Entry, isLink, piecesSchema, type StoredFile } from './state.js';
 
 /** Files brought at the same time. */
 const filesAtOnce = 8;
@@ -30,6 +30,8 @@ const noteSchema = z.object({
   absent: z.array(z.string()),
   /** What is known of files, so that they need not be read again. */
   files: z.record(z.string(), recordSchema),
+  /** The store on this disk, and how it is made of objects: another one with the same objects needs only what differs. */
+  stored: z.object({ sha256: z.string(), pieces: piecesSchema }).nullable().default(null),
   blocks: z.object({ bytes: z.number(), sha256: z.string(), hashes: z.array(z.string()) }).nullable(),
 });
 
@@ -74,6 +76,7 @@ export class Cache {
       owner: null,
       absent: [],
       files: {},
+      stored: null,
       blocks: null,
     };
     return new Cache(join(cache, job), paths, found ?? none, found !== undefined);
@@ -180,6 +183,7 @@ export class Cache {
     for (const file of files) {
       const entry = target.get(file.path);
       if (entry !== undefined && (await this.#matches(file, entry))) present.add(file.path);
+      else if (entry !== undefined && needs(file.path) && (await this.#isNear(file))) continue;
       else await rm(this.path(file.path), { force: true });
     }
     await this.#makeFolders(target, folders);
@@ -197,6 +201,12 @@ export class Cache {
       ),
     );
     return absent;
+  }
+
+  /** Whether a file is the store as it was on this machine before: most of its blocks may still be of use. */
+  async #isNear(file: LocalFile): Promise<boolean> {
+    const { stored } = this.#note;
+    return file.path === storePath && stored !== null && stored.sha256 === (await this.sumOf(file));
   }
 
   /** The folders of all files, those that are not brought included; none besides. */
@@ -226,7 +236,10 @@ export class Cache {
   async bring(file: StoredFile, contents: Contents): Promise<void> {
     const target = this.path(file.path);
     await mkdir(dirname(target), { recursive: true, mode: 0o700 });
-    const temporary = await contents.bring(file, target);
+    const stats = file.path === storePath ? await lstat(target).catch(() => undefined) : undefined;
+    const isNear = stats?.isFile() === true && (await this.#isNear({ path: file.path, stats }));
+    const near = isNear && this.#note.stored !== null ? { path: target, pieces: this.#note.stored.pieces } : undefined;
+    const temporary = await contents.bring(file, target, near);
     // The middle of the millisecond is safe from rounding.
     const seconds = (file.changed_ms + (file.changed_ms % 1000 === 0 ? 0 : 0.5)) / 1000;
     await utimes(temporary, seconds, seconds);

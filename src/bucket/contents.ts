@@ -8,7 +8,7 @@ import { createInflate, deflate } from 'node:zlib';
 import { asCdsyncError } from '../core/errors.js';
 import type { S3Store } from '../sdk/index.js';
 import { sha256OfFile, temporaryName } from '../store/durable.js';
-import { readAt } from './blocks.js';
+import { rangesHere, readAt } from './blocks.js';
 import { bucketError, objectChanged, objectChangedCode } from './errors.js';
 import { objectOf, type Pieces, type StoredFile, stateKey } from './state.js';
 
@@ -122,13 +122,17 @@ export class Contents {
 
   /**
    * Brings a file to a temporary name beside its place.
+   * @param near a file on this disk that is made of some of the same objects
    * @throws {CdsyncError} `bucket_object_changed` if an object is missing, or has other content than its name says
    */
-  async bring(file: StoredFile, target: string): Promise<string> {
+  async bring(file: StoredFile, target: string, near?: NearFile): Promise<string> {
     const temporary = temporaryName(target);
     try {
       if (file.pieces === undefined) await this.#fetch(objectOf(file.path, file.sha256), temporary);
-      else await this.#assemble(file, file.pieces, temporary);
+      else if (near === undefined || !(await this.#assemble(file, { ...file.pieces, near }, temporary))) {
+        const isWhole = await this.#assemble(file, file.pieces, temporary);
+        if (!isWhole) throw objectChanged(this.#named(stateKey), `does not say how ${file.path} is made`);
+      }
       this.#brought = { ...this.#brought, files: this.#brought.files + 1 };
       return temporary;
     } catch (error) {
@@ -174,30 +178,77 @@ export class Contents {
     if ((await sha256OfFile(local)) !== sha256) throw objectChanged(this.#named(object), 'has other content');
   }
 
-  /** Makes a file of pieces of objects. */
-  async #assemble(file: StoredFile, { objects, ranges }: Pieces, target: string): Promise<void> {
-    const locals = objects.map(() => temporaryName(target));
-    const handles: FileHandle[] = [];
+  /** Makes a file of pieces of objects. @returns whether it has become what it should be */
+  async #assemble(
+    file: StoredFile,
+    { objects, ranges, near }: Pieces & { readonly near?: NearFile },
+    target: string,
+  ): Promise<boolean> {
+    const sources = new Sources();
     const out = await open(target, 'w', 0o600);
     try {
       for (const [index, { object }] of objects.entries()) {
-        await this.#fetch(object, locals[index] as string);
-        handles.push(await open(locals[index] as string, 'r'));
+        const used = ranges.filter((range) => range[0] === index);
+        const here = near && used.every(([, from, bytes]) => rangesHere(near.pieces, { object, from, bytes }));
+        if (here) continue;
+        const local = temporaryName(target);
+        sources.temporary.push(local);
+        await this.#fetch(object, local);
+        await sources.open(object, local);
       }
-      for (const [object, offset, bytes] of ranges) {
-        for (let done = 0; done < bytes; ) {
-          const piece = Buffer.allocUnsafe(Math.min(1 << 22, bytes - done));
-          await readAt(handles[object] as FileHandle, piece, offset + done);
-          await out.appendFile(piece);
-          done += piece.length;
-        }
+      if (near !== undefined) await sources.open('', near.path);
+      for (const [index, from, bytes] of ranges) {
+        const { object } = objects[index] as Pieces['objects'][number];
+        const fetched = sources.handle(object);
+        const places =
+          fetched === undefined ? rangesHere(near?.pieces ?? none, { object, from, bytes }) : [[from, bytes] as const];
+        for (const [at, length] of places ?? []) await copyRange(fetched ?? sources.handle(''), out, [at, length]);
       }
     } finally {
       await out.close();
-      for (const handle of handles) await handle.close();
-      for (const local of locals) await rm(local, { force: true });
+      await sources.close();
     }
-    if ((await sha256OfFile(target)) !== file.sha256)
-      throw objectChanged(this.#named(stateKey), `does not say how ${file.path} is made`);
+    return (await sha256OfFile(target)) === file.sha256;
+  }
+}
+
+const none: Pieces = { objects: [], ranges: [] };
+
+/** A file on this disk, and how it is made of objects. */
+export interface NearFile {
+  readonly path: string;
+  readonly pieces: Pieces;
+}
+
+/** The files that a file is put together from. */
+class Sources {
+  /** Files to be removed at the end. */
+  readonly temporary: string[] = [];
+  readonly #handles = new Map<string, FileHandle>();
+
+  async open(name: string, path: string): Promise<void> {
+    this.#handles.set(name, await open(path, 'r'));
+  }
+
+  handle(name: string): FileHandle | undefined {
+    return this.#handles.get(name);
+  }
+
+  async close(): Promise<void> {
+    for (const handle of this.#handles.values()) await handle.close();
+    for (const local of this.temporary) await rm(local, { force: true });
+  }
+}
+
+async function copyRange(
+  from: FileHandle | undefined,
+  out: FileHandle,
+  [at, bytes]: readonly [at: number, bytes: number],
+): Promise<void> {
+  for (let done = 0; from !== undefined && done < bytes; ) {
+    const piece = Buffer.allocUnsafe(Math.min(1 << 22, bytes - done));
+    await readAt(from, piece, at + done);
+    await out.appendFile(piece);
+    done += piece.length;
   }
 }

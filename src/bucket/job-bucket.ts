@@ -14,9 +14,10 @@ import type { Claim, Found } from './claim.js';
 import { collect, graceMs } from './collect.js';
 import { type Contents, patiently } from './contents.js';
 import { superseded } from './errors.js';
-import { objectsIn, putFiles, storePath } from './put-files.js';
+import { storePath } from './needs.js';
+import { objectsIn, putFiles } from './put-files.js';
 import { showFiles } from './shown.js';
-import { isLink, objectsOf, type State, type StoredFile, stateKey } from './state.js';
+import { isLink, objectsOf, piecesOf, type State, type StoredFile, stateKey } from './state.js';
 
 export interface JobBucketParts {
   readonly store: S3Store;
@@ -204,8 +205,10 @@ export class JobBucket extends BroughtJob {
 
   async #remember(): Promise<void> {
     const { cache, place } = this.parts;
-    const { commit = null, generation = 0 } = this.#state ?? {};
+    const { commit = null, generation = 0, files = [] } = this.#state ?? {};
+    const stored = files.find(({ path }) => path === storePath);
     await cache.remember({
+      stored: stored === undefined || isLink(stored) ? null : { sha256: stored.sha256, pieces: piecesOf(stored) },
       place,
       commit,
       generation,

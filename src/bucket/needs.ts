@@ -1,3 +1,6 @@
+/** The one file that changes in place, and can be large. */
+export const storePath = '.cdsync/store.duckdb';
+
 /** What a file of a job is for, as far as that decides who needs it. */
 export type FileKind = 'small' | 'store' | 'published' | 'rows' | 'known' | 'parts' | 'held' | 'page';
 

@@ -9,8 +9,7 @@ import { bucketError, bucketForgot, busy, clockOff, foreignCache, withoutConditi
 import { BroughtJob, JobBucket, type JobBucketParts } from './job-bucket.js';
 import { whoIs } from './lease.js';
 import { lostObjects, withoutLost } from './lost.js';
-import { type Need, neededBy } from './needs.js';
-import { storePath } from './put-files.js';
+import { type Need, neededBy, storePath } from './needs.js';
 import { type Entry, filesOf, isLink, readState, type State, type StoredFile, stateKey, type Work } from './state.js';
 
 /** A clock that differs by more would name runs wrongly, and be refused by some stores. */
@@ -75,7 +74,16 @@ async function refuseMismatch({ cache, place }: Opened, state: State | undefined
     const moves = !cache.isKnown && state === undefined;
     if (files.length > 0 && !moves) throw foreignCache(cache.folder, place);
     if (cache.isKnown)
-      await cache.remember({ place, commit: null, generation: 0, owner: null, absent: [], files: {}, blocks: null });
+      await cache.remember({
+        place,
+        commit: null,
+        generation: 0,
+        owner: null,
+        absent: [],
+        files: {},
+        stored: null,
+        blocks: null,
+      });
     return;
   }
   const { generation = 0, commit } = state ?? {};

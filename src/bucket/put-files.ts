@@ -3,10 +3,8 @@ import { dirname } from 'node:path';
 import { type Blocks, blockAt, blocksOf, patchOf, readAt } from './blocks.js';
 import type { Cache, LocalFile } from './cache.js';
 import type { Contents } from './contents.js';
-import { type Entry, isLink, objectOf, objectsOf, type Pieces, type StoredFile } from './state.js';
-
-/** The one file that changes in place, and can be large. */
-export const storePath = '.cdsync/store.duckdb';
+import { storePath } from './needs.js';
+import { type Entry, isLink, objectOf, objectsOf, type Pieces, piecesOf, type StoredFile } from './state.js';
 
 export interface PutTask {
   readonly cache: Cache;
@@ -94,11 +92,6 @@ async function putBlocks({ cache, contents, has }: PutTask, known: Entry | undef
       : await contents.putPacked(await readBlocks(cache.path(storePath), patch.changed, now));
   if (object !== undefined) has.add(object.object);
   return { objects: [...patch.objects, ...(object === undefined ? [] : [object])], ranges: patch.ranges };
-}
-
-function piecesOf(file: StoredFile): Pieces {
-  const { path, sha256, bytes, pieces } = file;
-  return pieces ?? { objects: [{ object: objectOf(path, sha256), bytes }], ranges: [[0, 0, bytes]] };
 }
 
 async function readBlocks(path: string, indexes: readonly number[], { bytes: size }: Blocks): Promise<Buffer> {

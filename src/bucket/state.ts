@@ -16,7 +16,7 @@ export const workKey = 'work.json';
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 
 /** A file in pieces: the objects, with their full lengths, and ranges of them in order. Objects that end with `.z` are deflated. */
-const piecesSchema = z.object({
+export const piecesSchema = z.object({
   objects: z.array(z.object({ object: z.string(), bytes: z.number() })),
   /** Index of the object, first byte, number of bytes. */
   ranges: z.array(z.tuple([z.number(), z.number(), z.number()])),
@@ -125,6 +125,11 @@ export function objectOf(path: string, sha: string): string {
   const [top, stream, kind] = path.split('/');
   const isRows = top === 'parquet' && (kind === 'snapshot' || kind === 'changes') && path.endsWith('.parquet');
   return isRows ? `parquet/${stream}/files/${sha}.parquet` : `objects/${sha}`;
+}
+
+/** How a file is made of objects. */
+export function piecesOf({ path, sha256, bytes, pieces }: StoredFile): Pieces {
+  return pieces ?? { objects: [{ object: objectOf(path, sha256), bytes }], ranges: [[0, 0, bytes]] };
 }
 
 /** The objects that files need. */

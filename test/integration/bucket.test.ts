@@ -109,6 +109,18 @@ describe('a job in a bucket', () => {
       expect([key, after[key]]).toEqual([key, before[key]]);
   });
 
+  it('brings only the blocks of the store that other machines have changed since', async () => {
+    const { all } = await machines();
+    await all.runWell('a');
+    for (const machine of ['a', 'b', 'a', 'b']) {
+      const { bucket } = await quietRun(all, machine);
+      if (machine === 'a') expect(bucket?.brought_bytes).toBeLessThan(150_000);
+    }
+    const { bucket } = await quietRun(all, 'b');
+    expect(bucket?.brought_files).toBe(0);
+    expect((await all.cdsync('a', 'verify')).code).toBe(0);
+  });
+
   it('shows people one database and one manifest, whose files have what they say', async () => {
     const { all, prefix } = await machines();
     const { run_id, streams } = await all.runWell('a');
@@ -236,6 +248,7 @@ describe('what is refused', () => {
     const state = await object<{ files: { path: string; sha256: string }[] }>(prefix, 'state.json');
     const stored = state.files.find(({ path }) => path === '.cdsync/store.duckdb')?.sha256 ?? '';
     await put(prefix, `objects/${stored}`, 'not what it was');
+    await put(prefix, 'nightly.duckdb', 'nor its copy');
     const before = await objects(prefix);
     const { code, report } = await all.run('b');
     expect([code, report.error?.code]).toEqual([1, 'bucket_object_changed']);

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Blocks, blockAt, blockBytes, blocksOf, patchOf } from '../../../src/bucket/blocks.js';
+import { type Blocks, blockAt, blockBytes, blocksOf, patchOf, rangesHere } from '../../../src/bucket/blocks.js';
 import type { Pieces } from '../../../src/bucket/state.js';
 
 /** A file of these blocks, by one byte each; short names for whole blocks. */
@@ -30,6 +30,46 @@ function hashesOf(pieces: Pieces, kept: Kept): string[] {
     return found;
   });
 }
+
+describe('rangesHere', () => {
+  const pieces: Pieces = {
+    objects: [
+      { object: 'base', bytes: 100 },
+      { object: 'patch', bytes: 20 },
+    ],
+    ranges: [
+      [0, 0, 40],
+      [1, 0, 20],
+      [0, 60, 40],
+    ],
+  };
+
+  it('finds bytes of an object in a file that is made of it, also around what was replaced', () => {
+    expect(rangesHere(pieces, { object: 'base', from: 10, bytes: 20 })).toEqual([[10, 20]]);
+    expect(rangesHere(pieces, { object: 'base', from: 60, bytes: 40 })).toEqual([[60, 40]]);
+    expect(rangesHere(pieces, { object: 'patch', from: 5, bytes: 15 })).toEqual([[45, 15]]);
+  });
+
+  it('finds nothing if some bytes are not in the file', () => {
+    expect(rangesHere(pieces, { object: 'base', from: 30, bytes: 20 })).toBeUndefined();
+    expect(rangesHere(pieces, { object: 'base', from: 0, bytes: 100 })).toBeUndefined();
+    expect(rangesHere(pieces, { object: 'other', from: 0, bytes: 1 })).toBeUndefined();
+  });
+
+  it('puts ranges together that stand apart', () => {
+    const split: Pieces = {
+      objects: [{ object: 'base', bytes: 10 }],
+      ranges: [
+        [0, 5, 5],
+        [0, 0, 5],
+      ],
+    };
+    expect(rangesHere(split, { object: 'base', from: 2, bytes: 6 })).toEqual([
+      [7, 3],
+      [0, 3],
+    ]);
+  });
+});
 
 describe('patchOf', () => {
   it('makes each file anew from what was kept and what changed, night after night', () => {
