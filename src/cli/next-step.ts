@@ -8,6 +8,8 @@ const ofRuns = new Set(['run_not_found', 'not_held']);
 /** What leads on after an error in the words of a command, where the configuration is right. */
 function nextForWords({ errorCode: error = '', command }: Ending): string | undefined {
   if (command === 'query' && error === 'sql_failed') return 'correct the SQL; the tables: cdsync query "show tables"';
+  if (error === 'config_not_found')
+    return 'write one: cdsync init; or try it without a service of your own: cdsync quickstart';
   if (command === undefined && error === 'usage') return 'see the commands: cdsync --help';
   return ofRuns.has(error) ? 'see the runs, and what is held: cdsync status' : undefined;
 }

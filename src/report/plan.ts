@@ -151,6 +151,7 @@ export function planLines(plan: JobPlan): string[] {
           `run ${running.run_id ?? '(starting)'} is under way, process ${running.pid} on ${running.host}: another would exit with 75`,
         ];
   const limits = budgets.flatMap(budgetLines);
+  const about = streams.flatMap((stream) => [...stateLines(stream), ...splitLines(stream), ...sampleLines(stream)]);
   return [
     `job ${job}: ${sequence === null ? 'no snapshot yet' : `snapshot ${sequence}`}`,
     ...busy.map((line) => `  ${line}`),
@@ -158,10 +159,7 @@ export function planLines(plan: JobPlan): string[] {
     ...table(header, streams.map(cells)).map((line) => `  ${line}`),
     ...sampleTable(streams).map((line) => (line === '' ? '' : `  ${line}`)),
     '',
-    ...streams
-      .flatMap((stream) => [...stateLines(stream), ...splitLines(stream), ...sampleLines(stream)])
-      .map((line) => `  ${line}`),
-    '',
+    ...(about.length === 0 ? [] : [...about.map((line) => `  ${line}`), '']),
     ...workflowLines(plan).map((line) => `  ${line}`),
     ...limits.map((line) => `  ${line}`),
     ...timingLine(streams).map((line) => `  ${line}`),

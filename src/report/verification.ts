@@ -1,4 +1,4 @@
-import { formatBytes, formatCount } from '../core/quantities.js';
+import { formatBytes, formatCounted } from '../core/quantities.js';
 
 interface Verified {
   readonly job: string;
@@ -11,8 +11,8 @@ interface Verified {
 export function verificationLines({ job, sequence, streams, mismatches }: Verified): string[] {
   const lines = streams.map(({ name, rows, files, bytes }) => {
     const wrong = mismatches.filter(({ stream }) => stream === name).length;
-    const of = files === 0 ? 'no Parquet files' : `${formatCount(files)} files, ${formatBytes(bytes)}`;
-    return `  ${wrong === 0 ? 'ok     ' : 'failed '} ${name}: ${formatCount(rows)} rows, ${of}`;
+    const of = files === 0 ? 'no Parquet files' : `${formatCounted(files, 'file')}, ${formatBytes(bytes)}`;
+    return `  ${wrong === 0 ? 'ok     ' : 'failed '} ${name}: ${formatCounted(rows, 'row')}, ${of}`;
   });
   const problems = mismatches.map(({ file, problem }) => `  ${file === null ? '' : `${file}: `}${problem}`);
   return [`job ${job}: snapshot ${sequence}`, ...lines, ...(problems.length === 0 ? [] : ['', ...problems])];

@@ -74,6 +74,16 @@ describe('docs/commands.md', () => {
   });
 });
 
+it('a configuration that is not there leads to the commands that write one', async () => {
+  const { code, stderr } = await promisify(execFile)(process.execPath, [program, 'run', 'absent.yaml']).catch(
+    (error) => error,
+  );
+  expect([code, stderr.trimEnd().split('\n').at(-1)]).toEqual([
+    2,
+    'write one: cdsync init; or try it without a service of your own: cdsync quickstart',
+  ]);
+});
+
 it.each([
   ['nonsense', 'there is no command "nonsense" [usage]'],
   ['verfy', 'there is no command "verfy"; did you mean "verify"? [usage]'],

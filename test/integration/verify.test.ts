@@ -89,7 +89,7 @@ describe('cdsync verify', () => {
     await flip(path, (size) => size >> 1);
     const { code, stdout, stderr } = await space.cdsync(['verify', 'whole.json']);
     expect(code).toBe(1);
-    expect(stdout).toMatch(/failed {2}members: 1,5\d\d rows, 1 files/);
+    expect(stdout).toMatch(/failed {2}members: 1,5\d\d rows, 1 file, /);
     expect(stdout).toMatch(/ok {6}counted/);
     expect(stderr).toMatch(/next: cdsync run whole\.json/);
     await copyFile(`${space.folder}/good`, path);
