@@ -6,6 +6,7 @@ const long = [
   'test/integration/bucket-commands.test.ts',
   'test/integration/bucket-faults.test.ts',
   'test/integration/bucket-kills.test.ts',
+  'test/integration/bucket-readers.test.ts',
   'test/integration/canary.test.ts',
   'test/integration/configs.test.ts',
   'test/integration/connectors/ducklake.test.ts',
