@@ -1,4 +1,5 @@
 import { Composer, type Document, LineCounter, type ParsedNode, Parser, visit, type YAMLError } from 'yaml';
+import { joinFlowQueries } from './flow-queries.js';
 
 /** A place in a text; line and column begin at 1. */
 export interface Position {
@@ -96,6 +97,7 @@ export function parseYaml(text: string): YamlDocument {
   const composer = new Composer({ uniqueKeys: false, prettyErrors: false, logLevel: 'silent', schema: 'core' });
   const [first, second] = [...composer.compose(tokens, true, text.length)] as Document.Parsed<ParsedNode>[];
   if (first === undefined) return refuse(0, 'the file is empty');
+  joinFlowQueries(first, text);
   const faults = consequential([...first.errors, ...first.warnings]).map((error) => syntaxFault(error, text, first));
   if (second !== undefined) faults.push({ offset: second.range[0], message: words.MULTIPLE_DOCS as string });
   return { document: first, faults, position };

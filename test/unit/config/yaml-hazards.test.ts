@@ -159,3 +159,25 @@ test.each(['client_secret:hunter2', 'client_secrethunter2', 'hunter2'])('%s as a
     expect.stringMatching(/^cdsync\.yaml:5:25 {2}service\.auth\["…"\]: unknown key/),
   ]);
 });
+
+describe('SQL in braces without quotes', () => {
+  const queries = (rest: string) =>
+    parse(
+      `${head}jobs: { a: { streams: [{ name: m, source: indexes }, { name: s, source: sql, ${rest} }] } }\n`,
+    ).jobs[0]?.streams.map(({ reads }) => reads.query);
+
+  test.each([
+    ['key: [id], query: select id, ltv from m where ltv > 1000', 'select id, ltv from m where ltv > 1000'],
+    ['query: select id, email, points from m, key: [id]', 'select id, email, points from m'],
+    ['query: select id,\n  ltv from m, key: [id]', 'select id, ltv from m'],
+    ['query: "select id, ltv from m", key: [id]', 'select id, ltv from m'],
+  ])('may have commas: %s', (rest, query) => {
+    expect(queries(rest)).toContain(query);
+  });
+
+  test('takes in no word elsewhere', () => {
+    expect(problemsOf(`${head}jobs: { a: { streams: [{ name: s, source: indexes, secret }] } }\n`)).toEqual([
+      expect.stringContaining('["…"]: unknown key'),
+    ]);
+  });
+});
