@@ -12,11 +12,13 @@ export default tableConnector({
     // Each statement is a transaction of its own: the rows come first, the watermark last.
     transactions: false,
     format: 'csv',
+    // What an index of PostgreSQL takes: the primary key of a table that its catalog makes.
+    keyBytes: 2600,
     identifiers: {
       // What Hive, Iceberg, Delta Lake and databases all take.
       maxBytes: 63,
       allowed: /[\p{L}\p{N}\p{M}_]/u,
-      // Columns that cdsync or Iceberg itself has in tables.
+      // Columns that cdsync, Iceberg or PostgreSQL itself has in tables.
       reserved: [
         '_cdsync_load',
         '_file',
@@ -26,6 +28,12 @@ export default tableConnector({
         '_partition',
         '_row_id',
         '_last_updated_sequence_number',
+        'tableoid',
+        'xmin',
+        'cmin',
+        'xmax',
+        'cmax',
+        'ctid',
       ],
     },
   },
