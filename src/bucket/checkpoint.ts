@@ -10,6 +10,11 @@ function grows(path: string): boolean {
   return path.endsWith('/journal.jsonl') || path.endsWith('/seen.log');
 }
 
+/** Files of runs that have not ended, and what says which workflows such a run has started. */
+function isUnderWay(path: string): boolean {
+  return path.startsWith(runsFolder) || path === '.cdsync/workflows.json';
+}
+
 /** How much of a growing file the bucket has. */
 interface Grown {
   bytes: number;
@@ -52,7 +57,7 @@ export class Checkpoints {
 
   async #files(which: (file: LocalFile) => boolean): Promise<LocalFile[]> {
     const { files } = await this.#cache.files();
-    return files.filter((file) => file.path.startsWith(runsFolder) && file.stats.isFile() && which(file));
+    return files.filter((file) => isUnderWay(file.path) && file.stats.isFile() && which(file));
   }
 
   async #whole(file: LocalFile): Promise<StoredFile> {

@@ -126,6 +126,14 @@ export class JobBucket extends BroughtJob {
     this.#isReading = isReading;
   }
 
+  /** Puts how far the run is at once, for what must not be done twice. */
+  checkpoint(): Promise<void> {
+    return this.#one(async () => {
+      const files = await this.#checkpoints.put();
+      if (files !== undefined) await this.#claim.say({ files, base: this.#state?.commit ?? null });
+    });
+  }
+
   /** What was erased goes from the bucket at once, not after a day. */
   collectAtOnce(): void {
     this.#collects = true;

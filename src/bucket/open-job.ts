@@ -65,13 +65,22 @@ function refuseClock({ store, place }: Opened): void {
   if (Math.abs(ahead) > mostClockMs) throw clockOff(place, ahead);
 }
 
+/** Whether the bucket has nothing of the job: no state, and no checkpoint of a first run. */
+function hasNothing(state: State | undefined, work: Work | undefined): boolean {
+  return state === undefined && (work === undefined || work.files.length === 0);
+}
+
 /** Refuses a cache of something else, and a bucket that has lost what it had. */
-async function refuseMismatch({ cache, place }: Opened, state: State | undefined): Promise<void> {
+async function refuseMismatch(
+  { cache, place }: Opened,
+  state: State | undefined,
+  work: Work | undefined,
+): Promise<void> {
   const { note } = cache;
   if (!cache.isKnown || note.place !== place) {
     const { files } = await cache.files();
     // A folder of a job that moves into an empty bucket is welcome.
-    const moves = !cache.isKnown && state === undefined;
+    const moves = !cache.isKnown && hasNothing(state, work);
     if (files.length > 0 && !moves) throw foreignCache(cache.folder, place);
     if (cache.isKnown)
       await cache.remember({
@@ -99,7 +108,7 @@ async function refuseMismatch({ cache, place }: Opened, state: State | undefined
 async function isNewestHere({ cache }: Opened, state: State | undefined, work: Work | undefined): Promise<boolean> {
   const { note } = cache;
   // A folder of a job that moves into an empty bucket.
-  if (!cache.isKnown) return state === undefined;
+  if (!cache.isKnown) return hasNothing(state, work);
   if (work === undefined || work.is_put_back || note.owner !== work.owner.id) return false;
   if (note.commit !== (state?.commit ?? null)) return false;
   const hasStore = state?.files.some(({ path }) => path === storePath) === true && !note.absent.includes(storePath);
@@ -182,7 +191,7 @@ async function worked<T>(opened: Opened, task: BucketTask, work: (job: JobBucket
   refuseClock(opened);
   const found = await readStateOf(opened);
   opened.contents.knowCopies(found?.value.shown ?? {});
-  await refuseMismatch(opened, found?.value);
+  await refuseMismatch(opened, found?.value, last?.value);
   const isNewest = await isNewestHere(opened, found?.value, last?.value);
   const claim = await Claim.take({ ...opened, silenceMs: task.bucket.takeoverAfter }, last);
   const listed = noticeLost(opened, filesOf(found?.value, last?.value), found?.value.shown ?? {});
@@ -216,7 +225,7 @@ export async function lookInBucket<T>(task: BucketTask, work: (job: BroughtJob) 
     const last = await readClaim(opened);
     const found = await readStateOf(opened);
     opened.contents.knowCopies(found?.value.shown ?? {});
-    await refuseMismatch(opened, found?.value);
+    await refuseMismatch(opened, found?.value, last?.value);
     const target = filesOf(found?.value, last?.value);
     const { cache, notice, place } = opened;
     const release = await cache.lock();

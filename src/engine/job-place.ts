@@ -11,6 +11,8 @@ export interface WorkBucket {
   readonly figures: BucketTraffic;
   /** From now on, checkpoints of the run go to the bucket as long as `isReading` says so. */
   keepCheckpoints(isReading: () => boolean): void;
+  /** Puts how far the run is at once, for what must not be done twice. @throws {CdsyncError} `superseded`, `bucket_unavailable` */
+  checkpoint(): Promise<void>;
   /** What was erased goes from the bucket at once. */
   collectAtOnce(): void;
   /** @throws {CdsyncError} `superseded`, `bucket_unavailable` and others: the bucket then stays as it is */

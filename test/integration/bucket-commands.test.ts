@@ -172,6 +172,30 @@ describe('what a guard holds', () => {
   });
 });
 
+describe('a workflow that a killed run has started', () => {
+  it('is followed by the run on another machine, not started again', async () => {
+    const { all, prefix } = await machines({ before: [{ start_workflow: { config_id: 'cg-1' } }] });
+    await space.control('stats/reset');
+    const first = all.spawn('a');
+    const done = ended(first);
+    const left = async () => {
+      const key = `${prefix}/nightly/work.json`;
+      const { Body } = await client
+        .send(new GetObjectCommand({ Bucket: bucketName, Key: key }))
+        .catch(() => ({ Body: undefined }));
+      return (await Body?.transformToString()) ?? '';
+    };
+    await expect.poll(left, { timeout: 30_000, interval: 50 }).toContain('.cdsync/workflows.json');
+    first.kill('SIGKILL');
+    await done;
+    const { code, stderr } = await all.run('b');
+    expect([code, stderr]).toEqual([0, expect.stringContaining('which a run that was cut short has started')]);
+    const started = Object.entries(await space.operations()).filter(([name]) => /^POST .*workflow/i.test(name));
+    expect(started.map(([, count]) => count)).toEqual([1]);
+    expect((await state(prefix)).files.some(({ path }) => path.includes('workflows.json'))).toBe(false);
+  });
+});
+
 describe('commands that change a job in a bucket', () => {
   it('push from a machine that has nothing: the rows or changes that a destination lacks, and no more', async () => {
     const warehouse = join(space.folder, `warehouse-${prefixes}.duckdb`);

@@ -45,6 +45,8 @@ async function runWorkflow(context: RunContext, step: number, { startWorkflow: o
   }
   const run = await startWorkflow(context, request, await memoryOf(context, step, request));
   await rememberStarted(context, step, request, run);
+  // Another machine that takes this run over follows the workflow, too.
+  await context.bucket?.checkpoint();
   const ended = await followWorkflow(context, run, { name, deadlineMs });
   await rememberMark(context.layout, name, ended);
   requireSuccess(ended, name);
