@@ -64,6 +64,11 @@ function notOurs({ feed, table }: PlanTask): CdsyncError {
   });
 }
 
+/** The watermark, if it is of this table: of one that the stream got with a new `table:` it says nothing. */
+function watermarkOf({ watermark, table }: PlanTask): Watermark | undefined {
+  return table === undefined || watermark?.table === table.name ? watermark : undefined;
+}
+
 /** Why the whole snapshot must be sent; undefined if the changes are enough. */
 function reasonForAll({ feed, watermark, table, definition, mode }: PlanTask): FullReason | undefined {
   if (watermark === undefined) return 'first';
@@ -92,7 +97,8 @@ export function planWithVariants(
  * Decides what a delivery must do.
  * @throws {CdsyncError} `store_unknown`, `changes_gone`, `table_not_ours`
  */
-export function planDelivery(task: PlanTask): DeliveryPlan {
+export function planDelivery(given: PlanTask): DeliveryPlan {
+  const task = { ...given, watermark: watermarkOf(given) };
   const { mode, feed, watermark, table, full, adopt, hasRejects } = task;
   const reason = reasonForAll(task);
   if (reason === 'first' && table?.isEmpty === false && !adopt) throw notOurs(task);

@@ -64,7 +64,7 @@ export class RecordDelivery {
       feed,
       definition: this.definition,
       watermark: watermark && { ...this.#base, ...asWatermark(watermark) },
-      table: { name: feed.stream, isEmpty: true },
+      table: { name: this.#base.table, isEmpty: true },
       full: request.full && this.#sent === 0,
       adopt: request.adopt,
       hasRejects: hasRejects && this.#sent === 0,

@@ -46,6 +46,23 @@ const everything = (reason: string) => ({ type: 'everything', reason });
 const modes = ['append', 'upsert', 'mirror', 'replace'] as const;
 const keyed = ['upsert', 'mirror', 'replace'] as const;
 
+describe('a stream that got another table', () => {
+  const moved = { ...behind, table: { name: 'customers', isEmpty: false } };
+
+  it.each(modes)('does not touch the rows that are there, in mode %s', (mode) => {
+    for (const full of [false, true]) expect(outcome({ ...moved, mode, full })).toEqual({ code: 'table_not_ours' });
+  });
+
+  it.each(modes)('fills it if it is empty or missing, in mode %s', (mode) => {
+    expect(planDelivery({ ...moved, mode, table: { name: 'customers', isEmpty: true } })).toEqual(everything('first'));
+    expect(planDelivery({ ...moved, mode, table: undefined })).toEqual(everything('table_missing'));
+  });
+
+  it.each(keyed)('takes its rows over if asked, in mode %s', (mode) => {
+    expect(planDelivery({ ...moved, mode, adopt: true })).toEqual(everything('first'));
+  });
+});
+
 describe('a destination that has what is published', () => {
   it.each(modes)('gets nothing in mode %s', (mode) => {
     expect(planDelivery({ ...upToDate, mode })).toEqual({ type: 'nothing' });
