@@ -42,7 +42,8 @@ cdsync replaces variables in values, never in keys, after it has parsed the YAML
 - Set only the variables that a command uses: \`--job a\` asks for none of job \`b\`, and a command that does not talk to the service asks for
   no credentials. The name of a stream is always needed.
 - \`--env-file PATH\` reads \`KEY=VALUE\` lines. \`#\` begins a comment after a blank, and \`export\` may stand in front. A value in \`'…'\` stays
-  as it is; in \`"…"\` cdsync replaces \`\\n\`, \`\\r\`, \`\\t\`, \`\\"\`, \`\\\\\` and \`\\$\`. Both may span several lines.
+  as it is; in \`"…"\` cdsync replaces \`\\n\`, \`\\r\`, \`\\t\`, \`\\"\`, \`\\\\\` and \`\\$\`. Both may span several lines. A variable
+  of the file wins over one of the environment.
 - A secret in the file itself works, with a warning.
 
 ## Text is kept as written
