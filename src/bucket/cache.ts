@@ -45,6 +45,21 @@ export interface LocalFile {
   readonly stats: Stats;
 }
 
+/** The note of a cache that has nothing of the bucket. */
+function emptyNote(place: string): Note {
+  return {
+    version: 1,
+    place,
+    commit: null,
+    generation: 0,
+    owner: null,
+    absent: [],
+    files: {},
+    stored: null,
+    blocks: null,
+  };
+}
+
 /** The folder of a job on this machine, and what is known of the files in it. */
 export class Cache {
   readonly folder: string;
@@ -68,22 +83,16 @@ export class Cache {
     await mkdir(own, { recursive: true, mode: 0o700 });
     const paths = { note: join(own, `${job}.json`), lock: join(own, `${job}.lock`) };
     const found = await readStateIfUsable(paths.note, noteSchema);
-    const none: Note = {
-      version: 1,
-      place,
-      commit: null,
-      generation: 0,
-      owner: null,
-      absent: [],
-      files: {},
-      stored: null,
-      blocks: null,
-    };
-    return new Cache(join(cache, job), paths, found ?? none, found !== undefined);
+    return new Cache(join(cache, job), paths, found ?? emptyNote(place), found !== undefined);
   }
 
   get note(): Note {
     return this.#note;
+  }
+
+  /** Forgets all that it had: from now on the cache belongs to another place. */
+  async moveTo(place: string): Promise<void> {
+    await this.remember(emptyNote(place));
   }
 
   async remember(change: Partial<Omit<Note, 'version'>>): Promise<void> {

@@ -82,17 +82,7 @@ async function refuseMismatch(
     // A folder of a job that moves into an empty bucket is welcome.
     const moves = !cache.isKnown && hasNothing(state, work);
     if (files.length > 0 && !moves) throw foreignCache(cache.folder, place);
-    if (cache.isKnown)
-      await cache.remember({
-        place,
-        commit: null,
-        generation: 0,
-        owner: null,
-        absent: [],
-        files: {},
-        stored: null,
-        blocks: null,
-      });
+    if (cache.isKnown) await cache.moveTo(place);
     return;
   }
   const { generation = 0, commit } = state ?? {};
