@@ -143,7 +143,8 @@ class ClickhouseDestination implements TableDestination {
     const found = await this.#find(table.name);
     const problem = engineProblem(table, found);
     const comment = withoutUnfinished(found?.comment ?? '');
-    const isFirst = load.before === undefined && action.type === 'append';
+    // A stream that got another `table:` has a watermark of the one before.
+    const isFirst = load.before?.table !== table.name && action.type === 'append';
     const during = isFirst ? withUnfinished(comment, this.#destination) : comment;
     // The table is empty, or must end up with these rows only: fill a new table, then swap the two at once.
     if (action.type === 'replace' || (action.type === 'append' && table.key.length > 0)) {
