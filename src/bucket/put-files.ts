@@ -59,20 +59,17 @@ async function putFile(task: PutTask, file: LocalFile): Promise<StoredFile> {
   const known = before.get(path);
   const sha256 = await cache.sumOf(file);
   const mode = stats.mode & 0o777;
-  const isKept =
-    known !== undefined &&
-    !isLink(known) &&
-    known.sha256 === sha256 &&
-    objectsOf([known]).every((each) => has.has(each));
-  if (isKept && known.mode === mode) return known;
+  const isWhole = known !== undefined && !isLink(known) && objectsOf([known]).every((each) => has.has(each));
+  const whole = isWhole ? known : undefined;
+  const isKept = whole?.sha256 === sha256;
+  if (isKept && whole.mode === mode) return whole;
   const entry: StoredFile = { path, bytes: stats.size, sha256, changed_ms: Math.floor(stats.mtimeMs), mode };
-  if (isKept && known.pieces !== undefined) return { ...entry, pieces: known.pieces };
+  if (isKept && whole.pieces !== undefined) return { ...entry, pieces: whole.pieces };
   if (has.has(objectOf(path, sha256))) {
     if (path === storePath) cache.knowBlocks(await blocksOf(cache.path(path)));
     return entry;
   }
-  const isWhole = known !== undefined && objectsOf([known]).every((each) => has.has(each));
-  const pieces = path === storePath ? await putBlocks(task, isWhole ? known : undefined) : undefined;
+  const pieces = path === storePath ? await putBlocks(task, whole) : undefined;
   if (pieces !== undefined) return { ...entry, pieces };
   has.add(await contents.putFile(cache.path(path), entry));
   return entry;

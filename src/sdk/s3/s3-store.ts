@@ -3,14 +3,15 @@ import { setMaxListeners } from 'node:events';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { pipeline as pipe, type Readable, Transform } from 'node:stream';
+import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type * as S3 from '@aws-sdk/client-s3';
 import type { Upload } from '@aws-sdk/lib-storage';
 import { proxyAgents } from '../../core/proxy-agents.js';
 import type { Secret } from '../../core/secret.js';
 import { vendorLibrary } from '../errors.js';
-import { fileChanged, isMissing, isPreconditionFailure, s3Error } from './s3-errors.js';
+import { checkedStream } from './checked-stream.js';
+import { isMissing, isPreconditionFailure, s3Error } from './s3-errors.js';
 
 /** Where a bucket is, and how to log in. */
 export interface S3Options {
@@ -96,21 +97,6 @@ function clientOf({ s3 }: Library, options: S3Options): S3.S3Client {
     ...(region === undefined ? {} : { region }),
     ...(secretAccessKey === undefined ? {} : { credentials: login }),
   });
-}
-
-/** The bytes of a file. The stream fails at its end if they are not what they should be. */
-function checkedStream(local: string, sha256: string): Readable {
-  const hash = createHash('sha256');
-  const checked = new Transform({
-    transform(chunk, _, done) {
-      hash.update(chunk);
-      done(null, chunk);
-    },
-    flush(done) {
-      done(hash.digest('hex') === sha256 ? null : fileChanged(local));
-    },
-  });
-  return pipe(createReadStream(local), checked, () => undefined);
 }
 
 /** Objects of a bucket below a prefix. Paths are relative to it, with `/`. A write is durable once its promise resolves. */
