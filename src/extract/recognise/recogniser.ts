@@ -1,5 +1,6 @@
 import type { KnownSet } from '../../rows/known-set.js';
 import { hashWords, type RecordHash } from '../../rows/raw-hash.js';
+import { jsonBytes } from '../scan/bytes.js';
 import type { PageCut } from '../scan/page-cutter.js';
 import { MalformedPageError } from '../scan/page-text.js';
 import { Fate, type PageScanner, type ScannedPage } from '../scan/scanned-page.js';
@@ -38,7 +39,7 @@ export interface PageView {
 }
 
 const none = new Uint32Array(0);
-const comma = 0x2c;
+const { closeBracket, comma } = jsonBytes;
 
 /**
  * Recognises the records of a stream that have the bytes of an earlier night: they need not be converted again. What it does
@@ -148,7 +149,7 @@ export class Recogniser {
     return this.#areRecords(slices, scanned) ? this.#recognised(slices, scanned) : undefined;
   }
 
-  /** Copies the unknown slices behind each other, with commas between. Returns their length. */
+  /** Copies the unknown slices behind each other, as the inside of a list. Returns their length. */
   #join(body: Buffer, { count, bounds, slots }: PageSlices): number {
     let needed = 0;
     for (let index = 0; index < count; index += 1)
@@ -160,6 +161,8 @@ export class Recogniser {
       if (length > 0) this.#joined[length++] = comma;
       length += body.copy(this.#joined, length, bounds[2 * index], bounds[2 * index + 1]);
     }
+    // A scanner looks behind the last record: white space of an earlier page must not stand there.
+    this.#joined[length] = closeBracket;
     return length;
   }
 

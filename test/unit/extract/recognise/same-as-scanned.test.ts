@@ -178,4 +178,16 @@ describe('a recogniser', () => {
       { numRuns: 700 },
     );
   });
+
+  it('is not disturbed by what it has copied of an earlier page', () => {
+    const old = ['{"id":"a","n":1}', '{"id":"b","n":1}'];
+    const { set, separator } = known(old.join());
+    const recogniser = new Recogniser(hash, { known: set, separator });
+    const recognised = (...list: string[]) => recogniser.scan(scanner(), page(list.join()), view).recognised;
+    const short = '{"id":"c","n":2}';
+    // A space stands where the shorter record ends.
+    const long = `{"id":"d","a":"${' '.repeat(40)}"}`;
+    expect(recognised(long, ...old)).toBe(2);
+    expect(recognised(short, ...old)).toBe(2);
+  });
 });
