@@ -127,14 +127,21 @@ function commandIn([first = '']: readonly string[]): string | undefined {
   return commands.some(({ command: usage }) => String(usage).split(' ')[0] === first) ? first : undefined;
 }
 
+/** The job that a command was for that failed before it knew its job. */
+async function jobMeant(words: readonly string[], common: CommonArguments): Promise<Pick<Ending, 'storage' | 'job'>> {
+  const { jobInFile } = await import('./load.js');
+  const job = lastValue(words, '--job');
+  return (await jobInFile(common, { config: placeOf(words, common).config, job })) ?? {};
+}
+
 /** The last line of a command that failed. */
-async function lastLine(words: readonly string[], ending: Ending): Promise<string> {
+async function lastLine(words: readonly string[], ending: Ending, common: CommonArguments): Promise<string> {
   const [command = ''] = words;
   const next = withoutJob[command];
   if (next !== undefined)
     return command === 'serve' || ending.code === 130 ? `next: ${next}` : `correct it, then: ${next}`;
   const { nextStep } = await import('./next-step.js');
-  return nextStep(ending);
+  return nextStep(ending.storage === undefined ? { ...ending, ...(await jobMeant(words, common)) } : ending);
 }
 
 /**
@@ -157,7 +164,8 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
     if (failure?.ending.job !== undefined) output.about({ job: failure.ending.job });
     output.document(failureDocument(error));
     output.error(error);
-    output.last(await lastLine(words, { code, errorCode: error.code, command: commandIn(words), ...failure?.ending }));
+    const ending = { code, errorCode: error.code, command: commandIn(words), ...failure?.ending };
+    output.last(await lastLine(words, ending, common));
     process.exitCode = code;
   }
 }

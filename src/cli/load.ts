@@ -197,6 +197,25 @@ export async function loadDestinations(
   return { config, jobs };
 }
 
+/**
+ * Storage and job that words name, for the age of the job's last good snapshot where a command failed before it knew them. Undefined if
+ * the file cannot be read, or has several jobs and the words choose none.
+ */
+export async function jobInFile(
+  args: CommonArguments,
+  { config: file, job }: Pick<JobArguments, 'config' | 'job'>,
+): Promise<{ storage: string; job: string } | undefined> {
+  try {
+    const needs = { service: false, jobs: false } as const;
+    const { storage, outline } = await loadConfig(file ?? defaultFile, { env: await environment(args), needs });
+    const [only, ...others] = outline;
+    const named = outline.find(({ name }) => name === job) ?? (others.length === 0 ? only : undefined);
+    return named && { storage, job: named.name };
+  } catch {
+    return undefined;
+  }
+}
+
 /** Does a command's work on its job. The output of an error then ends with the age of the job's last good snapshot. */
 export async function inJob<T>({ storage, job }: { storage: string; job: string }, work: () => Promise<T>): Promise<T> {
   try {

@@ -30,13 +30,13 @@ export const schemaCommand: Command<CommonArguments, SchemaArguments> = {
     if (docs && dbt) throw usageError('--docs and --dbt are two pages', 'leave one of them out');
     if (!dbt && (config ?? job) !== undefined)
       throw usageError('only --dbt needs a configuration', 'for dbt: cdsync schema cdsync.yaml --dbt');
-    writeData(dbt ? await dbtPage(args) : docs ? await referencePage() : await jsonSchema());
+    writeData(dbt ? await dbtPage(args) : docs ? await referencePage(args) : await jsonSchema());
   },
 };
 
-async function referencePage(): Promise<string> {
+async function referencePage({ json }: CommonArguments): Promise<string> {
   const { configReference } = await import('../config/reference.js');
-  return configReference();
+  return json ? `${JSON.stringify({ markdown: configReference() })}\n` : configReference();
 }
 
 async function jsonSchema(): Promise<string> {

@@ -37,3 +37,23 @@ export function joinFlowQueries(document: Document, text: string): void {
     },
   });
 }
+
+/**
+ * Where the SQL without quotes begins that an error in a map in braces comes from; undefined if there is none.
+ * @param offset of the error
+ */
+export function brokenQuery(document: Document, offset: number): number | undefined {
+  let found: number | undefined;
+  visit(document, {
+    Map: (_, map) => {
+      const [from = 0, to = 0] = map.range ?? [];
+      if (map.flow !== true || offset < from || offset > to) return;
+      const before = map.items.findLast(
+        ({ key }) => isScalar(key) && (key.range?.[0] ?? offset) < offset && ofSql.has(key.value),
+      );
+      // The innermost map is visited last.
+      found = before !== undefined && isPlain(before.value) ? before.value.range?.[0] : undefined;
+    },
+  });
+  return found;
+}

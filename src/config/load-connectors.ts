@@ -5,7 +5,7 @@ import { pathToFileURL } from 'node:url';
 import type { Connector } from '../sdk/destination.js';
 
 /** A connector that a configuration names by a file or a package, or the reason why it is no connector. */
-export type LoadedConnector = Connector | { readonly failure: string };
+export type LoadedConnector = Connector | { readonly failure: string; readonly isMissing?: boolean };
 
 function isConnector(value: unknown): value is Connector {
   const candidate = value as Partial<Connector> | undefined;
@@ -59,15 +59,17 @@ async function importConnector(word: string, configFile: string): Promise<unknow
   }
 }
 
-function failureOf(word: string, error: unknown): string {
+function failureOf(word: string, error: unknown): { failure: string; isMissing?: boolean } {
   const { code, message } = error as NodeJS.ErrnoException;
   if (code === 'ERR_UNKNOWN_FILE_EXTENSION' && /\.[cm]?ts$/.test(word))
-    return 'is TypeScript, which this Node.js does not read: compile it, or bring a loader: NODE_OPTIONS="--import tsx"';
+    return {
+      failure:
+        'is TypeScript, which this Node.js does not read: compile it, or bring a loader: NODE_OPTIONS="--import tsx"',
+    };
   const itself = code === 'ERR_MODULE_NOT_FOUND' && (isPath(word) || message.includes(`'${word}'`));
-  if (!itself) return `cannot be loaded: ${String(message).split('\n')[0]}`;
-  return isPath(word)
-    ? 'there is no such file'
-    : `no such package is installed; if it is a package, run npm install ${word}`;
+  if (!itself) return { failure: `cannot be loaded: ${String(message).split('\n')[0]}` };
+  if (isPath(word)) return { failure: 'there is no such file' };
+  return { failure: `no such package is installed; if it is a package, run npm install ${word}`, isMissing: true };
 }
 
 /** Loads connectors that do not come with cdsync. This runs their code: cdsync trusts a configuration like a program. */
@@ -81,7 +83,7 @@ export async function loadConnectors(
       const found = (await importConnector(word, configFile)) as { default?: unknown };
       loaded.set(word, isConnector(found.default) ? found.default : { failure: 'its default export is no connector' });
     } catch (error) {
-      loaded.set(word, { failure: failureOf(word, error) });
+      loaded.set(word, failureOf(word, error));
     }
   }
   return loaded;

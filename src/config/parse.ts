@@ -114,11 +114,17 @@ function readPlain(
   const plain = reader.read(schemas.file, root, { path: [], offset: root?.range?.[0] ?? 0 });
   for (const { word, site } of reader.otherKinds) {
     const loaded = connectors?.get(word);
-    if (loaded !== undefined && 'failure' in loaded) findings.refuse(site, { message: loaded.failure });
+    const isRefused = loaded !== undefined && 'failure' in loaded && !(loaded.isMissing && isMisspelt(word, schemas));
+    if (isRefused) findings.refuse(site, { message: loaded.failure });
     unknownConnectors?.add(word);
   }
   if (!isPlainMap(plain)) throw new ConfigError(findings.problems);
   return { plain, secretVariables: [...reader.secretVariables, otlpHeaders] };
+}
+
+/** Whether a word looks like that of a connector: then no package of that name is meant, and none is to be installed. */
+function isMisspelt(word: string, { connectors: known }: Schemas): boolean {
+  return nearest(word, known.keys(), 1).length > 0;
 }
 
 function inheritingJobs({ defaults, jobs }: PlainMap): PlainMap {

@@ -1,5 +1,5 @@
 import { Composer, type Document, LineCounter, type ParsedNode, Parser, visit, type YAMLError } from 'yaml';
-import { joinFlowQueries } from './flow-queries.js';
+import { brokenQuery, joinFlowQueries } from './flow-queries.js';
 
 /** A place in a text; line and column begin at 1. */
 export interface Position {
@@ -46,12 +46,19 @@ const words: Partial<Record<YAMLError['code'], string>> = {
   UNEXPECTED_TOKEN: 'this does not belong here; check brackets, quotes and indentation',
 };
 
+const unquotedSql = 'SQL with quotes or brackets needs quotes around all of it inside {…}: "select …"';
 const unquotedVariable = `inside […] and {…} a variable needs quotes: "\${NAME}"`;
 
-/** Drops the errors after an unexpected token: they only follow from it, one for every later token. */
-function consequential(errors: readonly YAMLError[]): readonly YAMLError[] {
-  const first = errors.findIndex(({ code }) => code === 'UNEXPECTED_TOKEN');
-  return first < 0 ? errors : errors.slice(0, first + 1);
+/**
+ * Drops the errors that only follow from another one: those after an unexpected token, one for every later token, and those of a line
+ * whose indentation is wrong.
+ */
+function consequential(all: readonly YAMLError[], lineOf: (offset: number) => number): readonly YAMLError[] {
+  const first = all.findIndex(({ code }) => code === 'UNEXPECTED_TOKEN');
+  const errors = first < 0 ? all : all.slice(0, first + 1);
+  const indents = errors.filter(({ code }) => code === 'BAD_INDENT' || code === 'TAB_AS_INDENT');
+  const crooked = new Set(indents.map(({ pos: [offset] }) => lineOf(offset)));
+  return errors.filter((error) => indents.includes(error) || !crooked.has(lineOf(error.pos[0])));
 }
 
 function syntaxFault(
@@ -61,6 +68,8 @@ function syntaxFault(
 ): SyntaxFault {
   if (code === 'UNEXPECTED_TOKEN' && text.startsWith('$\u007b', offset - 1))
     return { offset, message: unquotedVariable };
+  const query = brokenQuery(document, offset);
+  if (query !== undefined) return { offset: query, message: unquotedSql };
   const quote = code === 'MISSING_CHAR' && /^Missing closing .*quote/.test(message) ? lastQuote(document, offset) : -1;
   if (quote >= 0) return { offset: quote, message: 'this quote is not closed' };
   return { offset, message: words[code] ?? 'this is not valid YAML' };
@@ -98,7 +107,9 @@ export function parseYaml(text: string): YamlDocument {
   const [first, second] = [...composer.compose(tokens, true, text.length)] as Document.Parsed<ParsedNode>[];
   if (first === undefined) return refuse(0, 'the file is empty');
   joinFlowQueries(first, text);
-  const faults = consequential([...first.errors, ...first.warnings]).map((error) => syntaxFault(error, text, first));
+  const faults = consequential([...first.errors, ...first.warnings], (offset) => position(offset).line).map((error) =>
+    syntaxFault(error, text, first),
+  );
   if (second !== undefined) faults.push({ offset: second.range[0], message: words.MULTIPLE_DOCS as string });
   return { document: first, faults, position };
 }

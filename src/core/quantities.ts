@@ -14,6 +14,11 @@ export function parseDurationMs(text: string): number | undefined {
   return Math.round(Number(match[1]) * (durationUnits[match[2] as string] as number));
 }
 
+/** Milliseconds as seconds, to the millisecond. */
+export function inSeconds(ms: number): number {
+  return Math.round(ms) / 1000;
+}
+
 const byteUnits = ['B', 'kB', 'MB', 'GB', 'TB'];
 
 /** A number of bytes for people to read, in powers of 1000: `12.3 MB`. */

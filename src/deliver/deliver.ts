@@ -2,7 +2,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import pLimit from 'p-limit';
 import { asCdsyncError, CdsyncError, interrupted } from '../core/errors.js';
-import { formatCounted } from '../core/quantities.js';
+import { formatCounted, inSeconds } from '../core/quantities.js';
 import type { DestinationContext } from '../sdk/destination.js';
 import { Database, type Session } from '../store/duckdb.js';
 import { type Feed, readFeed } from '../store/feed.js';
@@ -86,7 +86,7 @@ class Delivering {
     const progress = this.#progressOf(stream);
     const ended = (rest: Pick<StreamDelivery, 'status' | 'rows' | 'error'> & { waiting?: number }): StreamDelivery => {
       progress.phase = rest.error === undefined ? 'done' : 'failed';
-      const seconds = (clock.monotonic() - began) / 1000;
+      const seconds = inSeconds(clock.monotonic() - began);
       return { destination: this.#request.destination.name, stream, seconds, waiting: 0, ...rest };
     };
     try {

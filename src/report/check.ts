@@ -102,6 +102,8 @@ export function nextAfterCheck({ streams, destinations, contracts }: Checked): s
     return 'mend the destination, then: cdsync check';
   if (errors.length === 0 && contracts?.some(({ breaks }) => breaks))
     return "change the stream's `contract:`, or what the service sends, then: cdsync check --contract";
-  if (errors.length > 0 && errors.every(({ auth }) => auth)) return 'see what the key may read: cdsync discover';
+  // Without a login, discover fails as well.
+  if (errors.length > 0 && errors.every(({ code }) => code === 'forbidden'))
+    return 'see what the key may read: cdsync discover';
   return 'correct it, then: cdsync check';
 }

@@ -1,4 +1,4 @@
-import { formatCount } from '../core/quantities.js';
+import { formatCount, formatCounted } from '../core/quantities.js';
 
 interface Forgotten {
   readonly stream: string;
@@ -16,7 +16,7 @@ function proof({ searched, remains, also_in: others }: Forgotten): string[] {
       `not searched: rows of ${others.join(', ')} have the key as well; forget them there too, and the files are searched`,
     ];
   }
-  if (remains.length === 0) return [`searched every file for ${formatCount(searched)} texts: none has one`];
+  if (remains.length === 0) return [`searched every file for ${formatCounted(searched, 'text')}: none has one`];
   const waits = remains.some((file) => file.startsWith('.cdsync/deliveries/'));
   const advice = waits
     ? ['rows that wait for a destination stay until they are delivered: cdsync push, then forget again']
@@ -29,7 +29,7 @@ export function forgetLines(result: Forgotten): string[] {
   const { stream, keys, rows, history } = result;
   const nobody = rows + history === 0 ? [`${stream} had no row with such a key`] : [];
   return [
-    `${stream}: ${formatCount(rows)} rows and ${formatCount(history)} of history erased, for ${formatCount(keys)} ${keys === 1 ? 'key' : 'keys'}`,
+    `${stream}: ${formatCounted(rows, 'row')} and ${formatCount(history)} of history erased, for ${formatCounted(keys, 'key')}`,
     ...nobody,
     ...proof(result),
     'the next run brings back what the service still has: delete it there first',

@@ -11,7 +11,7 @@ function counted(count: number | null): string {
 function how({ reads, chains, needs }: PlannedStream): string {
   if (reads === 'query') return `query over ${needs.join(', ') || 'files'}`;
   if (reads === 'list') return 'one list';
-  return `${counted(chains)} ${reads}`;
+  return `${counted(chains)} ${chains === 1 ? reads.slice(0, -1) : reads}`;
 }
 
 function cells(stream: PlannedStream): string[] {

@@ -68,16 +68,16 @@ function footnotes({ streams }: JobReport): string[] {
   const told = new Set<string>();
   for (const stream of streams) {
     const { name, duplicates, rejected, replaced, missing, partitions, retries, throttled, error } = stream;
-    if (duplicates > 0) notes.push(`${name}: ${formatCount(duplicates)} records came twice; the last copy counts`);
-    if (rejected > 0) notes.push(`${name}: ${formatCount(rejected)} records could not be kept; see cdsync.rejects`);
+    if (duplicates > 0) notes.push(`${name}: ${formatCounted(duplicates, 'record')} came twice; the last copy counts`);
+    if (rejected > 0) notes.push(`${name}: ${formatCounted(rejected, 'record')} could not be kept; see cdsync.rejects`);
     if (replaced > 0)
-      notes.push(`${name}: ${formatCount(replaced)} records held text that is not Unicode; U+FFFD stands in its place`);
+      notes.push(
+        `${name}: ${formatCounted(replaced, 'record')} held text that is not Unicode; U+FFFD stands in its place`,
+      );
     if (missing > 0) notes.push(`${name}: ${formatCount(missing)} of the requested records do not exist`);
     if (partitions != null) notes.push(...partitionNotes(name, partitions));
     if (retries > 0)
-      notes.push(
-        `${name}: ${formatCount(retries)} requests were sent again (${formatCount(throttled)} for status 429)`,
-      );
+      notes.push(`${name}: ${formatCounted(retries, 'request')} sent again (${formatCount(throttled)} for status 429)`);
     // One cause may fail every stream; it is shown once.
     if (error !== null && !told.has(error.message)) {
       const names = streams.flatMap((each) => (each.error?.message === error.message ? [each.name] : []));

@@ -74,6 +74,10 @@ describe('the script of cdsync completion', () => {
 
   it('takes the shell of $SHELL, and refuses one that it does not know', () => {
     expect(run('bash', 'SHELL=/usr/bin/fish cdsync completion')).toMatch(/complete -c cdsync/);
+    expect(JSON.parse(run('bash', 'cdsync completion fish --json'))).toEqual({
+      shell: 'fish',
+      script: run('bash', 'cdsync completion fish'),
+    });
     expect(run('bash', 'SHELL=/bin/ksh cdsync completion')).toMatch(/complete -F _cdsync cdsync/);
     expect(() => run('bash', 'cdsync completion tcsh')).toThrow(/bash.*zsh.*fish/s);
   });

@@ -3,6 +3,7 @@ import { basename, join } from 'node:path';
 import type { StreamConfig } from '../../config/config.js';
 import { CdsyncError, interrupted } from '../../core/errors.js';
 import { nearest } from '../../core/nearest.js';
+import { inSeconds } from '../../core/quantities.js';
 import type { JobReport } from '../../core/run.js';
 import { type Extracted, renewKeys } from '../../extract/extracted.js';
 import { keepColumnFigures } from '../../outcome/column-figures.js';
@@ -181,7 +182,7 @@ async function approveLocked(context: RunContext, choice: HeldChoice): Promise<J
     resumed: false,
     sequence,
     status: signal.aborted ? 'interrupted' : 'ok',
-    seconds: (clock.monotonic() - began) / 1000,
+    seconds: inSeconds(clock.monotonic() - began),
     streams: held.map(({ stream, read }, index) => ({
       name: stream,
       error: undefined,
@@ -204,7 +205,7 @@ function withRun(approval: JobReport, run: JobReport | undefined): JobReport {
     status: statusAfterwards(approval, run),
     streams: run.streams.map((stream) => approved.get(stream.name) ?? stream),
     destinations: run.destinations,
-    seconds: run.seconds + approval.seconds,
+    seconds: inSeconds((run.seconds + approval.seconds) * 1000),
   };
 }
 

@@ -12,7 +12,7 @@ import type { Session } from '../../store/duckdb.js';
 import { checkStorage } from '../../store/storage.js';
 import { type Engine, jobContext } from '../open-engine.js';
 import { reportError } from '../report-job.js';
-import { referencedTables } from '../run/stream-order.js';
+import { refuseUnknownTables } from '../run/stream-order.js';
 import { type ContractCheck, checkContracts } from './check-contract.js';
 import { type CheckedDestination, checkDestinations } from './check-destinations.js';
 
@@ -62,12 +62,18 @@ function tokenWarnings(expires: Date | undefined, now: number): string[] {
   ];
 }
 
+interface Trial {
+  readonly session: Session;
+  /** Names of the job's streams. */
+  readonly streams: readonly string[];
+}
+
 /** Makes one request of a stream. @returns its total, if the service counts */
-async function tryStream(engine: Engine, config: StreamConfig, session: Session): Promise<number | null> {
+async function tryStream(engine: Engine, config: StreamConfig, { session, streams }: Trial): Promise<number | null> {
   const { client, signal, clock, notice } = engine;
   const meter = { requests: 0, retries: 0, throttled: 0, bytes: 0 };
   const { query, open, filter } = config.reads;
-  if (query !== undefined) await referencedTables(session, config.name, query);
+  if (query !== undefined) await refuseUnknownTables(session, { name: config.name, query }, streams);
   // Its requests are known only once the streams that it is made of were read.
   if (query !== undefined || open === undefined) return null;
   const { service } = engine.config;
@@ -87,7 +93,12 @@ async function tryStream(engine: Engine, config: StreamConfig, session: Session)
   }
   const request = { token: null, limit: 1, filter, withTotal: true };
   const window = { from: new Date(now - 86_400_000).toISOString(), to: new Date(now).toISOString() };
-  const operation = source.kind === 'windowed' ? source.page({ ...request, window }) : source.page(request);
+  if (source.kind === 'windowed') {
+    await client.send(source.page({ ...request, window }), readTotal, { signal, meter });
+    // It counts the window, which says nothing of the stream.
+    return null;
+  }
+  const operation = source.page(request);
   return client.send(operation, readTotal, { signal, meter }).catch((error: unknown) => {
     const plain = source.kind === 'list' && isRefusal(error) ? source.plain?.() : undefined;
     if (plain === undefined) throw error;
@@ -95,9 +106,9 @@ async function tryStream(engine: Engine, config: StreamConfig, session: Session)
   });
 }
 
-async function checkStream(engine: Engine, config: StreamConfig, session: Session): Promise<CheckedStream> {
+async function checkStream(engine: Engine, config: StreamConfig, trial: Trial): Promise<CheckedStream> {
   try {
-    return { name: config.name, total: await tryStream(engine, config, session), error: null };
+    return { name: config.name, total: await tryStream(engine, config, trial), error: null };
   } catch (thrown) {
     const error = asCdsyncError(thrown);
     if (error.kind === 'interrupted') throw error;
@@ -120,7 +131,8 @@ export async function checkJob(
   const streams: CheckedStream[] = [];
   const session = await engine.database.connect();
   try {
-    for (const config of job.streams) streams.push(await checkStream(engine, config, session));
+    const trial = { session, streams: job.streams.map(({ name }) => name) };
+    for (const config of job.streams) streams.push(await checkStream(engine, config, trial));
   } finally {
     session.close();
   }

@@ -1,5 +1,6 @@
 import type { JobConfig, LocalConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
+import { inSeconds } from '../../core/quantities.js';
 import type { JobReport } from '../../core/run.js';
 import type { DeliveryContext } from '../../deliver/delivery.js';
 import { pastRuns } from '../../outcome/past-runs.js';
@@ -55,7 +56,7 @@ export async function pushJob(context: DeliveryContext, options: DeliverJobOptio
     status: signal.aborted ? 'interrupted' : statusOfDeliveries(destinations),
     streams: [],
     destinations,
-    seconds: (clock.monotonic() - began) / 1000,
+    seconds: inSeconds(clock.monotonic() - began),
   };
 }
 

@@ -1,6 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { asCdsyncError } from '../../core/errors.js';
+import { inSeconds } from '../../core/quantities.js';
 import type { JobReport } from '../../core/run.js';
 import { sqlText } from '../../core/sql.js';
 import { keepColumnFigures } from '../../outcome/column-figures.js';
@@ -143,7 +144,7 @@ async function runLocked(context: RunContext, lock: JobLock, session: Session): 
       resumed: streams.some(({ opened }) => opened?.unfinished !== undefined),
       sequence: (sequence ?? before.sequence) || null,
       status: context.signal.aborted ? 'interrupted' : statusOf(streams),
-      seconds: (clock.monotonic() - began) / 1000,
+      seconds: inSeconds(clock.monotonic() - began),
       streams: inConfiguredOrder(context, streams).map(({ outcome }) => outcome),
     });
   } finally {

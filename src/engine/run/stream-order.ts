@@ -1,6 +1,7 @@
 import type { StreamConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
-import { sqlText } from '../../core/sql.js';
+import { nearest } from '../../core/nearest.js';
+import { quoteIdentifier, sqlText } from '../../core/sql.js';
 import type { Session } from '../../store/duckdb.js';
 
 function collectTables(node: unknown, found: Set<string>): void {
@@ -17,6 +18,13 @@ function collectTables(node: unknown, found: Set<string>): void {
  * @throws {CdsyncError} `sql_failed` if it is not a single SELECT
  */
 export async function referencedTables(session: Session, stream: string, query: string): Promise<Set<string>> {
+  const found = new Set<string>();
+  collectTables(await parsedQuery(session, stream, query), found);
+  return found;
+}
+
+/** The statements of a query, as DuckDB's parser tells them. @throws {CdsyncError} `sql_failed` if it is not a single SELECT */
+async function parsedQuery(session: Session, stream: string, query: string): Promise<unknown[]> {
   const [row] = await session.rows(`SELECT json_serialize_sql(${sqlText(query)})::VARCHAR AS tree`);
   const tree = JSON.parse(String(row?.tree)) as { error: boolean; error_message?: string; statements?: unknown[] };
   if (tree.error || tree.statements?.length !== 1) {
@@ -30,9 +38,45 @@ export async function referencedTables(session: Session, stream: string, query: 
       },
     );
   }
-  const found = new Set<string>();
-  collectTables(tree.statements, found);
-  return found;
+  return tree.statements;
+}
+
+/** Names that the WITH clauses of a query give, in lower case. */
+function collectNamed(node: unknown, found: Set<string>): void {
+  if (typeof node !== 'object' || node === null) return;
+  const { cte_map: named } = node as { cte_map?: { map?: readonly { key?: unknown }[] } };
+  for (const { key } of named?.map ?? []) found.add(String(key).toLowerCase());
+  for (const part of Object.values(node)) collectNamed(part, found);
+}
+
+/**
+ * Refuses a query that reads a table which nobody gives: neither a stream of the job, nor its own WITH clauses, nor DuckDB.
+ * @param streams names of the job's streams
+ * @throws {CdsyncError} `sql_failed`
+ */
+export async function refuseUnknownTables(
+  session: Session,
+  { name, query }: { readonly name: string; readonly query: string },
+  streams: readonly string[],
+): Promise<void> {
+  const given = new Set(streams);
+  collectNamed(await parsedQuery(session, name, query), given);
+  const tables = [...(await referencedTables(session, name, query))];
+  for (const table of tables.filter((each) => /^[a-z_]\w*$/.test(each) && !given.has(each))) {
+    const isThere = await session.rows(`SELECT 1 FROM ${quoteIdentifier(table)} LIMIT 0`).then(
+      () => true,
+      () => false,
+    );
+    if (isThere) continue;
+    const others = streams.filter((each) => each !== name);
+    const [near] = nearest(table, others, 1);
+    throw new CdsyncError(`the query of stream "${name}" reads "${table}", which is no stream of the job`, {
+      code: 'sql_failed',
+      kind: 'configuration',
+      stream: name,
+      hint: near === undefined ? `its other streams: ${others.join(', ') || 'none'}` : `did you mean "${near}"?`,
+    });
+  }
 }
 
 /** A stream, with the streams of its job that its query names. */

@@ -44,6 +44,26 @@ const refused: [name: string, text: string, lines: string[]][] = [
     'storage: a: b\n',
     ['cdsync.yaml:1:10  a second key on one line; put the value in quotes if it contains ": "'],
   ],
+  [
+    'a key that is indented by one space less',
+    'service:\n  base_url: http://a\n tenant_id: acme\n',
+    ['cdsync.yaml:3:1  the indentation does not fit, or a bracket is not closed'],
+  ],
+  [
+    'a tab before one of several keys',
+    'service:\n  base_url: http://a\n\ttenant_id: acme\n',
+    ['cdsync.yaml:3:1  a tab indents here; use spaces'],
+  ],
+  [
+    'SQL with commas and quotes in braces',
+    "jobs: { a: { streams: [{ name: q, source: sql, key: [id], query: select id, b from m where t in ('x','y') }] } }\n",
+    ['cdsync.yaml:1:66  SQL with quotes or brackets needs quotes around all of it inside {…}: "select …"'],
+  ],
+  [
+    'SQL with brackets in braces',
+    'jobs:\n  a:\n    streams:\n      - { name: q, source: sql, key: [id], query: select tags[1], id from m }\n',
+    ['cdsync.yaml:4:51  SQL with quotes or brackets needs quotes around all of it inside {…}: "select …"'],
+  ],
   ['too many levels', '['.repeat(100_000), ['cdsync.yaml:1:65  nested deeper than 64 levels']],
   ['too many levels of a list', '- '.repeat(10_000), ['cdsync.yaml:1:129  nested deeper than 64 levels']],
   [

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { StreamConfig } from '../../../src/config/config.js';
-import { orderStreams, referencedTables } from '../../../src/engine/run/stream-order.js';
+import { orderStreams, referencedTables, refuseUnknownTables } from '../../../src/engine/run/stream-order.js';
 import { Database, type Session } from '../../../src/store/duckdb.js';
 import type { SourceDeclaration } from '../../../src/streams/declaration.js';
 import { profiles } from '../../../src/streams/profiles.js';
@@ -28,6 +28,34 @@ async function levels(...configs: StreamConfig[]): Promise<string[][]> {
   const ordered = await orderStreams(session, configs, configs);
   return ordered.map((level) => level.map(({ config }) => config.name));
 }
+
+describe('a query that reads a table which nobody gives', () => {
+  const refused = (query: string) => refuseUnknownTables(session, { name: 'q', query }, ['members', 'vip', 'q']);
+
+  it('is refused, with the stream that is meant, or all of them', async () => {
+    await expect(refused('select * from member')).rejects.toMatchObject({
+      code: 'sql_failed',
+      message: 'the query of stream "q" reads "member", which is no stream of the job',
+      hint: 'did you mean "members"?',
+    });
+    await expect(refused('select id from vip join nobody using (id)')).rejects.toMatchObject({
+      hint: 'its other streams: members, vip',
+    });
+  });
+
+  it.each([
+    'select * from Members join vip using (id)',
+    'with m as (select * from members) select * from m where id in (with v as (from vip) select id from v)',
+    "select * from 'keys.csv'",
+    "from read_parquet('no/such.parquet')",
+    'from duckdb_settings()',
+    'from information_schema.tables',
+    'from range(3) t(id)',
+    'select unnest(tags) as tag from members, lateral (select 1 as one) x',
+  ])('and %s is not', async (query) => {
+    await expect(refused(query)).resolves.toBeUndefined();
+  });
+});
 
 describe('the tables of a query', () => {
   it.each([

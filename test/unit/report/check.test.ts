@@ -1,8 +1,18 @@
 import { describe, expect, it } from 'vitest';
 import { exitCodeOfCheck, nextAfterCheck } from '../../../src/report/check.js';
 
-const error = (auth: boolean) => ({ code: 'x', message: 'x', hint: null, request_id: null, auth });
-const stream = (auth?: boolean) => ({ name: 's', total: null, error: auth === undefined ? null : error(auth) });
+const error = (auth: boolean | string) => ({
+  code: auth === true ? 'forbidden' : String(auth),
+  message: 'x',
+  hint: null,
+  request_id: null,
+  auth: auth !== false,
+});
+const stream = (auth?: boolean | string) => ({
+  name: 's',
+  total: null,
+  error: auth === undefined ? null : error(auth),
+});
 const destination = (auth?: boolean | 'lacks') => ({
   name: 'd',
   status: auth === undefined ? ('ok' as const) : ('failed' as const),
@@ -32,6 +42,8 @@ describe('a check that failed', () => {
   it.each([
     ['cdsync discover', checked([stream(true)])],
     ['cdsync check', checked([stream(false)])],
+    ['correct it, then: cdsync check', checked([stream('oauth_failed')])],
+    ['correct it, then: cdsync check', checked([stream('token_unusable'), stream(true)])],
     ['the destination, then: cdsync check', checked([stream()], [destination(false)])],
     ['cdsync check --contract', checked([stream()], [], [contract(true)])],
   ])('suggests %s, and never a run, for %j', (next, of) => {
