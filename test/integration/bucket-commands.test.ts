@@ -1,53 +1,26 @@
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { CreateBucketCommand, GetObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type FileKind, kindOf } from '../../src/bucket/needs.js';
-import type { State } from '../../src/bucket/state.js';
 import type { RunReport } from '../../src/core/run.js';
-import { bucketName, Machines } from '../fixtures/machines.js';
-import { ObjectStore } from '../fixtures/object-store.js';
-import { ended, Workspace } from '../fixtures/workspace.js';
+import type { Machines } from '../fixtures/machines.js';
+import { SharedBucket } from '../fixtures/shared-bucket.js';
+import { ended, type Workspace } from '../fixtures/workspace.js';
 
 const members = { name: 'members', source: 'index_profiles', index: 'loyalty_members' };
 const open = { guards: { max_deleted: '100%', max_changed: '1000%' } };
 
+let bucket: SharedBucket;
 let space: Workspace;
-let store: ObjectStore;
-let client: S3Client;
-let prefixes = 0;
 
 beforeAll(async () => {
-  space = await Workspace.open({ profiles: 1500 });
-  store = await ObjectStore.open();
-  client = store.client();
-  await client.send(new CreateBucketCommand({ Bucket: bucketName }));
+  bucket = await SharedBucket.open();
+  ({ space } = bucket);
 });
-afterAll(async () => {
-  client.destroy();
-  await store.close();
-  await space.close();
-});
+afterAll(() => bucket.close());
 afterEach(() => space.clearFaults());
 
-/** A new job that machines `a` and `b` share. */
-async function machines(job: Record<string, unknown> = {}): Promise<{ all: Machines; prefix: string }> {
-  prefixes += 1;
-  const prefix = `commands-${prefixes}`;
-  const all = new Machines(
-    space,
-    { ...Machines.login(store), url: `s3://${bucketName}/${prefix}` },
-    { streams: [members], ...open, ...job },
-  );
-  await rm(join(space.folder, 'caches'), { recursive: true, force: true });
-  for (const machine of ['a', 'b']) await all.add(machine);
-  return { all, prefix };
-}
-
-async function state(prefix: string): Promise<State> {
-  const { Body } = await client.send(new GetObjectCommand({ Bucket: bucketName, Key: `${prefix}/nightly/state.json` }));
-  return JSON.parse((await Body?.transformToString()) ?? '') as State;
-}
+const machines = (job: Record<string, unknown> = {}) => bucket.machines({ streams: [members], ...open, ...job });
 
 /** The kinds of the files that a machine has, but for small ones. */
 async function kindsAt(all: Machines, machine: string): Promise<FileKind[]> {
@@ -130,7 +103,7 @@ describe('what a guard holds', () => {
     ]);
     const { report } = await all.run('b');
     expect(report.jobs[0]).toMatchObject({ status: 'ok', sequence: 3 });
-    expect((await state(prefix)).files.filter(({ path }) => path.includes('held.json'))).toEqual([]);
+    expect((await bucket.state(prefix)).files.filter(({ path }) => path.includes('held.json'))).toEqual([]);
   });
 
   it('is discarded from elsewhere, for all', async () => {
@@ -178,13 +151,7 @@ describe('a workflow that a killed run has started', () => {
     await space.control('stats/reset');
     const first = all.spawn('a');
     const done = ended(first);
-    const left = async () => {
-      const key = `${prefix}/nightly/work.json`;
-      const { Body } = await client
-        .send(new GetObjectCommand({ Bucket: bucketName, Key: key }))
-        .catch(() => ({ Body: undefined }));
-      return (await Body?.transformToString()) ?? '';
-    };
+    const left = async () => JSON.stringify(await bucket.document(prefix, 'work.json').catch(() => ''));
     await expect.poll(left, { timeout: 30_000, interval: 50 }).toContain('.cdsync/workflows.json');
     first.kill('SIGKILL');
     await done;
@@ -192,13 +159,13 @@ describe('a workflow that a killed run has started', () => {
     expect([code, stderr]).toEqual([0, expect.stringContaining('which a run that was cut short has started')]);
     const started = Object.entries(await space.operations()).filter(([name]) => /^POST .*workflow/i.test(name));
     expect(started.map(([, count]) => count)).toEqual([1]);
-    expect((await state(prefix)).files.some(({ path }) => path.includes('workflows.json'))).toBe(false);
+    expect((await bucket.state(prefix)).files.some(({ path }) => path.includes('workflows.json'))).toBe(false);
   });
 });
 
 describe('commands that change a job in a bucket', () => {
   it('push from a machine that has nothing: the rows or changes that a destination lacks, and no more', async () => {
-    const warehouse = join(space.folder, `warehouse-${prefixes}.duckdb`);
+    const warehouse = join(space.folder, 'warehouse.duckdb');
     const destinations = [{ name: 'wh', connector: 'duckdb', path: warehouse, mode: 'mirror' }];
     const { all, prefix } = await machines({ destinations });
     await all.runWell('a', '--no-push');
@@ -216,7 +183,7 @@ describe('commands that change a job in a bucket', () => {
     expect(status.stdout).toContain('"wh"');
     const quiet = await onNewMachine(all, ['push', '--json']);
     expect([quiet.brought, JSON.parse(quiet.stdout)]).toMatchObject([[], { jobs: [{ destinations: [{ rows: 0 }] }] }]);
-    expect((await state(prefix)).files.some(({ path }) => path.includes('deliveries/wh/state.json'))).toBe(true);
+    expect((await bucket.state(prefix)).files.some(({ path }) => path.includes('deliveries/wh/state.json'))).toBe(true);
   });
 
   it('erase and prune: the other machine has it so', async () => {
@@ -225,7 +192,7 @@ describe('commands that change a job in a bucket', () => {
       await all.runWell(machine);
       await space.control('change', { days: 1 });
     }
-    const rows = (await state(prefix)).files.filter(({ path }) => /\/snapshot\/.*\.parquet$/.test(path));
+    const rows = (await bucket.state(prefix)).files.filter(({ path }) => /\/snapshot\/.*\.parquet$/.test(path));
     expect(new Set(rows.map(({ path }) => path.split('/')[3])).size).toBeLessThanOrEqual(2);
     const [{ id }] = (await all.query('b', 'select id from members order by id limit 1')) as [{ id: string }];
     const erased = await all.cdsync('b', 'forget', 'members', id, '--json');

@@ -1,22 +1,15 @@
 import { lstat, open, readdir, readFile, rm, utimes } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
-import {
-  CreateBucketCommand,
-  DeleteObjectsCommand,
-  GetObjectCommand,
-  ListObjectsV2Command,
-  PutObjectCommand,
-  type S3Client,
-} from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { kindOf } from '../../src/bucket/needs.js';
-import { objectsOf, type State } from '../../src/bucket/state.js';
+import { objectsOf } from '../../src/bucket/state.js';
 import { type Cut, CuttingProxy } from '../fixtures/cutting-proxy.js';
-import { bucketName, Machines } from '../fixtures/machines.js';
-import { ObjectStore, s3Refusal } from '../fixtures/object-store.js';
+import type { Machines } from '../fixtures/machines.js';
+import { type ObjectStore, s3Refusal } from '../fixtures/object-store.js';
+import { SharedBucket } from '../fixtures/shared-bucket.js';
 import { canMount, onSmallDisk } from '../fixtures/shell.js';
-import { Workspace } from '../fixtures/workspace.js';
+import type { Workspace } from '../fixtures/workspace.js';
 
 const job = {
   streams: [{ name: 'members', source: 'index_profiles', index: 'loyalty_members' }],
@@ -24,26 +17,21 @@ const job = {
 };
 const secret = 'a-secret-of-the-test';
 
+let bucket: SharedBucket;
 let space: Workspace;
 let store: ObjectStore;
 let proxy: CuttingProxy;
-let client: S3Client;
-let prefixes = 0;
 /** Everything that commands said. */
 let said = '';
 
 beforeAll(async () => {
-  space = await Workspace.open({ profiles: 1500 });
-  store = await ObjectStore.open();
+  bucket = await SharedBucket.open();
+  ({ space, store } = bucket);
   proxy = await CuttingProxy.open(store.url);
-  client = store.client();
-  await client.send(new CreateBucketCommand({ Bucket: bucketName }));
 });
 afterAll(async () => {
-  client.destroy();
   await proxy.close();
-  await store.close();
-  await space.close();
+  await bucket.close();
 });
 afterEach(() => {
   store.meddling = undefined;
@@ -52,15 +40,7 @@ afterEach(() => {
 });
 
 /** Machine `a` reaches the bucket by the proxy, `b` without. */
-async function machines(): Promise<{ all: Machines; prefix: string }> {
-  prefixes += 1;
-  const prefix = `faults-${prefixes}`;
-  const all = new Machines(space, { ...Machines.login(store), url: `s3://${bucketName}/${prefix}` }, job);
-  await rm(join(space.folder, 'caches'), { recursive: true, force: true });
-  await all.add('a', { endpoint: proxy.url });
-  await all.add('b');
-  return { all, prefix };
-}
+const machines = () => bucket.machines(job, { a: { endpoint: proxy.url } });
 
 async function run(all: Machines, machine: string) {
   const ended = await all.run(machine);
@@ -74,26 +54,9 @@ async function runWell(all: Machines, machine: string) {
   return { ...report.jobs[0], stderr };
 }
 
-async function state(prefix: string): Promise<State> {
-  const { Body } = await client.send(new GetObjectCommand({ Bucket: bucketName, Key: `${prefix}/nightly/state.json` }));
-  return JSON.parse((await Body?.transformToString()) ?? '') as State;
-}
-
 /** The objects of the job's files of a kind. */
 async function objectsOfKind(prefix: string, kind: ReturnType<typeof kindOf>): Promise<string[]> {
-  return objectsOf((await state(prefix)).files.filter(({ path }) => kindOf(path) === kind));
-}
-
-async function remove(prefix: string, objects: readonly string[]): Promise<void> {
-  const Objects = objects.map((object) => ({ Key: `${prefix}/nightly/${object}` }));
-  await client.send(new DeleteObjectsCommand({ Bucket: bucketName, Delete: { Objects } }));
-}
-
-async function keys(prefix: string): Promise<string[]> {
-  const { Contents = [] } = await client.send(
-    new ListObjectsV2Command({ Bucket: bucketName, Prefix: `${prefix}/nightly/` }),
-  );
-  return Contents.map(({ Key = '' }) => Key.slice(prefix.length + '/nightly/'.length));
+  return objectsOf((await bucket.state(prefix)).files.filter(({ path }) => kindOf(path) === kind));
 }
 
 const rowsIn = (all: Machines, machine: string) =>
@@ -117,7 +80,7 @@ describe('a connection that is cut', () => {
     expect(proxy.cuts.length).toBe(cut.times);
     expect(await runWell(all, 'b')).toMatchObject({ sequence: 2, streams: [{ recognised: expect.any(Number) }] });
     expect(await rowsIn(all, 'b')).toEqual(await rowsIn(all, 'a'));
-    expect((await state(prefix)).fence).toBe(0);
+    expect((await bucket.state(prefix)).fence).toBe(0);
   });
 });
 
@@ -130,7 +93,7 @@ describe('a bucket that goes away while a run puts back what it did', () => {
     proxy.cut = { request: /^PUT .*\/(objects|files)\//, at: 'request', after: 100 };
     const { code, report, stderr } = await run(all, 'a');
     expect([code, report]).toMatchObject([1, { status: 'failed', error: { code: 'bucket_unavailable' } }]);
-    expect(report.error?.message).toMatch(/^s3:\/\/crm-snapshots\/faults-\d+ is unavailable \(\w+\)$/);
+    expect(report.error?.message).toMatch(/^s3:\/\/crm-snapshots\/test-\d+ is unavailable \(\w+\)$/);
     expect(stderr).toMatch(/next: cdsync run .*last good snapshot/);
     expect(await rowsIn(all, 'b')).toEqual(before);
     proxy.cut = undefined;
@@ -153,7 +116,7 @@ describe('a service that refuses', () => {
     const [status, name, exit, error, says] = refusal;
     const { all, prefix } = await machines();
     await runWell(all, 'b');
-    const before = await state(prefix);
+    const before = await bucket.state(prefix);
     await space.control('change', { days: 1 });
     for (const strikes of [() => true, isData]) {
       store.meddling = (request, response) => (strikes(request) ? s3Refusal(response, status, name) : undefined);
@@ -161,7 +124,7 @@ describe('a service that refuses', () => {
       expect([code, report.error?.code, report.error?.message]).toEqual([exit, error, expect.stringMatching(says)]);
       expect(report.error?.hint).toMatch(/credentials|clock|create it/);
       store.meddling = undefined;
-      expect(await state(prefix)).toEqual(before);
+      expect(await bucket.state(prefix)).toEqual(before);
     }
     expect(await runWell(all, 'b')).toMatchObject({ sequence: 2 });
     expect(await runWell(all, 'a')).toMatchObject({ sequence: 2 });
@@ -193,13 +156,13 @@ describe('objects that somebody has removed', () => {
     const before = await rowsIn(all, 'b');
     const gone = (await Promise.all(kinds.map((kind) => objectsOfKind(prefix, kind)))).flat();
     expect(gone.length).toBeGreaterThan(0);
-    await remove(prefix, gone);
+    await bucket.remove(prefix, ...gone);
     const healed = await runWell(all, 'a');
     expect(healed).toMatchObject({ sequence: 2, streams: [{ updated: 0, inserted: 0, deleted: 0 }] });
     expect(healed.stderr).toMatch(/warning: s3:\S+ has lost \d+ objects, \S+ among them/);
-    const there = new Set(await keys(prefix));
-    for (const object of objectsOf((await state(prefix)).files))
-      expect([object, there.has(object)]).toEqual([object, true]);
+    const there = new Set(Object.keys(await bucket.objects(prefix)));
+    for (const object of objectsOf((await bucket.state(prefix)).files))
+      expect([object, there.has(`nightly/${object}`)]).toEqual([object, true]);
     await rm(all.cache('b'), { recursive: true });
     const verified = await all.cdsync('b', 'verify', '--json');
     expect(JSON.parse(verified.stdout)).toMatchObject({ status: 'ok' });
@@ -209,16 +172,18 @@ describe('objects that somebody has removed', () => {
   it('come back from a machine that has them, also what people read', async () => {
     const { all, prefix } = await machines();
     await runWell(all, 'a');
-    await remove(prefix, [
-      ...objectsOf((await state(prefix)).files),
+    await bucket.remove(
+      prefix,
+      ...objectsOf((await bucket.state(prefix)).files),
       'nightly.duckdb',
       'parquet/members/manifest.json',
-    ]);
+    );
     const lost = await run(all, 'b');
     expect([lost.code, lost.report.error?.code]).toEqual([1, 'bucket_object_changed']);
     expect(lost.report.error?.hint).toContain('run on the machine that ran last');
     expect(await runWell(all, 'a')).toMatchObject({ sequence: 1 });
-    expect(await keys(prefix)).toEqual(expect.arrayContaining(['nightly.duckdb', 'parquet/members/manifest.json']));
+    const names = Object.keys(await bucket.objects(prefix));
+    expect(names).toEqual(expect.arrayContaining(['nightly/nightly.duckdb', 'nightly/parquet/members/manifest.json']));
     expect(await runWell(all, 'b')).toMatchObject({ sequence: 1 });
     const verified = await all.cdsync('b', 'verify', '--json');
     expect(JSON.parse(verified.stdout)).toMatchObject({ status: 'ok' });
@@ -229,13 +194,10 @@ describe('objects that somebody has removed', () => {
     await runWell(all, 'a');
     const [stored = ''] = await objectsOfKind(prefix, 'store');
     const length =
-      (await state(prefix)).files.flatMap((file) =>
+      (await bucket.state(prefix)).files.flatMap((file) =>
         'bytes' in file && file.path.endsWith('store.duckdb') ? file.bytes : [],
       )[0] ?? 0;
-    const damage = (object: string, bytes: number) =>
-      client.send(
-        new PutObjectCommand({ Bucket: bucketName, Key: `${prefix}/nightly/${object}`, Body: Buffer.alloc(bytes, 7) }),
-      );
+    const damage = (object: string, bytes: number) => bucket.put(prefix, object, Buffer.alloc(bytes, 7));
     await damage(stored, length);
     expect(await runWell(all, 'b')).toMatchObject({ sequence: 1 });
     const [rows = ''] = await objectsOfKind(prefix, 'rows');
@@ -257,7 +219,7 @@ describe('a cache', () => {
     if (!canMount) return skip();
     const { all, prefix } = await machines();
     await runWell(all, 'b');
-    const before = await state(prefix);
+    const before = await bucket.state(prefix);
     await all.add('small', { cache: './small' });
     const { stdout } = await onSmallDisk(
       space,
@@ -267,7 +229,7 @@ describe('a cache', () => {
     );
     said += stdout;
     expect(JSON.parse(stdout.split('\n')[0] ?? '')).toMatchObject({ status: 'failed', error: { code: 'disk_full' } });
-    expect(await state(prefix)).toEqual(before);
+    expect(await bucket.state(prefix)).toEqual(before);
     expect(await runWell(all, 'b')).toMatchObject({ sequence: 1 });
   });
 

@@ -1,6 +1,5 @@
 import { rm } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
-import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JobReport } from '../../src/core/run.js';
 import { randomFrom } from '../fault/random.js';
@@ -33,9 +32,7 @@ beforeAll(async () => {
       'NOT TRIED on a real S3 server: versitygw is not installed; a stand-in adds conditional writes to fauxqs',
     );
     store = await ObjectStore.open();
-    const client = store.client();
-    await client.send(new CreateBucketCommand({ Bucket: bucketName }));
-    client.destroy();
+    await store.createBucket(bucketName);
   }
   const at = server?.login ?? Machines.login(store as ObjectStore);
   machines = new Machines(space, { ...at, takeover_after: '5s' }, job);

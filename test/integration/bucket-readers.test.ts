@@ -4,7 +4,6 @@ import { readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { duckdbExtensions } from '../fixtures/duckdb-extensions.js';
@@ -35,9 +34,7 @@ beforeAll(async () => {
   server = await Versitygw.open(bucketName);
   if (server === undefined) {
     store = await ObjectStore.open();
-    const client = store.client();
-    await client.send(new CreateBucketCommand({ Bucket: bucketName }));
-    client.destroy();
+    await store.createBucket(bucketName);
   }
   const login = server?.login ?? Machines.login(store as ObjectStore);
   endpoint = String(login.endpoint);

@@ -1,55 +1,32 @@
 import { readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import {
-  CreateBucketCommand,
-  DeleteObjectCommand,
-  GetObjectCommand,
-  ListObjectsV2Command,
-  PutObjectCommand,
-  type S3Client,
-} from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Work } from '../../src/bucket/state.js';
 import type { JobReport } from '../../src/core/run.js';
-import { bucketName, Machines } from '../fixtures/machines.js';
-import { ObjectStore, readerKeyId, s3Refusal } from '../fixtures/object-store.js';
-import { ended, streamOf, Workspace } from '../fixtures/workspace.js';
+import { bucketName, type Machines } from '../fixtures/machines.js';
+import { type ObjectStore, readerKeyId, s3Refusal } from '../fixtures/object-store.js';
+import { SharedBucket } from '../fixtures/shared-bucket.js';
+import { ended, streamOf, type Workspace } from '../fixtures/workspace.js';
 
 const job = {
   streams: [{ name: 'members', source: 'index_profiles', index: 'loyalty_members' }],
   guards: { max_deleted: '100%', max_changed: '1000%' },
 };
 
+let bucket: SharedBucket;
 let space: Workspace;
 let store: ObjectStore;
-let client: S3Client;
-let prefixes = 0;
 
 beforeAll(async () => {
-  space = await Workspace.open({ profiles: 1500 });
-  store = await ObjectStore.open();
-  client = store.client();
-  await client.send(new CreateBucketCommand({ Bucket: bucketName }));
+  bucket = await SharedBucket.open();
+  ({ space, store } = bucket);
 });
-afterAll(async () => {
-  client.destroy();
-  await store.close();
-  await space.close();
-});
+afterAll(() => bucket.close());
 afterEach(() => {
   store.meddling = undefined;
 });
 
-/** Machines with a prefix of their own; `a` and `b` are there. */
-async function machines(storage: Record<string, unknown> = {}): Promise<{ all: Machines; prefix: string }> {
-  prefixes += 1;
-  const prefix = `test-${prefixes}`;
-  const at = { ...Machines.login(store), url: `s3://${bucketName}/${prefix}`, ...storage };
-  const all = new Machines(space, at, job);
-  await rm(join(space.folder, 'caches'), { recursive: true, force: true });
-  for (const machine of ['a', 'b']) await all.add(machine);
-  return { all, prefix };
-}
+const machines = (storage: Record<string, unknown> = {}) => bucket.machines(job, { both: storage });
 
 /** A run in which every record comes as it came before. */
 async function quietRun(all: Machines, machine: string): Promise<JobReport> {
@@ -57,21 +34,6 @@ async function quietRun(all: Machines, machine: string): Promise<JobReport> {
   const { rows, unchanged, recognised } = streamOf(report, 'members');
   expect({ unchanged, recognised }).toEqual({ unchanged: rows, recognised: rows });
   return report;
-}
-
-/** The versions of all objects below a prefix, by key. */
-async function objects(prefix: string): Promise<Record<string, string>> {
-  const { Contents = [] } = await client.send(new ListObjectsV2Command({ Bucket: bucketName, Prefix: `${prefix}/` }));
-  return Object.fromEntries(Contents.map(({ Key = '', ETag = '' }) => [Key.slice(prefix.length + 1), ETag]));
-}
-
-async function object<T>(prefix: string, key: string): Promise<T> {
-  const { Body } = await client.send(new GetObjectCommand({ Bucket: bucketName, Key: `${prefix}/nightly/${key}` }));
-  return JSON.parse((await Body?.transformToString()) ?? '') as T;
-}
-
-function put(prefix: string, key: string, body: string): Promise<unknown> {
-  return client.send(new PutObjectCommand({ Bucket: bucketName, Key: `${prefix}/nightly/${key}`, Body: body }));
 }
 
 describe('a job in a bucket', () => {
@@ -95,7 +57,7 @@ describe('a job in a bucket', () => {
     const { all, prefix } = await machines();
     await all.runWell('a');
     await all.runWell('a');
-    const before = await objects(prefix);
+    const before = await bucket.objects(prefix);
     const quiet = await quietRun(all, 'a');
     expect(quiet.bucket).toMatchObject({ brought_bytes: 0, brought_files: 0 });
     expect(quiet.bucket?.put_bytes).toBeLessThan(300_000);
@@ -104,7 +66,7 @@ describe('a job in a bucket', () => {
     expect(cold.bucket?.put_bytes).toBeLessThan(300_000);
     const files = await readdir(all.cache('b'), { recursive: true });
     expect(files.filter((path) => /(snapshot|changes)\/.*\.parquet$|published\/.*\.duckdb$/.test(path))).toEqual([]);
-    const after = await objects(prefix);
+    const after = await bucket.objects(prefix);
     for (const key of ['nightly/nightly.duckdb', 'nightly/parquet/members/manifest.json'])
       expect([key, after[key]]).toEqual([key, before[key]]);
   });
@@ -124,13 +86,13 @@ describe('a job in a bucket', () => {
   it('shows people one database and one manifest, whose files have what they say', async () => {
     const { all, prefix } = await machines();
     const { run_id, streams } = await all.runWell('a');
-    const manifest = await object<{ files: { path: string; rows: number }[]; changes: { run_id: string }[] }>(
+    const manifest = await bucket.document<{ files: { path: string; rows: number }[]; changes: { run_id: string }[] }>(
       prefix,
       'parquet/members/manifest.json',
     );
     expect(manifest.files.reduce((sum, { rows }) => sum + rows, 0)).toBe(streams[0]?.rows);
     expect(new Set(manifest.changes.map((each) => each.run_id))).toEqual(new Set([run_id]));
-    const there = await objects(prefix);
+    const there = await bucket.objects(prefix);
     for (const { path } of manifest.files) expect(there).toHaveProperty([`nightly/parquet/members/${path}`]);
     for (const key of ['nightly.duckdb', 'reports/index.html', `reports/${run_id}.html`, `reports/${run_id}.json`])
       expect(there).toHaveProperty([`nightly/${key}`]);
@@ -161,12 +123,12 @@ describe('a job in a bucket', () => {
     const { all, prefix } = await machines();
     await all.runWell('a');
     const [{ id }] = (await all.query('a', 'select id from members order by id limit 1')) as [{ id: string }];
-    const before = Object.keys(await objects(prefix)).filter((key) => /\/(objects|files)\//.test(key));
+    const before = Object.keys(await bucket.objects(prefix)).filter((key) => /\/(objects|files)\//.test(key));
     const { code, stderr } = await all.cdsync('b', 'forget', 'members', id);
     expect([code, stderr]).toEqual([0, expect.any(String)]);
-    const state = await object<{ files: { path: string; sha256?: string }[] }>(prefix, 'state.json');
+    const state = await bucket.document<{ files: { path: string; sha256?: string }[] }>(prefix, 'state.json');
     const kept = state.files.flatMap(({ sha256 }) => sha256 ?? []);
-    const left = Object.keys(await objects(prefix)).filter((key) => before.includes(key));
+    const left = Object.keys(await bucket.objects(prefix)).filter((key) => before.includes(key));
     for (const key of left) expect(kept.some((sha) => key.includes(sha))).toBe(true);
     expect(await all.query('a', `select count(*)::int as n from members where id = '${id}'`)).toEqual([{ n: 0 }]);
   });
@@ -187,7 +149,7 @@ describe('two machines', () => {
     const first = all.spawn('a');
     const done = ended(first);
     await expect
-      .poll(async () => Object.keys(await objects(prefix)), { timeout: 30_000 })
+      .poll(async () => Object.keys(await bucket.objects(prefix)), { timeout: 30_000 })
       .toContain('nightly/work.json');
     const second = await all.run('b');
     expect([second.code, second.report]).toMatchObject([75, { status: 'locked', jobs: [], error: { code: 'locked' } }]);
@@ -202,16 +164,16 @@ describe('two machines', () => {
     await space.control('change', { days: 1 });
     const first = all.spawn('a');
     const done = ended(first);
-    const owner = async () => (await object<Work>(prefix, 'work.json')).owner.pid;
+    const owner = async () => (await bucket.document<Work>(prefix, 'work.json')).owner.pid;
     await expect.poll(owner, { timeout: 30_000 }).toBe(first.pid);
     first.kill('SIGSTOP');
     // The machine is silent, but not gone. Until it has been so for long enough, nobody takes over.
     await expect.poll(async () => (await all.run('b')).code, { timeout: 60_000, interval: 1_000 }).toBe(0);
-    const state = await objects(prefix);
+    const state = await bucket.objects(prefix);
     first.kill('SIGCONT');
     const { code, stdout } = await done;
     expect([code, JSON.parse(stdout)]).toMatchObject([75, { status: 'locked', error: { code: 'superseded' } }]);
-    expect(await objects(prefix)).toMatchObject({ 'nightly/state.json': state['nightly/state.json'] });
+    expect(await bucket.objects(prefix)).toMatchObject({ 'nightly/state.json': state['nightly/state.json'] });
     for (const machine of ['a', 'b']) expect(await quietRun(all, machine)).toMatchObject({ sequence: 2 });
   });
 });
@@ -221,7 +183,7 @@ describe('what is refused', () => {
     const { all, prefix } = await machines({ endpoint: store.bareUrl });
     const { code, report } = await all.run('a');
     expect([code, report.error?.code]).toEqual([2, 'bucket_unconditional']);
-    expect(Object.keys(await objects(prefix)).filter((key) => key.startsWith('nightly/'))).toEqual([]);
+    expect(Object.keys(await bucket.objects(prefix)).filter((key) => key.startsWith('nightly/'))).toEqual([]);
     await all.add('a', { single_machine: true });
     expect((await all.runWell('a')).status).toBe('ok');
     expect((await all.runWell('a')).status).toBe('ok');
@@ -239,23 +201,23 @@ describe('what is refused', () => {
       return s3Refusal(response, 404, 'NoSuchKey');
     };
     expect(await all.run('a')).toMatchObject({ code: 1, report: { error: { code: 'clock_off' } } });
-    expect(Object.keys(await objects(prefix)).filter((key) => key.startsWith('nightly/'))).toEqual([]);
+    expect(Object.keys(await bucket.objects(prefix)).filter((key) => key.startsWith('nightly/'))).toEqual([]);
   });
 
   it('is an object that somebody changed or removed, and nothing is changed', async () => {
     const { all, prefix } = await machines();
     await all.runWell('a');
-    const state = await object<{ files: { path: string; sha256: string }[] }>(prefix, 'state.json');
+    const state = await bucket.document<{ files: { path: string; sha256: string }[] }>(prefix, 'state.json');
     const stored = state.files.find(({ path }) => path === '.cdsync/store.duckdb')?.sha256 ?? '';
-    await put(prefix, `objects/${stored}`, 'not what it was');
-    await put(prefix, 'nightly.duckdb', 'nor its copy');
-    const before = await objects(prefix);
+    await bucket.put(prefix, `objects/${stored}`, 'not what it was');
+    await bucket.put(prefix, 'nightly.duckdb', 'nor its copy');
+    const before = await bucket.objects(prefix);
     const { code, report } = await all.run('b');
     expect([code, report.error?.code]).toEqual([1, 'bucket_object_changed']);
     expect(report.error?.message).toContain(`s3://${bucketName}/${prefix}/nightly/objects/${stored}`);
-    const { 'nightly/work.json': _, ...after } = await objects(prefix);
+    const { 'nightly/work.json': _, ...after } = await bucket.objects(prefix);
     expect(before).toMatchObject(after);
-    await client.send(new DeleteObjectCommand({ Bucket: bucketName, Key: `${prefix}/nightly/objects/${stored}` }));
+    await bucket.remove(prefix, `objects/${stored}`);
     expect((await all.run('b')).report.error?.code).toBe('bucket_object_changed');
     // The machine with the cache needs no object that it has.
     expect((await all.runWell('a')).status).toBe('ok');
@@ -266,9 +228,9 @@ describe('what is refused', () => {
     await all.runWell('a');
     await all.add('other', { cache: './caches/a', url: `s3://${bucketName}/elsewhere` });
     expect((await all.run('other')).report.error?.code).toBe('cache_foreign');
-    await client.send(new DeleteObjectCommand({ Bucket: bucketName, Key: `${prefix}/nightly/state.json` }));
+    await bucket.remove(prefix, 'state.json');
     expect((await all.run('a')).report.error?.code).toBe('bucket_older');
-    await put(prefix, 'state.json', 'torn');
+    await bucket.put(prefix, 'state.json', 'torn');
     const { report } = await all.run('a');
     expect(report.error).toMatchObject({ code: 'state_unreadable' });
     expect(report.error?.message).toContain(`s3://${bucketName}/${prefix}/nightly/state.json`);

@@ -1,6 +1,6 @@
 import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { CreateBucketCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
+import { ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { requestControl } from '../fixtures/control.js';
@@ -27,7 +27,7 @@ beforeAll(async () => {
   space = await Workspace.open({ profiles: 500 });
   store = await ObjectStore.open();
   server = await PostgresServer.start('cdsync-fleet-');
-  await store.client().send(new CreateBucketCommand({ Bucket: 'crm-snapshots' }));
+  await store.createBucket('crm-snapshots');
   blocks = await blocksOf('scale.md');
   await writeFiles(space, blocks, new Map([['/srv/jobs', space.folder]]));
   for (const tenant of tenants) {

@@ -1,6 +1,5 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { RunReport } from '../../../src/core/run.js';
 import { requestControl } from '../../fixtures/control.js';
@@ -226,7 +225,7 @@ describe('files', () => {
   it('go to an S3 store with the credentials of the environment', async () => {
     const store = await ObjectStore.open();
     try {
-      await store.client().send(new CreateBucketCommand({ Bucket: 'exports' }));
+      await store.createBucket('exports');
       await configure('stored', [{ name: 'lake', connector: 'files', url: 's3://exports/cdp', endpoint: store.url }]);
       const env = { AWS_ACCESS_KEY_ID: 'AKIDEXAMPLE', AWS_SECRET_ACCESS_KEY: 'a-secret-of-the-test' };
       const { code, destinations, stderr } = await told(['run', 'stored.json'], env);
