@@ -196,13 +196,13 @@ export class Contents {
         await this.#fetch(object, local);
         await sources.open(object, local);
       }
-      if (near !== undefined) await sources.open('', near.path);
+      if (near !== undefined) await sources.openNear(near.path);
       for (const [index, from, bytes] of ranges) {
         const { object } = objects[index] as Pieces['objects'][number];
-        const fetched = sources.handle(object);
+        const fetched = sources.fetched(object);
         const places =
           fetched === undefined ? rangesHere(near?.pieces ?? none, { object, from, bytes }) : [[from, bytes] as const];
-        for (const [at, length] of places ?? []) await copyRange(fetched ?? sources.handle(''), out, [at, length]);
+        for (const [at, length] of places ?? []) await copyRange(fetched ?? sources.near, out, [at, length]);
       }
     } finally {
       await out.close();
@@ -220,22 +220,32 @@ export interface NearFile {
   readonly pieces: Pieces;
 }
 
-/** The files that a file is put together from. */
+/** The files that a file is put together from: fetched objects, and one on this disk. */
 class Sources {
   /** Files to be removed at the end. */
   readonly temporary: string[] = [];
-  readonly #handles = new Map<string, FileHandle>();
+  readonly #fetched = new Map<string, FileHandle>();
+  #near: FileHandle | undefined;
 
-  async open(name: string, path: string): Promise<void> {
-    this.#handles.set(name, await open(path, 'r'));
+  async open(object: string, path: string): Promise<void> {
+    this.#fetched.set(object, await open(path, 'r'));
   }
 
-  handle(name: string): FileHandle | undefined {
-    return this.#handles.get(name);
+  async openNear(path: string): Promise<void> {
+    this.#near = await open(path, 'r');
+  }
+
+  fetched(object: string): FileHandle | undefined {
+    return this.#fetched.get(object);
+  }
+
+  get near(): FileHandle | undefined {
+    return this.#near;
   }
 
   async close(): Promise<void> {
-    for (const handle of this.#handles.values()) await handle.close();
+    for (const handle of this.#fetched.values()) await handle.close();
+    await this.#near?.close();
     for (const local of this.temporary) await rm(local, { force: true });
   }
 }
