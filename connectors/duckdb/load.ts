@@ -61,6 +61,17 @@ function refusal(cause: unknown): CdsyncError {
   return loadRefused(`DuckDB refused a statement (${kind})`, { cause, causeQuotesValues: true });
 }
 
+/** The error for a file that cannot be opened. Nothing was read of it, so DuckDB's words quote no row. */
+function openRefusal(cause: unknown, path: string): CdsyncError {
+  const error = refusal(cause);
+  if (error.code !== 'destination_refused') return error;
+  const [words = ''] = (cause instanceof Error ? cause.message : String(cause)).split('\n');
+  return loadRefused(`${path} cannot be opened: ${words}`, {
+    hint: 'move the file away if it is not a DuckDB database, or choose another `path`',
+    cause,
+  });
+}
+
 /** Tables of a DuckDB file, over one connection. */
 class DuckdbDestination implements TableDestination {
   readonly #instance: DuckDBInstance;
@@ -273,6 +284,6 @@ export async function openDuckdb({ options }: DestinationContext<typeof duckdbOp
       throw error;
     }
   } catch (error) {
-    throw refusal(error);
+    throw openRefusal(error, path);
   }
 }

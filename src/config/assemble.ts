@@ -60,7 +60,10 @@ function metricsConfig(part: JobPart['metrics'], folder: string, env: Variables)
   const { textfile, otlp } = withPaths(metricsOptions, part, folder);
   const headers = env[otlpHeaders];
   if (otlp === undefined || otlp === '') return { textfile };
-  const resource = env.OTEL_RESOURCE_ATTRIBUTES;
+  const name = env.OTEL_SERVICE_NAME;
+  // The later one counts, as OpenTelemetry has it.
+  const named = name ? [`service.name=${encodeURIComponent(name)}`] : [];
+  const resource = [env.OTEL_RESOURCE_ATTRIBUTES ?? '', ...named].join(',');
   return { textfile, otlp: { endpoint: otlp, headers: headers ? new Secret(headers) : undefined, resource } };
 }
 

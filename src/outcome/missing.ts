@@ -47,5 +47,7 @@ export async function missingToTell(
   }
   if (metrics.textfile !== undefined && !(await isWritable(dirname(metrics.textfile))))
     lines.push(`metrics: no file can be written in ${dirname(metrics.textfile)}`);
+  if (metrics.textfile !== undefined && !metrics.textfile.endsWith('.prom'))
+    lines.push(`metrics: node_exporter reads only files whose names end with .prom, and not ${metrics.textfile}`);
   return lines;
 }

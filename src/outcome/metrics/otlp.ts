@@ -90,9 +90,9 @@ export function traceDocument(
     kind: 1,
     startTimeUnixNano: nanoseconds(from),
     endTimeUnixNano: nanoseconds(to),
-    attributes: attributes(facts),
+    attributes: attributes(error === undefined ? facts : { ...facts, 'error.type': error.code }),
     // 2: error; 0: unset.
-    status: error === undefined ? { code: 0 } : { code: 2, message: error },
+    status: error === undefined ? { code: 0 } : { code: 2, message: error.message },
   }));
   return {
     resourceSpans: [{ resource: resource(resourceAttributes), scopeSpans: [{ scope: scope(), spans: written }] }],

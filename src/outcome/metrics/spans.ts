@@ -12,8 +12,8 @@ export interface Span {
   readonly from: number;
   readonly to: number;
   readonly facts: Readonly<Record<string, string | number>>;
-  /** Set if the part failed: code and message of its error. */
-  readonly error?: string;
+  /** Set if the part failed. */
+  readonly error?: { readonly code: string; readonly message: string };
 }
 
 /** When the phases of a run and of its streams began. */
@@ -35,8 +35,8 @@ function below({ traceId, spanId }: Above, part: Part): Span {
   return { traceId, spanId: newId(8), parentId: spanId, ...part };
 }
 
-function failure(error: { code: string; message: string } | null): { error?: string } {
-  return error === null ? {} : { error: `${error.code}: ${error.message}` };
+function failure(error: Span['error'] | null): Pick<Span, 'error'> {
+  return error == null ? {} : { error: { code: error.code, message: `${error.code}: ${error.message}` } };
 }
 
 /** A span for each phase; one that begins nothing (`waiting`, `done`, `failed`) has none. */
@@ -103,7 +103,7 @@ export function spansOf(end: RunEnd, times: RunTimes): Span[] {
     ...(end.error !== null
       ? failure(end.error)
       : end.status === 'failed' || end.status === 'partial'
-        ? { error: end.status }
+        ? { error: { code: end.status, message: end.status } }
         : {}),
   };
   return [

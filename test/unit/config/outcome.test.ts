@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { pairsOf } from '../../../src/outcome/metrics/otlp.js';
 import { head, parse, problemsOf } from './sample.js';
 
 const job = (...lines: string[]) => `${head}jobs:
@@ -100,6 +101,19 @@ describe('metrics', () => {
     expect(otlp?.headers?.reveal()).toBe('api-key=abc');
     expect(JSON.stringify(config)).not.toContain('abc');
     expect(config.secretVariables).toContain('OTEL_EXPORTER_OTLP_HEADERS');
+  });
+
+  it('name the sender as OpenTelemetry does: OTEL_SERVICE_NAME counts before the resource attributes', () => {
+    const env = { OTEL_EXPORTER_OTLP_ENDPOINT: 'https://otlp.example.com' };
+    const resource = (more: Record<string, string>) =>
+      pairsOf(parse(text, { ...env, ...more }, needs).jobs[0]?.metrics.otlp?.resource);
+    const attributes = 'service.name=nights,team=crm';
+    expect(resource({})).toEqual({});
+    expect(resource({ OTEL_RESOURCE_ATTRIBUTES: attributes })).toEqual({ 'service.name': 'nights', team: 'crm' });
+    expect(resource({ OTEL_RESOURCE_ATTRIBUTES: attributes, OTEL_SERVICE_NAME: 'a, b=c' })).toEqual({
+      'service.name': 'a, b=c',
+      team: 'crm',
+    });
   });
 
   it.each(['grpc://x:4317', 'https://user:word@x', 'https://x/?key=abc'])('refuse %s', (url) => {

@@ -124,5 +124,12 @@ describe('the trace of a run', () => {
       'cdsync.status': 'ok',
       'cdsync.rows': 1000,
     });
+    const types = spans.flatMap(({ name, attributes }) =>
+      'error.type' in attributes ? [[name, attributes['error.type']]] : [],
+    );
+    expect(types).toEqual([
+      ['run nightly', 'partial'],
+      ['deliver vip to warehouse', 'destination_unavailable'],
+    ]);
   });
 });

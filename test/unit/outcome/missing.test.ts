@@ -1,0 +1,15 @@
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { missingToTell } from '../../../src/outcome/missing.js';
+
+test('a text file of metrics that node_exporter would not read is told', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'cdsync-missing-'));
+  const missing = (name: string) =>
+    missingToTell({ notify: [], after: [], metrics: { textfile: join(folder, name) } }, folder);
+  expect(await missing('cdsync.prom')).toEqual([]);
+  expect(await missing('cdsync.txt')).toEqual([
+    `metrics: node_exporter reads only files whose names end with .prom, and not ${join(folder, 'cdsync.txt')}`,
+  ]);
+});
