@@ -31,6 +31,17 @@ function segment(name: string): string {
   return encodeURIComponent(name);
 }
 
+/**
+ * A catalog's prefix as part of a path. It may have several segments, and the catalog may have encoded it already, as other clients
+ * expect: Nessie's is `main%7Clake`.
+ */
+function prefixPath(prefix: string): string {
+  return prefix
+    .split(/(%[0-9a-f]{2}|\/)/i)
+    .map((part, index) => (index % 2 === 0 ? segment(part) : part))
+    .join('');
+}
+
 /** One namespace of an Iceberg REST catalog, by its documented protocol. */
 export class RestCatalog {
   readonly namespace: readonly string[];
@@ -171,7 +182,9 @@ export class RestCatalog {
     const { warehouse } = this.#options;
     const query = warehouse === undefined ? '' : `?warehouse=${segment(warehouse)}`;
     const answer = await this.#ask({ method: 'GET', path: `/v1/config${query}` });
-    if (answer.status === 404 || (answer.status === 400 && warehouse !== undefined)) {
+    // Nessie answers 500, and names the warehouse.
+    const isUnknown = answer.status >= 500 && serverMessage(answer.body).includes(`'${warehouse}'`);
+    if (answer.status === 404 || ((answer.status === 400 || isUnknown) && warehouse !== undefined)) {
       const isWarehouse = warehouse !== undefined && serverErrorType(answer.body) !== '';
       throw loadRefused(
         isWarehouse
@@ -184,12 +197,11 @@ export class RestCatalog {
       defaults?: Record<string, string>;
       overrides?: Record<string, string>;
     };
-    this.#prefix = overrides?.prefix ?? defaults?.prefix ?? '';
+    this.#prefix = prefixPath(overrides?.prefix ?? defaults?.prefix ?? '');
   }
 
   #root(): string {
-    // A prefix may have several segments.
-    return this.#prefix === '' ? '/v1' : `/v1/${this.#prefix.split('/').map(segment).join('/')}`;
+    return this.#prefix === '' ? '/v1' : `/v1/${this.#prefix}`;
   }
 
   #namespacePath(): string {
