@@ -77,6 +77,20 @@ describe.runIf(server)('a first load of ClickHouse that is cut short between its
     await killed.close();
   });
 
+  it('is repeated by the next delivery also into the other table that a stream has got', async () => {
+    const moved = await subject('append');
+    delivered(await moved.run(before));
+    moved.destination = { ...moved.destination, table: 'persons' };
+    cuts = Number.POSITIVE_INFINITY;
+    expect(undelivered(await moved.run(after)).code).toBe('destination_unavailable');
+    expect(await moved.place.rows('persons')).toHaveLength(95);
+    cuts = 0;
+    delivered(await moved.push());
+    expect(await moved.place.rows('persons')).toHaveLength(95);
+    expect(await comments(moved)).toEqual([...plain, { name: 'persons', comment: '' }]);
+    await moved.close();
+  });
+
   it('is repeated by the same delivery, and keeps the comment of the table', async () => {
     const cut = await subject('append');
     delivered(await cut.run(before));
