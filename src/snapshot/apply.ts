@@ -59,21 +59,38 @@ async function firstChanges({ files, changesPath, runId, syncedAt }: ApplyTask):
   return changes;
 }
 
+/**
+ * Copies the rows of the previous snapshot that change or go. To find them takes a pass over all columns of the stream's table, and
+ * its changes, its history and its new rows need them. If they are many, no copy is made.
+ */
+async function copyBefore({ session }: SnapshotStore, task: ApplyTask, tables: WorkTables): Promise<void> {
+  if (isRebuilt(task)) return;
+  const { updated, deleted } = task.difference;
+  const some = `${rowKey(task.key)} IN (SELECT key FROM ${tables.changed} WHERE op <> 'insert')`;
+  const where = updated + deleted === 0 ? 'false' : some;
+  await session.run(
+    `CREATE OR REPLACE TEMP TABLE ${tables.before} AS SELECT * FROM ${storeTable(task.stream)} WHERE ${where}`,
+  );
+}
+
+/** The table to look into for rows of the previous snapshot that change or go, after {@link writeChanges}. It may have others, too. */
+export function tableBefore(task: ApplyTask, tables: WorkTables): string {
+  return isRebuilt(task) ? storeTable(task.stream) : tables.before;
+}
+
 /** Writes every change with its operation: the new row or, for a delete, the last one. */
-export async function writeChanges(
-  store: SnapshotStore,
-  task: ApplyTask,
-  { changed }: WorkTables,
-): Promise<ParquetFile[]> {
-  const { columns, previous, stream, files } = task;
+export async function writeChanges(store: SnapshotStore, task: ApplyTask, tables: WorkTables): Promise<ParquetFile[]> {
+  const { columns, previous, files } = task;
   if (previous === undefined) return firstChanges(task);
+  await copyBefore(store, task, tables);
+  const { changed } = tables;
   const key = rowKey(task.key);
   // Only what was read can have changed. If nothing was, there still are columns.
   const came = files.length > 0 ? readFiles(files) : `(SELECT ${widen([], columns, 'file')} WHERE false)`;
   const present = `SELECT c.op AS _op, ${stamp(task)}, ${names(columns, 'r.')}
      FROM (SELECT *, ${key} AS "_key" FROM ${came}) AS r JOIN ${changed} AS c ON r."_key" = c.key`;
   const gone = `SELECT c.op AS _op, ${stamp(task)}, ${names(columns, 'r.')}
-     FROM (SELECT *, ${key} AS "_key" FROM (SELECT ${widen(previous.columns, columns, 'file')} FROM ${storeTable(stream)})) AS r
+     FROM (SELECT *, ${key} AS "_key" FROM (SELECT ${widen(previous.columns, columns, 'file')} FROM ${tableBefore(task, tables)})) AS r
      JOIN ${changed} AS c ON r."_key" = c.key WHERE c.op = 'delete'`;
   const query = task.difference.deleted > 0 ? `${present} UNION ALL ${gone}` : present;
   const form = { compression: task.compression, keepsZeroSigns: holdNegativeZero(columns) };
@@ -165,24 +182,18 @@ async function rebuildRows(store: SnapshotStore, task: ApplyTask, tables: WorkTa
   await replaceTable(store, stream, query);
 }
 
-async function patchRows(store: SnapshotStore, task: ApplyTask, { changed }: WorkTables): Promise<void> {
-  const { stream, columns } = task;
-  const { session } = store;
-  const table = storeTable(stream);
+async function patchRows({ session }: SnapshotStore, task: ApplyTask, { before }: WorkTables): Promise<void> {
+  const { columns } = task;
+  const { updated, deleted } = task.difference;
+  const table = storeTable(task.stream);
   const key = rowKey(task.key);
-  const seen = `"work_seen_${stream}"`;
-  await session.run(
-    `CREATE OR REPLACE TEMP TABLE ${seen} AS SELECT ${key} AS key, _first_seen_at FROM ${table}
-     WHERE ${key} IN (SELECT key FROM ${changed} WHERE op <> 'insert')`,
-  );
-  await session.run(`DELETE FROM ${table} WHERE ${key} IN (SELECT key FROM ${seen})`);
+  if (updated + deleted > 0) await session.run(`DELETE FROM ${table} WHERE ${key} IN (SELECT ${key} FROM ${before})`);
   const rows = changeRows(task, `, ${key} AS "_key"`, "_op <> 'delete'");
   await session.run(
     `INSERT INTO ${table} (${names(columns)}, ${rowColumns.join(', ')})
-     SELECT ${names(columns, 'r.')}, ${stamp(task)}, coalesce(s._first_seen_at, ${sqlText(task.syncedAt)}::TIMESTAMPTZ)
-     FROM (${rows}) AS r LEFT JOIN ${seen} AS s ON r."_key" = s.key`,
+     SELECT ${names(columns, 'r.')}, ${stamp(task)}, coalesce(b._first_seen_at, ${sqlText(task.syncedAt)}::TIMESTAMPTZ)
+     FROM (${rows}) AS r LEFT JOIN (SELECT ${key} AS key, _first_seen_at FROM ${before}) AS b ON r."_key" = b.key`,
   );
-  await session.run(`DROP TABLE ${seen}`);
 }
 
 async function applyKeys(
@@ -222,12 +233,14 @@ export async function applyStream(store: SnapshotStore, task: ApplyTask, tables:
   const rebuild = isRebuilt(task);
   await prepareTables(store, task, rebuild);
   if (task.previous !== undefined) {
-    await keepEarlier(store, { ...task, previous: task.previous }, tables);
+    const before = tableBefore(task, tables);
+    await keepEarlier(store, { ...task, previous: task.previous }, { changed: tables.changed, before });
     const columns = [names(task.columns), ...changeColumns].join(', ');
     const rows = changeRows(task, `, ${changeColumns.join(', ')}`, 'true');
     await store.session.run(`INSERT INTO ${changesTable(task.previous)} (${columns}) ${rows}`);
   }
   if (rebuild) await rebuildRows(store, task, tables);
   else await patchRows(store, task, tables);
+  await store.session.run(`DROP TABLE IF EXISTS ${tables.before}`);
   await applyKeys(store, task, tables, rebuild);
 }

@@ -3,13 +3,13 @@ import { ColumnSet } from '../rows/columns.js';
 import { rowKey } from '../rows/row-hash.js';
 import { widen } from '../rows/widen.js';
 import type { ParquetFile } from '../store/parquet.js';
-import type { DiffTask } from './diff.js';
-import { type SnapshotStore, storeTable } from './snapshot-store.js';
+import { type ApplyTask, tableBefore } from './apply.js';
+import type { SnapshotStore } from './snapshot-store.js';
 import type { WorkTables } from './unify-parts.js';
 
 /** Rows that DuckDB scans together. To read one of them costs as much as to read all. */
 const blockRows = 2_048;
-/** The most such blocks to read: the rows of smaller tables are all compared, and of larger ones a sample. */
+/** The most such blocks to read: fewer updated rows are all compared, and of more a sample. */
 const mostBlocks = 12;
 
 /** In how many of the updated rows each column has another value than before. */
@@ -22,11 +22,11 @@ export interface ChangedValues {
   readonly columns: ReadonlyMap<string, number>;
 }
 
-/** The places of the updated rows in the stream's table: all blocks with such rows, or some at even distances. */
-async function chosenBlocks({ session }: SnapshotStore, { stream, key }: DiffTask, { changed }: WorkTables) {
+/** The places of the updated rows in a table: all blocks with such rows, or some at even distances. */
+async function chosenBlocks({ session }: SnapshotStore, table: string, { key }: ApplyTask, { changed }: WorkTables) {
   const updated = `SELECT key FROM ${changed} WHERE op = 'update'`;
   const rows = await session.rows(
-    `SELECT rowid // ${blockRows} AS block FROM ${storeTable(stream)} WHERE ${rowKey(key)} IN (${updated}) GROUP BY ALL ORDER BY ALL`,
+    `SELECT rowid // ${blockRows} AS block FROM ${table} WHERE ${rowKey(key)} IN (${updated}) GROUP BY ALL ORDER BY ALL`,
   );
   const blocks = rows.map(({ block }) => Number(block));
   const step = Math.max(1, blocks.length / mostBlocks);
@@ -37,19 +37,20 @@ async function chosenBlocks({ session }: SnapshotStore, { stream, key }: DiffTas
 }
 
 /**
- * Compares the updated rows with what the store still has of them. Of a large table it compares a sample: to read every updated
- * row again would cost as much as reading the whole table, for updated rows are everywhere.
+ * Compares the updated rows with what the store still has of them, once the changes are written. If they are many it compares a
+ * sample: to read every updated row again would cost as much as reading the whole table, for updated rows are everywhere.
  */
 export async function changedValues(
   store: SnapshotStore,
-  task: DiffTask & { readonly difference: { readonly updated: number } },
+  task: ApplyTask,
   changes: readonly ParquetFile[],
   tables: WorkTables,
 ): Promise<ChangedValues | undefined> {
-  const { previous, columns, stream, difference } = task;
+  const { previous, columns, difference } = task;
   const { updated } = difference;
   if (previous === undefined || updated === 0 || changes.length === 0) return undefined;
-  const blocks = await chosenBlocks(store, task, tables);
+  const table = tableBefore(task, tables);
+  const blocks = await chosenBlocks(store, table, task, tables);
   if (blocks.length === 0) return undefined;
   const names = ColumnSet.restore(columns).list.map(({ name }) => quoteIdentifier(name));
   const key = rowKey(task.key);
@@ -57,7 +58,7 @@ export async function changedValues(
   const now = `SELECT ${widen(columns, columns, 'table')} FROM read_parquet(${files}) WHERE _op = 'update'`;
   // One condition for all blocks: to plan a query of many parts costs more than to run it.
   const places = blocks.map((block) => `rowid BETWEEN ${block * blockRows} AND ${(block + 1) * blockRows - 1}`);
-  const old = `SELECT *, ${key} AS "_key" FROM ${storeTable(stream)}
+  const old = `SELECT *, ${key} AS "_key" FROM ${table}
      WHERE (${places.join(' OR ')}) AND ${key} IN (SELECT key FROM ${tables.changed} WHERE op = 'update')`;
   const counts = names.map((name, index) => `count(*) FILTER (n.${name} IS DISTINCT FROM o.${name}) AS c${index}`);
   const [row] = await store.session.rows(

@@ -11,7 +11,6 @@ import {
   type SnapshotStore,
   type StreamState,
   storeName,
-  storeTable,
 } from './snapshot-store.js';
 import type { WorkTables } from './unify-parts.js';
 
@@ -129,17 +128,18 @@ export function createEarlier(stream: string, columns: readonly Pick<Column, 'na
 /**
  * Copies rows to the earlier table before they change, if the table of changes has nothing of their keys: the row in the
  * stream's own table is then the only record of what they were. Call it before the new changes are inserted.
+ * @param tables `before` has these rows, as the stream's own table has them
  */
 export async function keepEarlier(
   { session }: SnapshotStore,
   { stream, key, columns, previous }: Pick<DiffTask, 'stream' | 'key' | 'columns'> & { readonly previous: StreamState },
-  { changed }: Pick<WorkTables, 'changed'>,
+  { changed, before }: Pick<WorkTables, 'changed' | 'before'>,
 ): Promise<void> {
   const names = columns.map(({ name }) => quoteIdentifier(name)).join(', ');
-  const before = `SELECT _run_id, _synced_at, ${widen(previous.columns, columns, 'table')} FROM ${storeTable(stream)}`;
+  const rows = `SELECT _run_id, _synced_at, ${widen(previous.columns, columns, 'table')} FROM ${before}`;
   await session.run(
     `INSERT INTO ${earlierTable(stream)} (_run_id, _synced_at, ${names})
-     SELECT _run_id, _synced_at, ${names} FROM (${before})
+     SELECT _run_id, _synced_at, ${names} FROM (${rows})
      WHERE ${rowKey(key)} IN (SELECT key FROM ${changed} WHERE op <> 'insert'
        EXCEPT SELECT ${rowKey(key)} FROM ${changesTable(previous)} WHERE ${rowKey(key)} IN (SELECT key FROM ${changed}))`,
   );

@@ -42,6 +42,8 @@ export interface WorkTables {
   readonly candidates: string;
   /** (key, hash) of these rows in the previous snapshot. */
   readonly old: string;
+  /** The rows of the previous snapshot that change or go, as its table has them, if they are few. */
+  readonly before: string;
 }
 
 export function workTables(stream: string): WorkTables {
@@ -52,6 +54,7 @@ export function workTables(stream: string): WorkTables {
     surplus: table('surplus'),
     candidates: table('candidates'),
     old: table('old'),
+    before: table('before'),
   };
 }
 

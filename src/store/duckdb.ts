@@ -88,8 +88,8 @@ export async function readThrough(database: Database, path: string): Promise<voi
     );
     for (const { schema_name, table_name } of tables) {
       const table = ['read_through', String(schema_name), String(table_name)].map(quoteIdentifier).join('.');
-      // DuckDB can count values without reading them, so hash them.
-      await session.run(`SELECT bit_xor(hash(t)) FROM ${table} AS t`);
+      // DuckDB can count values without reading them. Any value of each column takes half the time of a hash of all.
+      await session.run(`SELECT any_value(COLUMNS(*)) FROM ${table}`);
     }
   } finally {
     await session.run('DETACH DATABASE IF EXISTS read_through').catch(() => undefined);
