@@ -41,7 +41,8 @@ export async function nextStep(ending: Ending): Promise<string> {
   const { storage, job, isOneOfSeveral } = ending;
   const command = nextCommand(ending);
   if (storage === undefined || job === undefined) return command;
-  const last = await lastGoodRun(new JobLayout(storage, job)).catch(() => undefined);
+  const last = await lastGoodRun(new JobLayout(storage, job)).catch(() => 'unknown' as const);
+  if (last === 'unknown') return command;
   const of = isOneOfSeveral ? ` of ${job}` : '';
   const age =
     last === undefined

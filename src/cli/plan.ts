@@ -32,7 +32,7 @@ async function plan(args: PlanArguments, output: Output): Promise<number> {
   const { lookAtJob } = await import('../engine/job-place.js');
   const { jobContext, withEngine } = await import('../engine/open-engine.js');
   const { planJob } = await import('../engine/plan/plan-job.js');
-  const { planLines } = await import('../report/plan.js');
+  const { nextAfterPlan, planLines } = await import('../report/plan.js');
   const { engineOptions } = await import('./engine-options.js');
   const { interruption } = await import('./interruption.js');
   const { narrowJobs } = await import('./narrow-jobs.js');
@@ -57,7 +57,8 @@ async function plan(args: PlanArguments, output: Output): Promise<number> {
         for (const line of planLines(planned)) output.advice(line);
         const failures = planned.streams.flatMap(({ error }) => error ?? []);
         if (planned.status === 'ok') return { code: 0 };
-        return { code: planned.disk.short !== 'refused' && failures.every(({ auth }) => auth) ? 4 : 1 };
+        const next = nextAfterPlan(planned);
+        return { code: planned.disk.short !== 'refused' && failures.every(({ auth }) => auth) ? 4 : 1, next };
       },
     });
   } finally {

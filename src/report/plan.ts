@@ -1,4 +1,4 @@
-import { formatBytes, formatCount, formatDuration } from '../core/quantities.js';
+import { formatBytes, formatCount, formatCounted, formatDuration } from '../core/quantities.js';
 import type { JobPlan, PlannedStream } from '../engine/plan/job-plan.js';
 import { table } from './table.js';
 
@@ -11,6 +11,7 @@ function counted(count: number | null): string {
 function how({ reads, chains, needs }: PlannedStream): string {
   if (reads === 'query') return `query over ${needs.join(', ') || 'files'}`;
   if (reads === 'list') return 'one list';
+  if (reads === null) return '?';
   return `${counted(chains)} ${chains === 1 ? reads.slice(0, -1) : reads}`;
 }
 
@@ -163,9 +164,15 @@ export function planLines(plan: JobPlan): string[] {
     ...workflowLines(plan).map((line) => `  ${line}`),
     ...limits.map((line) => `  ${line}`),
     ...timingLine(streams).map((line) => `  ${line}`),
-    `  about ${formatCount(requests)} requests, ${formatDuration(seconds * 1000)} of reading`,
+    `  about ${formatCounted(requests, 'request')}, ${formatDuration(seconds * 1000)} of reading`,
     ...diskLines(disk).map((line) => `  ${line}`),
     ...notes.map((note) => `  ${note}`),
     '  nothing was written',
   ];
+}
+
+/** What leads on from a plan of a run that would fail. */
+export function nextAfterPlan({ streams }: Pick<JobPlan, 'streams'>): string {
+  const isUnreadable = streams.some(({ error }) => error !== null);
+  return isUnreadable ? 'correct it, then: cdsync check' : 'free space, or keep less, then: cdsync plan';
 }

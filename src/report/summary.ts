@@ -121,6 +121,6 @@ export function summarize(report: JobReport): string[] {
     ...[...streamLines, ...notes, ...(notes.length > 0 && loads.length > 0 ? [''] : []), ...loads].map((line) =>
       `  ${line}`.trimEnd(),
     ),
-    ...(streams.length === 0 ? [] : [`  ${formatCount(requests)} requests, ${formatBytes(bytes)} received`]),
+    ...(streams.length === 0 ? [] : [`  ${formatCounted(requests, 'request')}, ${formatBytes(bytes)} received`]),
   ];
 }

@@ -1,4 +1,4 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { access, readdir, readFile } from 'node:fs/promises';
 import type { RunReport } from '../core/run.js';
 import type { JobLayout } from './layout.js';
 
@@ -35,15 +35,22 @@ export function runStartedAt(runId: string): number {
   return Date.parse(`${day}T${time.slice(0, 2)}:${time.slice(2, 4)}:${time.slice(4)}Z`);
 }
 
-/** The last run that brought or confirmed a snapshot, if only of some of its streams. */
+/**
+ * The last run that brought or confirmed a snapshot, if only of some of its streams.
+ * @throws the error of the file system if the reports may not be read
+ */
 export async function lastGoodRun(
   layout: JobLayout,
 ): Promise<{ runId: string; sequence: number | null; startedAt: number } | undefined> {
+  await access(layout.reports).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error;
+  });
   for (const { jobs } of await recentReports(layout, 1000)) {
     const [job] = jobs;
     const isGood = job?.status === 'ok' || job?.status === 'partial';
-    // A run that was interrupted after its commit has streams that are ok.
-    if (isGood || (job?.status === 'interrupted' && job.streams.some(({ status }) => status === 'ok')))
+    // A run of which a part is held, or that was interrupted after its commit, has streams that are ok.
+    const isInPart = job?.status === 'interrupted' || job?.status === 'held';
+    if (isGood || (isInPart && job.streams.some(({ status }) => status === 'ok')))
       return { runId: job.run_id, sequence: job.sequence, startedAt: runStartedAt(job.run_id) };
   }
   return undefined;

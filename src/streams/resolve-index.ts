@@ -30,14 +30,18 @@ export async function resolveIndex(ask: ServiceAsk, idOrName: string): Promise<s
       hint: `give the id instead: ${named.map(({ id }) => id).join(', ')}`,
     });
   }
-  const names = indexes.flatMap(({ id, name }) => (name === undefined ? [id] : [name, id]));
-  const near = nearest(idOrName, names);
-  const shown = near.length > 0 ? near : names.slice(0, 10);
+  const near = nearest(
+    idOrName,
+    indexes.flatMap(({ id, name }) => (name === undefined ? [id] : [name, id])),
+  );
+  const all = indexes.slice(0, 10).map(({ id, name = id }) => `"${name}"`);
   throw new CdsyncError(`the tenant has no index "${idOrName}"`, {
     code: 'index_not_found',
     hint:
-      shown.length === 0
+      all.length === 0
         ? 'it has no indexes at all: check `tenant_id`'
-        : `did you mean ${shown.map((name) => `"${name}"`).join(' or ')}?`,
+        : near.length === 0
+          ? `it has ${all.join(', ')}${indexes.length > all.length ? ' and others: cdsync discover' : ''}`
+          : `did you mean ${near.map((name) => `"${name}"`).join(' or ')}?`,
   });
 }

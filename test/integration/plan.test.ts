@@ -225,6 +225,7 @@ describe('a plan', () => {
       'failed',
       { code: 'forbidden' },
     ]);
+    expect(refused.streams[0]?.reads).toBeNull();
 
     await space.configure('ignored', [members, { ...members, name: 'gold', filter: { tier: 'gold' } }]);
     await space.control('faults', { kind: 'ignore_filter', match: '/profiles' });

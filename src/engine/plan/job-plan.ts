@@ -10,7 +10,8 @@ import type { StreamSample } from './sample-stream.js';
 export interface PlannedStream {
   readonly name: string;
   readonly source: StreamConfig['source'];
-  readonly reads: PlannedReading['reads'] | 'query';
+  /** Null if it could not be found out. */
+  readonly reads: PlannedReading['reads'] | 'query' | null;
   readonly group: ApiGroup | null;
   /** Records by the service's own count; null if it gives none. */
   readonly total: number | null;

@@ -103,7 +103,7 @@ async function known({ context, before }: PlanContext, { config, needs }: Ordere
   return {
     name,
     source,
-    reads: 'query',
+    reads: reads.open === undefined || needs.length > 0 ? 'query' : null,
     group: null,
     total: null,
     records: null,

@@ -1,0 +1,50 @@
+import { chmodSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { nextStep } from '../../../src/cli/next-step.js';
+
+const runId = '20261103T021500Z-9f3a1c';
+
+/** A job with one report. */
+function jobWith(status: string, streams: string[]): { storage: string; reports: string } {
+  const storage = mkdtempSync(join(tmpdir(), 'cdsync-next-'));
+  const reports = join(storage, 'nightly', 'reports');
+  mkdirSync(reports, { recursive: true });
+  const job = {
+    job: 'nightly',
+    run_id: runId,
+    sequence: 1,
+    status,
+    streams: streams.map((each) => ({ status: each })),
+  };
+  writeFileSync(join(reports, `${runId}.json`), JSON.stringify({ status, jobs: [job], error: null }));
+  return { storage, reports };
+}
+
+const next = (storage: string) => nextStep({ code: 1, storage, job: 'nightly' });
+
+describe('the last line of a failure', () => {
+  it.each([
+    ['ok', ['ok'], /the last good snapshot is/],
+    ['held', ['ok', 'held'], /the last good snapshot is/],
+    ['interrupted', ['ok', 'skipped'], /the last good snapshot is/],
+    ['held', ['held'], /there is no good snapshot yet/],
+    ['failed', ['failed'], /there is no good snapshot yet/],
+  ])('after a run that is %s, with streams %j, is %s', async (status, streams, line) => {
+    expect(await next(jobWith(status, streams).storage)).toMatch(line);
+  });
+
+  it.skipIf(process.getuid?.() === 0)('says nothing of reports that this user may not read', async () => {
+    const { storage } = jobWith('ok', ['ok']);
+    chmodSync(join(storage, 'nightly'), 0);
+    expect(await next(storage)).toBe('next: cdsync run');
+  });
+
+  it('says nothing of an age where the folder of reports is none', async () => {
+    const storage = mkdtempSync(join(tmpdir(), 'cdsync-next-'));
+    writeFileSync(join(storage, 'nightly'), '');
+    expect(await next(storage)).toBe('next: cdsync run');
+    expect(await next(join(storage, 'none'))).toBe('next: cdsync run (there is no good snapshot yet)');
+  });
+});
