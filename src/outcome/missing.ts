@@ -15,8 +15,8 @@ async function commandFault(program: string, folder: string): Promise<string | u
   return code === 'EACCES' ? 'may not be executed (chmod +x)' : 'is not there';
 }
 
-/** Whether the folder of the text file can be written to, or made. */
-async function isWritable(folder: string): Promise<boolean> {
+/** Whether a folder can be written to, or made. */
+export async function isWritable(folder: string): Promise<boolean> {
   const code = await access(folder, constants.W_OK | constants.X_OK).then(
     () => undefined,
     (error: NodeJS.ErrnoException) => error.code,

@@ -55,7 +55,8 @@ export class Telling {
     const delivers = ({ name, stream }: { readonly name: string; readonly stream: string }) =>
       destinations.some((each) => each.name === name && each.streams.includes(stream));
     const { name, notify } = job;
-    this.#notifier = new Notifier({ job: name, notify, layout, delivers, http: this.#http, notice, deadlineMs });
+    const { file } = context.config;
+    this.#notifier = new Notifier({ job: name, file, notify, layout, delivers, http: this.#http, notice, deadlineMs });
     const isTraced = job.metrics.otlp !== undefined;
     const now = () => clock.now();
     this.#times = isTraced ? timesOf(progress, now) : { run: [], streams: new Map() };

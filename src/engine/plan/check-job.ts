@@ -7,7 +7,7 @@ import { asCdsyncError } from '../../core/errors.js';
 import type { ReportedError } from '../../core/run.js';
 import type { ServiceOptions } from '../../core/service-options.js';
 import { isRefusal, readTotal } from '../../extract/page-fetcher.js';
-import { missingToTell } from '../../outcome/missing.js';
+import { isWritable, missingToTell } from '../../outcome/missing.js';
 import type { Session } from '../../store/duckdb.js';
 import { checkStorage } from '../../store/storage.js';
 import { type Engine, jobContext } from '../open-engine.js';
@@ -60,6 +60,10 @@ function tokenWarnings(expires: Date | undefined, now: number): string[] {
       'deposes this one, which then dies 30 days later; a second rotation within that time ends it at once. ' +
       'With OAuth client credentials, cdsync renews tokens itself.',
   ];
+}
+
+async function storageWarnings(folder: string): Promise<string[]> {
+  return (await isWritable(folder)) ? [] : [`storage: this user cannot write to ${folder}`];
 }
 
 interface Trial {
@@ -146,6 +150,7 @@ export async function checkJob(
     job: job.name,
     warnings: [
       ...tokenWarnings(expires, engine.clock.now()),
+      ...(await storageWarnings(engine.layoutOf(job.name).folder)),
       ...(await missingToTell(job, dirname(engine.config.file))),
     ],
     token_expires_at: expires?.toISOString() ?? null,

@@ -36,7 +36,10 @@ function below({ traceId, spanId }: Above, part: Part): Span {
 }
 
 function failure(error: Span['error'] | null): Pick<Span, 'error'> {
-  return error == null ? {} : { error: { code: error.code, message: `${error.code}: ${error.message}` } };
+  if (error == null) return {};
+  const { code, message } = error;
+  // Those of some guards begin with their names.
+  return { error: { code, message: message.startsWith(`${code}: `) ? message : `${code}: ${message}` } };
 }
 
 /** A span for each phase; one that begins nothing (`waiting`, `done`, `failed`) has none. */

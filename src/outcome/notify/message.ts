@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { runEvents } from '../../config/outcome-options.js';
+import { completed } from '../../core/hinted-commands.js';
 import type { DestinationReport, ReportedError, StreamReport } from '../../core/run.js';
 import { errorWithoutKeys, type RunEnd } from '../run-end.js';
 import type { Unusual } from '../unusual.js';
@@ -91,11 +92,21 @@ function destinationOf({ name, stream: of, status, rows, waiting, seconds }: Des
   return { name, stream: of, status, rows, waiting: waiting ?? 0, seconds };
 }
 
+interface About {
+  readonly previous: string | null;
+  readonly found: readonly Unusual[];
+  /** The configuration file: commands in hints name it, so that they can be pasted anywhere. */
+  readonly file?: string | undefined;
+}
+
 /** What is told of a run that has ended. */
-export function endMessage(
-  end: RunEnd,
-  { previous, found }: { readonly previous: string | null; readonly found: readonly Unusual[] },
-): MessageBody {
+export function endMessage(end: RunEnd, { previous, found, file }: About): MessageBody {
+  const place = file === undefined ? {} : { config: file, jobs: [end.job] };
+  const errors = [
+    ...errorOf(end.error),
+    ...end.streams.flatMap((of) => errorOf(errorWithoutKeys(of), { stream: of.name })),
+    ...end.destinations.flatMap(({ name, stream: of, error }) => errorOf(error, { stream: of, destination: name })),
+  ];
   return {
     version: 1,
     job: end.job,
@@ -108,11 +119,7 @@ export function endMessage(
     seconds: (end.finishedAt - end.startedAt) / 1000,
     streams: end.streams.map(streamOf),
     destinations: end.destinations.map(destinationOf),
-    errors: [
-      ...errorOf(end.error),
-      ...end.streams.flatMap((of) => errorOf(errorWithoutKeys(of), { stream: of.name })),
-      ...end.destinations.flatMap(({ name, stream: of, error }) => errorOf(error, { stream: of, destination: name })),
-    ],
+    errors: errors.map((each) => ({ ...each, hint: each.hint && completed(each.hint, place) })),
     unusual: found.map((each) => ({ ...each })),
     report: end.report,
   };

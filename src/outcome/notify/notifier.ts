@@ -11,6 +11,8 @@ import { keepTold, nothing, type ReceiverMemory, readTold, receiverKey, type Tol
 
 export interface NotifierOptions {
   readonly job: string;
+  /** The configuration file. */
+  readonly file: string;
   readonly notify: readonly NotifyOptions[];
   readonly layout: JobLayout;
   /** Whether the job still has this delivery. */
@@ -59,7 +61,7 @@ export class Notifier {
    * @param onlyNews tells only if the job is now ok, held or failed, and was not before
    */
   async ended(done: RunEnd, unusual: readonly Unusual[], { onlyNews = false } = {}): Promise<void> {
-    const { notify, layout, deadlineMs, delivers } = this.#options;
+    const { file, notify, layout, deadlineMs, delivers } = this.#options;
     const timer = setTimeout(() => this.#stop.abort(), deadlineMs);
     const startTimer = setTimeout(() => this.#stopStart.abort(), deadlineMs / 4);
     try {
@@ -72,7 +74,7 @@ export class Notifier {
       if (onlyNews && settledBy(end.status, settled) === (settled ?? 'ok'))
         return await this.#keep({ ...told, deliveries });
       const facts = factsOf(end.status, settled, unusual);
-      const body = endMessage(end, { previous: told.status, found: unusual });
+      const body = endMessage(end, { previous: told.status, found: unusual, file });
       const memories = await Promise.all(
         notify.map((receiver, index) => this.#tellEnd(receiver, index, { facts, body, told })),
       );

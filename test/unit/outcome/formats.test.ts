@@ -36,6 +36,18 @@ report /data/nightly/reports/20261103T021500Z-9f3a1c.json
 `);
   });
 
+  it('names the configuration in commands to paste', () => {
+    const streams = [streamReport({ status: 'held', error })];
+    const { errors } = endMessage(runEnd({ status: 'held', streams }), {
+      previous: 'ok',
+      found: [],
+      file: '/srv/my jobs/cdsync.yaml',
+    });
+    expect(errors[0]?.hint).toBe(
+      "look at it, then: cdsync approve '/srv/my jobs/cdsync.yaml' --job nightly 20261103T021500Z-9f3a1c",
+    );
+  });
+
   it('has the figures of a guard, not the keys of records that the report names', () => {
     const figures = '900 of 1,000 rows would be deleted, 10% may be';
     const named = { ...error, message: `max_deleted: ${figures}: ann@example.com, …` };

@@ -1,8 +1,8 @@
-import { mkdtempSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { missingToTell } from '../../../src/outcome/missing.js';
+import { isWritable, missingToTell } from '../../../src/outcome/missing.js';
 
 test('a text file of metrics that node_exporter would not read is told', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'cdsync-missing-'));
@@ -12,4 +12,11 @@ test('a text file of metrics that node_exporter would not read is told', async (
   expect(await missing('cdsync.txt')).toEqual([
     `metrics: node_exporter reads only files whose names end with .prom, and not ${join(folder, 'cdsync.txt')}`,
   ]);
+});
+
+test('a folder can be written to if it can be made, and not below a file', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'cdsync-missing-'));
+  writeFileSync(join(folder, 'file'), '');
+  expect(await isWritable(join(folder, 'new', 'folder'))).toBe(true);
+  expect(await isWritable(join(folder, 'file', 'folder'))).toBe(false);
 });

@@ -36,6 +36,8 @@ const webhook = (facts: Partial<NotifyOptions> & Pick<NotifyOptions, 'on'>): Not
   ...facts,
 });
 
+const file = '/srv/jobs/cdsync.yaml';
+
 /** Tells of one run, from its start on. */
 async function tell(
   notify: readonly NotifyOptions[],
@@ -45,7 +47,16 @@ async function tell(
   const http = new OutgoingHttp();
   const layout = new JobLayout(folder, 'nightly');
   const notice = (line: string) => notices.push(line);
-  const notifier = new Notifier({ job: 'nightly', notify, layout, delivers: () => true, http, notice, deadlineMs });
+  const notifier = new Notifier({
+    job: 'nightly',
+    file,
+    notify,
+    layout,
+    delivers: () => true,
+    http,
+    notice,
+    deadlineMs,
+  });
   notifier.started(Date.parse('2026-11-03T02:15:00Z'));
   await notifier.ended(runEnd({ status }), unusual);
   await http.close();
@@ -68,7 +79,7 @@ async function followed(notify: readonly NotifyOptions[], end: Partial<RunEnd>, 
   const http = new OutgoingHttp();
   const layout = new JobLayout(folder, 'nightly');
   const delivers = ({ name }: { name: string }) => name !== 'gone';
-  const options = { job: 'nightly', notify, layout, delivers, http, notice: () => undefined, deadlineMs: 10_000 };
+  const options = { job: 'nightly', file, notify, layout, delivers, http, notice: () => undefined, deadlineMs: 10_000 };
   await new Notifier(options).ended(runEnd(end), [], { onlyNews });
   await http.close();
   return receiver.received.map(({ body }) => JSON.parse(body).events.join('+')).join(' ');
