@@ -68,13 +68,13 @@ export class TrinoEngine implements LoadEngine {
 
   async load(task: StagedLoad): Promise<void> {
     const { load, marker } = task;
+    const own = workTables([marker.watermark.destination, load.table.name]);
+    await this.#remove((name) => name.startsWith(own.rows) || name.startsWith(own.merged));
     if (load.action.type !== 'merge') return this.#files.load(task);
     const stop = () => this.#session.stop();
     load.signal.addEventListener('abort', stop);
-    const own = workTables([marker.watermark.destination, load.table.name]);
     try {
       load.signal.throwIfAborted();
-      await this.#remove((name) => name.startsWith(own.rows) || name.startsWith(own.merged));
       const random = randomBytes(4).toString('hex');
       await this.#merge(task, { rows: own.rows + random, merged: own.merged + random });
     } finally {

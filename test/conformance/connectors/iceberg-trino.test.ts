@@ -1,6 +1,7 @@
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import iceberg from '../../../connectors/iceberg/index.js';
+import { workTables } from '../../../connectors/iceberg/work-tables.js';
 import { tableConformance } from '../../../src/conformance/index.js';
 import { after, before, delivered } from '../../../src/conformance/rows.js';
 import { Subject } from '../../../src/conformance/subject.js';
@@ -55,6 +56,22 @@ describe.skipIf(extensions === undefined)('Iceberg, merged by Trino', () => {
   };
 
   tableConformance({ connector: iceberg, place });
+
+  it('drops what a killed delivery has left behind, also if the next load merges nothing', async () => {
+    const at = await place();
+    const subject = await Subject.open({ connector: iceberg, place: at, destination: { mode: 'mirror' } });
+    delivered(await subject.run(before));
+    const { namespace } = at.reading;
+    const { 'metadata-location': location } = await catalog.table(namespace, 'people');
+    const { merged } = workTables(['target', 'people']);
+    const left = { name: `${merged}0a1b2c3d`, 'metadata-location': location };
+    await catalog.ask('POST', `/v1/namespaces/${namespace}/register`, left);
+    expect(await catalog.tables(namespace)).toContain(left.name);
+    delivered(await subject.push({ full: true }));
+    expect(await catalog.tables(namespace)).toEqual(['people']);
+    expect(await at.rows('people')).toHaveLength(95);
+    await subject.close();
+  });
 
   it('commits rows and watermark in one snapshot, leaves no table behind, and every engine reads the same', async () => {
     const at = await place();
