@@ -18,10 +18,10 @@ function total(streams: readonly StreamReport[], of: (stream: StreamReport) => n
   return streams.reduce((sum, stream) => sum + (of(stream) ?? 0), 0);
 }
 
-/** The part of its limit that a stream used: requests / (limit x seconds of extraction). */
+/** The part of its limit that a stream used: requests / (limit x seconds of extraction). A limit is one of whole seconds. */
 export function streamBudget({ limit, requests, seconds }: StreamReport): number | undefined {
   if (limit === undefined || limit === null || !(seconds > 0)) return undefined;
-  return requests / (limit.per_second * seconds);
+  return requests / (limit.per_second * Math.max(1, seconds));
 }
 
 /** Streams are read side by side, so those of one limit are taken together, over the longest; of several limits the fullest counts. */

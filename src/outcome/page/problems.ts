@@ -12,19 +12,23 @@ function cut(text: string): string {
 
 interface Problem {
   readonly who: readonly string[];
+  readonly status: 'failed' | 'skipped';
   readonly error: ReportedError;
 }
 
 /** One cause may fail many streams or destinations: it is shown once, with all of them. */
-function problems(all: readonly { readonly name: string; readonly error: ReportedError | null }[]): Problem[] {
-  const causes = new Map<string, { who: Set<string>; error: ReportedError }>();
-  for (const { name: who, error } of all) {
+function problems(all: readonly (Pick<StreamReport, 'name' | 'error'> & { readonly status: string })[]): Problem[] {
+  const causes = new Map<string, Omit<Problem, 'who'> & { readonly who: Set<string> }>();
+  for (const { name: who, status, error } of all) {
     if (error === null || error === undefined) continue;
-    const cause = causes.get(`${error.code} ${error.message}`) ?? { who: new Set(), error };
+    // `failed` unless it was left out: a delivery may also have failed in part.
+    const shown = status === 'skipped' ? status : 'failed';
+    const key = `${shown} ${error.code} ${error.message}`;
+    const cause = causes.get(key) ?? { who: new Set(), status: shown, error };
     cause.who.add(who);
-    causes.set(`${error.code} ${error.message}`, cause);
+    causes.set(key, cause);
   }
-  return [...causes.values()].map(({ who, error }) => ({ who: [...who], error }));
+  return [...causes.values()].map(({ who, ...cause }) => ({ ...cause, who: [...who] }));
 }
 
 function names(all: readonly string[]): Html {
@@ -32,9 +36,9 @@ function names(all: readonly string[]): Html {
   return html`${shown}${all.length > 20 ? ` and ${all.length - 20} more` : ''}`;
 }
 
-function errorBox({ who, error }: Problem, place: CommandPlace): Html {
+function errorBox({ who, status, error }: Problem, place: CommandPlace): Html {
   const request = error.request_id === null || error.request_id === undefined ? '' : `, request ${error.request_id}`;
-  return html`<div class="box failed"><h3>${names(who)}: ${statusWords('failed')}</h3><p>${cut(String(error.message))} <code>[${error.code}${request}]</code></p>${
+  return html`<div class="box ${status}"><h3>${names(who)}: ${statusWords(status)}</h3><p>${cut(String(error.message))} <code>[${error.code}${request}]</code></p>${
     error.hint ? html`<p><b>What to do:</b> ${cut(completed(error.hint, place))}</p>` : undefined
   }</div>`;
 }

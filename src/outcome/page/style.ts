@@ -28,7 +28,7 @@ ul.note{margin:10px 0 0;padding-left:18px}
 .pill{padding:3px 12px 3px 9px;border-radius:99px;font-size:14px}
 .ok{color:var(--good)}.held,.partial{color:var(--warn)}.failed{color:var(--bad)}.skipped,.interrupted,.locked{color:var(--soft)}
 .pill.ok{background:var(--goodwash)}.pill.held,.pill.partial{background:var(--warnwash)}.pill.failed{background:var(--badwash)}.pill.interrupted,.pill.locked,.pill.skipped{background:var(--line);color:var(--ink)}
-.facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(148px,1fr));gap:1px;margin:24px 0 0;background:var(--line);border:1px solid var(--line);border-radius:10px;overflow:hidden}
+.facts{display:grid;grid-template-columns:repeat(6,1fr);gap:1px;margin:24px 0 0;background:var(--line);border:1px solid var(--line);border-radius:10px;overflow:hidden}
 .facts div{background:var(--card);padding:12px 16px}
 .facts dt{font-size:12px;color:var(--soft)}
 .facts dd{margin:1px 0 0;font-size:19px;font-weight:600;letter-spacing:-.01em;overflow-wrap:anywhere}
@@ -67,7 +67,7 @@ pre{margin:6px 0 0;padding:9px 12px;background:var(--wash);border-radius:7px;ove
 ${widths}
 .zero{color:var(--soft)}
 .box{border:1px solid var(--line);border-left:4px solid var(--soft);border-radius:8px;background:var(--card);padding:12px 16px;margin:10px 0;break-inside:avoid}
-.box.failed{border-left-color:var(--bad);color:var(--ink)}.box.held,.box.partial{border-left-color:var(--warn);color:var(--ink)}
+.box.failed{border-left-color:var(--bad);color:var(--ink)}.box.held,.box.partial{border-left-color:var(--warn);color:var(--ink)}.box.skipped{color:var(--ink)}
 .box p{margin:4px 0 0;overflow-wrap:anywhere}
 .box ul{margin:4px 0 0;padding-left:18px}
 details{margin:10px 0;border:1px solid var(--line);border-radius:10px;background:var(--card)}
@@ -77,6 +77,7 @@ summary .note{margin:0 0 0 6px}
 details .scroll{border:0;border-top:1px solid var(--line);border-radius:0 0 10px 10px}
 footer p{max-width:none}
 footer{padding-top:28px;padding-bottom:44px;color:var(--soft);font-size:12.5px}
+@media (max-width:960px){.facts{grid-template-columns:repeat(3,1fr)}}
 @media (max-width:560px){details tbody th{min-width:9em}main,header,footer{padding-left:16px;padding-right:16px}header{padding-top:22px}h1{font-size:26px}.plots{grid-template-columns:1fr}.facts{grid-template-columns:1fr 1fr}th,td{padding:7px 10px}.lead{font-size:16px}}
 @media print{:root{color-scheme:light;--paper:#fff;--card:#fff;--ink:#111;--soft:#4a5260;--line:#d5d8dc;--mark:#1f5fbf;--pale:#a9c3ea;--wash:#f3f5f8;--good:#17693f;--warn:#8a5300;--bad:#b3261e;--goodwash:#fff;--warnwash:#fff;--badwash:#fff}body{font-size:11px}main,header,footer{max-width:none;padding-left:0;padding-right:0}header{padding-top:0}nav{display:none}.plots{grid-template-columns:repeat(4,1fr);gap:7px}.facts{grid-template-columns:repeat(3,1fr)}details::details-content{content-visibility:visible;block-size:auto}.scroll{overflow:visible}table{font-size:10.5px}th,td{padding:4px 7px}h2{margin-top:22px;break-after:avoid}tr{break-inside:avoid}*{-webkit-print-color-adjust:exact;print-color-adjust:exact}}
 `.trim();

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { JobReport, StreamReport } from '../../../src/core/run.js';
 import type { ColumnFigures } from '../../../src/outcome/column-figures.js';
+import { problemBoxes } from '../../../src/outcome/page/problems.js';
 import { remakePage } from '../../../src/outcome/remake-page.js';
 import { runBudget, runFigures } from '../../../src/outcome/run-figures.js';
 import { type PagesTask, writePages } from '../../../src/outcome/write-pages.js';
@@ -218,6 +219,28 @@ describe('the page of all runs', () => {
   });
 });
 
+describe('what needs you', () => {
+  it('shows a stream that another one kept from being read as skipped', () => {
+    const because = {
+      code: 'dependency',
+      message: 'it needs stream "vip", which a guard holds',
+      hint: null,
+      request_id: null,
+    };
+    const broken = { code: 'timeout', message: 'no answer', hint: null, request_id: null };
+    const streams = [
+      stream('profiles', { status: 'skipped', error: because }),
+      stream('members', { status: 'failed', error: broken }),
+    ];
+    const { text } = problemBoxes(report(id(1), streams, { status: 'failed' }), {}, new Set()) ?? { text: '' };
+    const boxes = [...text.matchAll(/class="box (\w+)"><h3>.*?(profiles|members).*?(skipped|failed)<\/span>/g)];
+    expect(boxes.map(([, ...found]) => found)).toEqual([
+      ['skipped', 'profiles', 'skipped'],
+      ['failed', 'members', 'failed'],
+    ]);
+  });
+});
+
 describe('the share of the budget', () => {
   const limit = { group: 'profile', per_second: 200 } as const;
 
@@ -236,6 +259,8 @@ describe('the share of the budget', () => {
       stream('b', { limit: other, requests: 90, seconds: 10 }),
     ];
     expect(runBudget({ streams })).toBeCloseTo(0.9);
+    const brief = stream('d', { limit: other, requests: 2, seconds: 0.05 });
+    expect(runBudget({ streams: [brief] })).toBeCloseTo(0.2);
     expect(runBudget({ streams: [stream('c', { limit: null })] })).toBeUndefined();
     expect(runBudget({ streams: [stream('c', { seconds: 0 })] })).toBeUndefined();
   });
