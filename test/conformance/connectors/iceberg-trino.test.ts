@@ -59,7 +59,7 @@ describe.skipIf(extensions === undefined)('Iceberg, merged by Trino', () => {
 
   it('drops what a killed delivery has left behind, also if the next load merges nothing', async () => {
     const at = await place();
-    const subject = await Subject.open({ connector: iceberg, place: at, destination: { mode: 'mirror' } });
+    const subject = await Subject.open({ connector: iceberg, place: at, destination: { mode: 'replace' } });
     delivered(await subject.run(before));
     const { namespace } = at.reading;
     const { 'metadata-location': location } = await catalog.table(namespace, 'people');
