@@ -86,19 +86,26 @@ export function folderMode(fileMode: number): number {
  * the new folder does not exist (`/proc`), and calls a read-only file system a missing folder.
  */
 async function makeMissing(folder: string, mode: number): Promise<string | undefined> {
+  const missing = await makeOne(folder, mode);
+  if (missing === undefined) return folder;
+  if (missing.code === 'EEXIST') return undefined;
+  const above = dirname(folder);
+  // Another process may make the same folders meanwhile, also the one above since it was found missing.
+  const first = (await isThere(above)) ? undefined : await makeMissing(above, mode);
+  const failure = await makeOne(folder, mode);
+  if (failure?.code === 'ENOENT') throw noFolders(above, failure);
+  return first ?? (failure === undefined ? folder : undefined);
+}
+
+/** @returns why it was not made, if it is there or the one above is not */
+async function makeOne(folder: string, mode: number): Promise<NodeJS.ErrnoException | undefined> {
   try {
     await mkdir(folder, { mode });
-    return folder;
+    return undefined;
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === 'EEXIST') return undefined;
-    if (code !== 'ENOENT') throw error;
-    const above = dirname(folder);
-    if (await isThere(above)) throw noFolders(above, error);
-    // Another process may make the same folders meanwhile.
-    const first = await makeMissing(above, mode);
-    const made = await makeMissing(folder, mode);
-    return first ?? made;
+    const failure = error as NodeJS.ErrnoException;
+    if (failure.code !== 'EEXIST' && failure.code !== 'ENOENT') throw error;
+    return failure;
   }
 }
 

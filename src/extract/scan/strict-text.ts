@@ -4,6 +4,12 @@ import { isUtf8 } from 'node:buffer';
 const sign = Buffer.from('\ufffd');
 
 /**
+ * What bytes that are no UTF-8 have become. Behind the escaped high half of a pair it stays: a low half there would make a character
+ * of both that nobody sent, and the high half is alone, which says enough.
+ */
+const replaced = /((?<=(?<!\\)(?:\\\\)*\\u[dD][89abAB][\da-fA-F]{2})\ufffd)|\ufffd/g;
+
+/**
  * The text of JSON bytes. Where they are not UTF-8, it has half of a surrogate pair, which no UTF-8 can give: so a value with
  * such bytes is told from one that has U+FFFD, and needs the same care as one with an escaped half of a pair.
  */
@@ -17,7 +23,5 @@ export function strictText(bytes: Buffer): string {
     if (at < 0) break;
     from = at + sign.length;
   }
-  // Two low halves: an escaped high half before them pairs with one at most, so one always stays alone.
-  const escaped = pieces.some((piece) => /\\u[dD][89abAB]/.test(piece));
-  return pieces.map((piece) => piece.replaceAll('\ufffd', escaped ? '\udfff\udfff' : '\udfff')).join('\ufffd');
+  return pieces.map((piece) => piece.replace(replaced, (_, afterHalf) => afterHalf ?? '\udfff')).join('\ufffd');
 }

@@ -10,7 +10,7 @@ import { Season } from './season.js';
 const nights = Number(process.env.CDSYNC_TEST_NIGHTS ?? 10);
 const isLong = nights > 50;
 const nightsInSeason = isLong ? 10 : 5;
-const killsOnceIn = isLong ? 25 : undefined;
+const killsOnceIn = isLong ? 8 : undefined;
 const tally = new Map<string, number>();
 const seasons = Array.from({ length: Math.ceil(nights / nightsInSeason) }, (_, number) => seed + number);
 

@@ -167,10 +167,11 @@ export class Side {
       );
       // The texts of these records are so short that two of others, side by side in a DuckDB file, may make one of them.
       const told = remains.filter((path) => !path.endsWith('.duckdb'));
-      // Another stream may have the same key. With recognition it is in one file more there.
-      const known = (path: string) => path.startsWith('.cdsync/known/') && !path.startsWith(`.cdsync/known/${stream}/`);
+      // Another stream may have the same key. With recognition it is in other files there.
+      const streamOf = (path: string) =>
+        /^\.cdsync\/(?:known|runs\/[^/]+\/streams)\/([^/]+)\//.exec(path)?.[1] ?? stream;
       const left = told
-        .filter((path) => !known(path))
+        .filter((path) => streamOf(path) === stream)
         .map((path) => path.replaceAll(/\d{8}T\d{6}Z-[0-9a-f]{6}/g, 'RUN'));
       return JSON.stringify({ rows, history, sequence, left });
     } catch (error) {

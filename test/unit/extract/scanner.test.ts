@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ExactScanner } from '../../../src/extract/scan/exact-scanner.js';
@@ -199,6 +200,35 @@ describe('the record scanner', () => {
       expect(page.replaced).toBe(1);
       expect(JSON.parse(emitted(page)).s).toBe('x\ufffd\ufffdy');
     }
+  });
+
+  it('replaces them as a decoder of text does, whatever else the record has', () => {
+    const texts = ['a', '\ufffd', '😀', '\\ud83d', '\\ude00', '\\ud83d\\ude00', '\\\\', '\\\\ud83d'].map((text) =>
+      Buffer.from(text),
+    );
+    const bytes = [[0xff], [0xe2, 0x82], [0xed, 0xa0, 0x80]].map((each) => Buffer.from(each));
+    const values = fc
+      .array(fc.constantFrom(...texts, ...bytes), { maxLength: 5 })
+      .map((pieces) => Buffer.concat(pieces));
+    const read = (value: Buffer) => JSON.parse(`"${new TextDecoder().decode(value)}"`) as string;
+    fc.assert(
+      fc.property(values, values, (s, t) => {
+        const body = Buffer.concat([
+          Buffer.from('{"id":"a","attributes":{"s":"'),
+          s,
+          Buffer.from('","t":"'),
+          t,
+          Buffer.from('"}}'),
+        ]);
+        const isReplaced = !isUtf8(body) || !read(s).isWellFormed() || !read(t).isWellFormed();
+        for (const { scanner } of scanners()) {
+          const page = scanner.scan(body, 0, body.length);
+          expect(JSON.parse(emitted(page))).toMatchObject({ s: read(s).toWellFormed(), t: read(t).toWellFormed() });
+          expect(page.replaced).toBe(isReplaced ? 1 : 0);
+        }
+      }),
+      { numRuns: 1000 },
+    );
   });
 
   it('counts the records with bytes that are not UTF-8, not the pages', () => {
