@@ -18,8 +18,12 @@ function collectTables(node: unknown, found: Set<string>): void {
  * @throws {CdsyncError} `sql_failed` if it is not a single SELECT
  */
 export async function referencedTables(session: Session, stream: string, query: string): Promise<Set<string>> {
+  return tablesIn(await parsedQuery(session, stream, query));
+}
+
+function tablesIn(statements: readonly unknown[]): Set<string> {
   const found = new Set<string>();
-  collectTables(await parsedQuery(session, stream, query), found);
+  collectTables(statements, found);
   return found;
 }
 
@@ -60,9 +64,9 @@ export async function refuseUnknownTables(
   streams: readonly string[],
 ): Promise<void> {
   const given = new Set(streams);
-  collectNamed(await parsedQuery(session, name, query), given);
-  const tables = [...(await referencedTables(session, name, query))];
-  for (const table of tables.filter((each) => /^[a-z_]\w*$/.test(each) && !given.has(each))) {
+  const statements = await parsedQuery(session, name, query);
+  collectNamed(statements, given);
+  for (const table of [...tablesIn(statements)].filter((each) => /^[a-z_]\w*$/.test(each) && !given.has(each))) {
     const isThere = await session.rows(`SELECT 1 FROM ${quoteIdentifier(table)} LIMIT 0`).then(
       () => true,
       () => false,

@@ -1,36 +1,9 @@
-import { isUtf8 } from 'node:buffer';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ExactScanner } from '../../../src/extract/scan/exact-scanner.js';
 import { MalformedPageError } from '../../../src/extract/scan/page-cutter.js';
-import { RecordScanner } from '../../../src/extract/scan/record-scanner.js';
-import type { PageScanner, ScannedPage } from '../../../src/extract/scan/scanned-page.js';
 import { maxStructFields } from '../../../src/rows/column-shape.js';
-import { ColumnSet } from '../../../src/rows/columns.js';
 import { oddNames, streams, write } from '../../fixtures/json-model.js';
-
-const declared = [
-  { field: 'id', type: 'VARCHAR' as const },
-  { field: 'index_id', type: 'VARCHAR' as const },
-];
-const options = { container: 'attributes' as const, key: ['id'], filter: new Map([['email', 'gold']]) };
-
-/** Every text is judged: what columns know of their texts must be the same for both paths. */
-const judging = { names: new Set<string>(), name: () => undefined, type: () => undefined, judges: () => true };
-
-function scanners(): { columns: ColumnSet; scanner: PageScanner }[] {
-  return [ExactScanner, RecordScanner].map((Scanner) => {
-    const columns = new ColumnSet(declared, judging);
-    return { columns, scanner: new Scanner(columns, options) };
-  });
-}
-
-function emitted(page: ScannedPage): string {
-  const target = Buffer.alloc(page.byteLength + 10);
-  const end = page.write(target, 5);
-  expect(end).toBe(page.byteLength + 5);
-  return target.toString('utf8', 5, end);
-}
+import { emitted, scanners } from '../../fixtures/scanners.js';
 
 /** A value as both paths must agree on it: numbers as text, no nulls, sorted names. */
 function meaning(text: string): unknown {
@@ -186,104 +159,6 @@ describe('the record scanner', () => {
         }
       }),
       { numRuns: 3000 },
-    );
-  });
-
-  it('replaces bytes that are not UTF-8, and says so', () => {
-    const body = Buffer.concat([
-      Buffer.from('{"id":"a","attributes":{"s":"x'),
-      Buffer.from([0xff, 0xfe]),
-      Buffer.from('y"}}'),
-    ]);
-    for (const { scanner } of scanners()) {
-      const page = scanner.scan(body, 0, body.length);
-      expect(page.replaced).toBe(1);
-      expect(JSON.parse(emitted(page)).s).toBe('x\ufffd\ufffdy');
-    }
-  });
-
-  it('replaces them as a decoder of text does, whatever else the record has', () => {
-    const texts = ['a', '\ufffd', '😀', '\\ud83d', '\\ude00', '\\ud83d\\ude00', '\\\\', '\\\\ud83d'].map((text) =>
-      Buffer.from(text),
-    );
-    const bytes = [[0xff], [0xe2, 0x82], [0xed, 0xa0, 0x80]].map((each) => Buffer.from(each));
-    const values = fc
-      .array(fc.constantFrom(...texts, ...bytes), { maxLength: 5 })
-      .map((pieces) => Buffer.concat(pieces));
-    const read = (value: Buffer) => JSON.parse(`"${new TextDecoder().decode(value)}"`) as string;
-    fc.assert(
-      fc.property(values, values, (s, t) => {
-        const body = Buffer.concat([
-          Buffer.from('{"id":"a","attributes":{"s":"'),
-          s,
-          Buffer.from('","t":"'),
-          t,
-          Buffer.from('"}}'),
-        ]);
-        const isReplaced = !isUtf8(body) || !read(s).isWellFormed() || !read(t).isWellFormed();
-        for (const { scanner } of scanners()) {
-          const page = scanner.scan(body, 0, body.length);
-          expect(JSON.parse(emitted(page))).toMatchObject({ s: read(s).toWellFormed(), t: read(t).toWellFormed() });
-          expect(page.replaced).toBe(isReplaced ? 1 : 0);
-        }
-      }),
-      { numRuns: 1000 },
-    );
-  });
-
-  it('counts the records with bytes that are not UTF-8, not the pages', () => {
-    const bad = (id: string) => [
-      Buffer.from(`{"id":"${id}","attributes":{"s":"`),
-      Buffer.from([0xe2, 0x82]),
-      Buffer.from('"}}'),
-    ];
-    const body = Buffer.concat([...bad('a'), Buffer.from(',{"id":"b","attributes":{"s":"\ufffd"}},'), ...bad('c')]);
-    for (const { scanner } of scanners()) {
-      const page = scanner.scan(body, 0, body.length);
-      expect([page.records, page.replaced]).toEqual([3, 2]);
-      expect(JSON.parse(`[${emitted(page)}]`).map(({ s }: { s: string }) => s)).toEqual(['\ufffd', '\ufffd', '\ufffd']);
-    }
-  });
-
-  it('rejects a key that is not Unicode, so that two of them never become one', () => {
-    const piece = fc.oneof(
-      fc.constantFrom('a', '\ufffd', '😀', '\\ud800', '\\udc00', '\\ud83d\\ude00').map((text) => Buffer.from(text)),
-      fc
-        .constantFrom([0xff], [0xfe], [0xe2, 0x82], [0xed, 0xa0, 0x80], [0xf0, 0x9f, 0x98])
-        .map((bytes) => Buffer.from(bytes)),
-    );
-    const ids = fc.array(
-      fc.array(piece, { minLength: 1, maxLength: 4 }).map((pieces) => Buffer.concat(pieces)),
-      {
-        minLength: 1,
-        maxLength: 8,
-      },
-    );
-    const record = (id: Buffer) => Buffer.concat([Buffer.from('{"id":"'), id, Buffer.from('","attributes":{"n":1}}')]);
-    /** The key by another reader; undefined if it is not Unicode. */
-    const keyOf = (id: Buffer): string | undefined => {
-      try {
-        const text = JSON.parse(`"${new TextDecoder('utf-8', { fatal: true }).decode(id)}"`) as string;
-        return text.isWellFormed() ? text : undefined;
-      } catch {
-        return undefined;
-      }
-    };
-    fc.assert(
-      fc.property(ids, (given) => {
-        const records = given.flatMap((id, index) => (index === 0 ? [record(id)] : [Buffer.from(','), record(id)]));
-        const body = Buffer.concat(records);
-        const wanted = given.map(keyOf);
-        for (const { scanner } of scanners()) {
-          const page = scanner.scan(body, 0, body.length);
-          const kept = JSON.parse(`[${emitted(page)}]`) as { id: string }[];
-          expect(kept.map(({ id }) => id)).toEqual(wanted.filter((key) => key !== undefined));
-          expect(page.rejects.map(({ position, key, reason, column }) => [position, key, reason, column])).toEqual(
-            wanted.flatMap((key, position) => (key === undefined ? [[position, null, 'key_not_unicode', 'id']] : [])),
-          );
-        }
-      }),
-      { numRuns: 500 },
     );
   });
 
