@@ -1,4 +1,3 @@
-import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { formatCount } from '../../src/core/quantities.js';
 import type { RunReport } from '../../src/core/run.js';
 import { duckdbExtensions } from '../fixtures/duckdb-extensions.js';
@@ -22,9 +21,7 @@ async function openStore(): Promise<Store> {
   const server = await Versitygw.open('lake');
   if (server !== undefined) return { url: server.url, name: 'versitygw', close: () => server.close() };
   const store = await ObjectStore.open();
-  const client = store.client();
-  await client.send(new CreateBucketCommand({ Bucket: 'lake' }));
-  client.destroy();
+  await store.createBucket('lake');
   return { url: store.bareUrl, name: 'fauxqs', close: () => store.close() };
 }
 

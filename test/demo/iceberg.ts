@@ -3,7 +3,6 @@ import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { startLocalService } from '../../src/local-service/service.js';
 import { requestControl } from '../fixtures/control.js';
 import { duckdbExtensions } from '../fixtures/duckdb-extensions.js';
@@ -83,9 +82,7 @@ async function demonstrate(profiles: number): Promise<void> {
     closing.push(() => service.close());
     const store = await ObjectStore.open();
     closing.push(() => store.close());
-    const client = store.client();
-    await client.send(new CreateBucketCommand({ Bucket: 'lake' }));
-    client.destroy();
+    await store.createBucket('lake');
     const catalog = await IcebergCatalog.start({ endpoint: store.bareUrl, bucket: 'lake' });
     if (catalog === undefined) throw new Error('there is no Iceberg catalog: it needs java and mvn');
     closing.push(() => catalog.stop());

@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { join } from 'node:path';
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:tls';
-import { CreateBucketCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
+import { ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { ObjectStore } from '../fixtures/object-store.js';
 import { Receiver } from '../fixtures/receiver.js';
@@ -222,7 +222,7 @@ describe.skipIf(!openssl)('a tunnel of the proxy (skipped: openssl is not instal
 
   it('carries an object store over http and https, and passes it by for hosts of NO_PROXY', async () => {
     const client = store.client();
-    await client.send(new CreateBucketCommand({ Bucket: 'proxied' }));
+    await store.createBucket('proxied');
     const place = (name: string, endpoint: string) => ({
       name,
       connector: 'files',

@@ -1,7 +1,6 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, it } from 'vitest';
 import ducklake from '../../../connectors/ducklake/index.js';
 import { tableConformance } from '../../../src/conformance/index.js';
@@ -86,9 +85,8 @@ function withBucket(folderOf: string): void {
 
     async function bucketPlace() {
       buckets += 1;
-      const [client, Bucket] = [store.client(), `lake-${buckets}`];
-      await client.send(new CreateBucketCommand({ Bucket }));
-      client.destroy();
+      const Bucket = `lake-${buckets}`;
+      await store.createBucket(Bucket);
       const place = await filePlace('sqlite', folderOf);
       const { data_path: _, ...options } = place.options;
       const login = { access_key_id: 'AKIDEXAMPLE', secret_access_key: 'a-secret-of-the-test' };

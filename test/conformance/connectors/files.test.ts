@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { CreateBucketCommand, GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
+import { GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe } from 'vitest';
 import files from '../../../connectors/files/index.js';
 import { folderOf } from '../../../connectors/files/manifest.js';
@@ -48,7 +48,7 @@ describe('in an S3 store, as JSON lines', () => {
   async function bucketPlace(): Promise<TablePlace> {
     buckets += 1;
     const [client, Bucket] = [store.client(), `bucket-${buckets}`];
-    await client.send(new CreateBucketCommand({ Bucket }));
+    await store.createBucket(Bucket);
     const folder = await mkdtemp(join(tmpdir(), 'cdsync-files-'));
     const fetch = async (key: string) => {
       const { Body } = await client.send(new GetObjectCommand({ Bucket, Key: `exports/${key}` }));

@@ -1,4 +1,3 @@
-import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, vi } from 'vitest';
 import iceberg from '../../../connectors/iceberg/index.js';
 import { tableConformance } from '../../../src/conformance/index.js';
@@ -17,9 +16,7 @@ describe.skipIf(extensions === undefined)('Iceberg, with the catalog Nessie and 
   const proxied = { host: '127.0.0.1', port: 0 };
   beforeAll(async () => {
     store = await ObjectStore.open();
-    const client = store.client();
-    await client.send(new CreateBucketCommand({ Bucket: 'lake' }));
-    client.destroy();
+    await store.createBucket('lake');
     catalog = await NessieCatalog.start({ endpoint: store.bareUrl, bucket: 'lake' });
     proxied.port = Number(new URL(catalog.url).port);
   });

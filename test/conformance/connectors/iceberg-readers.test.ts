@@ -3,7 +3,6 @@ import { createHash } from 'node:crypto';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { describe, expect, it } from 'vitest';
 import iceberg from '../../../connectors/iceberg/index.js';
 import type { ComparedRow } from '../../../src/conformance/index.js';
@@ -40,9 +39,7 @@ describe.runIf(isAsked)('readers of an Iceberg table, through its catalog', () =
     const catalog = await IcebergCatalog.start({ endpoint: store.bareUrl, bucket: 'lake' });
     try {
       if (extensions === undefined || catalog === undefined) return skip('there is no catalog, or no extensions');
-      const client = store.client();
-      await client.send(new CreateBucketCommand({ Bucket: 'lake' }));
-      client.destroy();
+      await store.createBucket('lake');
       await catalog.createNamespace('cdp');
       const login = { access_key_id: 'AKIDEXAMPLE', secret_access_key: 'a-secret-of-the-test', endpoint: store.url };
       const options = { catalog: catalog.url, namespace: 'cdp', extensions, ...login };

@@ -1,6 +1,6 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { CreateBucketCommand, DeleteBucketCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
+import { DeleteBucketCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import iceberg from '../../../connectors/iceberg/index.js';
 import { after, before, delivered, undelivered } from '../../../src/conformance/rows.js';
@@ -33,9 +33,7 @@ describe.skipIf(extensions === undefined)('Iceberg tables in an object store', (
 
   beforeAll(async () => {
     store = await ObjectStore.open();
-    const client = store.client();
-    await client.send(new CreateBucketCommand({ Bucket: warehouse }));
-    client.destroy();
+    await store.createBucket(warehouse);
     catalog = (await IcebergCatalog.start({ endpoint: store.bareUrl, bucket: warehouse })) as IcebergCatalog;
   });
   afterAll(async () => {
@@ -85,7 +83,7 @@ describe.skipIf(extensions === undefined)('Iceberg tables in an object store', (
     const gone = await subject();
     const elsewhere = await ObjectStore.open();
     const client = elsewhere.client();
-    await client.send(new CreateBucketCommand({ Bucket: 'gone' }));
+    await elsewhere.createBucket('gone');
     const other = (await IcebergCatalog.start({ endpoint: elsewhere.bareUrl, bucket: 'gone' })) as IcebergCatalog;
     try {
       await other.createNamespace('cdp');
@@ -127,9 +125,7 @@ describe.skipIf(extensions === undefined)('a delivery to Iceberg on a machine wi
 
   beforeAll(async () => {
     [space, store] = await Promise.all([Workspace.open({ profiles: 200 }), ObjectStore.open()]);
-    const client = store.client();
-    await client.send(new CreateBucketCommand({ Bucket: warehouse }));
-    client.destroy();
+    await store.createBucket(warehouse);
     catalog = (await IcebergCatalog.start({ endpoint: store.bareUrl, bucket: warehouse })) as IcebergCatalog;
     await catalog.createNamespace('cdp');
     proxy = createServer((request, response) => {

@@ -1,4 +1,3 @@
-import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import iceberg from '../../../connectors/iceberg/index.js';
 import { workTables } from '../../../connectors/iceberg/work-tables.js';
@@ -25,9 +24,7 @@ describe.skipIf(extensions === undefined)('Iceberg, merged by Trino', () => {
 
   beforeAll(async () => {
     [store, trino] = await Promise.all([ObjectStore.open(), TrinoServer.start()]);
-    const client = store.client();
-    await client.send(new CreateBucketCommand({ Bucket: 'lake' }));
-    client.destroy();
+    await store.createBucket('lake');
     const started = await IcebergCatalog.start({ endpoint: store.bareUrl, bucket: 'lake' });
     if (started === undefined) throw new Error('Iceberg has no REST catalog');
     catalog = started;

@@ -1,4 +1,3 @@
-import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe } from 'vitest';
 import iceberg from '../../../connectors/iceberg/index.js';
 import { tableConformance } from '../../../src/conformance/index.js';
@@ -24,9 +23,7 @@ describe.skipIf(skipped)('format 3, partitioned, in an S3 store', () => {
   let catalog: IcebergCatalog;
   beforeAll(async () => {
     store = await ObjectStore.open();
-    const client = store.client();
-    await client.send(new CreateBucketCommand({ Bucket: 'lake' }));
-    client.destroy();
+    await store.createBucket('lake');
     catalog = (await IcebergCatalog.start({ endpoint: store.bareUrl, bucket: 'lake' })) as IcebergCatalog;
   });
   afterAll(async () => {

@@ -2,13 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import {
-  CreateBucketCommand,
-  GetObjectCommand,
-  ListObjectsV2Command,
-  PutObjectCommand,
-  type S3Client,
-} from '@aws-sdk/client-s3';
+import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand, type S3Client } from '@aws-sdk/client-s3';
 import fc from 'fast-check';
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet';
 import { compressors } from 'hyparquet-compressors';
@@ -73,7 +67,7 @@ function folderPlace(name = 'exports'): Place {
 async function bucketPlace(endpoint: string): Promise<Place> {
   buckets += 1;
   const Bucket = `bucket-${buckets}`;
-  await client.send(new CreateBucketCommand({ Bucket }));
+  await store.createBucket(Bucket);
   const prefix = 'some/prefix/';
   return {
     options: {
