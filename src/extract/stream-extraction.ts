@@ -1,4 +1,5 @@
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
+import type { KnownSet } from '../rows/known-set.js';
 import { type Counters, firstCursor, Journal, noCounters, type PartitionCursor } from '../store/journal.js';
 import type { ListSource, Source, Window } from '../streams/source.js';
 import { settled } from '../streams/windows.js';
@@ -240,6 +241,11 @@ export class StreamExtraction {
   /** What the next night needs to recognise these records; undefined if it shall not. */
   get nextKnown(): NextKnown | undefined {
     return this.#recognition?.next;
+  }
+
+  /** The hashes that it recognises records by; undefined if there are none. */
+  get knownSet(): KnownSet | undefined {
+    return this.#recognition?.recogniser.known;
   }
 
   /** Reads the whole list once more, unpartitioned, and adds records that the first reading missed. */

@@ -1,7 +1,9 @@
 import { hashWords } from './raw-hash.js';
 
-/** The share of the slots that may be taken. Fuller tables take longer to search. */
+/** The share of the slots that is taken in a new set. Fuller tables take longer to search. */
 const fill = 0.72;
+/** The share that may be taken after more hashes came: a list that grows a little need not get a new set each night. */
+const fullest = 0.8;
 /** No probe of a small table shall run around it for ever. */
 const spareSlots = 8;
 
@@ -33,7 +35,7 @@ export class KnownSet {
     this.slots = image.length / hashWords;
     this.#count = count;
     this.#scale = this.slots / 2 ** 32;
-    if (!Number.isInteger(this.slots) || slotsFor(count) > this.slots)
+    if (!Number.isInteger(this.slots) || !this.#hasRoomFor(count))
       throw new RangeError(`${count} hashes do not fit into ${this.slots} slots`);
   }
 
@@ -51,10 +53,41 @@ export class KnownSet {
     const { words } = this;
     const place = this.#search(hash, at);
     if (words[place + 1] !== 0) return false;
-    if (slotsFor(this.#count + 1) > this.slots) throw new RangeError(`more than ${this.#count} hashes in a set`);
+    if (!this.#hasRoomFor(this.#count + 1)) throw new RangeError(`more than ${this.#count} hashes in a set`);
     for (let word = 0; word < hashWords; word += 1) words[place + word] = hash[at + word] as number;
     this.#count += 1;
     return true;
+  }
+
+  /** Whether that many more hashes fit in. */
+  hasRoom(more: number): boolean {
+    return this.#hasRoomFor(this.#count + more);
+  }
+
+  #hasRoomFor(count: number): boolean {
+    return Math.ceil(count / fullest) + spareSlots <= this.slots;
+  }
+
+  /** Removes the hash whose words begin at `at`; false if the set does not have it. Later slots may move. */
+  remove(hash: Uint32Array, at: number): boolean {
+    const { words } = this;
+    let hole = this.#search(hash, at);
+    if (words[hole + 1] === 0) return false;
+    // A search stops at the first empty slot, so what it would no longer reach moves into the hole.
+    for (let place = this.#after(hole); words[place + 1] !== 0; place = this.#after(place)) {
+      const home = Math.floor((words[place] as number) * this.#scale) * hashWords;
+      const isReached = hole <= place ? home > hole && home <= place : home > hole || home <= place;
+      if (isReached) continue;
+      words.copyWithin(hole, place, place + hashWords);
+      hole = place;
+    }
+    words.fill(0, hole, hole + hashWords);
+    this.#count -= 1;
+    return true;
+  }
+
+  #after(place: number): number {
+    return place + hashWords === this.words.length ? 0 : place + hashWords;
   }
 
   /** The slot of the hash whose words begin at `at`; -1 if the set does not have it. */
@@ -75,8 +108,7 @@ export class KnownSet {
       const second = words[place + 1];
       if (second === 0) return place;
       if (second === b && words[place] === a && words[place + 2] === c && words[place + 3] === d) return place;
-      place += hashWords;
-      if (place === words.length) place = 0;
+      place = this.#after(place);
     }
   }
 

@@ -3,6 +3,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileText, fileTexts, sqlTexts } from '../core/sql.js';
 import { KnownSet } from '../rows/known-set.js';
+import { hashWords } from '../rows/raw-hash.js';
 import { type StandingRows, seenRows } from '../rows/standing.js';
 import {
   type KnownHeader,
@@ -26,6 +27,8 @@ export interface KnownRows {
   /** Digest of all that decides what becomes of a record's bytes. */
   readonly fingerprint: string;
   readonly standing: StandingRows | null;
+  /** The hashes that the reading recognised by, to be changed; undefined: a new set is made. */
+  readonly set: KnownSet | undefined;
   /** The keys files of the parts. */
   readonly keysPaths: readonly string[];
   /** The stream's private folder in the run. */
@@ -45,36 +48,74 @@ export interface KnownTask {
   readonly runId: string;
 }
 
+/** SQL for (key, raw_hi, raw_lo) of the rows of the new snapshot that came in parts. */
+function rowsThatCame({ tables }: KnownTask, { keysPaths }: KnownRows): string {
+  const keys = `read_parquet(${fileTexts(keysPaths)}, union_by_name = true)`;
+  return `SELECT k.key, r.raw_hi, r.raw_lo FROM ${tables.keys} AS k
+    JOIN (SELECT part, row, raw_hi, raw_lo FROM ${keys} WHERE raw_hi IS NOT NULL) AS r ON k.part = r.part AND k.row = r.row`;
+}
+
 /** SQL for (key, raw_hi, raw_lo) of the rows of the new snapshot. */
-function rowsNow({ tables }: KnownTask, { keysPaths, standing }: KnownRows): string {
+function rowsNow(task: KnownTask, known: KnownRows): string {
+  const { keysPaths, standing } = known;
   const selects: string[] = [];
-  if (keysPaths.length > 0) {
-    const keys = `read_parquet(${fileTexts(keysPaths)}, union_by_name = true)`;
-    selects.push(`SELECT k.key, r.raw_hi, r.raw_lo FROM ${tables.keys} AS k
-       JOIN (SELECT part, row, raw_hi, raw_lo FROM ${keys} WHERE raw_hi IS NOT NULL) AS r ON k.part = r.part AND k.row = r.row`);
-  }
+  if (keysPaths.length > 0) selects.push(rowsThatCame(task, known));
   if (standing !== null)
-    selects.push(`SELECT key, raw_hi, raw_lo FROM (${seenRows(standing)}) WHERE key NOT IN (${replacedKeys(tables)})`);
+    selects.push(
+      `SELECT key, raw_hi, raw_lo FROM (${seenRows(standing)}) WHERE key NOT IN (${replacedKeys(task.tables)})`,
+    );
   return selects.length > 0
     ? selects.join(' UNION ALL ')
     : 'SELECT NULL::VARCHAR AS key, NULL::UBIGINT AS raw_hi, NULL::UBIGINT AS raw_lo WHERE false';
 }
 
-/** The hashes of a keys file as a set. */
-async function setOf({ session }: SnapshotStore, path: string, rows: number): Promise<KnownSet> {
-  const set = KnownSet.empty(rows);
-  const hash = new Uint32Array(4);
-  for await (const [hi, lo] of session.words(`SELECT raw_hi, raw_lo FROM read_parquet(${fileText(path)})`)) {
+/** Calls `visit` with the hash of each row (raw_hi, raw_lo) of a query: four words, in an array that is used again. */
+async function eachHash({ session }: SnapshotStore, query: string, visit: (hash: Uint32Array) => void): Promise<void> {
+  const hash = new Uint32Array(hashWords);
+  for await (const [hi, lo] of session.words(query)) {
     if (hi === undefined || lo === undefined) throw new TypeError('two columns were asked for');
     for (let at = 0; at < hi.length; at += 2) {
       hash[0] = hi[at] as number;
       hash[1] = hi[at + 1] as number;
       hash[2] = lo[at] as number;
       hash[3] = lo[at + 1] as number;
-      set.add(hash, 0);
+      visit(hash);
     }
   }
+}
+
+/** The hashes of a keys file as a new set. */
+async function newSet(store: SnapshotStore, path: string, rows: number): Promise<KnownSet> {
+  const set = KnownSet.empty(rows);
+  await eachHash(store, `SELECT raw_hi, raw_lo FROM read_parquet(${fileText(path)})`, (hash) => set.add(hash, 0));
   return set;
+}
+
+/**
+ * Brings the set that the reading recognised by up to date, in its own memory: few hashes go and come.
+ * @param rows how many rows the next night is to know
+ * @returns undefined if a new set is needed; the old one is then of no use
+ */
+async function updatedSet(
+  store: SnapshotStore,
+  task: KnownTask,
+  known: KnownRows,
+  rows: number,
+): Promise<KnownSet | undefined> {
+  const { set, standing, keysPaths } = known;
+  // If two rows share a hash, it must stay as long as one of them does.
+  if (set === undefined || standing === null || set.count !== standing.rows) return undefined;
+  const { keysPath, unseenPath } = standing;
+  const replaced = `SELECT raw_hi, raw_lo FROM read_parquet(${fileText(keysPath)}) WHERE key IN (${replacedKeys(task.tables)})`;
+  await eachHash(store, replaced, (hash) => set.remove(hash, 0));
+  if (unseenPath !== null)
+    await eachHash(store, `FROM read_parquet(${fileText(unseenPath)})`, (hash) => set.remove(hash, 0));
+  if (!set.hasRoom(rows - set.count)) return undefined;
+  if (keysPaths.length > 0) {
+    const came = `SELECT raw_hi, raw_lo FROM (${rowsThatCame(task, known)})`;
+    await eachHash(store, came, (hash) => set.add(hash, 0));
+  }
+  return set.count === rows ? set : undefined;
 }
 
 /** Where a known file is written, until it may take its place. */
@@ -82,12 +123,19 @@ function nextFolder(folder: string): string {
   return join(folder, 'next');
 }
 
-/** Writes a known file of the rows (key, raw_hi, raw_lo) of a query. @returns its id */
+interface NextKnownFile {
+  /** SQL for (key, raw_hi, raw_lo) of its rows. */
+  readonly query: string;
+  readonly folder: string;
+  readonly about: Pick<KnownHeader, 'store_id' | 'run_id' | 'fingerprint' | 'secret' | 'separator' | 'verified_at'>;
+  /** The hashes of that many rows, if they are at hand. */
+  readonly setOf?: (rows: number) => Promise<KnownSet | undefined>;
+}
+
+/** Writes a known file. @returns its id */
 async function writeKnown(
   store: SnapshotStore,
-  query: string,
-  folder: string,
-  about: Pick<KnownHeader, 'store_id' | 'run_id' | 'fingerprint' | 'secret' | 'separator' | 'verified_at'>,
+  { query, folder, about, setOf = async () => undefined }: NextKnownFile,
 ): Promise<string> {
   const id = randomBytes(16).toString('hex');
   const next = nextFolder(folder);
@@ -95,7 +143,8 @@ async function writeKnown(
   await rm(next, { recursive: true, force: true });
   await mkdir(next, { recursive: true, mode: 0o700 });
   const { rows, sha256, path } = await writeParquet(store.session, query, keys(id), { compression: 'snappy' });
-  await writeKnownFile(image, await setOf(store, path, rows), { id, ...about, keys: { rows, sha256 } });
+  const set = (await setOf(rows)) ?? (await newSet(store, path, rows));
+  await writeKnownFile(image, set, { id, ...about, keys: { rows, sha256 } });
   return id;
 }
 
@@ -119,14 +168,16 @@ export async function prepareKnown(store: SnapshotStore, layout: JobLayout, task
   const folder = layout.known(task.stream);
   if (known === 'the same') return async () => undefined;
   if (known === 'nothing') return () => removeKnownFile(folder);
-  const id = await writeKnown(store, rowsNow(task, known), known.folder, {
+  const about = {
     store_id: task.storeId,
     run_id: task.runId,
     fingerprint: known.fingerprint,
     secret: known.secret,
     separator: known.separator,
     verified_at: known.verifiedAt,
-  });
+  };
+  const setOf = (rows: number) => updatedSet(store, task, known, rows);
+  const id = await writeKnown(store, { query: rowsNow(task, known), folder: known.folder, about, setOf });
   return () => promote(known.folder, folder, id);
 }
 
@@ -153,7 +204,7 @@ export async function forgetKnown(store: SnapshotStore, layout: JobLayout, task:
   const about = { store_id: storeId, run_id: runId, fingerprint, secret, separator, verified_at };
   const left = `SELECT key, raw_hi, raw_lo ${all} WHERE key NOT IN (SELECT unnest(${sqlTexts(keys)}))`;
   // Whatever becomes of the new file, the old one must go.
-  await writeKnown(store, left, folder, about)
+  await writeKnown(store, { query: left, folder, about })
     .then((id) => promote(folder, known, id))
     .catch(() => removeKnownFile(known));
 }

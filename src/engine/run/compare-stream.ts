@@ -255,6 +255,7 @@ function nextKnown({ reading, folder, run }: Comparing, { parts, standing }: Ext
   return {
     ...next,
     standing: known,
+    set: reading.knownSet,
     keysPaths: parts.map(({ keysPath }) => keysPath),
     folder,
     verifiedAt: next.verifiedAt ?? run.startedAt,

@@ -2,6 +2,7 @@ import type { Extracted } from '../../extract/extracted.js';
 import type { LiveCounters } from '../../extract/live-counters.js';
 import type { NextKnown } from '../../extract/recognise/stream-recognition.js';
 import type { ReadingSplit } from '../../extract/stream-extraction.js';
+import type { KnownSet } from '../../rows/known-set.js';
 import type { Covered } from '../../snapshot/snapshot-store.js';
 import type { Counters } from '../../store/journal.js';
 import type { ListSource } from '../../streams/source.js';
@@ -34,6 +35,8 @@ export interface Reading {
   readonly confirmable: Confirmable | undefined;
   /** Given if records are hashed: what the next run needs to recognise them. */
   readonly nextKnown?: NextKnown | undefined;
+  /** The hashes that it recognised records by. Once it is compared, they may be changed. */
+  readonly knownSet?: KnownSet | undefined;
   /** Given if records are hashed, but none was recognised: why, in words. */
   readonly unrecognised?: string | undefined;
   counters(): Counters;

@@ -49,6 +49,8 @@ async function readAndCommit(
     if (!isCompared) return undefined;
     const streams = levels.flatMap((level) => level.streams);
     const commits = streams.flatMap(({ commit }) => (commit === undefined ? [] : [commit]));
+    // What a commit needs of a reading is on the disk. What readings still hold in memory is better used now.
+    for (const stream of streams) await stream.close();
     const { sequence } = before;
     const status = statusOf(streams);
     if (commits.length === 0) {

@@ -237,7 +237,9 @@ export class StreamRun {
     return this.outcome.skipped === true && this.outcome.error?.code === 'dependency';
   }
 
+  /** Ends the reading, if there is one, and lets go of its memory. */
   async close(): Promise<void> {
     await this.reading?.close();
+    this.reading = undefined;
   }
 }
