@@ -1,6 +1,8 @@
 import { cp, readdir, readFile, rename, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { knownPaths, readKnownFile } from '../../../src/store/known-file.js';
 import type { Dice } from './dice.js';
+import type { Reader } from './print.js';
 
 /** What may happen to the files by which a store recognises records. None of it may show in what is published. */
 export const damages = [
@@ -66,6 +68,26 @@ export class KnownFiles {
       await cp(join(path, '..'), path, { recursive: true, filter: (source) => source !== path }).catch(() => undefined);
     }
     return true;
+  }
+
+  /** In which undamaged files the set of hashes is not that of the rows beside it. */
+  async contradictions(reader: Reader): Promise<string[]> {
+    const found: string[] = [];
+    for (const stream of (await readdir(this.#folder).catch(() => [])).sort()) {
+      const folder = join(this.#folder, stream);
+      const known = await readKnownFile(folder, () => undefined).catch(() => undefined);
+      if (known === undefined) continue;
+      const { header, set } = known;
+      const rows = await reader.rows(`SELECT DISTINCT raw_hi, raw_lo FROM '${knownPaths(folder).keys(header.id)}'`);
+      const words = new BigUint64Array(2);
+      const missing = rows.filter(({ raw_hi, raw_lo }) => {
+        words.set([BigInt(String(raw_hi)), BigInt(String(raw_lo))]);
+        return set.find(new Uint32Array(words.buffer), 0) < 0;
+      });
+      if (missing.length > 0 || set.count !== rows.length)
+        found.push(`known ${stream}: ${set.count} hashes for ${rows.length}, ${missing.length} missing`);
+    }
+    return found;
   }
 
   /** Gives each of two streams the files of the other one. */

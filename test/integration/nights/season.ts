@@ -284,6 +284,7 @@ export class Season {
       prints.push(this.#withoutWiped(print));
     }
     found.push(...differences(prints[0] as Print, prints[1] as Print));
+    found.push(...((await this.#known?.contradictions(this.#options.reader)) ?? []));
     for (const { list } of plans)
       if (isCommitted(list.index)) found.push(...(await this.#againstTruth(list.index, prints)));
     this.#diary.push(`  ${JSON.stringify([...told.values()].flat())}`);
