@@ -1,27 +1,36 @@
 import { defineConfig } from 'vitest/config';
 
-/** What takes long: every connector against the real thing, every example and command of the documents, leaks, growth, cost. */
+/**
+ * What takes long: every connector against the real thing, every example and command of the documents, leaks, growth, cost, and
+ * the sources that wait for the service.
+ */
 const long = [
   'test/conformance/connectors/*.test.ts',
   'test/integration/bucket-commands.test.ts',
   'test/integration/bucket-faults.test.ts',
   'test/integration/bucket-kills.test.ts',
   'test/integration/bucket-readers.test.ts',
+  'test/integration/bucket.test.ts',
   'test/integration/canary.test.ts',
   'test/integration/configs.test.ts',
   'test/integration/connectors/ducklake.test.ts',
   'test/integration/copied-storage.test.ts',
   'test/integration/cost.test.ts',
   'test/integration/demo.test.ts',
+  'test/integration/deployments.test.ts',
+  'test/integration/endpoints.test.ts',
   'test/integration/fleet-budget.test.ts',
   'test/integration/fleet-recipes.test.ts',
   'test/integration/growth.test.ts',
+  'test/integration/inferred-texts.test.ts',
   'test/integration/install.test.ts',
+  'test/integration/management-sources.test.ts',
   'test/integration/recipes.test.ts',
   'test/integration/schedulers.test.ts',
   'test/integration/shared-budget.test.ts',
   'test/integration/signals.test.ts',
   'test/integration/where-it-runs.test.ts',
+  'test/integration/workflow.test.ts',
 ];
 const fault = ['test/fault/**/*.test.ts'];
 
