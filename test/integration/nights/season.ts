@@ -106,6 +106,7 @@ export class Season {
     const mended = night === 1 ? [] : await this.#meddle(dice);
     const cut = night > 1 || dice.once(3) ? this.#cut(dice) : undefined;
     const shape = {
+      isCut: cut !== undefined,
       isSteady: cut !== undefined && !(cut.how === 'signal' && this.#isOrdered),
       isOrdered: this.#isOrdered,
     };
