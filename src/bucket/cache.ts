@@ -100,6 +100,11 @@ export class Cache {
     await writeStateFile(this.#notePath, this.#note);
   }
 
+  /** Believes nothing of its files any more: the next command reads them all, and brings anew what the bucket has otherwise. */
+  doubt(): Promise<void> {
+    return this.remember({ owner: null, files: {}, stored: null, blocks: null });
+  }
+
   /**
    * Keeps other processes of this machine from changing the files.
    * @returns undefined if another one has the right

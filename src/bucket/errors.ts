@@ -8,6 +8,14 @@ export function bucketError(error: unknown): unknown {
   return new CdsyncError(message, { code, kind, hint, cause, causeQuotesValues });
 }
 
+/** A file of this machine cannot be read. The bucket may well have it whole. */
+export function cacheDoubted(error: CdsyncError): CdsyncError {
+  const { message, code, kind, cause, causeQuotesValues, stream } = error;
+  const hint =
+    'run again: the files of the cache are then compared with the bucket first, and those that differ are brought anew; if that does not help, restore an earlier version of the bucket';
+  return new CdsyncError(message, { code, kind, hint, cause, causeQuotesValues, stream });
+}
+
 /** Another machine has taken the job over: what this one did since is not in the bucket, and never will be. */
 export function superseded(place: string): CdsyncError {
   return new CdsyncError(`another machine has worked on ${place} meanwhile; what this one did is not put back`, {

@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import { basename, dirname, join, relative } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import pLimit from 'p-limit';
-import { asCdsyncError } from '../core/errors.js';
+import { asCdsyncError, type CdsyncError } from '../core/errors.js';
 import type { BucketTraffic } from '../core/run.js';
 import type { S3Store } from '../sdk/index.js';
 import type { Elsewhere, FileElsewhere } from '../store/elsewhere.js';
@@ -13,7 +13,7 @@ import { Checkpoints } from './checkpoint.js';
 import type { Claim, Found } from './claim.js';
 import { collect, graceMs } from './collect.js';
 import { type Contents, patiently } from './contents.js';
-import { superseded } from './errors.js';
+import { cacheDoubted, superseded } from './errors.js';
 import { storePath } from './needs.js';
 import { objectsIn, putFiles } from './put-files.js';
 import { showFiles } from './shown.js';
@@ -89,6 +89,7 @@ export class JobBucket extends BroughtJob {
   #timer: NodeJS.Timeout | undefined;
   #isReading: () => boolean = () => false;
   #collects = false;
+  #isDoubted = false;
   #warned = false;
 
   constructor(parts: JobBucketParts, claim: Claim) {
@@ -137,6 +138,12 @@ export class JobBucket extends BroughtJob {
   /** What was erased goes from the bucket at once, not after a day. */
   collectAtOnce(): void {
     this.#collects = true;
+  }
+
+  /** A file of this machine is damaged: once the work has ended, nothing is believed of any. @returns the error, with what to do */
+  doubtCache(error: CdsyncError): CdsyncError {
+    this.#isDoubted = true;
+    return cacheDoubted(error);
   }
 
   #again(): void {
@@ -261,6 +268,11 @@ export class JobBucket extends BroughtJob {
   async abandon(): Promise<void> {
     this.#stop();
     await this.#one(() => this.#claim.say({ released: true })).catch(() => undefined);
+  }
+
+  /** To be called last. */
+  async leave(): Promise<void> {
+    if (this.#isDoubted) await this.parts.cache.doubt();
   }
 
   #stop(): void {

@@ -1,11 +1,12 @@
 import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { BucketOptions } from '../config/config.js';
+import { CdsyncError } from '../core/errors.js';
 import { type S3Store, s3Library } from '../sdk/index.js';
 import { Cache } from './cache.js';
 import { Claim, type Found, readClaim } from './claim.js';
 import { Contents, patiently } from './contents.js';
-import { bucketError, bucketForgot, busy, clockOff, foreignCache, withoutConditions } from './errors.js';
+import { bucketError, bucketForgot, busy, cacheDoubted, clockOff, foreignCache, withoutConditions } from './errors.js';
 import { BroughtJob, JobBucket, type JobBucketParts } from './job-bucket.js';
 import { whoIs } from './lease.js';
 import { lostObjects, withoutLost } from './lost.js';
@@ -144,6 +145,11 @@ async function noticeLost(
   return withoutLost(target, lost, (path) => here.has(path));
 }
 
+/** Whether an error says that a file of the storage folder cannot be read; that a file is busy may mean the same. */
+function tellsOfDamage(error: unknown): error is CdsyncError {
+  return error instanceof CdsyncError && ['state_unreadable', 'published_busy'].includes(error.code);
+}
+
 function isThere(path: string): Promise<boolean> {
   return lstat(path).then(
     () => true,
@@ -197,13 +203,17 @@ async function worked<T>(opened: Opened, task: BucketTask, work: (job: JobBucket
     await job.fence();
     for (const entry of await bring(opened, target, { need: task.need, isNewest })) absent.set(...entry);
     await job.begin();
-    const result = await work(job);
+    const result = await work(job).catch((error) => {
+      throw tellsOfDamage(error) ? job.doubtCache(error) : error;
+    });
     await job.end();
     return result;
   } catch (error) {
     await job.abandon();
     throw job.gone.aborted ? job.gone.reason : error;
   } finally {
+    // If that cannot be noted, the next run ends as this one.
+    await job.leave().catch(() => undefined);
     await release?.();
   }
 }
@@ -231,6 +241,12 @@ export async function lookInBucket<T>(task: BucketTask, work: (job: BroughtJob) 
       else if (release !== undefined) await cache.remember({ owner, absent: [...absent.keys()] });
       await release?.();
       return await work(new BroughtJob({ ...opened, found, absent }));
+    } catch (error) {
+      if (!tellsOfDamage(error)) throw error;
+      // A run of this machine finds out by itself.
+      const locked = await cache.lock();
+      if (locked !== undefined) await cache.doubt().finally(locked);
+      throw cacheDoubted(error);
     } finally {
       await release?.();
     }

@@ -1,5 +1,6 @@
 import type { Need } from '../bucket/needs.js';
 import type { LocalConfig } from '../config/config.js';
+import type { CdsyncError } from '../core/errors.js';
 import type { BucketTraffic } from '../core/run.js';
 import { JobLayout } from '../store/layout.js';
 
@@ -13,6 +14,8 @@ export interface WorkBucket {
   keepCheckpoints(isReading: () => boolean): void;
   /** Puts how far the run is at once, for what must not be done twice. @throws {CdsyncError} `superseded`, `bucket_unavailable` */
   checkpoint(): Promise<void>;
+  /** A file of this machine is damaged: the next command compares all of them with the bucket. @returns the error, with what to do */
+  doubtCache(error: CdsyncError): CdsyncError;
   /** What was erased goes from the bucket at once. */
   collectAtOnce(): void;
   /** @throws {CdsyncError} `superseded`, `bucket_unavailable` and others: the bucket then stays as it is */

@@ -1,4 +1,5 @@
-import { lstat, open, readdir, readFile, rm, utimes } from 'node:fs/promises';
+import { execFileSync } from 'node:child_process';
+import { chmod, lstat, open, readdir, readFile, rm } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
@@ -233,23 +234,51 @@ describe('a cache', () => {
     expect(await runWell(all, 'b')).toMatchObject({ sequence: 1 });
   });
 
-  it('that is damaged puts nothing of it back', async () => {
-    const { all, prefix } = await machines();
-    await runWell(all, 'b');
-    const path = join(all.cache('b'), '.cdsync', 'store.duckdb');
-    const { atime, mtime, size } = await lstat(path);
+  /** Writes over a part of a file as a bad disk would: its length and its times stay. @param where from 0 to 1 */
+  async function spoil(path: string, where: number): Promise<void> {
+    const likeness = join(space.folder, 'likeness');
+    execFileSync('touch', ['-r', path, likeness]);
+    await chmod(path, 0o600);
+    const { size } = await lstat(path);
     const file = await open(path, 'r+');
-    await file.write(Buffer.alloc(200_000, 9), 0, 200_000, Math.floor(size / 2));
+    await file.write(Buffer.alloc(200_000, 9), 0, 200_000, Math.floor(size * where));
     await file.close();
-    await utimes(path, atime, mtime);
-    const before = await objectsOfKind(prefix, 'store');
+    execFileSync('touch', ['-r', likeness, path]);
+  }
+
+  it.each([0.2, 0.45, 0.6])(
+    'whose store went bad (at %d of it) puts nothing of it back, and is brought anew',
+    async (where) => {
+      const { all, prefix } = await machines();
+      await runWell(all, 'b');
+      await spoil(join(all.cache('b'), '.cdsync', 'store.duckdb'), where);
+      const before = await objectsOfKind(prefix, 'store');
+      await space.control('change', { days: 1 });
+      const { code, report } = await run(all, 'b');
+      expect(code).toBe(1);
+      const [stream] = report.jobs[0]?.streams ?? [];
+      expect(report.error ?? stream?.error).toMatchObject({
+        code: 'state_unreadable',
+        hint: expect.stringContaining('run again: the files of the cache are then compared with the bucket'),
+      });
+      expect(await objectsOfKind(prefix, 'store')).toEqual(before);
+      const healed = await runWell(all, 'b');
+      expect(healed).toMatchObject({ sequence: 2 });
+      expect(healed.bucket?.brought_files).toBeGreaterThan(0);
+      expect(JSON.parse((await all.cdsync('a', 'verify', '--json')).stdout)).toMatchObject({ status: 'ok' });
+    },
+  );
+
+  it('whose published file went bad is brought anew by the second query', async () => {
+    const { all } = await machines();
+    await runWell(all, 'b');
     const good = await rowsIn(all, 'a');
-    await space.control('change', { days: 1 });
-    const { code } = await run(all, 'b');
-    if (code !== 0) expect(await objectsOfKind(prefix, 'store')).toEqual(before);
-    else expect(await rowsIn(all, 'a')).not.toEqual(good);
-    expect(await runWell(all, 'a')).toMatchObject({ sequence: 2 });
-    expect(JSON.parse((await all.cdsync('a', 'verify', '--json')).stdout)).toMatchObject({ status: 'ok' });
+    expect(await rowsIn(all, 'b')).toEqual(good);
+    await spoil(join(all.cache('b'), 'nightly.duckdb'), 0.45);
+    const sql = 'select count(*)::int as n, bit_xor(hash(id, points))::varchar as h from members';
+    const { code, stderr } = await all.cdsync('b', 'query', sql);
+    expect([code, stderr]).toEqual([1, expect.stringContaining('run again')]);
+    expect(await rowsIn(all, 'b')).toEqual(good);
   });
 
   it('is for its owner alone, and nothing that was said has a secret in it', async () => {

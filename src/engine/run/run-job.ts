@@ -10,6 +10,7 @@ import { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import type { Session } from '../../store/duckdb.js';
 import { JobLock } from '../../store/job-lock.js';
 import { prepareStorage } from '../../store/storage.js';
+import type { WorkBucket } from '../job-place.js';
 import { keepReport, reportJob } from '../report-job.js';
 import type { RunContext } from '../run-context.js';
 import { beforeRun } from '../workflow/before-run.js';
@@ -117,6 +118,12 @@ async function keepFigures({ layout, notice }: RunContext, runId: string, stream
   });
 }
 
+/** Streams that failed because a file of this machine is damaged: the bucket may have it whole. */
+function doubtDamaged(bucket: WorkBucket, streams: readonly StreamRun[]): void {
+  for (const { outcome } of streams)
+    if (outcome.error?.code === 'state_unreadable') outcome.error = bucket.doubtCache(outcome.error);
+}
+
 async function runLocked(context: RunContext, lock: JobLock, session: Session): Promise<JobReport> {
   const { clock, layout, progress, database, job } = context;
   const began = clock.monotonic();
@@ -134,6 +141,7 @@ async function runLocked(context: RunContext, lock: JobLock, session: Session): 
     const run = await beginRun(context, lock, streams, before);
     const sequence = await readAndCommit(context, levels, session, { run, before });
     for (const stream of streams) await stream.close();
+    if (context.bucket !== undefined) doubtDamaged(context.bucket, streams);
     const isCutShort = sequence === undefined;
     if (isCutShort) for (const stream of streams) stream.cutShort();
     await cleanUp(context, { runId: run.runId, isCutShort, streams: streams.map(({ end }) => end) });
