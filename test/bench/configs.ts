@@ -8,6 +8,7 @@ export async function writeConfig(
   stream: Record<string, unknown>,
   service: Record<string, unknown> = {},
   job: Record<string, unknown> = {},
+  resources: Record<string, unknown> = {},
 ) {
   const config = {
     version: 1,
@@ -18,6 +19,7 @@ export async function writeConfig(
       ...service,
     },
     storage: join(folder, name),
+    resources,
     jobs: {
       bench: { streams: [{ name: 'members', source: 'index_profiles', index: 'loyalty_members', ...stream }], ...job },
     },

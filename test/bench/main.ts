@@ -7,12 +7,16 @@ import { benchConversion } from './conversion.js';
 import { benchHelp } from './help.js';
 import { benchKill } from './kill.js';
 import { benchLake } from './lake.js';
+import { benchLongList } from './long-list.js';
 import { benchPush } from './push.js';
 import { benchRuns } from './runs.js';
 import { benchSmallRun } from './small-run.js';
 import { type Figure, markdown } from './table.js';
 
 const cdsync = join(import.meta.dirname, '..', '..', 'dist', 'src', 'cli', 'main.js');
+
+/** They run where they are named: one downloads servers, the other takes minutes. */
+const named = new Set(['lake', 'long-list']);
 
 /** `npm run bench [-- --only NAME] [--large] [--out FILE]`: every target in one run, as ratios where the machine matters. */
 async function main(): Promise<void> {
@@ -34,13 +38,13 @@ async function main(): Promise<void> {
     budget: () => benchBudget(cdsync, folder),
     kill: () => benchKill(cdsync, folder),
     push: () => benchPush(cdsync, folder),
+    'long-list': () => benchLongList(cdsync, folder, values.large ? 50_000_000 : 5_000_000),
     lake: () => benchLake(cdsync, folder, values.large ? 10_000_000 : 1_000_000),
   };
   const figures: Figure[] = [];
   try {
     for (const [name, bench] of Object.entries(benches)) {
-      // Its servers are downloaded: it runs where it is named.
-      if (values.only === undefined ? name === 'lake' : !values.only.includes(name)) continue;
+      if (values.only === undefined ? named.has(name) : !values.only.includes(name)) continue;
       process.stderr.write(`${name} ...\n`);
       figures.push(...(await bench()));
     }
