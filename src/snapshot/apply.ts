@@ -59,12 +59,13 @@ async function firstChanges({ files, changesPath, runId, syncedAt }: ApplyTask):
   return changes;
 }
 
+type BeforeTask = Pick<ApplyTask, 'stream' | 'previous' | 'columns' | 'key' | 'difference'>;
+
 /**
  * Copies the rows of the previous snapshot that change or go. To find them takes a pass over all columns of the stream's table, and
- * its changes, its history and its new rows need them. If they are many, no copy is made.
+ * its changes, its history and its new rows need them.
  */
-async function copyBefore({ session }: SnapshotStore, task: ApplyTask, tables: WorkTables): Promise<void> {
-  if (isRebuilt(task)) return;
+export async function copyBefore({ session }: SnapshotStore, task: BeforeTask, tables: WorkTables): Promise<void> {
   const { updated, deleted } = task.difference;
   const some = `${rowKey(task.key)} IN (SELECT key FROM ${tables.changed} WHERE op <> 'insert')`;
   const where = updated + deleted === 0 ? 'false' : some;
@@ -78,11 +79,19 @@ export function tableBefore(task: ApplyTask, tables: WorkTables): string {
   return isRebuilt(task) ? storeTable(task.stream) : tables.before;
 }
 
-/** Writes every change with its operation: the new row or, for a delete, the last one. */
-export async function writeChanges(store: SnapshotStore, task: ApplyTask, tables: WorkTables): Promise<ParquetFile[]> {
+/**
+ * Writes every change with its operation: the new row or, for a delete, the last one.
+ * @param isCopied whether {@link copyBefore} was called since the comparison
+ */
+export async function writeChanges(
+  store: SnapshotStore,
+  task: ApplyTask,
+  tables: WorkTables,
+  isCopied: boolean,
+): Promise<ParquetFile[]> {
   const { columns, previous, files } = task;
   if (previous === undefined) return firstChanges(task);
-  await copyBefore(store, task, tables);
+  if (!isCopied && !isRebuilt(task)) await copyBefore(store, task, tables);
   const { changed } = tables;
   const key = rowKey(task.key);
   // Only what was read can have changed. If nothing was, there still are columns.
@@ -116,7 +125,7 @@ async function addColumns(
 }
 
 /** Whether the stored columns keep their order and types, so that new ones can simply be added. */
-function onlyAdds(task: ApplyTask): boolean {
+function onlyAdds(task: Pick<ApplyTask, 'previous' | 'columns'>): boolean {
   const before = task.previous?.columns ?? [];
   return sameColumns(before, task.columns.slice(0, before.length), 'table');
 }
@@ -212,12 +221,16 @@ async function applyKeys(
   await session.run(`INSERT INTO ${table} SELECT key, hash FROM ${keys} WHERE key IN (SELECT key FROM ${changed})`);
 }
 
-/** Whether the stream's table is written anew. */
-function isRebuilt(task: ApplyTask): boolean {
+/** Whether the comparison has found so little that the stream's table is not written anew. */
+export function changesFew(task: BeforeTask): boolean {
   const { inserted, updated, deleted, refreshed } = task.difference;
   const share = (inserted + updated + deleted) / Math.max(1, task.previous?.rows ?? 0);
-  const isWhole = task.addition === undefined;
-  return isWhole && (task.previous === undefined || share > rebuildShare || refreshed > 0 || !onlyAdds(task));
+  return task.previous !== undefined && share <= rebuildShare && refreshed === 0 && onlyAdds(task);
+}
+
+/** Whether the stream's table is written anew. */
+function isRebuilt(task: ApplyTask): boolean {
+  return task.addition === undefined && !changesFew(task);
 }
 
 /** Whether applying the stream only deletes and inserts rows, so that other sessions may read its table meanwhile. */

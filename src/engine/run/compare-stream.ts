@@ -8,7 +8,7 @@ import type { StoredColumn } from '../../rows/columns.js';
 import { hashVersion } from '../../rows/row-hash.js';
 import { treated } from '../../rows/value-text.js';
 import { widen } from '../../rows/widen.js';
-import { type ApplyTask, writeChanges } from '../../snapshot/apply.js';
+import { type ApplyTask, changesFew, copyBefore, writeChanges } from '../../snapshot/apply.js';
 import { keysAtOnce } from '../../snapshot/buckets.js';
 import { type ChangedValues, changedValues } from '../../snapshot/changed-values.js';
 import { type CommittedReject, isChanged, type StreamCommit } from '../../snapshot/commit.js';
@@ -124,33 +124,47 @@ async function emptySnapshot({ store, folder, context }: Comparing, { columns }:
   return [await writeParquet(store.session, query, join(folder, 'parts', 'empty.parquet'), { compression })];
 }
 
+interface Confirmed {
+  readonly compared: Compared;
+  /** Whether the rows before, of those that change or go, are copied already. */
+  readonly isCopied: boolean;
+}
+
 /**
  * Absent keys are only candidates for deletes. cdsync asks for each of them. If there are too many, or the service cannot
  * be asked for one, it reads the list again. A list of one page needs neither.
  */
-async function confirm(task: Comparing, compared: Compared): Promise<Compared> {
+async function confirm(task: Comparing, compared: Compared): Promise<Confirmed> {
   const { config, reading, store, context } = task;
+  const asItIs = { compared, isCopied: false };
   const { difference, discardedKeys } = compared;
   const { confirmable } = reading;
-  if (difference.deleted === 0 || confirmable === undefined) return compared;
+  if (difference.deleted === 0 || confirmable === undefined) return asItIs;
   // A hashed key cannot be asked for.
   const one = reading.key.some((name) => config.columns[name]?.hash) ? undefined : confirmable.one;
   const most = config.reads.confirmDeletes;
   // Rows that the contract leaves out are absent here, but not deleted.
   const absent = await absentKeys(store.session, workTables(config.name), most + discardedKeys.size + 1);
   const keys = absent.filter((key) => !discardedKeys.has(key));
-  if (keys.length === 0) return compared;
+  if (keys.length === 0) return asItIs;
   if (keys.length > most || one === undefined) {
-    if (one === undefined && reading.live.pages === 1) return compared;
+    if (one === undefined && reading.live.pages === 1) return asItIs;
     await confirmable.readAgain();
-    return compare(task);
+    return { compared: await compare(task), isCopied: false };
   }
   const { client, signal } = context;
   const atOnce = client.atOnce(config.reads.group ?? 'profile');
   const meter = reading.live;
   const add = (key: string, body: Buffer) => confirmable.addSingle(key, body);
-  const present = await confirmDeletes({ stream: config.name, keys, one, add, client, signal, atOnce, meter });
-  return present === 0 ? compared : compare(task);
+  const asked = confirmDeletes({ stream: config.name, keys, one, add, client, signal, atOnce, meter });
+  // Nearly always all of them are gone. So what the commit needs in that case is made while the service answers.
+  const before = { ...compared.diffed, difference };
+  const copies = changesFew(before) ? copyBefore(store, before, workTables(config.name)) : undefined;
+  const [present, copied] = await Promise.allSettled([asked, copies]);
+  if (present.status === 'rejected') throw present.reason;
+  if (copied.status === 'rejected') throw copied.reason;
+  if (present.value > 0) return { compared: await compare(task), isCopied: false };
+  return { compared, isCopied: copies !== undefined };
 }
 
 /** A reject, as the files of a run contain it. */
@@ -207,7 +221,8 @@ export async function compareStream(context: CompareContext, given: CompareTask)
   const task: Comparing = { ...given, context, previous, folder };
   const first = await compare(task);
   const isEmpty = isSuspiciouslyEmpty(task, first);
-  const { read, discarded, unified, difference, diffed } = isEmpty ? first : await confirm(task, first);
+  const { compared, isCopied } = isEmpty ? { compared: first, isCopied: false } : await confirm(task, first);
+  const { read, discarded, unified, difference, diffed } = compared;
   const tables = workTables(config.name);
   const { compression } = context.job.parquet;
   const growing = { ...diffed, difference, read: unified.files, folder, compression };
@@ -240,7 +255,7 @@ export async function compareStream(context: CompareContext, given: CompareTask)
   // The store takes the first rows from the snapshot's files: their changes are for readers alone.
   const needsNone = previous === undefined && !context.job.parquet.enabled;
   if (!isChanged(commit) || needsNone) return { commit, read };
-  const changes = await writeChanges(store, apply, tables);
+  const changes = await writeChanges(store, apply, tables, isCopied);
   // For the page about the run alone: no reason to fail.
   const changed = await changedValues(store, apply, changes, tables).catch(() => undefined);
   return { commit: { ...commit, changes }, read, changedValues: changed };
