@@ -306,6 +306,9 @@ function limitOf({ memoryMb }: Pick<DatabaseOptions, 'memoryMb'>): number {
   return Math.floor(memoryMb * limitShare);
 }
 
+/** What DuckDB may use of its memory whatever others hold of it. */
+const leastShare = 0.4;
+
 /** In MB, what one thread needs to write a table without reading its own blocks again. */
 const onePassMb = 256;
 
@@ -374,6 +377,13 @@ export class Database {
     const threads = Math.max(1, Math.floor(this.#options.memoryMb / (2 * onePassMb)));
     const memoryMb = onePassMb * Math.min(threads, this.#options.threads);
     return this.#limits.within({ threads, memoryMb }, work);
+  }
+
+  /** Runs `work` while others hold so many bytes of the memory that was given to DuckDB. */
+  besides<T>(bytes: number, work: () => Promise<T>): Promise<T> {
+    const { memoryMb: most } = this.#options;
+    const memoryMb = Math.max(most * leastShare, most - Math.floor(bytes / 1_000_000));
+    return this.#limits.within({ memoryMb: limitOf({ memoryMb }) }, work);
   }
 
   /** Sets the folder for data that does not fit in memory. It must exist. */

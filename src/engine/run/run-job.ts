@@ -36,13 +36,25 @@ async function readAndCommit(
   session: Session,
   task: LevelTask,
 ): Promise<number | undefined> {
-  const { database, layout, progress, signal, config } = context;
-  const { run, before } = task;
+  const { database, layout, progress, signal } = context;
+  const { before } = task;
   progress.phase = 'reading';
   await unlessInterrupted(signal, () => session.until(signal, async () => levels[0]?.read(task, session)));
   if (signal.aborted) return undefined;
-  const widths = await Promise.all((levels[0]?.streams ?? []).map((stream) => stream.width()));
+  const read = levels[0]?.streams ?? [];
+  const widths = await Promise.all(read.map((stream) => stream.width()));
   await fitBlocks(database, layout, { sequence: before.sequence, columns: Math.max(0, ...widths) });
+  const knownBytes = read.reduce((sum, stream) => sum + stream.knownBytes, 0);
+  return database.besides(knownBytes, () => compareAndCommit(context, levels, task));
+}
+
+async function compareAndCommit(
+  context: RunContext,
+  levels: readonly Level[],
+  task: LevelTask,
+): Promise<number | undefined> {
+  const { database, layout, signal, config } = context;
+  const { run, before } = task;
   const store = await SnapshotStore.open(database, layout);
   try {
     await store.session.run(`SET file_search_path = ${sqlText(dirname(config.file))}`);

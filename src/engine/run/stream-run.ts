@@ -165,6 +165,11 @@ export class StreamRun {
     return (await this.reading.extracted().catch(() => undefined))?.columns.length ?? 0;
   }
 
+  /** Bytes of the hashes that it recognises records by. They stay until the commit. */
+  get knownBytes(): number {
+    return this.reading?.knownSet?.words.byteLength ?? 0;
+  }
+
   /** The commit to make; undefined if the stream failed or is held. */
   get commit(): StreamCommit | undefined {
     const { error, findings, commit } = this.outcome;

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { openBudget } from '../../../src/client/open-budget.js';
 import { loadConfig } from '../../../src/config/load.js';
 import { systemClock } from '../../../src/core/clock.js';
@@ -170,10 +170,11 @@ export class Side {
       // Another stream may have the same key. With recognition it is in other files there.
       const streamOf = (path: string) =>
         /^\.cdsync\/(?:known|runs\/[^/]+\/streams)\/([^/]+)\//.exec(path)?.[1] ?? stream;
+      // With recognition a snapshot has other files of other names: what counts is which folders have the texts.
       const left = told
         .filter((path) => streamOf(path) === stream)
-        .map((path) => path.replaceAll(/\d{8}T\d{6}Z-[0-9a-f]{6}/g, 'RUN'));
-      return JSON.stringify({ rows, history, sequence, left });
+        .map((path) => dirname(path).replaceAll(/\d{8}T\d{6}Z-[0-9a-f]{6}/g, 'RUN'));
+      return JSON.stringify({ rows, history, sequence, left: [...new Set(left)].sort() });
     } catch (error) {
       return asCdsyncError(error).code;
     }

@@ -55,6 +55,13 @@ describe('the limits of the instance', () => {
     expect(await inForce()).toEqual(full);
   });
 
+  test('leave out what others hold of the memory, but for the share that DuckDB needs', async () => {
+    await database.besides(900_000, async () => expect(await inForce()).toEqual(full));
+    await database.besides(168_000_000, async () => expect(await inForce()).toEqual({ ...full, memory: '486.3 MiB' }));
+    await database.besides(9e9, async () => expect(await inForce()).toEqual({ ...full, memory: '248.9 MiB' }));
+    expect(await inForce()).toEqual(full);
+  });
+
   test('are little memory for work in one pass, with a thread for each half gigabyte', async () => {
     await database.sparingly(async () => expect(await inForce()).toEqual(little));
     expect(await inForce()).toEqual(full);
