@@ -11,8 +11,9 @@ export function bucketError(error: unknown): unknown {
 /** A file of this machine cannot be read. The bucket may well have it whole. */
 export function cacheDoubted(error: CdsyncError): CdsyncError {
   const { message, code, kind, cause, causeQuotesValues, stream } = error;
-  const hint =
+  const again =
     'run again: the files of the cache are then compared with the bucket first, and those that differ are brought anew; if that does not help, restore an earlier version of the bucket';
+  const hint = code === 'published_busy' ? `close it where it is open; or else ${again}` : again;
   return new CdsyncError(message, { code, kind, hint, cause, causeQuotesValues, stream });
 }
 

@@ -1,14 +1,8 @@
 import fc from 'fast-check';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { type FilePlace, FilePlaces, kindsOfPlace } from '../../fixtures/file-places.js';
 
-let at: FilePlaces;
-beforeAll(async () => {
-  at = await FilePlaces.open();
-});
-afterAll(() => at.close());
-beforeEach(() => at.begin());
-afterEach(() => at.end());
+const at = FilePlaces.ofTests();
 
 interface Change {
   readonly op: 'upsert' | 'delete';

@@ -1,17 +1,11 @@
 import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { checkFiles } from '../../../connectors/files/options.js';
 import { FilePlaces } from '../../fixtures/file-places.js';
 import { s3Refusal } from '../../fixtures/object-store.js';
 
-let at: FilePlaces;
-beforeAll(async () => {
-  at = await FilePlaces.open();
-});
-afterAll(() => at.close());
-beforeEach(() => at.begin());
-afterEach(() => at.end());
+const at = FilePlaces.ofTests();
 
 describe('a folder', () => {
   it.each([

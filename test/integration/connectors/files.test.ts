@@ -2,17 +2,11 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet';
 import { compressors } from 'hyparquet-compressors';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { FilePlaces, kindsOfPlace } from '../../fixtures/file-places.js';
 import type { LoadTask } from '../../fixtures/table-driver.js';
 
-let at: FilePlaces;
-beforeAll(async () => {
-  at = await FilePlaces.open();
-});
-afterAll(() => at.close());
-beforeEach(() => at.begin());
-afterEach(() => at.end());
+const at = FilePlaces.ofTests();
 
 const formats = ['parquet', 'csv', 'jsonl'] as const;
 

@@ -6,11 +6,6 @@ import { anyStyle, plainStyle } from './record-text.js';
 export interface NightShape {
   /** Whether the service answers every chain of pages alike: needed where it is not certain which chains there are. */
   readonly isSteady: boolean;
-  /**
-   * Whether a signal or a kill comes: chance decides whether the page before it counts. If its chain then begins anew, its records count
-   * twice or once.
-   */
-  readonly isCut: boolean;
   /** Whether copies of one key with different values may come in different partitions. */
   readonly isOrdered: boolean;
 }
@@ -56,9 +51,9 @@ function movesIn(list: NightList, copies: readonly Copy[], isOrdered: boolean, d
 
 /** What the service does to one index in one night. */
 export function planList(list: NightList, shape: NightShape, dice: Dice): ListPlan {
-  const { isSteady, isOrdered, isCut } = shape;
+  const { isSteady, isOrdered } = shape;
   const first = dice.once(3) ? withDuplicates(list, list.copies, isOrdered, dice) : list.copies;
-  const isDead = !isSteady && !isCut && dice.once(6);
+  const isDead = !isSteady && dice.once(6);
   const happening = dice.once(6) ? 1 + dice.whole(3) : 0;
   return {
     list,

@@ -45,7 +45,7 @@ export class Season {
   #requests = 12;
   /** Whether the filter is not that of the last snapshot: the run must accept that. */
   #isRedefined = false;
-  /** Runs and streams of {@link Season.#rememberWiped}. */
+  /** Runs and streams of {@link Season.#rememberWiped} and {@link Season.#rememberChance}. */
   readonly #wiped = new Set<string>();
   readonly #moments: string[] = [];
   /** What happened, one line a night; for the message of a failure. */
@@ -106,7 +106,6 @@ export class Season {
     const mended = night === 1 ? [] : await this.#meddle(dice);
     const cut = night > 1 || dice.once(3) ? this.#cut(dice) : undefined;
     const shape = {
-      isCut: cut !== undefined,
       isSteady: cut !== undefined && !(cut.how === 'signal' && this.#isOrdered),
       isOrdered: this.#isOrdered,
     };
@@ -130,6 +129,7 @@ export class Season {
       results.push(await this.#runSide(side, choices, cut));
     }
     this.#requests = this.#pair[1].service.requests;
+    if (cut !== undefined) this.#rememberChance(results, plans);
     await this.#compare(results as [RunResult, RunResult], plans);
     this.#now += dice.pick([1, 1, 24, 24, 24, 72, 24 * 20]) * hour;
   }
@@ -313,6 +313,18 @@ export class Season {
     for (const { name, unrecognised } of result.report.streams) {
       if (unrecognised !== 'a column has got another type' || !this.#pair[0].service.hasRefused(name)) continue;
       this.#wiped.add(`${result.report.run_id.slice(0, 16)} ${name}`);
+    }
+  }
+
+  /**
+   * Whether the page before a signal counts is chance. If its token dies, its chain begins anew, and its records are counted twice or
+   * once.
+   */
+  #rememberChance(results: readonly RunResult[], plans: readonly ListPlan[]): void {
+    const dying = plans.filter(({ deadFrom }) => deadFrom !== undefined).map(({ list }) => list.index);
+    for (const result of results) {
+      if (result === 'killed' || 'failure' in result) continue;
+      for (const name of dying) this.#wiped.add(`${result.report.run_id.slice(0, 16)} ${name}`);
     }
   }
 
