@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import type { ColumnRules } from '../rows/column-rules.js';
 import type { ColumnSet, StoredColumn } from '../rows/columns.js';
 import { type PartRecord, partFiles } from '../rows/part.js';
+import { wideColumns } from '../rows/row-hash.js';
 import { writeFileAtomically } from '../store/durable.js';
 import type { Counters, Journal, PartitionCursor } from '../store/journal.js';
 import type { ParquetCompression } from '../store/parquet.js';
@@ -18,6 +19,11 @@ const partMs = 5_000;
 const firstPartMs = 1_000;
 /** How many batches may wait for their conversion or be in it; more would only fill the disk. */
 const pendingBatches = 3;
+
+/** In a file of many columns, each of them takes longer than the values of a few rows: so much larger and later its part is made. */
+function breadth(columns: number): number {
+  return Math.min(10, Math.max(1, columns / wideColumns));
+}
 
 /** Pages that become one part, and how far they bring each partition. */
 interface Batch {
@@ -104,7 +110,7 @@ export class PartWriter {
     await batch.spool.append(page);
     this.#rememberColumns();
     this.#count(batch, page, partition, cursor);
-    if (batch.spool.bytes >= partBytes) await this.#seal();
+    if (batch.spool.bytes >= partBytes * this.#breadth) await this.#seal();
   }
 
   #noteHashes(batch: Batch, { raw, runs }: RecognisedPage, partition: string, { attempt }: PartitionCursor): void {
@@ -178,11 +184,15 @@ export class PartWriter {
       raw: undefined,
       counters: this.#options.counters(),
     };
-    const wait = this.#number === 0 ? firstPartMs : partMs;
+    const wait = (this.#number === 0 ? firstPartMs : partMs) * this.#breadth;
     this.#timer = setTimeout(() => {
       this.#inTurn(() => this.#orFail(() => this.#seal())).catch(() => undefined);
     }, wait);
     return this.#batch;
+  }
+
+  get #breadth(): number {
+    return breadth(this.#options.columns.list.length);
   }
 
   /** Whether a column became JSON. Records spooled before have other values in it, so they cannot share the next part. */

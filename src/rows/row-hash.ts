@@ -83,8 +83,10 @@ export function rowHash(all: readonly TypedColumn[]): string {
 
 /** Above this number of columns a row's hash is computed from lists of values: DuckDB keeps some pages for each expression. */
 export const wideColumns = 500;
-/** Values in one list. */
-const listColumns = 1000;
+/** Values in one list: few enough for memory, and few enough lists that a file is not read too often. */
+function valuesOfList(columns: number): number {
+  return Math.max(1000, Math.ceil(columns / 5));
+}
 
 /** Columns whose values fit into one list, of one type. */
 interface ListedColumns {
@@ -100,10 +102,11 @@ function listed(columns: readonly HashedColumn[]): ListedColumns[] {
     if (known === undefined) byType.set(type, [column]);
     else known.push(column);
   }
+  const most = valuesOfList(columns.length);
   return [...byType].flatMap(([type, all]) =>
-    Array.from({ length: Math.ceil(all.length / listColumns) }, (_, index) => ({
+    Array.from({ length: Math.ceil(all.length / most) }, (_, index) => ({
       type,
-      columns: all.slice(index * listColumns, (index + 1) * listColumns),
+      columns: all.slice(index * most, (index + 1) * most),
     })),
   );
 }

@@ -1,6 +1,6 @@
 import { fileTexts, quoteIdentifier } from '../core/sql.js';
-import { ColumnSet } from '../rows/columns.js';
-import { rowKey } from '../rows/row-hash.js';
+import type { StoredColumn } from '../rows/columns.js';
+import { rowKey, wideColumns } from '../rows/row-hash.js';
 import { widen } from '../rows/widen.js';
 import type { ParquetFile } from '../store/parquet.js';
 import { type ApplyTask, tableBefore } from './apply.js';
@@ -11,6 +11,9 @@ import type { WorkTables } from './unify-parts.js';
 const blockRows = 2_048;
 /** The most such blocks to read: fewer updated rows are all compared, and of more a sample. */
 const mostBlocks = 12;
+/** The least columns of a wide table, and the share of them, that one statement compares: a count for each of 5,000 took 10 GB. */
+const leastTogether = 200;
+const shareTogether = 1 / 40;
 
 /** In how many of the updated rows each column has another value than before. */
 export interface ChangedValues {
@@ -52,23 +55,39 @@ export async function changedValues(
   const table = tableBefore(task, tables);
   const blocks = await chosenBlocks(store, table, task, tables);
   if (blocks.length === 0) return undefined;
-  const names = ColumnSet.restore(columns).list.map(({ name }) => quoteIdentifier(name));
   const key = rowKey(task.key);
   const files = fileTexts(changes.map(({ path }) => path));
-  const now = `SELECT ${widen(columns, columns, 'table')} FROM read_parquet(${files}) WHERE _op = 'update'`;
   // One condition for all blocks: to plan a query of many parts costs more than to run it.
   const places = blocks.map((block) => `rowid BETWEEN ${block * blockRows} AND ${(block + 1) * blockRows - 1}`);
   const old = `SELECT *, ${key} AS "_key" FROM ${table}
      WHERE (${places.join(' OR ')}) AND ${key} IN (SELECT key FROM ${tables.changed} WHERE op = 'update')`;
-  const counts = names.map((name, index) => `count(*) FILTER (n.${name} IS DISTINCT FROM o.${name}) AS c${index}`);
-  const [row] = await store.session.rows(
-    `SELECT count(*) AS compared, ${counts.join(', ')}
-     FROM (SELECT *, ${key} AS "_key" FROM (${now})) AS n
-     JOIN (SELECT "_key", ${widen(previous.columns, columns, 'table')} FROM (${old})) AS o USING ("_key")`,
-  );
-  return {
-    updated,
-    compared: Number(row?.compared ?? 0),
-    columns: new Map(ColumnSet.restore(columns).list.map(({ name }, index) => [name, Number(row?.[`c${index}`] ?? 0)])),
-  };
+  const found = new Map<string, number>();
+  let compared = 0;
+  for (const some of slicesOf(columns, task.key)) {
+    const now = `SELECT ${widen(some, some, 'table')} FROM read_parquet(${files}) WHERE _op = 'update'`;
+    const counts = some.map(({ name }, index) => {
+      const column = quoteIdentifier(name);
+      return `count(*) FILTER (n.${column} IS DISTINCT FROM o.${column}) AS c${index}`;
+    });
+    const [row] = await store.session.rows(
+      `SELECT count(*) AS compared, ${counts.join(', ')}
+       FROM (SELECT *, ${key} AS "_key" FROM (${now})) AS n
+       JOIN (SELECT "_key", ${widen(previous.columns, some, 'table')} FROM (${old})) AS o USING ("_key")`,
+    );
+    compared = Number(row?.compared ?? 0);
+    for (const [index, { name }] of some.entries()) found.set(name, Number(row?.[`c${index}`] ?? 0));
+  }
+  return { updated, compared, columns: found };
+}
+
+/** The columns of a wide table some at a time, each time with those of the key. */
+function slicesOf(columns: readonly StoredColumn[], key: readonly string[]): readonly (readonly StoredColumn[])[] {
+  if (columns.length <= wideColumns) return [columns];
+  const ofKey = columns.filter(({ name }) => key.includes(name));
+  const others = columns.filter((column) => !ofKey.includes(column));
+  const together = Math.max(leastTogether, Math.ceil(others.length * shareTogether));
+  return Array.from({ length: Math.ceil(others.length / together) }, (_, index) => [
+    ...ofKey,
+    ...others.slice(index * together, (index + 1) * together),
+  ]);
 }

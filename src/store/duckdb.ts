@@ -84,7 +84,7 @@ export async function readThrough(database: Database, path: string): Promise<voi
   try {
     await session.run(`ATTACH ${sqlText(path)} AS read_through (READ_ONLY)`);
     const tables = await session.rows(
-      "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'read_through'",
+      "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'read_through' AND coalesce(estimated_size, 1) > 0",
     );
     for (const { schema_name, table_name } of tables) {
       const table = ['read_through', String(schema_name), String(table_name)].map(quoteIdentifier).join('.');

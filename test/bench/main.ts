@@ -12,11 +12,12 @@ import { benchPush } from './push.js';
 import { benchRuns } from './runs.js';
 import { benchSmallRun } from './small-run.js';
 import { type Figure, markdown } from './table.js';
+import { benchWide } from './wide.js';
 
 const cdsync = join(import.meta.dirname, '..', '..', 'dist', 'src', 'cli', 'main.js');
 
-/** They run where they are named: one downloads servers, the other takes minutes. */
-const named = new Set(['lake', 'long-list']);
+/** They run where they are named: one downloads servers, the others take minutes. */
+const named = new Set(['lake', 'long-list', 'wide']);
 
 /** `npm run bench [-- --only NAME] [--large] [--out FILE]`: every target in one run, as ratios where the machine matters. */
 async function main(): Promise<void> {
@@ -39,6 +40,7 @@ async function main(): Promise<void> {
     kill: () => benchKill(cdsync, folder),
     push: () => benchPush(cdsync, folder),
     'long-list': () => benchLongList(cdsync, folder, values.large ? 50_000_000 : 5_000_000),
+    wide: () => benchWide(cdsync, folder, values.large ? 20_000 : 5_000, 200),
     lake: () => benchLake(cdsync, folder, values.large ? 10_000_000 : 1_000_000),
   };
   const figures: Figure[] = [];

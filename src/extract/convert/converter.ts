@@ -3,6 +3,7 @@ import { asCdsyncError, CdsyncError } from '../../core/errors.js';
 import { fileText, quoteIdentifier, sqlText } from '../../core/sql.js';
 import { type Column, ColumnSet, type ColumnTreatment, holdNegativeZero } from '../../rows/columns.js';
 import { hashWords } from '../../rows/raw-hash.js';
+import { wideColumns } from '../../rows/row-hash.js';
 import { misfits, treated } from '../../rows/value-text.js';
 import type { Database, Session } from '../../store/duckdb.js';
 import { keysVersion, writeKeys } from '../../store/keys-file.js';
@@ -37,6 +38,8 @@ function selected(column: Column, treatment: ColumnTreatment | undefined): strin
 export class Converter implements PartMaker {
   readonly #database: Database;
   readonly #limit: ReturnType<typeof pLimit>;
+  /** DuckDB has room for 2048 values of each column in every step of a statement, so wide batches come one by one. */
+  readonly #wide = pLimit(1);
   readonly #idle: Session[] = [];
 
   constructor(database: Database, lanes: number) {
@@ -45,17 +48,20 @@ export class Converter implements PartMaker {
   }
 
   make(batch: SealedBatch): Promise<MadePart> {
-    return this.#limit(async () => {
-      const session = this.#idle.pop() ?? (await this.#database.connect());
-      try {
-        await this.#database.makeRoom(batch.columns.length);
-        return await this.#database.onOneThread(() => convertOn(session, batch));
-      } catch (error) {
-        throw conversionError(error);
-      } finally {
-        this.#idle.push(session);
-      }
-    });
+    const make = () => this.#limit(() => this.#make(batch));
+    return batch.columns.length > wideColumns ? this.#wide(make) : make();
+  }
+
+  async #make(batch: SealedBatch): Promise<MadePart> {
+    const session = this.#idle.pop() ?? (await this.#database.connect());
+    try {
+      await this.#database.makeRoom(batch.columns.length);
+      return await this.#database.onOneThread(() => convertOn(session, batch));
+    } catch (error) {
+      throw conversionError(error);
+    } finally {
+      this.#idle.push(session);
+    }
   }
 
   close(): void {
