@@ -2,7 +2,7 @@
 // each file that it imports, and a command that does not need a file does not load it. tsc writes the types beside it.
 
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { isAbsolute, join } from 'node:path';
+import { basename, isAbsolute, join } from 'node:path';
 import { rolldown } from 'rolldown';
 
 const root = join(import.meta.dirname, '..');
@@ -38,8 +38,11 @@ const groups = [
       'src/cli/interruption.ts',
       'src/cli/show-progress.ts',
       'src/cli/tell-report.ts',
+      'src/cli/work-on-jobs.ts',
+      'src/engine/job-place.ts',
       'src/engine/open-engine.ts',
       'src/engine/run/run-and-deliver.ts',
+      'src/report/summary.ts',
     ],
   },
 ];
@@ -62,6 +65,32 @@ function chunkGroup({ name, roots, only = '' }, place) {
   };
 }
 
+/**
+ * Removes the files that only pass on names of another file, as rolldown makes for each module that is imported lazily: whoever
+ * imports them imports the other file.
+ */
+const withoutFacades = {
+  name: 'without-facades',
+  generateBundle(_options, files) {
+    const passedOn = new Map();
+    for (const { type, fileName, isEntry, code } of Object.values(files)) {
+      const [, names, from] =
+        (type === 'chunk' && !isEntry && /^export\{([^}]*)\}from"\.\/([^"]+)";\s*$/.exec(code)) || [];
+      if (from !== undefined) passedOn.set(basename(fileName), { from, names: names.split(',') });
+    }
+    for (const [fileName, chunk] of Object.entries(files)) {
+      if (passedOn.has(basename(fileName))) delete files[fileName];
+      else if (chunk.type === 'chunk')
+        chunk.code = chunk.code.replaceAll(/import\(`(\.[^`]*\/)([^`/]+)`\)/g, (whole, folder, name) => {
+          const { from, names } = passedOn.get(name) ?? {};
+          if (from === undefined) return whole;
+          const members = names.map((each) => each.split(' as ')).map(([own, given = own]) => `${given}:e.${own}`);
+          return `import(\`${folder}${from}\`).then(e=>({${members.join(',')}}))`;
+        });
+    }
+  },
+};
+
 /** The licences of the packages that dist/ contains: they ask for their text to go where the code goes. */
 function notices(chunks) {
   const folders = chunks.flatMap(({ moduleIds }) =>
@@ -83,6 +112,7 @@ const bundle = await rolldown({
   platform: 'node',
   tsconfig: false,
   external: isExternal,
+  plugins: [withoutFacades],
   resolve: {
     alias: {
       undici$: join(root, 'build', 'undici.mjs'),
