@@ -14,5 +14,5 @@ export function engineOptions(
 ): EngineOptions {
   const notice = (line: string) => output.notice(line);
   budget ??= openBudget(service?.budget, notice);
-  return { signal, notice, budget };
+  return { signal, notice, budget, hinted: (hint, job) => output.hint(hint, job) };
 }

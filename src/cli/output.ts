@@ -54,6 +54,12 @@ export class Output {
     Output.#place = { ...Output.#place, ...place };
   }
 
+  /** A hint whose commands work on the same, and on this one of its jobs. */
+  hint(text: string, job: string): string {
+    const { jobs } = Output.#place;
+    return completed(text, { ...Output.#place, jobs: jobs && [job] });
+  }
+
   /** A line of the result, for people, that may name a next command; not shown with --json. */
   advice(line: string): void {
     this.result(completed(line, Output.#place));

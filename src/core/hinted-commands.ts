@@ -12,7 +12,9 @@ export interface CommandPlace {
 const ofJobs = 'run|plan|check|status|push|verify|report';
 const ofOneJob = 'query|diff|forget|approve|discard|state show|state reset';
 const ofService = 'discover|lookup|workflow start|workflow status|workflow stop';
-const commands = new RegExp(`\\bcdsync (${ofJobs}|${ofOneJob}|${ofService})(?![\\w-])([^,;:()\`\\n]*)`, 'g');
+/** A configuration, as {@link shellWord} gives it. */
+const named = "( (?:'(?:[^']|'\\\\'')*\\.(?:ya?ml|json)'|[\\w@%+=:,./-]+\\.(?:ya?ml|json))(?=[\\s,;:()`]|$))?";
+const commands = new RegExp(`\\bcdsync (${ofJobs}|${ofOneJob}|${ofService})(?![\\w-])${named}([^,;:()\`\\n]*)`, 'g');
 
 /** A word as the shell reads it back. */
 export function shellWord(word: string): string {
@@ -36,16 +38,15 @@ function jobWords(command: string, jobs: CommandPlace['jobs'], rest: string): st
  * else: the configuration, the jobs, the file of variables. Each can then be pasted into a shell as it is.
  */
 export function completed(text: string, { config, envFile, jobs, service = [] }: CommandPlace): string {
-  return text.replace(commands, (whole: string, command: string, rest: string) => {
+  return text.replace(commands, (whole: string, command: string, known: string | undefined, rest: string) => {
     if (/^ --help\b/.test(rest)) return whole;
     const asksService = ofService.split('|').includes(command);
-    // A text may come through here twice.
-    const file = config === undefined || rest.startsWith(` ${pathWord(config)}`) ? [] : [pathWord(config)];
+    // A text may come through here twice, and be shown from another folder the second time.
+    const file = config === undefined ? (known ?? '') : ` ${pathWord(config)}`;
     const variables = envFile === undefined || rest.includes(' --env-file ') ? [] : [`--env-file ${pathWord(envFile)}`];
     const flags = rest.includes(` ${service[0]} `) ? [] : service.map(shellWord);
     const own = asksService ? flags : jobWords(command, jobs, rest);
     // Flags come after the name of the configuration.
-    const given = file.length === 0 && config !== undefined ? ` ${pathWord(config)}` : '';
-    return `${['cdsync', command].join(' ')}${given}${[...file, ...own, ...variables].map((word) => ` ${word}`).join('')}${rest.slice(given.length)}`;
+    return `cdsync ${command}${file}${[...own, ...variables].map((word) => ` ${word}`).join('')}${rest}`;
   });
 }

@@ -19,6 +19,7 @@ export interface EngineOptions {
   readonly signal: AbortSignal;
   /** Gets each notice for the user once: a deprecation, for example. */
   readonly notice: (line: string) => void;
+  readonly hinted?: RunContext['hinted'];
   /** Shared by all engines that send under one limit. The engine does not close it. */
   readonly budget: Budget;
   /** Where the files of the job are that the engine is for. Default: in the folder of each job. */
@@ -33,7 +34,7 @@ function layoutsOf({ storage }: LocalConfig, place: JobPlace | undefined): (job:
 export interface Engine
   extends Pick<
     RunContext,
-    'config' | 'client' | 'database' | 'converter' | 'clock' | 'signal' | 'notice' | 'salts' | 'bucket'
+    'config' | 'client' | 'database' | 'converter' | 'clock' | 'signal' | 'notice' | 'hinted' | 'salts' | 'bucket'
   > {
   layoutOf(job: string): JobLayout;
 }
@@ -65,6 +66,7 @@ export async function withEngine<T>(
       clock: systemClock,
       signal: options.signal,
       notice,
+      hinted: options.hinted,
       salts: new Salts(),
       bucket: options.place?.bucket,
       layoutOf: layoutsOf(config, options.place),

@@ -4,8 +4,8 @@ import type { ReadingSplit } from '../extract/stream-extraction.js';
 import type { StreamCommit } from '../snapshot/commit.js';
 import { writeFileAtomically } from '../store/durable.js';
 import type { Counters } from '../store/journal.js';
-import type { JobLayout } from '../store/layout.js';
 import type { RunIdentity } from '../store/run-state.js';
+import type { RunContext } from './run-context.js';
 
 /** A guard that failed, with the figures. */
 export interface GuardFinding {
@@ -117,8 +117,17 @@ export function reportJob({ job, run, resumed, sequence, status, seconds, stream
   };
 }
 
-/** Keeps the report for `cdsync status`. */
-export async function keepReport(layout: JobLayout, report: JobReport): Promise<void> {
+/** Keeps the report of a run as the document of `--json`. @returns it as it was kept: with hints whose commands can be pasted */
+export async function keepReport(
+  { layout, hinted = (hint) => hint }: Pick<RunContext, 'layout' | 'hinted'>,
+  given: JobReport,
+): Promise<JobReport> {
+  const completed = <E extends { readonly error: ReportedError | null }>(each: E): E =>
+    each.error === null || each.error.hint === null
+      ? each
+      : { ...each, error: { ...each.error, hint: hinted(each.error.hint, given.job) } };
+  const report = { ...given, streams: given.streams.map(completed), destinations: given.destinations.map(completed) };
   const document: RunReport = { status: report.status, jobs: [report], error: null };
   await writeFileAtomically(layout.report(report.run_id), `${JSON.stringify(document, null, 1)}\n`);
+  return report;
 }

@@ -37,6 +37,8 @@ export interface RunContext extends RunChoices {
   readonly progress: RunProgress;
   /** Shows the user a line. */
   readonly notice: (line: string) => void;
+  /** Completes the commands in the hint of an error, so that they work on this job. Left out: hints stay as they are. */
+  readonly hinted?: ((hint: string, job: string) => string) | undefined;
   readonly salts: Salts;
   /** Of a job in a bucket: checkpoints and results go there. */
   readonly bucket?: WorkBucket | undefined;

@@ -3,6 +3,7 @@ import { readdir, readFile, readlink, rename, utimes, writeFile } from 'node:fs/
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { RunReport } from '../../src/core/run.js';
 import { streamOf, Workspace } from '../fixtures/workspace.js';
 
 let space: Workspace;
@@ -19,7 +20,7 @@ async function serve(count: number, attributes: (n: number) => Record<string, un
 }
 
 /** A job with 100 rows, then a day with 90 of them, three of which are others, and one is new. */
-async function heldJob(job: string, more: Record<string, unknown> = {}): Promise<string> {
+async function heldReport(job: string, more: Record<string, unknown> = {}): Promise<RunReport> {
   await serve(100, (n) => ({ n, tier: 'gold' }));
   await space.configure(job, [{ name: 'made', source: 'index_profiles', index: 'made', guards: { max_deleted: 5 } }], {
     job: more,
@@ -28,7 +29,11 @@ async function heldJob(job: string, more: Record<string, unknown> = {}): Promise
   await serve(90, (n) => ({ n: n < 3 ? -n - 1 : n, tier: 'gold', note: n < 3 ? 'secret-note' : null }));
   const { code, report } = await space.run(job);
   expect(code).toBe(3);
-  return report.jobs[0]?.run_id ?? '';
+  return report;
+}
+
+async function heldJob(job: string, more?: Record<string, unknown>): Promise<string> {
+  return (await heldReport(job, more)).jobs[0]?.run_id ?? '';
 }
 
 describe('what a guard holds', () => {
@@ -53,6 +58,14 @@ describe('what a guard holds', () => {
     expect(values.stdout).toMatch(/update +r1 .*"secret-note"/);
     const wrong = await space.cdsync(['diff', `${job}.json`, '--held', '20260101T000000Z-000000', 'made']);
     expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining(`held: ${run} made`)]);
+  });
+
+  it('has the report beside the snapshots as it was printed, with commands that name the configuration', async () => {
+    const report = await heldReport('kept');
+    const run = report.jobs[0]?.run_id ?? '';
+    const kept = await readFile(join(space.jobFolder('kept'), 'reports', `${run}.json`), 'utf8');
+    expect(JSON.parse(kept)).toEqual(report);
+    expect(report.jobs[0]?.streams[0]?.error?.hint).toContain(`cdsync approve kept.json ${run}`);
   });
 
   it('is in status, and each command of its hints works when it is pasted into a shell', async () => {

@@ -191,7 +191,7 @@ async function approveLocked(context: RunContext, choice: HeldChoice): Promise<J
       commit: compared[index]?.commit,
     })),
   });
-  await keepReport(layout, withRun(report, (await readReport(layout, runId))?.jobs[0]));
+  await keepReport(context, withRun(report, (await readReport(layout, runId))?.jobs[0]));
   return report;
 }
 

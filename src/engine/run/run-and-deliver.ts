@@ -1,4 +1,5 @@
 import { asCdsyncError } from '../../core/errors.js';
+import { inSeconds } from '../../core/quantities.js';
 import type { JobReport } from '../../core/run.js';
 import { finishRun } from '../../outcome/finish-run.js';
 import { tellsAnybody } from '../../outcome/tells-anybody.js';
@@ -35,21 +36,19 @@ export async function runAndDeliver(context: RunContext): Promise<JobReport> {
 
 /** Runs the job; of one in a bucket, checkpoints go there on the way, and at the end what was committed, before anybody is told. */
 async function runAndPutBack(given: RunContext): Promise<JobReport> {
-  const { bucket, progress, layout } = given;
+  const { bucket, progress } = given;
   if (bucket === undefined) return runJob(given);
   const context = { ...given, signal: AbortSignal.any([given.signal, bucket.gone]) };
   bucket.keepCheckpoints(() => progress.phase === 'reading');
   const report = await runJob(context);
   await bucket.putBack();
-  const complete = { ...report, bucket: bucket.figures };
-  await keepReport(layout, complete);
-  return complete;
+  return keepReport(given, { ...report, bucket: bucket.figures });
 }
 
 async function reportOfRun(context: RunContext): Promise<JobReport> {
   context.progress.share = () => context.client.share('profile');
   const report = await runAndPutBack(context);
-  const { job, layout, progress, client, clock, signal } = context;
+  const { job, progress, client, clock, signal } = context;
   if (job.destinations.length === 0 || isCutShort(report)) return report;
   const { deliverJob } = await import('./deliver-job.js');
   const began = clock.monotonic();
@@ -60,10 +59,8 @@ async function reportOfRun(context: RunContext): Promise<JobReport> {
   );
   progress.phase = 'done';
   const status = signal.aborted ? 'interrupted' : statusWithDestinations(report.status, destinations);
-  const seconds = report.seconds + (clock.monotonic() - began) / 1000;
-  const complete: JobReport = { ...report, status, destinations, seconds };
-  const write = () => keepReport(layout, complete);
+  const seconds = inSeconds(report.seconds * 1000 + clock.monotonic() - began);
+  const keep = () => keepReport(context, { ...report, status, destinations, seconds });
   // The lock is free: a run that begins now may take the temporary file for the rest of a crash, and remove it.
-  await write().catch((error: NodeJS.ErrnoException) => (error.code === 'ENOENT' ? write() : Promise.reject(error)));
-  return complete;
+  return keep().catch((error: NodeJS.ErrnoException) => (error.code === 'ENOENT' ? keep() : Promise.reject(error)));
 }

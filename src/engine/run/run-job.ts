@@ -194,12 +194,12 @@ export async function runJob(context: RunContext): Promise<JobReport> {
     // For files that queries name. The streams of the first level run in this session, without a store.
     await session.run(`SET file_search_path = ${sqlText(dirname(context.config.file))}`);
     const report = await runLocked(context, lock, session);
-    await keepReport(layout, report).catch((error) => {
+    return await keepReport(context, report).catch((error) => {
       if (report.status === 'ok') throw error;
       // If the run has failed already, on a full disk for example, its own report matters more than this error.
       context.notice(`warning: the report of this run could not be kept: ${asCdsyncError(error).message}`);
+      return report;
     });
-    return report;
   } finally {
     session.close();
     await lock.release();

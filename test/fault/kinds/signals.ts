@@ -19,7 +19,8 @@ async function expectKept(lane: Lane, { status, jobs: [report] }: RunReport): Pr
   if (report === undefined) return;
   const kept = await readFile(join(lane.jobFolder, 'reports', `${report.run_id}.json`), 'utf8').catch(() => '{}');
   const known = (JSON.parse(kept) as Partial<RunReport>).jobs?.[0];
-  if (JSON.stringify(known) !== JSON.stringify(report)) throw new Broken(`the kept report says ${kept}`);
+  if (JSON.stringify(known) !== JSON.stringify(report))
+    throw new Broken(`the kept report says ${kept}, the printed one ${JSON.stringify(report)}`);
   if (status !== 'interrupted' || report.streams.some((stream) => stream.status === 'ok')) return;
   const folder = join(lane.jobFolder, '.cdsync', 'runs', report.run_id);
   if ((await stat(folder).catch(() => undefined)) === undefined) throw new Broken('what was read is gone');

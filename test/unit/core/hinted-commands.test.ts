@@ -31,6 +31,16 @@ describe('a command in a hint', () => {
     expect(completed(expected, place), 'a second time').toBe(expected);
   });
 
+  it.each(['a.yaml', 'a, b.json', "it's: mine.yml", '-odd.yaml', 'a,b:c.yaml'])(
+    'of %j names another file in its place',
+    (config) => {
+      const text = 'it is kept; next: cdsync push --full, or: cdsync run (later)';
+      const once = completed(text, { config, jobs: ['b'] });
+      const place = { config: '/jobs/nightly.yaml', jobs: ['b'] };
+      expect(completed(once, place)).toBe(completed(text, place));
+    },
+  );
+
   it('quotes any word so that a shell reads it back', () => {
     const word = fc
       .string({ unit: 'binary', minLength: 1 })
