@@ -19,6 +19,7 @@ export interface EngineOptions {
   readonly signal: AbortSignal;
   /** Gets each notice for the user once: a deprecation, for example. */
   readonly notice: (line: string) => void;
+  /** Completes the commands in hints of kept reports, as whoever shows them does. */
   readonly hinted?: RunContext['hinted'];
   /** Shared by all engines that send under one limit. The engine does not close it. */
   readonly budget: Budget;
