@@ -20,11 +20,6 @@ const firstPartMs = 1_000;
 /** How many batches may wait for their conversion or be in it; more would only fill the disk. */
 const pendingBatches = 3;
 
-/** In a file of many columns, each of them takes longer than the values of a few rows: so much larger and later its part is made. */
-function breadth(columns: number): number {
-  return Math.min(10, Math.max(1, columns / wideColumns));
-}
-
 /** Pages that become one part, and how far they bring each partition. */
 interface Batch {
   readonly spool: SpoolFile;
@@ -191,8 +186,9 @@ export class PartWriter {
     return this.#batch;
   }
 
+  /** Each column of a file takes longer than the values of a few rows: so many times as large and as late are parts of many columns. */
   get #breadth(): number {
-    return breadth(this.#options.columns.list.length);
+    return Math.min(10, Math.max(1, this.#options.columns.list.length / wideColumns));
   }
 
   /** Whether a column became JSON. Records spooled before have other values in it, so they cannot share the next part. */

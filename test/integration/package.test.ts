@@ -93,6 +93,18 @@ describe('the tarball', () => {
     expect(packages.filter(([, , licence = '']) => !['MIT', 'ISC'].includes(licence))).toEqual([]);
   });
 
+  it('has each file that another one imports, and none that only passes on names', async () => {
+    const folder = join(installed, 'dist', 'chunks');
+    const names = (await readdir(folder)).filter((name) => name.endsWith('.js'));
+    const texts = await Promise.all(names.map((name) => readFile(join(folder, name), 'utf8')));
+    const imported = texts.flatMap((text) =>
+      [...text.matchAll(/(?:\bfrom\s*"|\bimport\s*"|\bimport\(`)\.\/([^"`]+\.js)["`]/g)].map(([, name = '']) => name),
+    );
+    expect(imported.length).toBeGreaterThan(names.length);
+    expect(imported.filter((name) => !names.includes(name))).toEqual([]);
+    expect(names.filter((_, index) => /^export\{[^}]*\}from"[^"]+";\s*$/.test(texts[index] ?? ''))).toEqual([]);
+  });
+
   it('imports only packages that are installed with it', async () => {
     const { dependencies, peerDependencies } = JSON.parse(await readFile(join(installed, 'package.json'), 'utf8'));
     const files = await readdir(join(installed, 'dist'), { recursive: true });
