@@ -59,7 +59,7 @@ export async function changedValues(
   const files = fileTexts(changes.map(({ path }) => path));
   // One condition for all blocks: to plan a query of many parts costs more than to run it.
   const places = blocks.map((block) => `rowid BETWEEN ${block * blockRows} AND ${(block + 1) * blockRows - 1}`);
-  const old = `SELECT *, ${key} AS "_key" FROM ${table}
+  const old = `FROM ${table}
      WHERE (${places.join(' OR ')}) AND ${key} IN (SELECT key FROM ${tables.changed} WHERE op = 'update')`;
   const found = new Map<string, number>();
   let compared = 0;
@@ -72,7 +72,7 @@ export async function changedValues(
     const [row] = await store.session.rows(
       `SELECT count(*) AS compared, ${counts.join(', ')}
        FROM (SELECT *, ${key} AS "_key" FROM (${now})) AS n
-       JOIN (SELECT "_key", ${widen(previous.columns, some, 'table')} FROM (${old})) AS o USING ("_key")`,
+       JOIN (SELECT ${key} AS "_key", ${widen(previous.columns, some, 'table')} ${old}) AS o USING ("_key")`,
     );
     compared = Number(row?.compared ?? 0);
     for (const [index, { name }] of some.entries()) found.set(name, Number(row?.[`c${index}`] ?? 0));

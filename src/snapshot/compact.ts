@@ -7,8 +7,11 @@ import { renameDurably, syncFile, temporaryName } from '../store/durable.js';
 import type { JobLayout } from '../store/layout.js';
 import { type SnapshotStore, type StoreState, storeName, storeTable } from './snapshot-store.js';
 
-/** Free blocks up to this share of the used ones stay: a run that changes many rows needs them again. */
-const freeShare = 0.5;
+/**
+ * Free blocks up to this share of the used ones stay: a run that changes many rows needs them again. Where a table has many
+ * columns, each commit does: DuckDB writes the description of all columns anew before it gives back the one before.
+ */
+const freeShare = { usual: 0.5, wide: 1 };
 const leastFreeBytes = 16 * 1024 * 1024;
 
 const compactedTable = (database: string) => `${database}._cdsync.compacted`;
@@ -31,13 +34,18 @@ export type CompactionReason = 'rewritten' | 'free';
 export async function compactionReason(store: SnapshotStore, state: StoreState): Promise<CompactionReason | undefined> {
   const rewritten = [...state.streams.values()].filter((stream) => stream.rewritten === true);
   const last = Math.max(0, ...rewritten.map(({ sequence }) => sequence));
-  if (last > 0 && last > (await compactedSequence(store))) return 'rewritten';
+  const compacted = await compactedSequence(store);
+  if (last > compacted) return 'rewritten';
   await store.session.run(`CHECKPOINT ${storeName}`);
+  // What a rewrite of the same rows left free, the next one would leave too.
+  if (state.sequence <= compacted) return undefined;
   const [size] = await store.session.rows(
     `SELECT block_size, used_blocks, free_blocks FROM pragma_database_size() WHERE database_name = '${storeName}'`,
   );
   const free = Number(size?.free_blocks);
-  const isMuch = free > freeShare * Number(size?.used_blocks) && free * Number(size?.block_size) > leastFreeBytes;
+  const isWide = [...state.streams.values()].some(({ columns }) => columns.length > wideColumns);
+  const kept = isWide ? freeShare.wide : freeShare.usual;
+  const isMuch = free > kept * Number(size?.used_blocks) && free * Number(size?.block_size) > leastFreeBytes;
   return isMuch ? 'free' : undefined;
 }
 
