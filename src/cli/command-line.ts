@@ -1,5 +1,5 @@
 import yargs, { type Argv } from 'yargs';
-import { asCdsyncError, type CdsyncError } from '../core/errors.js';
+import { asCdsyncError } from '../core/errors.js';
 import type { CommandPlace } from '../core/hinted-commands.js';
 import { packageVersion } from '../core/package-version.js';
 import { commonOptions } from './arguments.js';
@@ -14,6 +14,7 @@ import {
   Output,
   usageError,
 } from './output.js';
+import { wrongWords } from './wrong-words.js';
 
 function parserOf(words: readonly string[]): Argv<CommonArguments> {
   const parser = yargs(words)
@@ -30,8 +31,14 @@ function parserOf(words: readonly string[]): Argv<CommonArguments> {
 /** An option that is a list takes one word per flag: the next word may be the configuration file. */
 const wordRules = { 'strip-dashed': true, 'greedy-arrays': false, 'boolean-negation': false };
 
-function parser(words: readonly string[]) {
-  return parserOf(words)
+/** The options that a parser knows at present: while a command is read, the command's. yargs has this without a type. */
+function optionsOf(parser: unknown): string[] {
+  return Object.keys((parser as { getOptions(): { key: Record<string, unknown> } }).getOptions().key);
+}
+
+function strictParser(words: readonly string[]): Argv<CommonArguments> {
+  const parser = parserOf(words);
+  parser
     .command(commands)
     .middleware(({ _: [command] }) => {
       // Files of a command, DuckDB's too, are for the user alone. Only a configuration may be shared with a team.
@@ -49,21 +56,16 @@ function parser(words: readonly string[]) {
     .exitProcess(false)
     .fail((message, error) => {
       // An error is what a command threw. For a wrong word, yargs gives only a message.
-      throw error === undefined ? wrongWords(message ?? 'wrong usage', words) : error;
+      if (error !== undefined) throw error;
+      throw wrongWords(message ?? 'wrong usage', { words, command: commandIn(words), options: optionsOf(parser) });
     });
-}
-
-/** What is wrong with the words, in the words of yargs, unless they begin with no command. */
-function wrongWords(message: string, words: readonly string[]): CdsyncError {
-  const [first = ''] = words;
-  if (first === '' || first.startsWith('-') || commandIn(words) !== undefined) return usageError(message, seeHelp);
-  const [, near] = /^Did you mean (\S+)\?$/.exec(message) ?? [];
-  return usageError(`there is no command "${first}"${near === undefined ? '' : `; did you mean "${near}"?`}`, seeHelp);
+  return parser;
 }
 
 /** Turns the errors that yargs itself throws for a wrong word into usage errors. */
 function asUsageError(thrown: unknown, words: readonly string[]): unknown {
-  return thrown instanceof Error && thrown.name === 'YError' ? wrongWords(thrown.message, words) : thrown;
+  const isOfYargs = thrown instanceof Error && thrown.name === 'YError';
+  return isOfYargs ? wrongWords(thrown.message, { words, command: commandIn(words), options: [] }) : thrown;
 }
 
 /** Refuses an option given twice: yargs makes it a list, whatever its type. @throws {CdsyncError} `usage` */
@@ -75,8 +77,6 @@ function refuseRepeated(given: Readonly<Record<string, unknown>>, { array }: { a
   const flag = repeated.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
   throw usageError(`--${flag} was given more than once`, 'leave one of them');
 }
-
-const seeHelp = 'see: cdsync --help, or cdsync <command> --help';
 
 /** The last value of an option among the words: `--name value` or `--name=value`. */
 function lastValue(words: readonly string[], flag: string): string | undefined {
@@ -156,7 +156,7 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
   try {
     if (words[0] === '__complete')
       return await (await import('./answer-shell.js')).answerShell(words.slice(1), commands);
-    await parser(words).parseAsync();
+    await strictParser(words).parseAsync();
   } catch (thrown) {
     const failure = thrown instanceof CommandFailure ? thrown : undefined;
     const error = asCdsyncError(failure?.cause ?? asUsageError(thrown, words));

@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -74,10 +75,21 @@ describe('docs/commands.md', () => {
   });
 });
 
+/** Runs words that cdsync refuses, in a folder without a configuration: this one may have that of a quickstart. */
+async function refused(words: readonly string[]): Promise<{ code: number; stderr: string }> {
+  const cwd = await mkdtemp(join(tmpdir(), 'cdsync-words-'));
+  try {
+    return await promisify(execFile)(process.execPath, [program, ...words], { cwd }).then(
+      ({ stderr }) => ({ code: 0, stderr }),
+      (error) => error,
+    );
+  } finally {
+    await rm(cwd, { recursive: true });
+  }
+}
+
 it('a configuration that is not there leads to the commands that write one', async () => {
-  const { code, stderr } = await promisify(execFile)(process.execPath, [program, 'run', 'absent.yaml']).catch(
-    (error) => error,
-  );
+  const { code, stderr } = await refused(['run', 'absent.yaml']);
   expect([code, stderr.trimEnd().split('\n').at(-1)]).toEqual([
     2,
     'write one: cdsync init; or try it without a service of your own: cdsync quickstart',
@@ -88,10 +100,31 @@ it.each([
   ['nonsense', 'there is no command "nonsense" [usage]'],
   ['verfy', 'there is no command "verfy"; did you mean "verify"? [usage]'],
 ])('a word that is no command (%s) leads to the list of commands', async (word, message) => {
-  const { code, stderr } = await promisify(execFile)(process.execPath, [program, word]).catch((error) => error);
+  const { code, stderr } = await refused([word]);
   expect([code, stderr.split('\n')[0], stderr.trimEnd().split('\n').at(-1)]).toEqual([
     2,
     `error: ${message}`,
     'see the commands: cdsync --help',
   ]);
 });
+
+const key = 'ada@example.com';
+it.each([
+  [['run', '--fulll'], 'no such option: --fulll (did you mean --full?)', 'run'],
+  [['run', 'a.yaml', '--dry_run=yes', '--ful'], 'no such option: --dry_run, --ful (did you mean --full?)', 'run'],
+  [['run', '--client-secret=s3cret'], 'no such option: --client-secret', 'run'],
+  [['status', 'a.yaml', key], 'one word too many', 'status'],
+  [['verify', 'a.yaml', key, key], '2 words too many', 'verify'],
+  [['run', '--job'], '--job needs a value', 'run'],
+  [['workflow', 'start'], 'a word is missing', 'workflow'],
+  [['workflow', 'strat'], 'there is no command "workflow strat"; did you mean "start"?', 'workflow'],
+])(
+  'wrong words (%j) are told without their values, and lead to the help of the command',
+  async (words, message, command) => {
+    const { code, stderr } = await refused(words);
+    expect([code, stderr.split('\n').slice(0, 2)]).toEqual([
+      2,
+      [`error: ${message} [usage]`, `  see: cdsync ${command} --help`],
+    ]);
+  },
+);
