@@ -40,7 +40,10 @@ async function main(): Promise<void> {
     kill: () => benchKill(cdsync, folder),
     push: () => benchPush(cdsync, folder),
     'long-list': () => benchLongList(cdsync, folder, values.large ? 50_000_000 : 5_000_000),
-    wide: () => benchWide(cdsync, folder, values.large ? 20_000 : 5_000, 200),
+    wide: async () => [
+      ...(await benchWide(cdsync, folder, 5_000, 3)),
+      ...(await benchWide(cdsync, folder, values.large ? 20_000 : 5_000, 200)),
+    ],
     lake: () => benchLake(cdsync, folder, values.large ? 10_000_000 : 1_000_000),
   };
   const figures: Figure[] = [];

@@ -1,0 +1,91 @@
+import { once } from 'node:events';
+import { rm } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { writeConfig } from './configs.js';
+import { measure } from './process.js';
+import type { Figure } from './table.js';
+
+const indexes = '{"data":[{"id":"loyalty_members","name":"members"}],"next_token":"","total":1}';
+
+/** The list of a service, whose records are made when they are asked for. */
+export interface List {
+  readonly records: number;
+  /** Records in a page where a request does not say. */
+  readonly pageSize: number;
+  /** The record at a place of the list in a night, as JSON. */
+  readonly record: (at: number, night: number) => string;
+}
+
+/** One run over a list, and what its report must say of the stream: a bench of something else must not pass for it. */
+export interface Night {
+  readonly what: string;
+  /** Which night's records the list has. */
+  readonly night: number;
+  readonly expects: Readonly<Record<string, number>>;
+}
+
+interface ListService {
+  readonly url: string;
+  /** The next answers are of this night. */
+  night: number;
+  stop(): void;
+}
+
+async function serveList({ records, pageSize, record }: List): Promise<ListService> {
+  const server = createServer((request, response) => {
+    const { pathname, searchParams } = new URL(request.url ?? '/', 'http://list');
+    const answer = (text: string) => {
+      const body = Buffer.from(text);
+      response.writeHead(200, { 'content-type': 'application/json', 'content-length': body.length }).end(body);
+    };
+    if (pathname.endsWith('/indexes')) return answer(indexes);
+    const from = Number(searchParams.get('next_token') ?? 0);
+    const to = Math.min(records, from + Number(searchParams.get('limit') ?? pageSize));
+    const page = Array.from({ length: to - from }, (_, index) => record(from + index, service.night));
+    answer(`{"data":[${page.join(',')}],"next_token":"${to < records ? to : ''}"}`);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const service: ListService = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    night: 0,
+    stop: () => {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+  return service;
+}
+
+/** Runs one night after the other over a list. @param memoryMb the `memory_mb` of the runs */
+export async function measureNights(
+  cdsync: string,
+  folder: string,
+  { name, list, memoryMb, nights }: { name: string; list: List; memoryMb: number; nights: readonly Night[] },
+): Promise<Figure[]> {
+  const service = await serveList(list);
+  const given = { base_url: service.url, tenant_id: 'acme', auth: { token: 'a-token' }, budget: { shared: 'none' } };
+  const job = { guards: { max_changed: '100%' } };
+  const stream = { page_size: list.pageSize };
+  const config = await writeConfig(folder, name, stream, given, job, { memory_mb: memoryMb });
+  const figures: Figure[] = [];
+  try {
+    for (const { what, night, expects } of nights) {
+      service.night = night;
+      const usage = await measure(process.execPath, [cdsync, 'run', config, '--json', '--quiet']);
+      if (usage.code !== 0) throw new Error(`cdsync run ended with ${usage.code}: ${usage.stdout}`);
+      const [told] = JSON.parse(usage.stdout).jobs[0].streams;
+      const isOther = Object.entries(expects).some(([key, value]) => told[key] !== value);
+      if (isOther) throw new Error(`${what}: ${JSON.stringify(told)}`);
+      const measured = `${usage.wallSeconds.toFixed(1)} s / ${usage.cpuSeconds.toFixed(1)} s / ${Math.round(usage.peakMb)} MB`;
+      process.stderr.write(`${what}: ${measured}\n`);
+      figures.push({ what: `${what}, \`memory_mb: ${memoryMb}\`, wall / CPU / peak RSS`, measured });
+    }
+  } finally {
+    service.stop();
+    await rm(join(folder, name), { recursive: true, force: true });
+  }
+  return figures;
+}
