@@ -64,15 +64,17 @@ async function past(own: Snapshots, times: readonly number[]) {
   return seen;
 }
 
+/** Erases a row. Like each command, it publishes before the next one begins. */
 async function forget(own: Snapshots, key: string) {
-  await own.publish();
   const { runId, startedAt } = await own.nextRun();
   const store = await own.store();
   const state = await stateOf(own);
   const folder = join(own.layout.streamRun(runId, stream), 'parts');
   const { sequence } = await store.state();
   const at = { keys: [key], runId, at: startedAt, sequence: sequence + 1, folder };
-  return forgetRows(store, { layout: own.layout, state, compression: 'zstd', ...at });
+  const forgotten = await forgetRows(store, { layout: own.layout, state, compression: 'zstd', ...at });
+  await own.publish();
+  return forgotten;
 }
 
 const value = fc.constantFrom<unknown>(null, 1, 2, 2.5, 'x', { a: 1 });
@@ -102,6 +104,7 @@ async function story(nights: readonly (typeof night extends fc.Arbitrary<infer N
       const { run } = await own.run(stream, kept, options);
       times.push(Date.parse(run.finishedAt), Date.parse(run.finishedAt) + hour / 2);
       if (index === 0 && isOlder) await makeOlder(own);
+      await own.publish();
       if (forgets !== undefined) seen.push(await forget(own, forgets));
       seen.push(await past(own, times));
     }

@@ -14,10 +14,11 @@ afterEach(() => snapshots.close());
 
 const stream = 'members';
 
-/** The result of a commit: rows, hashes, changes, and all rows of the snapshot's files. */
+/** The result of a commit, published as each run does it: rows, hashes, changes, and all rows of the snapshot's files. */
 async function content(own: Snapshots) {
+  await own.publish();
   const state = (await own.state()).streams.get(stream);
-  const files = (state?.snapshot ?? []).map(({ from }) => `'${own.layout.folder}/${from}'`);
+  const files = (state?.snapshot ?? []).map(({ path }) => `'${own.layout.stream(stream)}/${path}'`);
   return {
     count: state?.rows,
     rows: await own.rows(stream),
