@@ -23,8 +23,13 @@ export interface CountedList {
   pageSize(): number;
   /** The total now; null if the service gives none. */
   total(): Promise<number | null>;
-  /** Reads partitions to their last page. */
-  read(partitions: readonly Partition[], pageSize?: number): Promise<void>;
+  /** The different keys that the partitions had brought when an earlier process began the pass over the whole list; undefined if none did. */
+  readonly cameBefore: number | undefined;
+  /** Reads partitions to their last page. @param came of a pass over the whole list: {@link cameBefore} */
+  read(
+    partitions: readonly Partition[],
+    options?: { readonly pageSize?: number; readonly came?: number },
+  ): Promise<void>;
   /** How many different keys came so far. */
   distinctKeys(): Promise<number>;
   /** Told if the partitions seemed to leave records out: how many came by the pass over the whole list. */
@@ -47,11 +52,11 @@ export async function readCounted(list: CountedList): Promise<void> {
 async function complete(list: CountedList): Promise<void> {
   const isPartitioned = list.partitions[0]?.kind !== 'whole';
   const wanted = await wantedRecords(list);
-  const came = await list.distinctKeys();
+  const came = list.cameBefore ?? (await list.distinctKeys());
   // A few records may have been deleted meanwhile. But a total far below the count cannot show that partitions left none out.
   const most = isPartitioned ? (wanted ?? 0) + Math.max(10, came / 100) : Number.POSITIVE_INFINITY;
-  if (wanted !== null && came >= wanted && came <= most) return;
-  await list.read([{ kind: isPartitioned ? 'whole' : 'again' }]);
+  if (list.cameBefore === undefined && wanted !== null && came >= wanted && came <= most) return;
+  await list.read([{ kind: isPartitioned ? 'whole' : 'again' }], isPartitioned ? { came } : {});
   if (isPartitioned) list.missed((await list.distinctKeys()) - came);
   if (!list.checkTotal) return;
   const found = await list.distinctKeys();
@@ -86,7 +91,8 @@ async function readByTotal(list: CountedList): Promise<void> {
   let circled = await endsInCircle(list, [{ kind: 'whole' }]);
   const wanted = await wantedRecords(list);
   if (wanted === null ? !circled : (await list.distinctKeys()) >= wanted) return;
-  circled = await endsInCircle(list, [{ kind: 'again' }], Math.max(list.pageSize(), wanted ?? 0));
+  const pageSize = Math.max(list.pageSize(), wanted ?? 0);
+  circled = await endsInCircle(list, [{ kind: 'again' }], { pageSize });
   const after = await list.total();
   const least = after === null || wanted === null ? null : Math.min(after, list.totalAtStart ?? wanted);
   const found = await list.distinctKeys();
@@ -103,9 +109,9 @@ async function readByTotal(list: CountedList): Promise<void> {
 }
 
 /** Reads partitions. Returns whether a chain ended because its tokens lead nowhere. */
-async function endsInCircle(list: CountedList, partitions: readonly Partition[], pageSize?: number): Promise<boolean> {
+async function endsInCircle(list: CountedList, ...reading: Parameters<CountedList['read']>): Promise<boolean> {
   try {
-    await list.read(partitions, pageSize);
+    await list.read(...reading);
     return false;
   } catch (error) {
     if (error instanceof CdsyncError && (error.code === 'page_loop' || error.code === 'dead_token')) return true;

@@ -152,6 +152,7 @@ export class PageChain {
       attempt: this.#attempt,
       done: page.nextToken === null,
       ...(this.#empty > 0 ? { empty_pages: this.#empty } : {}),
+      ...(this.#task.start.came === undefined ? {} : { came: this.#task.start.came }),
     });
     this.#pages += 1;
     if (taken.mismatches > 0) throw this.#filterIgnored(taken);

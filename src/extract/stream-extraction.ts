@@ -183,7 +183,8 @@ export class StreamExtraction {
       partitions: this.#partitions,
       pageSize: () => this.#runner.pageSize(pageSize).limit,
       total: () => client.send(operation, readTotal, { signal, meter: this.live }),
-      read: (partitions, asked) => this.#runner.run(partitions.map((each) => this.#task(each, asked))),
+      cameBefore: this.#cursors.get(partitionName({ kind: 'whole' }))?.came,
+      read: (partitions, options) => this.#runner.run(partitions.map((each) => this.#task(each, options))),
       distinctKeys: async () => distinctKeys(this.#options.database, await this.extracted()),
       missed: (records) => {
         this.#missed = records;
@@ -291,15 +292,19 @@ export class StreamExtraction {
     await this.#journal.close();
   }
 
-  #task(partition: Partition, pageSize = this.#options.pageSize): ReadTask {
+  #task(
+    partition: Partition,
+    { pageSize = this.#options.pageSize, came }: { readonly pageSize?: number; readonly came?: number } = {},
+  ): ReadTask {
     const { filter, source } = this.#options;
+    const start = this.#cursors.get(partitionName(partition)) ?? firstCursor;
     return {
       partition,
       ordinal: this.#ordinal++,
       filter: [...new Map([...filter, ...this.#valuesOf(partition)])],
       pageSize,
       distrustsTokens: source.kind === 'list' && source.distrustsTokens === true,
-      start: this.#cursors.get(partitionName(partition)) ?? firstCursor,
+      start: came === undefined ? start : { ...start, came },
     };
   }
 

@@ -19,6 +19,8 @@ export const cursorSchema = z.object({
   done: z.boolean(),
   /** Pages in a row without a record, just before the last page read; left out: none. */
   empty_pages: z.number().optional(),
+  /** Of a pass over the whole list after partitions: the different keys that they had brought. */
+  came: z.number().optional(),
 });
 
 /** How far one partition has been read, durably. */

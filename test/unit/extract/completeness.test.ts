@@ -32,7 +32,8 @@ async function read({ totals: [totalAtStart = null, ...totals], came, list = {} 
     pageSize: () => 100,
     missed: () => undefined,
     total: async () => totals.shift() ?? null,
-    read: async (partitions, pageSize) => {
+    cameBefore: undefined,
+    read: async (partitions, { pageSize } = {}) => {
       const found = came[readings.length] ?? 0;
       readings.push([partitions, pageSize]);
       if (found instanceof CdsyncError) throw found;
@@ -55,6 +56,14 @@ describe('a list that is read in partitions', () => {
   it('is complete if it has as many keys as its total before and after', async () => {
     const found = await read({ totals: [5, 6], came: [6], list });
     expect(found).toEqual({ error: undefined, readings: once(values) });
+  });
+
+  it('is read to the end unpartitioned if an earlier process began that, and all that it brings is counted', async () => {
+    const missed: number[] = [];
+    const begun = { ...list, cameBefore: 4, missed: (records: number) => missed.push(records) };
+    const found = await read({ totals: [7, 7], came: [7, 7], list: begun });
+    expect(found).toEqual({ error: undefined, readings: [...once(values), ...once([whole])] });
+    expect(missed).toEqual([3]);
   });
 
   it('is also read unpartitioned if keys are missing or its total is unknown', async () => {
