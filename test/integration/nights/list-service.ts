@@ -39,6 +39,8 @@ export interface ListPlan {
 interface Served {
   readonly filter: string;
   readonly chain: number;
+  /** Of the first record in the list; 0 for a record that was asked for by its key. */
+  readonly position: number;
   readonly copies: readonly Copy[];
 }
 
@@ -49,6 +51,17 @@ class Told {
   /** For each filter, the chain whose tokens are refused. */
   readonly dead = new Map<string, number>();
   readonly mishaps = new Set<string>();
+
+  /**
+   * A page that had to be asked for again may come after the one behind it. It counts at its place in the list: of two copies of a
+   * key, the one further on is kept.
+   */
+  add(page: Served): void {
+    const isBehind = ({ filter, chain, position }: Served) =>
+      filter === page.filter && chain === page.chain && position > page.position;
+    const at = this.served.findIndex(isBehind);
+    this.served.splice(at < 0 ? this.served.length : at, 0, page);
+  }
 }
 
 /** A customer data service with the lists of one night, as one side of a comparison sees it. */
@@ -134,7 +147,7 @@ export class ListService {
   #single({ list, style }: ListPlan, key: string): Answer {
     const body = list.one(key, style);
     const copies = list.copies.filter(({ id }) => id === key);
-    (this.#told.get(list.index) as Told).served.push({ filter: 'single', chain: 1, copies });
+    (this.#told.get(list.index) as Told).add({ filter: 'single', chain: 1, position: 0, copies });
     return body === undefined ? unknown : { status: 200, body };
   }
 
@@ -160,7 +173,7 @@ export class ListService {
       return after(mishap, body);
     }
     if (position === 0) told.chains.set(filter, chain);
-    told.served.push({ filter, chain, copies });
+    told.add({ filter, chain, position, copies });
     return { status: 200, body };
   }
 }

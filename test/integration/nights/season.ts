@@ -91,8 +91,10 @@ export class Season {
   }
 
   #failure(lines: readonly string[]): Error {
-    const { seed, folder } = this.#options;
-    const again = `CDSYNC_TEST_SEED=${seed} CDSYNC_TEST_NIGHTS=10 npx vitest run test/integration/nights/nights.test.ts`;
+    const { seed, folder, killsOnceIn } = this.#options;
+    // The long form has other dice, and begins above 50 nights.
+    const nights = killsOnceIn === undefined ? 5 : 60;
+    const again = `CDSYNC_TEST_SEED=${seed} CDSYNC_TEST_NIGHTS=${nights} npx vitest run test/integration/nights/nights.test.ts -t 'season ${seed}'`;
     return new Error([...lines, `season ${seed} (${folder}); again: ${again}`, ...this.#diary].join('\n'));
   }
 
