@@ -10,7 +10,8 @@ function nextForWords({ errorCode: error = '', command }: Ending): string | unde
   if (command === 'query' && error === 'sql_failed') return 'correct the SQL; the tables: cdsync query "show tables"';
   if (error === 'config_not_found')
     return 'write one: cdsync init; or try it without a service of your own: cdsync quickstart';
-  if (command === undefined && error === 'usage') return 'see the commands: cdsync --help';
+  if (error === 'usage')
+    return command === undefined ? 'see the commands: cdsync --help' : `correct it, then: cdsync ${command}`;
   return ofRuns.has(error) ? 'see the runs, and what is held: cdsync status' : undefined;
 }
 

@@ -104,7 +104,7 @@ describe('cdsync lookup', () => {
   });
 
   it.each([
-    [[], 'Not enough'],
+    [[], 'a word is missing'],
     [['odd.yaml'], 'there is no collection'],
     [['email=eve@example.com'], 'there is no collection'],
     [['col-1', 'eve@example.com'], 'the command line: a word is not key=value'],

@@ -369,7 +369,7 @@ describe('cdsync workflow', () => {
     [['status', 'wr-9'], 1, 'is the id right?'],
     [['start', 'cg-none'], 1, 'is the id right?'],
     [[], 2, 'say what: start, status or stop'],
-    [['start'], 2, 'Not enough'],
+    [['start'], 2, 'a word is missing'],
     [['start', 'cg-good', 'cg-bad'], 2, 'name one configuration of a workflow'],
     [['start', 'cg-good', '--deadline', '2h'], 2, '--deadline is for --wait'],
     [['start', 'cg-good', '--wait', '--deadline', 'soon'], 2, '--deadline is no duration'],
