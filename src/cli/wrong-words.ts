@@ -22,7 +22,9 @@ function unknownOption(flag: string, options: readonly string[]): string {
  * @param names what yargs does not know, without dashes
  */
 function unknownWords(names: readonly string[], { words, options }: WrongWords): string {
-  const flags = words.filter((word) => /^-{1,2}[^-]/.test(word)).map((word) => word.split('=')[0] as string);
+  const end = words.indexOf('--');
+  const given = end < 0 ? words : words.slice(0, end);
+  const flags = given.filter((word) => /^-{1,2}[^-]/.test(word)).map((word) => word.split('=')[0] as string);
   const known = new Set(options.flatMap((name) => [`--${name}`, `-${name}`]));
   const unknown = [...new Set(flags)].filter((flag) => !known.has(flag));
   if (unknown.length > 0) return `no such option: ${unknown.map((flag) => unknownOption(flag, options)).join(', ')}`;

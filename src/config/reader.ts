@@ -221,7 +221,8 @@ export class ConfigReader {
     }
     for (const path of exposed)
       this.#findings.warn(site.path, `every user of this machine can read the file ${path}; chmod 600 closes it`);
-    if (option.facts?.secret && variables.length === 0) {
+    const { secret, holdsSecret = () => true } = option.facts ?? {};
+    if (secret && variables.length === 0 && holdsSecret(String(node?.value))) {
       this.#findings.warn(site.path, `a secret stands in the file; write \${NAME} and set the variable instead`);
     }
     return value;

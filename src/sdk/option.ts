@@ -9,6 +9,8 @@ export interface OptionFacts {
   readonly unit?: string;
   /** No message shows its value, and users should put it in a variable. */
   readonly secret?: boolean;
+  /** Whether a text of a secret option has a secret in it: the URL of a server needs no login. Without it, all have. */
+  readonly holdsSecret?: (written: string) => boolean;
   /** The text is taken literally, even if a variable holds a quoted YAML scalar. */
   readonly verbatim?: boolean;
   /** A path of a file or a folder: relative to the folder of the YAML file, made absolute for code. */

@@ -113,6 +113,7 @@ it.each([
   [['run', '--fulll'], 'no such option: --fulll (did you mean --full?)', 'run'],
   [['run', 'a.yaml', '--dry_run=yes', '--ful'], 'no such option: --dry_run, --ful (did you mean --full?)', 'run'],
   [['run', '--client-secret=s3cret'], 'no such option: --client-secret', 'run'],
+  [['run', '--fulls', '--', '--s3cret'], 'no such option: --fulls (did you mean --full?)', 'run'],
   [['status', 'a.yaml', key], 'one word too many', 'status'],
   [['verify', 'a.yaml', key, key], '2 words too many', 'verify'],
   [['run', '--job'], '--job needs a value', 'run'],

@@ -77,6 +77,14 @@ jobs:
     expect(other.warnings).toEqual([expect.stringContaining('plain http to another machine')]);
   });
 
+  it.each([
+    ['smtp://localhost:25', []],
+    ['smtp://user:word@localhost', [expect.stringContaining('a secret stands in the file')]],
+  ])('takes a mail server as text, and warns of its login: %s', (smtp, warnings) => {
+    const mail = `{ on: [failed], email: { to: [ops@example.com], smtp: "${smtp}" } }`;
+    expect(parse(notifying(mail), {}, needs).warnings).toEqual(warnings);
+  });
+
   it('warns of a health check that is not told each night', () => {
     const env = { URL: 'https://hc.example.com/ping/1b2' };
     const { warnings } = parse(notifying('{ on: [ok], ping: "${URL}" }'), env, needs);
