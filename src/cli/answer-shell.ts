@@ -36,7 +36,8 @@ export async function answerShell(
   commands: CompletionSource['commands'],
 ): Promise<void> {
   const help = { type: 'boolean', describe: 'show help' } as const;
-  const common = Object.entries({ ...commonOptions(), help });
+  const version = { type: 'boolean', describe: 'show the version' } as const;
+  const common = Object.entries({ ...commonOptions(), help, version });
   const source: CompletionSource = {
     commands,
     common: common.map(([name, declared]) => optionWord(name, declared)),

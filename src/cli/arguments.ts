@@ -49,10 +49,10 @@ export function logFormat(written: string | string[]): LogFormat {
   throw usageError(`--log-format, or $${logFormatVariable}, is none of text, json`, 'leave it out for text');
 }
 
-/** Splits the words of a command: the first may name the configuration file. */
+/** Splits the words of a command: the first may name the configuration file. Keys (`a=b`) and SQL are no such names. */
 export function configAndWords(all: readonly string[]): { config: string | undefined; words: readonly string[] } {
   const [first = '', ...rest] = all;
-  return /^[^=]+\.(ya?ml|json)$/.test(first) ? { config: first, words: rest } : { config: undefined, words: all };
+  return /^[^='"()]+\.(ya?ml|json)$/.test(first) ? { config: first, words: rest } : { config: undefined, words: all };
 }
 
 /** The options of every command. */

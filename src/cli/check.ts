@@ -40,7 +40,7 @@ async function check(args: CheckArguments, output: Output): Promise<number> {
   const options = engineOptions(stop, output, config.service);
   try {
     return await workOnJobs(
-      { args, output, storage: config.storage, jobs, signal: stop.signal },
+      { command: 'check', args, output, storage: config.storage, jobs, signal: stop.signal },
       {
         work: (job) =>
           lookAtJob({ config, job: job.name, need: args.contract ? 'published' : 'small', ...options }, (place) =>

@@ -1,9 +1,11 @@
 import yargs, { type Argv } from 'yargs';
-import { asCdsyncError } from '../core/errors.js';
-import type { CommandPlace } from '../core/hinted-commands.js';
+import { asCdsyncError, interrupted } from '../core/errors.js';
+import { type CommandPlace, shellWord } from '../core/hinted-commands.js';
 import { packageVersion } from '../core/package-version.js';
 import { commonOptions } from './arguments.js';
+import { nameOf } from './command-words.js';
 import { commands } from './commands.js';
+import { endAtSignal } from './interruption.js';
 import { logFormatVariable } from './log-line.js';
 import {
   CommandFailure,
@@ -109,22 +111,30 @@ export function commonArguments(all: readonly string[]): CommonArguments {
 /** What is known of a command line before a command reads it: enough for the hints of its errors. */
 function placeOf(words: readonly string[], { envFile }: CommonArguments): CommandPlace {
   const isFile = (word: string) => /^[^-].*\.(ya?ml|json)$/.test(word) && word !== envFile;
-  return { envFile, config: words.slice(1).find(isFile) };
+  const job = lastValue(words, '--job');
+  const jobs = words.includes('--all') ? 'all' : job === undefined ? undefined : [job];
+  return { envFile, config: words.slice(1).find(isFile), jobs };
 }
 
-/** The next step after a failure, for commands that do not work on a job. */
-const withoutJob: Readonly<Record<string, string>> = {
-  serve: 'cdsync serve --help',
-  discover: 'cdsync discover',
-  init: 'cdsync init',
-  lookup: 'cdsync lookup --help',
-  workflow: 'cdsync workflow --help',
-  quickstart: 'cdsync quickstart',
+/** The command that failed, if it does not work on a job: the next step is that command again, or its help. */
+function withoutJob([command = '', place = '']: readonly string[], config: string | undefined): string | undefined {
+  const inPlace = (path: string | undefined) => `cdsync ${command}${path ? ` ${shellWord(path)}` : ''}`;
+  if (command === 'discover') return inPlace(undefined);
+  if (command === 'init') return inPlace(config);
+  if (command === 'quickstart') return inPlace(place.startsWith('-') ? undefined : place);
+  return ['serve', 'lookup', 'workflow'].includes(command) ? `cdsync ${command} --help` : undefined;
+}
+
+const subcommands: Readonly<Record<string, readonly string[]>> = {
+  serve: ['keys'],
+  state: ['show', 'reset'],
+  workflow: ['start', 'status', 'stop'],
 };
 
-/** The command of some words; undefined if they do not begin with one. */
-function commandIn([first = '']: readonly string[]): string | undefined {
-  return commands.some(({ command: usage }) => String(usage).split(' ')[0] === first) ? first : undefined;
+/** The command of some words, with its subcommand if it has one; undefined if they do not begin with one. */
+function commandIn([first = '', second = '']: readonly string[]): string | undefined {
+  if (!commands.some((command) => nameOf(command) === first)) return undefined;
+  return subcommands[first]?.includes(second) ? `${first} ${second}` : first;
 }
 
 /** The job that a command was for that failed before it knew its job. */
@@ -136,12 +146,23 @@ async function jobMeant(words: readonly string[], common: CommonArguments): Prom
 
 /** The last line of a command that failed. */
 async function lastLine(words: readonly string[], ending: Ending, common: CommonArguments): Promise<string> {
-  const [command = ''] = words;
-  const next = withoutJob[command];
-  if (next !== undefined)
-    return command === 'serve' || ending.code === 130 ? `next: ${next}` : `correct it, then: ${next}`;
-  const { nextStep } = await import('./next-step.js');
+  const { nextCommand, nextStep } = await import('./next-step.js');
+  const next = withoutJob(words, placeOf(words, common).config);
+  if (next !== undefined) {
+    if (ending.errorCode === 'usage' && next.endsWith(' --help')) return nextCommand(ending);
+    return words[0] === 'serve' || ending.code === 130 ? `next: ${next}` : `correct it, then: ${next}`;
+  }
   return nextStep(ending.storage === undefined ? { ...ending, ...(await jobMeant(words, common)) } : ending);
+}
+
+/** Ends a command that does not listen to signals itself. */
+async function endInterrupted(words: readonly string[], output: Output): Promise<never> {
+  const { nextCommand } = await import('./next-step.js');
+  const error = interrupted();
+  const command = commandIn(words);
+  output.document(failureDocument(error));
+  output.failure(error, nextCommand({ code: 130, errorCode: error.code, command }));
+  process.exit(130);
 }
 
 /**
@@ -153,6 +174,7 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
   const common = commonArguments(words);
   const output = Output.begin(common);
   output.at(placeOf(words, common));
+  endAtSignal(() => void endInterrupted(words, output));
   try {
     if (words[0] === '__complete')
       return await (await import('./answer-shell.js')).answerShell(words.slice(1), commands);
@@ -163,9 +185,10 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
     const code = exitCodeOf(error);
     if (failure?.ending.job !== undefined) output.about({ job: failure.ending.job });
     output.document(failureDocument(error));
-    output.error(error);
+    // A job that is not there is not named again.
+    if (error.code === 'job_not_found') output.at({ jobs: undefined });
     const ending = { code, errorCode: error.code, command: commandIn(words), ...failure?.ending };
-    output.last(await lastLine(words, ending, common));
+    output.failure(error, await lastLine(words, ending, common));
     process.exitCode = code;
   }
 }

@@ -1,6 +1,6 @@
 import type { ArgumentsCamelCase } from 'yargs';
 import type { RunContext } from '../engine/run-context.js';
-import { jobOption } from './arguments.js';
+import { configAndWords, jobOption } from './arguments.js';
 import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output, usageError } from './output.js';
@@ -63,9 +63,9 @@ async function decide<R>(
     readonly begin: (output: Output) => Promise<Decision<R>>;
   },
 ): Promise<number> {
-  const config = args.words.length > 1 ? args.words[0] : undefined;
-  const runId = args.words.at(-1);
-  if (runId === undefined || args.words.length > 2) {
+  const { config, words } = configAndWords(args.words);
+  const [runId] = words;
+  if (runId === undefined || words.length > 1) {
     throw usageError('name one run', `for example: cdsync ${command} 20261103T021500Z-9f3a1c`);
   }
   const { loadJob } = await import('./load.js');
@@ -82,7 +82,7 @@ async function decide<R>(
   const choice = { runId, streams: args.stream };
   try {
     return await workOnJobs(
-      { args: { ...args, config, job: undefined, all: false }, output, storage: file.storage, jobs: [job] },
+      { command, args: { ...args, config, job: undefined, all: false }, output, storage: file.storage, jobs: [job] },
       {
         ...shown,
         work: () =>

@@ -1,7 +1,7 @@
 import type { JobConfig, ResourceOptions } from '../config/config.js';
 import type { StreamDifference } from '../report/difference.js';
 import type { JobLayout } from '../store/layout.js';
-import { jobOption } from './arguments.js';
+import { configAndWords, jobOption } from './arguments.js';
 import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output, usageError } from './output.js';
@@ -41,9 +41,9 @@ export const diffCommand: Command<CommonArguments, DiffArguments> = {
       .example('$0 diff --held 20261103T021500Z-9f3a1c members', 'what a guard holds, before you approve it')
       .example('$0 diff members --column tier --show-values', 'who went from which tier to which'),
   handler: async (args) => {
-    const config = args.words.length > 1 ? args.words[0] : undefined;
-    const stream = args.words.at(-1);
-    if (stream === undefined || args.words.length > 2)
+    const { config, words } = configAndWords(args.words);
+    const [stream] = words;
+    if (stream === undefined || words.length > 1)
       throw usageError('name one stream', 'for example: cdsync diff members');
     if (!Number.isInteger(args.limit) || args.limit < 0)
       throw usageError('--limit must be a whole number', 'for example: --limit 100');

@@ -15,8 +15,28 @@ const samePressMs = 500;
 /** What asks a command to stop. A terminal that is closed sends SIGHUP. */
 const asking = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
-/** Takes away the listeners of the command before, if the process runs several. */
+/** Takes away the listeners of before: those for any command, or of the command before if the process runs several. */
 let withdraw = () => {};
+
+/**
+ * Until a command listens to signals itself, the first SIGINT or SIGTERM ends it.
+ * @param end tells how it ended, and ends the process
+ */
+export function endAtSignal(end: () => void): void {
+  leaveSignals();
+  process.once('SIGINT', end);
+  process.once('SIGTERM', end);
+  withdraw = () => {
+    process.off('SIGINT', end);
+    process.off('SIGTERM', end);
+  };
+}
+
+/** From now on, the command's own listeners decide what a signal does. */
+export function leaveSignals(): void {
+  withdraw();
+  withdraw = () => {};
+}
 
 /**
  * The first SIGINT, SIGTERM or SIGHUP asks to stop; the second ends the process at once.
@@ -34,7 +54,7 @@ export function interruption(output: Output, says?: string): Interruption {
     if (!isTold) output.notice(`stopping${says === undefined ? '' : `: ${says}`} (once more to stop at once)`);
     controller.abort();
   };
-  withdraw();
+  leaveSignals();
   for (const name of asking) process.on(name, stop);
   withdraw = () => {
     for (const name of asking) process.off(name, stop);

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { setFlagsFromString } from 'node:v8';
-import { asCdsyncError } from '../core/errors.js';
+import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import { commonArguments, runCommandLine } from './command-line.js';
 import { logStrayWarnings } from './log-line.js';
 import { exitCodeOf, Output } from './output.js';
@@ -33,9 +33,25 @@ function checkWithoutCompiling(): void {
   Object.assign(globalThis, { __zod_globalConfig: { jitless: true } });
 }
 
+/** What could not be shown is no success, whatever was done. */
+function failWithoutOutput(output: Output, cause: Error): void {
+  const error = new CdsyncError('standard output cannot be written', {
+    code: 'output_failed',
+    hint: 'the work goes on without it: is the disk full to which the output goes?',
+    cause,
+  });
+  output.error(error);
+  process.on('exit', (code) => {
+    if (code !== 0) return;
+    output.last('make room for the output; what was done: cdsync status');
+    process.exitCode = exitCodeOf(error);
+  });
+}
+
 deferOptimizing();
 checkWithoutCompiling();
 const words = process.argv.slice(2);
-outliveReaders();
-catchStray(new Output(commonArguments(words)));
+const output = new Output(commonArguments(words));
+outliveReaders((error) => failWithoutOutput(output, error));
+catchStray(output);
 await runCommandLine(words);

@@ -128,8 +128,14 @@ export class Output {
     if (this.#arguments.verbose) this.#line(line, { level: 'debug', event: 'detail' });
   }
 
+  /** The error that ended a command, and its last line. People get a hint only if that line does not say the same. */
+  failure(error: CdsyncError, last: string): void {
+    this.error(error, { last });
+    this.last(last);
+  }
+
   /** Shown even when quiet. @param job the one that it concerns, if the command works on several */
-  error(error: CdsyncError, job?: string): void {
+  error(error: CdsyncError, { job, last = '' }: { job?: string; last?: string } = {}): void {
     const { code, stream, message, requestId, cause } = error;
     const hint = error.hint && completed(error.hint, Output.#place);
     const mayShow = this.#arguments.verbose && (this.#arguments.showValues || !error.causeQuotesValues);
@@ -141,7 +147,8 @@ export class Output {
     }
     const place = `${job === undefined ? '' : `job ${job}: `}${stream === undefined ? '' : `stream ${stream}: `}`;
     this.#text(`error: ${place}${message} [${code}]`);
-    if (hint !== undefined) this.#text(`  ${hint}`);
+    const isSaidLast = error.hint !== undefined && last.startsWith(error.hint);
+    if (hint !== undefined && !isSaidLast) this.#text(`  ${hint}`);
     if (stack !== undefined) this.#text(`  cause: ${stack}`);
   }
 

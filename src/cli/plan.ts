@@ -43,7 +43,7 @@ async function plan(args: PlanArguments, output: Output): Promise<number> {
   const stop = interruption(output);
   const options = engineOptions(stop, output, config.service);
   const { storage } = config;
-  const task = { args, output, storage, jobs: narrowed.map(({ job }) => job), signal: stop.signal };
+  const task = { command: 'plan', args, output, storage, jobs: narrowed.map(({ job }) => job), signal: stop.signal };
   try {
     return await workOnJobs(task, {
       work: (job) => {

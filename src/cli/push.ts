@@ -61,7 +61,7 @@ async function push(args: PushArguments, output: Output): Promise<number> {
     : jobs.map((job) => ({ job, streams, destinations }));
   const stop = interruption(output, 'loads under way are rolled back');
   const { storage } = config;
-  const task = { args, output, storage, jobs: narrowed.map(({ job }) => job), signal: stop.signal };
+  const task = { command: 'push', args, output, storage, jobs: narrowed.map(({ job }) => job), signal: stop.signal };
   try {
     return await workOnJobs(task, {
       ...reporting(output),

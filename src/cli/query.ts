@@ -3,7 +3,7 @@ import type { ResourceOptions } from '../config/config.js';
 import { type CsvFormulas, csvFormulas } from '../report/csv.js';
 import { type RowFormat, rowFormats } from '../report/row-formats.js';
 import type { JobLayout } from '../store/layout.js';
-import { jobOption, oneOf } from './arguments.js';
+import { configAndWords, jobOption, oneOf } from './arguments.js';
 import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output, usageError } from './output.js';
@@ -41,12 +41,11 @@ export const queryCommand: Command<CommonArguments, QueryArguments> = {
         'name the configuration first',
       ) as unknown as Argv<QueryArguments>,
   handler: async (args) => {
-    const [first = '', ...rest] = args.words;
-    const hasConfig = /\.(ya?ml|json)$/.test(first) && rest.length > 0;
-    const sql = (hasConfig ? rest : args.words).join(' ');
+    const { config, words } = configAndWords(args.words);
+    const sql = words.join(' ');
     if (sql.trim() === '')
       throw usageError('there is no SQL to run', 'for example: cdsync query "from members limit 5"');
-    await query({ ...args, config: hasConfig ? first : undefined }, sql);
+    await query({ ...args, config }, sql);
   },
 };
 

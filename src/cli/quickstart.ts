@@ -85,6 +85,8 @@ class Quickstart {
     } catch (error) {
       if (this.#signal.aborted) throw interrupted();
       if (!(error instanceof EndedWith)) throw error;
+      // What is held needs no service to be decided on. All else needs it, and it stops now.
+      if (error.code !== 3) this.#output.last(`${error.code === 2 ? 'correct it, then' : 'next'}: ${this.#again}`);
       return error.code;
     } finally {
       await service.stop();
@@ -194,11 +196,15 @@ class Quickstart {
     );
   }
 
+  /** This command again. */
+  get #again(): string {
+    return commandText(['quickstart', ...(this.#args.folder === '.' ? [] : [this.#args.folder])]);
+  }
+
   /** Commands to paste, with what they do. */
   #next(): [command: string, does: string][] {
     const { state, job } = this.#folder;
     const own = (command: string, ...words: string[]) => commandText([command, ...this.#config, ...words]);
-    const where = this.#args.folder === '.' ? [] : [this.#args.folder];
     const serve = ['serve', '--state', relative('.', state), '--profiles', String(this.#profiles)];
     return [
       [own('query', 'from members limit 5'), 'any SQL over what was published'],
@@ -207,7 +213,7 @@ class Quickstart {
         : []),
       [own('diff', 'members', '--column', 'tier'), 'who changed tier, by key'],
       [own('status'), 'the last runs, and how fresh each stream is'],
-      [commandText(['quickstart', ...where]), 'another day, another run'],
+      [this.#again, 'another day, another run'],
       [commandText(serve), `the service alone, in a second terminal; then here: ${own('run')}`],
       [commandText(['init', 'my-service.yaml']), 'a configuration for your own service'],
     ];

@@ -66,7 +66,7 @@ async function report(args: ReportArguments, output: Output): Promise<number> {
   const { storage, file } = loaded;
   let page: Page | undefined;
   return workOnJobs(
-    { args, output, storage, jobs },
+    { command: 'report', args, output, storage, jobs },
     {
       work: async (job) => {
         const placed = {

@@ -56,7 +56,7 @@ export const runCommand: Command<CommonArguments, RunArguments> = {
           requiresArg: true,
           describe: 'read streams that are read by time from this time on, even if they were read before',
         },
-        to: { type: 'string', requiresArg: true, describe: 'up to this time [default: now]' },
+        to: { type: 'string', requiresArg: true, describe: 'with --from: up to this time [default: now]' },
       })
       .epilogue(
         'The next run resumes one that was cut short. Exit codes: 0 done, 1 failed, 2 wrong configuration,\n' +
@@ -77,7 +77,7 @@ async function run(args: RunArguments, output: Output): Promise<number> {
   const { workOnJobs } = await import('./work-on-jobs.js');
   const stop = interruption(output, 'what was read is being kept');
   const { storage } = config;
-  const task = { args, output, storage, jobs: narrowed?.map(({ job }) => job) ?? jobs, signal: stop.signal };
+  const task = { command: 'run', args, output, storage, jobs: narrowed?.map(({ job }) => job) ?? jobs, signal: stop.signal };
   try {
     return await workOnJobs(task, {
       ...reporting(output),
@@ -110,7 +110,8 @@ interface Range {
 /** @throws {CdsyncError} `usage` */
 function rangeOf({ from, to }: RunArguments): Range | undefined {
   if (from === undefined && to === undefined) return undefined;
-  const bounds = { from: parseMoment(from ?? ''), to: to === undefined ? Date.now() : parseMoment(to) };
+  if (from === undefined) throw usageError('--to needs --from', 'for example: --from 2026-01-01 --to 2026-02-01');
+  const bounds = { from: parseMoment(from), to: to === undefined ? Date.now() : parseMoment(to) };
   if (bounds.from < bounds.to) return bounds;
   throw usageError(
     '--from and --to must be times, the first before the second',

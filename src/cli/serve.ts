@@ -2,6 +2,7 @@ import type { ArgumentsCamelCase, Argv, CommandModule } from 'yargs';
 import type { KeyAnswer } from '../local-service/control-client.js';
 import type { Fault } from '../local-service/faults/fault.js';
 import type { Command } from './command.js';
+import { leaveSignals } from './interruption.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 
 interface AddressArguments extends CommonArguments {
@@ -39,7 +40,7 @@ const maxProfiles = 1_000_000_000;
 
 function checkInteger(name: string, value: number, least: number, most: number): void {
   if (Number.isSafeInteger(value) && value >= least && value <= most) return;
-  throw usageError(`--${name} must be an integer from ${least} to ${most}`, 'see: cdsync serve --help');
+  throw usageError(`--${name} must be an integer from ${least} to ${most}`, 'leave it out for the default');
 }
 
 function addressOptions<T>(parser: Argv<T>) {
@@ -71,6 +72,7 @@ async function behavioursOf(texts: readonly string[]): Promise<Fault[]> {
 
 /** Resolves with the first SIGINT or SIGTERM. */
 function untilStopped(): Promise<void> {
+  leaveSignals();
   return new Promise((resolve) => {
     const stop = () => {
       process.off('SIGINT', stop);
@@ -124,7 +126,7 @@ function keyRequest(args: ArgumentsCamelCase<KeyArguments>): object {
     return { action, key, tenant, rotate: args.rotate, days: args.days === 0 ? null : args.days };
   }
   if (action === 'drop') return { action, key, tenant };
-  if (args.old === args.all) throw usageError('revoke what: --old or --all', 'see: cdsync serve keys --help');
+  if (args.old === args.all) throw usageError('revoke what: --old or --all', 'give one of them');
   return { action, key, tenant, which: args.all ? 'all' : 'old' };
 }
 

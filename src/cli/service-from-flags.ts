@@ -77,11 +77,19 @@ const sources: Readonly<Record<string, string>> = {
   'service.auth.token_file': '--token-file',
 };
 
+function sourceOf(path: string): string {
+  return sources[path] ?? `--${path.replace(/^service\./, '').replaceAll('_', '-')}`;
+}
+
+/** A warning of a configuration that was made of flags, with the flag for the place in the file. */
+function flagWarning(warning: string): string {
+  return warning.replace(/^\S+:\d+:\d+\s+(service\.[\w.]+)(?=:)/, (_, path: string) => sourceOf(path));
+}
+
 /** Turns a configuration's problems into problems of the flags that it was made of. */
 function flagError(error: ConfigError): CdsyncError {
   const lines = error.problems.map(({ path, message, allowed }) => {
-    const source = sources[path] ?? `--${path.replace(/^service\./, '').replaceAll('_', '-')}`;
-    return `${source}: ${message}${allowed === undefined ? '' : `; allowed: ${allowed}`}`;
+    return `${sourceOf(path)}: ${message}${allowed === undefined ? '' : `; allowed: ${allowed}`}`;
   });
   return usageError(lines.join('\n'), 'correct the flag or variable');
 }
@@ -96,7 +104,8 @@ export function parseService(part: ServicePart, env: Variables, file = './flags.
   const written = 'token_file' in auth ? { token_file: literal(auth.token_file) } : auth;
   const text = JSON.stringify({ version: 1, service: { ...plain, auth: written } });
   try {
-    return parseConfig(text, file, { env, needs: { jobs: false } });
+    const config = parseConfig(text, file, { env, needs: { jobs: false } });
+    return { ...config, warnings: config.warnings.map(flagWarning) };
   } catch (error) {
     throw error instanceof ConfigError ? flagError(error) : error;
   }

@@ -37,19 +37,19 @@ export function terminalWidth({ isTTY, columns }: Pick<NodeJS.WriteStream, 'isTT
   return isTTY === true && columns > 0 ? columns : undefined;
 }
 
-/** Nobody reads the results any more, so there is nothing left to do: `cdsync query … | head -1`. */
+/** Nobody gets the results any more, so there is nothing left to do: `cdsync query … | head -1`. */
 export class ReaderGone extends Error {}
 
 /**
  * Writes rows to standard output, and waits until they are taken.
- * @throws {ReaderGone} if nobody reads them; otherwise the errors of the operating system
+ * @throws {ReaderGone} if nobody gets them; {@link outliveReaders} tells why, unless a reader just went away
  */
 export function writeRows(rows: string, isJson: boolean): Promise<void> {
   const shown = isJson ? visibleJson(rows) : shownData(rows, process.stdout);
   return new Promise((resolve, reject) => {
     process.stdout.write(shown, (error) => {
-      if (!error) resolve();
-      else reject(isGone(error, process.stdout) ? new ReaderGone('nobody reads the rows', { cause: error }) : error);
+      if (error) reject(new ReaderGone('nobody gets the rows', { cause: error }));
+      else resolve();
     });
   });
 }
@@ -60,12 +60,16 @@ function isGone({ code }: NodeJS.ErrnoException, { isTTY }: NodeJS.WriteStream):
 }
 
 /**
- * Keeps the process going when nobody reads its output any more: no run fails for that. Nor does one fail if standard error
+ * Keeps the process going when nobody reads its output any more: no run stops for that. Nor does one stop if its output
  * cannot be written for another reason, such as a log on a full disk.
+ * @param lost is told once if standard output was to be written and cannot
  */
-export function outliveReaders(): void {
+export function outliveReaders(lost: (error: Error) => void): void {
+  let isTold = false;
   process.stdout.on('error', (error) => {
-    if (!isGone(error, process.stdout)) throw error;
+    if (isTold || isGone(error, process.stdout)) return;
+    isTold = true;
+    lost(error);
   });
   process.stderr.on('error', () => undefined);
 }

@@ -25,7 +25,7 @@ export const statusCommand: Command<CommonArguments, JobsArguments> = {
     const { config, jobs } = await loadLocalJobs(args, output);
     const { storage } = config;
     process.exitCode = await workOnJobs(
-      { args, output, storage, jobs },
+      { command: 'status', args, output, storage, jobs },
       {
         work: async (job) => {
           const streams = job.streams.map(({ name }) => name);

@@ -2,15 +2,20 @@ import type { JobReport, RunReport } from '../core/run.js';
 import type { Output } from './output.js';
 import type { JobWork, Verdict } from './work-on-jobs.js';
 
+/** The codes of what failed. A stream that needs another one has failed for the reason of that one. */
+function causesOf({ streams, destinations }: JobReport): string[] {
+  const codes = [...streams, ...destinations].flatMap(({ error }) => (error === null ? [] : [error.code]));
+  return codes.filter((code) => code !== 'dependency');
+}
+
 /** The exit code of a finished run (contract: exit codes; the first that applies). */
-export function exitCodeOfRun({ status, streams, destinations }: JobReport): number {
+export function exitCodeOfRun(report: JobReport): number {
+  const { status } = report;
   if (status === 'interrupted') return 130;
   if (status === 'partial') return 5;
   if (status === 'held') return 3;
   if (status !== 'failed') return 0;
-  const codes = [...streams, ...destinations].flatMap(({ error }) => (error === null ? [] : [error.code]));
-  // A stream that needs another one has failed for the reason of that one.
-  const causes = codes.filter((code) => code !== 'dependency');
+  const causes = causesOf(report);
   return causes.length > 0 && causes.every((code) => authCodes.has(code)) ? 4 : 1;
 }
 
@@ -43,7 +48,9 @@ async function tellReport(report: JobReport, output: Output): Promise<Verdict> {
   );
   const hasDone = [...streams, ...destinations].some(({ status }) => status === 'ok' || status === 'partial');
   const heldStream = streams.find(({ status }) => status === 'held')?.name;
-  return { code, held: report.run_id, heldStream, undelivered, hasDone };
+  const causes = new Set(causesOf(report));
+  const [errorCode] = causes.size === 1 ? causes : [];
+  return { code, errorCode, held: report.run_id, heldStream, undelivered, hasDone };
 }
 
 /** The parts of a command that ends with a report. */

@@ -21,7 +21,7 @@ export const verifyCommand: Command<CommonArguments, JobsArguments> = {
     const { config, jobs } = await loadLocalJobs(args, output);
     const { storage } = config;
     process.exitCode = await workOnJobs(
-      { args, output, storage, jobs },
+      { command: 'verify', args, output, storage, jobs },
       {
         work: (job) =>
           lookAtJob({ config, job: job.name, need: 'everything', notice: (line) => output.notice(line) }, (place) =>

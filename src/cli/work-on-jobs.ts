@@ -23,6 +23,8 @@ export interface JobWork<Result> {
 
 /** The jobs of a command line, and where their snapshots are. */
 export interface JobsTask {
+  /** Its name. */
+  readonly command: string;
   readonly args: JobsArguments;
   readonly output: Output;
   readonly storage: string;
@@ -145,13 +147,14 @@ export function worstEnds(ends: readonly JobEnd[]): readonly JobEnd[] {
   return [first, ...alike];
 }
 
-async function workOnOne<R>({ output, storage }: JobsTask, job: JobConfig, command: JobWork<R>): Promise<number> {
+async function workOnOne<R>(task: JobsTask, job: JobConfig, command: JobWork<R>): Promise<number> {
+  const { output, storage } = task;
   const at = { storage, job: job.name };
   return inJob(at, async () => {
     const result = await command.work(job);
     output.document(command.document(result));
     const verdict = await command.tell(result);
-    if (verdict.code !== 0) output.last(await nextStep({ ...verdict, ...at }));
+    if (verdict.code !== 0) output.last(await nextStep({ ...verdict, ...at, command: task.command }));
     return verdict.code;
   });
 }
@@ -173,7 +176,7 @@ async function endOf<R>({ output, signal }: JobsTask, job: JobConfig, command: J
     const error = asCdsyncError(thrown);
     const code = exitCodeOf(error);
     output.result(`job ${name}: ${code === 75 ? 'not started' : statusOf(code)}`);
-    output.error(error, name);
+    output.error(error, { job: name });
     return { job: name, code, error };
   }
 }
@@ -203,6 +206,7 @@ export async function workOnJobs<R>(task: JobsTask, command: JobWork<R>): Promis
   const [first] = worst as [JobEnd, ...JobEnd[]];
   const isAll = args.all && worst.length === ends.length;
   output.at({ jobs: isAll ? 'all' : worst.map(({ job }) => job) });
-  output.last(await nextStep({ ...first, errorCode: first.error?.code, storage, isOneOfSeveral: true }));
+  const errorCode = first.error?.code ?? first.errorCode;
+  output.last(await nextStep({ ...first, errorCode, command: task.command, storage, isOneOfSeveral: true }));
   return code;
 }

@@ -27,7 +27,7 @@ interface StatusArguments extends WorkflowArguments {
 const defaultDeadlineMs = 86_400_000;
 const longestDeadlineMs = 7 * 86_400_000;
 
-/** What a subcommand returns: the run, and its error if it failed. */
+/** What a subcommand returns: the run as it was last seen, and the error if it failed or is not followed to its end. */
 interface Outcome {
   readonly run: WorkflowRun;
   readonly error?: CdsyncError;
@@ -53,7 +53,8 @@ type Work = (context: WorkflowContext, id: string) => Promise<Outcome>;
 async function withWorkflows(args: WorkflowArguments, what: string, work: Work): Promise<void> {
   const { config: file, words } = configAndWords(args.words);
   const [id] = words;
-  if (id === undefined || words.length > 1) throw usageError(`name one ${what}`, 'see: cdsync workflow --help');
+  if (id === undefined || words.length > 1)
+    throw usageError(`name one ${what}`, 'its id stands alone, or after the name of a configuration file');
   const { announce } = await import('./load.js');
   const { loadService } = await import('./load-service.js');
   const { withExplorer } = await import('../engine/inspect/explorer.js');
@@ -66,13 +67,13 @@ async function withWorkflows(args: WorkflowArguments, what: string, work: Work):
   const stop = interruption(output);
   const options = engineOptions(stop, output, config.service);
   try {
-    const { run, error } = await withExplorer(config.service, options, (explorer) =>
+    const { run, error: thrown } = await withExplorer(config.service, options, (explorer) =>
       work({ ...explorer, notice: options.notice }, id).catch((thrown: unknown) => {
         throw withHint(thrown);
       }),
     );
-    const reported = error === undefined ? null : failureDocument(error).error;
-    const status = error === undefined ? 'ok' : 'failed';
+    const error = thrown && withHint(thrown);
+    const { status, error: reported } = error === undefined ? { status: 'ok', error: null } : failureDocument(error);
     output.document({ status, run: shownRun(run, args.showValues), error: reported });
     for (const line of workflowLines(run)) output.result(line);
     if (error === undefined) return;
@@ -145,8 +146,12 @@ const startCommand: CommandModule<ServiceArguments, StartArguments> = {
     await withWorkflows(args, 'configuration of a workflow', async (context, configId) => {
       const started = await startWorkflow(context, { configId, runMode, ...range });
       if (!wait) return { run: started };
-      const run = await followWorkflow(context, started, { name: configId, deadlineMs });
+      let run = started;
+      const saw = (seen: WorkflowRun) => {
+        run = seen;
+      };
       try {
+        run = await followWorkflow(context, started, { name: configId, deadlineMs, saw });
         requireSuccess(run, configId);
         return { run };
       } catch (error) {

@@ -30,7 +30,7 @@ function jobWords(command: string, jobs: CommandPlace['jobs'], rest: string): st
   if (jobs === undefined || / --(job|all)\b/.test(rest)) return [];
   const takesSeveral = ofJobs.split('|').includes(command);
   if (jobs === 'all') return takesSeveral ? ['--all'] : [];
-  return (takesSeveral ? jobs : jobs.slice(0, 1)).map((job) => `--job ${job}`);
+  return (takesSeveral ? jobs : jobs.slice(0, 1)).map((job) => `--job ${shellWord(job)}`);
 }
 
 /**

@@ -18,6 +18,7 @@ interface Checked {
   readonly streams: readonly {
     readonly name: string;
     readonly total: number | null;
+    readonly untried: string | null;
     readonly error: Failure | null;
   }[];
   readonly destinations: readonly CheckedDestination[];
@@ -71,8 +72,9 @@ function destinationLines({ name, reached, lacks, untried, error }: CheckedDesti
 
 /** The result of a check, for people. */
 export function checkLines({ job, warnings, streams, destinations, contracts }: Checked): string[] {
-  const lines = streams.flatMap(({ name, total, error }) => {
-    if (error === null) return [`  ok      ${name}${total === null ? '' : `: ${formatCount(total)} records`}`];
+  const lines = streams.flatMap(({ name, total, untried, error }) => {
+    const facts = [...(total === null ? [] : [`${formatCount(total)} records`]), ...(untried === null ? [] : [untried])];
+    if (error === null) return [`  ok      ${name}${facts.length === 0 ? '' : `: ${facts.join('; ')}`}`];
     return failed(name, `${error.message} [${error.code}]`, error.hint);
   });
   const compared = contracts === null ? [] : contractLines(contracts);

@@ -2,6 +2,7 @@ import { CdsyncError } from '../core/errors.js';
 import { nearest } from '../core/nearest.js';
 import { formatCount } from '../core/quantities.js';
 import { quoteIdentifier } from '../core/sql.js';
+import { beforeHistory } from '../store/duckdb.js';
 import { csvLine } from './csv.js';
 import { table } from './table.js';
 
@@ -120,7 +121,7 @@ function joined(stream: string, { key, columns }: StoredState, from: string | nu
 
 /**
  * What differs between two snapshots of a stream, according to the published history.
- * @throws {CdsyncError} `stream_not_found`, `run_not_found`, `usage` for an unknown column; DuckDB's error for a time that is no longer kept
+ * @throws {CdsyncError} `stream_not_found`; `run_not_found`, also for a time that is not kept; `usage` for an unknown column
  */
 export async function differenceOf(published: Queried, request: DifferenceRequest): Promise<StreamDifference> {
   const { stream } = request;
@@ -132,8 +133,24 @@ export async function differenceOf(published: Queried, request: DifferenceReques
     request.from === undefined ? (moments.at(-2)?.committedAt ?? null) : momentOf(runs, request.from, 'from');
   if (to === undefined) throw new Error(`stream ${stream} is published and has no moment`);
   const names = state.columns.map(({ name }) => name);
-  const found = await differing(published, { joined: joined(stream, state, from, to), names, request });
+  const found = await differing(published, { joined: joined(stream, state, from, to), names, request }).catch(
+    (error: unknown) => {
+      throw tooEarly(error, stream) ?? error;
+    },
+  );
   return { stream, from, to, ...found };
+}
+
+/** The error for a time before the history, which DuckDB gives as one of its query: the user wrote no SQL. */
+function tooEarly(thrown: unknown, stream: string): CdsyncError | undefined {
+  const [, kept] = new RegExp(`${beforeHistory}; (.*)$`, 'm').exec(thrown instanceof Error ? thrown.message : '') ?? [];
+  return kept === undefined
+    ? undefined
+    : new CdsyncError(`${stream}: nothing is kept of that time; ${kept}`, {
+        code: 'run_not_found',
+        kind: 'configuration',
+        hint: 'name a later time, or a run: cdsync status; publish.history in the configuration says how much is kept',
+      });
 }
 
 /** Counts and lists the rows of a join. @throws {CdsyncError} `usage` for an unknown column */

@@ -54,7 +54,7 @@ function isThere(path: string): Promise<boolean> {
 }
 
 /** Refuses a published job whose store is missing or empty: a run would create a new store and lose the history. */
-async function refusePublishedWithoutStore(layout: JobLayout): Promise<void> {
+export async function refusePublishedWithoutStore(layout: JobLayout): Promise<void> {
   const store = await stat(layout.store).catch(() => undefined);
   if (!(await isThere(layout.link)) || (store !== undefined && store.size > 0)) return;
   if (store === undefined && layout.elsewhere?.find(layout.store) !== undefined) return;

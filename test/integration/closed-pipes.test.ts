@@ -1,5 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { closeSync, existsSync, openSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ended, Workspace } from '../fixtures/workspace.js';
 
@@ -25,6 +26,37 @@ async function head(child: ChildProcess): Promise<string> {
   return chunk.toString('utf8').split('\n')[0] ?? '';
 }
 
+describe.skipIf(!existsSync('/dev/full'))('output that cannot be written', () => {
+  /** With standard output on a disk that is full. */
+  const toFullDisk = (words: readonly string[]) => {
+    const stdout = openSync('/dev/full', 'w');
+    const child = space.spawn(words, {}, { stdout });
+    closeSync(stdout);
+    return ended(child);
+  };
+
+  it.each([
+    ['query', ['query', 'job.json', 'from members']],
+    ['status', ['status', 'job.json', '--json']],
+  ])('is a failure of %s, and not of its storage', async (_, words) => {
+    const { code, stderr } = await toFullDisk(words);
+    const lines = stderr.trimEnd().split('\n');
+    expect([code, lines[0], lines.at(-1)]).toEqual([
+      1,
+      'error: standard output cannot be written [output_failed]',
+      'make room for the output; what was done: cdsync status job.json',
+    ]);
+  });
+
+  it('does not stop a run, which does all of its work', async () => {
+    const sequence = async () => (await space.query('job', 'SELECT max(sequence)::INT AS n FROM cdsync.runs'))[0]?.n;
+    const before = Number(await sequence());
+    await space.control('change', { days: 1 });
+    expect((await toFullDisk(['run', 'job.json', '--json'])).code).toBe(1);
+    expect(await sequence()).toBe(before + 1);
+  });
+});
+
 describe('a reader that has gone', () => {
   it.each([
     ['run', ['run', 'job.json', '--json']],
@@ -39,7 +71,8 @@ describe('a reader that has gone', () => {
   });
 
   it('is no failure of a run whose progress nobody reads', async () => {
-    const before = await space.query('job', 'SELECT count(*)::INT AS n FROM members');
+    const [last] = await space.query('job', 'SELECT max(sequence)::INT AS n FROM cdsync.runs');
+    const before = Number(last?.n);
     await space.control('change', { days: 1 });
     const { code, stdout } = await withClosed(
       ['run', 'job.json', '--json', '--verbose', '--log-format', 'json'],
@@ -48,8 +81,7 @@ describe('a reader that has gone', () => {
     expect([code, JSON.parse(stdout).status]).toEqual([0, 'ok']);
     await space.control('change', { days: 1 });
     expect((await withClosed(['run', 'job.json'], ['stdout', 'stderr'])).code).toBe(0);
-    expect(await space.query('job', 'SELECT max(sequence)::INT AS n FROM cdsync.runs')).toEqual([{ n: 3 }]);
-    expect(before).toHaveLength(1);
+    expect(await space.query('job', 'SELECT max(sequence)::INT AS n FROM cdsync.runs')).toEqual([{ n: before + 2 }]);
   });
 
   it('does not hide how a command ended', async () => {

@@ -134,6 +134,8 @@ describe('a storage folder from elsewhere', () => {
     const files = await parquetFiles(job);
     const { code, report } = await space.run(job);
     expect([code, report.error?.code]).toEqual([1, 'state_unreadable']);
+    const found = await space.cdsync(['verify', `${job}.json`, '--json']);
+    expect([found.code, JSON.parse(found.stdout).error]).toEqual([1, report.error]);
     expect(await parquetFiles(job)).toEqual(files);
     const command = /: (cp [^;]+);/.exec(report.error?.hint ?? '')?.[1];
     expect((await shell(space, String(command))).code).toBe(0);

@@ -23,7 +23,7 @@ const emailOf = ({ links }: Profile) => links.email?.[0] as string;
 const where = () => ['--base-url', space.service.url, '--tenant-id', space.service.tenantId];
 
 async function lookup(words: readonly string[], input = ''): Promise<Ended> {
-  const child = space.spawn(['lookup', ...words, ...where()], {}, 'pipe');
+  const child = space.spawn(['lookup', ...words, ...where()], {}, { stdin: 'pipe' });
   child.stdin?.end(input);
   return ended(child);
 }
@@ -72,7 +72,7 @@ describe('cdsync lookup', () => {
   });
 
   it('answers a line before the next one arrives', async () => {
-    const child = space.spawn(['lookup', 'col-1', ...where()], {}, 'pipe');
+    const child = space.spawn(['lookup', 'col-1', ...where()], {}, { stdin: 'pipe' });
     const end = ended(child);
     child.stdin?.write(`email=${emailOf(ann)}\n`);
     const [answer] = (await once(child.stdout as NodeJS.ReadableStream, 'data')) as [Buffer];
@@ -117,7 +117,7 @@ describe('cdsync lookup', () => {
 
   it('takes the service from a configuration', async () => {
     const file = await space.configure('any', [{ name: 'indexes', source: 'indexes' }]);
-    const child = space.spawn(['lookup', file, 'col-1', `email=${emailOf(ann)}`], {}, 'pipe');
+    const child = space.spawn(['lookup', file, 'col-1', `email=${emailOf(ann)}`], {}, { stdin: 'pipe' });
     child.stdin?.end();
     expect(lines(await ended(child))).toEqual([ann]);
   });

@@ -272,3 +272,22 @@ describe('a plan', () => {
     });
   });
 });
+
+describe('cdsync check', () => {
+  it('tries one partition, because the service may not filter by its attribute', async () => {
+    const partition_by = { attribute: 'email', values: ['ann@example.com'] };
+    await space.configure('parted', [
+      { name: 'members', source: 'index_profiles', index: 'loyalty_members', partition_by },
+      { name: 'tiers', source: 'sql', key: ['tier'], query: 'select tier, absent from members' },
+    ]);
+    const { code, stdout } = await space.cdsync(['check', 'parted.json', '--json']);
+    expect([code, JSON.parse(stdout).streams]).toMatchObject([
+      1,
+      [
+        { name: 'members', untried: null, error: { code: 'bad_request' } },
+        { name: 'tiers', untried: expect.stringContaining('shows the run'), error: null },
+      ],
+    ]);
+    expect(stdout).not.toContain('ann@');
+  });
+});

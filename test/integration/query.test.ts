@@ -1,7 +1,7 @@
 import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Workspace } from '../fixtures/workspace.js';
+import { ended, Workspace } from '../fixtures/workspace.js';
 
 let space: Workspace;
 beforeAll(async () => {
@@ -37,6 +37,18 @@ describe('cdsync query', () => {
     expect((await space.cdsync([...words, '--csv-formulas', 'keep'])).stdout).toBe('sum\n=1+1\n');
     expect((await space.cdsync([...words, '--csv-formulas', 'drop'])).code).toBe(2);
   });
+});
+
+it.each([
+  ['SIGINT', 'query', ['query', 'nightly.json', 'select count(*) from range(1000000000000)', '--json']],
+  ['SIGTERM', 'query', ['query', 'nightly.json', 'select count(*) from range(1000000000000)', '--json']],
+] as const)('%s ends a long %s with a document and the next command', async (signal, _, words) => {
+  const child = space.spawn(words);
+  const end = ended(child);
+  setTimeout(() => child.kill(signal), 2000);
+  const { code, stdout, stderr } = await end;
+  expect([code, JSON.parse(stdout)]).toMatchObject([130, { status: 'interrupted', error: { code: 'interrupted' } }]);
+  expect(stderr).toBe('error: interrupted [interrupted]\nnext: cdsync status nightly.json\n');
 });
 
 describe('what cdsync writes', () => {

@@ -101,6 +101,20 @@ describe('cdsync quickstart', () => {
   });
 
   it(
+    'leads to itself if its run fails, because its service has stopped',
+    async () => {
+      await cdsync('quickstart', 'failing', '--profiles', '300');
+      const file = join(folder, 'failing', 'cdsync.yaml');
+      const stream = '      - { name: none, source: index_profiles, index: none }\n';
+      const text = await readFile(file, 'utf8');
+      await writeFile(file, text.replace(/^( +)streams:\n/m, (line) => line + stream));
+      const { code, stderr } = await cdsync('quickstart', 'failing');
+      expect([code, stderr.trim().split('\n').at(-1)]).toEqual([5, 'next: cdsync quickstart failing']);
+    },
+    timeout,
+  );
+
+  it(
     'stops with its service when it is asked to',
     async () => {
       const child = start(['quickstart', 'stopped', '--profiles', '300']);
@@ -110,7 +124,7 @@ describe('cdsync quickstart', () => {
       });
       const { code, stderr } = await end;
       // Its pipes are closed, so the service, which has the same, is gone too.
-      expect([code, stderr.trim().split('\n').at(-1)]).toEqual([130, 'next: cdsync quickstart']);
+      expect([code, stderr.trim().split('\n').at(-1)]).toEqual([130, 'next: cdsync quickstart stopped']);
     },
     timeout,
   );

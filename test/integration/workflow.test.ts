@@ -342,7 +342,11 @@ describe('cdsync workflow', () => {
 
   it('stops it if waiting takes too long', async () => {
     const late = await workflow('start', 'cg-long', '--wait', '--deadline', '1500ms', '--json');
-    expect([late.code, documentOf(late).error.code]).toEqual([1, 'workflow_deadline']);
+    expect([late.code, documentOf(late)]).toMatchObject([
+      1,
+      { status: 'failed', run: { id: 'wr-1', state: 'stopped' }, error: { code: 'workflow_deadline' } },
+    ]);
+    expect(late.stderr.trimEnd().split('\n').at(-1)).toBe('next: cdsync workflow status wr-1 --view verbose');
     expect(workflows.runs[0]?.stopped).toBe(true);
   });
 

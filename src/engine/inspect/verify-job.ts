@@ -16,6 +16,7 @@ import { JobLock } from '../../store/job-lock.js';
 import type { JobLayout } from '../../store/layout.js';
 import { type Manifest, readManifest } from '../../store/manifest.js';
 import { refusePlanted } from '../../store/planted.js';
+import { refusePublishedWithoutStore } from '../../store/storage.js';
 import type { StorageEngine } from '../open-engine.js';
 import {
   type AddProblem,
@@ -281,6 +282,7 @@ export async function verifyJob(engine: StorageEngine, job: JobConfig): Promise<
   const { database, clock } = engine;
   const layout = engine.layoutOf(job.name);
   await refusePlanted(layout);
+  await refusePublishedWithoutStore(layout);
   await stat(layout.store).catch(() => {
     throw new CdsyncError(`job "${job.name}" has no snapshot to verify`, {
       code: 'not_published',

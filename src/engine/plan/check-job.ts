@@ -24,6 +24,8 @@ export interface CheckedStream {
   name: string;
   /** By the service's own count; null if it gives none. */
   total: number | null;
+  /** What only a run shows; null if the service was asked for all of it. */
+  untried: string | null;
   error: (ReportedError & { auth: boolean }) | null;
 }
 
@@ -103,20 +105,31 @@ async function tryStream(engine: Engine, config: StreamConfig, { session, stream
     return null;
   }
   const operation = source.page(request);
-  return client.send(operation, readTotal, { signal, meter }).catch((error: unknown) => {
+  const total = await client.send(operation, readTotal, { signal, meter }).catch((error: unknown) => {
     const plain = source.kind === 'list' && isRefusal(error) ? source.plain?.() : undefined;
     if (plain === undefined) throw error;
     return client.send(plain, readTotal, { signal, meter });
   });
+  const part = partFilter(config);
+  if (part !== undefined) await client.send(source.page({ ...request, filter: part }), readTotal, { signal, meter });
+  return total;
+}
+
+/** The filter of one partition: the service may refuse to filter by its attribute. Undefined where no values are listed. */
+function partFilter({ reads: { partitionBy, filter } }: StreamConfig): ReadonlyMap<string, string> | undefined {
+  const value = partitionBy === 'auto' ? undefined : partitionBy?.values?.[0];
+  if (partitionBy === undefined || partitionBy === 'auto' || value === undefined) return undefined;
+  return new Map([...filter, [partitionBy.attribute, value]]);
 }
 
 async function checkStream(engine: Engine, config: StreamConfig, trial: Trial): Promise<CheckedStream> {
   try {
-    return { name: config.name, total: await tryStream(engine, config, trial), error: null };
+    const untried = config.reads.query === undefined ? null : 'whether its SQL fits what the others bring shows the run';
+    return { name: config.name, total: await tryStream(engine, config, trial), untried, error: null };
   } catch (thrown) {
     const error = asCdsyncError(thrown);
     if (error.kind === 'interrupted') throw error;
-    return { name: config.name, total: null, error: { ...reportError(error), auth: error.kind === 'auth' } };
+    return { name: config.name, total: null, untried: null, error: { ...reportError(error), auth: error.kind === 'auth' } };
   }
 }
 

@@ -31,6 +31,8 @@ export interface FollowOptions {
   readonly name: string;
   /** Milliseconds from now; then the run is stopped. */
   readonly deadlineMs: number;
+  /** Is given the run each time that the service has shown it. */
+  saw?(run: WorkflowRun): void;
 }
 
 function tasks({ task_instances: instances }: WorkflowRun): string {
@@ -81,7 +83,7 @@ class Follower {
     try {
       const operation = getWorkflowRunOperation(this.#run.id);
       const seen = await client.send(operation, readWorkflowRun, { signal: timed, meter: newMeter() });
-      this.#run = withKnown(this.#run, seen);
+      this.#show(seen);
       this.#troubled = false;
     } catch (thrown) {
       const error = asCdsyncError(thrown);
@@ -91,6 +93,11 @@ class Follower {
       if (!this.#troubled) notice(`workflow ${this.#options.name}: ${error.message}; still trying`);
       this.#troubled = true;
     }
+  }
+
+  #show(seen: WorkflowRun): void {
+    this.#run = withKnown(this.#run, seen);
+    this.#options.saw?.(this.#run);
   }
 
   /** Only the verbose view says why a run has failed (published facts). */
@@ -110,7 +117,8 @@ class Follower {
   }
 
   async #stopFor(error: CdsyncError): Promise<never> {
-    await stopWorkflow(this.#context, this.#run.id, this.#options.name);
+    const stopped = await stopWorkflow(this.#context, this.#run.id, this.#options.name);
+    if (stopped !== undefined) this.#show(stopped);
     throw error;
   }
 
@@ -133,18 +141,27 @@ class Follower {
   }
 }
 
-/** Tells a run to stop. Does not throw, because the process may be ending: a failure becomes a notice. */
-async function stopWorkflow({ client, notice }: WorkflowContext, id: string, name: string): Promise<void> {
+/**
+ * Tells a run to stop. Does not throw, because the process may be ending: a failure becomes a notice.
+ * @returns the run as the service then shows it
+ */
+async function stopWorkflow(
+  { client, notice }: WorkflowContext,
+  id: string,
+  name: string,
+): Promise<WorkflowRun | undefined> {
   try {
     const options = { signal: AbortSignal.timeout(stopMs), meter: newMeter() };
-    const { state } = await client.send(stopWorkflowOperation(id), readWorkflowRun, options);
-    notice(`workflow ${name}: run ${id} was told to stop, ${printable(state ?? 'in an unknown state')}`);
+    const run = await client.send(stopWorkflowOperation(id), readWorkflowRun, options);
+    notice(`workflow ${name}: run ${id} was told to stop, ${printable(run.state ?? 'in an unknown state')}`);
+    return run;
   } catch (error) {
     const over = error instanceof ServiceError && error.status === 409;
     const reason = over ? 'it has ended already' : asCdsyncError(error).message;
     notice(
       `workflow ${name}: run ${id} could not be stopped: ${reason}${over ? '' : `; try: cdsync workflow stop ${id}`}`,
     );
+    return undefined;
   }
 }
 

@@ -41,6 +41,19 @@ describe('the last line of a failure', () => {
     expect(await next(storage)).toBe('next: cdsync run');
   });
 
+  it.each([
+    ['usage', 'state', 2, 'see: cdsync state --help'],
+    ['sql_not_allowed', 'query', 2, 'correct the SQL; the tables: cdsync query "show tables"'],
+    ['definition_changed', 'run', 1, 'if that is meant: cdsync run --accept'],
+    ['state_unreadable', 'run', 1, 'do what the message says (docs/recovery.md has more), then: cdsync verify'],
+    ['partition_not_found', 'state reset', 2, 'see the parts: cdsync state show'],
+    ['interrupted', 'plan', 130, 'next: cdsync plan'],
+    ['interrupted', 'run', 130, 'next: cdsync run'],
+    ['interrupted', 'query', 130, 'next: cdsync status'],
+  ])('after %s of %s (exit code %i) is: %s', async (errorCode, command, code, line) => {
+    expect(await nextStep({ errorCode, command, code })).toBe(line);
+  });
+
   it('says nothing of an age where the folder of reports is none', async () => {
     const storage = mkdtempSync(join(tmpdir(), 'cdsync-next-'));
     writeFileSync(join(storage, 'nightly'), '');

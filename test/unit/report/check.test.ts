@@ -11,6 +11,7 @@ const error = (auth: boolean | string) => ({
 const stream = (auth?: boolean | string) => ({
   name: 's',
   total: null,
+  untried: null,
   error: auth === undefined ? null : error(auth),
 });
 const destination = (auth?: boolean | 'lacks') => ({
