@@ -77,7 +77,14 @@ async function run(args: RunArguments, output: Output): Promise<number> {
   const { workOnJobs } = await import('./work-on-jobs.js');
   const stop = interruption(output, 'what was read is being kept');
   const { storage } = config;
-  const task = { command: 'run', args, output, storage, jobs: narrowed?.map(({ job }) => job) ?? jobs, signal: stop.signal };
+  const task = {
+    command: 'run',
+    args,
+    output,
+    storage,
+    jobs: narrowed?.map(({ job }) => job) ?? jobs,
+    signal: stop.signal,
+  };
   try {
     return await workOnJobs(task, {
       ...reporting(output),

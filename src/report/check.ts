@@ -73,7 +73,10 @@ function destinationLines({ name, reached, lacks, untried, error }: CheckedDesti
 /** The result of a check, for people. */
 export function checkLines({ job, warnings, streams, destinations, contracts }: Checked): string[] {
   const lines = streams.flatMap(({ name, total, untried, error }) => {
-    const facts = [...(total === null ? [] : [`${formatCount(total)} records`]), ...(untried === null ? [] : [untried])];
+    const facts = [
+      ...(total === null ? [] : [`${formatCount(total)} records`]),
+      ...(untried === null ? [] : [untried]),
+    ];
     if (error === null) return [`  ok      ${name}${facts.length === 0 ? '' : `: ${facts.join('; ')}`}`];
     return failed(name, `${error.message} [${error.code}]`, error.hint);
   });

@@ -87,7 +87,9 @@ describe('cdsync diff', () => {
     const early = await space.cdsync(['diff', 'differing.json', 'made', '--from', '2020-01-01']);
     expect([early.code, early.stderr]).toEqual([
       2,
-      expect.stringMatching(/^error: made: nothing is kept of that time; the first that is kept is 20.* \[run_not_found\]$/m),
+      expect.stringMatching(
+        /^error: made: nothing is kept of that time; the first that is kept is 20.* \[run_not_found\]$/m,
+      ),
     ]);
   });
 });

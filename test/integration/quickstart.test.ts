@@ -107,7 +107,10 @@ describe('cdsync quickstart', () => {
       const file = join(folder, 'failing', 'cdsync.yaml');
       const stream = '      - { name: none, source: index_profiles, index: none }\n';
       const text = await readFile(file, 'utf8');
-      await writeFile(file, text.replace(/^( +)streams:\n/m, (line) => line + stream));
+      await writeFile(
+        file,
+        text.replace(/^( +)streams:\n/m, (line) => line + stream),
+      );
       const { code, stderr } = await cdsync('quickstart', 'failing');
       expect([code, stderr.trim().split('\n').at(-1)]).toEqual([5, 'next: cdsync quickstart failing']);
     },

@@ -124,12 +124,18 @@ function partFilter({ reads: { partitionBy, filter } }: StreamConfig): ReadonlyM
 
 async function checkStream(engine: Engine, config: StreamConfig, trial: Trial): Promise<CheckedStream> {
   try {
-    const untried = config.reads.query === undefined ? null : 'whether its SQL fits what the others bring shows the run';
+    const untried =
+      config.reads.query === undefined ? null : 'whether its SQL fits what the others bring shows the run';
     return { name: config.name, total: await tryStream(engine, config, trial), untried, error: null };
   } catch (thrown) {
     const error = asCdsyncError(thrown);
     if (error.kind === 'interrupted') throw error;
-    return { name: config.name, total: null, untried: null, error: { ...reportError(error), auth: error.kind === 'auth' } };
+    return {
+      name: config.name,
+      total: null,
+      untried: null,
+      error: { ...reportError(error), auth: error.kind === 'auth' },
+    };
   }
 }
 
