@@ -33,16 +33,33 @@ function parserOf(words: readonly string[]): Argv<CommonArguments> {
 /** An option that is a list takes one word per flag: the next word may be the configuration file. */
 const wordRules = { 'strip-dashed': true, 'greedy-arrays': false, 'boolean-negation': false };
 
+/** Stands before a word from behind `--`, so that yargs takes it for no option. No argument of a process can hold it. */
+const wordMark = '\0';
+
+/** Words for yargs, which would leave those behind `--` out of a command's own. */
+function marked(words: readonly string[]): string[] {
+  const end = words.indexOf('--');
+  return end < 0 ? [...words] : [...words.slice(0, end), ...words.slice(end + 1).map((word) => wordMark + word)];
+}
+
+function unmark(args: Record<string, unknown>): void {
+  const plain = (value: unknown) =>
+    typeof value === 'string' && value.startsWith(wordMark) ? value.slice(wordMark.length) : value;
+  for (const [name, value] of Object.entries(args)) args[name] = Array.isArray(value) ? value.map(plain) : plain(value);
+}
+
 /** The options that a parser knows at present: while a command is read, the command's. yargs has this without a type. */
 function optionsOf(parser: unknown): string[] {
   return Object.keys((parser as { getOptions(): { key: Record<string, unknown> } }).getOptions().key);
 }
 
 function strictParser(words: readonly string[]): Argv<CommonArguments> {
-  const parser = parserOf(words);
+  const parser = parserOf(marked(words));
   parser
     .command(commands)
-    .middleware(({ _: [command] }) => {
+    .middleware((args) => {
+      unmark(args);
+      const [command] = args._;
       // Files of a command, DuckDB's too, are for the user alone. Only a configuration may be shared with a team.
       if (command !== 'init') process.umask(0o077);
     })

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { rowNumberColumn } from '../rows/column-name.js';
 import { type Finding, map, option } from '../sdk/option.js';
 import { choice, flag, secret } from '../sdk/option-types.js';
 import type { SourceDeclaration } from '../streams/declaration.js';
@@ -30,7 +31,10 @@ const columnType = z
   .transform((written) => duckdbType(written) as string);
 
 /** Names that begin with `_` are left to the columns that cdsync adds. */
-const newName = z.string().regex(/^(?!_)[^\0]{1,63}$/);
+const newName = z
+  .string()
+  .regex(/^(?!_)[^\0]{1,63}$/)
+  .refine((name) => name.toLowerCase() !== rowNumberColumn, 'is a name that the reader of Parquet files gives');
 
 /** What to do with one column before cdsync keeps anything of it. */
 const columnRule = option(

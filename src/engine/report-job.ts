@@ -34,6 +34,8 @@ export interface StreamOutcome {
   limit?: StreamReport['limit'];
   /** Not read, because something before it failed; `error` says what. */
   skipped?: boolean;
+  /** Its commit counts, and its report says so; but readers do not see it yet. */
+  unpublished?: CdsyncError | undefined;
 }
 
 export function reportError({ code, message, hint, requestId }: CdsyncError): ReportedError {
@@ -62,6 +64,7 @@ function statusOf({ error, findings, skipped }: StreamOutcome): StreamStatus {
 function reportStream(outcome: StreamOutcome, runId: string): StreamReport {
   const { name, error, counters, commit, seconds, findings, split } = outcome;
   const committed = error === undefined ? commit : undefined;
+  const told = error ?? outcome.unpublished;
   const difference = committed?.task.difference;
   return {
     name,
@@ -89,7 +92,7 @@ function reportStream(outcome: StreamOutcome, runId: string): StreamReport {
       error === undefined
         ? findings.map(({ guard, message, figures }) => ({ guard, message: figures ?? message }))
         : [],
-    error: error === undefined ? heldError(findings, runId, name) : reportError(error),
+    error: told === undefined ? heldError(findings, runId, name) : reportError(told),
   };
 }
 

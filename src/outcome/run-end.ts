@@ -53,6 +53,8 @@ export function statusAfterwards(
   const done = destinations.filter((each) => each.status !== 'skipped');
   const deliveries = new Map([...(last?.destinations ?? []), ...done].map((each) => [keyOf(each), each.status]));
   const found = [...allStreams.values(), ...deliveries.values()];
+  // Committed, but not published.
+  if (streams.some((stream) => stream.status === 'ok' && stream.error !== null)) return 'partial';
   if (!found.includes('failed') && !found.includes('partial')) return found.includes('held') ? 'held' : 'ok';
   return found.includes('ok') || found.includes('partial') ? 'partial' : 'failed';
 }

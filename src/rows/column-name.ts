@@ -2,8 +2,12 @@ import { createHash } from 'node:crypto';
 
 const maxBytes = 63;
 
-/** Columns that cdsync adds; no attribute may take their names. */
+/** DuckDB's reader of Parquet adds it to the columns of a file, whatever a column of that name holds. */
+export const rowNumberColumn = 'file_row_number';
+
+/** Columns that cdsync or DuckDB adds; no attribute may take their names. */
 export const reservedColumns = [
+  rowNumberColumn,
   '_op',
   '_run_id',
   '_synced_at',

@@ -39,6 +39,13 @@ export interface DiffTask {
   readonly brings: 'everything' | 'additions';
   /** Rows of the previous snapshot that the reading met again unchanged; its files lack them. */
   readonly standing: Standing;
+  /** The Parquet files of the previous snapshot, if only they have the sign of each zero. */
+  readonly signedFiles?: readonly string[] | undefined;
+}
+
+/** SQL for the source of the previous snapshot's rows: its table, unless that has lost the signs of zeros. */
+export function previousRows({ stream, signedFiles }: Pick<DiffTask, 'stream' | 'signedFiles'>): string {
+  return signedFiles === undefined ? storeTable(stream) : `read_parquet(${fileTexts(signedFiles)})`;
 }
 
 /** Whether the files of the reading are the whole snapshot, so that it needs no row of the previous one. */
@@ -70,14 +77,14 @@ export function hashesStand({
  * @param among a table whose column `key` lists the wanted keys; left out, all keys
  */
 export function storedKeys(
-  task: Pick<DiffTask, 'previous' | 'stream' | 'columns' | 'key' | 'hashVersion'>,
+  task: Pick<DiffTask, 'previous' | 'stream' | 'columns' | 'key' | 'hashVersion' | 'signedFiles'>,
   among?: string,
 ): string {
   const { previous, stream } = task;
   if (previous === undefined) return 'SELECT NULL::VARCHAR AS key, NULL::UBIGINT AS hash WHERE false';
   const only = (key: string) => (among === undefined ? '' : ` WHERE ${key} IN (SELECT key FROM ${among})`);
   if (hashesStand(task)) return `SELECT key, hash FROM ${keysTable(stream)}${only('key')}`;
-  const stored = `(SELECT * FROM ${storeTable(stream)}${only(rowKey(task.key))})`;
+  const stored = `(SELECT * FROM ${previousRows(task)}${only(rowKey(task.key))})`;
   const rows = `(SELECT ${widen(previous.columns, task.columns, 'table')} FROM ${stored})`;
   return `SELECT id AS key, hash FROM (${hashedRows(rows, rowKey(task.key), ColumnSet.restore(task.columns).list)})`;
 }

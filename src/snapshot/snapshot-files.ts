@@ -11,7 +11,7 @@ import {
   type ParquetForm,
   writeParquet,
 } from '../store/parquet.js';
-import { completeKeys, type Difference, type DiffTask, hashesStand, holdsAll, restates } from './diff.js';
+import { completeKeys, type Difference, type DiffTask, hashesStand, holdsAll, previousRows, restates } from './diff.js';
 import { type SnapshotStore, storeTable } from './snapshot-store.js';
 import type { WorkTables } from './unify-parts.js';
 
@@ -51,7 +51,7 @@ export function replacedKeys({ keys, changed }: WorkTables): string {
 
 /** SQL for the rows of the new snapshot, as its table has them. */
 export function snapshotRows(
-  task: Pick<DiffTask, 'previous' | 'stream' | 'columns' | 'key'> & SnapshotFiles,
+  task: Pick<DiffTask, 'previous' | 'stream' | 'columns' | 'key' | 'signedFiles'> & SnapshotFiles,
   tables: WorkTables,
 ): string {
   const { columns, files, addition, anew } = task;
@@ -63,11 +63,12 @@ export function snapshotRows(
 
 /** SQL for the rows of the previous snapshot, with the present columns, whose keys are not among those of a query. */
 function standingRows(
-  { previous, stream, columns, key }: Pick<DiffTask, 'previous' | 'stream' | 'columns' | 'key'>,
+  task: Pick<DiffTask, 'previous' | 'stream' | 'columns' | 'key' | 'signedFiles'>,
   replaced: string,
   { form, where = 'true' }: { readonly form: 'table' | 'file'; readonly where?: string },
 ): string {
-  return `SELECT * FROM (SELECT ${widen(previous?.columns ?? [], columns, form)} FROM ${storeTable(stream)} WHERE ${where})
+  const { previous, columns, key } = task;
+  return `SELECT * FROM (SELECT ${widen(previous?.columns ?? [], columns, form)} FROM ${previousRows(task)} WHERE ${where})
      WHERE ${rowKey(key)} NOT IN (${replaced})`;
 }
 
@@ -125,9 +126,9 @@ const leastRowsOfTwo = 100_000;
 /** SQL conditions that divide the stored rows of a stream, if they are many, into halves that can be written at the same time. */
 async function halvesOf(
   session: Session,
-  { stream, previous }: Pick<DiffTask, 'stream' | 'previous'>,
+  { stream, previous, signedFiles }: Pick<DiffTask, 'stream' | 'previous' | 'signedFiles'>,
 ): Promise<readonly string[]> {
-  if ((previous?.rows ?? 0) < leastRowsOfTwo) return ['true'];
+  if ((previous?.rows ?? 0) < leastRowsOfTwo || signedFiles !== undefined) return ['true'];
   const middle = await session.number(`SELECT (max(rowid) + 1) // 2 FROM ${storeTable(stream)}`);
   return [`rowid < ${middle}`, `rowid >= ${middle}`];
 }

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { lstat, readdir, realpath, rm, stat } from 'node:fs/promises';
 import { z } from 'zod';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
@@ -330,7 +331,9 @@ function openError(layout: JobLayout, error: unknown): CdsyncError {
   if (tellsOfDamage(error)) {
     return new CdsyncError(`${layout.store} is damaged, or is not a cdsync store`, {
       code: 'state_unreadable',
-      hint: 'what was published stays readable; restore the storage folder, or point `storage` at another one',
+      hint: existsSync(layout.link)
+        ? `the published file is a copy of its last commit: cp ${layout.link} ${layout.store}; or restore the storage folder from a backup`
+        : 'restore the storage folder, or point `storage` at another one',
       cause: error,
     });
   }

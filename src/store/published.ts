@@ -1,4 +1,4 @@
-import { constants } from 'node:fs';
+import { constants, existsSync } from 'node:fs';
 import { access, realpath } from 'node:fs/promises';
 import { sep } from 'node:path';
 import {
@@ -152,9 +152,10 @@ async function readablePath(link: string): Promise<string | undefined> {
 async function publishedPath(layout: JobLayout): Promise<string> {
   const path = await readablePath(layout.link);
   if (path === undefined) {
-    throw new CdsyncError(`job "${layout.job}" has published nothing yet: there is no ${layout.link}`, {
+    const has = existsSync(layout.store) ? 'is not published at present' : 'has published nothing yet';
+    throw new CdsyncError(`job "${layout.job}" ${has}: there is no ${layout.link}`, {
       code: 'not_published',
-      hint: 'run it first: cdsync run',
+      hint: 'a run publishes it: cdsync run',
     });
   }
   if (path.startsWith((await realpath(layout.folder)) + sep)) return path;

@@ -118,7 +118,9 @@ function streamProblems(report: JobReport, { commits, rows, published, manifests
     if ((status === 'ok') !== isCommitted) problems.push(`${told}, and the store ${isCommitted ? 'has' : 'lacks'} it`);
     if (status !== 'ok') continue;
     if (!commits.has(commitLine(report.run_id, stream))) problems.push(`${told} with other figures than in the store`);
-    const found = { store: rows.get(name), published: published?.rows.get(name), manifest: manifests.get(name)?.rows };
+    const shown = { published: published?.rows.get(name), manifest: manifests.get(name)?.rows };
+    // With an error, it is committed but not published.
+    const found = { store: rows.get(name), ...(stream.error === null ? shown : {}) };
     for (const [where, count] of Object.entries(found))
       if (count !== stream.rows) problems.push(`${told} with ${stream.rows} rows, ${where} has ${count}`);
   }

@@ -61,6 +61,17 @@ describe('forget', () => {
     expect((await space.runWell('forget1')).streams[0]).toMatchObject({ unchanged: 40, deleted: 0 });
   });
 
+  it('takes keys behind -- as they are', async () => {
+    await space.configure('dashes', [made]);
+    await serve({ '-x': { n: 1 }, '--all': { n: 2 }, p: { n: 3 } });
+    await space.runWell('dashes');
+    const words = ['forget', 'dashes.json', 'made', 'p', '--json', '--', '-x', '--all'];
+    const { code, stdout } = await space.cdsync(words);
+    expect([code, JSON.parse(stdout)]).toMatchObject([0, { keys: 3, rows: 3 }]);
+    const sql = ['query', '--format', 'csv', '--', 'dashes.json', '-- how many\nselect count(*) as n from made'];
+    expect(await space.cdsync(sql)).toMatchObject({ code: 0, stdout: 'n\n0\n' });
+  });
+
   it('says which streams have the person too, searches all files after the last, and reaches destinations with the next push', async () => {
     const copy = { name: 'copy', source: 'sql', key: ['id'], query: 'select id, email from made' };
     const warehouse = { name: 'copy', connector: 'duckdb', path: './warehouse.duckdb', streams: ['made'] };

@@ -44,14 +44,16 @@ async function restore(): Promise<void> {
   await cp(base(), storage(), { recursive: true, verbatimSymlinks: true, preserveTimestamps: true });
 }
 
-/** Starts a run that gets a signal at a step. */
-async function signalled(signal: string, { at, when }: Pick<Strike, 'at' | 'when'>) {
-  const strike: Strike = { at, when, action: `signal ${signal}` };
+/** Starts a run that is struck at a step. */
+async function struck(strike: Strike) {
   const variables = strikeVariables(storage(), join(space.folder, 'steps.txt'), strike);
   const child = space.spawn(['run', 'job.json', '--json'], { NODE_OPTIONS: strikePreload.join(' '), ...variables });
   const { code, stdout, stderr } = await ended(child);
   return { code, stderr, report: JSON.parse(stdout) as RunReport };
 }
+
+const signalled = (signal: string, { at, when }: Pick<Strike, 'at' | 'when'>) =>
+  struck({ at, when, action: `signal ${signal}` });
 
 beforeAll(async () => {
   space = await Workspace.open({ profiles: 300 });
@@ -124,4 +126,30 @@ describe('a run that gets a signal', () => {
     const { resumed, streams: again } = await space.runWell('job');
     expect([resumed, again[0]?.pages]).toEqual([true, 1]);
   });
+});
+
+describe('a run that cannot publish what it has committed', () => {
+  it.each(['rename job/parquet/members/manifest.json #1', 'symlink job/.job.duckdb.tmp #1'])(
+    'reports the commit, delivers nothing, and the next run publishes it: %s',
+    async (at) => {
+      await restore();
+      const before = await facts();
+      const { code, report, stderr } = await struck({ at, when: 'before', action: 'error EACCES' });
+      const after = await facts();
+      expect([code, report.status, report.jobs[0]?.sequence, after.sequence]).toEqual([5, 'partial', 2, 2]);
+      for (const { status, updated, error } of report.jobs[0]?.streams ?? []) {
+        expect([status, error?.code]).toEqual(['ok', 'storage_permission']);
+        expect([error?.message, updated]).toEqual([
+          expect.stringMatching(/^committed, but not published: /),
+          expect.any(Number),
+        ]);
+      }
+      expect(reportProblems(report, before, after)).toEqual([]);
+      expect([report.jobs[0]?.destinations, after.delivered]).toEqual([[], before.delivered]);
+      expect(stderr).toMatch(/next: cdsync run/);
+      const { streams: again } = await space.runWell('job');
+      expect(again.map(({ inserted, updated, deleted }) => inserted + updated + deleted)).toEqual([0, 0]);
+      expect(await visible()).toEqual(truth);
+    },
+  );
 });

@@ -250,6 +250,10 @@ async function verifyPublished(
     if ((await statsIfThere(path)) !== undefined)
       findings.add('somebody has opened the file beside it for writing', { path });
   }
+  if ((await stat(layout.link).catch(() => undefined)) === undefined)
+    return findings.add('there is no published file behind the link; the next run makes it again', {
+      path: layout.link,
+    });
   const session = await database.connect();
   try {
     await session.run(`ATTACH ${sqlText(layout.link)} AS published (READ_ONLY)`);

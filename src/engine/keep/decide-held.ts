@@ -20,7 +20,7 @@ import { readReport } from '../../store/reports.js';
 import { discardStreams, type RunIdentity } from '../../store/run-state.js';
 import { prepareStorage } from '../../store/storage.js';
 import { keepReport, reportJob } from '../report-job.js';
-import { commitAndPublish } from '../run/commit-and-publish.js';
+import { type Committed, commitAndPublish } from '../run/commit-and-publish.js';
 import { type ComparedStream, compareStream, RecognitionOverruled } from '../run/compare-stream.js';
 import type { Reading } from '../run/reading.js';
 import { type Before, recover } from '../run/recover.js';
@@ -165,23 +165,25 @@ async function approveLocked(context: RunContext, choice: HeldChoice): Promise<J
   const run = { runId, startedAt };
   await mkdir(layout.runTemporary(runId), { recursive: true, mode: 0o700 });
   await database.spillTo(layout.runTemporary(runId));
-  const { compared, sequence } = await commitHeld(context, held, { run, before });
+  const { compared, sequence, unpublished } = await commitHeld(context, held, { run, before });
   const results = compared.map(({ commit, changedValues: changed }, index) => {
     return { name: held[index]?.stream ?? '', commit, changed };
   });
   // The page about the run says that it does not know what is not kept.
   await keepColumnFigures(layout, runId, results).catch(() => undefined);
-  await discardStreams(
-    layout,
-    runId,
-    held.map(({ stream }) => stream),
-  );
+  // What is not published yet will be, out of the folder of the run.
+  if (unpublished === undefined)
+    await discardStreams(
+      layout,
+      runId,
+      held.map(({ stream }) => stream),
+    );
   const report = reportJob({
     job: job.name,
     run,
     resumed: false,
     sequence,
-    status: signal.aborted ? 'interrupted' : 'ok',
+    status: signal.aborted ? 'interrupted' : unpublished === undefined ? 'ok' : 'partial',
     seconds: inSeconds(clock.monotonic() - began),
     streams: held.map(({ stream, read }, index) => ({
       name: stream,
@@ -189,6 +191,7 @@ async function approveLocked(context: RunContext, choice: HeldChoice): Promise<J
       findings: [],
       counters: read.counters,
       commit: compared[index]?.commit,
+      unpublished,
     })),
   });
   await keepReport(context, withRun(report, (await readReport(layout, runId))?.jobs[0]));
@@ -214,7 +217,7 @@ async function commitHeld(
   context: RunContext,
   held: readonly HeldStream[],
   { run, before }: { run: RunIdentity; before: Before },
-): Promise<{ compared: readonly ComparedStream[]; sequence: number }> {
+): Promise<Committed & { readonly compared: readonly ComparedStream[] }> {
   const { layout, database, signal } = context;
   const store = await SnapshotStore.open(database, layout);
   try {
@@ -227,7 +230,7 @@ async function commitHeld(
     const streams = compared.map(({ commit }) => commit);
     const { sequence } = before;
     const task = { run, status: 'ok', sequence, streams, isNews: true } as const;
-    return { compared, sequence: await commitAndPublish(context, store, task) };
+    return { compared, ...(await commitAndPublish(context, store, task)) };
   } finally {
     await store.close();
   }

@@ -1,6 +1,6 @@
 import { readlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { asCdsyncError } from '../../core/errors.js';
+import { asCdsyncError, CdsyncError } from '../../core/errors.js';
 import type { RunStatus } from '../../core/run.js';
 import { commitRun, isChanged, type RunCommit, recordHeldRun, type StreamCommit } from '../../snapshot/commit.js';
 import { compact, compactionReason } from '../../snapshot/compact.js';
@@ -106,17 +106,31 @@ class NextKnown {
   }
 }
 
+/** What was committed. */
+export interface Committed {
+  /** Number of the current snapshot. */
+  readonly sequence: number;
+  /** Why readers do not see it yet. The next run publishes it, out of the folder of this one. */
+  readonly unpublished: CdsyncError | undefined;
+}
+
+/** The error of a stream whose commit counts, but which no reader sees yet. */
+function unpublishedError(thrown: unknown): CdsyncError {
+  const { message, ...details } = asCdsyncError(thrown);
+  return new CdsyncError(`committed, but not published: ${message}`, { ...details, cause: thrown });
+}
+
 /**
  * Commits streams together, publishes the result, and closes the store. After the commit the run counts as done: the signal
  * no longer stops it, and if publishing fails, the next run publishes.
- * @returns the number of the current snapshot
- * @throws {CdsyncError} `interrupted` if the signal aborts before the commit counts
+ * @throws {CdsyncError} `interrupted` if the signal aborts before the commit counts; if nothing was committed, or a bucket keeps the job,
+ *   also what {@link publishStore} throws
  */
 export async function commitAndPublish(
   context: PublishContext & Pick<RunContext, 'progress' | 'signal' | 'bucket'>,
   store: SnapshotStore,
   { run, status, sequence: before, streams, isNews }: CommitTask,
-): Promise<number> {
+): Promise<Committed> {
   const { database, layout, progress, clock, job, signal } = context;
   progress.phase = 'committing';
   const known = new NextKnown(context);
@@ -144,8 +158,13 @@ export async function commitAndPublish(
   progress.phase = 'publishing';
   // In a bucket that would move the whole database each night.
   const isStale = context.bucket === undefined && clock.now() - (await publishedAt(layout)) >= quietMs;
-  await publishStore(context, store, { repairs: sequence === before && (isNews || isStale) ? 'all' : 'none' });
-  return sequence;
+  try {
+    await publishStore(context, store, { repairs: sequence === before && (isNews || isStale) ? 'all' : 'none' });
+    return { sequence, unpublished: undefined };
+  } catch (error) {
+    if (sequence === before || context.bucket !== undefined) throw error;
+    return { sequence, unpublished: unpublishedError(error) };
+  }
 }
 
 /**

@@ -4,7 +4,7 @@ import type { StreamConfig } from '../../config/config.js';
 import { sqlTexts } from '../../core/sql.js';
 import type { Extracted } from '../../extract/extracted.js';
 import { emptyShape } from '../../rows/column-shape.js';
-import type { StoredColumn } from '../../rows/columns.js';
+import { holdNegativeZero, type StoredColumn } from '../../rows/columns.js';
 import { hashVersion } from '../../rows/row-hash.js';
 import { treated } from '../../rows/value-text.js';
 import { widen } from '../../rows/widen.js';
@@ -17,6 +17,7 @@ import { writeSnapshotFiles } from '../../snapshot/snapshot-files.js';
 import type { SnapshotStore, StreamState } from '../../snapshot/snapshot-store.js';
 import { type Unified, unifyParts, workTables } from '../../snapshot/unify-parts.js';
 import type { Session } from '../../store/duckdb.js';
+import { statsIfThere } from '../../store/durable.js';
 import { type ParquetFile, writeParquet } from '../../store/parquet.js';
 import type { RunIdentity } from '../../store/run-state.js';
 import type { RunContext } from '../run-context.js';
@@ -68,6 +69,20 @@ interface Comparing extends CompareTask {
   readonly folder: string;
 }
 
+/**
+ * The Parquet files of a snapshot that has a -0.0, if they are all here. DuckDB's tables keep no sign where all values of a column
+ * within a block of rows are zeros.
+ */
+async function signedFiles(
+  { layout }: CompareContext,
+  previous: StreamState | undefined,
+): Promise<readonly string[] | undefined> {
+  if (previous === undefined || previous.snapshot.length === 0 || !holdNegativeZero(previous.columns)) return undefined;
+  const paths = previous.snapshot.map(({ path }) => join(layout.stream(previous.stream), path));
+  const found = await Promise.all(paths.map(statsIfThere));
+  return found.includes(undefined) ? undefined : paths;
+}
+
 async function compare(task: Comparing): Promise<Compared> {
   const { context, store, reading, config, before, previous, folder } = task;
   const { compression } = context.job.parquet;
@@ -105,6 +120,7 @@ async function compare(task: Comparing): Promise<Compared> {
     rows: unified.rows,
     brings,
     standing: read.standing,
+    signedFiles: await signedFiles(context, previous),
   };
   const difference = await diff(store.session, diffed, tables);
   const refreshed = await countRefreshed(store.session, diffed, unified.files);

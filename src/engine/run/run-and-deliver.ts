@@ -14,6 +14,11 @@ function isCutShort({ status, streams }: JobReport): boolean {
   return status === 'interrupted' && !streams.some((stream) => stream.status === 'ok');
 }
 
+/** Whether a commit is not published yet: destinations get what is. */
+function isUnpublished({ streams }: JobReport): boolean {
+  return streams.some(({ status, error }) => status === 'ok' && error !== null);
+}
+
 /**
  * Runs a job, delivers what it published, and does what follows from the report. The job's lock is free during the delivery,
  * so a slow destination delays no later run.
@@ -49,7 +54,7 @@ async function reportOfRun(context: RunContext): Promise<JobReport> {
   context.progress.share = () => context.client.share('profile');
   const report = await runAndPutBack(context);
   const { job, progress, client, clock, signal } = context;
-  if (job.destinations.length === 0 || isCutShort(report)) return report;
+  if (job.destinations.length === 0 || isCutShort(report) || isUnpublished(report)) return report;
   const { deliverJob } = await import('./deliver-job.js');
   const began = clock.monotonic();
   progress.phase = 'delivering';

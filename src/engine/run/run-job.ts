@@ -18,7 +18,7 @@ import { forgetStarted } from '../workflow/started-workflows.js';
 import { chooseRun } from './choose-run.js';
 import { chosenStreams } from './chosen-streams.js';
 import { cleanUp } from './clean-up.js';
-import { commitAndPublish, publishHeld } from './commit-and-publish.js';
+import { type Committed, commitAndPublish, publishHeld } from './commit-and-publish.js';
 import { compareLevels, Level, type LevelTask } from './level.js';
 import { recover } from './recover.js';
 import { requireSpace } from './require-space.js';
@@ -28,14 +28,14 @@ import type { StreamRun } from './stream-run.js';
 
 /**
  * Reads, compares, commits and publishes, level by level. The signal counts until the commit; after it, the rest is done.
- * @returns the number of the current snapshot; undefined if the run was interrupted before its commit
+ * @returns undefined if the run was interrupted before its commit
  */
 async function readAndCommit(
   context: RunContext,
   levels: readonly Level[],
   session: Session,
   task: LevelTask,
-): Promise<number | undefined> {
+): Promise<Committed | undefined> {
   const { database, layout, progress, signal } = context;
   const { before } = task;
   progress.phase = 'reading';
@@ -52,7 +52,7 @@ async function compareAndCommit(
   context: RunContext,
   levels: readonly Level[],
   task: LevelTask,
-): Promise<number | undefined> {
+): Promise<Committed | undefined> {
   const { database, layout, signal, config } = context;
   const { run, before } = task;
   const store = await SnapshotStore.open(database, layout);
@@ -68,15 +68,12 @@ async function compareAndCommit(
     const status = statusOf(streams);
     if (commits.length === 0) {
       if (status === 'held') await tellHeld(context, store, run);
-      return sequence;
+      return { sequence, unpublished: undefined };
     }
-    return await commitAndPublish(context, store, {
-      run,
-      status,
-      sequence,
-      streams: commits,
-      isNews: status !== 'ok',
-    });
+    const isNews = status !== 'ok';
+    const committed = await commitAndPublish(context, store, { run, status, sequence, streams: commits, isNews });
+    for (const { commit, outcome } of streams) if (commit !== undefined) outcome.unpublished = committed.unpublished;
+    return committed;
   } catch (error) {
     if (asCdsyncError(error).kind === 'interrupted') return undefined;
     throw error;
@@ -151,21 +148,24 @@ async function runLocked(context: RunContext, lock: JobLock, session: Session): 
       await session.until(context.signal, async () => levels[0]?.open(before, session));
     });
     const run = await beginRun(context, lock, streams, before);
-    const sequence = await readAndCommit(context, levels, session, { run, before });
+    const committed = await readAndCommit(context, levels, session, { run, before });
     for (const stream of streams) await stream.close();
     if (context.bucket !== undefined) doubtDamaged(context.bucket, streams);
-    const isCutShort = sequence === undefined;
+    const isCutShort = committed === undefined;
+    const isUnpublished = committed?.unpublished !== undefined;
     if (isCutShort) for (const stream of streams) stream.cutShort();
-    await cleanUp(context, { runId: run.runId, isCutShort, streams: streams.map(({ end }) => end) });
+    // What is not published yet will be, out of the folder of the run.
+    if (!isUnpublished)
+      await cleanUp(context, { runId: run.runId, isCutShort, streams: streams.map(({ end }) => end) });
     if (!isCutShort) await forgetStarted(layout);
-    await keepFigures(context, run.runId, sequence === undefined ? [] : streams);
+    await keepFigures(context, run.runId, isCutShort ? [] : streams);
     progress.phase = 'done';
     return reportJob({
       job: job.name,
       run,
       resumed: streams.some(({ opened }) => opened?.unfinished !== undefined),
-      sequence: (sequence ?? before.sequence) || null,
-      status: context.signal.aborted ? 'interrupted' : statusOf(streams),
+      sequence: (committed?.sequence ?? before.sequence) || null,
+      status: context.signal.aborted ? 'interrupted' : isUnpublished ? 'partial' : statusOf(streams),
       seconds: inSeconds(clock.monotonic() - began),
       streams: inConfiguredOrder(context, streams).map(({ outcome }) => outcome),
     });
