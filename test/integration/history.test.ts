@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Workspace } from '../fixtures/workspace.js';
 
@@ -102,7 +103,7 @@ it('keeps the sign of each zero in Parquet, and changes no row by it', async () 
     const { streams } = await space.runWell('zeros');
     return streams[0]?.updated;
   };
-  const zeros = (changed: readonly number[], value = (n: number) => (n % 2 === 0 ? '-0.0' : '0.0')) =>
+  const zeros = (changed: readonly number[], value = (n: number): string => (n % 2 === 0 ? '-0.0' : '0.0')) =>
     Array.from({ length: 20 }, (_, n) => record(n, value(n), changed.includes(n) ? 'new' : 'old'));
   const signs = async () => {
     const files = join(space.jobFolder('zeros'), 'parquet', 'made', 'current', '*.parquet');
