@@ -53,11 +53,13 @@ export class ConfigReader {
   #part(schema: z.core.$ZodType, option: Unwrapped, node: Node | null, site: Site): unknown {
     const { core, facts } = option;
     if (core instanceof z.ZodArray) return this.#list(core, option, node, site);
-    if (core instanceof z.ZodObject) return this.#map(node, site, (map) => this.#object(core, facts, map, site));
-    if (core instanceof z.ZodRecord) return this.#map(node, site, (map) => this.#record(core, facts, map, site));
-    if (core instanceof z.ZodDiscriminatedUnion) {
-      return this.#map(node, site, (map) => this.#union(core, facts, map, site));
-    }
+    const allowed = core instanceof z.ZodObject ? Object.keys(core.shape).join(', ') : facts?.allowed;
+    if (core instanceof z.ZodObject)
+      return this.#map(node, { site, allowed }, (map) => this.#object(core, facts, map, site));
+    if (core instanceof z.ZodRecord)
+      return this.#map(node, { site, allowed }, (map) => this.#record(core, facts, map, site));
+    if (core instanceof z.ZodDiscriminatedUnion)
+      return this.#map(node, { site, allowed }, (map) => this.#union(core, facts, map, site));
     if (core instanceof z.ZodUnknown) return this.#anything(schema, option, node, site);
     if (core instanceof z.ZodUnion) return this.#oneForm(core, option, node, site);
     return this.#scalar(schema, option, node, site);
@@ -70,10 +72,14 @@ export class ConfigReader {
     }
   }
 
-  #map(node: Node | null, site: Site, read: (entries: Entries) => unknown): unknown {
+  #map(
+    node: Node | null,
+    { site, allowed }: { readonly site: Site; readonly allowed?: string | undefined },
+    read: (entries: Entries) => unknown,
+  ): unknown {
     if (isMap(node)) return read(this.#entries.of(node as YAMLMap, site.path));
     const message = site.path.length === 0 ? 'the file must hold a map' : 'must be a map';
-    return this.#findings.refuse(site, { message, found: kindOf(node) });
+    return this.#findings.refuse(site, { message, found: kindOf(node), allowed });
   }
 
   #list(core: z.ZodArray, option: Unwrapped, node: Node | null, site: Site): unknown {
@@ -94,7 +100,7 @@ export class ConfigReader {
   #anything(schema: z.core.$ZodType, option: Unwrapped, node: Node | null, site: Site): unknown {
     const each = z.unknown();
     if (isMap(node))
-      return this.#map(node, site, (map) => this.#record(z.record(z.string(), each), undefined, map, site));
+      return this.#map(node, { site }, (map) => this.#record(z.record(z.string(), each), undefined, map, site));
     if (isSeq(node)) return this.#list(z.array(each), option, node, site);
     if (node === null || (isScalar(node) && isNothing(node))) return null;
     return this.#scalar(schema, option, node, site);

@@ -112,7 +112,7 @@ describe('cdsync quickstart', () => {
         text.replace(/^( +)streams:\n/m, (line) => line + stream),
       );
       const { code, stderr } = await cdsync('quickstart', 'failing');
-      expect([code, stderr.trim().split('\n').at(-1)]).toEqual([5, 'next: cdsync quickstart failing']);
+      expect([code, stderr.trim().split('\n').at(-1)]).toEqual([5, 'next: npx cdsync quickstart failing']);
     },
     timeout,
   );

@@ -19,9 +19,21 @@ const appended: [name: string, yaml: string, line: string][] = [
     'cdsync.yaml:11:3  resources.cheese: unknown key; allowed: memory_mb, threads',
   ],
   ['a key that stands twice', 'version: 1', 'cdsync.yaml:10:1  version: this key stands in line 1 already'],
-  ['a list for a map', 'resources: [1]', 'cdsync.yaml:10:12  resources: must be a map, found a list'],
-  ['a number for a map', 'resources: 5', 'cdsync.yaml:10:12  resources: must be a map, found a number'],
-  ['nothing for a map', 'resources:', 'cdsync.yaml:10:1  resources: must be a map, found nothing'],
+  [
+    'a list for a map',
+    'resources: [1]',
+    'cdsync.yaml:10:12  resources: must be a map, found a list; allowed: memory_mb, threads',
+  ],
+  [
+    'a number for a map',
+    'resources: 5',
+    'cdsync.yaml:10:12  resources: must be a map, found a number; allowed: memory_mb, threads',
+  ],
+  [
+    'nothing for a map',
+    'resources:',
+    'cdsync.yaml:10:1  resources: must be a map, found nothing; allowed: memory_mb, threads',
+  ],
   [
     'a map for a number',
     'resources: { threads: {} }',

@@ -6,11 +6,41 @@ const open = '$\u007b';
 
 /** Texts that are no configuration at all, and the lines of their errors. */
 const refused: [name: string, text: string, lines: string[]][] = [
-  ['an empty file', '', ['cdsync.yaml:1:1  the file must hold a map, found nothing']],
-  ['a file of comments', '# nothing\n', ['cdsync.yaml:1:1  the file must hold a map, found nothing']],
-  ['a list', '\n- a\n', ['cdsync.yaml:2:1  the file must hold a map, found a list']],
-  ['text', 'hello', ['cdsync.yaml:1:1  the file must hold a map, found text']],
-  ['a number', '5', ['cdsync.yaml:1:1  the file must hold a map, found a number']],
+  [
+    'an empty file',
+    '',
+    [
+      'cdsync.yaml:1:1  the file must hold a map, found nothing; allowed: version, service, storage, resources, jobs, defaults',
+    ],
+  ],
+  [
+    'a file of comments',
+    '# nothing\n',
+    [
+      'cdsync.yaml:1:1  the file must hold a map, found nothing; allowed: version, service, storage, resources, jobs, defaults',
+    ],
+  ],
+  [
+    'a list',
+    '\n- a\n',
+    [
+      'cdsync.yaml:2:1  the file must hold a map, found a list; allowed: version, service, storage, resources, jobs, defaults',
+    ],
+  ],
+  [
+    'text',
+    'hello',
+    [
+      'cdsync.yaml:1:1  the file must hold a map, found text; allowed: version, service, storage, resources, jobs, defaults',
+    ],
+  ],
+  [
+    'a number',
+    '5',
+    [
+      'cdsync.yaml:1:1  the file must hold a map, found a number; allowed: version, service, storage, resources, jobs, defaults',
+    ],
+  ],
   [
     'two documents',
     `${head}---\n${head}`,
@@ -138,7 +168,7 @@ describe('anchors, aliases and merge keys', () => {
 
   test('an alias of the wrong kind is shown where it is used', () => {
     expect(problemsOf(`${head}resources: { threads: &n 2, memory_mb: 500 }\ndefaults: *n\n${jobs}`)).toEqual([
-      'cdsync.yaml:8:11  defaults: must be a map, found a number',
+      expect.stringMatching(/^cdsync\.yaml:8:11 {2}defaults: must be a map, found a number; allowed: /),
     ]);
   });
 
