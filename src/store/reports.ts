@@ -47,6 +47,8 @@ export async function lastGoodRun(
   });
   for (const { jobs } of await recentReports(layout, 1000)) {
     const [job] = jobs;
+    // What is committed and not published is for nobody to read yet.
+    if (job?.streams?.some(({ status, error }) => status === 'ok' && error != null)) continue;
     const isGood = job?.status === 'ok' || job?.status === 'partial';
     // A run of which a part is held, or that was interrupted after its commit, has streams that are ok.
     const isInPart = job?.status === 'interrupted' || job?.status === 'held';

@@ -35,6 +35,14 @@ describe('the last line of a failure', () => {
     expect(await next(jobWith(status, streams).storage)).toMatch(line);
   });
 
+  it('does not count a run whose commit is not published', async () => {
+    const { storage, reports } = jobWith('ok', ['ok']);
+    const error = { code: 'storage_permission', message: 'committed, but not published', hint: null, request_id: null };
+    const job = { job: 'nightly', run_id: runId, sequence: 1, status: 'partial', streams: [{ status: 'ok', error }] };
+    writeFileSync(join(reports, `${runId}.json`), JSON.stringify({ status: 'partial', jobs: [job], error: null }));
+    expect(await next(storage)).toBe('next: cdsync run (there is no good snapshot yet)');
+  });
+
   it.skipIf(process.getuid?.() === 0)('says nothing of reports that this user may not read', async () => {
     const { storage } = jobWith('ok', ['ok']);
     chmodSync(join(storage, 'nightly'), 0);
