@@ -137,7 +137,7 @@ function placeOf(words: readonly string[], { envFile }: CommonArguments): Comman
 function withoutJob([command = '', place = '']: readonly string[], config: string | undefined): string | undefined {
   const inPlace = (path: string | undefined) => `cdsync ${command}${path ? ` ${shellWord(path)}` : ''}`;
   if (command === 'discover') return inPlace(undefined);
-  if (command === 'init') return inPlace(config);
+  if (command === 'init') return inPlace(config?.endsWith('.json') ? undefined : config);
   if (command === 'quickstart') return inPlace(place.startsWith('-') ? undefined : place);
   return ['serve', 'lookup', 'workflow'].includes(command) ? `cdsync ${command} --help` : undefined;
 }

@@ -1,5 +1,6 @@
 import type { Argv } from 'yargs';
 import type { ResourceOptions } from '../config/config.js';
+import { interrupted } from '../core/errors.js';
 import { type CsvFormulas, csvFormulas } from '../report/csv.js';
 import { type RowFormat, rowFormats } from '../report/row-formats.js';
 import type { JobLayout } from '../store/layout.js';
@@ -67,8 +68,11 @@ interface PublishedTask extends QueryArguments {
 
 async function printPublished(args: PublishedTask, sql: string, output: Output): Promise<void> {
   const { openPublished } = await import('../store/published.js');
+  const { interruption } = await import('./interruption.js');
   const { allowFiles, showValues: showsValues, layout, resources } = args;
   const published = await openPublished(layout, { ...resources, allowFiles, showsValues });
+  const stop = interruption(output);
+  stop.signal.addEventListener('abort', () => published.interrupt());
   try {
     const format = args.json ? 'json' : args.format;
     const { printRows } = await import('../report/rows.js');
@@ -80,8 +84,10 @@ async function printPublished(args: PublishedTask, sql: string, output: Output):
     );
     output.detail(`read ${published.path}`);
   } catch (error) {
+    if (stop.signal.aborted) throw interrupted(error);
     if (!(error instanceof ReaderGone)) throw error;
   } finally {
+    stop.release();
     published.close();
   }
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { rowNumberColumn } from '../rows/column-name.js';
+import { rowNumberColumn } from '../core/sql.js';
 import { type Finding, map, option } from '../sdk/option.js';
 import { choice, flag, secret } from '../sdk/option-types.js';
 import type { SourceDeclaration } from '../streams/declaration.js';

@@ -27,3 +27,6 @@ export function fileTexts(paths: Iterable<string>): string {
 export function sqlTexts(texts: Iterable<string>): string {
   return `[${[...texts].map(sqlText).join(', ')}]`;
 }
+
+/** DuckDB's reader of Parquet adds it to the columns of a file, and refuses a file that has one of that name. */
+export const rowNumberColumn = 'file_row_number';

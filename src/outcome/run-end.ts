@@ -54,7 +54,7 @@ export function statusAfterwards(
   const deliveries = new Map([...(last?.destinations ?? []), ...done].map((each) => [keyOf(each), each.status]));
   const found = [...allStreams.values(), ...deliveries.values()];
   // Committed, but not published.
-  if (streams.some((stream) => stream.status === 'ok' && stream.error !== null)) return 'partial';
+  if (streams.some((stream) => stream.status === 'ok' && stream.error != null)) return 'partial';
   if (!found.includes('failed') && !found.includes('partial')) return found.includes('held') ? 'held' : 'ok';
   return found.includes('ok') || found.includes('partial') ? 'partial' : 'failed';
 }

@@ -1,9 +1,7 @@
 import { createHash } from 'node:crypto';
+import { rowNumberColumn } from '../core/sql.js';
 
 const maxBytes = 63;
-
-/** DuckDB's reader of Parquet adds it to the columns of a file, whatever a column of that name holds. */
-export const rowNumberColumn = 'file_row_number';
 
 /** Columns that cdsync or DuckDB adds; no attribute may take their names. */
 export const reservedColumns = [

@@ -33,6 +33,8 @@ export interface Published {
   query(sql: string): Promise<DuckDBResult>;
   /** The same; an error that comes while rows are read is told as one of the query, too. */
   rows(sql: string): Promise<PublishedRows>;
+  /** Ends the query that is under way with an error. */
+  interrupt(): void;
   close(): void;
 }
 
@@ -107,6 +109,7 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
         yieldRows: () => readableRows(result, (error) => ownQueryError(error, sql, showsValues)),
       };
     },
+    interrupt: () => connection.interrupt(),
     close: () => {
       connection.closeSync();
       instance.closeSync();

@@ -131,7 +131,9 @@ describe('nothing is written', () => {
   ])('where %s', async (_, words, env, exit, says) => {
     const { code, stderr, stdout } = await init(words, env as Record<string, string>);
     expect([code, stderr, stdout]).toEqual([exit, expect.stringContaining(says), '']);
-    expect(stderr.trimEnd().split('\n').at(-1)).toBe('correct it, then: cdsync init');
+    const file = words.find((word) => word.endsWith('.yaml'));
+    const again = ['cdsync init', ...(file === undefined ? [] : [file])].join(' ');
+    expect(stderr.trimEnd().split('\n').at(-1)).toBe(`correct it, then: ${again}`);
     expect(stderr).not.toContain('wrong-token-of-nobody');
     expect(await written()).toBeUndefined();
   });

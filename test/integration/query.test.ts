@@ -48,7 +48,9 @@ it.each([
   setTimeout(() => child.kill(signal), 2000);
   const { code, stdout, stderr } = await end;
   expect([code, JSON.parse(stdout)]).toMatchObject([130, { status: 'interrupted', error: { code: 'interrupted' } }]);
-  expect(stderr).toBe('error: interrupted [interrupted]\nnext: cdsync status nightly.json\n');
+  expect(stderr).toMatch(
+    /^stopping .*\nerror: interrupted \[interrupted\]\nnext: cdsync status nightly\.json \(.*\)\n$/,
+  );
 });
 
 describe('what cdsync writes', () => {

@@ -106,7 +106,7 @@ describe('several jobs', () => {
       2,
       expect.stringMatching(/several jobs: alpha, beta .*\n {2}choose one: --job alpha, or take all of them: --all\n/),
     ]);
-    expect(none.stderr).toMatch(/cdsync check unclear\.json --all\n$/);
+    expect(none.stderr).toMatch(/\nsee: cdsync run --help\n$/);
     const both = await space.cdsync(['run', 'unclear.json', '--all', '--job', 'beta']);
     expect([both.code, both.stderr]).toEqual([2, expect.stringContaining('--job and --all were both given')]);
     const unknown = await space.cdsync(['run', 'unclear.json', '--job', 'beta', '--job', 'bta']);
