@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import type { JobConfig, ResourceOptions } from '../config/config.js';
 import type { StreamDifference } from '../report/difference.js';
 import type { JobLayout } from '../store/layout.js';
@@ -95,10 +96,12 @@ async function heldDifference({ layout, resources, job, ...task }: DiffTask, run
   const { attachPublished, heldFiles } = await import('../engine/keep/held-files.js');
   const { heldDifferenceOf } = await import('../report/difference.js');
   const { Database } = await import('../store/duckdb.js');
+  const { temporaryName } = await import('../store/durable.js');
   const { stream, column, limit, showValues } = task;
   const streams = job.streams.map(({ name }) => name);
   const { held, changes, before } = await heldFiles(layout, streams, { runId, stream });
   const database = await Database.open(resources);
+  await database.spillTo(temporaryName(join(layout.run(runId), 'diff')));
   const session = await database.connect();
   try {
     if (before?.includes('published.')) await session.run(attachPublished(layout));

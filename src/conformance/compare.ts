@@ -23,7 +23,7 @@ export function comparedSql(columns: readonly { readonly name: string; readonly 
 
 /** Runs `work` on a DuckDB in memory. */
 export async function inMemory<T>(work: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
-  const instance = await DuckDBInstance.create(':memory:', { threads: '2' });
+  const instance = await DuckDBInstance.create(':memory:', { threads: '2', temp_directory: '' });
   const connection = await instance.connect();
   try {
     await connection.run("SET TimeZone = 'UTC'");

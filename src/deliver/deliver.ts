@@ -69,9 +69,6 @@ class Delivering {
     const atOnce = connector.kind === 'tables' ? (connector.capabilities.streamsAtOnce ?? 1) : 1;
     // An interrupted delivery leaves its files.
     await rm(this.#folder, { recursive: true, force: true });
-    const spill = join(this.#folder, 'spill');
-    await mkdir(spill, { recursive: true, mode: 0o700 });
-    await this.#database.spillTo(spill);
     const limit = pLimit(atOnce);
     try {
       return await Promise.all(this.#request.streams.map((stream) => limit(() => this.#stream(stream))));
@@ -251,7 +248,7 @@ export async function deliverTo(
   const { name } = request.destination;
   const all = (status: 'failed' | 'skipped', error: CdsyncError): StreamDelivery[] =>
     request.streams.map((stream) => ({ destination: name, stream, status, rows: 0, waiting: 0, seconds: 0, error }));
-  // Each destination has a DuckDB instance of its own, whose spilled data goes to the delivery's folder and is removed with it.
+  // Each destination has a DuckDB instance of its own, whose spilled data goes to the delivery's folder.
   const database = await Database.open(resources);
   let lock: JobLock | undefined;
   try {

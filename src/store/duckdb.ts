@@ -342,6 +342,8 @@ export class Database {
       threads: String(threads),
       // It takes -0.0 and 0.0 in a row for a run of one value.
       disabled_compression_methods: 'rle',
+      // By itself, DuckDB would spill into a folder in the working directory, and a crash would leave rows there.
+      temp_directory: '',
       // Never fetch an extension from the network without the user's knowledge.
       autoinstall_known_extensions: 'false',
       autoload_known_extensions: 'false',
@@ -386,7 +388,10 @@ export class Database {
     return this.#limits.within({ memoryMb: limitOf({ memoryMb }) }, work);
   }
 
-  /** Sets the folder for data that does not fit in memory. It must exist. */
+  /**
+   * Sets the folder for data that does not fit in memory; without one, statements that need it fail. DuckDB makes the folder when it
+   * needs it, and removes it in the end.
+   */
   async spillTo(folder: string): Promise<void> {
     const session = await this.connect();
     await session.run(`SET temp_directory = ${sqlText(folder)}`);

@@ -74,7 +74,9 @@ interface LockPlace {
   /** For messages: `job "nightly" is being run`. */
   readonly what: string;
   /** Runs first, once the lock is taken. */
-  readonly sweep?: () => Promise<void>;
+  readonly sweep: () => Promise<void>;
+  /** For data of its work that does not fit in memory. What a crash leaves there, `sweep` removes. */
+  readonly spill: string;
 }
 
 /**
@@ -106,6 +108,7 @@ export class JobLock {
       name: `lock_${job}`,
       what: `job "${job}" is being run`,
       sweep: () => sweepStorage(layout),
+      spill: temporaryName(join(layout.private, 'spill')),
     };
     return JobLock.#acquire(database, place, startedAt);
   }
@@ -121,7 +124,8 @@ export class JobLock {
     const name = `lock_${layout.job}__${destination}`;
     const what = `destination "${destination}" is being loaded`;
     const sweep = () => sweepDelivery(layout, destination);
-    return JobLock.#acquire(database, { file, owner, name, what, sweep }, startedAt);
+    const spill = temporaryName(join(layout.delivery(destination), 'spill'));
+    return JobLock.#acquire(database, { file, owner, name, what, sweep, spill }, startedAt);
   }
 
   static async #acquire(database: Database, place: LockPlace, startedAt: string): Promise<JobLock> {
@@ -139,7 +143,8 @@ export class JobLock {
     }
     const lock = new JobLock(database, place, entry, startedAt);
     try {
-      await place.sweep?.();
+      await place.sweep();
+      await database.spillTo(place.spill);
       await lock.describe();
       return lock;
     } catch (error) {

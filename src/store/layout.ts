@@ -120,10 +120,6 @@ export class JobLayout {
   runState(runId: string): string {
     return join(this.run(runId), 'run.json');
   }
-  /** DuckDB's spill files and other files that may be lost when the process ends. */
-  runTemporary(runId: string): string {
-    return join(this.run(runId), 'tmp');
-  }
   streamRun(runId: string, stream: string): string {
     return join(this.run(runId), 'streams', stream);
   }

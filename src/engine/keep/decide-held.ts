@@ -1,4 +1,3 @@
-import { mkdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import type { StreamConfig } from '../../config/config.js';
 import { CdsyncError, interrupted } from '../../core/errors.js';
@@ -163,8 +162,6 @@ async function approveLocked(context: RunContext, choice: HeldChoice): Promise<J
   const held = await chooseHeld(context, choice);
   const [{ run_id: runId, started_at: startedAt }] = held as [HeldStream, ...HeldStream[]];
   const run = { runId, startedAt };
-  await mkdir(layout.runTemporary(runId), { recursive: true, mode: 0o700 });
-  await database.spillTo(layout.runTemporary(runId));
   const { compared, sequence, unpublished } = await commitHeld(context, held, { run, before });
   const results = compared.map(({ commit, changedValues: changed }, index) => {
     return { name: held[index]?.stream ?? '', commit, changed };

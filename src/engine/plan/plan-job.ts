@@ -281,8 +281,6 @@ export async function planJob(context: RunContext): Promise<JobPlan> {
   const store = await openSnapshot(context, notes);
   const session = store?.session ?? (await database.connect());
   try {
-    // Otherwise DuckDB would write to a file what does not fit in memory.
-    await session.run("SET temp_directory = ''");
     const before = store === undefined ? undefined : (await readBefore(store, context)).before;
     const past = (await pastRuns(layout, pastRunsAsked)).map(({ report }) => report);
     return await planWith({ context, session, store, before, running, past, notes });

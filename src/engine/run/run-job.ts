@@ -1,4 +1,3 @@
-import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { asCdsyncError } from '../../core/errors.js';
 import { inSeconds } from '../../core/quantities.js';
@@ -96,7 +95,7 @@ async function beginRun(
   streams: readonly StreamRun[],
   before: LevelTask['before'],
 ) {
-  const { layout, progress, database } = context;
+  const { progress } = context;
   const run = await chooseRun(
     context,
     streams.flatMap(({ opened }) => (opened === undefined ? [] : [opened])),
@@ -104,8 +103,6 @@ async function beginRun(
   );
   progress.runId = run.runId;
   await lock.describe({ run_id: run.runId });
-  await mkdir(layout.runTemporary(run.runId), { recursive: true, mode: 0o700 });
-  await database.spillTo(layout.runTemporary(run.runId));
   return run;
 }
 

@@ -1,4 +1,5 @@
-import { mkdir, mkdtemp, rm, symlink, truncate, writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp, readdir, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -59,5 +60,27 @@ describe('the lock of a job', () => {
     await lock.release();
     await (await again()).release();
     other.close();
+  });
+
+  it('says where data goes that does not fit in memory: into its private folder, and nowhere without the lock', async () => {
+    const leftBehind = join(layout.private, '.spill.0123abcd.tmp');
+    await mkdir(leftBehind);
+    const small = await Database.open({ memoryMb: 64, threads: 1 });
+    const session = await small.connect();
+    const sorted = session.run.bind(
+      session,
+      'CREATE OR REPLACE TEMP TABLE t AS SELECT hash(range)::VARCHAR AS h FROM range(3000000) ORDER BY h',
+    );
+    await expect(sorted()).rejects.toThrow();
+    const lock = await JobLock.acquire(small, layout, startedAt);
+    await sorted();
+    const [spilled, ...others] = (await readdir(layout.private)).filter((name) => name.endsWith('.tmp'));
+    expect([spilled, others]).toEqual([expect.stringMatching(/^\.spill\.(?!0123abcd)[0-9a-f]{8}\.tmp$/), []]);
+    expect(await readdir(join(layout.private, spilled ?? ''))).not.toEqual([]);
+    session.close();
+    await lock.release();
+    small.close();
+    expect((await readdir(layout.private)).filter((name) => name.endsWith('.tmp'))).toEqual([]);
+    expect(existsSync('.tmp')).toBe(false);
   });
 });
