@@ -8,6 +8,7 @@ import {
   columnSums,
   countDiffers,
   type DestinationContext,
+  duckdbRefused,
   filePattern,
   type Load,
   type LoadData,
@@ -57,8 +58,7 @@ function refusal(cause: unknown): CdsyncError {
   }
   if (/lock|being used by|write-write conflict|Conflict on/i.test(message))
     return unavailable('the DuckDB file is in use by another process', { hint: 'close it there', cause });
-  const kind = /^[A-Z][A-Za-z ]{2,40}(?=:)/.exec(message)?.[0] ?? 'error';
-  return loadRefused(`DuckDB refused a statement (${kind})`, { cause, causeQuotesValues: true });
+  return duckdbRefused('DuckDB refused a statement', message, { cause });
 }
 
 /** The error for a file that cannot be opened. Nothing was read of it, so DuckDB's words quote no row. */

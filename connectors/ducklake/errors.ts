@@ -1,5 +1,6 @@
 import {
   CdsyncError,
+  duckdbRefused,
   loadRefused,
   loginRefused,
   permissionMissing,
@@ -148,8 +149,7 @@ export function lakeError(thrown: unknown, told: Told): CdsyncError {
     const error = judge(message, told, cause);
     if (error !== undefined) return error;
   }
-  const kind = /^[A-Z][A-Za-z ]{2,40}(?=:)/.exec(message)?.[0] ?? 'error';
-  return loadRefused(`DuckLake refused a statement (${kind})`, cause);
+  return duckdbRefused('DuckLake refused a statement', message, { cause: cause.cause });
 }
 
 /** Whether DuckLake says that there is no lake yet. */

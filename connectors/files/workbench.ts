@@ -1,21 +1,14 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
-import { loadRefused } from '../../src/sdk/index.js';
+import { duckdbRefused } from '../../src/sdk/index.js';
 
 type Row = Record<string, unknown>;
 
 /** The error for a failure of DuckDB, without DuckDB's message: that may quote rows. */
 function refusal(cause: unknown): Error {
   const message = cause instanceof Error ? cause.message : String(cause);
-  if (/no space left|disk quota|max_temp_directory_size/i.test(message)) {
-    return loadRefused('there is no space left for the work of a load', {
-      hint: 'the storage folder of the job needs room for about the whole table, twice',
-      cause,
-    });
-  }
-  const kind = /^[A-Z][A-Za-z ]{2,40}(?=:)/.exec(message)?.[0] ?? 'error';
-  return loadRefused(`DuckDB could not prepare the files (${kind})`, { cause, causeQuotesValues: true });
+  return duckdbRefused('DuckDB could not prepare the files', message, { cause });
 }
 
 /** A DuckDB for one delivery, in the delivery's own folder, that reads, joins and writes files. */

@@ -1,4 +1,4 @@
-import { type CdsyncError, loadRefused, permissionMissing, unavailable } from '../../src/sdk/index.js';
+import { type CdsyncError, duckdbRefused, loadRefused, permissionMissing, unavailable } from '../../src/sdk/index.js';
 
 /** The error for a failure of DuckDB, without DuckDB's message: that may quote rows and names of files. */
 export function duckdbError(cause: unknown): CdsyncError {
@@ -39,6 +39,5 @@ export function duckdbError(cause: unknown): CdsyncError {
       ...told,
       hint: 'merge by a Trino server, `engine: { trino: URL }`; or give the stream another table with `table:`',
     });
-  const kind = /^[A-Z][A-Za-z ]{2,40}(?=:)/.exec(message)?.[0] ?? 'error';
-  return loadRefused(`DuckDB refused a statement (${kind})`, told);
+  return duckdbRefused('DuckDB refused a statement', message, { cause });
 }

@@ -55,7 +55,7 @@ export function isLocal(path: string): boolean {
   if (/^\..*\.[0-9a-f]{8}\.tmp(\.wal)?$/.test(name) || name.endsWith('.wal')) return true;
   if (path.split('/').some((each) => /^\..*\.[0-9a-f]{8}\.tmp$/.test(each))) return true;
   if (top !== '.cdsync') return false;
-  if (first === 'locks' || first === 'restored') return true;
+  if (first === 'locks' || first === 'restored' || first === 'queries') return true;
   if (first === 'runs') return third === 'streams' && fifth === 'spool';
   return first === 'deliveries' && (third === 'work' || third === 'lock.duckdb' || third === 'lock.json');
 }

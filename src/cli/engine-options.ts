@@ -14,5 +14,11 @@ export function engineOptions(
 ): EngineOptions {
   const notice = (line: string) => output.notice(line);
   budget ??= openBudget(service?.budget, notice);
-  return { signal, notice, budget, hinted: (hint, job) => output.hint(hint, job) };
+  return {
+    signal,
+    notice,
+    budget,
+    hinted: (hint, job) => output.hint(hint, job),
+    failed: (error) => output.cause(error),
+  };
 }

@@ -13,6 +13,7 @@ const byError: Readonly<Record<string, string>> = {
   not_held: seeRuns,
   partition_not_found: 'see the parts: cdsync state show',
   definition_changed: 'if that is meant: cdsync run --accept',
+  memory_exceeded: 'raise `resources.memory_mb`, or take less at once; then again',
   state_unreadable: 'do what the message says (docs/recovery.md has more), then: cdsync verify',
 };
 

@@ -136,10 +136,9 @@ export class Output {
 
   /** Shown even when quiet. @param job the one that it concerns, if the command works on several */
   error(error: CdsyncError, { job, last = '' }: { job?: string; last?: string } = {}): void {
-    const { code, stream, message, requestId, cause } = error;
+    const { code, stream, message, requestId } = error;
     const hint = error.hint && completed(error.hint, Output.#place);
-    const mayShow = this.#arguments.verbose && (this.#arguments.showValues || !error.causeQuotesValues);
-    const stack = mayShow && cause instanceof Error ? String(cause.stack ?? cause) : undefined;
+    const stack = this.#causeOf(error);
     if (this.logsJson) {
       const facts = { code, message, hint, stream, request_id: requestId, cause: stack };
       this.#log({ level: 'error', event: 'error', ...facts });
@@ -150,6 +149,20 @@ export class Output {
     const isSaidLast = error.hint !== undefined && last.startsWith(error.hint);
     if (hint !== undefined && !isSaidLast) this.#text(`  ${hint}`);
     if (stack !== undefined) this.#text(`  cause: ${stack}`);
+  }
+
+  /** Why a part of the work failed, for those who ask for causes; what failed is in the result. */
+  cause(error: CdsyncError): void {
+    const stack = this.#causeOf(error);
+    if (stack === undefined) return;
+    const { code, stream } = error;
+    if (this.logsJson) this.#log({ level: 'debug', event: 'cause', code, stream, cause: stack });
+    else this.#text(`${stream === undefined ? '' : `stream ${stream}: `}cause of ${code}: ${stack}`);
+  }
+
+  #causeOf({ cause, causeQuotesValues }: CdsyncError): string | undefined {
+    const mayShow = this.#arguments.verbose && (this.#arguments.showValues || !causeQuotesValues);
+    return mayShow && cause instanceof Error ? String(cause.stack ?? cause) : undefined;
   }
 
   /** The last line of a command that failed. */

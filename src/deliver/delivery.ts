@@ -1,5 +1,6 @@
 import type { DestinationConfig } from '../config/config.js';
 import type { Clock } from '../core/clock.js';
+import type { CdsyncError } from '../core/errors.js';
 import type { Connector, ServiceAccess } from '../sdk/destination.js';
 import type { DatabaseOptions, Session } from '../store/duckdb.js';
 import type { Feed } from '../store/feed.js';
@@ -16,6 +17,8 @@ export interface DeliveryContext {
   readonly service: ServiceAccess;
   /** Shows the user one line. */
   readonly notice: (line: string) => void;
+  /** Gets each error of a delivery as it was thrown: a report has no causes. */
+  readonly failed?: ((error: CdsyncError) => void) | undefined;
 }
 
 /** What the delivery to one destination must do. */

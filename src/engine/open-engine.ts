@@ -15,12 +15,16 @@ import { noService, serviceAccess } from './service-access.js';
 /** Batches converted at once; each keeps about one core busy. */
 const lanes = 2;
 
+/** In MB, the memory that one of them may need. */
+const laneMb = 128;
+
 export interface EngineOptions {
   readonly signal: AbortSignal;
   /** Gets each notice for the user once: a deprecation, for example. */
   readonly notice: (line: string) => void;
   /** Completes the commands in hints of kept reports, as whoever shows them does. */
   readonly hinted?: RunContext['hinted'];
+  readonly failed?: RunContext['failed'];
   /** Shared by all engines that send under one limit. The engine does not close it. */
   readonly budget: Budget;
   /** Where the files of the job are that the engine is for. Default: in the folder of each job. */
@@ -35,7 +39,17 @@ function layoutsOf({ storage }: LocalConfig, place: JobPlace | undefined): (job:
 export interface Engine
   extends Pick<
     RunContext,
-    'config' | 'client' | 'database' | 'converter' | 'clock' | 'signal' | 'notice' | 'hinted' | 'salts' | 'bucket'
+    | 'config'
+    | 'client'
+    | 'database'
+    | 'converter'
+    | 'clock'
+    | 'signal'
+    | 'notice'
+    | 'hinted'
+    | 'failed'
+    | 'salts'
+    | 'bucket'
   > {
   layoutOf(job: string): JobLayout;
 }
@@ -48,7 +62,7 @@ export async function withEngine<T>(
 ): Promise<T> {
   const { memoryMb, threads } = config.resources;
   const database = await Database.open({ memoryMb, threads });
-  const converter = new Converter(database, Math.min(lanes, threads));
+  const converter = new Converter(database, Math.min(lanes, threads, Math.floor(memoryMb / laneMb)));
   const { notice, budget } = options;
   const bodyBytes = bodyBytesOf(memoryMb);
   const client = new ServiceClient({
@@ -68,6 +82,7 @@ export async function withEngine<T>(
       signal: options.signal,
       notice,
       hinted: options.hinted,
+      failed: options.failed,
       salts: new Salts(),
       bucket: options.place?.bucket,
       layoutOf: layoutsOf(config, options.place),
@@ -111,7 +126,7 @@ export type DeliveryEngine = Omit<DeliveryContext, 'layout'> & Pick<Engine, 'lay
 /** Opens the parts for a delivery (the service only if the configuration has one), and closes them whatever happens. */
 export async function withDelivery<T>(
   config: LocalConfig & Partial<Config>,
-  { signal, notice, budget, place }: EngineOptions,
+  { signal, notice, failed, budget, place }: EngineOptions,
   work: (engine: DeliveryEngine) => Promise<T>,
 ): Promise<T> {
   const { service, resources } = config;
@@ -122,6 +137,7 @@ export async function withDelivery<T>(
       resources,
       signal,
       notice,
+      failed,
       service: client === undefined ? noService : serviceAccess(client, notice),
       layoutOf: layoutsOf(config, place),
     });

@@ -1,6 +1,7 @@
 import type { ServiceClient } from '../client/client.js';
 import type { Config, JobConfig } from '../config/config.js';
 import type { Clock } from '../core/clock.js';
+import type { CdsyncError } from '../core/errors.js';
 import type { PartMaker } from '../extract/convert/part-maker.js';
 import type { Telling } from '../outcome/telling.js';
 import type { Database } from '../store/duckdb.js';
@@ -39,6 +40,8 @@ export interface RunContext extends RunChoices {
   readonly notice: (line: string) => void;
   /** Completes the commands in the hint of an error, so that they work on this job. Left out: hints stay as they are. */
   readonly hinted?: ((hint: string, job: string) => string) | undefined;
+  /** Gets each error of a stream or a destination as it was thrown: a report has no causes. */
+  readonly failed?: ((error: CdsyncError) => void) | undefined;
   readonly salts: Salts;
   /** Of a job in a bucket: checkpoints and results go there. */
   readonly bucket?: WorkBucket | undefined;

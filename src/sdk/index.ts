@@ -37,6 +37,7 @@ export {
 } from './destination.js';
 export { type DuckdbStatements, extensionsOption, loadDuckdbExtensions } from './duckdb-extensions.js';
 export { duckdbProxy } from './duckdb-proxy.js';
+export { duckdbRefused } from './duckdb-refused.js';
 export {
   CdsyncError,
   connectionLost,

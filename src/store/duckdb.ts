@@ -16,7 +16,8 @@ export type Row = Record<string, DuckDBValue>;
 
 /** Messages of DuckDB about a refusal of the operating system, and that system's error code for each. */
 const systemCodes: readonly (readonly [RegExp, string])[] = [
-  [/no space left|could not write all bytes|ENOSPC|disk quota/i, 'ENOSPC'],
+  // What does not fit in memory may take nine tenths of what is free on the disk.
+  [/no space left|could not write all bytes|ENOSPC|disk quota|max_temp_directory_size/i, 'ENOSPC'],
   [/file too large/i, 'EFBIG'],
   [/permission denied|operation not permitted/i, 'EACCES'],
   [/read-only file system/i, 'EROFS'],
@@ -42,12 +43,23 @@ function databaseError(cause: unknown): CdsyncError {
   }
   const [, code] = systemCodes.find(([pattern]) => pattern.test(message)) ?? [];
   if (code !== undefined) return storageError(code, 'DuckDB could not do its work', cause);
+  if (message.startsWith(outOfMemory)) return memoryExceeded(cause);
   const kind = /^[A-Z][A-Za-z ]{2,40}(?=:)/.exec(message)?.[0] ?? 'error';
   return new CdsyncError(`DuckDB refused a statement (${kind})`, {
     code: 'database_failed',
     hint: 'its message may quote records, and is shown with --verbose --show-values',
     cause,
     causeQuotesValues: true,
+  });
+}
+
+const outOfMemory = 'Out of Memory Error';
+
+function memoryExceeded(cause: unknown): CdsyncError {
+  return new CdsyncError('DuckDB needs more memory than it may use', {
+    code: 'memory_exceeded',
+    hint: 'raise `resources.memory_mb`',
+    cause,
   });
 }
 
@@ -116,6 +128,7 @@ export function queryError(thrown: unknown, hint: string, kind: ErrorKind = 'fat
   const cause = thrown instanceof CdsyncError ? thrown.cause : thrown;
   if (thrown instanceof CdsyncError && !isOfQuery.has(thrown.code)) return thrown;
   const said = saidOf(cause);
+  if (said.startsWith(outOfMemory)) return memoryExceeded(cause);
   const ofNames = /^(Parser|Binder|Catalog|IO|Permission|Not implemented) Error/.test(said);
   const harmless = ofNames || said.includes(beforeHistory) || said.includes('attached in read-only mode');
   const type = /^[A-Z][A-Za-z ]{2,40}(?=:)/.exec(said)?.[0] ?? 'error';

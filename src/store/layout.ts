@@ -111,6 +111,10 @@ export class JobLayout {
   get restored(): string {
     return join(this.private, 'restored');
   }
+  /** For each query that needs it, a folder for data that does not fit in memory. */
+  get queries(): string {
+    return join(this.private, 'queries');
+  }
   get runs(): string {
     return join(this.private, 'runs');
   }

@@ -1,6 +1,7 @@
+import { randomBytes } from 'node:crypto';
 import { constants, existsSync } from 'node:fs';
-import { access, realpath } from 'node:fs/promises';
-import { sep } from 'node:path';
+import { access, mkdir, realpath } from 'node:fs/promises';
+import { join, sep } from 'node:path';
 import {
   type DuckDBConnection,
   DuckDBInstance,
@@ -58,6 +59,22 @@ const confined: Readonly<Record<string, string>> = {
   lock_configuration: 'true',
 };
 
+/**
+ * Where DuckDB may put what does not fit in memory: several queries may read one file at once, so each has a folder of its own. Empty,
+ * which means nowhere, for a user who may not write in the job's private folder.
+ */
+async function spillFolder({ queries }: JobLayout): Promise<string> {
+  try {
+    await mkdir(queries, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EEXIST') throw error;
+    });
+    await access(queries, constants.W_OK | constants.X_OK);
+    return join(queries, randomBytes(4).toString('hex'));
+  } catch {
+    return '';
+  }
+}
+
 /** What a confined query consists of: reading, and what prepares it (variables, macros, temporary tables). */
 const allowedStatements: ReadonlySet<StatementType> = new Set([
   StatementType.SELECT,
@@ -79,6 +96,7 @@ export async function openPublished(layout: JobLayout, options: PublishedOptions
       access_mode: 'READ_ONLY',
       memory_limit: `${memoryMb}MB`,
       threads: String(threads),
+      temp_directory: await spillFolder(layout),
       autoinstall_known_extensions: 'false',
       autoload_known_extensions: 'false',
       ...(allowFiles ? {} : confined),

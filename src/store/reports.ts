@@ -1,3 +1,4 @@
+import { constants } from 'node:fs';
 import { access, readdir, readFile } from 'node:fs/promises';
 import type { RunReport } from '../core/run.js';
 import type { JobLayout } from './layout.js';
@@ -42,7 +43,7 @@ export function runStartedAt(runId: string): number {
 export async function lastGoodRun(
   layout: JobLayout,
 ): Promise<{ runId: string; sequence: number | null; startedAt: number } | undefined> {
-  await access(layout.reports).catch((error: NodeJS.ErrnoException) => {
+  await access(layout.reports, constants.R_OK | constants.X_OK).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'ENOENT') throw error;
   });
   for (const { jobs } of await recentReports(layout, 1000)) {

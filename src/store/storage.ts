@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import { runIdPattern } from '../core/run.js';
-import { setMode, temporaryPattern } from './durable.js';
+import { setMode, statsIfThere, temporaryPattern } from './durable.js';
 import type { JobLayout } from './layout.js';
 import { refusePlanted } from './planted.js';
 import { readStateFile, type StateFile, writeStateFile } from './state-file.js';
@@ -174,6 +174,20 @@ export async function sweepStorage(layout: JobLayout): Promise<void> {
   const { folder: top, figuresFolder } = layout;
   const others = [top, layout.publishedFolder, layout.reports, layout.private, layout.locks, feeds, figuresFolder];
   for (const folder of [...others, ...streams]) await sweep(folder);
+  await sweepQueries(layout);
+}
+
+/** DuckDB writes what does not fit in memory all the time, so a query whose folder has not changed for an hour was killed. */
+const queryMs = 3_600_000;
+
+async function sweepQueries({ queries }: JobLayout): Promise<void> {
+  for (const name of await namesIn(queries)) {
+    const folder = join(queries, name);
+    const files = (await namesIn(folder)).map((file) => join(folder, file));
+    const stats = await Promise.all([folder, ...files].map(statsIfThere));
+    const changedMs = Math.max(...stats.map((found) => found?.mtimeMs ?? 0));
+    if (Date.now() - changedMs > queryMs) await rm(folder, { recursive: true, force: true });
+  }
 }
 
 /** The same for a destination. Call it only with the destination's lock. */

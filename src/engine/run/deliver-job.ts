@@ -76,5 +76,7 @@ export async function deliverJob(context: DeliveryContext, options: DeliverJobOp
     options.progress.push(...progress);
     return deliverTo({ ...context, resources }, { destination, streams, ...rest }, progress);
   });
-  return (await Promise.all(delivered)).flat().map(report);
+  const ended = (await Promise.all(delivered)).flat();
+  for (const { error } of ended) if (error !== undefined) context.failed?.(error);
+  return ended.map(report);
 }

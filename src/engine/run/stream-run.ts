@@ -68,6 +68,7 @@ export class StreamRun {
       const error = asCdsyncError(thrown);
       error.stream ??= this.name;
       this.outcome.error = error;
+      this.#context.failed?.(error);
       this.#show('failed');
     } finally {
       this.outcome.counters = this.reading?.counters() ?? this.outcome.counters;

@@ -117,6 +117,7 @@ describe('what a command needs', () => {
   it('leaves what is of one machine, or of a moment, on that machine', () => {
     for (const path of [
       '.cdsync/locks/job.duckdb',
+      '.cdsync/queries/0123abcd/duckdb_temp_storage_DEFAULT-0.tmp',
       '.cdsync/.spill.0123abcd.tmp/duckdb_temp_storage_DEFAULT-0.tmp',
       '.cdsync/runs/r1/streams/members/spool/0.json',
       '.cdsync/deliveries/warehouse/lock.duckdb',

@@ -1,8 +1,9 @@
-import { mkdtemp, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, realpath, rename, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, test } from 'vitest';
 import { openPublished, type Published } from '../../../src/store/published.js';
+import { sweepStorage } from '../../../src/store/storage.js';
 import { Snapshots } from '../../fixtures/snapshots.js';
 
 const limits = { memoryMb: 256, threads: 2 };
@@ -132,6 +133,51 @@ describe('a query of the published file', () => {
     await expect(published.query('selec 1')).rejects.toMatchObject({ code: 'sql_failed' });
     await expect(published.query('select wrong from members')).rejects.toMatchObject({ code: 'sql_failed' });
     await expect(published.query('-- nothing')).rejects.toMatchObject({ code: 'sql_failed' });
+  });
+});
+
+describe('a query that does not fit in memory', () => {
+  const small = { memoryMb: 64, threads: 1 };
+  const sorted = `select count(*)::int as n, max(place)::int as last from (
+    select row_number() over (order by h) as place from (select hash(range)::varchar as h from range(2000000)))`;
+
+  test('goes on in a folder of its own, and leaves nothing there', async () => {
+    const both = await Promise.all([1, 2].map(() => openPublished(snapshots.layout, small)));
+    const names = new Set<string>();
+    const look = setInterval(async () => {
+      for (const name of await readdir(snapshots.layout.queries)) names.add(name);
+    }, 5);
+    try {
+      for (const rows of await Promise.all(both.map((each) => rowsOf(each, sorted))))
+        expect(rows).toEqual([{ n: 2_000_000, last: 2_000_000 }]);
+    } finally {
+      clearInterval(look);
+      for (const each of both) each.close();
+    }
+    expect(names.size).toBe(2);
+    expect(await readdir(snapshots.layout.queries)).toEqual([]);
+    expect(await readdir(dirname(await realpath(snapshots.layout.link)))).toEqual(['job.duckdb']);
+  });
+
+  test('says so where it may not write', async () => {
+    await rm(snapshots.layout.queries, { recursive: true });
+    await writeFile(snapshots.layout.queries, '');
+    const closed = await openPublished(snapshots.layout, small);
+    await expect(rowsOf(closed, sorted)).rejects.toMatchObject({ code: 'memory_exceeded' });
+    closed.close();
+    await rm(snapshots.layout.queries);
+  });
+
+  test('leaves its folder if it is killed; the next run removes it once nothing has changed there for an hour', async () => {
+    const { queries } = snapshots.layout;
+    for (const name of ['killed', 'running']) {
+      await mkdir(join(queries, name), { recursive: true });
+      await writeFile(join(queries, name, 'block'), 'x');
+    }
+    const old = new Date(Date.now() - 3_700_000);
+    for (const path of ['killed/block', 'killed', 'running']) await utimes(join(queries, path), old, old);
+    await sweepStorage(snapshots.layout);
+    expect(await readdir(queries)).toEqual(['running']);
   });
 });
 

@@ -1,0 +1,35 @@
+import { DuckDBInstance } from '@duckdb/node-api';
+import { expect, it } from 'vitest';
+import { duckdbRefused } from '../../../src/sdk/index.js';
+
+/** What DuckDB says of a statement that it cannot run in 20 MB and without a disk. */
+async function refused(sql: string) {
+  const instance = await DuckDBInstance.create(':memory:', { memory_limit: '20MB', temp_directory: '' });
+  const connection = await instance.connect();
+  try {
+    const cause = await connection.run(sql).then(
+      () => undefined,
+      (error: Error) => error,
+    );
+    return duckdbRefused('DuckDB refused a statement', cause?.message ?? '', { cause });
+  } finally {
+    connection.closeSync();
+    instance.closeSync();
+  }
+}
+
+it('says which option gives a load more memory', async () => {
+  expect(
+    await refused('CREATE TABLE t AS SELECT hash(range)::VARCHAR AS h FROM range(3000000) ORDER BY h'),
+  ).toMatchObject({
+    code: 'destination_refused',
+    hint: 'raise `memory_mb` of the destination',
+    causeQuotesValues: false,
+  });
+});
+
+it('quotes nothing of what DuckDB says about values', async () => {
+  const error = await refused("SELECT CAST('ada@example.com' AS INTEGER)");
+  expect(error.message).toBe('DuckDB refused a statement (Conversion Error)');
+  expect(error.causeQuotesValues).toBe(true);
+});
