@@ -72,6 +72,22 @@ describe('a log for machines', () => {
     }
   });
 
+  it('has the cause of a failed stream for who asks for causes, and may see the values that it quotes', async () => {
+    await space.configure('causes', [
+      { name: 'members', source: 'index_profiles', index: 'loyalty_members' },
+      { name: 'sums', source: 'sql', key: ['id'], query: 'select error(id) as id from members' },
+    ]);
+    for (const [asked, shown] of [
+      [[], []],
+      [['--verbose'], []],
+      [['--verbose', '--show-values'], [{ stream: 'sums', code: 'sql_failed', level: 'debug' }]],
+    ] as const) {
+      const { code, log } = await logged(['run', 'causes.json', ...asked]);
+      expect(code).toBe(5);
+      expect(log.filter(({ event }) => event === 'cause')).toMatchObject(shown);
+    }
+  });
+
   it('is asked for by a variable too, and nothing but text or json may be', async () => {
     const { stderr } = await space.cdsync(['frobnicate'], { CDSYNC_LOG_FORMAT: 'json' });
     expect(events(entries(stderr))).toEqual(['error', 'next_step']);
