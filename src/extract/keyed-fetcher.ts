@@ -5,12 +5,15 @@ import { formatCount } from '../core/quantities.js';
 import type { KeyedRequest } from '../streams/source.js';
 import { cutOrRetry, type FetchContext, type FetchedPage, onlyPage, type PageFetcher, pageOf } from './page-fetcher.js';
 import { withFields } from './scan/added-fields.js';
+import { copyTrimmed } from './scan/json-bytes.js';
 import { cutPageExactly } from './scan/page-cutter.js';
 import { strictText } from './scan/strict-text.js';
 import { TokenGuard } from './token-guard.js';
 
 /** More pages than the records of one key can have. */
 const maxPages = 1000;
+/** Once records of this size have come, the page ends. Most chunks of keys are one page. */
+const mostPageBytes = 8_000_000;
 
 interface Answered {
   /** Records, separated by commas. */
@@ -18,7 +21,7 @@ interface Answered {
   readonly nextToken: string | null;
 }
 
-/** Fetches records one by one, and returns them as one page. */
+/** Fetches records one by one, and returns them as pages. A token is the place of a page's first request among all of them. */
 export class KeyedFetcher implements PageFetcher {
   readonly #context: FetchContext;
   readonly #requests: readonly KeyedRequest[];
@@ -37,10 +40,20 @@ export class KeyedFetcher implements PageFetcher {
     this.#limit = options.limit;
   }
 
-  async fetch(): Promise<FetchedPage> {
+  async fetch(token: string | null): Promise<FetchedPage> {
     const stop = new AbortController();
     const signal = AbortSignal.any([this.#context.signal, stop.signal]);
-    const asked = this.#requests.map((request) => this.#limit(() => this.#ask(request, signal)));
+    let next = Number(token ?? 0);
+    let bytes = 0;
+    const ask = async (request: KeyedRequest): Promise<Buffer[] | undefined> => {
+      if (bytes >= mostPageBytes) return [];
+      // Requests begin in their order.
+      next += 1;
+      const records = await this.#ask(request, signal);
+      for (const { length } of records ?? []) bytes += length;
+      return records;
+    };
+    const asked = this.#requests.slice(next).map((request) => this.#limit(() => ask(request)));
     let answers: (Buffer[] | undefined)[];
     try {
       answers = await Promise.all(asked);
@@ -52,7 +65,13 @@ export class KeyedFetcher implements PageFetcher {
     }
     const records = answers.flatMap((answer) => answer ?? []);
     const issuedAt = new Date(this.#context.clock.now()).toISOString();
-    return pageOf(records, { ...onlyPage, issuedAt, missing: answers.filter((each) => each === undefined).length });
+    const missing = answers.filter((each) => each === undefined).length;
+    return pageOf(records, {
+      ...onlyPage,
+      nextToken: next < this.#requests.length ? String(next) : null,
+      issuedAt,
+      missing,
+    });
   }
 
   /** Undefined if there is no such record. */
@@ -85,7 +104,8 @@ function readPage(body: Buffer, { added }: KeyedRequest): Answered {
 }
 
 function readRecord(body: Buffer, { added, expected }: KeyedRequest): Answered {
-  const record: unknown = JSON.parse(strictText(body));
+  const bytes = copyTrimmed(body);
+  const record: unknown = JSON.parse(strictText(bytes));
   const isObject = typeof record === 'object' && record !== null && !Array.isArray(record);
   if (!isObject) throw new MalformedBodyError('it is not an object');
   for (const [field, value] of Object.entries(expected ?? {})) {
@@ -93,7 +113,7 @@ function readRecord(body: Buffer, { added, expected }: KeyedRequest): Answered {
     throw new MalformedBodyError(`its ${field} is not the requested one`);
   }
   const fields = Object.entries(added);
-  return { records: fields.length === 0 ? body : withFields(body, 0, body.length, fields), nextToken: null };
+  return { records: fields.length === 0 ? bytes : withFields(bytes, 0, bytes.length, fields), nextToken: null };
 }
 
 function endless(pages: number): CdsyncError {

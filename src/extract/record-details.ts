@@ -3,7 +3,7 @@ import { MalformedBodyError, ServiceError } from '../client/client.js';
 import type { WindowedSource } from '../streams/source.js';
 import { type FetchContext, type FetchedPage, onlyPage, type PageFetcher, pageOf } from './page-fetcher.js';
 import { jsonBytes } from './scan/bytes.js';
-import { skipSpace, skipValue } from './scan/json-bytes.js';
+import { copyTrimmed, skipSpace, skipValue } from './scan/json-bytes.js';
 import { strictText } from './scan/strict-text.js';
 
 /** If so many answers bring nothing that pages lack, and none has brought more, the service has no details to give. */
@@ -97,8 +97,9 @@ export class RecordDetails {
   #send(operation: ReturnType<NonNullable<WindowedSource['one']>>, key: string, context: FetchContext) {
     const { client, meter, signal } = context;
     const decode = (body: Buffer) => {
-      if (idOf(body) !== key) throw new MalformedBodyError('it is not the record that was asked for');
-      return body;
+      const record = copyTrimmed(body);
+      if (idOf(record) !== key) throw new MalformedBodyError('it is not the record that was asked for');
+      return record;
     };
     return client.send(operation, decode, { signal, meter });
   }

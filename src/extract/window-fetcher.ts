@@ -11,6 +11,7 @@ import {
   pageOf,
 } from './page-fetcher.js';
 import { withFields } from './scan/added-fields.js';
+import { copyTrimmed } from './scan/json-bytes.js';
 import { cutPageExactly } from './scan/page-cutter.js';
 
 /** The answer for a window this short counts as whole, whatever comes with it. */
@@ -80,7 +81,8 @@ class WholeWindowFetcher implements PageFetcher {
     const decode = (body: Buffer): Answer => {
       const { start, end, nextToken } = cutOrRetry(body, cutPageExactly);
       const fields = Object.entries(added);
-      const records = fields.length === 0 ? body.subarray(start, end) : withFields(body, start, end, fields);
+      const records =
+        fields.length === 0 ? copyTrimmed(body.subarray(start, end)) : withFields(body, start, end, fields);
       return { records, keys: keysOf(records, key), hasToken: nextToken !== null };
     };
     return client.send(windowRequest(this.#source, window, firstPage), decode, { signal, meter });

@@ -2,6 +2,7 @@ import pLimit from 'p-limit';
 import type { AtOnce } from '../../client/at-once.js';
 import { type RequestMeter, type ServiceClient, ServiceError } from '../../client/client.js';
 import { CdsyncError } from '../../core/errors.js';
+import { copyTrimmed } from '../../extract/scan/json-bytes.js';
 import type { Confirmable } from './reading.js';
 
 export interface ConfirmTask {
@@ -31,7 +32,7 @@ export async function confirmDeletes(task: ConfirmTask): Promise<number> {
   const ask = async (key: string) => {
     if (failed) return;
     try {
-      const body = await client.send(one(key), (bytes) => bytes, { signal, meter });
+      const body = await client.send(one(key), copyTrimmed, { signal, meter });
       if (await add(key, body)) present += 1;
     } catch (error) {
       if (error instanceof ServiceError && error.status === 404) return;

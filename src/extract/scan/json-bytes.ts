@@ -37,13 +37,25 @@ plain.fill(0, 0, 0x20);
 plain[quote] = 0;
 plain[backslash] = 0;
 
+function isSpace(byte: number | undefined): boolean {
+  return byte === space || byte === lineFeed || byte === carriageReturn || byte === tab;
+}
+
 export function skipSpace(bytes: Uint8Array, at: number): number {
   let position = at;
-  for (;;) {
-    const byte = bytes[position];
-    if (byte !== space && byte !== lineFeed && byte !== carriageReturn && byte !== tab) return position;
-    position += 1;
-  }
+  while (isSpace(bytes[position])) position += 1;
+  return position;
+}
+
+/**
+ * A copy without the white space around it. What outlives the request that brought it must not hold the memory of its body,
+ * which counts only until then, and may be much larger.
+ */
+export function copyTrimmed(bytes: Buffer): Buffer {
+  const start = skipSpace(bytes, 0);
+  let end = bytes.length;
+  while (end > start && isSpace(bytes[end - 1])) end -= 1;
+  return Buffer.from(bytes.subarray(start, end));
 }
 
 function isHex(byte: number | undefined): boolean {

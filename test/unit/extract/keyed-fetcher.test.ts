@@ -1,23 +1,60 @@
 import pLimit from 'p-limit';
 import { expect, it } from 'vitest';
-import { profileSegmentsPageOperation } from '../../../src/client/realtime-api.js';
+import { getRealtimeProfileOperation, profileSegmentsPageOperation } from '../../../src/client/realtime-api.js';
 import { KeyedFetcher } from '../../../src/extract/keyed-fetcher.js';
-import { scriptedService, serviceOptions, testClient } from '../client/scripted-service.js';
+import type { KeyedRequest } from '../../../src/streams/source.js';
+import { type Reply, scriptedService, serviceOptions, testClient } from '../client/scripted-service.js';
 
-it('A key whose pages never end, each with a new token, ends with an error', async () => {
-  const service = await scriptedService((response, { url }) => {
-    const next_token = String(Number(url.searchParams.get('next_token') ?? 0) + 1);
-    response.end(JSON.stringify({ data: [{ id: 'seg-1' }], next_token }));
-  });
+async function fetcherOf(reply: Reply, requests: readonly KeyedRequest[], atOnce = 1) {
+  const service = await scriptedService(reply);
   const { client, abort, clock, meter } = testClient(serviceOptions(service.baseUrl));
   const context = { client, meter, signal: abort.signal, clock, pageSize: { limit: 10 } };
+  return { service, fetcher: new KeyedFetcher(context, requests, { mayMiss: true, limit: pLimit(atOnce) }) };
+}
+
+it('A key whose pages never end, each with a new token, ends with an error', async () => {
+  const endless: Reply = (response, { url }) => {
+    const next_token = String(Number(url.searchParams.get('next_token') ?? 0) + 1);
+    response.end(JSON.stringify({ data: [{ id: 'seg-1' }], next_token }));
+  };
   const request = {
     operation: (page: { token: string | null; limit: number }) =>
       profileSegmentsPageOperation('col-1', 'p-1', { nextToken: page.token, limit: page.limit }),
     answers: 'page' as const,
     added: { profile_id: 'p-1' },
   };
-  const fetcher = new KeyedFetcher(context, [request], { mayMiss: true, limit: pLimit(1) });
-  await expect(fetcher.fetch()).rejects.toMatchObject({ code: 'page_loop' });
+  const { fetcher, service } = await fetcherOf(endless, [request]);
+  await expect(fetcher.fetch(null)).rejects.toMatchObject({ code: 'page_loop' });
   expect(service.received).toHaveLength(1000);
 });
+
+it.each([1, 3, 40])(
+  'Large records come in several pages, each record once, with %i requests at once',
+  async (atOnce) => {
+    const keys = Array.from({ length: 30 }, (_, number) => `p-${number}`);
+    const reply: Reply = (response, { url }) => {
+      const id = url.pathname.split('/').at(-1) as string;
+      response.statusCode = id === 'p-7' || id === 'p-29' ? 404 : 200;
+      response.end(JSON.stringify({ id, text: 'x'.repeat(1_000_000) }));
+    };
+    const operationOf = (key: string) => () => getRealtimeProfileOperation('col-1', key);
+    const requests = keys.map((key) => ({ operation: operationOf(key), answers: 'record' as const, added: {} }));
+    const { fetcher, service } = await fetcherOf(reply, requests, atOnce);
+    const came: string[] = [];
+    let missing = 0;
+    let pages = 0;
+    let token: string | null = null;
+    do {
+      const page = await fetcher.fetch(token);
+      expect(page.body.length).toBeLessThan((8 + atOnce) * 1_001_000);
+      came.push(...(JSON.parse(`[${page.body}]`) as { id: string }[]).map(({ id }) => id));
+      missing += page.missing;
+      pages += 1;
+      token = page.nextToken;
+    } while (token !== null);
+    expect(came).toEqual(keys.filter((key) => key !== 'p-7' && key !== 'p-29'));
+    expect(missing).toBe(2);
+    expect(pages).toBe(atOnce === 40 ? 1 : Math.ceil(28 / (7 + atOnce)));
+    expect(service.received).toHaveLength(30);
+  },
+);
