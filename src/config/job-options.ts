@@ -176,7 +176,8 @@ export function jobSchemaWith({ connectors, sources }: Named) {
 export const resourcesSchema = map({
   memory_mb: whole(128, 1_048_576, {
     description:
-      'Memory that DuckDB may use; beyond it, DuckDB works on disk. Besides, answers of the service may take a quarter as much at once.',
+      'Memory that DuckDB may use; beyond it, DuckDB works on disk. Besides, answers of the service may take a quarter as much at once. ' +
+      'With less than 256, a night that changes hundreds of thousands of rows may not fit.',
     unit: 'MB',
     example: 768,
   }).prefault(768),

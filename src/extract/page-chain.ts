@@ -64,7 +64,8 @@ export class PageChain {
       try {
         page = await pending;
       } catch (error) {
-        if (token === null || !isRefusal(error)) throw error;
+        // The token of a chunk of keys is cdsync's own; what the service refused is a key.
+        if (token === null || this.#task.partition.kind === 'keys' || !isRefusal(error)) throw error;
         page = await this.#startAgain(error);
         token = null;
       }
