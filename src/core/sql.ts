@@ -30,3 +30,7 @@ export function sqlTexts(texts: Iterable<string>): string {
 
 /** DuckDB's reader of Parquet adds it to the columns of a file, and refuses a file that has one of that name. */
 export const rowNumberColumn = 'file_row_number';
+
+/** What DuckDB says, of a statement or of its COMMIT, where something does not fit into the memory that it may use. */
+export const outOfMemory =
+  /^(TransactionContext Error: Failed to commit: )?(Out of Memory Error|failed to (pin|allocate))/;

@@ -1,3 +1,4 @@
+import { outOfMemory } from '../core/sql.js';
 import { type CdsyncError, loadRefused } from './errors.js';
 
 /**
@@ -12,7 +13,7 @@ export function duckdbRefused(did: string, message: string, told: { readonly cau
       causeQuotesValues: true,
       hint: 'the storage folder of the job needs room for about the whole table, twice',
     });
-  if (message.startsWith('Out of Memory Error'))
+  if (outOfMemory.test(message))
     return loadRefused('DuckDB needs more memory than it may use to load', {
       ...told,
       hint: 'raise `memory_mb` of the destination',

@@ -34,6 +34,8 @@ export interface StreamCommit {
   /** Files with the changes; none if the job keeps no Parquet files and the store needs none to read them from. */
   readonly changes: readonly ParquetFile[];
   readonly duplicates: number;
+  /** Bytes of the service's answers for each record that was read, on average; 0 if none was. */
+  readonly recordBytes: number;
   /** Rows that the stream's contract left out. */
   readonly discarded: number;
   readonly rejects: readonly CommittedReject[];

@@ -8,7 +8,7 @@ import {
   UBIGINT,
 } from '@duckdb/node-api';
 import { CdsyncError, type ErrorKind, interrupted, storageError } from '../core/errors.js';
-import { quoteIdentifier, sqlText } from '../core/sql.js';
+import { outOfMemory, quoteIdentifier, sqlText } from '../core/sql.js';
 import { wideColumns } from '../rows/row-hash.js';
 import { type Limits, SharedLimits } from './shared-limits.js';
 
@@ -43,7 +43,7 @@ function databaseError(cause: unknown): CdsyncError {
   }
   const [, code] = systemCodes.find(([pattern]) => pattern.test(message)) ?? [];
   if (code !== undefined) return storageError(code, 'DuckDB could not do its work', cause);
-  if (message.startsWith(outOfMemory)) return memoryExceeded(cause);
+  if (outOfMemory.test(message)) return memoryExceeded(cause);
   const kind = /^[A-Z][A-Za-z ]{2,40}(?=:)/.exec(message)?.[0] ?? 'error';
   return new CdsyncError(`DuckDB refused a statement (${kind})`, {
     code: 'database_failed',
@@ -52,8 +52,6 @@ function databaseError(cause: unknown): CdsyncError {
     causeQuotesValues: true,
   });
 }
-
-const outOfMemory = 'Out of Memory Error';
 
 function memoryExceeded(cause: unknown): CdsyncError {
   return new CdsyncError('DuckDB needs more memory than it may use', {
@@ -128,7 +126,7 @@ export function queryError(thrown: unknown, hint: string, kind: ErrorKind = 'fat
   const cause = thrown instanceof CdsyncError ? thrown.cause : thrown;
   if (thrown instanceof CdsyncError && !isOfQuery.has(thrown.code)) return thrown;
   const said = saidOf(cause);
-  if (said.startsWith(outOfMemory)) return memoryExceeded(cause);
+  if (outOfMemory.test(said)) return memoryExceeded(cause);
   const ofNames = /^(Parser|Binder|Catalog|IO|Permission|Not implemented) Error/.test(said);
   const harmless = ofNames || said.includes(beforeHistory) || said.includes('attached in read-only mode');
   const type = /^[A-Z][A-Za-z ]{2,40}(?=:)/.exec(said)?.[0] ?? 'error';
@@ -325,6 +323,9 @@ const leastShare = 0.4;
 /** In MB, what one thread needs to write a table without reading its own blocks again. */
 const onePassMb = 256;
 
+/** DuckDB works on this many rows at once, and has a few copies of large ones on the way. */
+const rowsAtOnce = 4 * 2048;
+
 /** Memory is what DuckDB may use in fact; Node's comes on top. */
 export type DatabaseOptions = Limits;
 
@@ -387,11 +388,12 @@ export class Database {
   /**
    * Runs `work` in little memory. For statements that write or read a whole table in one pass and need no row a second time: DuckDB
    * would keep what it has written for as long as there is room, and each thread holds a row group that is not yet compressed.
+   * @param rowBytes the bytes of a row, on average, in the table with the largest
    */
-  sparingly<T>(work: () => Promise<T>): Promise<T> {
+  sparingly<T>(rowBytes: number, work: () => Promise<T>): Promise<T> {
     const threads = Math.max(1, Math.floor(this.#options.memoryMb / (2 * onePassMb)));
-    const memoryMb = onePassMb * Math.min(threads, this.#options.threads);
-    return this.#limits.within({ threads, memoryMb }, work);
+    const eachMb = onePassMb + Math.ceil((rowsAtOnce * rowBytes) / 1_000_000);
+    return this.#limits.within({ threads, memoryMb: eachMb * Math.min(threads, this.#options.threads) }, work);
   }
 
   /** Runs `work` while others hold so many bytes of the memory that was given to DuckDB. */

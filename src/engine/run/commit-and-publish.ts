@@ -154,7 +154,8 @@ export async function commitAndPublish(
     await known.keep();
     return committed;
   };
-  const sequence = await (isFirst ? database.sparingly(work) : work());
+  const largest = Math.max(...streams.map(({ recordBytes }) => recordBytes));
+  const sequence = await (isFirst ? database.sparingly(largest, work) : work());
   progress.phase = 'publishing';
   // In a bucket that would move the whole database each night.
   const isStale = context.bucket === undefined && clock.now() - (await publishedAt(layout)) >= quietMs;

@@ -262,6 +262,7 @@ export async function compareStream(context: CompareContext, given: CompareTask)
     tables,
     changes: [],
     duplicates: copiesIn(read, unified) + read.standing.records - difference.standing,
+    recordBytes: read.counters.bytes / Math.max(1, read.counters.read),
     discarded,
     rejects: await shownKeys(store.session, await readRejects(read.rejects), diffed),
     covered: reading.covered,

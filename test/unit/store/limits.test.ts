@@ -1,3 +1,6 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Database } from '../../../src/store/duckdb.js';
 import { SharedLimits } from '../../../src/store/shared-limits.js';
@@ -63,23 +66,49 @@ describe('the limits of the instance', () => {
   });
 
   test('are little memory for work in one pass, with a thread for each half gigabyte', async () => {
-    await database.sparingly(async () => expect(await inForce()).toEqual(little));
+    await database.sparingly(0, async () => expect(await inForce()).toEqual(little));
     expect(await inForce()).toEqual(full);
     const large = await Database.open({ memoryMb: 2048, threads: 3 });
     const before = database;
     database = large;
-    await large.sparingly(async () => expect(await inForce()).toEqual({ threads: 3, memory: '732.4 MiB' }));
+    await large.sparingly(0, async () => expect(await inForce()).toEqual({ threads: 3, memory: '732.4 MiB' }));
+    // 2,048 rows of 20 kB four times, and the same for rows that are too large for all of the memory.
+    await large.sparingly(20_000, async () => expect((await inForce()).memory).toBe('1.1 GiB'));
+    const whole = (await inForce()).memory;
+    await large.sparingly(1_000_000, async () => expect((await inForce()).memory).toBe(whole));
     large.close();
     database = before;
   });
 
   test('grow for tables of many columns, whatever work is under way', async () => {
-    const work = held((each) => database.sparingly(each));
+    const work = held((each) => database.sparingly(0, each));
     await work.begins;
     await database.makeRoom(5000);
     expect(await inForce()).toEqual({ threads: 1, memory: '1.7 GiB' });
     await work.end();
     expect(await inForce()).toEqual({ threads: 3, memory: '2.1 GiB' });
+  });
+
+  test('are named where only the COMMIT finds that rows do not fit', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'cdsync-limits-'));
+    const small = await Database.open({ memoryMb: 128, threads: 1 });
+    await small.spillTo(join(folder, 'spilled'));
+    const session = await small.connect();
+    try {
+      await session.run(`ATTACH '${join(folder, 'large.duckdb')}' AS large`);
+      await session.run('CREATE TABLE large.t (text VARCHAR)');
+      let inserted = 0;
+      const commit = session.transaction(async () => {
+        for (; inserted < 200; inserted += 10)
+          await session.run("INSERT INTO large.t SELECT repeat('x', 1000000) || range FROM range(10)");
+      });
+      await expect(commit).rejects.toMatchObject({ code: 'memory_exceeded' });
+      expect(inserted).toBe(200);
+    } finally {
+      session.close();
+      small.close();
+      await rm(folder, { recursive: true });
+    }
   });
 
   test('stay as they are while more memory is in use than a lower limit allows', async () => {
