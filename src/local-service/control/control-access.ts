@@ -2,9 +2,9 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { ServiceError, unauthorized } from '../http/service-error.js';
 
-/** A control token that nobody can guess. */
+/** A control token that nobody can guess. It has no hyphen: a word that begins with one is no value of an option. */
 export function newControlToken(): string {
-  return randomBytes(24).toString('base64url');
+  return randomBytes(24).toString('hex');
 }
 
 /** Whether a host name, or an address, is this machine for whoever uses it. */
