@@ -2,7 +2,7 @@ import { CdsyncError } from '../core/errors.js';
 import { nearest } from '../core/nearest.js';
 import { formatCount } from '../core/quantities.js';
 import { quoteIdentifier } from '../core/sql.js';
-import { beforeHistory } from '../store/duckdb.js';
+import { beforeHistory } from '../store/duckdb-errors.js';
 import { csvLine } from './csv.js';
 import { table } from './table.js';
 

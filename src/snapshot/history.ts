@@ -2,7 +2,8 @@ import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { type Column, ColumnSet } from '../rows/columns.js';
 import { rowKey } from '../rows/row-hash.js';
 import { widen } from '../rows/widen.js';
-import { beforeHistory, type Session } from '../store/duckdb.js';
+import type { Session } from '../store/duckdb.js';
+import { beforeHistory } from '../store/duckdb-errors.js';
 import type { DiffTask } from './diff.js';
 import {
   changesTable,

@@ -7,7 +7,8 @@ import { quoteIdentifier, sqlText } from '../core/sql.js';
 import type { StoredColumn } from '../rows/columns.js';
 import { columnsSchema } from '../rows/stored-columns.js';
 import { textForm } from '../rows/text-form.js';
-import { type Database, type Session, tellsOfDamage } from '../store/duckdb.js';
+import type { Database, Session } from '../store/duckdb.js';
+import { tellsOfDamage } from '../store/duckdb-errors.js';
 import { setMode, statsIfThere } from '../store/durable.js';
 import type { JobLayout } from '../store/layout.js';
 

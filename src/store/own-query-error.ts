@@ -1,5 +1,5 @@
 import { CdsyncError } from '../core/errors.js';
-import { queryError, saidOf } from './duckdb.js';
+import { queryError, saidOf } from './duckdb-errors.js';
 
 /** Messages about a text or a number that could not become another type: they quote it. */
 const ofValue =

@@ -11,7 +11,7 @@ import {
   StatementType,
 } from '@duckdb/node-api';
 import { CdsyncError } from '../core/errors.js';
-import { withoutLiterals } from './duckdb.js';
+import { withoutLiterals } from './duckdb-errors.js';
 import type { JobLayout } from './layout.js';
 import { ownQueryError } from './own-query-error.js';
 

@@ -3,7 +3,8 @@ import { basename, extname } from 'node:path';
 
 import { CdsyncError } from '../core/errors.js';
 import { sqlText } from '../core/sql.js';
-import { queryError, type Row, type Session } from '../store/duckdb.js';
+import type { Row, Session } from '../store/duckdb.js';
+import { queryError } from '../store/duckdb-errors.js';
 import type { KeyListOptions } from './key-options.js';
 
 /** Names that the column of ids may have in a table of several columns. */

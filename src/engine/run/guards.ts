@@ -5,7 +5,7 @@ import { quoteIdentifier } from '../../core/sql.js';
 import type { StreamCommit } from '../../snapshot/commit.js';
 import { absentKeys } from '../../snapshot/diff.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
-import { queryError, withoutLiterals } from '../../store/duckdb.js';
+import { queryError, withoutLiterals } from '../../store/duckdb-errors.js';
 import type { Counters } from '../../store/journal.js';
 import type { GuardFinding } from '../report-job.js';
 import { showStream } from './stream-views.js';
