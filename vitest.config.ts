@@ -17,6 +17,7 @@ const long = [
   'test/integration/copied-storage.test.ts',
   'test/integration/cost.test.ts',
   'test/integration/demo.test.ts',
+  'test/integration/deliveries/*.test.ts',
   'test/integration/deployments.test.ts',
   'test/integration/endpoints.test.ts',
   'test/integration/fleet-budget.test.ts',
@@ -24,9 +25,11 @@ const long = [
   'test/integration/growth.test.ts',
   'test/integration/inferred-texts.test.ts',
   'test/integration/install.test.ts',
+  'test/integration/large-values.test.ts',
   'test/integration/lookup.test.ts',
   'test/integration/management-sources.test.ts',
   'test/integration/proxies.test.ts',
+  'test/integration/readme.test.ts',
   'test/integration/recipes.test.ts',
   'test/integration/schedulers.test.ts',
   'test/integration/shared-budget.test.ts',
@@ -36,20 +39,27 @@ const long = [
 ];
 const fault = ['test/fault/**/*.test.ts'];
 
+const temporary = 'test/fixtures/temporary-folder.ts';
+/** Tests of the program run the present code. Tests of single functions need no build. */
+const globalSetup = [temporary, 'test/fixtures/build.ts'];
+
 export default defineConfig({
   test: {
-    globalSetup: ['test/fixtures/build.ts'],
     setupFiles: ['test/fixtures/property-seed.ts'],
     testTimeout: 60_000,
     hookTimeout: 60_000,
     maxWorkers: 2,
-    // Loading modules anew for each file takes longer than most files.
+    // Loading modules again for each file takes longer than most files.
     isolate: false,
-    // `npm test` is the quick one; npm run test:integration and test:fault are the others.
+    // `npm test` runs quick; npm run test:system, test:integration and test:fault run the others.
     projects: [
-      { extends: true, test: { name: 'quick', include: ['test/**/*.test.ts'], exclude: [...long, ...fault] } },
-      { extends: true, test: { name: 'long', include: long } },
-      { extends: true, test: { name: 'fault', include: fault } },
+      { extends: true, test: { name: 'quick', globalSetup: [temporary], include: ['test/unit/**/*.test.ts'] } },
+      {
+        extends: true,
+        test: { name: 'system', globalSetup, include: ['test/{integration,conformance}/**/*.test.ts'], exclude: long },
+      },
+      { extends: true, test: { name: 'long', globalSetup, include: long } },
+      { extends: true, test: { name: 'fault', globalSetup, include: fault } },
     ],
   },
 });

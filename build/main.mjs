@@ -28,8 +28,8 @@ function isExternal(id, importer) {
  * no group are split by the commands that import them.
  */
 const groups = [
-  { name: 'core', roots: ['src/cli/command-line.ts'], only: '/src/core/' },
-  { name: 'start', roots: ['src/cli/command-line.ts', 'src/cli/log-line.ts', 'src/cli/standard-streams.ts'] },
+  { name: 'core', roots: ['src/cli/program.ts'], only: '/src/core/' },
+  { name: 'start', roots: ['src/cli/program.ts'] },
   { name: 'configuration', roots: ['src/cli/run.ts', 'src/cli/load.ts'] },
   {
     name: 'run',
@@ -37,12 +37,12 @@ const groups = [
       'src/cli/engine-options.ts',
       'src/cli/interruption.ts',
       'src/cli/show-progress.ts',
-      'src/cli/tell-report.ts',
-      'src/cli/work-on-jobs.ts',
-      'src/engine/job-place.ts',
+      'src/cli/print-report.ts',
+      'src/cli/for-each-job.ts',
+      'src/engine/job-files.ts',
       'src/engine/open-engine.ts',
       'src/engine/run/run-and-deliver.ts',
-      'src/report/summary.ts',
+      'src/output/summary.ts',
     ],
   },
 ];

@@ -1,6 +1,5 @@
 /** The library: what a program can import from cdsync. */
-export type { Account, Allowance, Budget, Permit } from './client/budget.js';
-export { openBudget } from './client/open-budget.js';
+
 export type { Config, JobConfig, StreamConfig } from './config/config.js';
 export { loadConfig } from './config/load.js';
 export { CdsyncError, type ErrorKind } from './core/errors.js';
@@ -12,7 +11,9 @@ export type {
   RunStatus,
   StreamReport,
   StreamStatus,
-} from './core/run.js';
+} from './core/run-report.js';
 export type { RunProgress } from './engine/progress.js';
 export { type RunOptions, run } from './engine/run/run.js';
-export { type Manifest, readManifest } from './store/manifest.js';
+export type { Account, Budget, Permit, RateLimiter, RateLimiter as Allowance } from './rate-limit/budget.js';
+export { openBudget } from './rate-limit/open-budget.js';
+export { type Manifest, readManifest } from './snapshot/manifest.js';

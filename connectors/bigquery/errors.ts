@@ -62,6 +62,12 @@ function apiError(error: BigqueryFailure, place: Place): CdsyncError {
   return loadRefused(`BigQuery refuses a statement: ${message}`, told);
 }
 
+/** Whether a query failed because its session has been ended: by another delivery to the same destination. */
+export function isSessionGone(error: unknown): boolean {
+  const { cause } = error as { cause?: { readonly message?: string } };
+  return /\bsession\b.{0,200}(?:not found|expired|terminated|aborted|no longer)/is.test(cause?.message ?? '');
+}
+
 /** Any failure of @google-cloud/bigquery as an error of cdsync. */
 export function bigqueryError(thrown: unknown, place: Place): CdsyncError {
   if (thrown instanceof CdsyncError) return thrown;

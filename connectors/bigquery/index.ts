@@ -1,13 +1,14 @@
-import { tableConnector } from '../../src/sdk/index.js';
+import { holdsAsJson, tableConnector, widensInteger } from '../../src/sdk/index.js';
 import { bigqueryOptions, checkOptions } from './options.js';
 import { type BigquerySdk, installedSdk } from './sdk.js';
-import { mapColumn, widens } from './types.js';
+import { mapColumn } from './types.js';
 
 /** @param sdk returns the vendor's library; called when the connector is opened */
 export function bigqueryConnector(sdk: () => Promise<BigquerySdk>) {
   return tableConnector({
     name: 'bigquery',
     summary: 'Loads tables of BigQuery. Needs the package @google-cloud/bigquery.',
+    erasure: 'time travel keeps it for up to 7 days',
     options: bigqueryOptions,
     optionRules: { check: checkOptions },
     capabilities: {
@@ -21,7 +22,8 @@ export function bigqueryConnector(sdk: () => Promise<BigquerySdk>) {
     },
     place: ({ project, dataset }) => `${project} ${dataset}`,
     mapColumn,
-    widens,
+    holds: holdsAsJson,
+    widens: widensInteger,
     open: async (context) => (await import('./load.js')).openBigquery(await sdk(), context),
   });
 }

@@ -7,9 +7,26 @@ export interface BigqueryFailure {
   readonly errors?: readonly { readonly reason?: string; readonly message?: string }[] | undefined;
 }
 
+/** How many rows a change has changed; a count that is zero may be left out. */
+export interface DmlStats {
+  readonly insertedRowCount?: string;
+  readonly updatedRowCount?: string;
+  readonly deletedRowCount?: string;
+}
+
+export interface JobMetadata {
+  readonly statistics?: {
+    readonly query?: { readonly dmlStats?: DmlStats };
+    readonly sessionInfo?: { readonly sessionId?: string };
+  };
+}
+
 export interface Job {
-  /** Resolves with the rows of a finished query; for a script, those of its last statement. */
+  /** Where it runs; known once it was created. */
+  readonly location?: string | undefined;
+  /** Resolves with the rows of a finished query. */
   getQueryResults(): Promise<readonly [readonly Readonly<Record<string, unknown>>[], ...unknown[]]>;
+  getMetadata(): Promise<readonly [JobMetadata, ...unknown[]]>;
   /** Resolves once a job other than a query is done. */
   promise(): Promise<unknown>;
   cancel(): Promise<unknown>;
@@ -17,10 +34,14 @@ export interface Job {
 
 export interface QueryRequest {
   readonly query: string;
-  readonly params?: Readonly<Record<string, string | number>>;
   readonly useLegacySql: false;
   readonly defaultDataset: { readonly projectId: string; readonly datasetId: string };
   readonly labels: Readonly<Record<string, string>>;
+  /** Begins a session, whose id the job's metadata have. */
+  readonly createSession?: true;
+  /** The session that the query is a part of. */
+  readonly connectionProperties?: readonly { readonly key: 'session_id'; readonly value: string }[];
+  readonly location?: string;
 }
 
 export interface LoadField {

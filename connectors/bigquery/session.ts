@@ -1,13 +1,22 @@
-import { loginRefused, type OptionValues, unavailable } from '../../src/sdk/index.js';
+import { createHash, randomBytes } from 'node:crypto';
+import {
+  type LoadData,
+  loginRefused,
+  type OptionValues,
+  type SqlRow,
+  type SqlSession,
+  unavailable,
+} from '../../src/sdk/index.js';
+import { identifier, literal } from './dialect.js';
 import { bigqueryError, type Place } from './errors.js';
 import type { bigqueryOptions } from './options.js';
-import type { BigqueryClient, BigquerySdk, ClientOptions, Job, LoadField } from './sdk.js';
+import type { BigqueryClient, BigquerySdk, ClientOptions, DmlStats, Job, LoadField, QueryRequest } from './sdk.js';
+import { loadField } from './types.js';
 
-export type BigqueryValues = OptionValues<typeof bigqueryOptions>;
-export type Row = Readonly<Record<string, unknown>>;
-export type Parameters = Readonly<Record<string, string | number>>;
+type BigqueryValues = OptionValues<typeof bigqueryOptions>;
 
 const labels = { application: 'cdsync' };
+const dml = /^(INSERT|UPDATE|DELETE|MERGE)\s/;
 
 function clientOptions({ project, location, keyFile, credentials }: BigqueryValues): ClientOptions {
   const common = { projectId: project, ...(location === undefined ? {} : { location }), userAgent: 'cdsync' };
@@ -21,22 +30,38 @@ function clientOptions({ project, location, keyFile, credentials }: BigqueryValu
   }
 }
 
-/** Runs jobs in one dataset, one at a time. Every failure becomes an error of cdsync. */
-export class Session {
+/**
+ * Runs jobs in one dataset, one at a time. A load has a session of BigQuery, because its transaction is of several jobs. If a delivery is
+ * killed, that transaction stays open and excludes others, for up to a day: so the stage names its session, and the next delivery ends it.
+ * Every failure becomes an error of cdsync.
+ */
+export class Session implements SqlSession {
   readonly #client: BigqueryClient;
   readonly #place: Place;
+  /** Tables that begin so are stages of one destination of a job: only one delivery at a time loads it. */
+  readonly #prefix: string;
+  readonly #stage: string;
+  #session: { readonly id: string; readonly location: string | undefined } | undefined;
   #running: Job | undefined;
   #isStopped = false;
 
-  /** Sends no request. */
-  constructor({ BigQuery }: BigquerySdk, options: BigqueryValues) {
+  /** Sends no request. @param owner the job, and its destination */
+  constructor({ BigQuery }: BigquerySdk, options: BigqueryValues, owner: string) {
     const { project, dataset } = options;
     this.#place = { project, dataset };
     this.#client = new BigQuery(clientOptions(options));
+    this.#prefix = `_cdsync_rows_${createHash('sha256').update(owner).digest('hex').slice(0, 16)}_`;
+    this.#stage = `${this.#prefix}${randomBytes(8).toString('hex')}`;
   }
 
-  get dataset(): string {
-    return this.#place.dataset;
+  /** The table of a load's rows, and the session that loads them. */
+  get stage(): { readonly name: string; readonly session: string } {
+    return { name: this.#stage, session: this.#session?.id ?? '' };
+  }
+
+  /** SQL of a view of the catalog. */
+  information(view: string): string {
+    return `${identifier(this.#place.dataset)}.INFORMATION_SCHEMA.${view}`;
   }
 
   async #finished<T>(begin: () => Promise<readonly [Job, ...unknown[]]>, result: (job: Job) => Promise<T>): Promise<T> {
@@ -52,31 +77,98 @@ export class Session {
     }
   }
 
-  #query(query: string, params: Parameters): Promise<readonly Row[]> {
+  #query<T>(
+    query: string,
+    result: (job: Job) => Promise<T>,
+    more: Pick<QueryRequest, 'createSession'> = {},
+  ): Promise<T> {
     const { project: projectId, dataset: datasetId } = this.#place;
-    const defaultDataset = { projectId, datasetId };
-    const bound = Object.keys(params).length === 0 ? {} : { params };
-    const request = { query, ...bound, useLegacySql: false, defaultDataset, labels } as const;
-    return this.#finished(
-      () => this.#client.createQueryJob(request),
-      async (job) => (await job.getQueryResults())[0],
-    );
+    const { id, location } = this.#session ?? {};
+    const within =
+      id === undefined
+        ? {}
+        : {
+            connectionProperties: [{ key: 'session_id', value: id }] as const,
+            ...(location === undefined ? {} : { location }),
+          };
+    const request = {
+      query,
+      useLegacySql: false,
+      defaultDataset: { projectId, datasetId },
+      labels,
+      ...within,
+      ...more,
+    } as const;
+    return this.#finished(() => this.#client.createQueryJob(request), result);
   }
 
-  /** Runs a statement or a script. Parameters are named: `@name`. */
-  async rows(query: string, params: Parameters = {}): Promise<readonly Row[]> {
+  #checked<T>(query: string, result: (job: Job) => Promise<T>, more?: Pick<QueryRequest, 'createSession'>): Promise<T> {
     if (this.#isStopped) throw unavailable('the load was stopped');
-    return this.#query(query, params);
+    return this.#query(query, result, more);
   }
 
-  /** The result of a query that returns one number. */
-  async number(query: string, params: Parameters = {}): Promise<number> {
-    const [row] = await this.rows(query, params);
-    return Number(Object.values(row ?? {})[0] ?? 0);
+  async rows(query: string): Promise<readonly SqlRow[]> {
+    return this.#checked(query, async (job) => (await job.getQueryResults())[0]);
   }
 
-  /** Loads a file into an existing table. The first file replaces the table's rows, others add to them. */
-  async loadFile(table: string, path: string, fields: LoadField[], isFirst: boolean): Promise<void> {
+  async #changed(query: string): Promise<DmlStats> {
+    return this.#checked(query, async (job) => {
+      await job.getQueryResults();
+      if (!dml.test(query)) return {};
+      const [{ statistics }] = await job.getMetadata();
+      return statistics?.query?.dmlStats ?? {};
+    });
+  }
+
+  async run(query: string): Promise<number> {
+    const { insertedRowCount = 0, updatedRowCount = 0, deletedRowCount = 0 } = await this.#changed(query);
+    return Number(insertedRowCount) + Number(updatedRowCount) + Number(deletedRowCount);
+  }
+
+  async balance(query: string): Promise<number> {
+    const { insertedRowCount = 0, deletedRowCount = 0 } = await this.#changed(query);
+    return Number(insertedRowCount) - Number(deletedRowCount);
+  }
+
+  /** Begins the session of a load, and ends those of deliveries that were killed. */
+  async begun(): Promise<void> {
+    // The dataset decides where the session is.
+    const stages = `SELECT t.table_name AS name, o.option_value AS session
+      FROM ${this.information('TABLES')} AS t LEFT JOIN ${this.information('TABLE_OPTIONS')} AS o
+      ON o.table_name = t.table_name AND o.option_name = 'description' WHERE STARTS_WITH(t.table_name, ${literal(this.#prefix)})`;
+    const left = await this.#checked(
+      stages,
+      async (job) => {
+        const [rows] = await job.getQueryResults();
+        const [{ statistics }] = await job.getMetadata();
+        const id = statistics?.sessionInfo?.sessionId;
+        if (id === undefined) throw new Error('the job has begun no session');
+        this.#session = { id, location: job.location };
+        return rows;
+      },
+      { createSession: true },
+    );
+    for (const { name, session } of left) {
+      // It may have ended.
+      const id = String(session).replaceAll('"', '');
+      await this.tidy(`CALL BQ.ABORT_SESSION(${literal(id)})`).catch(() => undefined);
+      await this.tidy(`DROP TABLE IF EXISTS ${identifier(String(name))}`).catch(() => undefined);
+    }
+  }
+
+  /** Loads files into the stage: nothing else is filled. The first replaces its rows, others add to them. */
+  async fill(target: string, data: LoadData): Promise<number> {
+    const fields = data.columns.map(({ name, targetType: type }) => loadField({ name, type }));
+    let isFirst = true;
+    for await (const { path } of data.files()) {
+      await this.#loadFile(path, fields, isFirst);
+      isFirst = false;
+    }
+    const [row] = await this.rows(`SELECT COUNT(*) AS arrived FROM ${target}`);
+    return Number(row?.arrived);
+  }
+
+  async #loadFile(path: string, fields: LoadField[], isFirst: boolean): Promise<void> {
     if (this.#isStopped) throw unavailable('the load was stopped');
     const request = {
       sourceFormat: 'PARQUET',
@@ -84,21 +176,38 @@ export class Session {
       createDisposition: 'CREATE_NEVER',
       writeDisposition: isFirst ? 'WRITE_TRUNCATE' : 'WRITE_APPEND',
     } as const;
-    const target = this.#client.dataset(this.#place.dataset).table(table);
+    const table = this.#client.dataset(this.#place.dataset).table(this.#stage);
     await this.#finished(
-      () => target.createLoadJob(path, request),
+      () => table.createLoadJob(path, request),
       (job) => job.promise(),
     );
   }
 
-  /** Runs a query even after a stop, and ignores its failure. */
-  async tidy(query: string): Promise<void> {
-    await this.#query(query, {}).catch(() => undefined);
+  async begin(): Promise<void> {
+    await this.run('BEGIN TRANSACTION');
   }
 
-  /** Cancels the job under way. From now on only `tidy` works. */
+  async commit(): Promise<void> {
+    await this.run('COMMIT TRANSACTION');
+  }
+
+  /** Also after a stop. */
+  async rollback(): Promise<void> {
+    await this.tidy('ROLLBACK TRANSACTION');
+  }
+
+  async tidy(query: string): Promise<number> {
+    await this.#query(query, (job) => job.getQueryResults());
+    return 0;
+  }
+
+  /** Cancels the job under way. From now on only `rollback` and `tidy` work. */
   stop(): void {
     this.#isStopped = true;
     void this.#running?.cancel().catch(() => undefined);
+  }
+
+  async close(): Promise<void> {
+    if (this.#session !== undefined) await this.tidy('CALL BQ.ABORT_SESSION()').catch(() => undefined);
   }
 }

@@ -35,18 +35,8 @@ export function mapColumn(type: ColumnType): ColumnMapping {
   }
 }
 
-/** INT64 may become FLOAT64: a stream turns integers into doubles only if none of them exceeds 2^53. */
-export function widens(from: string, to: string): boolean {
-  if (from === 'INT64') return to === 'BIGNUMERIC' || to === 'NUMERIC' || to === 'FLOAT64';
-  return to === 'STRING' && /^STRING\(\d+\)$/.test(from);
-}
-
 export function described(type: string): string {
   return type.replaceAll(' ', '');
-}
-
-export function identifier(name: string): string {
-  return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
 }
 
 /** A column as a load job's schema spells it. */

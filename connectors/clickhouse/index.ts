@@ -1,11 +1,12 @@
 import { tableConnector } from '../../src/sdk/index.js';
 import { clickhouseOptions } from './options.js';
-import { deletedColumn, mapColumn, versionColumn, widens } from './types.js';
+import { deletedColumn, holds, mapColumn, versionColumn, widens } from './types.js';
 
 /** Loads ClickHouse with Parquet, over HTTP. */
 export default tableConnector({
   name: 'clickhouse',
   summary: 'Loads tables of ClickHouse.',
+  erasure: 'inactive parts keep it for some minutes; backups are yours',
   options: clickhouseOptions,
   capabilities: {
     transactions: false,
@@ -18,6 +19,7 @@ export default tableConnector({
   },
   place: ({ url, database }) => `${new URL(url).host} ${database}`,
   mapColumn,
+  holds,
   widens,
   check: async (context, tables) => (await import('./check.js')).checkClickhouse(context, tables),
   open: async (context) => (await import('./load.js')).openClickhouse(context),

@@ -1,23 +1,32 @@
 import { randomUUID } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { type ClickHouseClient, ClickHouseLogLevel, type ClickHouseSettings, createClient } from '@clickhouse/client';
-import type { Secret } from '../../src/sdk/index.js';
+import type { LoadData, Secret, SqlRow, SqlSession } from '../../src/sdk/index.js';
 import { clickhouseError, type Rights } from './errors.js';
-import { identifier } from './types.js';
+import { identifier, literal } from './types.js';
 
-/** A statement over a large table may take long; meanwhile the server sends a sign of life every `aliveMs`. */
+/** A statement over a large table may take long; while it does, the server sends a sign of life every `aliveMs`. */
 const requestMs = 3_600_000;
 const aliveMs = 20_000;
 const headerBytes = 1 << 20;
+const never = new AbortController().signal;
 
 const settings: ClickHouseSettings = {
-  // A statement is complete when its answer comes, on every replica.
+  // A statement is complete when its response arrives, on every replica.
   async_insert: 0,
   wait_end_of_query: 1,
   alter_sync: '2',
   mutations_sync: '2',
   lightweight_deletes_sync: '2',
   select_sequential_consistency: '1',
+  // Only the last row of each key is read, from a table that keeps one row of each.
+  final: 1,
+  // A column of a table goes before an alias of the same name.
+  prefer_column_name_to_alias: 1,
+  // For tables of many columns.
+  max_query_size: String(64 << 20),
+  max_ast_elements: '1000000',
+  max_expanded_ast_elements: '1000000',
   // NULL stays NULL, and a column that the file lacks is an error.
   insert_null_as_default: 0,
   input_format_null_as_default: 0,
@@ -34,20 +43,19 @@ export interface Login {
   readonly database: string;
 }
 
-export type Values = Readonly<Record<string, string | number>>;
-
 /** Sends statements and files to one database. Every failure becomes an error of cdsync. */
-export class Session {
+export class Session implements SqlSession {
   readonly #client: ClickHouseClient;
   readonly #rights: Rights;
   readonly #prefix: string;
-  #signal: AbortSignal;
+  readonly #stopping = new AbortController();
+  readonly #signal: AbortSignal;
 
   /** @param name the prefix of the ids of all its queries */
   constructor({ url, username, password, database }: Login, name: string, signal: AbortSignal) {
     this.#rights = { user: username, database };
     this.#prefix = name;
-    this.#signal = signal;
+    this.#signal = AbortSignal.any([signal, this.#stopping.signal]);
     this.#client = createClient({
       url,
       username,
@@ -61,25 +69,11 @@ export class Session {
     });
   }
 
-  get database(): string {
-    return this.#rights.database;
+  get #common() {
+    return { abort_signal: this.#signal, query_id: `${this.#prefix}-${randomUUID()}` };
   }
 
-  /** From now on this signal stops the statements under way. */
-  use(signal: AbortSignal): void {
-    this.#signal = signal;
-  }
-
-  #common(values: Values, more: ClickHouseSettings) {
-    return {
-      query_params: { ...values },
-      clickhouse_settings: more,
-      abort_signal: this.#signal,
-      query_id: `${this.#prefix}-${randomUUID()}`,
-    };
-  }
-
-  async #told<T>(work: () => Promise<T>): Promise<T> {
+  async #classified<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {
@@ -87,49 +81,68 @@ export class Session {
     }
   }
 
-  rows(query: string, values: Values = {}, more: ClickHouseSettings = {}): Promise<Record<string, unknown>[]> {
-    return this.#told(async () => {
-      const answer = await this.#client.query({ query, format: 'JSONEachRow', ...this.#common(values, more) });
-      return answer.json<Record<string, unknown>>();
+  rows(query: string): Promise<SqlRow[]> {
+    return this.#classified(async () => {
+      const result = await this.#client.query({ query, format: 'JSONEachRow', ...this.#common });
+      return result.json<Record<string, unknown>>();
     });
   }
 
-  /** The result of a query that returns one number. */
-  async number(query: string, values: Values = {}, more: ClickHouseSettings = {}): Promise<number> {
-    const [row] = await this.rows(query, values, more);
-    return Number(Object.values(row ?? {})[0] ?? 0);
+  /** @returns always 0: not every server reports how many rows a statement changes */
+  async run(query: string): Promise<number> {
+    await this.#command(query, {});
+    return 0;
   }
 
-  async run(query: string, values: Values = {}, more: ClickHouseSettings = {}): Promise<void> {
-    await this.#told(() => this.#client.command({ query, ...this.#common(values, more) }));
+  async tidy(query: string): Promise<number> {
+    await this.#command(query, { abort_signal: never });
+    return 0;
   }
 
-  /** Inserts the rows of a Parquet file, all or none. */
-  async insertFile(table: string, columns: readonly string[], path: string, token: string): Promise<void> {
-    const stream = createReadStream(path, { highWaterMark: 1 << 20 });
-    const [first = '', ...rest] = columns.map(identifier);
-    try {
-      await this.#told(() =>
-        this.#client.insert({
-          table: identifier(table),
-          columns: [first, ...rest],
-          values: stream as never,
-          format: 'Parquet',
-          ...this.#common({}, { insert_deduplication_token: token, min_insert_block_size_bytes: '0' }),
-        }),
-      );
-    } finally {
-      stream.destroy();
+  #command(query: string, more: { readonly abort_signal?: AbortSignal }): Promise<unknown> {
+    // Replicated tables leave out an insert with the rows of an earlier one, unless its token is new; those rows may be gone.
+    const clickhouse_settings = { insert_deduplication_token: randomUUID() };
+    return this.#classified(() => this.#client.command({ query, clickhouse_settings, ...this.#common, ...more }));
+  }
+
+  async fill(target: string, data: LoadData): Promise<number> {
+    const [first = '', ...rest] = data.columns.map(({ name }) => identifier(name));
+    for await (const { path } of data.files()) {
+      const stream = createReadStream(path, { highWaterMark: 1 << 20 });
+      try {
+        await this.#classified(() =>
+          this.#client.insert({
+            table: target,
+            columns: [first, ...rest],
+            values: stream as never,
+            format: 'Parquet',
+            clickhouse_settings: { insert_deduplication_token: randomUUID(), min_insert_block_size_bytes: '0' },
+            ...this.#common,
+          }),
+        );
+      } finally {
+        stream.destroy();
+      }
     }
+    const [row] = await this.rows(`SELECT count() AS n FROM ${target}`);
+    return Number(row?.n);
   }
 
   /** Stops statements that earlier attempts may have left running, and waits for their end. */
   async stopOthers(): Promise<void> {
+    const prefix = literal(`${this.#prefix}-`);
     await this.run(
-      `KILL QUERY WHERE user = currentUser() AND current_database = currentDatabase()
-       AND startsWith(query_id, {prefix:String}) SYNC`,
-      { prefix: `${this.#prefix}-` },
+      `KILL QUERY WHERE user = currentUser() AND current_database = currentDatabase() AND startsWith(query_id, ${prefix}) SYNC`,
     );
+  }
+
+  // Nothing is rolled back: every step can be repeated.
+  async begin(): Promise<void> {}
+  async commit(): Promise<void> {}
+  async rollback(): Promise<void> {}
+
+  stop(): void {
+    this.#stopping.abort();
   }
 
   async close(): Promise<void> {

@@ -1,4 +1,10 @@
-import type { ColumnMapping, ColumnType } from '../../src/sdk/index.js';
+import {
+  type ColumnMapping,
+  type ColumnType,
+  holdsEverywhere,
+  type SqlRow,
+  type TableColumn,
+} from '../../src/sdk/index.js';
 
 /** Columns that cdsync adds to every table: the number of the load that brought a row, and whether the row is deleted. */
 export const versionColumn = '_cdsync_version';
@@ -34,22 +40,33 @@ export function mapColumn(type: ColumnType): ColumnMapping {
   }
 }
 
-/** The suffix that {@link described} gives to the type of a column that is neither nullable nor in the key. */
-const notNull = ' not nullable';
-
-/** Int64 may become Float64: a stream turns integers into doubles only if none of them exceeds 2^53. */
-export function widens(from: string, to: string): boolean {
-  if (from === `${to}${notNull}`) return true;
-  if (to === 'Int64') return /^(Int(8|16|32)|UInt(8|16|32))$/.test(from);
-  if (to === 'String') return /^(FixedString|LowCardinality\(String\)|Enum)/.test(from);
-  return from === 'Int64' && (to === 'Int128' || to === 'Float64');
+function isJson({ kind }: ColumnType): boolean {
+  return kind === 'json' || kind === 'list' || kind === 'struct';
 }
 
-/** The type of an existing column, as {@link mapColumn} spells it. */
-export function described(type: string, isKey: boolean): string {
-  const inner = /^Nullable\((.*)\)$/.exec(type)?.[1];
-  if (inner !== undefined) return inner;
-  return isKey || type.startsWith('LowCardinality') ? type : `${type}${notNull}`;
+/** All JSON is text of one kind, and keeps numbers digit for digit. */
+export function holds(declared: ColumnType, now: ColumnType): boolean {
+  return holdsEverywhere(declared, now) || (isJson(declared) && isJson(now));
+}
+
+/** Int64 may become Int128 and, if it never had an integer that a double cannot hold, Float64. */
+export function widens(declared: ColumnType, now: ColumnType): boolean {
+  return declared.kind === 'int64' && (now.kind === 'int128' || now.kind === 'double');
+}
+
+const notNull = ' not nullable';
+
+/** The type of a column as `system.columns` has it, as {@link mapColumn} spells it; with a suffix if cdsync would not make it so. */
+export function described({ type, default_kind: kind, is_in_sorting_key: isKey }: SqlRow): string {
+  const plain = String(type);
+  if (kind !== '' && kind !== 'DEFAULT') return `${plain} ${String(kind).toLowerCase()}`;
+  const inner = /^Nullable\((.*)\)$/.exec(plain)?.[1];
+  return inner ?? (Number(isKey) === 1 ? plain : `${plain}${notNull}`);
+}
+
+/** Whether ClickHouse itself computes the values of a column. */
+export function isComputed(type: string): boolean {
+  return / (?:materialized|alias|ephemeral)$/.test(type);
 }
 
 export function identifier(name: string): string {
@@ -61,10 +78,8 @@ export function literal(text: string): string {
   return `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
 }
 
-export function names(columns: readonly { readonly name: string }[]): string {
-  return columns.map(({ name }) => identifier(name)).join(', ');
-}
-
-export function columnDefinition({ name, type }: { readonly name: string; readonly type: string }, isKey: boolean) {
+/** @param isKey columns of the key are not nullable */
+export function columnDefinition({ name, type }: TableColumn, isKey: boolean): string {
+  if (type.endsWith(notNull)) return `${identifier(name)} ${type.slice(0, -notNull.length)}`;
   return `${identifier(name)} ${isKey ? type : `Nullable(${type})`}`;
 }

@@ -6,6 +6,7 @@ import { mapColumn, widens } from './types.js';
 export default tableConnector({
   name: 'duckdb',
   summary: 'Loads tables of another DuckDB file.',
+  erasure: 'free blocks of the file keep it until a CHECKPOINT writes over them; backups are yours',
   options: duckdbOptions,
   capabilities: { format: 'parquet', identifiers: { maxBytes: 1000 } },
   place: ({ path, schema }) => `${path} ${schema}`,

@@ -1,6 +1,5 @@
-import { type OptionValues, withPostgresTls } from '../../src/sdk/index.js';
+import { duckdbLiteral, type OptionValues, withPostgresTls } from '../../src/sdk/index.js';
 import type { DucklakeShape } from './options.js';
-import { literal } from './sql.js';
 
 export type DucklakeOptions = OptionValues<DucklakeShape>;
 
@@ -102,15 +101,17 @@ function s3Secret(options: DucklakeOptions, url: string): string {
   const login =
     accessKeyId === undefined
       ? ['PROVIDER credential_chain']
-      : [`KEY_ID ${literal(accessKeyId)}`, `SECRET ${literal(secretAccessKey?.reveal() ?? '')}`];
+      : [`KEY_ID ${duckdbLiteral(accessKeyId)}`, `SECRET ${duckdbLiteral(secretAccessKey?.reveal() ?? '')}`];
   return `CREATE OR REPLACE TEMPORARY SECRET cdsync_data (${[
     'TYPE s3',
     ...login,
-    ...(sessionToken === undefined ? [] : [`SESSION_TOKEN ${literal(sessionToken.reveal())}`]),
-    ...(region === undefined && server === undefined ? [] : [`REGION ${literal(region ?? 'us-east-1')}`]),
-    ...(server === undefined ? [] : [`ENDPOINT ${literal(server.host)}`, `USE_SSL ${server.protocol === 'https:'}`]),
+    ...(sessionToken === undefined ? [] : [`SESSION_TOKEN ${duckdbLiteral(sessionToken.reveal())}`]),
+    ...(region === undefined && server === undefined ? [] : [`REGION ${duckdbLiteral(region ?? 'us-east-1')}`]),
+    ...(server === undefined
+      ? []
+      : [`ENDPOINT ${duckdbLiteral(server.host)}`, `USE_SSL ${server.protocol === 'https:'}`]),
     ...(byPath ? ["URL_STYLE 'path'"] : []),
-    `SCOPE ${literal(url)}`,
+    `SCOPE ${duckdbLiteral(url)}`,
   ].join(', ')})`;
 }
 
@@ -119,7 +120,7 @@ export function loginStatements(options: DucklakeOptions): string[] {
   const password = passwordOf(options);
   return [
     ...(catalogOf(options).type === 'postgres'
-      ? [`CREATE OR REPLACE TEMPORARY SECRET ${postgresSecret} (TYPE postgres, PASSWORD ${literal(password)})`]
+      ? [`CREATE OR REPLACE TEMPORARY SECRET ${postgresSecret} (TYPE postgres, PASSWORD ${duckdbLiteral(password)})`]
       : []),
     ...(options.dataUrl === undefined
       ? []
@@ -151,12 +152,12 @@ export function attachStatement(options: DucklakeOptions, purpose: Purpose, conn
   const settings = [
     // All rows are Parquet: what a catalog could not keep, such as U+0000 in PostgreSQL, has a place there.
     'DATA_INLINING_ROW_LIMIT 0',
-    purpose === 'create' ? `DATA_PATH ${literal(data ?? '')}` : 'CREATE_IF_NOT_EXISTS false',
+    purpose === 'create' ? `DATA_PATH ${duckdbLiteral(data ?? '')}` : 'CREATE_IF_NOT_EXISTS false',
     ...(purpose === 'look' ? ['READ_ONLY'] : []),
-    ...(catalog.type === 'postgres' ? [`META_SECRET ${literal(postgresSecret)}`] : []),
-    ...(options.catalogSchema === undefined ? [] : [`METADATA_SCHEMA ${literal(options.catalogSchema)}`]),
+    ...(catalog.type === 'postgres' ? [`META_SECRET ${duckdbLiteral(postgresSecret)}`] : []),
+    ...(options.catalogSchema === undefined ? [] : [`METADATA_SCHEMA ${duckdbLiteral(options.catalogSchema)}`]),
     // Readers do not keep writers out then.
     ...(catalog.type === 'sqlite' && purpose !== 'look' ? ["META_JOURNAL_MODE 'WAL'", 'META_BUSY_TIMEOUT 10000'] : []),
   ];
-  return `ATTACH IF NOT EXISTS ${literal(`ducklake:${target}`)} AS ${lake} (${settings.join(', ')})`;
+  return `ATTACH IF NOT EXISTS ${duckdbLiteral(`ducklake:${target}`)} AS ${lake} (${settings.join(', ')})`;
 }

@@ -1,10 +1,15 @@
 import { access, constants, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import type { DestinationCheck, DestinationContext, Lack } from '../../src/sdk/index.js';
+import {
+  type DestinationCheck,
+  type DestinationContext,
+  duckdbIdentifier,
+  duckdbLiteral,
+  type Lack,
+} from '../../src/sdk/index.js';
 import { catalogOf, catalogPlace, dataPlace, lake } from './catalog.js';
 import type { DucklakeShape } from './options.js';
 import { catalogConnection, type LakeSession, openBare, openLake } from './session.js';
-import { identifier, literal } from './sql.js';
 
 type Context = DestinationContext<DucklakeShape>;
 
@@ -48,30 +53,30 @@ interface PostgresFindings {
 async function lookAtPostgres(session: LakeSession, context: Context): Promise<PostgresFindings> {
   const schema = context.options.catalogSchema ?? 'public';
   const to = (await catalogConnection(context)) ?? '';
-  await session.run(`ATTACH ${literal(to)} AS asked (TYPE postgres, SECRET cdsync_catalog, READ_ONLY)`);
-  const rights = needed.map((right) => `has_table_privilege(c.oid, ${literal(right)})`).join(' AND ');
+  await session.run(`ATTACH ${duckdbLiteral(to)} AS asked (TYPE postgres, SECRET cdsync_catalog, READ_ONLY)`);
+  const rights = needed.map((right) => `has_table_privilege(c.oid, ${duckdbLiteral(right)})`).join(' AND ');
   const query = `SELECT current_user AS who, current_database() AS db,
     has_database_privilege(current_database(), 'CREATE') AS creates,
-    (SELECT count(*) FROM pg_namespace WHERE nspname = ${literal(schema)}) AS schemas,
-    coalesce((SELECT has_schema_privilege(oid, 'CREATE') FROM pg_namespace WHERE nspname = ${literal(schema)}), false) AS fills,
+    (SELECT count(*) FROM pg_namespace WHERE nspname = ${duckdbLiteral(schema)}) AS schemas,
+    coalesce((SELECT has_schema_privilege(oid, 'CREATE') FROM pg_namespace WHERE nspname = ${duckdbLiteral(schema)}), false) AS fills,
     (SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-     WHERE n.nspname = ${literal(schema)} AND c.relname = 'ducklake_metadata') AS lakes,
-    (SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = ${literal(schema)}
+     WHERE n.nspname = ${duckdbLiteral(schema)} AND c.relname = 'ducklake_metadata') AS lakes,
+    (SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = ${duckdbLiteral(schema)}
      AND c.relkind = 'r' AND c.relname LIKE 'ducklake%' AND NOT (${rights})) AS closed`;
-  const [row = {}] = await session.rows(`SELECT * FROM postgres_query('asked', ${literal(query)})`);
+  const [row = {}] = await session.rows(`SELECT * FROM postgres_query('asked', ${duckdbLiteral(query)})`);
   await session.run('DETACH asked');
-  const grantee = `TO ${identifier(String(row.who))}`;
+  const grantee = `TO ${duckdbIdentifier(String(row.who))}`;
   const grant = (message: string, statement: string): Lack => ({
     message,
     hint: `an owner can grant it: ${statement};`,
   });
   const lacks: Lack[] = [];
-  const on = identifier(schema);
+  const on = duckdbIdentifier(schema);
   if (Number(row.schemas) === 0 && row.creates !== true)
     lacks.push(
       grant(
         `there is no schema ${schema}, and ${row.who} may not create it`,
-        `CREATE SCHEMA ${on} AUTHORIZATION ${identifier(String(row.who))}`,
+        `CREATE SCHEMA ${on} AUTHORIZATION ${duckdbIdentifier(String(row.who))}`,
       ),
     );
   if (Number(row.schemas) > 0 && row.fills !== true)
@@ -95,18 +100,18 @@ async function describeTables(context: Context, tables: readonly string[]): Prom
     const data = String(row?.data_path);
     for (const table of tables) {
       const full = [lake, context.options.schema, table];
-      const of = `database_name = ${literal(lake)} AND schema_name = ${literal(full[1] ?? '')} AND table_name = ${literal(table)}`;
-      if ((await session.number(`SELECT count(*) FROM duckdb_tables() WHERE ${of}`)) > 0)
-        await session.number(`SELECT count(*) FROM ${full.map(identifier).join('.')}`);
+      const of = `database_name = ${duckdbLiteral(lake)} AND schema_name = ${duckdbLiteral(full[1] ?? '')} AND table_name = ${duckdbLiteral(table)}`;
+      if ((await session.run(`SELECT count(*) FROM duckdb_tables() WHERE ${of}`)) > 0)
+        await session.run(`SELECT count(*) FROM ${full.map(duckdbIdentifier).join('.')}`);
     }
     return data.includes('://') ? [] : await unwritable([data]);
   } finally {
-    session.close();
+    await session.close();
   }
 }
 
 async function listBucket(session: LakeSession, url: string): Promise<void> {
-  await session.number(`SELECT count(*) FROM (FROM glob(${literal(`${url}*`)}) LIMIT 1)`);
+  await session.run(`SELECT count(*) FROM (FROM glob(${duckdbLiteral(`${url}*`)}) LIMIT 1)`);
 }
 
 /** Connects to the catalog and the data as a load does, and reads each table. */
@@ -129,9 +134,9 @@ export async function checkLake(context: Context, tables: readonly string[]): Pr
     }
     if (options.dataUrl !== undefined) await listBucket(session, `${data}`);
   } finally {
-    session.close();
+    await session.close();
   }
-  const untried = options.dataUrl === undefined ? undefined : 'whether the bucket may be written shows the first load';
+  const untried = options.dataUrl === undefined ? undefined : 'writing to the bucket is tested by the first load';
   if (hasLake) lacks.push(...(await describeTables(context, tables)));
   else if (data === undefined)
     lacks.push({ message: 'there is no lake yet', hint: 'say where its Parquet files go: `data_path` or `data_url`' });

@@ -8,6 +8,8 @@ export default tableConnector({
   name: 'ducklake',
   summary:
     'Loads tables of a DuckLake: Parquet in a folder or an S3 store, with a catalog in PostgreSQL, DuckDB or SQLite.',
+  erasure:
+    'older snapshots of the lake keep it until they expire (ducklake_expire_snapshots, ducklake_cleanup_old_files)',
   options: ducklakeOptions,
   optionRules: { check: checkDucklake },
   capabilities: { format: 'parquet', identifiers: { maxBytes: 200 } },

@@ -1,9 +1,11 @@
 import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { rootCertificates } from 'node:tls';
-import { type DuckDBConnection, DuckDBInstance, type DuckDBValue } from '@duckdb/node-api';
+import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import {
   type DestinationContext,
+  DuckdbSession,
+  duckdbLiteral,
   duckdbProxy,
   loadDuckdbExtensions,
   loadRefused,
@@ -27,7 +29,6 @@ import {
 import { isNoLake, lakeError, type Told } from './errors.js';
 import type { DucklakeShape } from './options.js';
 
-export type Row = Record<string, DuckDBValue>;
 type Context = DestinationContext<DucklakeShape>;
 
 function told(options: DucklakeOptions): Told {
@@ -74,45 +75,28 @@ async function isThere(file: string): Promise<boolean> {
 }
 
 /** A connection to a lake, over an instance of DuckDB that has it attached. */
-export class LakeSession {
+export class LakeSession extends DuckdbSession {
+  /** Of the snapshot that the next commit makes. */
+  message: { readonly text: string; readonly extra: string } | undefined;
   readonly #instance: DuckDBInstance;
-  readonly #connection: DuckDBConnection;
-  readonly #told: Told;
 
   constructor(instance: DuckDBInstance, connection: DuckDBConnection, about: Told) {
+    super(connection, (cause) => lakeError(cause, about));
     this.#instance = instance;
-    this.#connection = connection;
-    this.#told = about;
   }
 
-  async run(sql: string): Promise<void> {
-    try {
-      await this.#connection.run(sql);
-    } catch (error) {
-      throw lakeError(error, this.#told);
+  override async commit(): Promise<void> {
+    if (this.message !== undefined) {
+      const { text, extra } = this.message;
+      await this.run(
+        `CALL ${lake}.set_commit_message('cdsync', ${duckdbLiteral(text)}, extra_info => ${duckdbLiteral(extra)})`,
+      );
     }
+    await super.commit();
   }
 
-  async rows(sql: string): Promise<Row[]> {
-    try {
-      return (await this.#connection.runAndReadAll(sql)).getRowObjects() as Row[];
-    } catch (error) {
-      throw lakeError(error, this.#told);
-    }
-  }
-
-  /** The first value of the first row. */
-  async number(sql: string): Promise<number> {
-    const [row] = await this.rows(sql);
-    return Number(Object.values(row ?? {})[0] ?? 0);
-  }
-
-  interrupt(): void {
-    this.#connection.interrupt();
-  }
-
-  close(): void {
-    this.#connection.closeSync();
+  override async close(): Promise<void> {
+    await super.close();
     this.#instance.closeSync();
   }
 }
@@ -224,7 +208,7 @@ export async function openLake(context: Context, purpose: Purpose): Promise<Lake
       await refuseOtherData(session, context.options);
       return session;
     } catch (error) {
-      session.close();
+      await session.close();
       throw error;
     }
   } catch (error) {

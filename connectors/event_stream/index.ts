@@ -21,6 +21,8 @@ function loops({ collection, allowLoop }: OptionValues<EventStreamShape>, stream
 export default recordConnector({
   name: 'event_stream',
   summary: "Sends rows as events to one of the service's event streams. Events move the profiles of a collection.",
+  erasure:
+    'it gets a delete with the key alone, unless its mode is upsert; events that were sent stay with the service',
   options: eventStreamOptions,
   usesService: true,
   // One record a batch, so that after a crash only the events that were under way are sent again.

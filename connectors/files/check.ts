@@ -47,7 +47,7 @@ export async function checkFilesPlace({
   const store = await S3Store.look({ ...options, url, notice, signal });
   try {
     await store.folders();
-    return { reached: store.place, lacks: [], untried: 'whether it may be written shows the first load' };
+    return { reached: store.place, lacks: [], untried: 'writing is tested by the first load' };
   } finally {
     store.close();
   }

@@ -23,6 +23,7 @@ function tagOf(text: string): string {
 /** Files in a folder of this machine. Each file is synced first, and then gets its name by a rename or a link. */
 export class FolderStore implements FileStore {
   readonly place: string;
+  readonly isLocal = true;
   readonly #mode: number;
   readonly #folderMode: number;
 
@@ -33,16 +34,19 @@ export class FolderStore implements FileStore {
     this.#folderMode = 0o700 | ((mode & 0o444) | ((mode & 0o444) >> 2));
   }
 
-  /** @param mode permissions of files */
-  static async open(root: string, mode: number): Promise<FolderStore> {
+  /** @param mode permissions of files @param isReadOnly makes nothing, not even the folder */
+  static async open(root: string, mode: number, isReadOnly = false): Promise<FolderStore> {
     const store = new FolderStore(root, mode);
-    await store.#told(() => store.#folder(root));
+    if (!isReadOnly) await store.#told(() => store.#folder(root));
     return store;
   }
 
   folders(): Promise<string[]> {
     return this.#told(async () => {
-      const entries = await readdir(this.place, { withFileTypes: true });
+      const entries = await readdir(this.place, { withFileTypes: true }).catch((error: SystemError) => {
+        if (error.code === 'ENOENT') return [];
+        throw error;
+      });
       return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
     });
   }
@@ -105,10 +109,11 @@ export class FolderStore implements FileStore {
     });
   }
 
-  size(path: string): Promise<number | undefined> {
+  look(path: string): Promise<{ bytes: number; changedMs: number } | undefined> {
     return this.#told(async () => {
       try {
-        return (await stat(this.#path(path))).size;
+        const { size: bytes, mtimeMs: changedMs } = await stat(this.#path(path));
+        return { bytes, changedMs };
       } catch (error) {
         if ((error as SystemError).code === 'ENOENT') return undefined;
         throw error;

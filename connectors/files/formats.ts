@@ -1,7 +1,10 @@
 import {
+  duckdbIdentifier,
+  duckdbLiteral,
   escapeCsvFormula,
   escapeCsvFormulaSql,
   filePattern,
+  freeAlias,
   isNested,
   jsonValueSql,
   parseColumnType,
@@ -9,11 +12,6 @@ import {
   unescapeCsvFormulaSql,
 } from '../../src/sdk/index.js';
 import type { Format, Layout } from './manifest.js';
-import { identifier } from './types.js';
-
-export function literal(text: string): string {
-  return `'${text.replaceAll("'", "''")}'`;
-}
 
 /** A file on this machine, with the values of the partition columns, which the file itself lacks. */
 export interface LocalFile {
@@ -30,7 +28,14 @@ export interface ReadTask {
 
 /** In bytes; DuckDB allocates buffers of this size. */
 const longestRow = 16 * 1024 * 1024;
-const fileColumn = '_cdsync_file';
+
+/** Names that no column of the rows has: DuckDB takes a column for the table of the same name. */
+function ownNames({ columns, layout }: ReadTask): { readonly file: string; readonly f: string; readonly p: string } {
+  const names = new Set(
+    columns.flatMap(({ name }) => [name, nameInFile(name, layout)]).map((name) => name.toLowerCase()),
+  );
+  return { file: freeAlias('_cdsync_file', names), f: freeAlias('f', names), p: freeAlias('p', names) };
+}
 
 const csv = `HEADER true, DELIMITER ',', QUOTE '"', ESCAPE '"', NULLSTR ''`;
 
@@ -58,12 +63,12 @@ function nameInFile(name: string, layout: Layout): string {
 
 function written({ name, type }: TableColumn, layout: Layout): string {
   const { format } = layout;
-  const column = identifier(name);
+  const column = duckdbIdentifier(name);
   const parsed = parseColumnType(type);
   if (format === 'parquet') return column;
-  if (parsed.kind === 'timestamp') return `${isoText(column)} AS ${identifier(nameInFile(name, layout))}`;
+  if (parsed.kind === 'timestamp') return `${isoText(column)} AS ${duckdbIdentifier(nameInFile(name, layout))}`;
   if (format === 'jsonl') return `${jsonValueSql(column, parsed)} AS ${column}`;
-  const as = identifier(nameInFile(name, layout));
+  const as = duckdbIdentifier(nameInFile(name, layout));
   if (isNested(parsed))
     return `CASE WHEN ${column} IS NOT NULL THEN to_json(${jsonValueSql(column, parsed)})::VARCHAR END AS ${as}`;
   if (parsed.kind === 'json') return `${column}::VARCHAR AS ${as}`;
@@ -73,56 +78,61 @@ function written({ name, type }: TableColumn, layout: Layout): string {
 /** SQL that writes rows with these columns into a file. */
 export function writeSql(rows: string, columns: readonly TableColumn[], layout: Layout, path: string): string {
   const selected = columns.map((column) => written(column, layout)).join(', ');
-  return `COPY (SELECT ${selected} FROM ${rows}) TO ${literal(path)} (${copyOptions[layout.format]})`;
+  return `COPY (SELECT ${selected} FROM ${rows}) TO ${duckdbLiteral(path)} (${copyOptions[layout.format]})`;
 }
 
-function sourceOf({ files, layout: { format, partition_by }, columns }: ReadTask): string {
-  const paths = `[${files.map(({ path }) => literal(filePattern(path))).join(', ')}]`;
+function sourceOf(task: ReadTask): string {
+  const { files, layout, columns } = task;
+  const { format, partition_by } = layout;
+  const { file } = ownNames(task);
+  const paths = `[${files.map(({ path }) => duckdbLiteral(filePattern(path))).join(', ')}]`;
   const own = columns.filter(({ name }) => !partition_by.includes(name));
   if (format === 'parquet')
-    return `read_parquet(${paths}, union_by_name = true, hive_partitioning = false, filename = '${fileColumn}')`;
+    return `read_parquet(${paths}, union_by_name = true, hive_partitioning = false, filename = '${file}')`;
   if (format === 'jsonl') {
-    const types = own.map(({ name, type }) => `${literal(name)}: ${literal(type)}`).join(', ');
+    const types = own.map(({ name, type }) => `${duckdbLiteral(name)}: ${duckdbLiteral(type)}`).join(', ');
     return `read_json(${paths}, format = 'newline_delimited', columns = {${types}}, hive_partitioning = false,
-      maximum_object_size = ${longestRow}, filename = '${fileColumn}')`;
+      maximum_object_size = ${longestRow}, filename = '${file}')`;
   }
   return `read_csv(${paths}, header = true, all_varchar = true, union_by_name = true, delim = ',', quote = '"', escape = '"',
     nullstr = '', allow_quoted_nulls = false, comment = '', skip = 0, parallel = false, hive_partitioning = false,
-    max_line_size = ${longestRow}, buffer_size = ${2 * longestRow}, filename = '${fileColumn}')`;
+    max_line_size = ${longestRow}, buffer_size = ${2 * longestRow}, filename = '${file}')`;
 }
 
 /** SQL for a table of each file's path with its values of the partition columns. */
-function partitionsOf({ files, layout }: ReadTask): string {
+function partitionsOf(task: ReadTask): string {
+  const { files, layout } = task;
+  const { file, p } = ownNames(task);
   const { partition_by: partitionBy } = layout;
   const rows = files.map(({ path, partition }) => {
     const values = partitionBy.map((name) => {
       const value = partition?.[name] ?? null;
-      return value === null ? 'NULL::VARCHAR' : literal(value);
+      return value === null ? 'NULL::VARCHAR' : duckdbLiteral(value);
     });
-    return `(${[literal(path), ...values].join(', ')})`;
+    return `(${[duckdbLiteral(path), ...values].join(', ')})`;
   });
-  const names = [fileColumn, ...partitionBy.map((name) => nameInFile(name, layout))].map(identifier).join(', ');
-  return `(VALUES ${rows.join(', ')}) AS parts(${names})`;
+  const names = [file, ...partitionBy.map((name) => nameInFile(name, layout))].map(duckdbIdentifier).join(', ');
+  return `(VALUES ${rows.join(', ')}) AS ${p}(${names})`;
 }
 
 function typed({ name, type }: TableColumn, layout: Layout): string {
-  const column = identifier(nameInFile(name, layout));
+  const column = duckdbIdentifier(nameInFile(name, layout));
   const parsed = parseColumnType(type);
   const asJson = layout.format === 'csv' && isNested(parsed);
   // The folder's name has the value of a partition column as it is.
   const isEscaped = escapes(layout) && parsed.kind === 'text' && !layout.partition_by.includes(name);
   const value = isEscaped ? unescapeCsvFormulaSql(column) : column;
-  return `(${asJson ? `${value}::JSON` : value})::${type} AS ${identifier(name)}`;
+  return `(${asJson ? `${value}::JSON` : value})::${type} AS ${duckdbIdentifier(name)}`;
 }
 
 /** A query that returns these columns and no rows. */
-export function nothingSql(columns: readonly TableColumn[]): string {
-  return `SELECT ${columns.map(({ name, type }) => `NULL::${type} AS ${identifier(name)}`).join(', ')} WHERE false`;
+function nothingSql(columns: readonly TableColumn[]): string {
+  return `SELECT ${columns.map(({ name, type }) => `NULL::${type} AS ${duckdbIdentifier(name)}`).join(', ')} WHERE false`;
 }
 
 /** All columns but those of the partition; a file without rows has those too. */
 function ownColumns(partitionBy: readonly string[]): string {
-  return `COLUMNS(lambda c: NOT list_contains([${partitionBy.map(literal).join(', ')}], c))`;
+  return `COLUMNS(lambda c: NOT list_contains([${partitionBy.map(duckdbLiteral).join(', ')}], c))`;
 }
 
 /** A query that reads the rows of files. A column that a file lacks is NULL. */
@@ -132,11 +142,12 @@ export function readSql(task: ReadTask): string {
   if (files.length === 0) return nothingSql(columns);
   const asText = columns.map(({ name }) => ({ name: nameInFile(name, layout), type: 'VARCHAR' }));
   const none = nothingSql(format === 'csv' ? asText : columns);
+  const { file, f, p } = ownNames(task);
   const inFile = partitionBy.map((name) => nameInFile(name, layout));
   const joined =
     partitionBy.length === 0
-      ? `SELECT * EXCLUDE (${fileColumn}) FROM ${sourceOf(task)}`
-      : `SELECT f.* EXCLUDE (${fileColumn}), parts.* EXCLUDE (${fileColumn}) FROM (SELECT ${ownColumns(inFile)} FROM ${sourceOf(task)}) AS f
-         JOIN ${partitionsOf(task)} USING (${fileColumn})`;
+      ? `SELECT * EXCLUDE (${file}) FROM ${sourceOf(task)}`
+      : `SELECT ${f}.* EXCLUDE (${file}), ${p}.* EXCLUDE (${file}) FROM (SELECT ${ownColumns(inFile)} FROM ${sourceOf(task)}) AS ${f}
+         JOIN ${partitionsOf(task)} USING (${file})`;
   return `SELECT ${columns.map((column) => typed(column, layout)).join(', ')} FROM (${none} UNION ALL BY NAME ${joined})`;
 }

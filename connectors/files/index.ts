@@ -9,7 +9,6 @@ export default tableConnector({
   options: filesOptions,
   optionRules: { check: checkFiles },
   capabilities: {
-    transactions: false,
     format: 'parquet',
     // Readers of CSV trim the names in its header.
     identifiers: { begins: /^\S/, ends: /\S$/ },

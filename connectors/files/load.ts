@@ -1,170 +1,295 @@
 import { createHash } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
-import { join } from 'node:path';
 import {
-  type ColumnSum,
+  canonicalText,
   type DestinationContext,
+  duckdbDialect,
+  duckdbIdentifier,
+  duckdbLiteral,
+  type FoundColumns,
+  type FoundTable,
+  fenced,
+  filePattern,
   isNested,
   type Load,
+  type LoadData,
+  type LoadLine,
   loadRefused,
   parseColumnType,
-  type SchemaChange,
-  sameWatermark,
+  SqlDestination,
+  type SqlDialect,
+  type StateKey,
+  type StateRow,
+  stateColumns,
+  stateTable,
   type TableColumn,
-  type TableDescription,
-  type TableDestination,
-  type TargetTable,
-  type Watermark,
-  watermarkMoved,
+  type TableState,
+  type TableSums,
+  type TargetColumn,
 } from '../../src/sdk/index.js';
-import { checksumSql } from './checksum.js';
-import { folderOf, type Layout, type Manifest, savedWatermark, setName, TableSets, watermarkOf } from './manifest.js';
-import { makeSet } from './new-set.js';
+import { unfoldableSql } from './folder-names.js';
+import { readSql } from './formats.js';
+import {
+  type Format,
+  folderOf,
+  type Layout,
+  type Manifest,
+  type RecordedManifest,
+  setName,
+  TableSets,
+} from './manifest.js';
 import type { FilesShape } from './options.js';
+import { Workbench } from './session.js';
 import { orderSql, SetWriter } from './set-writer.js';
 import type { FileStore } from './store.js';
 import { TableReader } from './table-reader.js';
-import { identifier } from './types.js';
-import { Workbench } from './workbench.js';
 
-/** Tables made of files, in a folder or an object store. */
-export class FilesDestination implements TableDestination {
+/** The schema of the workbench in which the next set is made. */
+const schema = 'next';
+
+/** Kinds whose values JSON cannot always hold: of NaN and of JSON's own null a line has `null`. */
+const inexactInJson: ReadonlySet<string> = new Set(['double', 'json', 'list', 'struct']);
+
+/** SQL of texts by which values are compared; none for those that files of the format may hold otherwise. */
+function canonicalIn(format: Format): SqlDialect['canonical'] {
+  return (column, kind) =>
+    format === 'jsonl' && inexactInJson.has(kind.kind) ? undefined : canonicalText(column, kind);
+}
+
+/** The files of a set, and what else a load determines of its manifest. */
+type NextSet = Layout & Pick<Manifest, 'schema' | 'files' | 'rows' | 'live_rows'>;
+
+/**
+ * Tables made of files, in a folder or an object store. A load is carried out on a table of a DuckDB of its own, as at any SQL
+ * destination; then the rows are written as a new set of files, and the set's manifest, which has the record too, commits both.
+ */
+export class FilesDestination extends SqlDestination<Workbench> {
   readonly #store: FileStore;
   readonly #context: DestinationContext<FilesShape>;
   readonly #reader: TableReader;
-  /** The manifest of each table's folder, as last read. */
-  readonly #seen = new Map<string, Manifest>();
-  #bench: Workbench | undefined;
 
-  constructor(store: FileStore, context: DestinationContext<FilesShape>) {
+  private constructor(store: FileStore, context: DestinationContext<FilesShape>, bench: Workbench) {
+    // The stamp is in the manifest.
+    super({ ...duckdbDialect(schema), canonical: canonicalIn(context.options.format), comment: () => [] }, bench);
     this.#store = store;
     this.#context = context;
     this.#reader = new TableReader(store, context.folder);
   }
 
-  async watermarks(): Promise<Watermark[]> {
-    const folders = await this.#store.folders();
-    await Promise.all(
-      folders.map(async (folder) => {
-        const manifest = await this.#look(folder);
-        // A load may have been cut short between its commit and this step.
-        if (manifest !== undefined) await new TableSets(this.#store, folder).publish(manifest);
-      }),
-    );
-    return this.#watermarks();
-  }
-
-  async describe(table: string): Promise<TableDescription | undefined> {
-    const found = await this.#look(folderOf(table));
-    return found === undefined ? undefined : { columns: found.schema, isEmpty: found.rows === 0 };
-  }
-
-  async prepare(table: TargetTable, change: SchemaChange): Promise<void> {
-    const found = await this.#look(folderOf(table.name));
-    if (change.type === 'create') return found === undefined ? this.#create(table) : undefined;
-    const manifest = found ?? (await this.#known(table.name));
-    if (change.type === 'change_type') return this.#changeType(manifest, change.column);
-    const there = new Set(manifest.schema.map(({ name }) => name));
-    const added = change.columns.filter(({ name }) => !there.has(name)).map(({ name, type }) => ({ name, type }));
-    if (added.length > 0) await this.#moveOn(manifest, { schema: [...manifest.schema, ...added] }, table.name);
-  }
-
-  async isColumnEmpty(table: string, column: string): Promise<boolean> {
-    const found = await this.#known(table);
-    const columns = found.schema.filter(({ name }) => name === column);
-    const rows = await this.#reader.query(found, columns);
-    return (await (await this.#workbench()).number(`SELECT count(${identifier(column)}) FROM (${rows})`)) === 0;
-  }
-
-  async load(load: Load): Promise<void> {
-    load.signal.throwIfAborted();
-    const bench = await this.#workbench();
-    const interrupt = () => bench.interrupt();
-    load.signal.addEventListener('abort', interrupt);
-    try {
-      const { table, after, before, stream, signal } = load;
-      const found = await this.#known(table.name, true);
-      const own = this.#watermarks().find((each) => each.destination === after.destination && each.stream === stream);
-      if (!sameWatermark(own, before)) throw watermarkMoved(stream);
-      this.#checkPartitions(table.columns, table.name);
-      const [reader, folder] = [this.#reader, join(this.#context.folder, 'staged')];
-      const writer = this.#writer(bench, found, load.id);
-      const set = await makeSet({ load, found, bench, reader, writer, layout: this.#layout, folder });
-      signal.throwIfAborted();
-      await this.#moveOn(found, { ...set, watermark: savedWatermark(after) }, stream);
-    } finally {
-      load.signal.removeEventListener('abort', interrupt);
-    }
-  }
-
-  /** The number that the manifest states, after a check that every file exists with its full length. */
-  async count(table: string, live: boolean): Promise<number> {
-    const found = await this.#known(table);
-    await this.#reader.checkAll(found);
-    return live ? found.live_rows : found.rows;
-  }
-
-  async checksum(
-    table: string,
-    columns: readonly TableColumn[],
-    live: boolean,
-  ): Promise<ReadonlyMap<string, ColumnSum>> {
-    const found = await this.#known(table);
-    const rows = await this.#reader.query(found, found.schema);
-    const [sums = {}] = await (await this.#workbench()).rows(checksumSql(rows, columns, live));
-    return new Map(
-      columns.map(({ name }, index) => {
-        const sum = sums[`s${index}`];
-        return [name, { values: Number(sums[`n${index}`]), sum: typeof sum === 'string' ? sum : undefined }];
-      }),
-    );
-  }
-
-  async close(): Promise<void> {
-    await this.#bench?.close();
-    this.#store.close();
-  }
-
-  async #workbench(): Promise<Workbench> {
-    const { folder, options } = this.#context;
+  static async open(store: FileStore, context: DestinationContext<FilesShape>): Promise<FilesDestination> {
+    const { folder, options } = context;
     await mkdir(folder, { recursive: true, mode: 0o700 });
-    this.#bench ??= await Workbench.open(folder, options.memoryMb);
-    return this.#bench;
+    const bench = await Workbench.open(folder, options.memoryMb, options.partitionBy);
+    await bench.run(`CREATE SCHEMA ${schema}`);
+    return new FilesDestination(store, context, bench);
   }
 
-  async #look(folder: string): Promise<Manifest | undefined> {
-    const manifest = await new TableSets(this.#store, folder).newest();
-    if (manifest === undefined) this.#seen.delete(folder);
-    else this.#seen.set(folder, manifest);
+  override async state({ destination, stream, table }: StateKey): Promise<TableState> {
+    const manifests = await Promise.all((await this.#store.folders()).map((folder) => this.#published(folder)));
+    const folder = folderOf(table);
+    const rows = manifests.flatMap((manifest) => (manifest?.version === 2 ? [rowOf(manifest)] : []));
+    const isOwn = (row: StateKey) => row.destination === destination && row.stream === stream;
+    const isHere = (row: StateKey) => folderOf(row.table) === folder;
+    const former = manifests.find((each) => each?.version === 1 && folderOf(each.table) === folder);
+    const watermark = former?.version === 1 ? former.watermark : null;
+    return {
+      own: rows.find((row) => isOwn(row) && isHere(row)),
+      others: rows.filter((row) => !isOwn(row) && isHere(row)),
+      former: rows.filter((row) => isOwn(row) && !isHere(row)),
+      legacy:
+        watermark !== null && isOwn({ ...watermark, table })
+          ? { destination, stream, table, storeId: watermark.store_id, sequence: watermark.sequence }
+          : undefined,
+    };
+  }
+
+  /** The newest set of a folder, in `manifest.json` too: a load may have been cut short between its commit and that. */
+  async #published(folder: string): Promise<Manifest | undefined> {
+    const sets = new TableSets(this.#store, folder);
+    const manifest = await sets.newest();
+    if (manifest !== undefined && this.#context.isReadOnly !== true) await sets.publish(manifest);
     return manifest;
   }
 
-  /** @param anew reads the manifest again, because another delivery may have changed it */
-  async #known(table: string, anew = false): Promise<Manifest> {
-    const folder = folderOf(table);
-    const found = (anew ? undefined : this.#seen.get(folder)) ?? (await this.#look(folder));
-    if (found === undefined)
-      throw loadRefused(`table "${table}" is gone from ${this.#store.place}`, { hint: 'push once more' });
-    return found;
+  #newest(table: string): Promise<Manifest | undefined> {
+    return new TableSets(this.#store, folderOf(table)).newest();
   }
 
-  /** One watermark for each stream of each destination: from the table that the stream was delivered to last. */
-  #watermarks(): Watermark[] {
-    const latest = new Map<string, Watermark>();
-    for (const manifest of this.#seen.values()) {
-      const watermark = watermarkOf(manifest);
-      if (watermark === undefined) continue;
-      const owner = JSON.stringify([watermark.destination, watermark.stream]);
-      if ((latest.get(owner)?.deliveredAt ?? '') <= watermark.deliveredAt) latest.set(owner, watermark);
+  override async describe(table: string): Promise<FoundTable | undefined> {
+    const found = await this.#newest(table);
+    if (found === undefined) return undefined;
+    const stamp = found.version === 2 ? found.stamp : null;
+    const isAsWritten = stamp === null || (await this.#reader.isAsWritten(found));
+    // A set of the same generation, but not the one that the load has written.
+    return {
+      columns: found.schema,
+      rows: found.rows,
+      stamp: isAsWritten ? stamp : `${Number.parseInt(stamp, 10)}:changed`,
+    };
+  }
+
+  protected override async find(table: string): Promise<FoundColumns | undefined> {
+    const columns = await this.session.rows(
+      `SELECT column_name AS name, data_type AS type FROM duckdb_columns()
+       WHERE schema_name = '${schema}' AND lower(table_name) = lower(${duckdbLiteral(table)}) ORDER BY column_index`,
+    );
+    if (columns.length === 0) return undefined;
+    return { columns: columns.map(({ name, type }) => ({ name: String(name), type: String(type) })), comment: null };
+  }
+
+  override async load(load: Load): Promise<void> {
+    load.signal.throwIfAborted();
+    const { table, write, state } = load;
+    const found = await this.#newest(table.name);
+    if (load.before !== undefined ? found?.set !== load.before.version : isOf(found, state)) throw fenced(state);
+    this.#checkPartitions(table.columns, table.name);
+    const added = found !== undefined && this.#addsFiles(load, found) ? found : undefined;
+    const isMerged = write.type === 'append' || (write.type === 'merge' && write.absent !== 'delete');
+    const kept = isMerged && added === undefined ? found : undefined;
+    await this.#begin(load, found, kept);
+    const writer = this.#writer(load, found);
+    const isDirect = write.type === 'fill' && this.#layout.partition_by.length === 0 && this.#store.isLocal;
+    this.session.direct = isDirect ? (target, data) => this.#fillFiles(writer, target, data) : undefined;
+    let finished: { readonly record: string; readonly line: LoadLine } | undefined;
+    await super.load({
+      ...load,
+      rows: kept === undefined ? 0 : load.rows,
+      finish: (outcome) => {
+        finished = load.finish({ ...outcome, rows: outcome.rows + (added?.rows ?? 0) });
+        return finished;
+      },
+    });
+    if (finished === undefined) throw new Error('the load was not finished');
+    const next = await this.#write(table.name, writer, added);
+    load.signal.throwIfAborted();
+    const { record, line } = finished;
+    await this.#moveOn(found, { ...next, stamp: load.id, record: JSON.parse(record) }, state);
+    const sets = new TableSets(this.#store, folderOf(table.name));
+    // The load is committed: a failure from here on must not fail it.
+    await this.#besides('the line about the load was not written', () => sets.note(line, load.moment));
+    await this.#prune(table.name, this.#takesAway(load) ? 0 : this.#context.options.keep);
+  }
+
+  /** Whether values that were there must be nowhere any more. */
+  #takesAway({ erase, clear, empty, isReload }: Load): boolean {
+    return erase.length > 0 || clear.length > 0 || (isReload && empty.length > 0);
+  }
+
+  /** Whether rows are appended as new files, beside those that are there. */
+  #addsFiles({ write, erase, clear, change, undo }: Load, found: Manifest): boolean {
+    const same = ({ format, partition_by, csv_formulas = 'keep' }: Layout) =>
+      JSON.stringify([format, partition_by, format === 'csv' ? csv_formulas : '']);
+    const isTouched = erase.length > 0 || clear.length > 0 || change.widen.length > 0 || undo !== undefined;
+    return write.type === 'append' && !isTouched && same(found) === same(this.#layout);
+  }
+
+  /** Puts record and table into the workbench, as a database would have them. @param kept the set whose rows stay */
+  async #begin(
+    { before, change, table }: Load,
+    found: Manifest | undefined,
+    kept: Manifest | undefined,
+  ): Promise<void> {
+    const { session, dialect } = this;
+    const state = dialect.table(stateTable);
+    const columns = stateColumns.map((name) => `${name} ${name === 'version' ? 'BIGINT' : 'VARCHAR'}`);
+    await session.run(`CREATE OR REPLACE TABLE ${state} (${columns.join(', ')})`);
+    if (before !== undefined) {
+      const texts = [before.destination, before.stream, before.table].map(duckdbLiteral);
+      await session.run(
+        `INSERT INTO ${state} VALUES (${texts.join(', ')}, ${before.version}, ${duckdbLiteral(before.record)})`,
+      );
     }
-    return [...latest.values()];
+    await this.#drop(table.name);
+    if (found === undefined || change.create || change.drop) return;
+    const rows = kept === undefined ? undefined : await this.#reader.query(kept, kept.schema);
+    await session.run(
+      `CREATE TABLE ${dialect.table(table.name)} (${found.schema.map(({ name, type }) => `${duckdbIdentifier(name)} ${type}`).join(', ')})`,
+    );
+    if (rows !== undefined) await session.run(`INSERT INTO ${dialect.table(table.name)} ${rows}`);
   }
 
-  async #create({ name, columns }: TargetTable): Promise<void> {
-    this.#checkPartitions(columns, name);
-    const schema = columns.map((column) => ({ name: column.name, type: column.type }));
-    const empty = { ...this.#layout, schema, rows: 0, live_rows: 0, files: [], watermark: null };
-    await this.#moveOn({ version: 1, table: name, set: 0, ...empty }, {}, name);
+  async #drop(table: string): Promise<void> {
+    const views = await this.session.rows(
+      `SELECT view_name FROM duckdb_views() WHERE schema_name = '${schema}' AND lower(view_name) = lower(${duckdbLiteral(table)})`,
+    );
+    await this.session.run(`DROP ${views.length > 0 ? 'VIEW' : 'TABLE'} IF EXISTS ${this.dialect.table(table)}`);
+  }
+
+  /** Turns each file that is handed over into a file of the set. A view over these takes the place of the new table. */
+  async #fillFiles(writer: SetWriter, target: string, data: LoadData): Promise<number> {
+    const { session } = this;
+    const columns = data.columns.map(({ name, targetType: type }) => ({ name, type }));
+    for await (const { path } of data.files()) {
+      const pattern = duckdbLiteral(filePattern(path));
+      if (this.#layout.format === 'parquet')
+        await writer.take(path, await session.run(`SELECT num_rows FROM parquet_file_metadata(${pattern})`));
+      else await writer.write(`read_parquet(${pattern})`, columns);
+    }
+    const found = await session.rows(`DESCRIBE ${target}`);
+    const own = found.map(({ column_name, column_type }) => ({ name: String(column_name), type: String(column_type) }));
+    // A table without rows gets a file too, so that readers find its columns.
+    if (writer.files.length === 0) await writer.write(`(SELECT * FROM ${target})`, own);
+    const files = await Promise.all(
+      writer.files.map(async ({ path }) => ({ path: await this.#store.fetch(`${writer.table}/${path}`, '') })),
+    );
+    await session.run(`DROP TABLE ${target}`);
+    await session.run(`CREATE VIEW ${target} AS ${readSql({ files, layout: this.#layout, columns: own })}`);
+    return writer.rows;
+  }
+
+  /** Writes the table of the workbench as files. @param added the set whose files stay beside these */
+  async #write(table: string, writer: SetWriter, added: Manifest | undefined): Promise<NextSet> {
+    const { session, dialect } = this;
+    const { columns = [] } = (await this.find(table)) ?? {};
+    const target = dialect.table(table);
+    const rows = await session.run(`SELECT count(*) FROM ${target}`);
+    const hasMark = columns.some(({ name }) => name === '_deleted_at');
+    const live = hasMark ? await session.run(`SELECT count(*) FROM ${target} WHERE _deleted_at IS NULL`) : rows;
+    if (writer.files.length === 0 && (rows > 0 || added === undefined)) {
+      await this.#checkFolders(table, target);
+      const order = orderSql(this.#layout.partition_by);
+      if (order !== '') await session.run(`CREATE OR REPLACE TABLE _sorted AS SELECT * FROM ${target} ${order}`);
+      await writer.writeTable(order === '' ? target : '_sorted', columns);
+      if (order !== '') await session.run('DROP TABLE _sorted');
+    }
+    return {
+      ...this.#layout,
+      schema: columns.map(({ name, type }) => ({ name, type })),
+      files: [...(added?.files ?? []), ...writer.files],
+      rows: rows + (added?.rows ?? 0),
+      live_rows: live + (added?.live_rows ?? 0),
+    };
+  }
+
+  /** Rows of the set before have other folders if `partition_by` is new. */
+  async #checkFolders(table: string, target: string): Promise<void> {
+    const unfoldable = unfoldableSql(this.#layout.partition_by);
+    const count = unfoldable && (await this.session.run(`SELECT count(*) FROM ${target} WHERE ${unfoldable}`));
+    if (!count) return;
+    throw loadRefused(`table "${table}" has rows whose values cannot be names of folders`, {
+      hint: 'cdsync push --full sends all rows again, without these values',
+    });
+  }
+
+  override async sums(table: string, columns: readonly TargetColumn[], live: boolean): Promise<TableSums> {
+    const found = await this.#newest(table);
+    if (found === undefined) throw loadRefused(`table "${table}" is gone from ${this.#store.place}`);
+    const rows = await this.#reader.query(found, found.schema);
+    await this.#drop(table);
+    await this.session.run(`CREATE VIEW ${this.dialect.table(table)} AS ${rows}`);
+    return super.sums(table, columns, live);
+  }
+
+  override async keep(before: StateRow, record: string): Promise<void> {
+    const found = await this.#newest(before.table);
+    if (found?.version !== 2 || found.set !== before.version) throw fenced(before);
+    await this.#moveOn(found, { ...found, record: JSON.parse(record) }, before);
+    await this.#prune(before.table, this.#context.options.keep);
+  }
+
+  override async close(): Promise<void> {
+    await super.close();
+    this.#store.close();
   }
 
   /** How this destination writes files. */
@@ -189,45 +314,50 @@ export class FilesDestination implements TableDestination {
       throw loadRefused('`partition_by` leaves no column for the files', { hint });
   }
 
-  /**
-   * Commits and publishes the next set, and removes old files.
-   * @param what the table or the stream, for the error of a delivery that came too late
-   */
-  async #moveOn(found: Manifest, changes: Partial<Manifest>, what: string): Promise<void> {
-    const sets = new TableSets(this.#store, folderOf(found.table));
-    const manifest = { ...found, ...changes, set: found.set + 1 };
-    if (!(await sets.commit(manifest))) throw watermarkMoved(what);
-    this.#seen.set(sets.folder, manifest);
+  /** Commits and publishes the next set. @throws {CdsyncError} `fenced` */
+  async #moveOn(
+    found: Manifest | undefined,
+    next: NextSet & Pick<RecordedManifest, 'stamp' | 'record'>,
+    { destination, stream, table }: StateKey,
+  ): Promise<void> {
+    const sets = new TableSets(this.#store, folderOf(table));
+    const { format, partition_by, csv_formulas, schema: columns, rows, live_rows, files, stamp, record } = next;
+    const set = (found?.set ?? 0) + 1;
+    const formulas = csv_formulas === undefined ? {} : { csv_formulas };
+    const how = { format, partition_by, ...formulas, schema: columns, rows, live_rows, files };
+    const manifest = { version: 2, table, set, ...how, destination, stream, stamp, record } as const;
+    if (!(await sets.commit(manifest))) throw fenced({ destination, stream, table });
     await sets.publish(manifest);
-    // The load is committed: a failure to remove old files must not fail it.
-    await sets.prune(manifest, this.#context.options.keep).catch((error: unknown) => {
-      this.#context.notice(`old files of table "${found.table}" were not removed: ${(error as Error).message}`);
-    });
   }
 
-  async #changeType(found: Manifest, { name, type }: TableColumn): Promise<void> {
-    const schema = found.schema.map((column) => (column.name === name ? { name, type } : column));
-    if (found.files.length === 0) return this.#moveOn(found, { schema }, found.table);
-    const bench = await this.#workbench();
-    const rows = await this.#reader.query(found, schema);
-    const order = orderSql(this.#layout.partition_by);
-    await bench.run(`CREATE OR REPLACE TABLE result AS SELECT * FROM (${rows}) ${order}`);
-    const writer = this.#writer(bench, found, `${name} ${type}`);
-    await writer.writeTable('result', schema);
-    await bench.run('DROP TABLE result');
-    await this.#moveOn(found, { ...this.#layout, schema, files: writer.files }, found.table);
+  async #prune(table: string, keep: number): Promise<void> {
+    const newest = await this.#newest(table);
+    if (newest === undefined) return;
+    const sets = new TableSets(this.#store, folderOf(table));
+    await this.#besides(`old files of table "${table}" were not removed`, () => sets.prune(newest, keep));
   }
 
-  #writer(bench: Workbench, found: Manifest, id: string): SetWriter {
-    const { folder } = this.#context;
+  async #besides(failed: string, work: () => Promise<void>): Promise<void> {
+    await work().catch((error: unknown) => this.#context.notice(`${failed}: ${(error as Error).message}`));
+  }
+
+  #writer({ id, table }: Load, found: Manifest | undefined): SetWriter {
     const suffix = createHash('sha256').update(id).digest('hex').slice(0, 8);
     return new SetWriter({
       store: this.#store,
-      bench,
-      folder,
-      table: folderOf(found.table),
-      data: `data/${setName(found.set + 1)}-${suffix}`,
+      bench: this.session,
+      folder: this.#context.folder,
+      table: folderOf(table.name),
+      data: `data/${setName((found?.set ?? 0) + 1)}-${suffix}`,
       layout: this.#layout,
     });
   }
+}
+
+function rowOf({ destination, stream, table, set, record }: RecordedManifest): StateRow {
+  return { destination, stream, table, version: set, record: JSON.stringify(record) };
+}
+
+function isOf(found: Manifest | undefined, { destination, stream }: StateKey): boolean {
+  return found?.version === 2 && found.destination === destination && found.stream === stream;
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { loadRefused, unavailable, type Watermark } from '../../src/sdk/index.js';
+import { loadRefused, loadsKeptDays } from '../../src/sdk/index.js';
 import type { FileStore } from './store.js';
 
 const formats = ['parquet', 'csv', 'jsonl'] as const;
@@ -15,17 +15,7 @@ const fileSchema = z.object({
   partition: z.record(z.string(), z.string().nullable()).optional(),
 });
 
-const watermarkSchema = z.object({
-  destination: z.string(),
-  stream: z.string(),
-  store_id: z.string(),
-  sequence: z.number(),
-  definition: z.string(),
-  delivered_at: z.string(),
-});
-
-const manifestSchema = z.object({
-  version: z.literal(1),
+const setSchema = {
   table: z.string(),
   /** Number of the set; it rises by one with each change. */
   set: z.int(),
@@ -38,32 +28,35 @@ const manifestSchema = z.object({
   /** The number of rows whose `_deleted_at` is NULL. */
   live_rows: z.number(),
   files: z.array(fileSchema),
-  watermark: watermarkSchema.nullable(),
+};
+
+const recordedSchema = z.object({
+  version: z.literal(2),
+  ...setSchema,
+  destination: z.string(),
+  stream: z.string(),
+  /** The load that made the set. */
+  stamp: z.string().nullable(),
+  /** What the table was given, and up to which snapshot: the record of `_cdsync_state` at other destinations. */
+  record: z.record(z.string(), z.unknown()),
 });
 
-/** Lists the files of a table. */
+const formerSchema = z.object({
+  version: z.literal(1),
+  ...setSchema,
+  watermark: z
+    .object({ destination: z.string(), stream: z.string(), store_id: z.string(), sequence: z.number() })
+    .nullable(),
+});
+
+const manifestSchema = z.union([recordedSchema, formerSchema]);
+
+/** Lists the files of a table. Version 1 has no record. */
 export type Manifest = z.infer<typeof manifestSchema>;
+export type RecordedManifest = z.infer<typeof recordedSchema>;
 export type SetFile = z.infer<typeof fileSchema>;
 /** How the files of a set are written: one pattern must read all of them. */
 export type Layout = Pick<Manifest, 'format' | 'partition_by' | 'csv_formulas'>;
-
-export function watermarkOf({ watermark, table }: Manifest): Watermark | undefined {
-  if (watermark === null) return undefined;
-  const { destination, stream, sequence, definition } = watermark;
-  return {
-    destination,
-    stream,
-    table,
-    storeId: watermark.store_id,
-    sequence,
-    definition,
-    deliveredAt: watermark.delivered_at,
-  };
-}
-
-export function savedWatermark({ destination, stream, storeId, sequence, definition, deliveredAt }: Watermark) {
-  return { destination, stream, store_id: storeId, sequence, definition, delivered_at: deliveredAt };
-}
 
 /** The folder name for a table: characters that are difficult in file systems or URLs become `%` and hex digits. */
 export function folderOf(table: string): string {
@@ -98,32 +91,51 @@ export class TableSets {
     this.folder = folder;
   }
 
+  get #published(): string {
+    return `${this.folder}/manifest.json`;
+  }
+
   /** The newest set; undefined if there is no such table. */
   async newest(): Promise<Manifest | undefined> {
+    // Somebody may have removed `manifests/`: readers still have this one, and the next set must be newer.
+    const published = await this.#read(this.#published);
     for (let attempt = 1; attempt <= lookAttempts; attempt += 1) {
       const sets = (await this.#store.files(`${this.folder}/manifests`)).flatMap((path) => setOf(path) ?? []);
-      if (sets.length === 0) return undefined;
-      const found = await this.#read(this.#manifest(Math.max(...sets)));
+      const last = Math.max(0, ...sets);
+      if (last <= (published?.set ?? 0)) return published;
+      const found = await this.#read(this.path(last));
       // If it is gone, another delivery has committed a later set and removed this one in between.
       if (found !== undefined) return found;
     }
-    throw unavailable(`the manifests of ${this.folder} in ${this.#store.place} change too fast to be read`);
+    throw loadRefused(`the manifests of ${this.folder} in ${this.#store.place} change too fast to be read`);
   }
 
   /** Commits a set. @returns false if another delivery has committed one since `newest` */
-  async commit(manifest: Manifest): Promise<boolean> {
-    if (!(await this.#store.create(this.#manifest(manifest.set), textOf(manifest)))) return false;
+  async commit(manifest: RecordedManifest): Promise<boolean> {
+    if (!(await this.#store.create(this.path(manifest.set), textOf(manifest)))) return false;
     // A delivery that paused for long can create a number again that was used and removed since: such a set is not the newest.
     return (await this.newest())?.set === manifest.set;
   }
 
   /** Writes this set to `manifest.json`, unless that already has this set or a later one. */
   async publish(manifest: Manifest): Promise<void> {
-    const path = `${this.folder}/manifest.json`;
+    const path = this.#published;
     for (;;) {
       const found = await this.#store.read(path);
       if (found !== undefined && this.#parsed(path, found.text).set >= manifest.set) return;
       if (await this.#store.replace(path, textOf(manifest), found?.tag)) return;
+    }
+  }
+
+  /** Adds a line about a load to `loads.jsonl`, and removes old ones. */
+  async note(line: Readonly<Record<string, unknown>>, moment: string): Promise<void> {
+    const path = `${this.folder}/loads.jsonl`;
+    const oldest = new Date(Date.parse(moment) - loadsKeptDays * 86_400_000).toISOString();
+    for (;;) {
+      const found = await this.#store.read(path);
+      const lines = (found?.text ?? '').split('\n').filter((each) => each !== '' && isSince(each, oldest));
+      const text = `${[...lines, JSON.stringify(line)].join('\n')}\n`;
+      if (await this.#store.replace(path, text, found?.tag)) return;
     }
   }
 
@@ -132,7 +144,7 @@ export class TableSets {
     const manifests = await this.#store.files(`${this.folder}/manifests`);
     const oldest = newest.set - keep;
     const kept = manifests.filter((path) => (setOf(path) ?? Number(unnamed.exec(path)?.[1] ?? newest.set)) >= oldest);
-    const needed = new Set<string>();
+    const needed = new Set(newest.files.map((file) => `${this.folder}/${file.path}`));
     for (const path of kept) {
       const manifest = setOf(path) === undefined ? undefined : await this.#read(path);
       for (const file of manifest?.files ?? []) needed.add(`${this.folder}/${file.path}`);
@@ -143,7 +155,8 @@ export class TableSets {
     await this.#store.remove([...old, ...manifests.filter((path) => !kept.includes(path))]);
   }
 
-  #manifest(set: number): string {
+  /** The path of a set's manifest. */
+  path(set: number): string {
     return `${this.folder}/manifests/${setName(set)}.json`;
   }
 
@@ -157,7 +170,7 @@ export class TableSets {
       return manifestSchema.parse(JSON.parse(text));
     } catch (error) {
       throw loadRefused(`${this.#store.place}/${path} is not a manifest of cdsync`, {
-        hint: 'another version of cdsync, or another program, has written it: move it away, and push again',
+        hint: 'another version of cdsync, or another program, has written it: move the folder away, and push again',
         cause: error,
       });
     }
@@ -166,4 +179,10 @@ export class TableSets {
 
 function textOf(manifest: Manifest): string {
   return `${JSON.stringify(manifest, null, 1)}\n`;
+}
+
+/** Whether a line of `loads.jsonl` was committed at this moment or later; a line that somebody broke is kept. */
+function isSince(line: string, oldest: string): boolean {
+  const [, committed] = /"committed_at":"([^"]+)"/.exec(line) ?? [];
+  return committed === undefined || committed >= oldest;
 }

@@ -4,14 +4,21 @@ import { FilesDestination } from './load.js';
 import type { FilesShape } from './options.js';
 import type { FileStore } from './store.js';
 
-async function openStore({ options, notice, signal }: DestinationContext<FilesShape>): Promise<FileStore> {
+async function openStore({ options, notice, signal, isReadOnly }: DestinationContext<FilesShape>): Promise<FileStore> {
   const { path, url } = options;
-  if (url === undefined) return FolderStore.open(path ?? '.', Number.parseInt(options.fileMode, 8));
+  if (url === undefined) return FolderStore.open(path ?? '.', Number.parseInt(options.fileMode, 8), isReadOnly);
   const { S3Store } = await s3Library();
-  return S3Store.open({ ...options, url, notice, signal });
+  const at = { ...options, url, notice, signal };
+  return isReadOnly === true ? S3Store.look(at) : S3Store.open(at);
 }
 
 /** Opens the folder or object store of the files. */
 export async function openFiles(context: DestinationContext<FilesShape>): Promise<TableDestination> {
-  return new FilesDestination(await openStore(context), context);
+  const store = await openStore(context);
+  try {
+    return await FilesDestination.open(store, context);
+  } catch (error) {
+    store.close();
+    throw error;
+  }
 }

@@ -1,14 +1,12 @@
-import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
 import { rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { loadRefused, type TableColumn } from '../../src/sdk/index.js';
+import { duckdbIdentifier, loadRefused, type TableColumn } from '../../src/sdk/index.js';
 import { partitionPath } from './folder-names.js';
 import { writeSql } from './formats.js';
 import type { Layout, SetFile } from './manifest.js';
+import type { Workbench } from './session.js';
 import type { FileStore } from './store.js';
-import { identifier } from './types.js';
-import type { Workbench } from './workbench.js';
+import { sha256 } from './table-reader.js';
 
 /** Most rows in one file that is written from a table. */
 const rowsInFile = 1_000_000;
@@ -16,13 +14,7 @@ const mostPartitions = 10_000;
 /** Most files on their way to the store at the same time. */
 const filesAtOnce = 8;
 
-async function sha256(path: string): Promise<string> {
-  const hash = createHash('sha256');
-  for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer);
-  return hash.digest('hex');
-}
-
-export interface SetTask {
+interface SetTask {
   readonly store: FileStore;
   readonly bench: Workbench;
   /** A folder on this machine, for files on their way. */
@@ -52,6 +44,11 @@ export class SetWriter {
 
   constructor(task: SetTask) {
     this.#task = task;
+  }
+
+  /** The table's folder in the store. */
+  get table(): string {
+    return this.#task.table;
   }
 
   /** The number of rows in all files so far. */
@@ -95,7 +92,7 @@ export class SetWriter {
   async #begin(rows: string, columns: readonly TableColumn[], partition?: Partition): Promise<void> {
     const { bench, folder, layout } = this.#task;
     const local = join(folder, `part-${this.files.length}.${layout.format}`);
-    const count = await bench.number(writeSql(rows, columns, layout, local));
+    const count = await bench.run(writeSql(rows, columns, layout, local));
     while (this.#underWay.size >= filesAtOnce) await Promise.race(this.#underWay);
     const going = this.take(local, count, partition)
       .catch((cause: unknown) => {
@@ -116,7 +113,7 @@ export class SetWriter {
   async #ranges(name: string): Promise<Range[]> {
     const { bench, layout } = this.#task;
     const { partition_by: partitionBy } = layout;
-    const values = partitionBy.map((column) => `${identifier(column)}::VARCHAR AS ${identifier(column)}`);
+    const values = partitionBy.map((column) => `${duckdbIdentifier(column)}::VARCHAR AS ${duckdbIdentifier(column)}`);
     const groups = await bench.rows(
       `SELECT ${[...values, 'min(rowid) AS "_from"', 'max(rowid) AS "_to"', 'count(*) AS "_count"'].join(', ')}
        FROM ${name} GROUP BY ${values.length === 0 ? '()' : 'ALL'} ORDER BY "_from"`,
@@ -125,7 +122,8 @@ export class SetWriter {
     return groups.flatMap(({ _from, _to, _count, ...partition }) => {
       if (Number(_count) === 0) return [];
       const [first, last] = [Number(_from), Number(_to)];
-      if (last - first + 1 !== Number(_count)) throw new Error('the rows of a partition are not next to each other');
+      if (partitionBy.length > 0 && last - first + 1 !== Number(_count))
+        throw new Error('the rows of a partition are not next to each other');
       return cut(first, last).map((range) => ({
         ...range,
         ...(partitionBy.length === 0 ? {} : { partition: partition as Partition }),
@@ -154,5 +152,5 @@ function tooManyPartitions(columns: readonly string[]): Error {
 export function orderSql(partitionBy: readonly string[]): string {
   return partitionBy.length === 0
     ? ''
-    : `ORDER BY ${partitionBy.map((name) => `${identifier(name)}::VARCHAR`).join(', ')}`;
+    : `ORDER BY ${partitionBy.map((name) => `${duckdbIdentifier(name)}::VARCHAR`).join(', ')}`;
 }

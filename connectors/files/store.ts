@@ -12,6 +12,8 @@ export interface Tagged {
 export interface FileStore {
   /** Its name in messages. */
   readonly place: string;
+  /** Whether {@link fetch} makes no copy. */
+  readonly isLocal: boolean;
   /** Names of the folders directly below the root. */
   folders(): Promise<readonly string[]>;
   /** Paths of all files below a folder. */
@@ -27,8 +29,8 @@ export interface FileStore {
   replace(path: string, text: string, tag: string | undefined): Promise<boolean>;
   /** Copies a local file to the place. */
   put(local: string, path: string): Promise<void>;
-  /** The size in bytes; undefined if there is no such file. */
-  size(path: string): Promise<number | undefined>;
+  /** Its length, and when it was last changed, in milliseconds since 1970; undefined if there is no such file. */
+  look(path: string): Promise<{ readonly bytes: number; readonly changedMs: number } | undefined>;
   /** Makes the file readable on this machine. @returns its local path: in place, or of a copy below `folder` */
   fetch(path: string, folder: string): Promise<string>;
   /** Removes files; a missing file is not an error. */

@@ -1,9 +1,18 @@
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { loadRefused, type TableColumn } from '../../src/sdk/index.js';
 import { type LocalFile, readSql } from './formats.js';
-import { folderOf, type Manifest, type SetFile } from './manifest.js';
+import { folderOf, type Manifest, type SetFile, TableSets } from './manifest.js';
 import type { FileStore } from './store.js';
+
+/** The SHA-256 of a local file, in hex. */
+export async function sha256(path: string): Promise<string> {
+  const hash = createHash('sha256');
+  for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer);
+  return hash.digest('hex');
+}
 
 /** Reads the sets of tables. */
 export class TableReader {
@@ -18,32 +27,44 @@ export class TableReader {
 
   /**
    * A query that reads these columns of a set's rows. It is valid until the next call.
-   * @throws {CdsyncError} if a file is not as the manifest says
+   * @throws {CdsyncError} if a file is missing
    */
   async query(manifest: Manifest, columns: readonly TableColumn[]): Promise<string> {
     await rm(this.#folder, { recursive: true, force: true });
     const files: LocalFile[] = [];
     for (const file of manifest.files) {
-      await this.#check(manifest, file);
-      const path = await this.#store.fetch(`${folderOf(manifest.table)}/${file.path}`, this.#folder);
-      files.push({ path, partition: file.partition });
+      const path = this.#path(manifest, file);
+      if ((await this.#store.look(path)) === undefined) throw this.#missing(manifest, file);
+      files.push({ path: await this.#store.fetch(path, this.#folder), partition: file.partition });
     }
     return readSql({ files, layout: manifest, columns });
   }
 
-  /** Checks that each file of a set exists with its full length. @throws {CdsyncError} */
-  async checkAll(manifest: Manifest): Promise<void> {
-    for (const file of manifest.files) await this.#check(manifest, file);
+  /**
+   * Whether each file of a set is as its manifest says. Of files that were changed after the manifest was written, the content is
+   * read; of the others, the length is compared.
+   */
+  async isAsWritten(manifest: Manifest): Promise<boolean> {
+    const committed = await this.#store.look(new TableSets(this.#store, folderOf(manifest.table)).path(manifest.set));
+    for (const file of manifest.files) {
+      const path = this.#path(manifest, file);
+      const found = await this.#store.look(path);
+      if (found?.bytes !== file.bytes) return false;
+      if (committed !== undefined && found.changedMs <= committed.changedMs) continue;
+      if ((await sha256(await this.#store.fetch(path, this.#folder))) !== file.sha256) return false;
+    }
+    return true;
   }
 
-  async #check({ table }: Manifest, { path, bytes }: SetFile): Promise<void> {
-    const found = await this.#store.size(`${folderOf(table)}/${path}`);
-    if (found === bytes) return;
-    const what = found === undefined ? 'is missing' : `has ${found} bytes instead of ${bytes}`;
+  #path({ table }: Manifest, { path }: SetFile): string {
+    return `${folderOf(table)}/${path}`;
+  }
+
+  #missing({ table }: Manifest, { path }: SetFile): Error {
     // Leave out the folders in between: they hold values of the partition columns.
     const [, set, ...inside] = path.split('/');
-    throw loadRefused(`${inside.at(-1)} of set ${set} of table "${table}" ${what} in ${this.#store.place}`, {
-      hint: 'another program has changed it; with mode replace or mirror, cdsync push --full rewrites all files',
+    return loadRefused(`${inside.at(-1)} of set ${set} of table "${table}" is missing in ${this.#store.place}`, {
+      hint: 'put it back; or cdsync push --recreate loads the rows of the snapshot, and no others',
     });
   }
 }

@@ -9,11 +9,10 @@ import {
 } from './catalog-http.js';
 import { CatalogTokens } from './catalog-login.js';
 import { parseExact, stringifyExact } from './exact-json.js';
-import { CommitConflict } from './load-engine.js';
 import type { TableCommit } from './schema-update.js';
 import type { LoadedTable } from './table-metadata.js';
 
-export interface CatalogOptions extends CatalogLogin {
+interface CatalogOptions extends CatalogLogin {
   readonly catalog: string;
   readonly warehouse?: string | undefined;
   readonly namespace: string;
@@ -23,6 +22,9 @@ export interface CatalogOptions extends CatalogLogin {
   readonly vendsCredentials: boolean;
   readonly signal: AbortSignal;
 }
+
+/** The catalog has refused a commit because the table has changed since it was read. */
+export class CommitConflict extends Error {}
 
 /** Requests that load tables at the same time. */
 const atOnce = 8;
@@ -124,12 +126,16 @@ export class RestCatalog {
     return this.#judge(answer, `read table "${table}"`) as LoadedTable;
   }
 
-  /** The tables of these names that are there. */
+  /** The tables of these names that are there, and that the login may read. */
   async loadAll(tables: readonly string[]): Promise<{ readonly name: string; readonly loaded: LoadedTable }[]> {
+    const readable = (error: unknown) => {
+      if (error instanceof CdsyncError && error.code === 'destination_permission') return undefined;
+      throw error;
+    };
     const found: { name: string; loaded: LoadedTable }[] = [];
     for (let from = 0; from < tables.length; from += atOnce) {
       const names = tables.slice(from, from + atOnce);
-      const loaded = await Promise.all(names.map((name) => this.load(name)));
+      const loaded = await Promise.all(names.map((name) => this.load(name).catch(readable)));
       for (const [index, name] of names.entries()) {
         const table = loaded[index];
         if (table !== undefined) found.push({ name, loaded: table });
@@ -138,13 +144,14 @@ export class RestCatalog {
     return found;
   }
 
-  /** @param request as `createRequest` makes it; a table of the same name that is there already stays as it is */
-  async createTable(request: Record<string, unknown>): Promise<void> {
+  /** @param request as `createRequest` makes it @returns false if there is a table of the name, which stays as it is */
+  async createTable(request: Record<string, unknown>): Promise<boolean> {
     const path = `${this.#namespacePath()}/tables`;
     const answer = await this.#ask({ method: 'POST', path, body: stringifyExact(request) });
-    if (answer.status === 409) return;
+    if (answer.status === 409) return false;
     if (answer.status === 404) throw namespaceMissing(this.#options.namespace);
     this.#judge(answer, `create table "${String(request.name)}"`);
+    return true;
   }
 
   /**
@@ -167,11 +174,19 @@ export class RestCatalog {
     this.#judge(answer, `register table "${table}", which \`engine: trino\` needs`);
   }
 
-  /** @param withFiles false if the files belong to another table */
-  async drop(table: string, { withFiles }: { readonly withFiles: boolean }): Promise<void> {
+  /**
+   * @param withFiles false if the files belong to another table
+   * @returns whether the catalog was asked to remove the files: some do not allow it
+   */
+  async drop(table: string, { withFiles }: { readonly withFiles: boolean }): Promise<boolean> {
     const path = `${this.#tablePath(table)}?purgeRequested=${withFiles}`;
     const answer = await this.#ask({ method: 'DELETE', path });
+    if (answer.status === 403 && withFiles) {
+      await this.drop(table, { withFiles: false });
+      return false;
+    }
     if (answer.status !== 404) this.#judge(answer, `drop table "${table}"`);
+    return withFiles;
   }
 
   async close(): Promise<void> {
@@ -246,7 +261,7 @@ export function namespaceMissing(namespace: string): CdsyncError {
 }
 
 /** The error for an answer that says that the request failed. */
-export function catalogError(host: string, { status, body }: CatalogAnswer, what: string): CdsyncError {
+function catalogError(host: string, { status, body }: CatalogAnswer, what: string): CdsyncError {
   const said = serverMessage(body);
   const message = `the catalog at ${host} does not ${what} (${status})${said === '' ? '' : `: ${said}`}`;
   if (status === 401 || status === 419)

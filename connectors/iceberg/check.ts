@@ -1,6 +1,7 @@
 import type { DestinationCheck, DestinationContext, Lack } from '../../src/sdk/index.js';
-import { openCatalog, openEngine } from './load.js';
+import { openCatalog } from './load.js';
 import type { IcebergShape } from './options.js';
+import { IcebergSession, tableOf } from './session.js';
 
 /** Logs in to the catalog, looks for the namespace, starts the engine, and reads a row of each table that is there. */
 export async function checkIceberg(
@@ -11,7 +12,7 @@ export async function checkIceberg(
   const catalog = await openCatalog(context);
   try {
     const place = `Iceberg catalog at ${catalog.host}, namespace ${namespace}`;
-    const engine = await openEngine(context, catalog);
+    const session = await IcebergSession.open(context, catalog);
     try {
       if (!(await catalog.hasNamespace())) {
         if (createNamespace) return { reached: `${place}, which the first load creates`, lacks: [], untried };
@@ -19,11 +20,13 @@ export async function checkIceberg(
         const lack: Lack = { message: `there is no namespace ${namespace}`, hint };
         return { reached: `Iceberg catalog at ${catalog.host}`, lacks: [lack] };
       }
-      const found = await catalog.loadAll(tables);
-      for (const { name } of found) await engine.isEmpty(name);
+      for (const table of tables) {
+        const loaded = await catalog.load(table);
+        if (loaded !== undefined) await session.run(`SELECT count(*) FROM (FROM ${tableOf(table)} LIMIT 1)`);
+      }
       return { reached: place, lacks: [], untried };
     } finally {
-      await engine.close();
+      await session.close();
     }
   } finally {
     await catalog.close();

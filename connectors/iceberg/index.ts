@@ -23,6 +23,8 @@ const reserved = [
 export default tableConnector({
   name: 'iceberg',
   summary: 'Loads Iceberg tables through a REST catalog, in an object store or a folder.',
+  erasure:
+    'older snapshots and data files of the table keep it until rewrite_data_files, expire_snapshots and remove_orphan_files were run',
   options: icebergOptions,
   optionRules: { check: checkIceberg },
   capabilities: {

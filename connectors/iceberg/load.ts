@@ -1,35 +1,42 @@
-import { mkdir, rename } from 'node:fs/promises';
-import { join } from 'node:path';
+import { mkdir } from 'node:fs/promises';
 import {
-  type CdsyncError,
-  type ChecksumColumn,
-  type ColumnSum,
+  canonicalText,
   type DestinationContext,
+  deleteUpdateInsert,
+  duckdbDialect,
+  duckdbIdentifier,
+  type FoundColumns,
+  type FoundTable,
+  fenced,
+  isNested,
   type Load,
-  loadRefused,
-  type SchemaChange,
-  sameWatermark,
-  type TableDescription,
+  type LoadLine,
+  loadsTable,
+  type MergeTask,
+  SqlDestination,
+  type SqlDialect,
+  type StateKey,
+  type StateRow,
+  sameKey,
+  stateTable,
   type TableDestination,
-  type TargetTable,
+  type TableState,
+  type TableTypes,
   unavailable,
-  type Watermark,
-  watermarkMoved,
 } from '../../src/sdk/index.js';
-import { namespaceMissing, RestCatalog } from './catalog.js';
-import { CommitConflict, type LoadEngine, type StagedLoad } from './load-engine.js';
-import { type Marker, markersOf } from './marker.js';
+import { CommitConflict, namespaceMissing, RestCatalog } from './catalog.js';
 import type { IcebergShape } from './options.js';
 import { parsePartition } from './partition.js';
-import { addColumns, changeType, createRequest, sortColumns, type TableCommit } from './schema-update.js';
-import { currentSchema, currentSnapshotId, type LoadedTable, type TableMetadata } from './table-metadata.js';
-import { fieldNamed, mapPartitioned, typeText, widens } from './types.js';
+import { recordProperties, recordsOf, recordUpdates, stampOf, summaryOf, watermarkOf } from './record-property.js';
+import { createRequest } from './schema-update.js';
+import { IcebergSession, next, stage, tableOf } from './session.js';
+import { TableDraft } from './table-draft.js';
+import { currentSchema, currentSnapshotId, type TableMetadata } from './table-metadata.js';
+import type { TrinoMerger } from './trino-merger.js';
+import { duckdbType, holdsJson, mapColumn, mapPartitioned, typeText, widens } from './types.js';
 import { isWorkTable } from './work-tables.js';
 
 type Context = DestinationContext<IcebergShape>;
-
-/** How often a change is tried again upon what somebody else has committed meanwhile. */
-const tries = 5;
 
 /** The catalog of a destination, connected. */
 export function openCatalog({ options, signal }: Context): Promise<RestCatalog> {
@@ -37,212 +44,286 @@ export function openCatalog({ options, signal }: Context): Promise<RestCatalog> 
   return RestCatalog.open({ ...options, vendsCredentials, signal });
 }
 
-/** The engine that the options name. */
-export async function openEngine(context: Context, catalog: RestCatalog): Promise<LoadEngine> {
-  if (context.options.engine !== 'duckdb') {
-    const { TrinoEngine } = await import('./trino-engine.js');
-    return TrinoEngine.open(context, catalog);
-  }
-  const { DuckdbEngine } = await import('./duckdb-engine.js');
-  return DuckdbEngine.open(context, catalog);
-}
-
-/** Whether the summary of the present snapshot says for certain that there are rows, or that there are none. */
-export function knownEmpty(metadata: TableMetadata): boolean | undefined {
-  const id = currentSnapshotId(metadata);
-  if (id === null) return true;
-  const summary = metadata.snapshots?.find((each) => each['snapshot-id'] === id)?.summary ?? {};
-  const number = (name: string) => Number(summary[name] ?? Number.NaN);
-  if (number('total-records') === 0) return true;
-  const deleted = number('total-position-deletes') + Number(summary['total-equality-deletes'] ?? 0);
-  return number('total-records') > deleted ? false : undefined;
-}
+/** DuckDB's SQL for tables of an Iceberg catalog. cdsync's own tables are local, and die with the delivery. */
+const dialect: SqlDialect = {
+  ...duckdbDialect('main'),
+  foldsTables: false,
+  table: (name) => (name === stateTable || name === loadsTable ? `main.${duckdbIdentifier(name)}` : tableOf(name)),
+  // JSON in lists and structs is text there.
+  canonical: (column, kind) => (isNested(kind) && holdsJson(kind) ? undefined : canonicalText(column, kind)),
+  stage: (_, columns) => ({
+    name: stage,
+    create: [
+      `CREATE VIEW ${stage} AS SELECT ${columns.map(({ name, handedOverAs }) => `NULL::${duckdbType(handedOverAs)} AS ${duckdbIdentifier(name)}`).join(', ')} WHERE false`,
+    ],
+    drop: [`DROP VIEW IF EXISTS ${stage}`],
+  }),
+  // The stamp is in the summary of the load's snapshot.
+  comment: () => [],
+};
 
 /**
- * Whether a column must stay the field that it is, because partitions come from it. Iceberg refuses another field under the name of
- * an identity partition, and DuckDB cannot delete from a table whose old and new partitions have one name.
+ * Tables of one namespace of an Iceberg catalog. DuckDB carries out a load on a draft of the table, as at any SQL destination; then
+ * one commit to the catalog takes schema, rows and record over from the draft.
  */
-function isPartitioned(metadata: TableMetadata, column: string): boolean {
-  const id = fieldNamed(currentSchema(metadata).fields, column)?.id;
-  const all = (metadata['partition-specs'] ?? []).flatMap(({ fields }) => fields);
-  const parts = all.filter((field) => field['source-id'] === id);
-  const hadRows = (metadata.snapshots ?? []).length > 0;
-  return parts.some(({ transform }) => hadRows || transform === 'identity');
-}
-
-function conflict(table: string, cause: unknown): CdsyncError {
-  return unavailable(`others keep changing table "${table}", so that the catalog refuses the commit`, {
-    hint: 'does maintenance of the table run at the same time, or another writer?',
-    cause,
-  });
-}
-
-/** Tables of one namespace of an Iceberg catalog. */
-class IcebergDestination implements TableDestination {
-  readonly types: NonNullable<TableDestination['types']>;
+class IcebergDestination extends SqlDestination<IcebergSession> {
+  override readonly types: TableTypes;
   readonly #context: Context;
   readonly #catalog: RestCatalog;
-  #engine: LoadEngine | undefined;
+  readonly #trino: TrinoMerger | undefined;
+  /** The table as {@link state} has found it; then as a load makes it. */
+  #draft: TableDraft | undefined;
+  #load: Load | undefined;
 
-  constructor(context: Context, catalog: RestCatalog) {
+  constructor(context: Context, catalog: RestCatalog, session: IcebergSession, trino: TrinoMerger | undefined) {
+    super(dialect, session);
     this.#context = context;
     this.#catalog = catalog;
+    this.#trino = trino;
     const parts = context.options.partitionBy.map(parsePartition);
     const named = parts.flatMap((part) => (part?.transform === 'identity' ? [part.column] : []));
-    this.types = { mapColumn: mapPartitioned(named), widens };
+    this.types = { mapColumn: named.length === 0 ? mapColumn : mapPartitioned(named), widens };
   }
 
-  /** They stand in the tables: of a namespace with thousands, only the one to be loaded is read. */
-  async watermarks(table?: string): Promise<Watermark[]> {
-    const { createNamespace, namespace } = this.#context.options;
-    if (!(await this.#catalog.hasNamespace())) {
-      if (!createNamespace) throw namespaceMissing(namespace);
-      await this.#catalog.createNamespace();
-    }
-    const names = table === undefined ? (await this.#catalog.tables()).filter((name) => !isWorkTable(name)) : [table];
-    const tables = await this.#catalog.loadAll(names);
-    return newest(tables.flatMap(({ name, loaded }) => markersOf(loaded.metadata, name)));
-  }
-
-  async describe(table: string): Promise<TableDescription | undefined> {
-    const loaded = await this.#catalog.load(table);
-    if (loaded === undefined) return undefined;
-    const columns = currentSchema(loaded.metadata).fields.map(({ name, type }) => ({ name, type: typeText(type) }));
-    return { columns, isEmpty: knownEmpty(loaded.metadata) ?? (await (await this.#opened()).isEmpty(table)) };
-  }
-
-  async prepare(table: TargetTable, change: SchemaChange): Promise<void> {
-    const { formatVersion, partitionBy, sort } = this.#context.options;
-    if (change.type === 'create') {
-      const request = createRequest(table, { formatVersion, partitionBy, sort });
-      // No table is made that the engine could not fill.
-      await this.#opened();
-      return this.#catalog.createTable(request);
-    }
-    const commitOf = (metadata: TableMetadata): TableCommit | undefined =>
-      change.type === 'add_columns' ? addColumns(metadata, change.columns) : changeType(metadata, change.column);
-    await this.#again(table.name, async ({ metadata }) => {
-      const commit = commitOf(metadata);
-      if (commit !== undefined) await this.#catalog.commit(table.name, commit);
-    });
-  }
-
-  async isColumnEmpty(table: string, column: string): Promise<boolean> {
-    const loaded = await this.#catalog.load(table);
-    // As if it had values: another type goes into a column beside it.
-    if (loaded !== undefined && isPartitioned(loaded.metadata, column)) return false;
-    if (loaded !== undefined && knownEmpty(loaded.metadata) === true) return true;
-    return (await this.#opened()).isColumnEmpty(table, column);
-  }
-
-  async load(load: Load): Promise<void> {
-    const staged = await this.#stage(load);
-    const marker: Marker = { watermark: load.after, load: load.id };
-    await this.#again(load.table.name, async (base) => {
-      if (isDone(base.metadata, load)) return;
-      try {
-        await (await this.#opened()).load({ ...staged, base, marker });
-      } catch (error) {
-        if (error instanceof CommitConflict) throw error;
-        // The answer to the commit may have been lost.
-        if ((error as CdsyncError).kind !== 'retryable' || !(await this.#isThere(load))) throw error;
-      }
-    });
-  }
-
-  count(table: string, live: boolean): Promise<number> {
-    return this.#opened().then((engine) => engine.count(table, live));
-  }
-
-  checksum(table: string, columns: readonly ChecksumColumn[], live: boolean): Promise<ReadonlyMap<string, ColumnSum>> {
-    return this.#opened().then((engine) => engine.checksum(table, columns, live));
-  }
-
-  async close(): Promise<void> {
-    await this.#engine?.close();
-    await this.#catalog.close();
-  }
-
-  async #opened(): Promise<LoadEngine> {
-    this.#engine ??= await openEngine(this.#context, this.#catalog);
-    return this.#engine;
-  }
-
-  /** Takes the load's files over: a commit that is refused begins again from them. */
-  async #stage({
-    data,
-    table,
-    action,
-    stream,
-    deliveredAt,
-    signal,
-  }: Load): Promise<Omit<StagedLoad, 'base' | 'marker'>> {
-    const folder = join(this.#context.folder, 'stage');
-    await mkdir(folder, { recursive: true, mode: 0o700 });
-    const files: string[] = [];
-    for await (const { path } of data.files()) {
-      signal.throwIfAborted();
-      const file = join(folder, `${files.length}.parquet`);
-      await rename(path, file);
-      files.push(file);
-    }
+  override async state(key: StateKey): Promise<TableState> {
+    const draft = await this.#open(key.table);
+    const { namespace, createNamespace } = this.#context.options;
+    if (draft === undefined && !createNamespace && !(await this.#catalog.hasNamespace()))
+      throw namespaceMissing(namespace);
+    const rows = draft === undefined ? [] : recordsOf(draft.metadata, key.table);
+    const own = rows.find((row) => isOf(row, key));
     return {
-      load: { stream, table, action, deliveredAt, signal },
-      files,
-      rows: data.handedOver,
-      columns: data.columns.map(({ name }) => name),
-      sort: sortColumns(table, this.#context.options),
+      own,
+      others: rows.filter((row) => !isOf(row, key)),
+      // A namespace may have thousands of tables: all of them are read only before a table begins.
+      former: own === undefined ? await this.#former(key) : [],
+      legacy: draft && watermarkOf(draft.metadata, key),
     };
   }
 
-  /** Does something upon the table as it is; once more if somebody else changes it meanwhile. */
-  async #again(table: string, work: (base: LoadedTable) => Promise<void>): Promise<void> {
-    for (let attempt = 1; ; attempt += 1) {
-      const base = await this.#catalog.load(table);
-      if (base === undefined) throw loadRefused(`table "${table}" has gone from the catalog`);
-      try {
-        return await work(base);
-      } catch (error) {
-        if (!(error instanceof CommitConflict)) throw error;
-        if (attempt === tries) throw conflict(table, error);
-      }
+  /** Reads a table. Until it is read again, DuckDB sees it so. */
+  async #open(table: string): Promise<TableDraft | undefined> {
+    const loaded = await this.#catalog.load(table);
+    this.#draft = loaded && new TableDraft(loaded);
+    this.session.show(table, this.#draft);
+    return this.#draft;
+  }
+
+  async #former(key: StateKey): Promise<StateRow[]> {
+    const names = (await this.#catalog.tables()).filter((name) => name !== key.table && !isWorkTable(name));
+    const tables = await this.#catalog.loadAll(names);
+    return tables.flatMap(({ name, loaded }) => recordsOf(loaded.metadata, name).filter((row) => isOf(row, key)));
+  }
+
+  override async describe(table: string): Promise<FoundTable | undefined> {
+    const draft = this.#draft;
+    if (draft === undefined) return undefined;
+    const { metadata } = draft;
+    const hasRows = currentSnapshotId(metadata) !== null;
+    const rows = hasRows ? await this.number(`SELECT count(*) FROM ${tableOf(table)}`) : 0;
+    return { columns: columnsOf(metadata), rows, stamp: stampOf(metadata) };
+  }
+
+  protected override async find(table: string): Promise<FoundColumns | undefined> {
+    if (table === loadsTable || this.#draft === undefined) return undefined;
+    return { columns: columnsOf(this.#draft.metadata), comment: null };
+  }
+
+  override async load(load: Load): Promise<void> {
+    load.signal.throwIfAborted();
+    this.#load = load;
+    await this.#trino?.clean(load.state);
+    const draft = await this.#begin(load);
+    const change = { drop: false, create: false, add: [], widen: [] };
+    let finished: { readonly record: string; readonly line: LoadLine } | undefined;
+    await this.session.run(`DROP TABLE IF EXISTS ${this.dialect.table(stateTable)}`);
+    await super.load({
+      ...load,
+      before: undefined,
+      change,
+      finish: (outcome) => {
+        const stamp = draft.hasSnapshot ? load.id : (stampOf(draft.base.metadata) ?? null);
+        finished = load.finish({ ...outcome, stamp });
+        return finished;
+      },
+    });
+    load.signal.throwIfAborted();
+    if (finished === undefined) throw new Error('the load was not finished');
+    await this.#commit(load.state, finished.record, { about: summaryOf(finished.line), supersedes: load.supersedes });
+    const { erase, clear, empty, isReload, table } = load;
+    if (erase.length > 0 || clear.length > 0 || (isReload && empty.length > 0))
+      this.#context.notice(
+        `older snapshots and files of the Iceberg table "${table.name}" still have the values that are gone from it; compaction, expire_snapshots and remove_orphan_files remove them`,
+      );
+  }
+
+  /** The draft on which a load is carried out: of a new table, or of the present one with its next schema. */
+  async #begin({ change, table, state, before, intent, write }: Load): Promise<TableDraft> {
+    const { formatVersion, partitionBy, sort, createNamespace } = this.#context.options;
+    const present = this.#draft;
+    if (this.#version(state) !== before?.version) throw fenced(state);
+    const order = sort ?? (table.isKeyed ? table.key : []);
+    this.session.order = order.length === 0 ? '' : ` ORDER BY ${order.map(duckdbIdentifier).join(', ')}`;
+    this.session.stageOrder = write.type === 'append' ? this.session.order : '';
+    if (!change.create) {
+      if (present === undefined) throw fenced(state);
+      present.changeSchema(change.add, change.widen);
+      return present;
+    }
+    const layout = { formatVersion, partitionBy, sort: order };
+    const request = createRequest(table, layout, recordProperties(state, (before?.version ?? 0) + 1, intent));
+    if (change.drop && !(await this.#catalog.drop(table.name, { withFiles: true })))
+      this.#context.notice(`the catalog keeps the files of the Iceberg table "${table.name}", which was dropped`);
+    if (createNamespace && !(await this.#catalog.hasNamespace())) await this.#catalog.createNamespace();
+    if (!(await this.#catalog.createTable(request))) throw fenced(state);
+    const made = await this.#open(table.name);
+    if (made === undefined) throw unavailable(`table "${table.name}" was created, and the catalog does not show it`);
+    return made;
+  }
+
+  /** How often the record has been written, in the draft's table. */
+  #version(key: StateKey): number | undefined {
+    return this.#draft && recordsOf(this.#draft.metadata, key.table).find((row) => isOf(row, key))?.version;
+  }
+
+  /** The commit of the draft, with a record. @throws {CdsyncError} `fenced`, `destination_unavailable` */
+  async #commit(
+    key: StateKey,
+    record: string,
+    {
+      about = {},
+      supersedes = [],
+    }: { about?: Readonly<Record<string, string>>; supersedes?: readonly StateKey[] } = {},
+  ): Promise<void> {
+    const draft = this.#draft as TableDraft;
+    const version = this.#version(key) ?? 0;
+    const moved = async () => {
+      const now = await this.#catalog.load(key.table);
+      return (now && recordsOf(now.metadata, key.table).find((row) => isOf(row, key))?.version) !== this.#version(key);
+    };
+    // No requirement of a commit is about properties, and a load that changes no row makes no snapshot.
+    if (await moved()) throw fenced(key);
+    const updates = recordUpdates(draft.metadata, { ...key, version: version + 1, record }, supersedes);
+    try {
+      await this.#catalog.commit(key.table, draft.commit(about, updates));
+    } catch (error) {
+      if (!(error instanceof CommitConflict)) throw error;
+      if (await moved()) throw fenced(key);
+      throw unavailable(`another writer has changed table "${key.table}" during the load`, {
+        hint: 'does maintenance of the table run at the same time, or another writer? Nothing of this load was kept',
+        cause: error,
+      });
     }
   }
 
-  async #isThere({ table, after }: Load): Promise<boolean> {
-    const loaded = await this.#catalog.load(table.name).catch(() => undefined);
-    const markers = loaded === undefined ? [] : markersOf(loaded.metadata, table.name);
-    return markers.some(({ watermark }) => sameWatermark(watermark, after));
+  /**
+   * One delete and one insert write the changed rows to the table; a reload writes all rows as new files. If rows of the table are needed
+   * for that, the new ones are made in a local table, by the statements of every SQL destination.
+   */
+  protected override async merge(task: MergeTask, rows: number): Promise<number | undefined> {
+    const { table, target, stage: staged, t, s, write } = task;
+    const { session } = this;
+    if (this.#trino !== undefined && this.#canBeMerged(task)) {
+      await this.#trino.merge({ load: this.#load as Load, draft: this.#draft as TableDraft, session, staged });
+      return undefined;
+    }
+    const isStaged = `EXISTS (SELECT 1 FROM ${staged} AS ${s} WHERE ${sameKey(dialect, task)})`;
+    const needsAbsent = write.isReload && write.absent !== 'delete';
+    let made = { columns: table.columns.map(({ name }) => name), rows: `(FROM ${staged} WHERE "_op" = 'upsert')` };
+    if (needsAbsent || this.#hasOthers(task)) {
+      const needed = needsAbsent ? '' : ` WHERE ${isStaged}`;
+      await session.run(`CREATE OR REPLACE TABLE ${next} AS SELECT ${t}.* FROM ${target} AS ${t}${needed}`);
+      for (const { sql } of deleteUpdateInsert(dialect, { ...task, target: next })) await session.run(sql);
+      made = { columns: this.#columns, rows: next };
+    }
+    const after = await this.number(`SELECT count(*) FROM ${made.rows}`);
+    if (write.isReload) {
+      await this.#replaceAll(target, rows, { ...made, count: after });
+      return after;
+    }
+    const removed = await session.run(`DELETE FROM ${target} AS ${t} WHERE ${isStaged}`);
+    if (after > 0) await session.write(target, made.columns, made.rows);
+    return rows - removed + after;
+  }
+
+  protected override async clear(target: string, columns: readonly string[]): Promise<void> {
+    const count = await this.session.run(`CREATE OR REPLACE TABLE ${next} AS FROM ${target}`);
+    await super.clear(next, columns);
+    await this.#replaceAll(target, count, { columns: this.#columns, rows: next, count });
+  }
+
+  /** Makes these rows all rows of the table. @param before how many it has */
+  async #replaceAll(
+    target: string,
+    before: number,
+    { columns, rows, count }: { readonly columns: readonly string[]; readonly rows: string; readonly count: number },
+  ): Promise<void> {
+    if (count > 0) {
+      this.#draft?.truncate();
+      await this.session.write(target, columns, rows);
+    } else if (before > 0) {
+      // DuckDB writes no file for no row.
+      await this.session.run(`DELETE FROM ${target}`);
+    }
+  }
+
+  /** Names of all columns of the table. */
+  get #columns(): string[] {
+    return columnsOf((this.#draft as TableDraft).metadata).map(({ name }) => name);
+  }
+
+  /** Whether the table has columns of others. */
+  #hasOthers({ table, empty }: MergeTask): boolean {
+    const ours = new Set([...table.columns.map(({ name }) => name), ...empty]);
+    return this.#columns.some((name) => !ours.has(name));
+  }
+
+  /** Trino knows the table as the catalog has it, and merges changes only. */
+  #canBeMerged({ write, empty }: MergeTask): boolean {
+    const draft = this.#draft as TableDraft;
+    return !write.isReload && empty.length === 0 && !draft.hasSnapshot && !draft.changesSchema;
+  }
+
+  override async keep(before: StateRow, record: string): Promise<void> {
+    if (this.#version(before) !== before.version) throw fenced(before);
+    await this.#commit(before, record);
+  }
+
+  override async close(): Promise<void> {
+    await super.close();
+    await this.#trino?.close();
+    await this.#catalog.close();
   }
 }
 
-/** One watermark for each stream of a destination: a stream that has got another table has left one in the old table. */
-function newest(markers: readonly Marker[]): Watermark[] {
-  const found = new Map<string, Watermark>();
-  for (const { watermark } of markers) {
-    const name = `${watermark.destination}.${watermark.stream}`;
-    const other = found.get(name);
-    if (other === undefined || other.deliveredAt < watermark.deliveredAt) found.set(name, watermark);
-  }
-  return [...found.values()];
+function isOf(row: StateKey, { destination, stream }: StateKey): boolean {
+  return row.destination === destination && row.stream === stream;
 }
 
-/**
- * Whether an earlier attempt at the same rows has been committed after all.
- * @throws {CdsyncError} `watermark_moved` if another delivery has moved the watermark
- */
-export function isDone(metadata: TableMetadata, { id, before, after, table, stream }: Load): boolean {
-  const marker = markersOf(metadata, table.name).find(
-    ({ watermark }) => watermark.destination === after.destination && watermark.stream === after.stream,
-  );
-  if (sameWatermark(marker?.watermark, before)) return false;
-  if (marker?.load === id) return true;
-  // The watermark may stand in another table, which the stream had before.
-  if (marker === undefined && before?.table !== table.name) return false;
-  throw watermarkMoved(stream);
+function columnsOf(metadata: TableMetadata): FoundTable['columns'] {
+  return currentSchema(metadata).fields.map(({ name, type }) => ({ name, type: typeText(type) }));
 }
 
-/** Connects to the catalog. The engine starts with the first call that needs it. */
+/** Connects to the catalog, and starts the engines. */
 export async function openIceberg(context: Context): Promise<TableDestination> {
-  return new IcebergDestination(context, await openCatalog(context));
+  const catalog = await openCatalog(context);
+  try {
+    await mkdir(context.folder, { recursive: true, mode: 0o700 });
+    const session = await IcebergSession.open(context, catalog);
+    try {
+      return new IcebergDestination(context, catalog, session, await openTrinoMerger(context, catalog));
+    } catch (error) {
+      await session.close();
+      throw error;
+    }
+  } catch (error) {
+    await catalog.close();
+    throw error;
+  }
+}
+
+async function openTrinoMerger(context: Context, catalog: RestCatalog): Promise<TrinoMerger | undefined> {
+  if (context.options.engine === 'duckdb') return undefined;
+  const { TrinoMerger: Merger } = await import('./trino-merger.js');
+  return Merger.open(context, context.options.engine, catalog);
 }

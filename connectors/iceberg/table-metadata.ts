@@ -1,5 +1,5 @@
 /** An id of 64 bits: a bigint if it has 16 digits or more (see `exact-json.ts`). */
-export type LongId = number | bigint;
+type LongId = number | bigint;
 
 /** What this connector reads of a table's metadata (Iceberg specification, "Table Metadata"). Other members are passed on. */
 export interface TableMetadata {
@@ -19,10 +19,16 @@ export interface TableMetadata {
   /** Missing, null or -1: the table has no rows and never had any. */
   readonly 'current-snapshot-id'?: LongId | null;
   readonly snapshots?: readonly Snapshot[];
+  readonly refs?: Readonly<Record<string, unknown>>;
+  readonly 'snapshot-log'?: readonly unknown[];
+  readonly 'last-sequence-number'?: number;
+  readonly 'last-updated-ms'?: number;
+  /** Format 3: the id of the next row that is added. */
+  readonly 'next-row-id'?: number;
 }
 
 /** One field of a partition spec or of a sort order. Other members are passed on. */
-export interface PartOfLayout {
+interface PartOfLayout {
   readonly 'source-id': number;
   readonly [member: string]: unknown;
 }
@@ -30,6 +36,8 @@ export interface PartOfLayout {
 /** The catalog's answer to "load table": the metadata, and what a reader of the files needs (`config`, credentials). */
 export interface LoadedTable {
   readonly metadata: TableMetadata;
+  /** The file of the metadata. */
+  readonly 'metadata-location'?: string;
   readonly [member: string]: unknown;
 }
 
@@ -50,12 +58,12 @@ export interface IcebergField {
 /** A primitive type is text, such as `decimal(38, 0)`. */
 export type IcebergType = string | IcebergStruct | IcebergList | IcebergMap;
 
-export interface IcebergStruct {
+interface IcebergStruct {
   readonly type: 'struct';
   readonly fields: readonly IcebergField[];
 }
 
-export interface IcebergList {
+interface IcebergList {
   readonly type: 'list';
   readonly 'element-id': number;
   readonly element: IcebergType;
@@ -63,7 +71,7 @@ export interface IcebergList {
 }
 
 /** cdsync makes no maps, but a table that it adopts may have one. */
-export interface IcebergMap {
+interface IcebergMap {
   readonly type: 'map';
   readonly 'key-id': number;
   readonly key: IcebergType;
@@ -75,6 +83,7 @@ export interface IcebergMap {
 export interface Snapshot {
   readonly 'snapshot-id': LongId;
   readonly 'parent-snapshot-id'?: LongId;
+  readonly 'sequence-number'?: number;
   readonly 'timestamp-ms': number;
   readonly 'manifest-list': string;
   readonly summary: Readonly<Record<string, string>>;

@@ -1,4 +1,4 @@
-import type { ColumnMapping, ColumnType, StreamColumn } from '../../src/sdk/index.js';
+import { type ColumnMapping, type ColumnType, duckdbWidens, type StreamColumn } from '../../src/sdk/index.js';
 import type { IcebergField, IcebergType } from './table-metadata.js';
 
 const plain = {
@@ -28,7 +28,7 @@ function quoted(name: string): string {
 }
 
 /** The type as Iceberg's metadata has it, with ids from `nextId`. */
-export function icebergType(type: ColumnType, nextId: () => number): IcebergType {
+function icebergType(type: ColumnType, nextId: () => number): IcebergType {
   switch (type.kind) {
     case 'decimal':
       return `decimal(${type.precision}, ${type.scale})`;
@@ -89,15 +89,15 @@ function members(text: string): { name: string; type: string }[] {
   });
 }
 
-/** The type that DuckDB gives to values in files of a load. */
-function handedOver(type: ColumnType): string {
+/** The type in DuckDB: in files that are handed over, and of what it reads from a table. */
+export function duckdbType(type: ColumnType): string {
   switch (type.kind) {
     case 'decimal':
       return `DECIMAL(${type.precision},${type.scale})`;
     case 'list':
-      return `${handedOver(type.element)}[]`;
+      return `${duckdbType(type.element)}[]`;
     case 'struct':
-      return `STRUCT(${type.fields.map(({ name, type: of }) => `${quoted(name)} ${handedOver(of)}`).join(', ')})`;
+      return `STRUCT(${type.fields.map(({ name, type: of }) => `${quoted(name)} ${duckdbType(of)}`).join(', ')})`;
     default:
       return duckdb[type.kind];
   }
@@ -108,7 +108,7 @@ const days = { first: '0001-01-01', last: '9999-12-31' };
 
 /** Iceberg has no 128-bit integers and, in format 2, no JSON: these become decimals and text. */
 export function mapColumn(type: ColumnType): ColumnMapping {
-  const mapping = { type: typeText(icebergType(type, () => 0)), as: handedOver(type) };
+  const mapping = { type: typeText(icebergType(type, () => 0)), as: duckdbType(type) };
   return type.kind === 'date' || type.kind === 'timestamp' ? { ...mapping, limits: { days } } : mapping;
 }
 
@@ -132,22 +132,6 @@ export function mapPartitioned(
   };
 }
 
-function widensType(from: IcebergType, to: IcebergType): boolean {
-  if (typeof from === 'string' || typeof to === 'string') {
-    if (typeof from !== typeof to) return false;
-    if (typeText(from) === typeText(to)) return true;
-    const [a, b] = [from, to].map((each) => /^decimal\((\d+), (\d+)\)$/.exec(typeText(each)));
-    if (a && b) return a[2] === b[2] && Number(a[1]) <= Number(b[1]);
-    return (from === 'int' && to === 'long') || (from === 'float' && to === 'double');
-  }
-  if (from.type === 'list' && to.type === 'list') return widensType(from.element, to.element);
-  if (from.type !== 'struct' || to.type !== 'struct') return false;
-  return from.fields.every((field) => {
-    const there = fieldNamed(to.fields, field.name);
-    return there !== undefined && widensType(field.type, there.type);
-  });
-}
-
 /** The field of a name. Readers such as Spark and Trino ignore case. */
 export function fieldNamed(fields: readonly IcebergField[], name: string): IcebergField | undefined {
   return (
@@ -155,8 +139,24 @@ export function fieldNamed(fields: readonly IcebergField[], name: string): Icebe
   );
 }
 
-/** What Iceberg's schema evolution allows: more digits before the point, new members of structs, `int` to `long`. */
-export function widens(from: string, to: string): boolean {
-  const none = () => 0;
-  return widensType(parseTypeText(from, none), parseTypeText(to, none));
+/** What Iceberg's schema evolution allows: more digits before the point, and new members of structs. */
+export function widens(declared: ColumnType, now: ColumnType): boolean {
+  return duckdbWidens(declared, now, (from, to) => {
+    // Text and JSON are both `string`, but a column never holds both.
+    if (from.kind === to.kind && from.kind !== 'decimal') return true;
+    const [small, large] = [digits(from), digits(to)];
+    return small !== undefined && large !== undefined && small.scale === large.scale && small.all <= large.all;
+  });
+}
+
+/** Whether values of the type are JSON, or have some in them. */
+export function holdsJson(type: ColumnType): boolean {
+  if (type.kind === 'list') return holdsJson(type.element);
+  return type.kind === 'struct' ? type.fields.some((field) => holdsJson(field.type)) : type.kind === 'json';
+}
+
+/** The digits of a type that is a decimal in Iceberg. */
+function digits(type: ColumnType): { readonly all: number; readonly scale: number } | undefined {
+  if (type.kind === 'int128') return { all: 38, scale: 0 };
+  return type.kind === 'decimal' ? { all: type.precision, scale: type.scale } : undefined;
 }

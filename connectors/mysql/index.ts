@@ -1,11 +1,12 @@
-import { tableConnector } from '../../src/sdk/index.js';
+import { holdsAsJson, tableConnector, widensInteger } from '../../src/sdk/index.js';
 import { mysqlOptions } from './options.js';
-import { mapColumn, widens } from './types.js';
+import { isTypeOf, mapColumn } from './types.js';
 
 /** Loads MySQL and MariaDB by LOAD DATA LOCAL. */
 export default tableConnector({
   name: 'mysql',
   summary: 'Loads tables of MySQL and MariaDB.',
+  erasure: 'binary logs and backups keep it',
   options: mysqlOptions,
   capabilities: {
     format: 'csv',
@@ -13,9 +14,14 @@ export default tableConnector({
     csv: { null: 'NULL' },
     // For a key of one text. Several texts share these bytes; the server refuses longer ones.
     keyBytes: 768,
+    // InnoDB's limit.
+    maxColumns: 1000,
     identifiers: {
       maxBytes: 64,
       ignoresCase: true,
+      // İ and i are one letter to the server.
+      fold: (name) =>
+        name.normalize('NFD').replace(/\p{M}/gu, '').toLowerCase().normalize('NFD').replace(/\p{M}/gu, ''),
       allowed: /[^\u{10000}-\u{10ffff}]/u,
       // The server refuses names that end in white space of ASCII.
       ends: /[^ \t\n\v\f\r]$/,
@@ -26,7 +32,9 @@ export default tableConnector({
     return `${hostname}:${port === '' ? '3306' : port}${pathname}`;
   },
   mapColumn,
-  widens,
+  holds: holdsAsJson,
+  isTypeOf,
+  widens: widensInteger,
   check: async (context, tables) => (await import('./check.js')).checkMysql(context, tables),
   open: async (context) => (await import('./load.js')).openMysql(context),
 });

@@ -7,7 +7,8 @@ import mysql, {
   type ResultSetHeader,
   type RowDataPacket,
 } from 'mysql2/promise';
-import { isThisMachine, loadRefused, type Secret } from '../../src/sdk/index.js';
+import { isThisMachine, type LoadData, loadRefused, type Secret, type SqlSession } from '../../src/sdk/index.js';
+import { BulkLoad } from './bulk-load.js';
 import { mysqlError, type Rights } from './errors.js';
 
 const connectMs = 15_000;
@@ -17,7 +18,7 @@ const lockSeconds = 60;
 /** Collations of MySQL and of MariaDB under which texts are equal only if they are the same, trailing spaces included. */
 const exactCollations = ['utf8mb4_0900_bin', 'utf8mb4_nopad_bin'];
 
-export type Tls = 'verify' | 'required' | 'off';
+type Tls = 'verify' | 'required' | 'off';
 
 export interface Login {
   readonly url: Secret;
@@ -46,11 +47,12 @@ function connectionOptions({ url, password, tls }: Login): ConnectionOptions {
 }
 
 /** One connection, with the settings that loads rely on. Every failure becomes an error of cdsync. */
-export class Session {
+export class Session implements SqlSession {
   readonly #connection: Connection;
   readonly #socket: Socket;
   #rights: Rights;
   #collation = '';
+  #isInTransaction = false;
 
   private constructor(connection: Connection, socket: Socket, rights: Rights) {
     this.#connection = connection;
@@ -67,7 +69,7 @@ export class Session {
     let session: Session | undefined;
     try {
       session = new Session(await mysql.createConnection({ ...options, stream: socket }), socket, rights);
-      await session.#begin();
+      await session.#prepare();
       return session;
     } catch (error) {
       socket.destroy();
@@ -84,7 +86,7 @@ export class Session {
     return this.#rights.database;
   }
 
-  async #begin(): Promise<void> {
+  async #prepare(): Promise<void> {
     await this.run('SET NAMES utf8mb4');
     await this.run(`SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00',
       autocommit = 1, lock_wait_timeout = ${lockSeconds}, innodb_lock_wait_timeout = ${lockSeconds}`);
@@ -99,6 +101,8 @@ export class Session {
     if (collation === undefined)
       throw loadRefused('the server is too old', { hint: 'MySQL 8.0.17, MariaDB 10.2, or later' });
     this.#collation = collation;
+    // So that literals meet the texts of columns as they are.
+    await this.run(`SET NAMES utf8mb4 COLLATE ${collation}`);
   }
 
   async rows(sql: string, values: readonly unknown[] = []): Promise<RowDataPacket[]> {
@@ -111,14 +115,47 @@ export class Session {
     return Number(Object.values(row ?? {})[0] ?? 0);
   }
 
+  async run(sql: string, values: readonly unknown[] = []): Promise<number> {
+    return (await this.send(sql, values)).affectedRows;
+  }
+
   /** @param infile the data that the server reads for a LOAD DATA LOCAL */
-  async run(sql: string, values: readonly unknown[] = [], infile?: Readable): Promise<ResultSetHeader> {
+  async send(sql: string, values: readonly unknown[] = [], infile?: Readable): Promise<ResultSetHeader> {
     const stream = infile === undefined ? {} : { infileStreamFactory: () => infile };
     try {
       return await this.#query<ResultSetHeader>({ sql, values: [...values], ...stream });
     } finally {
       infile?.destroy();
     }
+  }
+
+  /** Values that the server refuses are set aside by savepoints, so there is always a transaction. */
+  async fill(target: string, data: LoadData): Promise<number> {
+    const isOwn = !this.#isInTransaction;
+    if (isOwn) await this.begin();
+    try {
+      const arrived = await new BulkLoad(this, target, data).all(data);
+      if (isOwn) await this.commit();
+      return arrived;
+    } catch (error) {
+      if (isOwn) await this.rollback().catch(() => undefined);
+      throw error;
+    }
+  }
+
+  async begin(): Promise<void> {
+    await this.run('START TRANSACTION');
+    this.#isInTransaction = true;
+  }
+
+  async commit(): Promise<void> {
+    await this.run('COMMIT');
+    this.#isInTransaction = false;
+  }
+
+  async rollback(): Promise<void> {
+    this.#isInTransaction = false;
+    await this.run('ROLLBACK');
   }
 
   async #query<T extends RowDataPacket[] | ResultSetHeader>(query: QueryOptions): Promise<T> {
@@ -131,7 +168,7 @@ export class Session {
   }
 
   /** Cuts the connection: the statement under way fails at once, and the server rolls back. */
-  cut(): void {
+  stop(): void {
     this.#socket.destroy(new Error('the load was stopped'));
   }
 

@@ -4,7 +4,7 @@ import type { ColumnMapping, ColumnType } from '../../src/sdk/index.js';
 const mostDigits = 30;
 const days = { first: '0001-01-01', last: '9999-12-31' };
 
-/** Types are spelled as in `describe`; {@link columnDefinition} says what `longtext` and `json` become. */
+/** {@link columnDefinition} says what `longtext` and `json` become. */
 export function mapColumn(type: ColumnType): ColumnMapping {
   switch (type.kind) {
     case 'boolean':
@@ -32,15 +32,10 @@ export function mapColumn(type: ColumnType): ColumnMapping {
   }
 }
 
-/**
- * bigint may become double: a stream turns integers into doubles only if none of them exceeds 2^53. The other rules are for
- * tables that others have made.
- */
-export function widens(from: string, to: string): boolean {
-  if (to === 'longtext') return /^(var)?char|^(tiny|medium|long)?text/.test(from);
-  if (to === 'bigint') return /^(smallint|mediumint|int)\b/.test(from) || /^tinyint(?!\(1\))/.test(from);
-  if (to === 'datetime(6)') return /^datetime(\([1-5]\))?$/.test(from);
-  return from === 'bigint' && (to === 'double' || to === 'decimal(39,0)');
+/** A described type names the collation of texts, and widths that are no part of a number's type; a key's text has a length. */
+export function isTypeOf(found: string, mapped: string): boolean {
+  const plain = found.replace(/ collate .*$/, '').replace(/^(?!tinyint\(1\))(\w*int)\(\d+\)/, '$1');
+  return plain === mapped || (mapped === 'json' && plain === 'longtext');
 }
 
 /** Most bytes of an InnoDB key, all of its columns together. */
@@ -81,25 +76,4 @@ export function columnDefinition({ name, type, key, collation }: Definition): st
   }
   const held = isText(type) ? `varchar(${keyCharacters(key)}) ${exact}` : type;
   return `${quoted} ${held} NOT NULL${type === 'json' ? ` CHECK (json_valid(${quoted}))` : ''}`;
-}
-
-/** An existing column, as the server describes it. */
-export interface FoundColumn {
-  readonly name: string;
-  readonly type: string;
-  readonly collation: string | undefined;
-  /** Whether it is in an index; a text in an index has a length. */
-  readonly isIndexed: boolean;
-  /** Whether a check allows only JSON. */
-  readonly isJson: boolean;
-}
-
-/** The type of an existing column, as {@link mapColumn} spells it if it is one of those. */
-export function describedType({ type, collation, isIndexed, isJson }: FoundColumn, exact: string): string {
-  // The display width is no part of an integer's type, except in tinyint(1), which is a boolean.
-  const plain = type.replace(/^(?!tinyint\(1\))(\w*int)\(\d+\)/, '$1');
-  if (isJson && /^(longtext|varchar)/.test(plain)) return 'json';
-  if (collation === undefined) return plain;
-  const isOurs = collation === exact && (plain === 'longtext' || (isIndexed && plain.startsWith('varchar')));
-  return isOurs ? 'longtext' : `${plain} collate ${collation}`;
 }

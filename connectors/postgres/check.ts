@@ -1,8 +1,8 @@
 import type { DestinationCheck, DestinationContext, Lack } from '../../src/sdk/index.js';
-import { watermarkTable } from '../../src/sdk/index.js';
+import { loadsTable, stateTable } from '../../src/sdk/index.js';
 import { identifier, postgresError, type Rights } from './errors.js';
-import { connectPostgres } from './load.js';
 import type { postgresOptions } from './options.js';
+import { PostgresSession } from './session.js';
 
 type Row = Record<string, unknown>;
 
@@ -62,9 +62,9 @@ export async function checkPostgres(
   context: DestinationContext<typeof postgresOptions>,
   wanted: readonly string[],
 ): Promise<DestinationCheck> {
-  const { client, rights } = await connectPostgres(context);
+  const { client, rights } = await PostgresSession.open(context);
   const { schema, database } = rights;
-  const all = [...wanted, watermarkTable];
+  const all = [...wanted, stateTable, loadsTable];
   try {
     const [row = {}] = (await client.query<Row>(about, [schema])).rows;
     const { rows } = await client.query<Row>(tables, [schema, needed, all]);

@@ -2,7 +2,7 @@ import { createReadStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import type { Client } from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
-import { countDiffers, type DataFile, type LoadData } from '../../src/sdk/index.js';
+import type { DataFile, LoadData } from '../../src/sdk/index.js';
 import { dataReason, identifier, type ServerError } from './errors.js';
 
 /** If the server refuses more rows than this in one load, the load fails: the cause is not a few odd rows. */
@@ -45,11 +45,14 @@ export class Copy {
     this.#statement = `COPY ${target} (${columns}) FROM STDIN (FORMAT csv, NULL '', ENCODING 'UTF8')`;
   }
 
-  /** Copies every file. Sets aside rows that the server refuses (`DataFile.refuse`), and sends the file again without them. */
-  async all(data: LoadData): Promise<void> {
+  /**
+   * Copies every file. Sets aside values that the server refuses (`DataFile.refuse`), and sends the file again without them.
+   * @returns the number of rows that arrived
+   */
+  async all(data: LoadData): Promise<number> {
     let arrived = 0;
     for await (const file of data.files()) arrived += await this.#file(file);
-    if (arrived !== data.handedOver) throw countDiffers('the table', data.handedOver, arrived);
+    return arrived;
   }
 
   async #file(first: DataFile): Promise<number> {

@@ -1,16 +1,19 @@
-import { tableConnector } from '../../src/sdk/index.js';
+import { holdsAsJson, tableConnector, widensInteger } from '../../src/sdk/index.js';
 import { postgresOptions } from './options.js';
-import { mapColumn, widens } from './types.js';
+import { mapColumn } from './types.js';
 
 /** Loads PostgreSQL by COPY. */
 export default tableConnector({
   name: 'postgres',
   summary: 'Loads tables of PostgreSQL.',
+  erasure: 'dead rows keep it until VACUUM; backups and replicas are yours',
   options: postgresOptions,
   capabilities: {
     format: 'csv',
     // The limit of an index of PostgreSQL.
     keyBytes: 2600,
+    // One column less than a table may have: a dropped column counts too.
+    maxColumns: 1500,
     identifiers: {
       maxBytes: 63,
       ignoresCase: false,
@@ -22,7 +25,8 @@ export default tableConnector({
     return `${hostname}:${port === '' ? '5432' : port}${pathname} ${schema}`;
   },
   mapColumn,
-  widens,
+  holds: holdsAsJson,
+  widens: widensInteger,
   check: async (context, tables) => (await import('./check.js')).checkPostgres(context, tables),
   open: async (context) => (await import('./load.js')).openPostgres(context),
 });

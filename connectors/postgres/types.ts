@@ -25,8 +25,3 @@ export function mapColumn(type: ColumnType): ColumnMapping {
       return { type: 'jsonb', as: 'JSON', limits: { nul: 'refused' } };
   }
 }
-
-/** bigint may become double precision: a stream turns integers into doubles only if none of them exceeds 2^53. */
-export function widens(from: string, to: string): boolean {
-  return from === 'bigint' && (to === 'numeric' || to === 'double precision');
-}

@@ -1,4 +1,4 @@
-import { tableConnector } from '../../src/sdk/index.js';
+import { holdsAsJson, tableConnector } from '../../src/sdk/index.js';
 import { logins, snowflakeOptions } from './options.js';
 import { installedSdk, type SnowflakeSdk } from './sdk.js';
 import { mapColumn, widens } from './types.js';
@@ -8,6 +8,7 @@ export function snowflakeConnector(sdk: () => Promise<SnowflakeSdk>) {
   return tableConnector({
     name: 'snowflake',
     summary: 'Loads tables of Snowflake. Needs the package snowflake-sdk.',
+    erasure: 'Time Travel keeps it for as long as the table says, and Fail-safe for 7 more days',
     options: snowflakeOptions,
     optionRules: { forms: logins },
     capabilities: {
@@ -16,6 +17,7 @@ export function snowflakeConnector(sdk: () => Promise<SnowflakeSdk>) {
     },
     place: ({ account, database, schema }) => `${account.toLowerCase()} ${database} ${schema}`,
     mapColumn,
+    holds: holdsAsJson,
     widens,
     open: async (context) => (await import('./load.js')).openSnowflake(await sdk(), context),
   });

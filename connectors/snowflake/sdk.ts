@@ -15,7 +15,6 @@ export interface Statement {
 
 export interface StatementRequest {
   readonly sqlText: string;
-  readonly binds: (string | number)[];
   /** Types whose values come as text, with all their digits. */
   readonly fetchAsString: 'Number'[];
   complete(

@@ -1,11 +1,19 @@
+import { randomBytes } from 'node:crypto';
 import { pathToFileURL } from 'node:url';
-import { loginRefused, type OptionValues, unavailable } from '../../src/sdk/index.js';
+import {
+  type LoadData,
+  loginRefused,
+  type OptionValues,
+  type SqlRow,
+  type SqlSession,
+  unavailable,
+} from '../../src/sdk/index.js';
+import { fileStage } from './dialect.js';
 import { type Rights, snowflakeError } from './errors.js';
 import type { snowflakeOptions } from './options.js';
 import type { Connection, ConnectionOptions, SnowflakeSdk, Statement } from './sdk.js';
 
-export type SnowflakeValues = OptionValues<typeof snowflakeOptions>;
-export type Row = Readonly<Record<string, unknown>>;
+type SnowflakeValues = OptionValues<typeof snowflakeOptions>;
 
 /** If others lock a table for longer than this, the load is repeated. */
 const lockSeconds = 600;
@@ -46,7 +54,9 @@ function connectionOptions(options: SnowflakeValues): ConnectionOptions {
 }
 
 /** Runs statements in one schema, one at a time. Every failure becomes an error of cdsync. */
-export class Session {
+export class Session implements SqlSession {
+  /** Digits that no other session has. */
+  readonly id = randomBytes(8).toString('hex');
   readonly #connection: Connection;
   readonly #rights: Rights;
   #running: Statement | undefined;
@@ -93,11 +103,10 @@ export class Session {
     for (const parameter of sessionParameters) await this.run(`ALTER SESSION SET ${parameter}`);
   }
 
-  #execute(sqlText: string, binds: readonly (string | number)[]): Promise<{ rows: readonly Row[]; changed: number }> {
+  #execute(sqlText: string): Promise<{ rows: readonly SqlRow[]; changed: number }> {
     return new Promise((resolve, reject) => {
       this.#running = this.#connection.execute({
         sqlText,
-        binds: [...binds],
         fetchAsString: ['Number'],
         complete: (error, statement, rows) => {
           this.#running = undefined;
@@ -108,56 +117,65 @@ export class Session {
     });
   }
 
-  async #checked(sql: string, binds: readonly (string | number)[]) {
+  async #checked(sql: string) {
     if (this.#isStopped) throw unavailable('the load was stopped');
     try {
-      return await this.#execute(sql, binds);
+      return await this.#execute(sql);
     } catch (error) {
       throw snowflakeError(error, this.#rights);
     }
   }
 
-  /** The rows of a statement: columns under the statement's names, integers as text. */
-  async rows(sql: string, binds: readonly (string | number)[] = []): Promise<readonly Row[]> {
-    return (await this.#checked(sql, binds)).rows;
+  /** Columns have the statement's names, in capitals where they are without quotes; integers come as text. */
+  async rows(sql: string): Promise<readonly SqlRow[]> {
+    return (await this.#checked(sql)).rows;
   }
 
-  /** The result of a query that returns one number. */
-  async number(sql: string, binds: readonly (string | number)[] = []): Promise<number> {
-    const [row] = await this.rows(sql, binds);
-    return Number(Object.values(row ?? {})[0] ?? 0);
+  async run(sql: string): Promise<number> {
+    return (await this.#checked(sql)).changed;
   }
 
-  /** @returns how many rows the statement has changed */
-  async run(sql: string, binds: readonly (string | number)[] = []): Promise<number> {
-    return (await this.#checked(sql, binds)).changed;
+  async balance(sql: string): Promise<number> {
+    const [counts] = await this.rows(sql);
+    return Number(counts?.['number of rows inserted'] ?? 0) - Number(counts?.['number of rows deleted'] ?? 0);
   }
 
-  /** Puts a file where `COPY INTO` finds it. The later count of rows shows whether it arrived. */
-  async put(path: string, stage: string): Promise<void> {
+  /** Puts files into the session's stage, then copies all of them at once. The count shows whether they arrived. */
+  async fill(target: string, data: LoadData): Promise<number> {
+    const stage = fileStage(this.id);
+    let files = 0;
+    for await (const { path } of data.files()) {
+      await this.#put(path, `@${stage}/${files}/`);
+      files += 1;
+    }
+    if (files > 0)
+      await this.run(`COPY INTO ${target} FROM @${stage}/
+        FILE_FORMAT = (TYPE = PARQUET USE_LOGICAL_TYPE = TRUE)
+        MATCH_BY_COLUMN_NAME = CASE_SENSITIVE ON_ERROR = ABORT_STATEMENT`);
+    const [row] = await this.rows(`SELECT COUNT(*) AS "rows" FROM ${target}`);
+    return Number(row?.rows);
+  }
+
+  async #put(path: string, place: string): Promise<void> {
     const { pathname } = pathToFileURL(path);
     const local = decodeURIComponent(pathname).replaceAll('\\', '\\\\').replaceAll("'", "\\'");
-    await this.run(`PUT 'file://${local}' ${stage} AUTO_COMPRESS = FALSE SOURCE_COMPRESSION = NONE OVERWRITE = TRUE`);
+    await this.run(`PUT 'file://${local}' ${place} AUTO_COMPRESS = FALSE SOURCE_COMPRESSION = NONE OVERWRITE = TRUE`);
   }
 
-  /** Commits all of `work` or nothing, even after a stop. `work` must hold no DDL: that would commit the statements before it. */
-  async transaction(work: () => Promise<void>): Promise<void> {
+  async begin(): Promise<void> {
     await this.run('BEGIN TRANSACTION');
-    try {
-      await work();
-      await this.run('COMMIT');
-    } catch (error) {
-      await this.#execute('ROLLBACK', []).catch(() => undefined);
-      throw error;
-    }
   }
 
-  /** Runs a statement even after a stop, and ignores its failure. */
-  async tidy(sql: string): Promise<void> {
-    await this.#execute(sql, []).catch(() => undefined);
+  async commit(): Promise<void> {
+    await this.run('COMMIT');
   }
 
-  /** Cancels the statement under way. From now on only a rollback and `tidy` work. */
+  /** Even after a stop. */
+  async rollback(): Promise<void> {
+    await this.#execute('ROLLBACK');
+  }
+
+  /** Cancels the statement under way. From now on only a rollback works. */
   stop(): void {
     this.#isStopped = true;
     this.#running?.cancel(() => undefined);

@@ -1,8 +1,14 @@
-import { loadRefused, permissionMissing, type TrinoSession, trinoFailureName, trinoText } from '../../src/sdk/index.js';
+import {
+  loadRefused,
+  permissionMissing,
+  type TrinoSession,
+  trinoFailureName,
+  trinoText,
+} from '../../src/sdk/former/index.js';
 import { type ColumnTraits, momentType, usualTraits } from './types.js';
 
 /** What a kind of catalog can do, as far as loads differ by it. */
-export interface CatalogTraits extends ColumnTraits {
+interface CatalogTraits extends ColumnTraits {
   /** Whether it can MERGE. Undefined: each table is asked. */
   readonly merges?: boolean;
   /** Whether CREATE OR REPLACE TABLE puts new rows in the place of the old ones at once. */

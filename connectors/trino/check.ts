@@ -1,4 +1,4 @@
-import { type DestinationCheck, type DestinationContext, trinoText } from '../../src/sdk/index.js';
+import { type DestinationCheck, type DestinationContext, trinoText } from '../../src/sdk/former/index.js';
 import { type Catalog, findCatalog } from './catalogs.js';
 import { openTrinoTables, trinoSession } from './load.js';
 import type { trinoOptions } from './options.js';

@@ -1,4 +1,4 @@
-import { tableConnector } from '../../src/sdk/index.js';
+import { tableConnector } from '../../src/sdk/former/index.js';
 import { checkOptions, trinoOptions } from './options.js';
 import { mapColumn, widens } from './types.js';
 
@@ -6,6 +6,7 @@ import { mapColumn, widens } from './types.js';
 export default tableConnector({
   name: 'trino',
   summary: 'Loads tables of any catalog that Trino can MERGE into: Iceberg, Delta Lake, PostgreSQL and others.',
+  erasure: 'older snapshots keep it where the catalog has them, until they expire; backups are yours',
   options: trinoOptions,
   optionRules: { check: checkOptions },
   capabilities: {

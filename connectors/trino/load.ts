@@ -24,7 +24,7 @@ import {
   type Watermark,
   watermarkMoved,
   watermarkTable,
-} from '../../src/sdk/index.js';
+} from '../../src/sdk/former/index.js';
 import { type Catalog, cannot, findCatalog } from './catalogs.js';
 import { endOthers, sourceOf } from './fence.js';
 import { type Mark, Marks } from './marks.js';
@@ -34,14 +34,14 @@ import { definitions, keptProperties, replaceSql, tablePath } from './statements
 import { checkedText, mapColumn, momentSql, widens } from './types.js';
 
 /** The load that brought a row, in tables whose rows have no key. */
-export const loadColumn = '_cdsync_load';
+const loadColumn = '_cdsync_load';
 const deletedAt = trinoIdentifier('_deleted_at');
 
 type Options = OptionValues<typeof trinoOptions>;
 type Context = DestinationContext<typeof trinoOptions>;
 
 /** Tables of one schema of one catalog. */
-export class TrinoDestination implements TableDestination {
+class TrinoDestination implements TableDestination {
   readonly types: NonNullable<TableDestination['types']>;
   readonly #session: TrinoSession;
   readonly #context: Context;

@@ -7,7 +7,7 @@ import {
   watermarkColumns,
   watermarkFrom,
   watermarkMoved,
-} from '../../src/sdk/index.js';
+} from '../../src/sdk/former/index.js';
 
 /** Columns that cdsync adds to the table of watermarks. */
 const number = trinoIdentifier('_cdsync_number');

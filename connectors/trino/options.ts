@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { flag, option, secret, text, verbatim, whole } from '../../src/sdk/index.js';
+import { flag, option, secret, text, verbatim, whole } from '../../src/sdk/former/index.js';
 
 const property = option(z.string(), { description: 'The value of one property.', example: '2h' });
 

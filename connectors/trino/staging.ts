@@ -6,7 +6,7 @@ import {
   type LoadColumn,
   type TrinoSession,
   trinoNames,
-} from '../../src/sdk/index.js';
+} from '../../src/sdk/former/index.js';
 import { type CsvRow, csvRows } from './csv.js';
 import { definitions, literalRows, rowText, tablePath } from './statements.js';
 
@@ -14,7 +14,7 @@ import { definitions, literalRows, rowText, tablePath } from './statements.js';
 const statementFrame = 8000;
 
 /** Where staging tables are, and how long a statement may be. */
-export interface StagingPlace {
+interface StagingPlace {
   readonly catalog: string;
   readonly schema: string;
   readonly statementChars: number;

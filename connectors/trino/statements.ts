@@ -1,4 +1,4 @@
-import { type LoadColumn, type TableColumn, trinoIdentifier } from '../../src/sdk/index.js';
+import { type LoadColumn, type TableColumn, trinoIdentifier } from '../../src/sdk/former/index.js';
 import type { CsvRow } from './csv.js';
 import { typed, valueText } from './types.js';
 

@@ -4,7 +4,7 @@ import {
   trinoIdentifier,
   trinoText,
   type ValueLimits,
-} from '../../src/sdk/index.js';
+} from '../../src/sdk/former/index.js';
 
 /** The days that DATE and TIMESTAMP hold reliably, whatever the catalog keeps them in. */
 const days = { first: '0001-01-01', last: '9999-12-31' };

@@ -22,7 +22,7 @@ const maxAnswerBytes = 4 * 1024 * 1024;
 
 const untrusted = /CERT|SELF_SIGNED|UNABLE_TO_VERIFY|UNABLE_TO_GET_ISSUER|ERR_TLS|ERR_SSL|EPROTO|WRONG_VERSION_NUMBER/;
 
-export interface EndpointOptions {
+interface EndpointOptions {
   readonly url: string;
   readonly timeoutMs: number;
   /** Certificates in PEM. */

@@ -33,6 +33,8 @@ async function openEndpoint(options: OptionValues<typeof webhookOptions>) {
 export default recordConnector({
   name: 'webhook',
   summary: 'Posts changes as JSON to a URL, in signed batches.',
+  erasure:
+    'it gets a delete with the key alone, unless its mode is upsert; what it was sent before is its own to erase',
   options: webhookOptions,
   capabilities: { batchRecords: 1000, batchBytes: 16_000_000, batchesAtOnce },
 

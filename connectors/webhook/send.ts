@@ -5,7 +5,7 @@ import type { WebhookShape } from './options.js';
 import { signatureHeaders } from './signature.js';
 import { batchOf, envelopeBytes, recordText, type Sender } from './types.js';
 
-export interface WebhookTask {
+interface WebhookTask {
   readonly endpoint: Endpoint;
   readonly options: OptionValues<WebhookShape>;
   readonly sender: Sender;
@@ -35,8 +35,17 @@ export class WebhookDestination implements RecordDestination {
     for (const request of this.#requests(items)) {
       const last = results.at(-1);
       // After the receiver asks to wait, send nothing more: later records must not overtake earlier ones.
-      if (last?.type === 'again') results.push(...request.map(() => last));
-      else results.push(...(await this.#deliver(request, signal)));
+      if (last?.type === 'again') {
+        results.push(...request.map(() => last));
+        continue;
+      }
+      try {
+        results.push(...(await this.#deliver(request, signal)));
+      } catch (error) {
+        // What was taken before must not be sent again. The error comes once more with the next request.
+        if (results.length === 0) throw error;
+        results.push(...request.map((): RecordResult => ({ type: 'again', reason: (error as Error).message })));
+      }
     }
     return results;
   }

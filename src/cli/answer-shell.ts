@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { commonOptions } from './arguments.js';
-import { optionWord } from './command-words.js';
+import { optionWord } from './command-spec.js';
 import { type CompletionSource, type ConfigNames, completionsOf } from './complete-words.js';
 import { writeData } from './standard-streams.js';
 

@@ -37,31 +37,43 @@ export function oneOf<const V extends readonly string[]>(flag: string, words: V,
   const coerce = (word: string): V[number] => {
     // A list is an option that was given twice; the command line refuses it for that.
     if (words.includes(word) || Array.isArray(word)) return word;
-    throw usageError(`--${flag} is none of ${words.join(', ')}`, 'leave it out for the default');
+    throw usageError(`--${flag} must be ${choiceOf(words)}`, 'leave it out for the default');
   };
   return { ...textOption(`${describe} [choices: ${words.join(', ')}]`), coerce } as const;
+}
+
+/** `a, b or c` */
+function choiceOf(words: readonly string[]): string {
+  return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`;
 }
 
 /** The format of standard error. @throws {CdsyncError} `usage` */
 export function logFormat(written: string | string[]): LogFormat {
   const format = logFormats.find((known) => known === written);
   if (format !== undefined) return format;
-  throw usageError(`--log-format, or $${logFormatVariable}, is none of text, json`, 'leave it out for text');
+  throw usageError(`--log-format, or $${logFormatVariable}, must be text or json`, 'leave it out for text');
 }
+
+const configFile = /^[^='"()]+\.(ya?ml|json)$/;
 
 /** Splits the words of a command: the first may name the configuration file. Keys (`a=b`) and SQL are no such names. */
 export function configAndWords(all: readonly string[]): { config: string | undefined; words: readonly string[] } {
   const [first = '', ...rest] = all;
-  return /^[^='"()]+\.(ya?ml|json)$/.test(first) ? { config: first, words: rest } : { config: undefined, words: all };
+  if (configFile.test(first)) return { config: first, words: rest };
+  const last = rest.at(-1);
+  // SQL may end in such a word.
+  if (last !== undefined && configFile.test(last) && !/\s/.test(last))
+    throw usageError(`the configuration file comes first: ${last}`, 'write it before the other words');
+  return { config: undefined, words: all };
 }
 
 /** The options of every command. */
 export function commonOptions() {
   return {
-    json: { type: 'boolean', default: false, describe: 'one JSON document on standard output, nothing else there' },
+    json: { type: 'boolean', default: false, describe: 'print one JSON document on standard output' },
     'env-file': { type: 'string', requiresArg: true, describe: 'file of variables for the configuration' },
-    quiet: { type: 'boolean', default: false, describe: 'no progress, no notices; warnings about the work stay' },
-    verbose: { type: 'boolean', default: false, describe: 'causes of errors too' },
+    quiet: { type: 'boolean', default: false, describe: 'hide progress and notices; summary and warnings remain' },
+    verbose: { type: 'boolean', default: false, describe: 'also show the causes of errors' },
     'show-values': { type: 'boolean', default: false, describe: 'show values of records, which are personal data' },
     'log-format': {
       type: 'string',
@@ -69,7 +81,7 @@ export function commonOptions() {
       default: process.env[logFormatVariable] || 'text',
       defaultDescription: `$${logFormatVariable}, or text`,
       coerce: logFormat,
-      describe: 'standard error as lines of text, or of json, one object each [choices: text, json]',
+      describe: 'log format: text or JSON lines [choices: text, json]',
     },
   } as const;
 }

@@ -5,6 +5,7 @@ import { type CommonArguments, Output } from './output.js';
 
 interface CheckArguments extends JobsArguments {
   contract: boolean;
+  offline: boolean;
 }
 
 /** `cdsync check`: tells whether a run would work, without running it. */
@@ -16,34 +17,40 @@ export const checkCommand: Command<CommonArguments, CheckArguments> = {
         default: false,
         describe: 'compare columns and types with the last snapshot, by a page or two of each stream',
       })
+      .option('offline', {
+        type: 'boolean',
+        default: false,
+        describe: 'read the configuration file and nothing else: no service, no storage; variables may be unset',
+      })
       .epilogue(
         'Asks the service for one record of each stream, logs in to each destination, and writes nothing.\n' +
           'Exit codes: 0 all is well, 2 wrong configuration, 4 refused, 1 a stream cannot be read or breaks its contract, or a\n' +
           'destination cannot be loaded.',
       ),
   handler: async (args) => {
-    process.exitCode = await check(args, new Output(args));
+    const output = new Output(args);
+    process.exitCode = await (args.offline ? lint(args, output) : check(args, output));
   },
 };
 
 async function check(args: CheckArguments, output: Output): Promise<number> {
   const { loadJobs } = await import('./load.js');
-  const { lookAtJob } = await import('../engine/job-place.js');
+  const { readJobFiles } = await import('../engine/job-files.js');
   const { withEngine } = await import('../engine/open-engine.js');
   const { checkJob } = await import('../engine/plan/check-job.js');
-  const { checkLines, exitCodeOfCheck, nextAfterCheck } = await import('../report/check.js');
-  const { engineOptions } = await import('./engine-options.js');
+  const { checkLines, exitCodeOfCheck, nextAfterCheck } = await import('../output/check.js');
+  const { inquiryOptions } = await import('./engine-options.js');
   const { interruption } = await import('./interruption.js');
-  const { workOnJobs } = await import('./work-on-jobs.js');
+  const { forEachJob } = await import('./for-each-job.js');
   const { config, jobs } = await loadJobs(args, output, { destinations: true, outcome: true });
   const stop = interruption(output);
-  const options = engineOptions(stop, output, config.service);
+  const options = inquiryOptions(stop, output, config.service);
   try {
-    return await workOnJobs(
+    return await forEachJob(
       { command: 'check', args, output, storage: config.storage, jobs, signal: stop.signal },
       {
         work: (job) =>
-          lookAtJob({ config, job: job.name, need: args.contract ? 'published' : 'small', ...options }, (place) =>
+          readJobFiles({ config, job: job.name, need: args.contract ? 'published' : 'small', ...options }, (place) =>
             withEngine(config, { ...options, place }, (engine) => checkJob(engine, job, args)),
           ),
         document: (checked) => checked,
@@ -56,5 +63,28 @@ async function check(args: CheckArguments, output: Output): Promise<number> {
     );
   } finally {
     stop.release();
+  }
+}
+
+/** Checks the file alone. On GitHub, each mistake is also shown at its line. */
+async function lint(args: CheckArguments, output: Output): Promise<number> {
+  const { defaultFile, environment } = await import('./load.js');
+  const { lintFile } = await import('../config/load.js');
+  const { ConfigError } = await import('../config/problem.js');
+  const { annotation } = await import('../config/annotation.js');
+  const file = args.config ?? defaultFile;
+  output.at({ config: args.config });
+  const isGitHub = (process.env.GITHUB_ACTIONS ?? '') !== '';
+  try {
+    const { warnings, unset } = await lintFile(file, { env: await environment(args) });
+    for (const warning of warnings) output.remark(`warning: ${warning}`);
+    output.document({ status: 'ok', file, warnings, unset });
+    const unchecked = unset.length === 0 ? '' : `; without a value here: ${unset.join(', ')}`;
+    output.result(`${file}: ok${unchecked}`);
+    return 0;
+  } catch (error) {
+    if (isGitHub && error instanceof ConfigError)
+      for (const problem of error.problems) output.annotation(annotation(problem));
+    throw error;
   }
 }

@@ -1,11 +1,12 @@
 import yargs, { type Argv } from 'yargs';
+import { type CommandPlace, shellWord } from '../core/command-hints.js';
 import { asCdsyncError, interrupted } from '../core/errors.js';
-import { type CommandPlace, shellWord } from '../core/hinted-commands.js';
 import { packageVersion } from '../core/package-version.js';
 import { commonOptions } from './arguments.js';
-import { nameOf } from './command-words.js';
+import { nameOf } from './command-spec.js';
 import { commands } from './commands.js';
 import { endAtSignal } from './interruption.js';
+import { argumentErrors } from './invalid-arguments.js';
 import { logFormatVariable } from './log-line.js';
 import {
   CommandFailure,
@@ -16,7 +17,6 @@ import {
   Output,
   usageError,
 } from './output.js';
-import { wrongWords } from './wrong-words.js';
 
 function parserOf(words: readonly string[]): Argv<CommonArguments> {
   const parser = yargs(words)
@@ -63,12 +63,15 @@ function strictParser(words: readonly string[]): Argv<CommonArguments> {
       // Files of a command, DuckDB's too, are for the user alone. Only a configuration may be shared with a team.
       if (command !== 'init') process.umask(0o077);
     })
-    .demandCommand(1, 'name a command')
+    .demandCommand(1, 'no command was given')
     .strict()
     .check((given, options) => refuseRepeated(given, options as unknown as { array: readonly string[] }))
+    .check((_, options) => refuseValues(words, options as unknown as { boolean: readonly string[] }))
     .recommendCommands()
     .version(packageVersion())
+    .alias('v', 'version')
     .help()
+    .alias('h', 'help')
     .wrap(Math.min(110, process.stdout.columns ?? 100))
     .epilogue('First: cdsync quickstart. For your own service: cdsync init. Reference: docs/ in the package.')
     .parserConfiguration(wordRules)
@@ -76,7 +79,7 @@ function strictParser(words: readonly string[]): Argv<CommonArguments> {
     .fail((message, error) => {
       // An error is what a command threw. For a wrong word, yargs gives only a message.
       if (error !== undefined) throw error;
-      throw wrongWords(message ?? 'wrong usage', { words, command: commandIn(words), options: optionsOf(parser) });
+      throw argumentErrors(message ?? 'wrong usage', { words, command: commandIn(words), options: optionsOf(parser) });
     });
   return parser;
 }
@@ -84,7 +87,7 @@ function strictParser(words: readonly string[]): Argv<CommonArguments> {
 /** Turns the errors that yargs itself throws for a wrong word into usage errors. */
 function asUsageError(thrown: unknown, words: readonly string[]): unknown {
   const isOfYargs = thrown instanceof Error && thrown.name === 'YError';
-  return isOfYargs ? wrongWords(thrown.message, { words, command: commandIn(words), options: [] }) : thrown;
+  return isOfYargs ? argumentErrors(thrown.message, { words, command: commandIn(words), options: [] }) : thrown;
 }
 
 /** Refuses an option given twice: yargs makes it a list, whatever its type. @throws {CdsyncError} `usage` */
@@ -95,6 +98,21 @@ function refuseRepeated(given: Readonly<Record<string, unknown>>, { array }: { a
   if (repeated === undefined) return true;
   const flag = repeated.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
   throw usageError(`--${flag} was given more than once`, 'leave one of them');
+}
+
+/** Refuses a value after a switch: `--full=maybe`. @throws {CdsyncError} `usage` */
+function refuseValues(words: readonly string[], { boolean }: { boolean: readonly string[] }): true {
+  for (const word of words.slice(0, words.indexOf('--') < 0 ? undefined : words.indexOf('--'))) {
+    const [, name = '', value = ''] = /^--([\w-]+)=(.*)$/s.exec(word) ?? [];
+    if (name === '' || !boolean.includes(name) || value === 'true' || value === 'false') continue;
+    throw usageError(`--${name} is a switch and takes no value`, `write --${name}, or leave it out`);
+  }
+  return true;
+}
+
+/** `help COMMAND` is the same as `COMMAND --help`. */
+function withHelp(words: readonly string[]): readonly string[] {
+  return words[0] === 'help' ? [...words.slice(1), '--help'] : words;
 }
 
 /** The last value of an option among the words: `--name value` or `--name=value`. */
@@ -187,7 +205,8 @@ async function endInterrupted(words: readonly string[], output: Output): Promise
  * can read new files. It throws nothing: it writes an error to standard error, in the format that the words ask for. A
  * process may run one at a time.
  */
-export async function runCommandLine(words: readonly string[]): Promise<void> {
+export async function runCommandLine(written: readonly string[]): Promise<void> {
+  const words = withHelp(written);
   const common = commonArguments(words);
   const output = Output.begin(common);
   output.at(placeOf(words, common));
@@ -195,7 +214,9 @@ export async function runCommandLine(words: readonly string[]): Promise<void> {
   try {
     if (words[0] === '__complete')
       return await (await import('./answer-shell.js')).answerShell(words.slice(1), commands);
-    await strictParser(words).parseAsync();
+    const parser = strictParser(words);
+    if (words.length === 0) output.notice(`${await parser.getHelp()}\n`);
+    await parser.parseAsync();
   } catch (thrown) {
     const failure = thrown instanceof CommandFailure ? thrown : undefined;
     const error = asCdsyncError(failure?.cause ?? asUsageError(thrown, words));

@@ -1,6 +1,17 @@
 import type { CommandModule } from 'yargs';
 import type { Command } from './command.js';
 
+/** How a command is written whose words yargs cannot name: each takes a configuration file first. */
+const usageLines: Readonly<Record<string, string>> = {
+  'report [run..]': 'report [CONFIG] [RUN]',
+  'diff <stream..>': 'diff [CONFIG] STREAM',
+  'forget <stream..>': 'forget [CONFIG] STREAM KEY...',
+  'approve <run..>': 'approve [CONFIG] RUN',
+  'discard <run..>': 'discard [CONFIG] RUN',
+  'query <sql..>': 'query [CONFIG] SQL',
+  'lookup <collection..>': 'lookup [CONFIG] COLLECTION NAME=VALUE...',
+};
+
 /** A command with its help. Its file is loaded only when the command is used: loading is most of the start-up time. */
 function command<Given, Taken>(
   usage: string,
@@ -10,7 +21,7 @@ function command<Given, Taken>(
   const module: CommandModule<Given, Taken> = {
     command: usage,
     describe,
-    builder: async (parser) => (await load()).builder(parser),
+    builder: async (parser) => (await load()).builder(parser.usage(`$0 ${usageLines[usage] ?? usage}\n\n${describe}`)),
     handler: async (args) => (await load()).handler(args),
   };
   // Each command has its own options; no type of a list can express that.
@@ -21,17 +32,22 @@ function command<Given, Taken>(
 export const commands: CommandModule[] = [
   command(
     'run [config]',
-    'read the streams of a job, publish what changed, and bring the destinations up to date',
+    'read the streams of a job, publish the changes, and load the destinations',
     async () => (await import('./run.js')).runCommand,
   ),
   command(
     'push [config]',
-    'bring the destinations of a job up to date with what is published',
+    'load the published changes into the destinations',
     async () => (await import('./push.js')).pushCommand,
   ),
   command(
+    'rejects [config]',
+    'list the values that destinations cannot hold',
+    async () => (await import('./rejects.js')).rejectsCommand,
+  ),
+  command(
     'plan [config]',
-    'show what a run would request, how long it would take, what disk it needs, and what would change',
+    'show the requests, time and disk of a run, and its changes, before it runs',
     async () => (await import('./plan.js')).planCommand,
   ),
   command(
@@ -51,51 +67,47 @@ export const commands: CommandModule[] = [
   ),
   command(
     'status [config]',
-    'show the last runs of a job, its snapshot, what its destinations have, and what a run can resume',
+    'show the last runs of a job, its snapshot, its destinations, and what can be resumed',
     async () => (await import('./status.js')).statusCommand,
   ),
   command(
-    'report [words..]',
-    'make the page about a run again, and show or open it',
+    'report [run..]',
+    'show or open the HTML report of a run',
     async () => (await import('./report.js')).reportCommand,
   ),
   command(
-    'diff <words..>',
+    'diff <stream..>',
     'show what differs between two snapshots of a stream',
     async () => (await import('./diff.js')).diffCommand,
   ),
   command(
-    'forget <words..>',
-    'erase rows of a stream from snapshot, history and parts, and prove it',
+    'forget <stream..>',
+    'permanently delete rows by key everywhere, then verify',
     async () => (await import('./forget.js')).forgetCommand,
   ),
-  command(
-    'state',
-    'show what a job remembers between runs, or make it forget how far it has read',
-    async () => (await import('./state.js')).stateCommand,
-  ),
+  command('state', 'show or reset sync state', async () => (await import('./state.js')).stateCommand),
   command(
     'verify [config]',
-    'read everything that was kept and published, and compare it',
+    'check stored and published data for damage',
     async () => (await import('./verify.js')).verifyCommand,
   ),
   command(
-    'approve <words..>',
-    'commit and publish what a guard has held',
-    async () => (await import('./decide.js')).approveCommand,
+    'approve <run..>',
+    'commit and publish a held stream',
+    async () => (await import('./review-held.js')).approveCommand,
   ),
   command(
-    'discard <words..>',
-    'throw away what a guard has held; the snapshot stays',
-    async () => (await import('./decide.js')).discardCommand,
+    'discard <run..>',
+    'delete a held stream; the snapshot stays',
+    async () => (await import('./review-held.js')).discardCommand,
   ),
   command(
-    'query <words..>',
+    'query <sql..>',
     'run SQL over the published snapshot of a job',
     async () => (await import('./query.js')).queryCommand,
   ),
   command(
-    'lookup <words..>',
+    'lookup <collection..>',
     'find real-time profiles by identity keys, such as an email address',
     async () => (await import('./lookup.js')).lookupCommand,
   ),

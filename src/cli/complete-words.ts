@@ -1,14 +1,14 @@
 import type { CommandModule } from 'yargs';
-import { type CommandWords, nameOf, type OptionWord, wordsOf } from './command-words.js';
+import { type CommandSpec, nameOf, type OptionWord, wordsOf } from './command-spec.js';
 
 /** A word that may stand where the cursor is. */
-export interface Completion {
+interface Completion {
   readonly word: string;
   readonly describe: string;
 }
 
 /** What may stand there: these words, and files if `files` says so. */
-export interface Completions {
+interface Completions {
   readonly words: readonly Completion[];
   /** `config`: files that can be a configuration. */
   readonly files: 'none' | 'any' | 'config';
@@ -35,7 +35,7 @@ const isConfig = (word: string) => /\.(ya?ml|json)$/.test(word);
 const fileOptions = new Set(['env-file', 'token-file', 'state', 'out']);
 /** Commands whose words after the configuration are names of streams. */
 const takesStreams = new Set(['diff', 'forget']);
-const takesConfig = /\[config\]|<words\.\.>/;
+const takesConfig = /\[config\]|[<[][a-z]+\.\.[>\]]/;
 
 /** Makes two words of `--job=nightly`, of which bash makes three. */
 function rejoined(words: readonly string[]): string[] {
@@ -55,7 +55,7 @@ function splitOption(word: string): string[] {
 
 interface Found {
   readonly command: CommandModule | undefined;
-  readonly words: CommandWords;
+  readonly words: CommandSpec;
   /** The command's words: not its name, no options, no values of options. */
   readonly positionals: readonly string[];
   /** Options before the cursor. */
@@ -66,7 +66,7 @@ interface Found {
 
 /** Reads the words before the cursor. */
 async function find(before: readonly string[], { commands, common }: CompletionSource): Promise<Found> {
-  let words: CommandWords = { options: common, commands, choices: [] };
+  let words: CommandSpec = { options: common, commands, choices: [] };
   let command: CommandModule | undefined;
   const positionals: string[] = [];
   const given = new Map<string, string[]>();

@@ -1,14 +1,15 @@
 import { join } from 'node:path';
 import type { JobConfig, ResourceOptions } from '../config/config.js';
-import type { StreamDifference } from '../report/difference.js';
-import type { JobLayout } from '../store/layout.js';
+import type { SchemaChange } from '../core/schema-change.js';
+import type { StreamDifference } from '../output/difference.js';
+import type { JobLayout } from '../storage/layout.js';
 import { configAndWords, jobOption } from './arguments.js';
 import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 
 interface DiffArguments extends JobArguments {
-  words: string[];
+  stream: string[];
   from?: string | undefined;
   to?: string | undefined;
   column?: string | undefined;
@@ -21,7 +22,12 @@ interface DiffArguments extends JobArguments {
 export const diffCommand: Command<CommonArguments, DiffArguments> = {
   builder: (parser) =>
     jobOption(parser)
-      .positional('words', { type: 'string', array: true, demandOption: true, describe: '[configuration file] stream' })
+      .positional('stream', {
+        type: 'string',
+        array: true,
+        demandOption: true,
+        describe: '[configuration file] stream',
+      })
       .options({
         from: {
           type: 'string',
@@ -34,7 +40,7 @@ export const diffCommand: Command<CommonArguments, DiffArguments> = {
         held: {
           type: 'string',
           requiresArg: true,
-          describe: 'what this run would change, which a guard holds, instead of two snapshots',
+          describe: 'show the held changes of this run',
         },
         csv: { type: 'boolean', default: false, describe: 'the rows as comma-separated values' },
       })
@@ -42,10 +48,13 @@ export const diffCommand: Command<CommonArguments, DiffArguments> = {
       .example('$0 diff --held 20261103T021500Z-9f3a1c members', 'what a guard holds, before you approve it')
       .example('$0 diff members --column tier --show-values', 'who went from which tier to which'),
   handler: async (args) => {
-    const { config, words } = configAndWords(args.words);
+    const { config, words } = configAndWords(args.stream);
     const [stream] = words;
     if (stream === undefined || words.length > 1)
-      throw usageError('name one stream', 'for example: cdsync diff members');
+      throw usageError(
+        words.length > 1 ? 'one STREAM at a time' : 'missing argument: STREAM',
+        'for example: cdsync diff members',
+      );
     if (!Number.isInteger(args.limit) || args.limit < 0)
       throw usageError('--limit must be a whole number', 'for example: --limit 100');
     if (args.held !== undefined && (args.from ?? args.to) !== undefined)
@@ -56,19 +65,19 @@ export const diffCommand: Command<CommonArguments, DiffArguments> = {
 
 async function diff(args: DiffArguments, stream: string): Promise<void> {
   const { loadLocalJob } = await import('./load.js');
-  const { lookAtJob } = await import('../engine/job-place.js');
-  const { differenceCsv, differenceLines } = await import('../report/difference.js');
+  const { readJobFiles } = await import('../engine/job-files.js');
+  const { differenceCsv, differenceLines } = await import('../output/difference.js');
   const output = new Output(args);
   const { config, job } = await loadLocalJob(args, output);
   const need = args.held === undefined ? 'published' : 'small';
   const placed = { config, job: job.name, need, notice: (line: string) => output.notice(line) } as const;
-  const difference = await lookAtJob(placed, ({ layout }) => {
+  const difference = await readJobFiles(placed, ({ layout }) => {
     const task: DiffTask = { ...args, stream, layout, job, resources: config.resources };
     return args.held === undefined ? publishedDifference(task) : heldDifference(task, args.held);
   });
   output.document(difference);
   if (args.csv) for (const line of differenceCsv(difference)) output.resultData(line);
-  else for (const line of differenceLines(difference)) output.result(line);
+  else for (const line of differenceLines(difference, args.column)) output.result(line);
 }
 
 interface DiffTask extends Pick<DiffArguments, 'from' | 'to' | 'column' | 'limit' | 'showValues'> {
@@ -79,24 +88,37 @@ interface DiffTask extends Pick<DiffArguments, 'from' | 'to' | 'column' | 'limit
 }
 
 async function publishedDifference({ layout, resources, ...task }: DiffTask): Promise<StreamDifference> {
-  const { openPublished } = await import('../store/published.js');
-  const { differenceOf } = await import('../report/difference.js');
+  const { openPublished } = await import('../snapshot/published.js');
+  const { differenceOf } = await import('../output/difference.js');
   const published = await openPublished(layout, resources);
   try {
     const { stream, from, to, column, limit, showValues } = task;
     const rows = async (sql: string) =>
       (await (await published.query(sql)).getRowObjectsJson()) as Record<string, unknown>[];
-    return await differenceOf({ rows }, { stream, from, to, column, limit, showValues });
+    return await differenceOf(
+      { rows },
+      { stream, from, to, column, limit, showValues },
+      await schemaReader(layout, stream),
+    );
   } finally {
     published.close();
   }
 }
 
+/** Reads from the reports of runs how they changed the columns of a stream. */
+async function schemaReader(layout: JobLayout, stream: string) {
+  const { readReport } = await import('../storage/reports.js');
+  return async (runId: string): Promise<readonly SchemaChange[]> => {
+    const report = await readReport(layout, runId);
+    return report?.jobs[0]?.streams.find(({ name }) => name === stream)?.schema_changes ?? [];
+  };
+}
+
 async function heldDifference({ layout, resources, job, ...task }: DiffTask, runId: string): Promise<StreamDifference> {
-  const { attachPublished, heldFiles } = await import('../engine/keep/held-files.js');
-  const { heldDifferenceOf } = await import('../report/difference.js');
-  const { Database } = await import('../store/duckdb.js');
-  const { temporaryName } = await import('../store/durable.js');
+  const { attachPublished, heldFiles } = await import('../engine/admin/held-files.js');
+  const { heldDifferenceOf } = await import('../output/difference.js');
+  const { Database } = await import('../storage/duckdb.js');
+  const { temporaryName } = await import('../storage/durable.js');
   const { stream, column, limit, showValues } = task;
   const streams = job.streams.map(({ name }) => name);
   const { held, changes, before } = await heldFiles(layout, streams, { runId, stream });
@@ -107,7 +129,12 @@ async function heldDifference({ layout, resources, job, ...task }: DiffTask, run
     if (before?.includes('published.')) await session.run(attachPublished(layout));
     const rows = async (sql: string) => (await session.jsonRows(sql)) as Record<string, unknown>[];
     const files = { runId, key: held.key, changes, before };
-    return await heldDifferenceOf({ rows }, files, { stream, column, limit, showValues });
+    return await heldDifferenceOf(
+      { rows },
+      files,
+      { stream, column, limit, showValues },
+      await schemaReader(layout, stream),
+    );
   } finally {
     session.close();
     database.close();

@@ -39,19 +39,19 @@ async function discover(args: DiscoverArguments): Promise<void> {
   if (!Number.isSafeInteger(sample) || sample < 1 || sample > largestSample) {
     throw usageError(`--sample must be an integer from 1 to ${largestSample}`, 'see: cdsync discover --help');
   }
-  const { announce } = await import('./load.js');
+  const { applyConfigToOutput } = await import('./load.js');
   const { loadService } = await import('./load-service.js');
   const { withExplorer } = await import('../engine/inspect/explorer.js');
   const { discoverService, errorsOf } = await import('../engine/inspect/discover-service.js');
-  const { discoveryLines } = await import('../report/discovery.js');
-  const { engineOptions } = await import('./engine-options.js');
+  const { discoveryLines } = await import('../output/discovery.js');
+  const { inquiryOptions } = await import('./engine-options.js');
   const { interruption } = await import('./interruption.js');
   const output = new Output(args);
   const config = await loadService(args);
-  announce(config, output);
+  applyConfigToOutput(config, output);
   const stop = interruption(output);
   try {
-    const options = engineOptions(stop, output, config.service);
+    const options = inquiryOptions(stop, output, config.service);
     const found = await withExplorer(config.service, options, (explorer) =>
       discoverService(explorer, { sample, totals, filters }),
     );

@@ -1,8 +1,11 @@
-import type { Budget } from '../client/budget.js';
-import { openBudget } from '../client/open-budget.js';
 import type { ServiceOptions } from '../core/service-options.js';
 import type { EngineOptions } from '../engine/open-engine.js';
+import type { Budget } from '../rate-limit/budget.js';
+import { openBudget } from '../rate-limit/open-budget.js';
 import type { Output } from './output.js';
+
+/** A command whose user waits for its answer gives up this soon if the service is away. */
+const mostPatienceMs = 20_000;
 
 let budget: Budget | undefined;
 
@@ -21,4 +24,9 @@ export function engineOptions(
     hinted: (hint, job) => output.hint(hint, job),
     failed: (error) => output.cause(error),
   };
+}
+
+/** The same for a command whose user waits for its answer. */
+export function inquiryOptions(...given: Parameters<typeof engineOptions>): EngineOptions {
+  return { ...engineOptions(...given), mostPatienceMs };
 }

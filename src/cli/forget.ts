@@ -1,45 +1,81 @@
+import type { Argv } from 'yargs';
 import { jobOption } from './arguments.js';
 import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 
 interface ForgetArguments extends JobArguments {
-  words: string[];
+  stream: string[];
+  evenIfAbsent: boolean;
+  yes: boolean;
+}
+
+/** Asks whether to go on, if there is somebody to ask. */
+async function isMeant({ yes }: ForgetArguments, stream: string, keys: number): Promise<boolean> {
+  const { hasTerminal, Terminal } = await import('./terminal.js');
+  if (yes || !hasTerminal()) return true;
+  const terminal = new Terminal();
+  try {
+    const what = `${keys === 1 ? 'one key' : `${keys} keys`} of ${stream}, and all earlier Parquet files of it`;
+    const answer = await terminal.ask(`permanently delete ${what}? yes or no`, 'no', (text) => text.toLowerCase());
+    return answer === 'yes' || answer === 'y';
+  } finally {
+    terminal.close();
+  }
 }
 
 /** `cdsync forget`: erases a person from everything that a job keeps of a stream. */
 export const forgetCommand: Command<CommonArguments, ForgetArguments> = {
   builder: (parser) =>
     jobOption(parser)
-      .positional('words', {
+      .positional('stream', {
         type: 'string',
         array: true,
         demandOption: true,
         describe: '[configuration file] stream key...',
       })
+      .option('even-if-absent', {
+        type: 'boolean',
+        default: false,
+        describe: 'delete earlier Parquet files, and rows at destinations, although no row here has the key',
+      })
+      .option('yes', { type: 'boolean', default: false, describe: 'do not ask on a terminal' })
       .example('$0 forget members p-0001', 'erase one profile')
       .example(`$0 forget vip '["seg-vip","p-0001"]'`, 'a key of several columns is a JSON list')
       .epilogue(
         'Delete the person at the service first: the next run reads what the service still has.\n' +
-          'Exit codes: 0 erased, 1 a file still has a trace of it.',
-      ),
+          'Exit codes: 0 erased, 1 no row has the key and nothing was deleted, or a file still has a trace of it.',
+      ) as unknown as Argv<ForgetArguments>,
   handler: async (args) => {
-    const hasConfig = /\.(ya?ml|json)$/.test(args.words[0] ?? '');
-    const [stream, ...keys] = hasConfig ? args.words.slice(1) : args.words;
+    const hasConfig = /\.(ya?ml|json)$/.test(args.stream[0] ?? '');
+    const [stream, ...keys] = hasConfig ? args.stream.slice(1) : args.stream;
     if (stream === undefined || keys.length === 0 || keys.includes(''))
-      throw usageError('name a stream and at least one key', 'for example: cdsync forget members p-0001');
+      throw usageError(
+        `missing argument: ${stream === undefined ? 'STREAM and KEY' : 'KEY'}`,
+        'for example: cdsync forget members p-0001',
+      );
+    if (!(await isMeant(args, stream, keys.length))) {
+      new Output(args).notice('nothing was deleted');
+      process.exitCode = 1;
+      return;
+    }
     const { inJob, loadLocalJob } = await import('./load.js');
-    const { changeJob } = await import('../engine/job-place.js');
+    const { withJobFiles } = await import('../engine/job-files.js');
     const { withStorage } = await import('../engine/open-engine.js');
-    const { forget } = await import('../engine/keep/forget-person.js');
-    const { forgetLines } = await import('../report/forget.js');
-    const jobArguments = { ...args, config: hasConfig ? args.words[0] : undefined };
+    const { forget } = await import('../engine/admin/forget-person.js');
+    const { forgetLines } = await import('../output/forget.js');
+    const jobArguments = { ...args, config: hasConfig ? args.stream[0] : undefined };
     const output = new Output(args);
-    const { config, job } = await loadLocalJob(jobArguments, output);
+    const { config, job, destinations: all } = await loadLocalJob(jobArguments, output);
+    const destinations = all.filter(({ streams }) => streams.includes(stream));
     const result = await inJob({ storage: config.storage, job: job.name }, () =>
-      changeJob({ config, job: job.name, need: 'everything', notice: (line) => output.notice(line) }, (place) => {
+      withJobFiles({ config, job: job.name, need: 'everything', notice: (line) => output.notice(line) }, (place) => {
         place.bucket?.collectAtOnce();
-        return withStorage(config, (engine) => forget(engine, job, { stream, keys }), place);
+        return withStorage(
+          config,
+          (engine) => forget(engine, job, { stream, keys, evenIfAbsent: args.evenIfAbsent, destinations }),
+          place,
+        );
       }),
     );
     output.document(result);

@@ -6,7 +6,7 @@ import { usageError } from './output.js';
 import type { ServiceArguments } from './service-flags.js';
 import { parseService, servicePart } from './service-from-flags.js';
 
-export interface ServiceFileArguments extends ServiceArguments {
+interface ServiceFileArguments extends ServiceArguments {
   config?: string | undefined;
 }
 

@@ -1,4 +1,4 @@
-import type { Config, JobConfig, JobOutline, LocalConfig } from '../config/config.js';
+import type { Config, JobConfig, JobSummary, LocalConfig } from '../config/config.js';
 import { readEnvFile } from '../config/env-file.js';
 import { loadConfig } from '../config/load.js';
 import type { Needs } from '../config/parse.js';
@@ -93,7 +93,7 @@ function inBucket(text: string, { bucket, storage }: LocalConfig): string {
 }
 
 /** Hides the configuration's secrets from all later output, and shows its warnings. */
-export function announce(config: LocalConfig & Partial<Config>, output: Output): void {
+export function applyConfigToOutput(config: LocalConfig & Partial<Config>, output: Output): void {
   const used = config.jobs.flatMap(({ streams, destinations, notify, metrics }) => [
     ...streams.flatMap(({ columns }) => Object.values(columns)),
     ...destinations.map(({ options }) => options),
@@ -125,7 +125,7 @@ async function loadWhole(
   output.at({ config: file });
   const needs = { job: jobs, ...parts };
   const config = await loadConfig(file ?? defaultFile, { env: await environment(args), needs });
-  announce(config, output);
+  applyConfigToOutput(config, output);
   return config;
 }
 
@@ -163,7 +163,7 @@ export async function loadJobs(args: JobsArguments, output: Output, parts: Parts
 export async function loadLocalJob(
   args: JobArguments,
   output: Output,
-): Promise<{ config: LocalConfig; job: JobConfig; destinations: JobOutline['destinations'] }> {
+): Promise<{ config: LocalConfig; job: JobConfig; destinations: JobSummary['destinations'] }> {
   const config = await loadLocal(args, { config: args.config, jobs: args.job }, output);
   const chosen = onlyJob(config, args, output);
   return { ...chosen, destinations: destinationsOf(config, chosen.job) };
@@ -176,7 +176,7 @@ export async function loadLocalJobs(args: JobsArguments, output: Output): Promis
 }
 
 /** The names of a job's destinations, and of the streams that each gets. */
-export function destinationsOf({ outline }: LocalConfig, { name: job }: JobConfig): JobOutline['destinations'] {
+export function destinationsOf({ outline }: LocalConfig, { name: job }: JobConfig): JobSummary['destinations'] {
   return outline.find(({ name }) => name === job)?.destinations ?? [];
 }
 
@@ -193,7 +193,7 @@ export async function loadDestinations(
     destinations.some(({ connector }) => connector.usesService === true),
   );
   if (usesService) return loadJobs(args, output, parts);
-  announce(config, output);
+  applyConfigToOutput(config, output);
   return { config, jobs };
 }
 

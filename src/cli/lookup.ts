@@ -6,7 +6,7 @@ import { exitCodeOf, failureDocument, Output, usageError } from './output.js';
 import { type ServiceArguments, serviceOptions } from './service-flags.js';
 
 interface LookupArguments extends ServiceArguments {
-  words: string[];
+  collection: string[];
   enrich: boolean;
   method: 'post' | 'get';
 }
@@ -15,7 +15,7 @@ interface LookupArguments extends ServiceArguments {
 export const lookupCommand: Command<ServiceArguments, LookupArguments> = {
   builder: (parser) =>
     serviceOptions(parser)
-      .positional('words', {
+      .positional('collection', {
         type: 'string',
         array: true,
         demandOption: true,
@@ -74,19 +74,19 @@ function notFound(collection: string, missing: number, asked: number): CdsyncErr
 }
 
 async function lookup(args: LookupArguments): Promise<void> {
-  const { config: file, words } = configAndWords(args.words);
+  const { config: file, words } = configAndWords(args.collection);
   const [collection, ...keys] = words;
   if (collection === undefined || collection.includes('=')) {
-    throw usageError('there is no collection', 'for example: cdsync lookup col-1 email=ann@example.com');
+    throw usageError('missing argument: COLLECTION', 'for example: cdsync lookup col-1 email=ann@example.com');
   }
-  const { announce } = await import('./load.js');
+  const { applyConfigToOutput } = await import('./load.js');
   const { loadService } = await import('./load-service.js');
   const { withExplorer } = await import('../engine/inspect/explorer.js');
   const { engineOptions } = await import('./engine-options.js');
   const { interruption } = await import('./interruption.js');
   const output = new Output(args);
   const { service, ...config } = await loadService({ ...args, config: file });
-  announce({ service, ...config }, output);
+  applyConfigToOutput({ service, ...config }, output);
   const asked = await questions(keys);
   const stop = interruption(output);
   try {

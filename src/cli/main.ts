@@ -1,57 +1,14 @@
-#!/usr/bin/env node
-import { setFlagsFromString } from 'node:v8';
-import { asCdsyncError, CdsyncError } from '../core/errors.js';
-import { commonArguments, runCommandLine } from './command-line.js';
-import { logStrayWarnings } from './log-line.js';
-import { exitCodeOf, Output } from './output.js';
-import { outliveReaders } from './standard-streams.js';
+#!/usr/bin/env -S node --
+import { writeSync } from 'node:fs';
 
-/** An error that nothing caught ends the process like any other error, and is written in the format of the log. */
-function catchStray(output: Output): void {
-  if (output.logsJson) logStrayWarnings((message) => output.notice(`warning: ${message}`));
-  process.on('uncaughtException', (thrown) => {
-    const error = asCdsyncError(thrown);
-    output.error(error);
-    process.exit(exitCodeOf(error));
-  });
+// Nothing of cdsync is imported here: an older Node fails to load the rest, with a page of its code.
+const oldest = { major: 20, minor: 19 };
+const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+if (major < oldest.major || (major === oldest.major && minor < oldest.minor)) {
+  const needed = `cdsync needs Node ${oldest.major}.${oldest.minor} or later`;
+  writeSync(2, `${needed}, and this is Node ${process.versions.node}: install a newer one\n`);
+  process.exitCode = 2;
+} else {
+  const { runProgram } = await import('./program.js');
+  await runProgram();
 }
-
-/**
- * After some ten answers, V8 compiles undici's HTTP parser anew, with its optimizing compiler: 0.1 s of CPU time and 40 MB. With a
- * hundredth of the haste only runs of thousands of requests do that. V8 complains about options that it does not know.
- */
-function deferOptimizing(): void {
-  const [major = 0] = process.versions.node.split('.').map(Number);
-  if (major <= 24) setFlagsFromString('--wasm-tiering-budget=180000000');
-}
-
-/**
- * zod compiles a function for each object that it checks. A run checks few objects, so that costs more than it saves: 0.03 s of CPU time
- * of 0.6. zod reads this setting when a schema is made, which is while modules load; its own `config` would load zod for each command.
- */
-function checkWithoutCompiling(): void {
-  Object.assign(globalThis, { __zod_globalConfig: { jitless: true } });
-}
-
-/** What could not be shown is no success, whatever was done. */
-function failWithoutOutput(output: Output, cause: Error): void {
-  const error = new CdsyncError('standard output cannot be written', {
-    code: 'output_failed',
-    hint: 'the work goes on without it: is the disk full to which the output goes?',
-    cause,
-  });
-  output.error(error);
-  process.on('exit', (code) => {
-    if (code !== 0) return;
-    output.last('make room for the output; what was done: cdsync status');
-    process.exitCode = exitCodeOf(error);
-  });
-}
-
-deferOptimizing();
-checkWithoutCompiling();
-const words = process.argv.slice(2);
-const output = new Output(commonArguments(words));
-outliveReaders((error) => failWithoutOutput(output, error));
-catchStray(output);
-await runCommandLine(words);

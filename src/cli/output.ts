@@ -1,6 +1,6 @@
+import { type CommandPlace, completed } from '../core/command-hints.js';
 import { CdsyncError } from '../core/errors.js';
-import { type CommandPlace, completed } from '../core/hinted-commands.js';
-import type { RunReport } from '../core/run.js';
+import type { RunReport } from '../core/run-report.js';
 import { type LogFormat, type LogLevel, logLine } from './log-line.js';
 import { writeData, writeJson, writeLine } from './standard-streams.js';
 
@@ -128,6 +128,11 @@ export class Output {
     if (this.#arguments.verbose) this.#line(line, { level: 'debug', event: 'detail' });
   }
 
+  /** A line for the service that runs the command, which takes it from either stream; as it is, whatever the log format. */
+  annotation(line: string): void {
+    this.#text(line);
+  }
+
   /** The error that ended a command, and its last line. People get a hint only if that line does not say the same. */
   failure(error: CdsyncError, last: string): void {
     this.error(error, { last });
@@ -209,7 +214,7 @@ export interface Ending {
   /** A stream that it holds. */
   readonly heldStream?: string | undefined;
   /** What mends the files that `verify` found wrong. */
-  readonly remedy?: 'full' | 'move' | 'move and full' | 'backup';
+  readonly remedy?: 'full' | 'move' | 'move and full' | 'backup' | 'format';
   /** A destination is not up to date. */
   readonly undelivered?: boolean | undefined;
   /** The command worked on several jobs, and `job` is the one that decides. */

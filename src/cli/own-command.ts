@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 
 /** A word as a person types it into a shell. */
-function shellWord(word: string): string {
+export function shellWord(word: string): string {
   if (/^[\w./:=@%+,-]+$/.test(word)) return word;
   return /["$`\\!]/.test(word) ? `'${word.replaceAll("'", "'\\''")}'` : `"${word}"`;
 }

@@ -29,26 +29,26 @@ export const planCommand: Command<CommonArguments, PlanArguments> = {
 
 async function plan(args: PlanArguments, output: Output): Promise<number> {
   const { asksForSeveral, loadJobs } = await import('./load.js');
-  const { lookAtJob } = await import('../engine/job-place.js');
+  const { readJobFiles } = await import('../engine/job-files.js');
   const { jobContext, withEngine } = await import('../engine/open-engine.js');
   const { planJob } = await import('../engine/plan/plan-job.js');
-  const { nextAfterPlan, planLines } = await import('../report/plan.js');
-  const { engineOptions } = await import('./engine-options.js');
+  const { nextAfterPlan, planLines } = await import('../output/plan.js');
+  const { inquiryOptions } = await import('./engine-options.js');
   const { interruption } = await import('./interruption.js');
-  const { narrowJobs } = await import('./narrow-jobs.js');
-  const { workOnJobs } = await import('./work-on-jobs.js');
+  const { selectJobs } = await import('./select-jobs.js');
+  const { forEachJob } = await import('./for-each-job.js');
   const { config, jobs } = await loadJobs(args, output);
   const { stream: streams } = args;
-  const narrowed = asksForSeveral(args) ? narrowJobs(jobs, { streams }) : jobs.map((job) => ({ job, streams }));
+  const narrowed = asksForSeveral(args) ? selectJobs(jobs, { streams }) : jobs.map((job) => ({ job, streams }));
   const stop = interruption(output);
-  const options = engineOptions(stop, output, config.service);
+  const options = inquiryOptions(stop, output, config.service);
   const { storage } = config;
   const task = { command: 'plan', args, output, storage, jobs: narrowed.map(({ job }) => job), signal: stop.signal };
   try {
-    return await workOnJobs(task, {
+    return await forEachJob(task, {
       work: (job) => {
         const only = narrowed.find((each) => each.job === job)?.streams;
-        return lookAtJob({ config, job: job.name, need: 'published', ...options }, (place) =>
+        return readJobFiles({ config, job: job.name, need: 'published', ...options }, (place) =>
           withEngine(config, { ...options, place }, (engine) => planJob(jobContext(engine, job, { only }))),
         );
       },

@@ -1,7 +1,10 @@
+import type { Argv } from 'yargs';
 import type { Config, JobConfig, LocalConfig } from '../config/config.js';
-import type { JobReport } from '../core/run.js';
+import type { JobReport } from '../core/run-report.js';
+import type { PushPlan } from '../engine/run/plan-push.js';
 import { configPositional, jobsOptions } from './arguments.js';
 import type { Command } from './command.js';
+import type { JobCommand } from './for-each-job.js';
 import type { Interruption } from './interruption.js';
 import type { JobsArguments } from './load.js';
 import { type CommonArguments, Output } from './output.js';
@@ -11,6 +14,9 @@ interface PushArguments extends JobsArguments {
   stream?: string[] | undefined;
   full: boolean;
   adopt: boolean;
+  recreate: boolean;
+  verify: boolean;
+  dryRun: boolean;
 }
 
 /** `cdsync push`: brings destinations up to date with what is published. */
@@ -37,12 +43,27 @@ export const pushCommand: Command<CommonArguments, PushArguments> = {
       .option('adopt', {
         type: 'boolean',
         default: false,
-        describe: 'take over tables and watermarks that are not from this storage folder',
+        describe: 'take over tables that are not from this storage folder',
+      })
+      .option('recreate', {
+        type: 'boolean',
+        default: false,
+        describe: 'drop the tables, and load them from the start',
+      })
+      .option('verify', {
+        type: 'boolean',
+        default: false,
+        describe: 'compare whole tables with the snapshot; one that differs is loaded again',
+      })
+      .option('dry-run', {
+        type: 'boolean',
+        default: false,
+        describe: 'show what would be done, and write nothing',
       })
       .epilogue(
         'Asks the service for nothing, and runs beside a run. Exit codes: 0 done, 1 failed, 2 wrong configuration,\n' +
-          '4 refused by the destinations, 5 done in part, 75 another process delivers there, 130 interrupted.',
-      ),
+          '4 refused by the destinations, 5 done in part or, with --dry-run, something would be refused, 75 another process delivers there, 130 interrupted.',
+      ) as unknown as Argv<PushArguments>,
   handler: async (args) => {
     process.exitCode = await push(args, new Output(args));
   },
@@ -51,20 +72,21 @@ export const pushCommand: Command<CommonArguments, PushArguments> = {
 async function push(args: PushArguments, output: Output): Promise<number> {
   const { asksForSeveral, loadDestinations } = await import('./load.js');
   const { interruption } = await import('./interruption.js');
-  const { reporting } = await import('./tell-report.js');
-  const { narrowJobs } = await import('./narrow-jobs.js');
-  const { workOnJobs } = await import('./work-on-jobs.js');
+  const { reportPrinter } = await import('./print-report.js');
+  const { selectJobs } = await import('./select-jobs.js');
+  const { forEachJob } = await import('./for-each-job.js');
   const { config, jobs } = await loadDestinations(args, output);
   const { stream: streams, destination: destinations } = args;
   const narrowed = asksForSeveral(args)
-    ? narrowJobs(jobs, { streams, destinations, delivering: true })
+    ? selectJobs(jobs, { streams, destinations, delivering: true })
     : jobs.map((job) => ({ job, streams, destinations }));
   const stop = interruption(output, 'loads under way are rolled back');
   const { storage } = config;
   const task = { command: 'push', args, output, storage, jobs: narrowed.map(({ job }) => job), signal: stop.signal };
   try {
-    return await workOnJobs(task, {
-      ...reporting(output),
+    if (args.dryRun) return await forEachJob(task, await planning(args, output, { config, stop, narrowed }));
+    return await forEachJob(task, {
+      ...reportPrinter(output),
       work: async (job) => {
         const only = narrowed.find((each) => each.job === job);
         return pushShown({ ...args, ...only, job }, output, { config, stop });
@@ -75,8 +97,50 @@ async function push(args: PushArguments, output: Output): Promise<number> {
   }
 }
 
+type Narrowed = Pick<PushTask, 'job' | 'streams' | 'destinations'>;
+
+/** The work of `--dry-run`. */
+async function planning(
+  args: PushArguments,
+  output: Output,
+  {
+    config,
+    stop,
+    narrowed,
+  }: { config: LocalConfig & Partial<Config>; stop: Interruption; narrowed: readonly Narrowed[] },
+): Promise<JobCommand<PushPlan>> {
+  const { readJobFiles } = await import('../engine/job-files.js');
+  const { withDelivery } = await import('../engine/open-engine.js');
+  const { planPush } = await import('../engine/run/plan-push.js');
+  const { pushPlanLines } = await import('../output/push-plan.js');
+  const { engineOptions } = await import('./engine-options.js');
+  const { full, adopt, recreate, verify } = args;
+  const options = engineOptions(stop, output, config.service);
+  return {
+    work: (job) => {
+      const { streams, destinations } = narrowed.find((each) => each.job === job) ?? {};
+      return readJobFiles({ config, job: job.name, need: 'deliver', ...options }, (place) =>
+        withDelivery(config, { ...options, place }, (engine) =>
+          planPush({ ...engine, layout: place.layout }, { job, streams, destinations, full, adopt, recreate, verify }),
+        ),
+      );
+    },
+    document: ({ auth: _, ...plan }) => ({ status: plan.status, jobs: [plan], error: null }),
+    tell: (plan) => {
+      for (const line of pushPlanLines(plan.destinations, Date.now())) output.advice(line);
+      if (plan.status === 'ok') return { code: 0 };
+      if (plan.status === 'failed')
+        return { code: plan.auth ? 4 : 1, next: 'correct the destination, then: cdsync push --dry-run' };
+      return { code: 5, next: 'choose what the lines above name, then: cdsync push' };
+    },
+  };
+}
+
 interface PushTask
-  extends Pick<PushArguments, 'full' | 'adopt' | 'quiet' | 'json' | 'verbose' | 'showValues' | 'logFormat'> {
+  extends Pick<
+    PushArguments,
+    'full' | 'adopt' | 'recreate' | 'verify' | 'quiet' | 'json' | 'verbose' | 'showValues' | 'logFormat'
+  > {
   readonly job: JobConfig;
   readonly streams?: readonly string[] | undefined;
   readonly destinations?: readonly string[] | undefined;
@@ -84,14 +148,14 @@ interface PushTask
 
 /** Delivers, with progress on standard error, until it is done or interrupted. */
 async function pushShown(
-  { job, streams, destinations, full, adopt, ...common }: PushTask,
+  { job, streams, destinations, full, adopt, recreate, verify, ...common }: PushTask,
   output: Output,
   { config, stop }: { config: LocalConfig & Partial<Config>; stop: Interruption },
 ): Promise<JobReport> {
-  const { changeJob } = await import('../engine/job-place.js');
+  const { withJobFiles } = await import('../engine/job-files.js');
   const { withDelivery } = await import('../engine/open-engine.js');
   const { newProgress } = await import('../engine/progress.js');
-  const { pushAndTell } = await import('../engine/run/push-job.js');
+  const { pushAndNotify } = await import('../engine/run/push-job.js');
   const { showProgress } = await import('./show-progress.js');
   const { engineOptions } = await import('./engine-options.js');
   const progress = newProgress(job.name, []);
@@ -99,11 +163,11 @@ async function pushShown(
   const shown = showProgress(progress, 1, output, common);
   const options = engineOptions(stop, output, config.service);
   try {
-    return await changeJob({ config, job: job.name, need: 'deliver', ...options }, (place) =>
+    return await withJobFiles({ config, job: job.name, need: 'deliver', ...options }, (place) =>
       withDelivery(config, { ...options, place }, (engine) =>
-        pushAndTell(
+        pushAndNotify(
           { ...engine, config, layout: place.layout },
-          { job, destinations, streams, full, adopt, progress: progress.destinations },
+          { job, destinations, streams, full, adopt, recreate, verify, progress: progress.destinations },
         ),
       ),
     );

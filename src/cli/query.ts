@@ -1,17 +1,17 @@
 import type { Argv } from 'yargs';
 import type { ResourceOptions } from '../config/config.js';
 import { interrupted } from '../core/errors.js';
-import { type CsvFormulas, csvFormulas } from '../report/csv.js';
-import { type RowFormat, rowFormats } from '../report/row-formats.js';
-import type { JobLayout } from '../store/layout.js';
+import { type CsvFormulas, csvFormulas } from '../output/csv.js';
+import { type RowFormat, rowFormats } from '../output/row-formats.js';
+import type { JobLayout } from '../storage/layout.js';
 import { configAndWords, jobOption, oneOf } from './arguments.js';
 import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output, usageError } from './output.js';
-import { ReaderGone, terminalWidth, writeRows } from './standard-streams.js';
+import { ClosedPipe, terminalWidth, writeRows } from './standard-streams.js';
 
 interface QueryArguments extends JobArguments {
-  words: string[];
+  sql: string[];
   format: RowFormat;
   allowFiles: boolean;
   csvFormulas: CsvFormulas;
@@ -21,7 +21,7 @@ interface QueryArguments extends JobArguments {
 export const queryCommand: Command<CommonArguments, QueryArguments> = {
   builder: (parser) =>
     jobOption(parser)
-      .positional('words', { type: 'string', array: true, demandOption: true, describe: '[configuration file] SQL' })
+      .positional('sql', { type: 'string', array: true, demandOption: true, describe: '[configuration file] SQL' })
       .option('format', {
         choices: rowFormats,
         default: 'table' as const,
@@ -42,7 +42,7 @@ export const queryCommand: Command<CommonArguments, QueryArguments> = {
         'name the configuration first',
       ) as unknown as Argv<QueryArguments>,
   handler: async (args) => {
-    const { config, words } = configAndWords(args.words);
+    const { config, words } = configAndWords(args.sql);
     const sql = words.join(' ');
     if (sql.trim() === '')
       throw usageError('there is no SQL to run', 'for example: cdsync query "from members limit 5"');
@@ -52,11 +52,11 @@ export const queryCommand: Command<CommonArguments, QueryArguments> = {
 
 async function query(args: QueryArguments, sql: string): Promise<void> {
   const { loadLocalJob } = await import('./load.js');
-  const { lookAtJob } = await import('../engine/job-place.js');
+  const { readJobFiles } = await import('../engine/job-files.js');
   const output = new Output(args);
   const { config, job } = await loadLocalJob(args, output);
   const placed = { config, job: job.name, need: 'published', notice: (line: string) => output.notice(line) } as const;
-  await lookAtJob(placed, ({ layout }) =>
+  await readJobFiles(placed, ({ layout }) =>
     printPublished({ ...args, layout, resources: config.resources }, sql, output),
   );
 }
@@ -67,7 +67,7 @@ interface PublishedTask extends QueryArguments {
 }
 
 async function printPublished(args: PublishedTask, sql: string, output: Output): Promise<void> {
-  const { openPublished } = await import('../store/published.js');
+  const { openPublished } = await import('../snapshot/published.js');
   const { interruption } = await import('./interruption.js');
   const { allowFiles, showValues: showsValues, layout, resources } = args;
   const published = await openPublished(layout, { ...resources, allowFiles, showsValues });
@@ -75,7 +75,7 @@ async function printPublished(args: PublishedTask, sql: string, output: Output):
   stop.signal.addEventListener('abort', () => published.interrupt());
   try {
     const format = args.json ? 'json' : args.format;
-    const { printRows } = await import('../report/rows.js');
+    const { printRows } = await import('../output/rows.js');
     const write = (text: string) => writeRows(text, format === 'json');
     await printRows(
       await published.rows(sql),
@@ -85,7 +85,7 @@ async function printPublished(args: PublishedTask, sql: string, output: Output):
     output.detail(`read ${published.path}`);
   } catch (error) {
     if (stop.signal.aborted) throw interrupted(error);
-    if (!(error instanceof ReaderGone)) throw error;
+    if (!(error instanceof ClosedPipe)) throw error;
   } finally {
     stop.release();
     published.close();

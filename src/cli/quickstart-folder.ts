@@ -3,6 +3,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CdsyncError } from '../core/errors.js';
 import { usageError } from './output.js';
+import { stateFileName } from './stopped-service.js';
 
 /** Port of the local service unless something else has it: the default of `serve`. */
 export const servicePort = 8787;
@@ -39,7 +40,7 @@ export class QuickstartFolder {
   static async look(folder: string): Promise<QuickstartFolder> {
     const data = join(folder, 'data');
     const config = join(folder, 'cdsync.yaml');
-    const paths = { config, state: join(data, 'local-service.json'), job: join(data, quickstartJob) };
+    const paths = { config, state: join(data, stateFileName), job: join(data, quickstartJob) };
     const text = await readFile(config, 'utf8').catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return undefined;
       throw usageError(`${config} cannot be read: ${error.code}`, anotherFolder);
@@ -97,6 +98,10 @@ service:
 # Relative to this file.
 storage: ./data
 
+defaults:
+  # The service sends every value as text. Text that is a number, a date or true and false becomes one.
+  strings: infer
+
 jobs:
   ${quickstartJob}:
     streams:
@@ -115,6 +120,6 @@ jobs:
       - name: big_spenders
         source: sql
         key: [id]
-        query: select id, tier, ltv from members where ltv > 2000
+        query: select id, tier, ltv from members where ltv::double > 2000
 `;
 }

@@ -3,12 +3,12 @@ import { existsSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { createInterface } from 'node:readline';
 import { CdsyncError, interrupted } from '../core/errors.js';
-import type { JobReport, RunReport } from '../core/run.js';
+import type { JobReport, RunReport } from '../core/run-report.js';
 import type { Command } from './command.js';
 import { freePort } from './free-port.js';
 import { interruption } from './interruption.js';
 import { type CommonArguments, Output, usageError } from './output.js';
-import { commandText, ended, startCommand } from './own-command.js';
+import { commandText, ended, shellWord, startCommand } from './own-command.js';
 import { defaultProfiles, type LocalLogin, QuickstartFolder, quickstartJob, servicePort } from './quickstart-folder.js';
 
 interface QuickstartArguments extends CommonArguments {
@@ -142,9 +142,10 @@ class Quickstart {
     this.#say('', 'A day passes at the service. The next run brings what changed.');
     await this.#job();
     if (this.#args.json) return;
+    this.#say('', 'Who changed tier since yesterday, from what to what (for each person, select key):');
     const changes =
-      'select tier, _op as change, count(*) as members from members__changes' +
-      ' where _run_id = (select max(_run_id) from members__changes) group by all order by all';
+      'select before, after, count(*) as members from members__last_changes as change' +
+      " where change.column = 'tier' group by all order by all";
     await this.#command(['query', ...this.#config, changes]);
   }
 
@@ -187,8 +188,9 @@ class Quickstart {
     this.#say(
       '',
       'Published:',
-      `  ${path(`${quickstartJob}.duckdb`)}  open it with any DuckDB, also during a run`,
-      `  ${path('parquet')}/<stream>/  the same as Parquet files, with a manifest`,
+      `  ${path(`${quickstartJob}.duckdb`)}  for DuckDB 1.2 and later, opened read-only, also during a run:`,
+      ...readingLines(path(`${quickstartJob}.duckdb`)).map((line) => `    ${line}`),
+      `  ${path('parquet')}/<stream>/current/*.parquet  the same rows as Parquet`,
       `  ${path('reports')}/  what each run did`,
       '',
       'Next:',
@@ -218,6 +220,13 @@ class Quickstart {
       [commandText(['init', 'my-service.yaml']), 'a configuration for your own service'],
     ];
   }
+}
+
+/** Commands that show rows of the published file: it may not be written to, so programs must ask for less. */
+function readingLines(path: string): string[] {
+  const quoted = shellWord(path);
+  const python = "import duckdb, sys; duckdb.connect(sys.argv[1], read_only=True).sql('from members limit 5').show()";
+  return [`python3 -c "${python}" ${quoted}`, `duckdb -readonly ${quoted} "from members limit 5"`];
 }
 
 /** Lets a day pass in the local service. */

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import type { Argv } from 'yargs';
-import type { JobReport } from '../core/run.js';
+import type { JobReport } from '../core/run-report.js';
 import { configAndWords, jobsOptions, textOption } from './arguments.js';
 import type { Command } from './command.js';
 import type { JobsArguments } from './load.js';
@@ -8,7 +8,7 @@ import { type CommonArguments, Output, usageError } from './output.js';
 import { writeData } from './standard-streams.js';
 
 interface ReportArguments extends JobsArguments {
-  words?: string[] | undefined;
+  run?: string[] | undefined;
   out?: string | undefined;
   open: boolean;
 }
@@ -17,7 +17,7 @@ interface ReportArguments extends JobsArguments {
 export const reportCommand: Command<CommonArguments, ReportArguments> = {
   builder: (parser) =>
     jobsOptions(parser)
-      .positional('words', {
+      .positional('run', {
         type: 'string',
         array: true,
         describe: '[configuration file] [run id]; without an id, the last run',
@@ -39,7 +39,7 @@ function opener(platform: NodeJS.Platform): readonly [string, ...string[]] {
 }
 
 /** @returns whether there is a program that opens pages; it goes on when this process has ended */
-export function openPage(path: string, [program, ...words] = opener(process.platform)): Promise<boolean> {
+function openPage(path: string, [program, ...words] = opener(process.platform)): Promise<boolean> {
   return new Promise((resolve) => {
     const child = spawn(program, [...words, path], { detached: true, stdio: 'ignore' });
     child.once('error', () => resolve(false));
@@ -51,21 +51,21 @@ export function openPage(path: string, [program, ...words] = opener(process.plat
 }
 
 async function report(args: ReportArguments, output: Output): Promise<number> {
-  const { config, words } = configAndWords(args.words ?? []);
+  const { config, words } = configAndWords(args.run ?? []);
   const [runId] = words;
-  if (words.length > 1) throw usageError('name one run', 'for example: cdsync report 20261103T021500Z-9f3a1c');
+  if (words.length > 1) throw usageError('one RUN at a time', 'for example: cdsync report 20261103T021500Z-9f3a1c');
   if (args.out === '-' && args.json)
     throw usageError('--out - and --json both need standard output', 'leave one of them out');
   const { asksForSeveral, destinationsOf, loadLocalJobs } = await import('./load.js');
-  const { lookAtJob } = await import('../engine/job-place.js');
-  const { remakePage } = await import('../outcome/remake-page.js');
-  const { workOnJobs } = await import('./work-on-jobs.js');
+  const { readJobFiles } = await import('../engine/job-files.js');
+  const { remakePage } = await import('../pages/remake-page.js');
+  const { forEachJob } = await import('./for-each-job.js');
   if (asksForSeveral(args) && (runId ?? args.out) !== undefined)
     throw usageError('a run and --out are for one job', 'choose it: --job NAME');
   const { config: loaded, jobs } = await loadLocalJobs({ ...args, config }, output);
   const { storage, file } = loaded;
   let page: Page | undefined;
-  return workOnJobs(
+  return forEachJob(
     { command: 'report', args, output, storage, jobs },
     {
       work: async (job) => {
@@ -75,7 +75,7 @@ async function report(args: ReportArguments, output: Output): Promise<number> {
           need: 'small',
           notice: (line: string) => output.notice(line),
         } as const;
-        return lookAtJob(placed, async ({ layout }) => {
+        return readJobFiles(placed, async ({ layout }) => {
           const task = { layout, file, destinations: destinationsOf(loaded, job), now: Date.now() };
           page = { ...(await remakePage(task, runId)), index: layout.indexPage };
           return page.document.jobs[0] as JobReport;
@@ -90,7 +90,7 @@ async function report(args: ReportArguments, output: Output): Promise<number> {
   );
 }
 
-interface Page extends Awaited<ReturnType<typeof import('../outcome/remake-page.js').remakePage>> {
+interface Page extends Awaited<ReturnType<typeof import('../pages/remake-page.js').remakePage>> {
   /** The page of all runs. */
   readonly index: string;
 }
@@ -99,7 +99,7 @@ async function tellPage({ page, path, document, problem, index }: Page, args: Re
   if (problem !== undefined) output.notice(`warning: ${path} could not be written: ${problem}`);
   if (args.out === '-') return writeData(page);
   const written = await copyTo(args.out, page);
-  const { summarize } = await import('../report/summary.js');
+  const { summarize } = await import('../output/summary.js');
   for (const line of document.jobs.flatMap(summarize)) output.advice(line);
   output.result('');
   const shown = written ?? path;
@@ -108,11 +108,17 @@ async function tellPage({ page, path, document, problem, index }: Page, args: Re
   if (args.open && !(await openPage(shown))) output.notice(`there is no program here that opens pages; it is ${shown}`);
 }
 
-/** @returns the full path of the copy; undefined if none was asked for */
+/** @returns the full path of the copy; undefined if none was asked for. @throws {CdsyncError} `usage`, which names the path */
 async function copyTo(out: string | undefined, page: string): Promise<string | undefined> {
   if (out === undefined) return undefined;
   const { resolve } = await import('node:path');
-  const { writeFileAtomically } = await import('../store/durable.js');
-  await writeFileAtomically(resolve(out), page);
-  return resolve(out);
+  const { writeFileAtomically } = await import('../storage/durable.js');
+  const path = resolve(out);
+  await writeFileAtomically(path, page).catch((error: NodeJS.ErrnoException) => {
+    throw usageError(
+      `--out: ${path} could not be written (${error.code ?? error.message})`,
+      'name a file in a folder that exists and that you may write to',
+    );
+  });
+  return path;
 }

@@ -1,13 +1,13 @@
 import type { Argv } from 'yargs';
 import type { Config, JobConfig } from '../config/config.js';
 import { parseMoment } from '../core/quantities.js';
-import type { JobReport } from '../core/run.js';
+import type { JobReport } from '../core/run-report.js';
 import { configPositional, jobsOptions } from './arguments.js';
 import type { Command } from './command.js';
 import type { Interruption } from './interruption.js';
 import type { JobsArguments } from './load.js';
-import type { NarrowedJob } from './narrow-jobs.js';
 import { type CommonArguments, Output, usageError } from './output.js';
+import type { NarrowedJob } from './select-jobs.js';
 
 interface RunArguments extends JobsArguments {
   stream?: string[] | undefined;
@@ -33,17 +33,17 @@ export const runCommand: Command<CommonArguments, RunArguments> = {
       .option('full', {
         type: 'boolean',
         default: false,
-        describe: 'start anew, even if an earlier run was cut short',
+        describe: 'start again, even if an earlier run was cut short',
       })
       .option('accept', {
         type: 'boolean',
         default: false,
-        describe: 'take a changed filter, key or query as the new baseline, and judge no changes',
+        describe: 'accept a changed filter, key or query; skip change guards',
       })
       .option('rekey', {
         type: 'boolean',
         default: false,
-        describe: 'hash columns with a changed salt anew, and judge no changes',
+        describe: 're-hash columns after a salt change; skip change guards',
       })
       .option('no-push', {
         type: 'boolean',
@@ -73,8 +73,8 @@ async function run(args: RunArguments, output: Output): Promise<number> {
   const { config, jobs } = await loadJobs(args, output, { destinations: !args.noPush, outcome: true });
   const narrowed = asksForSeveral(args) ? await narrowedJobs(args, jobs, range) : undefined;
   const { interruption } = await import('./interruption.js');
-  const { reporting } = await import('./tell-report.js');
-  const { workOnJobs } = await import('./work-on-jobs.js');
+  const { reportPrinter } = await import('./print-report.js');
+  const { forEachJob } = await import('./for-each-job.js');
   const stop = interruption(output, 'what was read is being kept');
   const { storage } = config;
   const task = {
@@ -86,8 +86,8 @@ async function run(args: RunArguments, output: Output): Promise<number> {
     signal: stop.signal,
   };
   try {
-    return await workOnJobs(task, {
-      ...reporting(output),
+    return await forEachJob(task, {
+      ...reportPrinter(output),
       work: (job) => {
         const only = narrowed === undefined ? args.stream : narrowed.find((each) => each.job === job)?.streams;
         return runShown({ ...args, stream: only && [...only] }, output, { config, job, stop, range });
@@ -104,8 +104,8 @@ async function narrowedJobs(
   jobs: readonly JobConfig[],
   range: Range | undefined,
 ): Promise<readonly NarrowedJob[]> {
-  const { narrowJobs } = await import('./narrow-jobs.js');
-  return narrowJobs(jobs, { streams: stream, byTime: range !== undefined });
+  const { selectJobs } = await import('./select-jobs.js');
+  return selectJobs(jobs, { streams: stream, byTime: range !== undefined });
 }
 
 /** Milliseconds since 1970. */
@@ -132,7 +132,7 @@ async function runShown(
   output: Output,
   { config, job, stop, range }: { config: Config; job: JobConfig; stop: Interruption; range: Range | undefined },
 ): Promise<JobReport> {
-  const { changeJob } = await import('../engine/job-place.js');
+  const { withJobFiles } = await import('../engine/job-files.js');
   const { jobContext, withEngine } = await import('../engine/open-engine.js');
   const { runAndDeliver } = await import('../engine/run/run-and-deliver.js');
   const { newProgress } = await import('../engine/progress.js');
@@ -143,7 +143,7 @@ async function runShown(
   const shown = showProgress(progress, config.service.rateLimits.profile, output, args);
   try {
     const options = engineOptions(stop, output, config.service);
-    return await changeJob({ config, job: job.name, need: 'run', ...options }, (place) =>
+    return await withJobFiles({ config, job: job.name, need: 'run', ...options }, (place) =>
       withEngine(config, { ...options, place }, (engine) =>
         runAndDeliver({ ...jobContext(engine, job, { only, full, accept, rekey, range }), progress }),
       ),

@@ -46,13 +46,13 @@ async function jsonSchema(): Promise<string> {
 
 async function dbtPage(args: SchemaArguments): Promise<string> {
   const { loadLocalJob } = await import('./load.js');
-  const { lookAtJob } = await import('../engine/job-place.js');
-  const { openPublished } = await import('../store/published.js');
-  const { dbtSources, publishedTables } = await import('../report/dbt.js');
+  const { readJobFiles } = await import('../engine/job-files.js');
+  const { openPublished } = await import('../snapshot/published.js');
+  const { dbtSources, publishedTables } = await import('../output/dbt.js');
   const output = new Output(args);
   const { config, job } = await loadLocalJob(args, output);
   const placed = { config, job: job.name, need: 'published', notice: (line: string) => output.notice(line) } as const;
-  return lookAtJob(placed, async ({ layout }) => {
+  return readJobFiles(placed, async ({ layout }) => {
     const published = await openPublished(layout, config.resources);
     const sources = await publishedTables(published, layout, job.streams)
       .then(dbtSources)

@@ -15,6 +15,7 @@ interface ServeArguments extends AddressArguments {
   profiles: number;
   seed: number;
   state: string | undefined;
+  attributes: 'text' | 'typed';
   latencyMs: number;
   oauthPort: number | undefined;
   tenantHeader: string;
@@ -182,6 +183,12 @@ export const serveCommand: Command<CommonArguments, ServeArguments> = {
         profiles: { type: 'number', default: 100_000, requiresArg: true, describe: 'profiles of loyalty_members' },
         seed: { type: 'number', default: 1, requiresArg: true, describe: 'the same seed gives the same data and keys' },
         state: { type: 'string', requiresArg: true, describe: 'file that keeps keys, time and changes over restarts' },
+        attributes: {
+          choices: ['text', 'typed'] as const,
+          default: 'text' as const,
+          requiresArg: true,
+          describe: 'values of attributes: text, as published, or typed JSON',
+        },
         'latency-ms': { type: 'number', default: 0, requiresArg: true, describe: 'delay of every answer' },
         'tenant-header': {
           type: 'string',

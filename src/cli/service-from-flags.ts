@@ -36,12 +36,25 @@ function requireVariables(names: readonly string[], env: Variables): void {
   );
 }
 
-/** How to log in: by `--auth`, or else by what the environment has. @throws {CdsyncError} `usage` if it has nothing */
+/** Whether a login is chosen that does not expire although the environment also has a token, which does. */
+export function leavesOutToken(
+  { auth, tokenFile }: Pick<ServiceArguments, 'auth' | 'tokenFile'>,
+  env: Variables,
+): boolean {
+  return auth === undefined && tokenFile === undefined && hasOauth(env) && Boolean(env.CDS_TOKEN);
+}
+
+function hasOauth(env: Variables): boolean {
+  return oauthVariables.every((name) => env[name]);
+}
+
+/** How to log in: by `--auth`, or else by what the environment has; a token expires, so OAuth comes first. @throws {CdsyncError} `usage` if it has nothing */
 export function authPart({ auth, tokenFile }: Pick<ServiceArguments, 'auth' | 'tokenFile'>, env: Variables): AuthPart {
   if (tokenFile !== undefined && (auth ?? 'token_file') !== 'token_file') {
     throw usageError(`--token-file does not go with --auth ${auth}`, 'leave one of them out');
   }
-  const chosen = auth ?? (tokenFile !== undefined ? 'token_file' : env.CDS_TOKEN ? 'token' : undefined);
+  const given = hasOauth(env) ? 'oauth' : env.CDS_TOKEN ? 'token' : undefined;
+  const chosen = auth ?? (tokenFile === undefined ? given : 'token_file');
   if (chosen === 'token_file') return { token_file: tokenFile ?? './token' };
   if (chosen === 'token') {
     requireVariables(['CDS_TOKEN'], env);
@@ -58,7 +71,7 @@ export function authPart({ auth, tokenFile }: Pick<ServiceArguments, 'auth' | 't
 }
 
 /** The value of a flag, or else of its variable. @throws {CdsyncError} `usage` that names both */
-export function requiredValue(flag: string, given: string | undefined, variable: string, env: Variables): string {
+function requiredValue(flag: string, given: string | undefined, variable: string, env: Variables): string {
   const value = given || env[variable];
   if (value) return value;
   throw usageError(`--${flag} is missing`, `give --${flag}, or set ${variable}`);

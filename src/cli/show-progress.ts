@@ -1,6 +1,6 @@
 import { visible } from '../core/printable.js';
 import type { RunProgress } from '../engine/progress.js';
-import { ProgressLines, type RunView, type StreamView } from '../report/progress-lines.js';
+import { ProgressLines, type RunView, type StreamView } from '../output/progress-lines.js';
 import type { CommonArguments, Output } from './output.js';
 import { eraseLines } from './standard-streams.js';
 

@@ -38,17 +38,17 @@ export function terminalWidth({ isTTY, columns }: Pick<NodeJS.WriteStream, 'isTT
 }
 
 /** Nobody gets the results any more, so there is nothing left to do: `cdsync query … | head -1`. */
-export class ReaderGone extends Error {}
+export class ClosedPipe extends Error {}
 
 /**
  * Writes rows to standard output, and waits until they are taken.
- * @throws {ReaderGone} if nobody gets them; {@link outliveReaders} tells why, unless a reader just went away
+ * @throws {ClosedPipe} if nobody gets them; {@link surviveClosedPipes} tells why, unless a reader just went away
  */
 export function writeRows(rows: string, isJson: boolean): Promise<void> {
   const shown = isJson ? visibleJson(rows) : shownData(rows, process.stdout);
   return new Promise((resolve, reject) => {
     process.stdout.write(shown, (error) => {
-      if (error) reject(new ReaderGone('nobody gets the rows', { cause: error }));
+      if (error) reject(new ClosedPipe('nobody gets the rows', { cause: error }));
       else resolve();
     });
   });
@@ -64,7 +64,7 @@ function isGone({ code }: NodeJS.ErrnoException, { isTTY }: NodeJS.WriteStream):
  * cannot be written for another reason, such as a log on a full disk.
  * @param lost is told once if standard output was to be written and cannot
  */
-export function outliveReaders(lost: (error: Error) => void): void {
+export function surviveClosedPipes(lost: (error: Error) => void): void {
   let isTold = false;
   process.stdout.on('error', (error) => {
     if (isTold || isGone(error, process.stdout)) return;

@@ -17,13 +17,13 @@ const showCommand: CommandModule<CommonArguments, JobArguments> = {
   handler: async (args) => {
     const { inJob, loadLocalJob } = await import('./load.js');
     const { withStorage } = await import('../engine/open-engine.js');
-    const { lookAtJob } = await import('../engine/job-place.js');
-    const { jobState } = await import('../engine/keep/job-state.js');
-    const { stateLines } = await import('../report/state.js');
+    const { readJobFiles } = await import('../engine/job-files.js');
+    const { jobState } = await import('../engine/admin/job-state.js');
+    const { stateLines } = await import('../output/state.js');
     const output = new Output(args);
     const { config, job, destinations } = await loadLocalJob(args, output);
     const state = await inJob({ storage: config.storage, job: job.name }, () =>
-      lookAtJob({ config, job: job.name, need: 'store', notice: (line) => output.notice(line) }, (place) =>
+      readJobFiles({ config, job: job.name, need: 'store', notice: (line) => output.notice(line) }, (place) =>
         withStorage(config, (engine) => jobState(engine, job, { showValues: args.showValues, destinations }), place),
       ),
     );
@@ -39,11 +39,11 @@ async function resetDestinationShown(
 ): Promise<void> {
   const { inJob } = await import('./load.js');
   const { withStorage } = await import('../engine/open-engine.js');
-  const { resetDestination } = await import('../engine/keep/job-state.js');
-  const { changeJob } = await import('../engine/job-place.js');
+  const { resetDestination } = await import('../engine/admin/job-state.js');
+  const { withJobFiles } = await import('../engine/job-files.js');
   const output = new Output(args);
   const streams = await inJob({ storage: config.storage, job: job.name }, () =>
-    changeJob({ config, job: job.name, need: 'store', notice: (line) => output.notice(line) }, (place) =>
+    withJobFiles({ config, job: job.name, need: 'store', notice: (line) => output.notice(line) }, (place) =>
       withStorage(
         config,
         (engine) => resetDestination(engine, job.name, destinations, { destination, streams: args.stream }),
@@ -75,9 +75,9 @@ const resetCommand: CommandModule<CommonArguments, StateArguments> = {
   handler: async (args) => {
     const { inJob, loadLocalJob } = await import('./load.js');
     const { withStorage } = await import('../engine/open-engine.js');
-    const { changeJob } = await import('../engine/job-place.js');
-    const { resetState } = await import('../engine/keep/job-state.js');
-    const { resetLines } = await import('../report/state.js');
+    const { withJobFiles } = await import('../engine/job-files.js');
+    const { resetState } = await import('../engine/admin/job-state.js');
+    const { resetLines } = await import('../output/state.js');
     if (args.partition !== undefined && args.stream?.length !== 1) {
       throw usageError('--partition is a part of one stream', 'say which: --stream NAME');
     }
@@ -91,7 +91,7 @@ const resetCommand: CommandModule<CommonArguments, StateArguments> = {
       return resetDestinationShown(args, destination, loaded);
     }
     const reset = await inJob({ storage: config.storage, job: job.name }, () =>
-      changeJob({ config, job: job.name, need: 'store', notice: (line) => output.notice(line) }, (place) =>
+      withJobFiles({ config, job: job.name, need: 'store', notice: (line) => output.notice(line) }, (place) =>
         withStorage(
           config,
           (engine) => resetState(engine, job, { streams: args.stream, partition: args.partition }),
@@ -110,6 +110,6 @@ export const stateCommand: Command<CommonArguments, CommonArguments> = {
     parser
       .command(showCommand as unknown as CommandModule)
       .command(resetCommand as unknown as CommandModule)
-      .demandCommand(1, 'say what: show or reset') as unknown as Argv<CommonArguments>,
+      .demandCommand(1, 'choose: show or reset') as unknown as Argv<CommonArguments>,
   handler: () => undefined,
 };

@@ -1,6 +1,6 @@
 import { appendFile } from 'node:fs/promises';
-import type { JobReport } from '../core/run.js';
-import { markdownSummary } from '../report/markdown-summary.js';
+import type { JobReport } from '../core/run-report.js';
+import { markdownSummary } from '../output/markdown-summary.js';
 import type { Output } from './output.js';
 
 /** Adds what a job did to the summary of a build, where CI names a file for it (GITHUB_STEP_SUMMARY). No run fails for that. */

@@ -40,11 +40,11 @@ export class Terminal {
    * and the question is asked again
    * @throws {CdsyncError} `interrupted` on Ctrl-C and Ctrl-D
    */
-  async ask<T>(question: string, fallback: string, read: (answer: string) => T): Promise<T> {
+  async ask<T>(question: string, fallback: string, read: (answer: string) => T | Promise<T>): Promise<T> {
     for (;;) {
       const answer = await this.#answer(`${question}${fallback === '' ? '' : ` [${fallback}]`}: `);
       try {
-        return read(answer.trim() || fallback);
+        return await read(answer.trim() || fallback);
       } catch (thrown) {
         const error = asCdsyncError(thrown);
         if (error.kind !== 'configuration') throw error;

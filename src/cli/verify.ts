@@ -11,20 +11,20 @@ export const verifyCommand: Command<CommonArguments, JobsArguments> = {
     ),
   handler: async (args) => {
     const { loadLocalJobs } = await import('./load.js');
-    const { lookAtJob } = await import('../engine/job-place.js');
+    const { readJobFiles } = await import('../engine/job-files.js');
     const { withStorage } = await import('../engine/open-engine.js');
     const { remedyOf, verifyJob } = await import('../engine/inspect/verify-job.js');
-    const { JobLayout } = await import('../store/layout.js');
-    const { verificationLines } = await import('../report/verification.js');
-    const { workOnJobs } = await import('./work-on-jobs.js');
+    const { JobLayout } = await import('../storage/layout.js');
+    const { verificationLines } = await import('../output/verification.js');
+    const { forEachJob } = await import('./for-each-job.js');
     const output = new Output(args);
     const { config, jobs } = await loadLocalJobs(args, output);
     const { storage } = config;
-    process.exitCode = await workOnJobs(
+    process.exitCode = await forEachJob(
       { command: 'verify', args, output, storage, jobs },
       {
         work: (job) =>
-          lookAtJob({ config, job: job.name, need: 'everything', notice: (line) => output.notice(line) }, (place) =>
+          readJobFiles({ config, job: job.name, need: 'everything', notice: (line) => output.notice(line) }, (place) =>
             withStorage(config, (engine) => verifyJob(engine, job), place),
           ),
         document: (verified) => verified,

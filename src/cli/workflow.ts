@@ -1,5 +1,5 @@
 import type { CommandModule } from 'yargs';
-import type { WorkflowRun } from '../client/management-api.js';
+import type { WorkflowRun } from '../api/management-api.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import type { WorkflowContext } from '../engine/workflow/start-workflow.js';
 import { configAndWords, oneOf, textOption } from './arguments.js';
@@ -55,15 +55,15 @@ async function withWorkflows(args: WorkflowArguments, what: string, work: Work):
   const [id] = words;
   if (id === undefined || words.length > 1)
     throw usageError(`name one ${what}`, 'its id stands alone, or after the name of a configuration file');
-  const { announce } = await import('./load.js');
+  const { applyConfigToOutput } = await import('./load.js');
   const { loadService } = await import('./load-service.js');
   const { withExplorer } = await import('../engine/inspect/explorer.js');
-  const { shownRun, workflowLines } = await import('../report/workflow.js');
+  const { shownRun, workflowLines } = await import('../output/workflow.js');
   const { engineOptions } = await import('./engine-options.js');
   const { interruption } = await import('./interruption.js');
   const output = new Output(args);
   const config = await loadService({ ...args, config: file });
-  announce(config, output);
+  applyConfigToOutput(config, output);
   const stop = interruption(output);
   const options = engineOptions(stop, output, config.service);
   try {
@@ -95,16 +95,16 @@ async function deadlineOf({ wait, deadline }: StartArguments): Promise<number> {
 }
 
 /** The range as full times in UTC. @throws {CdsyncError} `usage` */
-async function rangeOf({ rangeFrom, rangeTo }: StartArguments): Promise<{ rangeFrom?: string; rangeTo?: string }> {
-  if (rangeFrom === undefined && rangeTo === undefined) return {};
-  if (rangeFrom === undefined || rangeTo === undefined) {
-    throw usageError('a range has both ends: --range-from and --range-to', 'give both, or leave out both');
-  }
+async function rangeOf({ rangeFrom, rangeTo }: StartArguments): Promise<Pick<StartArguments, 'rangeFrom' | 'rangeTo'>> {
+  if (rangeFrom === undefined && rangeTo !== undefined)
+    throw usageError('--range-to is the end of a range without a beginning', 'add --range-from, or leave out both');
   const { fullTime } = await import('../core/quantities.js');
-  const [from, to] = [fullTime(rangeFrom), fullTime(rangeTo)];
-  if (from !== undefined && to !== undefined) return { rangeFrom: from, rangeTo: to };
-  const wrong = from === undefined ? '--range-from' : '--range-to';
-  throw usageError(`${wrong} is no date or time`, 'for example: 2026-01-31, or 2026-01-31T12:00:00Z');
+  const end = (option: string, written: string | undefined) => {
+    const time = written === undefined ? undefined : fullTime(written);
+    if (written === undefined || time !== undefined) return time;
+    throw usageError(`${option} is no date or time`, 'for example: 2026-01-31, or 2026-01-31T12:00:00Z');
+  };
+  return { rangeFrom: end('--range-from', rangeFrom), rangeTo: end('--range-to', rangeTo) };
 }
 
 const startCommand: CommandModule<ServiceArguments, StartArguments> = {
@@ -124,8 +124,8 @@ const startCommand: CommandModule<ServiceArguments, StartArguments> = {
           ['source', 'refresh', 'full'],
           'how much of it to run [default: what its schedule says]',
         ),
-        'range-from': textOption('beginning of the range to run it for, such as 2026-01-01; with --range-to'),
-        'range-to': textOption('end of that range'),
+        'range-from': textOption('beginning of the range to run it for, such as 2026-01-01; alone, that one day'),
+        'range-to': textOption('end of that range, not included'),
         wait: {
           type: 'boolean',
           default: false,
@@ -173,7 +173,7 @@ const statusCommand: CommandModule<ServiceArguments, StatusArguments> = {
         describe: 'verbose shows its tasks as well',
       }) as never,
   handler: async (args) => {
-    const { getWorkflowRunOperation, readWorkflowRun } = await import('../client/management-api.js');
+    const { getWorkflowRunOperation, readWorkflowRun } = await import('../api/management-api.js');
     const { newMeter } = await import('../engine/workflow/start-workflow.js');
     await withWorkflows(args, 'run', async ({ client, signal }, id) => {
       const operation = getWorkflowRunOperation(id, args.view);
@@ -193,7 +193,7 @@ const stopCommand: CommandModule<ServiceArguments, WorkflowArguments> = {
       describe: '[configuration file] RUN',
     }) as never,
   handler: async (args) => {
-    const { readWorkflowRun, stopWorkflowOperation } = await import('../client/management-api.js');
+    const { readWorkflowRun, stopWorkflowOperation } = await import('../api/management-api.js');
     const { newMeter } = await import('../engine/workflow/start-workflow.js');
     await withWorkflows(args, 'run', async ({ client, signal }, id) => {
       return { run: await client.send(stopWorkflowOperation(id), readWorkflowRun, { signal, meter: newMeter() }) };
@@ -208,6 +208,6 @@ export const workflowCommand: Command<ServiceArguments, ServiceArguments> = {
       .command(startCommand as unknown as CommandModule)
       .command(statusCommand as unknown as CommandModule)
       .command(stopCommand as unknown as CommandModule)
-      .demandCommand(1, 'say what: start, status or stop') as never,
+      .demandCommand(1, 'choose: start, status or stop') as never,
   handler: () => undefined,
 };

@@ -2,8 +2,8 @@ import { resolve } from 'node:path';
 import type { z } from 'zod';
 import { Secret } from '../core/secret.js';
 import type { AuthOptions, ServiceOptions } from '../core/service-options.js';
-import type { SourceDeclaration } from '../streams/declaration.js';
-import { streamSource } from '../streams/stream-source.js';
+import type { SourceDeclaration } from '../sources/declaration.js';
+import { streamSource } from '../sources/stream-source.js';
 import type { GuardOptions, JobConfig, MetricsOptions, StreamConfig } from './config.js';
 import type { jobSchema } from './job-options.js';
 import { metricsOptions } from './outcome-options.js';
@@ -25,7 +25,8 @@ function authOptions({ clientId, clientSecret, token, tokenFile }: AuthPart, fol
 
 /** The service's options; relative paths become absolute, from `folder`. */
 export function serviceOptions(part: z.output<typeof serviceSchema>, folder: string): ServiceOptions {
-  return { ...part, auth: authOptions(part.auth, folder) };
+  const { patience: patienceMs, maxDelayMs } = part.retry;
+  return { ...part, auth: authOptions(part.auth, folder), retry: { patienceMs, maxDelayMs } };
 }
 
 type JobPart = z.output<typeof jobSchema>;
@@ -103,6 +104,7 @@ const someRows = 10;
 
 function guardOptions(given: { [K in keyof GuardOptions]?: GuardOptions[K] | undefined }): GuardOptions {
   return {
+    action: given.action ?? 'hold',
     minRows: given.minRows,
     maxDeleted: given.maxDeleted ?? { share: 0.1, atLeast: someRows },
     maxChanged: given.maxChanged ?? { share: 0.5, atLeast: someRows },

@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { rowNumberColumn } from '../core/sql.js';
+import { rowNumberColumns } from '../core/sql.js';
 import { type Finding, map, option } from '../sdk/option.js';
 import { choice, flag, secret } from '../sdk/option-types.js';
-import type { SourceDeclaration } from '../streams/declaration.js';
+import type { SourceDeclaration } from '../sources/declaration.js';
 
 const decimalPattern = /^decimal\((\d{1,2}), ?(\d{1,2})\)$/;
 
@@ -34,7 +34,7 @@ const columnType = z
 const newName = z
   .string()
   .regex(/^(?!_)[^\0]{1,63}$/)
-  .refine((name) => name.toLowerCase() !== rowNumberColumn, 'is a name that the reader of Parquet files gives');
+  .refine((name) => !rowNumberColumns.includes(name.toLowerCase()), 'is a name that DuckDB gives the number of a row');
 
 /** What to do with one column before cdsync keeps anything of it. */
 const columnRule = option(
@@ -181,6 +181,6 @@ export const contract = option(
 /** What becomes of texts, for one stream or for all streams of a job. */
 export const strings = choice(['keep', 'infer'], {
   description:
-    'What becomes of text: `keep` keeps it as text; `infer` makes a column integer, decimal, boolean, date or timestamp if every one of its texts can be given back exactly. A later text that does not fit makes the column text again, with every earlier text as it came. Default: `keep`.',
+    'What becomes of text: `keep` keeps it as text; `infer` makes a column integer, decimal, double, boolean, date or timestamp if every one of its texts can be given back exactly; an empty text is NULL there. A later text that does not fit makes the column text again, with every earlier text as it came. Default: `keep`.',
   example: 'infer',
 }).optional();

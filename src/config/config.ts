@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import type { Secret } from '../core/secret.js';
 import type { ServiceOptions } from '../core/service-options.js';
-import type { StreamSource } from '../streams/stream-source.js';
+import type { StreamSource } from '../sources/stream-source.js';
 import type { DestinationConfig } from './destination-config.js';
 import type { Limit } from './guard-options.js';
 import type { fileSchema, jobSchema } from './job-options.js';
@@ -14,6 +14,8 @@ type JobOptions = z.output<typeof jobSchema>;
 
 /** The conditions that a stream's result must meet before it is committed. */
 export interface GuardOptions {
+  /** What happens if one fails. */
+  readonly action: 'hold' | 'warn';
   /** The fewest rows of the snapshot after the run. 0 lets a stream come back empty; undefined forbids only an empty one. */
   readonly minRows: number | undefined;
   readonly maxDeleted: Limit;
@@ -39,10 +41,10 @@ type Completed<P extends StreamPart> = P extends unknown
  */
 export type StreamConfig = Completed<StreamPart>;
 
-export type ParquetOptions = JobOptions['parquet'];
+type ParquetOptions = JobOptions['parquet'];
 export type Compression = ParquetOptions['compression'];
 /** Times in milliseconds. */
-export type KeepOptions = JobOptions['keep'];
+type KeepOptions = JobOptions['keep'];
 export type RecognitionOptions = JobOptions['recognition'];
 /** `mode` as a number: 0o600; `history` in milliseconds. */
 export type PublishOptions = JobOptions['publish'];
@@ -106,10 +108,15 @@ export interface JobConfig {
 }
 
 /** The names in a job. They are known even if the variables of its other options are not set. */
-export interface JobOutline {
+export interface JobSummary {
   readonly name: string;
   readonly streams: readonly { readonly name: string; readonly source: string }[];
-  readonly destinations: readonly { readonly name: string; readonly streams: readonly string[] }[];
+  readonly destinations: readonly {
+    readonly name: string;
+    readonly streams: readonly string[];
+    /** What its connector says of erased rows. */
+    readonly erasure?: string | undefined;
+  }[];
 }
 
 /** A configuration for commands that do not talk to the service. */
@@ -125,7 +132,7 @@ export interface LocalConfig {
   /** The jobs that were asked for. */
   readonly jobs: readonly JobConfig[];
   /** Every job of the file, asked for or not. */
-  readonly outline: readonly JobOutline[];
+  readonly outline: readonly JobSummary[];
   /** Names of the variables that give secrets, in any part of the file. */
   readonly secretVariables: readonly string[];
   /** The texts of all files that `${file:PATH}` names. */

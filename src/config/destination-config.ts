@@ -1,10 +1,10 @@
 import type { z } from 'zod';
-import { nearest } from '../core/nearest.js';
+import { nearest } from '../core/suggestions.js';
 import type { Mode } from '../sdk/capabilities.js';
 import type { Connector, JobStream } from '../sdk/destination.js';
 import { camelKey } from '../sdk/option.js';
 import type { DestinationPart } from './destination-options.js';
-import type { Findings, Path } from './findings.js';
+import type { ConfigProblems, Path } from './findings.js';
 import { withPaths } from './paths.js';
 
 /** What happens to one column of the streams on its way to a destination. */
@@ -24,7 +24,9 @@ export interface DestinationConfig {
   /** The name of the table, `{stream}` and `{job}` not yet replaced. */
   readonly table: string;
   readonly deletes: 'hard' | 'soft';
-  readonly verify: 'count' | 'checksum' | 'none';
+  readonly verify: 'rows' | 'none';
+  /** How often the whole table is compared: milliseconds; undefined for never. */
+  readonly verifyEvery: number | undefined;
   readonly onReject: 'continue' | 'fail';
   readonly onTypeChange: 'variant_column' | 'fail';
   /** The connector's own options, in camelCase; paths are absolute. */
@@ -32,7 +34,7 @@ export interface DestinationConfig {
 }
 
 /** The facts of a job that its destinations are checked against. */
-export interface DestinationJob {
+interface DestinationJob {
   readonly name: string;
   readonly streams: readonly JobStream[];
   /** Whether the job publishes files that a destination can be loaded from. */
@@ -63,13 +65,14 @@ function destination(part: DestinationPart, job: DestinationJob): DestinationCon
     table: part.table ?? '{stream}',
     deletes: part.deletes ?? 'hard',
     verify: part.verify ?? 'none',
+    verifyEvery: part.verifyEvery === 'never' ? undefined : part.verifyEvery,
     onReject: part.onReject,
     onTypeChange: part.onTypeChange ?? 'fail',
     options: ownOptions(connector, part as unknown as Record<string, unknown>, job.folder),
   };
 }
 
-function checkStreams(config: DestinationConfig, job: DestinationJob, path: Path, findings: Findings): void {
+function checkStreams(config: DestinationConfig, job: DestinationJob, path: Path, findings: ConfigProblems): void {
   const { name, streams, connector, options } = config;
   const known = job.streams.map((stream) => stream.name);
   for (const finding of connector.checkStreams?.(options as never, job.streams) ?? [])
@@ -90,7 +93,7 @@ function checkStreams(config: DestinationConfig, job: DestinationJob, path: Path
 }
 
 /** Two streams of one destination must not go to one table. */
-function checkTemplate({ table, streams }: DestinationConfig, path: Path, findings: Findings): void {
+function checkTemplate({ table, streams }: DestinationConfig, path: Path, findings: ConfigProblems): void {
   if (streams.length < 2 || table.includes('{stream}')) return;
   findings.refuseAt([...path, 'table'], {
     message: `${streams.length} streams would go to one table`,
@@ -106,7 +109,7 @@ export function destinationConfigs(
   parts: readonly DestinationPart[],
   job: DestinationJob,
   taken: Map<string, string>,
-  findings: Findings,
+  findings: ConfigProblems,
 ): DestinationConfig[] {
   const above = ['jobs', job.name, 'destinations'];
   if (parts.length > 0 && !job.publishes) {
@@ -127,7 +130,7 @@ function checkPlace(
   job: string,
   path: Path,
   taken: Map<string, string>,
-  findings: Findings,
+  findings: ConfigProblems,
 ): void {
   const place = connector.place?.(options as never);
   if (place === undefined) return;

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Mode } from '../sdk/capabilities.js';
 import type { Connector } from '../sdk/destination.js';
 import { type Finding, map, type OptionFacts, option } from '../sdk/option.js';
-import { choice, flag, text } from '../sdk/option-types.js';
+import { choice, durationOrNever, flag, text } from '../sdk/option-types.js';
 import { nameRule, nameSchema, streamNameSchema } from './names.js';
 
 /** A connector, and the word that `connector:` uses for it: its name, a file, or a package. */
@@ -46,7 +46,7 @@ const columns = option(z.record(z.string().min(1), option(columnRule, { descript
 
 const onReject = choice(['continue', 'fail'], {
   description:
-    'What to do if the destination cannot hold a row: `continue` sets it aside, delivers the others, and tries it again with each delivery; `fail` delivers nothing of the stream.',
+    'What to do if the destination cannot hold a value: `continue` leaves it empty (NULL) and lists it (`cdsync rejects`), `fail` delivers nothing of the stream.',
   example: 'fail',
 }).prefault('continue');
 
@@ -57,14 +57,19 @@ const tableKeys = {
     example: 'crm_{stream}',
     allowed: 'the name of a table',
   }).prefault('{stream}'),
-  verify: choice(['count', 'checksum', 'none'], {
+  verify: choice(['rows', 'none'], {
     description:
-      'What to compare after a load: the number of rows, also a checksum of every column (reads the whole table), or nothing.',
-    example: 'checksum',
-  }).prefault('count'),
+      'Whether each load reads back what it wrote, and compares every value, before it is committed: `rows`, or `none`.',
+    example: 'none',
+  }).prefault('rows'),
+  verify_every: durationOrNever({
+    description:
+      'How often the whole table is compared with the snapshot, by a hash of every row. A table that differs is loaded whole again, and the delivery ends as partial.',
+    example: '1d',
+  }).prefault('7d'),
   on_type_change: choice(['variant_column', 'fail'], {
     description:
-      "What to do if a column's new type does not fit the column of the table, and that cannot widen: `variant_column` adds a column such as `score__text` with all values, and leaves in the old one what still fits; `fail` delivers nothing of the stream.",
+      "What to do if a column's new type does not fit the column of the table, and that cannot widen: `variant_column` adds one column such as `score__text` with the text of every value, and leaves in the old one the values that fit it exactly; `fail` delivers nothing of the stream.",
     example: 'fail',
   }).prefault('variant_column'),
 };
@@ -121,7 +126,8 @@ export interface DestinationPart {
   readonly onReject: 'continue' | 'fail';
   readonly table?: string;
   readonly deletes?: 'hard' | 'soft';
-  readonly verify?: 'count' | 'checksum' | 'none';
+  readonly verify?: 'rows' | 'none';
+  readonly verifyEvery?: number | 'never';
   readonly onTypeChange?: 'variant_column' | 'fail';
 }
 
@@ -131,7 +137,7 @@ function repeatedNames(value: unknown): Finding[] {
   return names.flatMap((each, index) => {
     const first = names.indexOf(each);
     if (typeof each !== 'string' || first === index) return [];
-    return [{ path: [index, 'name'], message: `destinations[${first}] has this name already` }];
+    return [{ path: [index, 'name'], message: `duplicate name, first used by destinations[${first}]` }];
   });
 }
 

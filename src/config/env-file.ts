@@ -51,7 +51,7 @@ function takeLine(text: string, at: number): Line {
   if (content === '' || content.startsWith('#')) return { next: lineEnd + 1 };
   const match = assignment.exec(content);
   if (match === null) {
-    const message = 'this is no KEY=VALUE line; a name consists of letters, digits and _';
+    const message = 'not a NAME=value line; a name consists of letters, digits and _';
     return { fault: { offset: start, message }, next: lineEnd + 1 };
   }
   const name = match[1] as string;

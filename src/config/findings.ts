@@ -1,16 +1,16 @@
-import { type ConfigProblem, type Fault, pathText } from './problem.js';
+import { type ConfigProblem, type ProblemDetails, pathText } from './problem.js';
 import type { Position } from './yaml-document.js';
 
 export type Path = readonly (string | number)[];
 
 /** A part of the configuration: its path, and its offset in the text. */
-export interface Site {
+export interface SourceLocation {
   readonly path: Path;
   readonly offset: number;
 }
 
 /** Collects the problems and the warnings of one file. */
-export class Findings {
+export class ConfigProblems {
   readonly problems: ConfigProblem[] = [];
   readonly warnings: string[] = [];
   readonly #file: string;
@@ -24,21 +24,21 @@ export class Findings {
   }
 
   /** Notes where a part stands, for problems that are found later. */
-  visit({ path, offset }: Site): void {
+  visit({ path, offset }: SourceLocation): void {
     this.#offsets.set(pathText(path), offset);
   }
 
-  problem({ path, offset }: Site, fault: Fault): ConfigProblem {
+  problem({ path, offset }: SourceLocation, fault: ProblemDetails): ConfigProblem {
     return { file: this.#file, ...this.#position(offset), path: pathText(path), ...fault };
   }
 
-  refuse(site: Site, fault: Fault): undefined {
+  refuse(site: SourceLocation, fault: ProblemDetails): undefined {
     this.problems.push(this.problem(site, fault));
     return undefined;
   }
 
   /** Refuses a part by its path alone; if the file does not have it, the message shows the nearest part above it. */
-  refuseAt(path: Path, fault: Fault): void {
+  refuseAt(path: Path, fault: ProblemDetails): void {
     this.refuse({ path, offset: this.#offset(path) }, fault);
   }
 

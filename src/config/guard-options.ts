@@ -2,15 +2,19 @@ import { z } from 'zod';
 import { map, option } from '../sdk/option.js';
 import { choice, text, whole } from '../sdk/option-types.js';
 
-/** The most rows that are allowed: a share of a whole, but never fewer than `atLeast`, or a number. */
-export type Limit = { readonly share: number; readonly atLeast: number } | { readonly count: number };
+/** The most rows that are allowed: a share of a whole, but never fewer than `atLeast`, a number, or any number of them. */
+export type Limit =
+  | { readonly share: number; readonly atLeast: number }
+  | { readonly count: number }
+  | { readonly off: true };
 
 function limit(description: string, example: string) {
   const schema = z
     .string()
-    .regex(/^\d+(\.\d+)?%?$/)
-    .refine((written) => written.endsWith('%') || /^\d+$/.test(written), 'a number of rows must be whole')
+    .regex(/^(off|\d+(\.\d+)?%?)$/)
+    .refine((written) => /%$|^off$/.test(written) || /^\d+$/.test(written), 'a number of rows must be whole')
     .transform((written): Limit => {
+      if (written === 'off' || /^100(\.0+)?%$/.test(written)) return { off: true };
       return written.endsWith('%')
         ? { share: Number.parseFloat(written) / 100, atLeast: 0 }
         : { count: Number(written) };
@@ -19,7 +23,7 @@ function limit(description: string, example: string) {
     description,
     example,
     verbatim: true,
-    allowed: 'a share such as 10%, or a number of rows',
+    allowed: 'a share such as 10%, a number of rows, or off',
   });
 }
 
@@ -31,13 +35,18 @@ const minRows = whole(0, 1_000_000_000_000, {
 });
 
 const streamGuards = {
+  action: choice(['hold', 'warn'], {
+    description:
+      'What happens if a guard fails: `hold` keeps the result back until it is approved, `warn` publishes it and says so in the report, the notifications and the last lines.',
+    example: 'warn',
+  }).optional(),
   min_rows: minRows.optional(),
   max_deleted: limit(
-    'The most deletes: a share of the last snapshot, or a number. Default: 10%, but 10 rows may always go.',
+    'The most deletes: a share of the last snapshot, or a number; 100% or `off` allows any. Default: 10%, but 10 rows may always go.',
     '10%',
   ).optional(),
   max_changed: limit(
-    'The most inserts, updates and deletes together. New rows of a list that only grows do not count. Default: 50%, but 10 rows may always change.',
+    'The most inserts, updates and deletes together. New rows of a list that only grows do not count. 100% or `off` allows any. Default: 50%, but 10 rows may always change.',
     '50%',
   ).optional(),
   max_rejected: limit(

@@ -3,8 +3,8 @@ import { connectors as builtIn } from '../../connectors/index.js';
 import { fullTime, momentForm } from '../core/quantities.js';
 import { type Finding, map, type OptionFacts, option } from '../sdk/option.js';
 import { choice, duration, flag, verbatim, whole } from '../sdk/option-types.js';
-import type { SourceDeclaration } from '../streams/declaration.js';
-import { sources as knownSources } from '../streams/sources.js';
+import type { SourceDeclaration } from '../sources/declaration.js';
+import { sources as knownSources } from '../sources/sources.js';
 import { strings } from './column-options.js';
 import { destinationsSchema, type NamedConnector } from './destination-options.js';
 import { jobGuards } from './guard-options.js';
@@ -20,7 +20,7 @@ function repeatedNames(value: unknown): Finding[] {
   return names.flatMap((name, index) => {
     const first = names.indexOf(name);
     if (typeof name !== 'string' || first === index) return [];
-    return [{ path: [index, 'name'], message: `streams[${first}] has this name already` }];
+    return [{ path: [index, 'name'], message: `duplicate name, first used by streams[${first}]` }];
   });
 }
 
@@ -54,7 +54,7 @@ const publish = map({
   history: duration({
     description: 'How far back changes and history reach in the DuckDB file.',
     example: '90d',
-  }).prefault('30d'),
+  }).prefault('35d'),
 });
 
 const keep = map({
@@ -94,12 +94,11 @@ function rangeBound(facts: OptionFacts) {
   });
 }
 
-/** The service takes both ends of a range or none (published facts). */
-function halfRange(step: unknown): Finding[] {
+/** A range without its beginning is none; `range_from` alone means that one day (published facts). */
+function endlessRange(step: unknown): Finding[] {
   const { range_from: from, range_to: to } = step as Record<string, unknown>;
-  if ((from === undefined) === (to === undefined)) return [];
-  const missing = from === undefined ? 'range_from' : 'range_to';
-  return [{ path: [], message: `${missing} is missing: a range has both ends, or leave out both` }];
+  if (from !== undefined || to === undefined) return [];
+  return [{ path: [], message: 'range_from is missing: range_to is only its end' }];
 }
 
 const startWorkflow = map({
@@ -112,11 +111,12 @@ const startWorkflow = map({
     example: 'refresh',
   }).optional(),
   range_from: rangeBound({
-    description: 'Beginning of the range of the workflow. Give both ends, or none. cdsync sends a full time in UTC.',
+    description:
+      'Beginning of the range of the workflow; without `range_to`, that one day. A workflow that pulls files needs it. cdsync sends a full time in UTC.',
     example: '2026-01-01',
   }).optional(),
   range_to: rangeBound({
-    description: 'End of that range.',
+    description: 'End of that range, not included.',
     example: '2026-02-01T00:00:00Z',
   }).optional(),
   deadline_ms: whole(1_000, 604_800_000, {
@@ -130,7 +130,7 @@ const beforeStep = option(
   map({
     start_workflow: option(startWorkflow, {
       description: 'Starts a workflow and waits for its end. A resumed run does not start it again.',
-      check: halfRange,
+      check: endlessRange,
     }),
   }),
   { description: 'One step.' },
@@ -157,7 +157,7 @@ const jobKeys = {
 };
 
 /** What a configuration may name. */
-export interface Named {
+interface Named {
   readonly connectors: readonly NamedConnector[];
   readonly sources: readonly SourceDeclaration[];
 }
@@ -185,7 +185,7 @@ export const resourcesSchema = map({
 });
 
 /** The schema of a job. */
-export type JobSchema = ReturnType<typeof jobSchemaWith>;
+type JobSchema = ReturnType<typeof jobSchemaWith>;
 
 /** The schema of the whole file. Every option is declared once, here or in a file that this one imports. */
 export function fileSchemaWith(jobSchema: JobSchema) {

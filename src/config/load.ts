@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import { CdsyncError } from '../core/errors.js';
 import type { Config, LocalConfig } from './config.js';
 import { loadConnectors } from './load-connectors.js';
-import { type Needs, type ParseOptions, parseConfig } from './parse.js';
+import { type Linted, lintConfig, type Needs, type ParseOptions, parseConfig } from './parse.js';
 import { ConfigError, shownPath } from './problem.js';
 
 /**
@@ -19,16 +19,33 @@ export function loadConfig(
 ): Promise<LocalConfig>;
 export function loadConfig(path: string, options: ParseOptions): Promise<Config>;
 export async function loadConfig(path: string, options: ParseOptions): Promise<LocalConfig | Config> {
+  return withConnectors(path, options, parseConfig);
+}
+
+/**
+ * Checks a configuration file, and reads nothing else: its variables need not be set.
+ * @throws what {@link loadConfig} throws
+ */
+export function lintFile(path: string, options: Omit<ParseOptions, 'needs'>): Promise<Linted> {
+  return withConnectors(path, options, lintConfig);
+}
+
+/** Reads a file; again with the connectors that it names, if some are not known. */
+async function withConnectors<R>(
+  path: string,
+  options: ParseOptions,
+  read: (text: string, file: string, options: ParseOptions) => R,
+): Promise<R> {
   const file = resolve(path);
   const bytes = await readBytes(file, path);
   const shown = shownPath(file, options.cwd ?? process.cwd());
   const text = decode(bytes, shown);
   const unknown = new Set<string>();
   try {
-    return parseConfig(text, file, { ...options, unknownConnectors: unknown });
+    return read(text, file, { ...options, unknownConnectors: unknown });
   } catch (error) {
     if (unknown.size === 0) throw error;
-    return parseConfig(text, file, { ...options, connectors: await loadConnectors(unknown, file) });
+    return read(text, file, { ...options, connectors: await loadConnectors(unknown, file) });
   }
 }
 
@@ -46,7 +63,9 @@ function unreadable(cause: NodeJS.ErrnoException, file: string, path: string): C
     return new CdsyncError(`there is no configuration file ${path} (looked for ${file})`, {
       ...details,
       code: 'config_not_found',
-      hint: 'name the file as the first argument, or run in the folder that holds cdsync.yaml',
+      hint: /^[a-z][a-z0-9_]*$/.test(path)
+        ? `a job is chosen with an option: --job ${path}; the first argument is the configuration file`
+        : 'name the file as the first argument, or run in the folder that holds cdsync.yaml',
     });
   }
   if (cause.code === 'EISDIR') {

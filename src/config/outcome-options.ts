@@ -5,7 +5,18 @@ import { choice, duration, flag, path, secret, text, verbatim } from '../sdk/opt
 import { isThisMachine } from '../sdk/plaintext.js';
 
 /** What a receiver can be told of. `partial` is also `failed`. */
-export const runEvents = ['started', 'ok', 'failed', 'held', 'partial', 'interrupted', 'recovered', 'unusual'] as const;
+export const runEvents = [
+  'started',
+  'ok',
+  'failed',
+  'held',
+  'partial',
+  'interrupted',
+  'recovered',
+  'unusual',
+  'schema_changed',
+  'deprecated',
+] as const;
 export type RunEvent = (typeof runEvents)[number];
 
 /** Whether a login or a query of the URL, which are secrets, would go to another machine in plain text. */
@@ -56,19 +67,20 @@ function receiverRules(value: unknown): Finding[] {
   const findings: Finding[] = [];
   if (format !== undefined && webhook === undefined)
     findings.push({ path: ['format'], message: 'only a webhook has a format' });
-  const unusual = Array.isArray(on) ? on.indexOf('unusual') : -1;
-  if (ping !== undefined && unusual >= 0)
-    findings.push({
-      path: ['on', unusual],
-      message: 'a ping cannot say that a run was unusual: use a webhook or email',
-    });
+  for (const [index, event] of Array.isArray(on) && ping !== undefined ? on.entries() : []) {
+    if (event === 'unusual' || event === 'schema_changed' || event === 'deprecated')
+      findings.push({
+        path: ['on', index],
+        message: `a ping cannot say ${event}: use a webhook or email`,
+      });
+  }
   return findings;
 }
 
 const receiver = map({
   on: option(z.array(choice(runEvents, { description: 'An event.', example: 'failed' })).min(1), {
     description:
-      'What the receiver is told of: `started`; `ok`; `failed` (also in part); `partial` (in part only); `held` by a guard; `interrupted`; `recovered`: ok after failed or held; `unusual`: rows, changes or time far from the past of the stream.',
+      'What the receiver is told of: `started`; `ok`; `failed` (also in part); `partial` (in part only); `held` by a guard; `interrupted`; `recovered`: ok after failed or held; `unusual`: rows, changes or time far from the past of the stream; `schema_changed`: a column was added or has another type; `deprecated`: the service announced the end of an API version.',
     example: ['failed', 'held', 'recovered'],
     allowed: `a list of: ${runEvents.join(', ')}`,
   }),

@@ -3,18 +3,19 @@ import type { Node } from 'yaml';
 import { z } from 'zod';
 import { connectors as builtIn } from '../../connectors/index.js';
 import { CdsyncError } from '../core/errors.js';
-import { nearest } from '../core/nearest.js';
+import { nearest } from '../core/suggestions.js';
 import type { Connector } from '../sdk/destination.js';
-import type { SourceDeclaration } from '../streams/declaration.js';
-import { sources as knownSources } from '../streams/sources.js';
+import { windowsPath } from '../sdk/option-types.js';
+import type { SourceDeclaration } from '../sources/declaration.js';
+import { sources as knownSources } from '../sources/sources.js';
 import { deepMerge, isPlainMap, jobConfig, otlpHeaders, serviceOptions } from './assemble.js';
-import type { Config, JobConfig, JobOutline, LocalConfig } from './config.js';
+import type { Config, JobConfig, JobSummary, LocalConfig } from './config.js';
 import { destinationConfigs } from './destination-config.js';
-import { Findings, type Path } from './findings.js';
+import { ConfigProblems, type Path } from './findings.js';
 import { fileSchema, fileSchemaWith, jobSchema, jobSchemaWith, resourcesSchema } from './job-options.js';
 import type { LoadedConnector } from './load-connectors.js';
 import { ConfigError, shownPath } from './problem.js';
-import { ConfigReader, Deferred } from './reader.js';
+import { UnresolvedVariable, YamlSchemaReader } from './reader.js';
 import { SecretFiles } from './secret-files.js';
 import { serviceSchema } from './service-options.js';
 import type { Variables } from './variables.js';
@@ -79,38 +80,72 @@ export function parseConfig(
 ): LocalConfig;
 export function parseConfig(text: string, file: string, options: ParseOptions): Config;
 export function parseConfig(text: string, file: string, options: ParseOptions): LocalConfig | Config {
-  const absolute = resolve(file);
-  // Editors on Windows begin a file with a byte order mark; it would move the columns of the first line.
-  const parsed = parseYaml(text.replace(/^\uFEFF/, ''));
-  const findings = new Findings(shownPath(absolute, options.cwd ?? process.cwd()), parsed.position);
-  const schemas = schemasFor(options);
-  const files = new SecretFiles(dirname(absolute));
-  const { plain, secretVariables } = readPlain(parsed, findings, schemas, { ...options, files });
+  const files = new SecretFiles(dirname(resolve(file)));
+  const { absolute, findings, schemas, plain, secretVariables } = readFile(text, file, { ...options, files });
   const jobs = inheritingJobs(plain);
-  const chosen = chooseJobs(jobs, options.needs ?? {}, findings);
-  const parts: PlainMap = { version: plain.version, storage: plain.storage, resources: plain.resources, jobs: chosen };
-  if (options.needs?.service !== false) parts.service = plain.service;
-  else forgetUnsetSalts(chosen);
+  const parts = partsOf(plain, jobs, options.needs ?? {}, findings);
+  if (options.needs?.service === false) forgetUnsetSalts(parts.jobs as PlainMap);
   refuseDeferred(parts, findings);
   refuseNameless(jobs, findings);
   if (findings.problems.length > 0) throw new ConfigError(findings.problems);
   refuseUnknownJob(jobs, options.needs?.job);
-  const about = { file: absolute, outline: outline(jobs), secretVariables, secrets: files.secrets };
+  const about = { file: absolute, outline: jobSummaries(jobs), secretVariables, secrets: files.secrets };
   return build(parts, about, { ...schemas, env: options.env }, findings);
+}
+
+/** What {@link lintConfig} found no fault in. */
+export interface Linted {
+  readonly warnings: readonly string[];
+  /** Names of variables without a value: what they are for was not checked. */
+  readonly unset: readonly string[];
+}
+
+/**
+ * Checks the text of a configuration as far as it goes without the values of its variables, and without any other file.
+ * @throws ConfigError with everything that is wrong
+ */
+export function lintConfig(text: string, file: string, options: Omit<ParseOptions, 'needs'>): Linted {
+  const { absolute, findings, schemas, plain, secretVariables } = readFile(text, file, options);
+  const jobs = inheritingJobs(plain);
+  const parts = partsOf(plain, jobs, { destinations: true, outcome: true }, findings);
+  const deferred = deferredIn(parts);
+  const isAbsent = ({ problem }: UnresolvedVariable) => problem.unset !== undefined || problem.isUnread === true;
+  findings.problems.push(...deferred.filter((each) => !isAbsent(each)).map(({ problem }) => problem));
+  if (findings.problems.length > 0) throw new ConfigError(findings.problems);
+  const unset = [...new Set(deferred.flatMap(({ problem }) => problem.unset ?? []))];
+  if (deferred.length > 0) return { warnings: findings.warnings, unset };
+  const about = { file: absolute, outline: jobSummaries(jobs), secretVariables, secrets: [] };
+  return { warnings: build(parts, about, { ...schemas, env: options.env }, findings).warnings, unset };
+}
+
+function readFile(text: string, file: string, options: ParseOptions & { files?: SecretFiles }) {
+  const absolute = resolve(file);
+  // Editors on Windows begin a file with a byte order mark; it would move the columns of the first line.
+  const parsed = parseYaml(text.replace(/^\uFEFF/, ''));
+  const findings = new ConfigProblems(shownPath(absolute, options.cwd ?? process.cwd()), parsed.position);
+  const schemas = schemasFor(options);
+  return { absolute, findings, schemas, ...readPlain(parsed, findings, schemas, options) };
+}
+
+/** The parts of the file that a command uses. */
+function partsOf(plain: PlainMap, jobs: PlainMap, needs: Needs, findings: ConfigProblems): PlainMap {
+  const { version, storage, resources, service } = plain;
+  const parts = { version, storage, resources, jobs: chooseJobs(jobs, needs, findings) };
+  return needs.service === false ? parts : { ...parts, service };
 }
 
 function readPlain(
   parsed: YamlDocument,
-  findings: Findings,
+  findings: ConfigProblems,
   schemas: Schemas,
-  { env, files, connectors, unknownConnectors }: ParseOptions & { files: SecretFiles },
+  { env, files, connectors, unknownConnectors }: ParseOptions & { files?: SecretFiles },
 ): { plain: PlainMap; secretVariables: readonly string[] } {
   const root = parsed.document?.contents as Node | null | undefined;
   if (parsed.faults.length > 0 || root === undefined) {
     const problems = parsed.faults.map(({ offset, message }) => findings.problem({ path: [], offset }, { message }));
     throw new ConfigError(problems);
   }
-  const reader = new ConfigReader(parsed, findings, { env, files });
+  const reader = new YamlSchemaReader(parsed, findings, { env, files });
   const plain = reader.read(schemas.file, root, { path: [], offset: root?.range?.[0] ?? 0 });
   for (const { word, site } of reader.otherKinds) {
     const loaded = connectors?.get(word);
@@ -132,7 +167,7 @@ function inheritingJobs({ defaults, jobs }: PlainMap): PlainMap {
   return Object.fromEntries(Object.entries(jobs).map(([name, job]) => [name, deepMerge(defaults, job)]));
 }
 
-function chooseJobs(jobs: PlainMap, needs: Needs, findings: Findings): PlainMap {
+function chooseJobs(jobs: PlainMap, needs: Needs, findings: ConfigProblems): PlainMap {
   if (needs.jobs === false) return {};
   if (Object.keys(jobs).length === 0 && !findings.hasProblemBelow(['jobs'])) {
     findings.refuseAt(['jobs'], { message: 'missing', allowed: 'a map of at least one job' });
@@ -155,16 +190,20 @@ function forgetUnsetSalts(jobs: PlainMap): void {
   for (const job of Object.values(jobs)) {
     for (const stream of isPlainMap(job) && Array.isArray(job.streams) ? job.streams : []) {
       for (const rule of Object.values(isPlainMap(stream?.columns) ? stream.columns : {})) {
-        if (isPlainMap(rule) && rule.salt instanceof Deferred) delete rule.salt;
+        if (isPlainMap(rule) && rule.salt instanceof UnresolvedVariable) delete rule.salt;
       }
     }
   }
 }
 
-function refuseDeferred(value: unknown, findings: Findings): void {
-  if (value instanceof Deferred) findings.problems.push(value.problem);
-  else if (Array.isArray(value)) for (const item of value) refuseDeferred(item, findings);
-  else if (isPlainMap(value)) for (const item of Object.values(value)) refuseDeferred(item, findings);
+function deferredIn(value: unknown): UnresolvedVariable[] {
+  if (value instanceof UnresolvedVariable) return [value];
+  if (Array.isArray(value)) return value.flatMap(deferredIn);
+  return isPlainMap(value) ? Object.values(value).flatMap(deferredIn) : [];
+}
+
+function refuseDeferred(value: unknown, findings: ConfigProblems): void {
+  findings.problems.push(...deferredIn(value).map(({ problem }) => problem));
 }
 
 function destinationsOf(job: unknown): PlainMap[] {
@@ -172,7 +211,7 @@ function destinationsOf(job: unknown): PlainMap[] {
 }
 
 /** Every command needs the names of streams and destinations, so their variables must be set. */
-function refuseNameless(jobs: PlainMap, findings: Findings): void {
+function refuseNameless(jobs: PlainMap, findings: ConfigProblems): void {
   for (const job of Object.values(jobs)) {
     const streams = isPlainMap(job) && Array.isArray(job.streams) ? job.streams : [];
     for (const stream of streams) refuseDeferred(isPlainMap(stream) ? stream.name : stream, findings);
@@ -197,15 +236,17 @@ function refuseUnknownJob(jobs: PlainMap, job: Needs['job']): void {
   });
 }
 
-function outline(jobs: PlainMap): JobOutline[] {
+function jobSummaries(jobs: PlainMap): JobSummary[] {
   return Object.entries(jobs).map(([name, job]) => {
     const given = isPlainMap(job) && Array.isArray(job.streams) ? job.streams : [];
     const streams = given.flatMap(({ name, source }) =>
       typeof name === 'string' ? [{ name, source: String(source) }] : [],
     );
-    const destinations = destinationsOf(job).flatMap(({ name, streams: own }) =>
-      typeof name === 'string' ? [{ name, streams: textsOf(own) ?? streams.map((stream) => stream.name) }] : [],
-    );
+    const destinations = destinationsOf(job).flatMap(({ name, connector, streams: own }) => {
+      if (typeof name !== 'string') return [];
+      const { erasure } = builtIn.find((each) => each.name === connector) ?? {};
+      return [{ name, streams: textsOf(own) ?? streams.map((stream) => stream.name), erasure }];
+    });
     return { name, streams, destinations };
   });
 }
@@ -215,7 +256,7 @@ function textsOf(value: unknown): string[] | undefined {
 }
 
 /** Fills in the defaults. The reader has judged every value; if the schema still refuses one, the reader has a gap. */
-function typed<S extends z.ZodType>(schema: S, value: unknown, path: Path, findings: Findings): z.output<S> {
+function typed<S extends z.ZodType>(schema: S, value: unknown, path: Path, findings: ConfigProblems): z.output<S> {
   const result = z.safeParse(schema, value);
   if (result.success) return result.data;
   for (const issue of result.error.issues) {
@@ -228,7 +269,7 @@ function build(
   parts: PlainMap,
   about: Pick<LocalConfig, 'file' | 'outline' | 'secretVariables' | 'secrets'>,
   schemas: Schemas & { readonly env: Variables },
-  findings: Findings,
+  findings: ConfigProblems,
 ): LocalConfig | Config {
   const folder = dirname(about.file);
   const taken = new Map<string, string>();
@@ -249,6 +290,9 @@ function build(
     typed(fileSchema.in.shape.storage, parts.storage, ['storage'], findings),
     folder,
   );
+  if (typeof parts.storage === 'string')
+    for (const { message } of windowsPath(parts.storage))
+      findings.refuseAt(['storage'], { message, found: parts.storage });
   // DuckDB would write the log of the store to another place, and never find it again.
   if (storage.includes('?'))
     findings.refuseAt(['storage'], { message: 'a path with "?" cannot hold DuckDB files', found: storage });
@@ -284,15 +328,14 @@ function storageOf(
 /** Warns of receivers that would not do what they are for. */
 function warnOfReceivers(
   { name, notify, metrics }: Pick<JobConfig, 'name' | 'notify' | 'metrics'>,
-  findings: Findings,
+  findings: ConfigProblems,
 ): void {
   const inTheOpen = 'plain http to another machine: what it is told can be read on the way';
   for (const [index, { webhook, ping, every }] of notify.entries()) {
     const path = ['jobs', name, 'notify', index];
     const url = webhook ?? ping;
     if (url !== undefined && isReadableOnTheWay(url.reveal())) findings.warn(path, inTheOpen);
-    if (ping !== undefined && !every)
-      findings.warn(path, 'a health check wants a ping of each run, or it believes the job dead: set every: true');
+    if (ping !== undefined && !every) findings.warn(path, 'health checks need a ping from every run: set every: true');
   }
   if (metrics.otlp !== undefined && isReadableOnTheWay(metrics.otlp.endpoint))
     findings.warn(['jobs', name, 'metrics', 'otlp'], inTheOpen);

@@ -2,17 +2,21 @@ import { relative } from 'node:path';
 import { CdsyncError } from '../core/errors.js';
 
 /** What is wrong with a part of a configuration. Holds no secret and no value that came from a variable. */
-export interface Fault {
+export interface ProblemDetails {
   /** In a few words. */
   readonly message: string;
   readonly found?: string | undefined;
   readonly allowed?: string | undefined;
   /** The known key or value that looks most like what was found. */
   readonly nearest?: string | undefined;
+  /** The variables without a value that it comes of. */
+  readonly unset?: readonly string[];
+  /** Whether only a file beside the configuration is missing. */
+  readonly isUnread?: boolean;
 }
 
 /** A fault, and its place in the file. */
-export interface ConfigProblem extends Fault {
+export interface ConfigProblem extends ProblemDetails {
   /** As messages show it: relative to the working directory if that is shorter. */
   readonly file: string;
   /** From 1. */
@@ -25,8 +29,13 @@ export interface ConfigProblem extends Fault {
 
 /** One line: `cdsync.yaml:12:7  jobs.nightly.streams[0].indx: unknown key; did you mean "index"?  allowed: …`. */
 export function formatProblem(problem: ConfigProblem): string {
-  const { file, line, column, path, message, found, allowed, nearest } = problem;
-  let text = `${file}:${line}:${column}  ${path === '' ? '' : `${path}: `}${message}`;
+  const { file, line, column } = problem;
+  return `${file}:${line}:${column}  ${describeProblem(problem)}`;
+}
+
+/** The same without its place in the file. */
+export function describeProblem({ path, message, found, allowed, nearest }: Omit<ConfigProblem, 'file'>): string {
+  let text = `${path === '' ? '' : `${path}: `}${message}`;
   if (found !== undefined) text += `, found ${found}`;
   if (nearest !== undefined) text += `; did you mean "${nearest}"?`;
   if (allowed !== undefined) text += `${nearest === undefined ? ';' : ' '} allowed: ${allowed}`;
@@ -42,12 +51,20 @@ export class ConfigError extends CdsyncError {
     super(sorted.map(formatProblem).join('\n'), {
       code: details.code ?? 'config_invalid',
       kind: 'configuration',
-      hint: details.hint ?? 'correct the file; `cdsync schema --docs` prints every option',
+      hint: details.hint ?? setThem(problems),
       cause: details.cause,
     });
     this.name = 'ConfigError';
     this.problems = sorted;
   }
+}
+
+/** How to set the variables that are missing; undefined if none is. */
+function setThem(problems: readonly ConfigProblem[]): string | undefined {
+  const names = [...new Set(problems.flatMap(({ unset = [] }) => unset))];
+  const [first] = names;
+  if (first === undefined) return undefined;
+  return `set ${names.length === 1 ? 'it' : 'them'}: export ${first}=…, or --env-file .env`;
 }
 
 function inOrder(problems: readonly ConfigProblem[]): ConfigProblem[] {

@@ -1,8 +1,8 @@
 import { isMap, isScalar, isSeq, type Node, type YAMLMap, type YAMLSeq } from 'yaml';
 import { z } from 'zod';
-import { nearest } from '../core/nearest.js';
+import { nearest } from '../core/suggestions.js';
 import { allowedWords, type OptionFacts, type Unwrapped, unwrap } from '../sdk/option.js';
-import type { Findings, Site } from './findings.js';
+import type { ConfigProblems, SourceLocation } from './findings.js';
 import type { ConfigProblem } from './problem.js';
 import { readScalar } from './scalar.js';
 import { expand, type Replacements } from './variables.js';
@@ -10,27 +10,27 @@ import type { YamlDocument } from './yaml-document.js';
 import { type Entry, isNothing, kindOf, offsetOf, YamlEntries } from './yaml-entries.js';
 
 /** A value that a variable makes wrong. It is a problem only if a command uses the value. */
-export class Deferred {
+export class UnresolvedVariable {
   constructor(readonly problem: ConfigProblem) {}
 }
 
 type Entries = ReadonlyMap<string, Entry>;
 
-function below({ path, offset }: Site, key: string | number): Site {
+function below({ path, offset }: SourceLocation, key: string | number): SourceLocation {
   return { path: [...path, key], offset };
 }
 
-/** Reads a YAML document by a schema, and tells {@link Findings} everything that is wrong with it. */
-export class ConfigReader {
-  readonly #findings: Findings;
+/** Reads a YAML document by a schema, and tells {@link ConfigProblems} everything that is wrong with it. */
+export class YamlSchemaReader {
+  readonly #findings: ConfigProblems;
   readonly #replacements: Replacements;
   readonly #entries: YamlEntries;
   /** Words for kinds of maps that no schema is known for, where `otherKinds` allows more than the known ones. */
-  readonly otherKinds: { readonly word: string; readonly site: Site }[] = [];
+  readonly otherKinds: { readonly word: string; readonly site: SourceLocation }[] = [];
   /** Names of the variables that secrets use. */
   readonly secretVariables = new Set<string>();
 
-  constructor(parsed: YamlDocument, findings: Findings, replacements: Replacements) {
+  constructor(parsed: YamlDocument, findings: ConfigProblems, replacements: Replacements) {
     this.#findings = findings;
     this.#replacements = replacements;
     this.#entries = new YamlEntries(parsed, (site, message) => {
@@ -40,9 +40,9 @@ export class ConfigReader {
 
   /**
    * The plain value of a node, with keys as in the YAML and without defaults; undefined if it was refused. Parts that a
-   * variable makes wrong are {@link Deferred}.
+   * variable makes wrong are {@link UnresolvedVariable}.
    */
-  read(schema: z.core.$ZodType, node: Node | null, site: Site): unknown {
+  read(schema: z.core.$ZodType, node: Node | null, site: SourceLocation): unknown {
     const option = unwrap(schema);
     this.#findings.visit(site);
     const value = this.#part(schema, option, node, site);
@@ -50,7 +50,7 @@ export class ConfigReader {
     return value;
   }
 
-  #part(schema: z.core.$ZodType, option: Unwrapped, node: Node | null, site: Site): unknown {
+  #part(schema: z.core.$ZodType, option: Unwrapped, node: Node | null, site: SourceLocation): unknown {
     const { core, facts } = option;
     if (core instanceof z.ZodArray) return this.#list(core, option, node, site);
     const allowed = core instanceof z.ZodObject ? Object.keys(core.shape).join(', ') : facts?.allowed;
@@ -65,8 +65,8 @@ export class ConfigReader {
     return this.#scalar(schema, option, node, site);
   }
 
-  #check(facts: OptionFacts | undefined, value: unknown, site: Site): void {
-    if (value === undefined || value instanceof Deferred) return;
+  #check(facts: OptionFacts | undefined, value: unknown, site: SourceLocation): void {
+    if (value === undefined || value instanceof UnresolvedVariable) return;
     for (const { path, message } of facts?.check?.(value) ?? []) {
       this.#findings.refuseAt([...site.path, ...path], { message });
     }
@@ -74,7 +74,7 @@ export class ConfigReader {
 
   #map(
     node: Node | null,
-    { site, allowed }: { readonly site: Site; readonly allowed?: string | undefined },
+    { site, allowed }: { readonly site: SourceLocation; readonly allowed?: string | undefined },
     read: (entries: Entries) => unknown,
   ): unknown {
     if (isMap(node)) return read(this.#entries.of(node as YAMLMap, site.path));
@@ -82,7 +82,7 @@ export class ConfigReader {
     return this.#findings.refuse(site, { message, found: kindOf(node), allowed });
   }
 
-  #list(core: z.ZodArray, option: Unwrapped, node: Node | null, site: Site): unknown {
+  #list(core: z.ZodArray, option: Unwrapped, node: Node | null, site: SourceLocation): unknown {
     if (!isSeq(node)) return this.#findings.refuse(site, { message: 'must be a list', found: kindOf(node) });
     const items = (node as YAMLSeq<Node | null>).items;
     if (items.length === 0 && !z.safeParse(core, []).success) {
@@ -97,7 +97,7 @@ export class ConfigReader {
   }
 
   /** A value of any depth, with its variables replaced. */
-  #anything(schema: z.core.$ZodType, option: Unwrapped, node: Node | null, site: Site): unknown {
+  #anything(schema: z.core.$ZodType, option: Unwrapped, node: Node | null, site: SourceLocation): unknown {
     const each = z.unknown();
     if (isMap(node))
       return this.#map(node, { site }, (map) => this.#record(z.record(z.string(), each), undefined, map, site));
@@ -107,7 +107,7 @@ export class ConfigReader {
   }
 
   /** A value that may be written as a list, as a map or as a word, each at most once; the node decides. */
-  #oneForm(core: z.ZodUnion, option: Unwrapped, node: Node | null, site: Site): unknown {
+  #oneForm(core: z.ZodUnion, option: Unwrapped, node: Node | null, site: SourceLocation): unknown {
     const kinds = isSeq(node) ? [z.ZodArray] : isMap(node) ? [z.ZodObject] : [z.ZodLiteral, z.ZodEnum, z.ZodString];
     const form = core.options.find((each) => kinds.some((kind) => unwrap(each).core instanceof kind));
     if (form === undefined || node === null || (isScalar(node) && isNothing(node)))
@@ -116,12 +116,12 @@ export class ConfigReader {
     return this.#scalar(form, { ...unwrap(form), facts: option.facts }, node, site);
   }
 
-  #object(core: z.ZodObject, facts: OptionFacts | undefined, entries: Entries, site: Site): unknown {
+  #object(core: z.ZodObject, facts: OptionFacts | undefined, entries: Entries, site: SourceLocation): unknown {
     const value: Record<string, unknown> = {};
     for (const entry of entries.values()) {
       const schema = Object.hasOwn(core.shape, entry.key) ? core.shape[entry.key] : undefined;
       const here = { path: [...site.path, entry.shown], offset: entry.offset };
-      if (schema === undefined) this.#unknownKey(core, entry, here);
+      if (schema === undefined) this.#unknownKey(core, facts, entry, here);
       else value[entry.key] = this.read(schema, entry.value, { path: here.path, offset: entry.valueOffset });
     }
     for (const [key, schema] of Object.entries(core.shape)) {
@@ -131,29 +131,50 @@ export class ConfigReader {
     return value;
   }
 
-  #missing(site: Site, option: Unwrapped): void {
+  #missing(site: SourceLocation, option: Unwrapped): void {
     const structure = option.core instanceof z.ZodObject || option.core instanceof z.ZodDiscriminatedUnion;
     this.#findings.refuse(site, { message: 'missing', allowed: structure ? 'a map' : allowedWords(option) });
   }
 
-  #unknownKey(core: z.ZodObject, { key }: Entry, site: Site): void {
+  #unknownKey(core: z.ZodObject, facts: OptionFacts | undefined, { key }: Entry, site: SourceLocation): void {
     const usable = Object.keys(core.shape);
+    const replacement = facts?.replaced?.[key];
+    if (replacement !== undefined) {
+      const message = `unknown key: \`${replacement}\` has taken its place`;
+      this.#findings.refuse(site, { message, nearest: replacement, allowed: usable.join(', ') });
+      return;
+    }
+    const [, name = ''] = /^([\w-]+):\S/.exec(key) ?? [];
+    if (usable.includes(name)) {
+      this.#findings.refuse(site, { message: `a space is missing after "${name}:"` });
+      return;
+    }
+    const belongs = elsewhere(key, site);
+    if (belongs !== undefined) {
+      this.#findings.refuse(site, { message: `unknown key here; ${belongs}` });
+      return;
+    }
     const [near] = nearest(/^[\w.-]*/.exec(key)?.[0] || key, usable, 1);
     this.#findings.refuse(site, { message: 'unknown key', nearest: near, allowed: usable.join(', ') });
   }
 
-  #forms(forms: readonly (readonly string[])[], entries: Entries, site: Site): void {
+  #forms(forms: readonly (readonly string[])[], entries: Entries, site: SourceLocation): void {
     const touched = forms.filter((form) => form.some((key) => entries.has(key)));
     const allowed = `exactly one of: ${forms.map((form) => form.join(' and ')).join(', or ')}`;
     if (touched.length === 0) this.#findings.refuse(site, { message: 'incomplete', allowed });
-    if (touched.length > 1) this.#findings.refuse(site, { message: 'more than one form is given', allowed });
+    if (touched.length > 1) this.#findings.refuse(site, { message: 'use only one of these forms', allowed });
     if (touched.length !== 1) return;
     for (const key of touched[0] ?? []) {
       if (!entries.has(key)) this.#findings.refuse(below(site, key), { message: 'missing', allowed });
     }
   }
 
-  #union(core: z.ZodDiscriminatedUnion, facts: OptionFacts | undefined, entries: Entries, site: Site): unknown {
+  #union(
+    core: z.ZodDiscriminatedUnion,
+    facts: OptionFacts | undefined,
+    entries: Entries,
+    site: SourceLocation,
+  ): unknown {
     const key = core.def.discriminator;
     const branches = core.options.map((branch) => {
       const { core: inner, facts: about } = unwrap(branch);
@@ -168,7 +189,7 @@ export class ConfigReader {
     if (entry === undefined && !this.#misspelt(key, known, entries, site)) this.#missing(here, option);
     const tag = entry === undefined ? undefined : this.#scalar(tags, option, entry.value, here);
     if (tag === undefined && entry !== undefined && facts?.otherKinds !== undefined) this.#note(entry.value, here);
-    if (tag instanceof Deferred) return tag;
+    if (tag instanceof UnresolvedVariable) return tag;
     const chosen = branches.find((branch) => branch.tag === tag);
     const objects = branches.map(({ object }) => object);
     if (chosen === undefined) return this.#common(objects, entries, site);
@@ -179,23 +200,23 @@ export class ConfigReader {
   }
 
   /** Whether a key was meant that is written otherwise: then its problem is that one, not that the right one is missing. */
-  #misspelt(meant: string, known: ReadonlySet<string>, entries: Entries, site: Site): boolean {
+  #misspelt(meant: string, known: ReadonlySet<string>, entries: Entries, site: SourceLocation): boolean {
     const wrong = [...entries.values()].find(({ key }) => !known.has(key) && nearest(key, [meant], 1).length > 0);
     if (wrong === undefined) return false;
     const here = { path: [...site.path, wrong.shown], offset: wrong.offset };
-    this.#findings.refuse(here, { message: 'unknown key', nearest: meant, allowed: meant });
+    this.#findings.refuse(here, { message: 'unknown key', nearest: meant });
     return true;
   }
 
   /** Notes the word of an unknown kind. The caller may know it, or load it. */
-  #note(node: Node | null, site: Site): void {
+  #note(node: Node | null, site: SourceLocation): void {
     if (!isScalar(node)) return;
     const { text, missing, faults } = expand(node.source ?? String(node.value), this.#replacements);
     if (missing.length === 0 && faults.length === 0) this.otherKinds.push({ word: text, site });
   }
 
   /** Checks the keys that all branches share, if it is not known which branch is meant. */
-  #common(branches: readonly z.ZodObject[], entries: Entries, site: Site): undefined {
+  #common(branches: readonly z.ZodObject[], entries: Entries, site: SourceLocation): undefined {
     for (const [key, schema] of Object.entries(branches[0]?.shape ?? {})) {
       const entry = entries.get(key);
       if (entry === undefined || !branches.every(({ shape }) => shape[key] === schema)) continue;
@@ -204,7 +225,7 @@ export class ConfigReader {
     return undefined;
   }
 
-  #record(core: z.ZodRecord, facts: OptionFacts | undefined, entries: Entries, site: Site): unknown {
+  #record(core: z.ZodRecord, facts: OptionFacts | undefined, entries: Entries, site: SourceLocation): unknown {
     const value: Record<string, unknown> = {};
     for (const entry of entries.values()) {
       const path = [...site.path, entry.shown];
@@ -215,24 +236,40 @@ export class ConfigReader {
     return value;
   }
 
-  #scalar(schema: z.core.$ZodType, option: Unwrapped, node: Node | null, site: Site): unknown {
+  #scalar(schema: z.core.$ZodType, option: Unwrapped, node: Node | null, site: SourceLocation): unknown {
     if (node !== null && !isScalar(node)) {
       return this.#findings.refuse(site, { message: `must be ${allowedWords(option)}`, found: kindOf(node) });
     }
     const { value, fault, variables, exposed = [] } = readScalar(schema, option, node, this.#replacements);
     if (option.facts?.secret) for (const name of variables) this.secretVariables.add(name);
     if (fault !== undefined) {
-      if (variables.length > 0) return new Deferred(this.#findings.problem(site, fault));
+      if (variables.length > 0) return new UnresolvedVariable(this.#findings.problem(site, fault));
       return this.#findings.refuse(site, fault);
     }
     for (const path of exposed)
       this.#findings.warn(site.path, `every user of this machine can read the file ${path}; chmod 600 closes it`);
     const { secret, holdsSecret = () => true } = option.facts ?? {};
     if (secret && variables.length === 0 && holdsSecret(String(node?.value))) {
-      this.#findings.warn(site.path, `a secret stands in the file; write \${NAME} and set the variable instead`);
+      this.#findings.warn(
+        site.path,
+        `plain-text secret in the file; write \${NAME} and set the variable ($NAME without braces is not replaced)`,
+      );
     }
     return value;
   }
+}
+
+const ofSchedulers: ReadonlySet<string> = new Set(['schedule', 'cron', 'interval', 'every', 'timezone']);
+const ofJobs: ReadonlySet<string> = new Set([
+  ...['streams', 'destinations', 'guards', 'notify', 'publish', 'keep', 'parquet', 'metrics', 'recognition'],
+  ...['before', 'after', 'resume_within', 'strings'],
+]);
+
+/** Where a key belongs that is known, but not here. */
+function elsewhere(key: string, { path }: SourceLocation): string | undefined {
+  if (ofSchedulers.has(key)) return 'cdsync does not schedule runs: cron, systemd or CI does (docs/cron.md)';
+  if (path.length !== 1 || !ofJobs.has(key)) return undefined;
+  return `it belongs to a job (jobs.NAME.${key}), or to all jobs (defaults.${key})`;
 }
 
 function keyFault(core: z.ZodRecord, facts: OptionFacts | undefined, key: string): string | undefined {

@@ -1,22 +1,22 @@
 import { isScalar, parseDocument, type Scalar } from 'yaml';
 import { z } from 'zod';
-import { nearest } from '../core/nearest.js';
+import { nearest } from '../core/suggestions.js';
 import { allowedWords, type Unwrapped } from '../sdk/option.js';
-import { type Fault, quoted } from './problem.js';
+import { type ProblemDetails, quoted } from './problem.js';
 import { expand, type Replacements } from './variables.js';
 import { isNothing, kindOf } from './yaml-entries.js';
 
 /** The result of reading a scalar. `variables` is empty if it names none. */
-export interface ScalarReading {
+interface ScalarReading {
   readonly value?: unknown;
-  readonly fault?: Fault;
+  readonly fault?: ProblemDetails;
   readonly variables: readonly string[];
   /** Files that it names and that others on the machine can read. */
   readonly exposed?: readonly string[];
 }
 
 /** Reads a text as a YAML scalar; a text that is no scalar stays text. */
-export function readAsScalar(text: string): unknown {
+function readAsScalar(text: string): unknown {
   const trimmed = text.trim();
   if (!/^(["'].*["']|[-+.\w]+|~)$/s.test(trimmed)) return text;
   const document = parseDocument(trimmed, { prettyErrors: false, logLevel: 'silent', schema: 'core' });
@@ -35,12 +35,12 @@ function isTextual(core: z.core.$ZodType): boolean {
 }
 
 /** Checks a value against an option's whole schema; a fault uses the option's own words. */
-export function valueFault(
+function valueFault(
   schema: z.core.$ZodType,
   option: Unwrapped,
   value: unknown,
   found: string,
-): Fault | undefined {
+): ProblemDetails | undefined {
   const result = z.safeParse(schema, value);
   if (result.success) return undefined;
   const [issue] = result.error.issues;
@@ -67,8 +67,9 @@ export function readScalar(
     const message = `${faults[0]}; write \${NAME}, \${NAME:-default} or \${file:PATH}, and $$ for a dollar`;
     return { fault: { message }, variables: [] };
   }
-  if (missing.length > 0) return { fault: { message: unset(missing) }, variables: used };
-  if (unread.length > 0) return { fault: { message: [...new Set(unread)].join('; ') }, variables: used };
+  if (missing.length > 0) return { fault: { message: unset(missing), unset: missing }, variables: used };
+  if (unread.length > 0)
+    return { fault: { message: [...new Set(unread)].join('; '), isUnread: true }, variables: used };
   const value = scalarValue(option, node, used.length > 0, text, alone);
   const found = describe(option, node, used, value);
   const fault = valueFault(schema, option, value, found);
@@ -97,7 +98,7 @@ function unset(names: readonly string[]): string {
   return `the variables ${distinct.join(', ')} are not set`;
 }
 
-function nothing(option: Unwrapped, source: string): Fault {
+function nothing(option: Unwrapped, source: string): ProblemDetails {
   const message = `must be ${allowedWords(option)}`;
   if (source === '') return { message, found: option.required ? 'nothing' : 'nothing; leave the key out instead' };
   const advice = isTextual(option.core) ? '; put it in quotes if the text is meant' : '';

@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import { Secret } from '../core/secret.js';
 
 /** The text of a file that a configuration names, or why it has none, in words. */
-export type FileReading = { readonly text: string; readonly isReadableByAll: boolean } | { readonly fault: string };
+type FileReading = { readonly text: string; readonly isReadableByAll: boolean } | { readonly fault: string };
 
 /** No secret is larger; a private key has some 4 kB. */
 const mostBytes = 65_536;
@@ -28,7 +28,11 @@ function read(path: string): FileReading {
     if (stats.size > mostBytes) return { fault: `has more than ${mostBytes} bytes` };
     const bytes = readFileSync(file);
     if (!isUtf8(bytes)) return { fault: 'is not UTF-8' };
-    const text = bytes.toString('utf8').replace(/\r?\n$/, '');
+    // Editors may put U+FEFF, a mark of the encoding, at the start.
+    const text = bytes
+      .toString('utf8')
+      .replace(/^\uFEFF/, '')
+      .replace(/\r?\n$/, '');
     if (text === '') return { fault: 'is empty' };
     return { text, isReadableByAll: (stats.mode & 0o004) !== 0 };
   } finally {

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { map, option } from '../sdk/option.js';
-import { choice, secret, text, whole } from '../sdk/option-types.js';
+import { choice, duration, secret, text, whole } from '../sdk/option-types.js';
 
 function anyUrlFault(written: string): string | undefined {
   const url = URL.canParse(written) ? new URL(written) : undefined;
@@ -14,9 +14,7 @@ function baseUrlFault(written: string): string | undefined {
   const hasPrefix = /\/(api|prof)\/*$/;
   return (
     anyUrlFault(written) ??
-    (hasPrefix.test(new URL(written).pathname)
-      ? 'is given without the prefixes /api and /prof, which cdsync adds'
-      : undefined)
+    (hasPrefix.test(new URL(written).pathname) ? 'remove /api and /prof: cdsync adds them' : undefined)
   );
 }
 
@@ -33,7 +31,29 @@ const tokenUrl = z.string().superRefine((written, context) => {
   if (fault !== undefined) context.addIssue({ code: 'custom', message: fault });
 });
 
-const headerName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/);
+/** Headers that a request has for another purpose, or that belong to its connection. */
+const otherHeaders = new Set([
+  ...['accept', 'accept-encoding', 'api-version', 'authorization', 'content-type', 'cookie', 'host', 'user-agent'],
+  ...[
+    'connection',
+    'content-encoding',
+    'content-length',
+    'date',
+    'expect',
+    'keep-alive',
+    'proxy-authorization',
+    'proxy-connection',
+  ],
+  ...['te', 'trailer', 'transfer-encoding', 'upgrade', 'via'],
+]);
+
+const headerName = z
+  .string()
+  .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/)
+  .refine(
+    (name) => !otherHeaders.has(name.toLowerCase()),
+    'this header has another meaning; give the one of the tenant',
+  );
 const headerWords = 'the name of an HTTP header';
 const version = z.string().regex(/^(\d{4}-\d{2}-\d{2}|unstable)$/);
 const versionWords = 'a date such as 2025-07-31, or unstable';
@@ -92,7 +112,7 @@ const budget = map({
   shared: option(
     z.union([
       choice(['machine', 'none'], {
-        description: 'The processes of this user on this machine, or each process by itself.',
+        description: 'The processes of this user on this machine, or each process alone.',
         example: 'machine',
       }),
       option(
@@ -130,15 +150,16 @@ const timeouts = map({
 });
 
 const retry = map({
-  max_attempts: whole(1, 100, {
-    description: 'How often cdsync sends one request before it counts as failed, the first time included.',
-    example: 8,
-  }).prefault(8),
+  patience: duration({
+    description:
+      'How long the service may be away before a stream fails: the time since its last success. cdsync waits and asks again, one request at a time.',
+    example: '5m',
+  }).prefault('5m'),
   max_delay_ms: whole(1, longest, {
     description: 'The longest wait between two attempts, unless the service asks for a longer one.',
     unit: 'ms',
-    example: 60_000,
-  }).prefault(60_000),
+    example: 30_000,
+  }).prefault(30_000),
 });
 
 const group = (description: string) => ({ description });
@@ -185,7 +206,10 @@ export const serviceSchema = map({
     example: 500,
   }).prefault(500),
   timeouts_ms: option(timeouts, group('How long to wait before a request counts as failed.')).prefault({}),
-  retry: option(retry, group('What to do if a request fails and may succeed later.')).prefault({}),
+  retry: option(retry, {
+    ...group('What to do if a request fails and may succeed later.'),
+    replaced: { max_attempts: 'patience' },
+  }).prefault({}),
   concurrency: whole(1, 1024, {
     description:
       'The most requests under way at once. Default: as many as use the limit, by the latency of the answers, up to 512.',

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { map, type OptionFacts, option } from '../sdk/option.js';
 import { whole } from '../sdk/option-types.js';
-import type { OptionsOf, SourceDeclaration } from '../streams/declaration.js';
-import type { sources } from '../streams/sources.js';
+import type { OptionsOf, SourceDeclaration } from '../sources/declaration.js';
+import type { sources } from '../sources/sources.js';
 import { columns, contract, strings, unsuitableRules } from './column-options.js';
 import { guards } from './guard-options.js';
 import { nameRule, streamNameSchema } from './names.js';

@@ -4,7 +4,7 @@ import type { SecretFiles } from './secret-files.js';
 export type Variables = Readonly<Record<string, string | undefined>>;
 
 /** A text after replacement. */
-export interface Expansion {
+interface Expansion {
   readonly text: string;
   /** Names that the text uses, replaced or not. */
   readonly used: readonly string[];

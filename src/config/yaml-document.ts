@@ -8,7 +8,7 @@ export interface Position {
 }
 
 /** A reason why a text is no YAML. */
-export interface SyntaxFault {
+interface SyntaxFault {
   readonly offset: number;
   readonly message: string;
 }
@@ -46,7 +46,7 @@ const words: Partial<Record<YAMLError['code'], string>> = {
   UNEXPECTED_TOKEN: 'this does not belong here; check brackets, quotes and indentation',
 };
 
-const unquotedSql = 'SQL with quotes or brackets needs quotes around all of it inside {…}: "select …"';
+const unquotedSql = 'inside { }, put the whole SQL in double quotes: "select …"';
 const unquotedVariable = `inside […] and {…} a variable needs quotes: "\${NAME}"`;
 
 /**
@@ -72,6 +72,12 @@ function syntaxFault(
   if (query !== undefined) return { offset: query, message: unquotedSql };
   const quote = code === 'MISSING_CHAR' && /^Missing closing .*quote/.test(message) ? lastQuote(document, offset) : -1;
   if (quote >= 0) return { offset: quote, message: 'this quote is not closed' };
+  const line = text.slice(text.lastIndexOf('\n', offset - 1) + 1, offset + 1);
+  if (line.includes('\u00a0'))
+    return {
+      offset: offset - line.length + 1 + line.indexOf('\u00a0'),
+      message: 'a no-break space; write a plain one',
+    };
   return { offset, message: words[code] ?? 'this is not valid YAML' };
 }
 
@@ -99,6 +105,11 @@ export function parseYaml(text: string): YamlDocument {
     faults: [{ offset, message }],
     position,
   });
+  const conflict = /^(?:<{7}|>{7})(?: |$)/m.exec(text)?.index;
+  if (conflict !== undefined) {
+    for (const start of [0, ...[...text.matchAll(/\n/g)].map(({ index }) => index + 1)]) lines.addNewLine(start);
+    return refuse(conflict, 'a merge conflict is not resolved here');
+  }
   if (text.length > maxLength) return refuse(0, 'the file is longer than 1 MiB; is it a configuration?');
   const tokens = [...new Parser(lines.addNewLine).parse(text)];
   const deep = tokens.map((token) => tooDeep(token)).find((offset) => offset !== undefined);

@@ -1,5 +1,5 @@
 import { type Alias, isAlias, isMap, isScalar, isSeq, type Node, type Pair, type Scalar, type YAMLMap } from 'yaml';
-import type { Path, Site } from './findings.js';
+import type { Path, SourceLocation } from './findings.js';
 import type { YamlDocument } from './yaml-document.js';
 
 /** One key of a map, and its value. */
@@ -15,7 +15,7 @@ export interface Entry {
   readonly valueOffset: number;
 }
 
-type Refuse = (site: Site, message: string) => void;
+type Refuse = (site: SourceLocation, message: string) => void;
 
 /** More aliases than anyone writes by hand. A file with more is an attempt to exhaust the reader. */
 const maxAliases = 1000;
@@ -84,7 +84,7 @@ export class YamlEntries {
       else
         this.#refuse(
           { path: [...path, entry.shown], offset: entry.offset },
-          `this key stands in line ${this.#line(first.offset)} already`,
+          `duplicate key, first on line ${this.#line(first.offset)}`,
         );
     }
     for (const source of merged) this.#merge(source, own, { path, offset: offsetOf(node, 0) });
@@ -112,7 +112,7 @@ export class YamlEntries {
     return { key: text, shown: value === null ? '…' : text, offset, value: followed, valueOffset };
   }
 
-  #merge(source: Node | null, into: Map<string, Entry>, { path, offset }: Site): void {
+  #merge(source: Node | null, into: Map<string, Entry>, { path, offset }: SourceLocation): void {
     const here = { path: [...path, '<<'], offset: offsetOf(source, offset) };
     const node = this.follow(source, here.path);
     if (node === undefined) return;

@@ -7,7 +7,7 @@ function identifier(name: string): string {
 }
 
 /** SQL that returns the rows of a query in the form that the suite compares: every value as text. */
-export function comparedSql(columns: readonly { readonly name: string; readonly type: string }[], sql: string): string {
+function comparedSql(columns: readonly { readonly name: string; readonly type: string }[], sql: string): string {
   const texts = columns.map(({ name, type }) => {
     const value = identifier(name);
     const { kind } = parseColumnType(type);
@@ -83,7 +83,7 @@ function sameParsed(a: unknown, b: unknown): boolean {
 }
 
 /** Whether two JSON texts have the same value; integers are compared digit for digit, other numbers as doubles. */
-export function sameJson(a: string, b: string): boolean {
+function sameJson(a: string, b: string): boolean {
   try {
     return sameParsed(parsed(a), parsed(b));
   } catch {

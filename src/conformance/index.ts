@@ -1,6 +1,6 @@
 import { describe } from 'vitest';
 import { checks } from './checks.js';
-import { difficult } from './difficult.js';
+import { edgeCases } from './edge-cases.js';
 import { failures } from './failures.js';
 import type { TableHarness } from './harness.js';
 import { loads } from './loads.js';
@@ -21,7 +21,7 @@ export function tableConformance(harness: TableHarness): void {
     const bench = new Workbench(harness);
     describe('loads', () => loads(bench));
     describe('values', () => values(bench));
-    difficult(bench);
+    edgeCases(bench);
     describe('schema', () => schema(bench));
     describe('failures', () => failures(bench));
     describe('checks', () => checks(bench));

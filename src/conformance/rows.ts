@@ -1,4 +1,4 @@
-import type { DestinationReport, JobReport } from '../core/run.js';
+import type { DestinationReport, JobReport } from '../core/run-report.js';
 import type { ComparedRow } from './harness.js';
 
 /** A query for rows of people. Their numbers run from `from`, included, to `to`, excluded. */

@@ -1,7 +1,7 @@
 import { afterAll, beforeEach } from 'vitest';
-import type { TableConnector } from '../sdk/destination.js';
+import type { AnyTableConnector } from '../sdk/destination.js';
 import type { TableHarness, TablePlace } from './harness.js';
-import { Subject, type SubjectOptions } from './subject.js';
+import { type SubjectOptions, TestTarget } from './test-target.js';
 
 type Options = Partial<Omit<SubjectOptions, 'place'>> & { readonly place?: TablePlace };
 
@@ -30,12 +30,12 @@ export class Workbench {
   }
 
   /** A job that delivers to an empty place. */
-  async subject(options: Options = {}): Promise<Subject> {
+  async subject(options: Options = {}): Promise<TestTarget> {
     const place = options.place ?? (await this.place());
-    return this.keep(await Subject.open({ connector: this.harness.connector, ...options, place }));
+    return this.keep(await TestTarget.open({ connector: this.harness.connector, ...options, place }));
   }
 
-  get connector(): TableConnector {
+  get connector(): AnyTableConnector {
     return this.harness.connector;
   }
 
@@ -51,6 +51,11 @@ export class Workbench {
 
   deletes(how: 'hard' | 'soft'): boolean {
     return this.hasMode('mirror') && (this.connector.capabilities.deletes?.includes(how) ?? true);
+  }
+
+  /** Whether the destination keeps a record of each table; else a watermark. */
+  get isRecorded(): boolean {
+    return !('keepsWatermarks' in this.connector);
   }
 
   get isTransactional(): boolean {

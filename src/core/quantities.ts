@@ -45,6 +45,11 @@ export function formatDuration(ms: number): string {
   return `${Math.round(hours / 24)} days`;
 }
 
+/** How long ago something was. A time that is still to come was noted with a clock that was ahead. */
+export function formatAge(ms: number): string {
+  return ms < 0 ? 'at a time that has not come yet (a clock was ahead)' : `${formatDuration(ms)} ago`;
+}
+
 /** A number with thousands separated and at most three decimals: `1,234,567`. */
 export function formatCount(count: number): string {
   // As toLocaleString('en-US') does, which loads the data of all locales: 15 ms of CPU time.

@@ -31,14 +31,19 @@ export interface ServiceOptions {
     readonly body: number;
     readonly total: number;
   };
-  readonly retry: { readonly maxAttempts: number; readonly maxDelayMs: number };
+  readonly retry: {
+    /** How long the service may be away before a request fails. */
+    readonly patienceMs: number;
+    /** The longest pause between two attempts. */
+    readonly maxDelayMs: number;
+  };
   /** The most requests under way at once; undefined: latency and limits decide alone. */
   readonly concurrency?: number | undefined;
   readonly budget: BudgetOptions;
 }
 
 /**
- * Who keeps within the limits together: the processes of this user on this machine, each process by itself, or all processes
+ * Who keeps within the limits together: the processes of this user on this machine, each process alone, or all processes
  * that reach one database.
  */
 export interface BudgetOptions {

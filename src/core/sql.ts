@@ -3,6 +3,14 @@ export function quoteIdentifier(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 
+/**
+ * The name of a column that cdsync adds to rows of a stream while it works on them. No attribute can have it: the names of columns
+ * have at most 63 bytes.
+ */
+export function internalName(name: string): string {
+  return `_cdsync_${name}`.padEnd(64, '_');
+}
+
 /** A text as a SQL literal. */
 export function sqlText(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
@@ -28,8 +36,20 @@ export function sqlTexts(texts: Iterable<string>): string {
   return `[${[...texts].map(sqlText).join(', ')}]`;
 }
 
+/**
+ * Begins each alias and helper column of a statement that has columns of data in scope. No column of data has such a name: DuckDB would
+ * take `o."id"` for the member of a struct that is called `o`, and `to_json(r)` for a column `r`.
+ */
+export const ownPrefix = '_cdsync_';
+
+/** The helper column with a row's key as text. */
+export const keyColumn = `${ownPrefix}key`;
+
 /** DuckDB's reader of Parquet adds it to the columns of a file, and refuses a file that has one of that name. */
-export const rowNumberColumn = 'file_row_number';
+const rowNumberColumn = 'file_row_number';
+
+/** That column, and what DuckDB calls the place of a row in a table. */
+export const rowNumberColumns: readonly string[] = [rowNumberColumn, 'rowid'];
 
 /** What DuckDB says, of a statement or of its COMMIT, where something does not fit into the memory that it may use. */
 export const outOfMemory =

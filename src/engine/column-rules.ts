@@ -1,11 +1,11 @@
 import { scryptSync } from 'node:crypto';
+import { type ColumnRule, ColumnRules, ruleFor } from '../columns/column-rules.js';
+import { columnPath, type StoredColumn } from '../columns/columns.js';
+import { type SaltFingerprint, saltMacros } from '../columns/masked-value.js';
 import type { JobConfig, StreamConfig } from '../config/config.js';
 import { CdsyncError } from '../core/errors.js';
 import type { Secret } from '../core/secret.js';
-import { type ColumnRule, ColumnRules } from '../rows/column-rules.js';
-import { columnPath, type StoredColumn } from '../rows/columns.js';
-import { type KnownSalt, saltMacros } from '../rows/value-text.js';
-import type { Database } from '../store/duckdb.js';
+import type { Database } from '../storage/duckdb.js';
 
 /** Slow on purpose: the fingerprint is published with the snapshot, and nobody should find the salt by trying words. */
 function fingerprintOf(salt: string): string {
@@ -14,7 +14,7 @@ function fingerprintOf(salt: string): string {
 
 /** The salts that columns are hashed with. */
 export class Salts {
-  readonly #known = new Map<string, KnownSalt>();
+  readonly #known = new Map<string, SaltFingerprint>();
 
   /** A text that identifies a salt without revealing it. */
   fingerprint(salt: Secret): string {
@@ -41,18 +41,28 @@ export class Salts {
   }
 }
 
+/** The rule of a column as the configuration has it, by the same names as {@link ColumnRules}. */
+export function writtenRule(
+  columns: StreamConfig['columns'],
+  column: Pick<StoredColumn, 'place' | 'field'>,
+): StreamConfig['columns'][string] | undefined {
+  const hides = ({ drop, hash, mask }: StreamConfig['columns'][string]) =>
+    drop === true || hash === true || mask !== undefined;
+  return ruleFor(new Map(Object.entries(columns)), column, hides);
+}
+
 type Judges = (column: Pick<StoredColumn, 'place' | 'field'>) => boolean;
 
 /**
  * The columns whose texts become values if they can be given back: all but the key, columns that decide which records are read
  * again, and those that a rule gives another form. Undefined if the stream keeps texts.
  */
-export function judgedBy({ columns, strings, reads }: StreamConfig): Judges | undefined {
+export function textRulesOf({ columns, strings, reads }: StreamConfig): Judges | undefined {
   if (strings === 'keep') return undefined;
   const kept = new Set([...reads.key, ...(reads.unfinished?.watched ?? [])]);
   return ({ place, field }) => {
     if (place === 'envelope' && kept.has(field)) return false;
-    const { drop, hash, mask, type } = columns[columnPath({ place, field })] ?? columns[field] ?? {};
+    const { drop, hash, mask, type } = writtenRule(columns, { place, field }) ?? {};
     return drop !== true && hash !== true && mask === undefined && type === undefined;
   };
 }
@@ -67,7 +77,7 @@ export function rulesOf(config: StreamConfig, salts: Salts, before: readonly Sto
     return [column, JSON.parse(JSON.stringify(Object.fromEntries(given))) as ColumnRule];
   });
   const known = contract.columns === 'discard_value' ? before : undefined;
-  return new ColumnRules(new Map(rules), known, judgedBy(config));
+  return new ColumnRules(new Map(rules), known, textRulesOf(config));
 }
 
 /** @throws {CdsyncError} `salt_changed` if columns of the last snapshot were hashed with another salt */
@@ -79,6 +89,6 @@ export function refuseOtherSalts(rules: ColumnRules, before: readonly StoredColu
   if (changed.length === 0) return;
   throw new CdsyncError(`the salt of ${changed.map(columnPath).join(', ')} is not the one of the last snapshot`, {
     code: 'salt_changed',
-    hint: 'set the earlier salt; or run with --rekey, which makes every hash anew: the new ones match no earlier ones',
+    hint: 'set the earlier salt; or run with --rekey, which makes every hash again: the new ones match no earlier ones',
   });
 }

@@ -1,13 +1,13 @@
-import type { Budget } from '../client/budget.js';
-import { bodyBytesOf, ServiceClient } from '../client/client.js';
+import { bodyBytesOf, ServiceClient } from '../api/client.js';
 import type { Config, JobConfig, LocalConfig } from '../config/config.js';
 import { systemClock } from '../core/clock.js';
-import type { DeliveryContext } from '../deliver/delivery.js';
+import type { DeliveryContext } from '../delivery/delivery.js';
 import { Converter } from '../extract/convert/converter.js';
-import { Database } from '../store/duckdb.js';
-import { JobLayout } from '../store/layout.js';
+import type { Budget } from '../rate-limit/budget.js';
+import { Database } from '../storage/duckdb.js';
+import { JobLayout } from '../storage/layout.js';
 import { Salts } from './column-rules.js';
-import type { JobPlace } from './job-place.js';
+import type { JobFiles } from './job-files.js';
 import { newProgress } from './progress.js';
 import type { RunChoices, RunContext } from './run-context.js';
 import { noService, serviceAccess } from './service-access.js';
@@ -25,13 +25,15 @@ export interface EngineOptions {
   /** Completes the commands in hints of kept reports, as whoever shows them does. */
   readonly hinted?: RunContext['hinted'];
   readonly failed?: RunContext['failed'];
+  /** Somebody waits for the command: it gives up soon if the service is away. */
+  readonly mostPatienceMs?: number | undefined;
   /** Shared by all engines that send under one limit. The engine does not close it. */
   readonly budget: Budget;
   /** Where the files of the job are that the engine is for. Default: in the folder of each job. */
-  readonly place?: JobPlace | undefined;
+  readonly place?: JobFiles | undefined;
 }
 
-function layoutsOf({ storage }: LocalConfig, place: JobPlace | undefined): (job: string) => JobLayout {
+function layoutsOf({ storage }: LocalConfig, place: JobFiles | undefined): (job: string) => JobLayout {
   return (job) => (place?.layout.job === job ? place.layout : new JobLayout(storage, job));
 }
 
@@ -71,6 +73,7 @@ export async function withEngine<T>(
     onNotice: notice,
     budget,
     bodyBytes,
+    mostPatienceMs: options.mostPatienceMs,
   });
   try {
     return await work({
@@ -109,7 +112,7 @@ export type StorageEngine = Pick<Engine, 'database' | 'clock' | 'layoutOf'>;
 export async function withStorage<T>(
   config: LocalConfig,
   work: (engine: StorageEngine) => Promise<T>,
-  place?: JobPlace,
+  place?: JobFiles,
 ): Promise<T> {
   const { memoryMb, threads } = config.resources;
   const database = await Database.open({ memoryMb, threads });
@@ -121,7 +124,7 @@ export async function withStorage<T>(
 }
 
 /** The parts that a delivery without a run needs. */
-export type DeliveryEngine = Omit<DeliveryContext, 'layout'> & Pick<Engine, 'layoutOf'>;
+type DeliveryEngine = Omit<DeliveryContext, 'layout'> & Pick<Engine, 'layoutOf'>;
 
 /** Opens the parts for a delivery (the service only if the configuration has one), and closes them whatever happens. */
 export async function withDelivery<T>(

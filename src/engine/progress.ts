@@ -1,6 +1,6 @@
-import type { BudgetShare } from '../client/budget.js';
-import type { DeliveryProgress } from '../deliver/delivery.js';
+import type { DeliveryProgress } from '../delivery/delivery.js';
 import type { LiveCounters } from '../extract/live-counters.js';
+import type { LimitShare } from '../rate-limit/budget.js';
 
 /** `read`: waits to be compared. `judging`: its guards are asked. `done`: ready for the commit of the run. */
 export type StreamPhase = 'waiting' | 'reading' | 'read' | 'comparing' | 'judging' | 'done' | 'held' | 'failed';
@@ -14,7 +14,7 @@ export interface StreamFigures {
 }
 
 /** What a stream is doing, for a display. */
-export interface StreamProgress {
+interface StreamProgress {
   readonly name: string;
   phase: StreamPhase;
   live: LiveCounters | undefined;
@@ -32,7 +32,7 @@ export interface RunProgress {
   phase: 'starting' | 'preparing' | 'reading' | 'committing' | 'publishing' | 'delivering' | 'done';
   readonly streams: StreamProgress[];
   /** The present share of the Profile API's limit; undefined before the first request to it. */
-  share: () => BudgetShare | undefined;
+  share: () => LimitShare | undefined;
   /** Deliveries, one entry for each stream of each destination; empty until they begin. */
   readonly destinations: DeliveryProgress[];
 }

@@ -1,15 +1,25 @@
+import type { Deprecation } from '../core/deprecation.js';
 import type { CdsyncError } from '../core/errors.js';
-import type { JobReport, ReportedError, RunReport, RunStatus, StreamReport, StreamStatus } from '../core/run.js';
-import type { ReadingSplit } from '../extract/stream-extraction.js';
+import type {
+  JobReport,
+  ReportedError,
+  ReportedWarning,
+  RunReport,
+  RunStatus,
+  StreamReport,
+  StreamStatus,
+} from '../core/run-report.js';
+import type { ReadingSplit } from '../extract/service-reader.js';
 import type { StreamCommit } from '../snapshot/commit.js';
-import { writeFileAtomically } from '../store/durable.js';
-import type { Counters } from '../store/journal.js';
-import type { RunIdentity } from '../store/run-state.js';
+import { schemaChanges } from '../snapshot/schema-changes.js';
+import { writeFileAtomically } from '../storage/durable.js';
+import type { Counters } from '../storage/journal.js';
+import type { RunIdentity } from '../storage/run-state.js';
 import type { RunContext } from './run-context.js';
 
 /** A guard that failed, with the figures. */
 export interface GuardFinding {
-  /** Its key in the configuration; `empty_answer` if nothing came back. */
+  /** Its key in the configuration; `empty_answer` if nothing came back; `column_unknown` if a rule that hides values matches nothing. */
   readonly guard: string;
   readonly message: string;
   /** The message without the keys of rows; left out if it has none. */
@@ -21,9 +31,16 @@ export interface StreamOutcome {
   readonly name: string;
   error: CdsyncError | undefined;
   counters: Counters | undefined;
+  /** The part of these counters that is of earlier processes. */
+  earlier?: Counters | undefined;
   commit: StreamCommit | undefined;
   /** Failed guards: they hold the stream. */
   findings: readonly GuardFinding[];
+  /** Failed guards that only warn. */
+  remarks?: readonly GuardFinding[];
+  warnings?: readonly ReportedWarning[];
+  /** Names under `columns:` that no column has. */
+  unmatchedRules?: readonly string[];
   /** Extraction time. */
   seconds?: number;
   /** How the list was read in parts. */
@@ -42,18 +59,23 @@ export function reportError({ code, message, hint, requestId }: CdsyncError): Re
   return { code, message, hint: hint ?? null, request_id: requestId ?? null };
 }
 
+/** Findings that are no option under `guards:`. */
+const ownCodes = new Set(['empty_answer', 'column_unknown']);
+
+function findingCode({ guard }: GuardFinding): string {
+  return ownCodes.has(guard) ? guard : `guard_${guard}`;
+}
+
 /** The error of a held stream. The figures in its report are what its commit would do. */
 function heldError(findings: readonly GuardFinding[], runId: string, stream: string): ReportedError | null {
   const [first] = findings;
   if (first === undefined) return null;
   const message = findings.map(({ guard, message: said }) => `${guard}: ${said}`).join('; ');
-  const hint = `look at it: cdsync diff --held ${runId} ${stream}; then: cdsync approve ${runId}, or: cdsync discard ${runId}`;
-  return {
-    code: first.guard === 'empty_answer' ? first.guard : `guard_${first.guard}`,
-    message,
-    hint,
-    request_id: null,
-  };
+  const isUnknown = findings.every(({ guard }) => guard === 'column_unknown');
+  const hint = isUnknown
+    ? `correct the name under \`columns:\`, then: cdsync run; if the column comes later: cdsync approve ${runId}`
+    : `look at it: cdsync diff --held ${runId} ${stream}; then: cdsync approve ${runId}, or: cdsync discard ${runId}`;
+  return { code: findingCode(first), message, hint, request_id: null };
 }
 
 function statusOf({ error, findings, skipped }: StreamOutcome): StreamStatus {
@@ -61,8 +83,24 @@ function statusOf({ error, findings, skipped }: StreamOutcome): StreamStatus {
   return skipped || error.kind === 'interrupted' ? 'skipped' : 'failed';
 }
 
+/** The part of a resumed stream's counters that is of this process. */
+function ownPart({ counters, earlier }: StreamOutcome): Pick<StreamReport, 'process'> {
+  if (counters === undefined || earlier === undefined) return {};
+  const own = (name: keyof Counters) => Math.max(0, counters[name] - earlier[name]);
+  return {
+    process: {
+      requests: own('requests'),
+      retries: own('retries'),
+      throttled: own('throttled'),
+      pages: own('pages'),
+      bytes: own('bytes'),
+      seconds: own('milliseconds') / 1000,
+    },
+  };
+}
+
 function reportStream(outcome: StreamOutcome, runId: string): StreamReport {
-  const { name, error, counters, commit, seconds, findings, split } = outcome;
+  const { name, error, counters, commit, seconds, findings, remarks = [], split } = outcome;
   const committed = error === undefined ? commit : undefined;
   const told = error ?? outcome.unpublished;
   const difference = committed?.task.difference;
@@ -77,6 +115,8 @@ function reportStream(outcome: StreamOutcome, runId: string): StreamReport {
     duplicates: committed?.duplicates ?? 0,
     rejected: (counters?.rejected ?? 0) + (commit?.discarded ?? 0),
     replaced: counters?.replaced ?? 0,
+    discarded_values: commit?.discardedValues ?? 0,
+    schema_changes: commit === undefined ? [] : schemaChanges(commit.task.previous?.columns, commit.task.columns),
     missing: counters?.missing ?? 0,
     recognised: counters?.recognised ?? 0,
     unrecognised: outcome.unrecognised ?? null,
@@ -87,16 +127,22 @@ function reportStream(outcome: StreamOutcome, runId: string): StreamReport {
     bytes: counters?.bytes ?? 0,
     partitions: split === undefined ? null : { by: [...split.attributes], chains: split.chains, missed: split.missed },
     seconds: seconds ?? (counters?.milliseconds ?? 0) / 1000,
+    ...ownPart(outcome),
     limit: outcome.limit ?? null,
     findings:
       error === undefined
-        ? findings.map(({ guard, message, figures }) => ({ guard, message: figures ?? message }))
+        ? [...findings, ...remarks].map(({ guard, message, figures }) => ({ guard, message: figures ?? message }))
         : [],
+    warnings: [
+      ...remarks.map((each) => ({ code: findingCode(each), message: each.figures ?? each.message })),
+      ...(outcome.warnings ?? []).map(({ code, message }) => ({ code, message })),
+    ],
+    unmatched_rules: [...(outcome.unmatchedRules ?? [])],
     error: told === undefined ? heldError(findings, runId, name) : reportError(told),
   };
 }
 
-export interface JobOutcome {
+interface JobOutcome {
   readonly job: string;
   readonly run: RunIdentity;
   readonly resumed: boolean;
@@ -104,10 +150,14 @@ export interface JobOutcome {
   readonly status: RunStatus;
   readonly seconds: number;
   readonly streams: readonly StreamOutcome[];
+  readonly deprecations?: readonly Deprecation[];
+  /** Why the clock of this machine cannot be trusted. */
+  readonly doubt?: string | undefined;
 }
 
 /** A job's entry in the `--json` document. */
-export function reportJob({ job, run, resumed, sequence, status, seconds, streams }: JobOutcome): JobReport {
+export function reportJob(outcome: JobOutcome): JobReport {
+  const { job, run, resumed, sequence, status, seconds, streams, deprecations = [] } = outcome;
   return {
     job,
     run_id: run.runId,
@@ -116,6 +166,8 @@ export function reportJob({ job, run, resumed, sequence, status, seconds, stream
     status,
     streams: streams.map((stream) => reportStream(stream, run.runId)),
     destinations: [],
+    deprecations: [...deprecations],
+    warnings: outcome.doubt === undefined ? [] : [{ code: 'clock_off', message: outcome.doubt }],
     seconds,
   };
 }

@@ -1,5 +1,5 @@
-import { type ServiceClient, ServiceError } from '../client/client.js';
-import { sendEventOperation } from '../client/realtime-api.js';
+import { type ServiceClient, ServiceError } from '../api/client.js';
+import { sendEventOperation } from '../api/realtime-api.js';
 import { CdsyncError } from '../core/errors.js';
 import type { ServiceAccess } from '../sdk/destination.js';
 

@@ -1,17 +1,17 @@
-import type { AtOnce } from '../client/at-once.js';
-import type { ServiceClient } from '../client/client.js';
+import type { RequestCounts, ServiceClient } from '../api/client.js';
+import type { ColumnRules } from '../columns/column-rules.js';
+import type { StoredColumn } from '../columns/columns.js';
 import type { Clock } from '../core/clock.js';
-import type { ColumnRules } from '../rows/column-rules.js';
-import type { StoredColumn } from '../rows/columns.js';
-import type { Database } from '../store/duckdb.js';
-import type { JournalState } from '../store/journal.js';
-import type { ParquetCompression } from '../store/parquet.js';
-import type { Source, Window } from '../streams/source.js';
-import type { PartMaker } from './convert/part-maker.js';
-import { preparePartsFolder } from './extracted.js';
+import type { ConcurrencyController } from '../rate-limit/concurrency.js';
+import { type RecognitionOptions, StreamCache } from '../record-cache/stream-cache.js';
+import type { Source, Window } from '../sources/source.js';
+import type { Database } from '../storage/duckdb.js';
+import type { JournalState } from '../storage/journal.js';
+import type { ParquetCompression } from '../storage/parquet.js';
+import type { PartConverter } from './convert/part-converter.js';
 import type { ListSplit } from './partition.js';
-import { type RecognitionOptions, StreamRecognition } from './recognise/stream-recognition.js';
-import type { KnownRecords } from './record-details.js';
+import { preparePartsFolder } from './read-result.js';
+import type { StoredRecords } from './record-details.js';
 
 export interface ExtractionOptions {
   readonly stream: string;
@@ -24,18 +24,20 @@ export interface ExtractionOptions {
   /** For such a list: keys of the unfinished records. */
   readonly unfinished: readonly string[];
   /** For such a list whose pages leave out details: what the last snapshot has of it. */
-  readonly known: KnownRecords;
+  readonly known: StoredRecords;
   readonly notice: (line: string) => void;
+  /** The requests that opening the stream took. If the reading cannot begin, its own requests are added. */
+  readonly meter: RequestCounts;
   /** For such a list: the spans that earlier runs have covered. */
   readonly covered: readonly Window[];
   readonly pageSize: number;
   /** How many chains, and how many requests for single records, run at once. */
-  readonly atOnce: AtOnce;
+  readonly atOnce: ConcurrencyController;
   readonly client: ServiceClient;
   readonly signal: AbortSignal;
   readonly clock: Clock;
   readonly database: Database;
-  readonly converter: PartMaker;
+  readonly converter: PartConverter;
   readonly compression: ParquetCompression;
   /** `streams/<stream>` of the run's private folder. */
   readonly folder: string;
@@ -57,14 +59,14 @@ export interface ExtractionOptions {
 /** Prepares the folder of a stream. Resumes from the journal if everything that it names is still there. */
 export async function beginExtraction(given: ExtractionOptions): Promise<{
   readonly resume: JournalState | undefined;
-  readonly recognition: StreamRecognition | undefined;
+  readonly recognition: StreamCache | undefined;
 }> {
   const { folder, source, database } = given;
-  const goesOn = given.resume && (await StreamRecognition.resume(folder, given.resume, given.recognition));
+  const goesOn = given.resume && (await StreamCache.resume(folder, given.resume, given.recognition));
   const resume = goesOn === undefined ? undefined : given.resume;
   if (await preparePartsFolder(folder, resume, source.key, database))
     return { resume, recognition: goesOn === 'off' ? undefined : goesOn };
   if (goesOn !== 'off') await goesOn?.close();
-  const recognition = given.recognition && (await StreamRecognition.begin(folder, given.recognition));
+  const recognition = given.recognition && (await StreamCache.begin(folder, given.recognition));
   return { resume: undefined, recognition };
 }

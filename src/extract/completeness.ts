@@ -3,7 +3,7 @@ import { isRefusal } from './page-fetcher.js';
 import type { Partition } from './partition.js';
 
 /** A list that is checked against its own total. */
-export interface CountedList {
+export interface CountedRead {
   /** `GET /indexes/{id}/profiles` */
   readonly label: string;
   /** Whether the endpoint may return page tokens that lead nowhere. */
@@ -32,6 +32,8 @@ export interface CountedList {
   ): Promise<void>;
   /** How many different keys came so far. */
   distinctKeys(): Promise<number>;
+  /** Told if it was to be compared with its total, and the service gave none. */
+  hasNoTotal(): void;
   /** Told if the partitions seemed to leave records out: how many came by the pass over the whole list. */
   missed(records: number): void;
 }
@@ -41,7 +43,7 @@ export interface CountedList {
  * the whole list once more.
  * @throws {CdsyncError} `total_mismatch`, `members_incomplete`, and the errors of the reading
  */
-export async function readCounted(list: CountedList): Promise<void> {
+export async function readWithTotal(list: CountedRead): Promise<void> {
   if (await list.readInOneAnswer?.()) return;
   if (list.distrustsTokens) return readInPages(list);
   await list.read(list.partitions);
@@ -49,9 +51,10 @@ export async function readCounted(list: CountedList): Promise<void> {
 }
 
 /** Partitions may leave records out (without the attribute, or with an unlisted value), so their union is counted. */
-async function complete(list: CountedList): Promise<void> {
+async function complete(list: CountedRead): Promise<void> {
   const isPartitioned = list.partitions[0]?.kind !== 'whole';
   const wanted = await wantedRecords(list);
+  if (list.checkTotal && wanted === null) list.hasNoTotal();
   const came = list.cameBefore ?? (await list.distinctKeys());
   // A few records may have been deleted meanwhile. But a total far below the count cannot show that partitions left none out.
   const most = isPartitioned ? (wanted ?? 0) + Math.max(10, came / 100) : Number.POSITIVE_INFINITY;
@@ -72,7 +75,7 @@ async function complete(list: CountedList): Promise<void> {
 }
 
 /** Says what would help if the service takes no parameters, and yet did not answer with the whole list. */
-async function readInPages(list: CountedList): Promise<void> {
+async function readInPages(list: CountedRead): Promise<void> {
   try {
     const totalAtStart = list.totalAtStart ?? (await list.total());
     await readByTotal({ ...list, totalAtStart });
@@ -87,7 +90,7 @@ async function readInPages(list: CountedList): Promise<void> {
 }
 
 /** Reads a list whose page tokens may lead back to its start. The second reading asks for one page large enough for all. */
-async function readByTotal(list: CountedList): Promise<void> {
+async function readByTotal(list: CountedRead): Promise<void> {
   let circled = await endsInCircle(list, [{ kind: 'whole' }]);
   const wanted = await wantedRecords(list);
   if (wanted === null ? !circled : (await list.distinctKeys()) >= wanted) return;
@@ -109,7 +112,7 @@ async function readByTotal(list: CountedList): Promise<void> {
 }
 
 /** Reads partitions. Returns whether a chain ended because its tokens lead nowhere. */
-async function endsInCircle(list: CountedList, ...reading: Parameters<CountedList['read']>): Promise<boolean> {
+async function endsInCircle(list: CountedRead, ...reading: Parameters<CountedRead['read']>): Promise<boolean> {
   try {
     await list.read(...reading);
     return false;
@@ -120,7 +123,7 @@ async function endsInCircle(list: CountedList, ...reading: Parameters<CountedLis
 }
 
 /** The larger of the totals before and after; null if one of them is unknown. */
-async function wantedRecords(list: CountedList): Promise<number | null> {
+async function wantedRecords(list: CountedRead): Promise<number | null> {
   const after = await list.total();
   return after === null || list.totalAtStart === null ? null : Math.max(after, list.totalAtStart);
 }

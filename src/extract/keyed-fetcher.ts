@@ -1,19 +1,32 @@
 import type pLimit from 'p-limit';
-import { MalformedBodyError, ServiceError } from '../client/client.js';
+import { MalformedBodyError, ServiceError } from '../api/client.js';
 import { CdsyncError } from '../core/errors.js';
 import { formatCount } from '../core/quantities.js';
-import type { KeyedRequest } from '../streams/source.js';
-import { cutOrRetry, type FetchContext, type FetchedPage, onlyPage, type PageFetcher, pageOf } from './page-fetcher.js';
+import type { KeyedRequest } from '../sources/source.js';
+import {
+  askSized,
+  cutOrRetry,
+  type FetchContext,
+  maxRestarts,
+  mayBeDeadToken,
+  onlyPage,
+  type PageBytes,
+  type PageFetcher,
+  pageOf,
+} from './page-fetcher.js';
 import { withFields } from './scan/added-fields.js';
 import { copyTrimmed } from './scan/json-bytes.js';
 import { cutPageExactly } from './scan/page-cutter.js';
 import { strictText } from './scan/strict-text.js';
-import { TokenGuard } from './token-guard.js';
+import { CycleDetector } from './token-guard.js';
 
 /** More pages than the records of one key can have. */
 const maxPages = 1000;
 /** Once records of this size have come, the page ends. Most chunks of keys are one page. */
 const mostPageBytes = 8_000_000;
+
+/** What became of a key: its records, or why there are none. */
+type Asked = readonly Buffer[] | 'missing' | { readonly unaskable: string };
 
 interface Answered {
   /** Records, separated by commas. */
@@ -40,21 +53,21 @@ export class KeyedFetcher implements PageFetcher {
     this.#limit = options.limit;
   }
 
-  async fetch(token: string | null): Promise<FetchedPage> {
+  async fetch(token: string | null): Promise<PageBytes> {
     const stop = new AbortController();
     const signal = AbortSignal.any([this.#context.signal, stop.signal]);
     let next = Number(token ?? 0);
     let bytes = 0;
-    const ask = async (request: KeyedRequest): Promise<Buffer[] | undefined> => {
+    const ask = async (request: KeyedRequest): Promise<Asked> => {
       if (bytes >= mostPageBytes) return [];
       // Requests begin in their order.
       next += 1;
       const records = await this.#ask(request, signal);
-      for (const { length } of records ?? []) bytes += length;
+      if (Array.isArray(records)) for (const { length } of records) bytes += length;
       return records;
     };
     const asked = this.#requests.slice(next).map((request) => this.#limit(() => ask(request)));
-    let answers: (Buffer[] | undefined)[];
+    let answers: Asked[];
     try {
       answers = await Promise.all(asked);
     } catch (error) {
@@ -63,39 +76,79 @@ export class KeyedFetcher implements PageFetcher {
       await Promise.allSettled(asked);
       throw error;
     }
-    const records = answers.flatMap((answer) => answer ?? []);
     const issuedAt = new Date(this.#context.clock.now()).toISOString();
-    const missing = answers.filter((each) => each === undefined).length;
+    const records = answers.flatMap((answer) => (Array.isArray(answer) ? answer : []));
+    const unaskable = answers.flatMap((answer) =>
+      typeof answer === 'object' && 'unaskable' in answer ? answer.unaskable : [],
+    );
     return pageOf(records, {
       ...onlyPage,
       nextToken: next < this.#requests.length ? String(next) : null,
       issuedAt,
-      missing,
+      missing: answers.filter((answer) => answer === 'missing').length,
+      unaskable,
     });
   }
 
-  /** Undefined if there is no such record. */
-  async #ask(request: KeyedRequest, signal: AbortSignal): Promise<Buffer[] | undefined> {
-    const { client, meter, pageSize } = this.#context;
-    const guard = new TokenGuard();
-    const pages: Buffer[] = [];
-    let token: string | null = null;
+  async #ask(request: KeyedRequest, signal: AbortSignal): Promise<Asked> {
     try {
-      do {
-        const operation = request.operation({ token, limit: pageSize.limit });
-        const decode = (body: Buffer) =>
-          request.answers === 'page' ? readPage(body, request) : readRecord(body, request);
-        const { records, nextToken }: Answered = await client.send(operation, decode, { signal, meter });
-        pages.push(records);
-        token = nextToken;
-        if (token !== null && (guard.repeats(token) || pages.length === maxPages)) throw endless(pages.length);
-      } while (token !== null);
+      for (let attempt = 1; ; attempt += 1) {
+        const pages = await this.#pages(request, signal).catch((error: unknown) => {
+          if (error instanceof DeadToken) return error;
+          throw error;
+        });
+        if (!(pages instanceof DeadToken)) return pages;
+        if (attempt > maxRestarts) throw deadToken(pages.cause);
+      }
     } catch (error) {
-      if (this.#mayMiss && error instanceof ServiceError && error.status === 404) return undefined;
+      if (this.#mayMiss && error instanceof ServiceError && error.status === 404) return 'missing';
+      if (request.key !== undefined && error instanceof CdsyncError && error.code === 'invalid_id')
+        return { unaskable: request.key };
       throw error;
     }
+  }
+
+  /**
+   * Asks for all pages of a key.
+   * @throws {DeadToken} if the service refuses a page token
+   */
+  async #pages(request: KeyedRequest, signal: AbortSignal): Promise<Buffer[]> {
+    const { client, meter, pageSize } = this.#context;
+    const isPage = request.answers === 'page';
+    const decode = (body: Buffer) => (isPage ? readPage(body, request) : readRecord(body, request));
+    const guard = new CycleDetector();
+    const pages: Buffer[] = [];
+    let token: string | null = null;
+    do {
+      const asked: string | null = token;
+      const { records, nextToken }: Answered = await askSized({
+        pageSize,
+        takesLimit: isPage,
+        isFirst: asked === null,
+        send: (limit) => client.send(request.operation({ token: asked, limit }), decode, { signal, meter }),
+        letGo: () => undefined,
+      }).catch((error) => Promise.reject(asked !== null && mayBeDeadToken(error) ? new DeadToken(error) : error));
+      pages.push(records);
+      token = nextToken;
+      if (token !== null && (guard.repeats(token) || pages.length === maxPages)) throw endless(pages.length);
+    } while (token !== null);
     return pages;
   }
+}
+
+/** The service refused a page token, so the pages of the key must be read from the first one on. */
+class DeadToken extends Error {
+  constructor(cause: unknown) {
+    super('a page token was refused', { cause });
+  }
+}
+
+function deadToken(cause: unknown): CdsyncError {
+  return new CdsyncError(`the service refused page tokens of one key in ${maxRestarts + 1} attempts`, {
+    code: 'dead_token',
+    hint: 'its tokens expire too early: ask for larger pages (`page_size`)',
+    cause,
+  });
 }
 
 function readPage(body: Buffer, { added }: KeyedRequest): Answered {

@@ -1,7 +1,7 @@
-import type { RequestMeter } from '../client/client.js';
+import type { RequestCounts } from '../api/client.js';
 
 /** Counters of a stream's reading, updated while it runs. */
-export interface LiveCounters extends RequestMeter {
+export interface LiveCounters extends RequestCounts {
   milliseconds: number;
   pages: number;
   read: number;

@@ -1,13 +1,11 @@
-import type { RequestMeter } from '../client/client.js';
+import type { RequestCounts } from '../api/client.js';
 import { CdsyncError } from '../core/errors.js';
 import { formatCount, formatCounted } from '../core/quantities.js';
-import { type FetchedPage, isRefusal, type PageFetcher } from './page-fetcher.js';
-import type { ReadTask, TakenPage, TaskIntake } from './read-task.js';
+import { maxRestarts, mayBeDeadToken, type PageBytes, type PageFetcher } from './page-fetcher.js';
+import type { PageOutcome, PageSink, ReadTask } from './read-task.js';
 import { cutPageExactly, MalformedPageError } from './scan/page-cutter.js';
-import { TokenGuard } from './token-guard.js';
+import { CycleDetector } from './token-guard.js';
 
-/** How often a partition may start again because of a dead token. */
-const maxRestarts = 2;
 /** This many pages in a row with records but without a new key count as a circle. */
 const maxPagesWithoutNewKey = 100;
 /** This many pages in a row without a record count as a list without an end, although each has a new token. */
@@ -15,10 +13,10 @@ const maxEmptyPages = 1000;
 /** How often a page with malformed records is fetched again. */
 const maxRefetches = 3;
 
-export interface ChainContext {
+interface ChainContext {
   readonly fetcher: PageFetcher;
-  readonly intake: TaskIntake;
-  readonly meter: RequestMeter;
+  readonly intake: PageSink;
+  readonly meter: RequestCounts;
 }
 
 /**
@@ -28,7 +26,7 @@ export interface ChainContext {
 export class PageChain {
   readonly #context: ChainContext;
   readonly #task: ReadTask;
-  #guard = new TokenGuard();
+  #guard = new CycleDetector();
   #attempt: number;
   #pages: number;
   #fruitless = 0;
@@ -60,12 +58,12 @@ export class PageChain {
     let token = this.#task.start.token;
     let pending = this.#fetch(token);
     for (;;) {
-      let page: FetchedPage;
+      let page: PageBytes;
       try {
         page = await pending;
       } catch (error) {
         // The token of a chunk of keys is cdsync's own; what the service refused is a key.
-        if (token === null || this.#task.partition.kind === 'keys' || !isRefusal(error)) throw error;
+        if (token === null || this.#task.partition.kind === 'keys' || !mayBeDeadToken(error)) throw error;
         page = await this.#startAgain(error);
         token = null;
       }
@@ -90,7 +88,7 @@ export class PageChain {
     }
   }
 
-  async #fetch(token: string | null): Promise<FetchedPage> {
+  async #fetch(token: string | null): Promise<PageBytes> {
     const page = await this.#context.fetcher.fetch(token);
     if (this.#isOver) page.release();
     else this.#held.add(page.release);
@@ -98,7 +96,7 @@ export class PageChain {
   }
 
   /** If the service refuses a token but not the list itself, the token is dead. The partition then starts again. */
-  async #startAgain(refusal: unknown): Promise<FetchedPage> {
+  async #startAgain(refusal: unknown): Promise<PageBytes> {
     const page = await this.#fetch(null).catch(() => undefined);
     if (page === undefined) throw refusal;
     if (this.#attempt > maxRestarts) {
@@ -112,7 +110,7 @@ export class PageChain {
     this.#pages = 0;
     this.#fruitless = 0;
     this.#empty = 0;
-    this.#guard = new TokenGuard();
+    this.#guard = new CycleDetector();
     await this.#context.intake.restart(this.#attempt);
     return page;
   }
@@ -129,7 +127,7 @@ export class PageChain {
   }
 
   /** @throws {MalformedPageError} then the page is still held */
-  async #takeIn(page: FetchedPage): Promise<void> {
+  async #takeIn(page: PageBytes): Promise<void> {
     try {
       await this.#judge(page);
       this.#letGo(page, 'reuse');
@@ -139,13 +137,13 @@ export class PageChain {
     }
   }
 
-  #letGo({ release }: FetchedPage, reuse?: 'reuse'): void {
+  #letGo({ release }: PageBytes, reuse?: 'reuse'): void {
     release(reuse);
     this.#held.delete(release);
   }
 
   /** Hands the page to the intake, and ends the chain if that found something wrong. */
-  async #judge(page: FetchedPage): Promise<void> {
+  async #judge(page: PageBytes): Promise<void> {
     const taken = await this.#context.intake.take(page, {
       token: page.nextToken,
       issued_at: page.issuedAt,
@@ -179,7 +177,7 @@ export class PageChain {
   }
 
   /** Takes in a malformed page again. If the quick cut was wrong, cuts the page exactly; otherwise fetches it again. */
-  async #takeInAgain(token: string | null, first: FetchedPage, error: MalformedPageError): Promise<FetchedPage> {
+  async #takeInAgain(token: string | null, first: PageBytes, error: MalformedPageError): Promise<PageBytes> {
     let failure = error;
     const exact = cutAgain(first);
     if (exact !== undefined) {
@@ -202,7 +200,7 @@ export class PageChain {
     throw failure;
   }
 
-  #filterIgnored({ mismatches, mismatchedAttribute }: TakenPage): CdsyncError {
+  #filterIgnored({ mismatches, mismatchedAttribute }: PageOutcome): CdsyncError {
     return this.#failure(
       'filter_ignored',
       `${mismatches} records of one page do not match the filter on "${mismatchedAttribute}"`,
@@ -218,7 +216,7 @@ export class PageChain {
 }
 
 /** Cuts the page by its whole envelope; undefined if the records begin and end at the same places as before. */
-function cutAgain(page: FetchedPage): FetchedPage | undefined {
+function cutAgain(page: PageBytes): PageBytes | undefined {
   try {
     const cut = cutPageExactly(page.body);
     return cut.end === page.end && cut.start === page.start ? undefined : { ...page, ...cut };

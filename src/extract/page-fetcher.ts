@@ -1,12 +1,12 @@
-import type { Release } from '../client/answer-collector.js';
 import {
-  type AnswerHead,
   MalformedBodyError,
-  type RequestMeter,
+  type RequestCounts,
+  type ResponseHead,
   type ServiceClient,
   ServiceError,
-} from '../client/client.js';
-import type { Operation } from '../client/operation.js';
+} from '../api/client.js';
+import type { Operation } from '../api/request.js';
+import type { Release } from '../api/response-reader.js';
 import type { Clock } from '../core/clock.js';
 import { withFields } from './scan/added-fields.js';
 import { cutPage, cutPageExactly, MalformedPageError, type PageCut } from './scan/page-cutter.js';
@@ -15,12 +15,14 @@ import { cutPage, cutPageExactly, MalformedPageError, type PageCut } from './sca
 const minPageSize = 25;
 
 /** A page as it came, with its records not yet scanned. */
-export interface FetchedPage extends PageCut {
+export interface PageBytes extends PageCut {
   readonly body: Buffer;
   /** When the service issued the token: ISO 8601, by the clock of cdsync. */
   readonly issuedAt: string;
   /** Number of records that were requested by key but do not exist. */
   readonly missing: number;
+  /** Keys that no request can be made for. */
+  readonly unaskable?: readonly string[];
   /**
    * Call it when the page is taken in, or of no use: until then its body counts against the memory for bodies. The body's memory
    * may be reused only when all of its records are copied.
@@ -31,7 +33,7 @@ export interface FetchedPage extends PageCut {
 const comma = Buffer.from(',');
 
 /** A page made of single records, or of lists of them without brackets; empty ones do not count. */
-export function pageOf(records: readonly Buffer[], page: Omit<FetchedPage, 'body' | 'start' | 'end'>): FetchedPage {
+export function pageOf(records: readonly Buffer[], page: Omit<PageBytes, 'body' | 'start' | 'end'>): PageBytes {
   const some = records.filter(({ length }) => length > 0);
   const body = Buffer.concat(some.flatMap((each, index) => (index === 0 ? [each] : [comma, each])));
   return { ...page, body, start: 0, end: body.length };
@@ -43,16 +45,23 @@ export const onlyPage = { nextToken: null, total: null, missing: 0, release: () 
 /** Gets the pages of one partition. */
 export interface PageFetcher {
   /** @param token null for the first page */
-  fetch(token: string | null): Promise<FetchedPage>;
+  fetch(token: string | null): Promise<PageBytes>;
 }
 
 export interface FetchContext {
   readonly client: ServiceClient;
-  readonly meter: RequestMeter;
+  readonly meter: RequestCounts;
   readonly signal: AbortSignal;
   readonly clock: Clock;
   /** How many records to ask for in a page; it shrinks if the service refuses it, or if such a page is too large. */
-  readonly pageSize: { limit: number };
+  readonly pageSize: PageSize;
+}
+
+/** The page size of a stream. */
+interface PageSize {
+  limit: number;
+  /** Up to this size a 404 is not meant for the size: the service accepted it, or also answered the smallest page with 404. */
+  accepted?: number;
 }
 
 /** Cuts a body inside the decoder of a request, so that the client retries if the body is malformed. */
@@ -77,6 +86,61 @@ export function isRefusal(error: unknown): boolean {
   return error instanceof ServiceError && error.status === 400;
 }
 
+/** How often reading may start again because of a dead token. */
+export const maxRestarts = 2;
+/** Statuses with which services refuse a page token that has died. Whether it has, the same request without it shows. */
+const tokenRefusals = new Set([400, 404, 409, 410, 413, 422]);
+const sizeRefusals = new Set([400, 404, 413, 414, 416, 422]);
+
+export function mayBeDeadToken(error: unknown): boolean {
+  return error instanceof ServiceError && tokenRefusals.has(error.status ?? 0);
+}
+
+function isSizeRefusal(error: unknown, limit: number, { accepted = 0 }: PageSize): boolean {
+  if (!(error instanceof ServiceError) || (error.status === 404 && limit <= accepted)) return false;
+  return sizeRefusals.has(error.status ?? 0);
+}
+
+function saysVersion(error: unknown): boolean {
+  return error instanceof ServiceError && /version/i.test(error.serviceMessage ?? '');
+}
+
+interface PageSizing<T> extends Pick<FetchContext, 'pageSize'> {
+  readonly takesLimit: boolean;
+  readonly isFirst: boolean;
+  readonly send: (limit: number) => Promise<T>;
+  /** Called with a page that is of no use. */
+  readonly letGo: (page: T) => void;
+}
+
+/**
+ * Asks for a page, with smaller and smaller sizes while that may help. A refusal of a first page may be meant for its size or for
+ * something else: its version, its filter. Only the smallest page tells, so that is asked for next.
+ */
+export async function askSized<T>({ pageSize, takesLimit, isFirst, send, letGo }: PageSizing<T>): Promise<T> {
+  let isProven = false;
+  for (;;) {
+    const { limit } = pageSize;
+    try {
+      const page = await send(limit);
+      pageSize.accepted = Math.max(limit, pageSize.accepted ?? 0);
+      return page;
+    } catch (error) {
+      const isRefused = isFirst && isSizeRefusal(error, limit, pageSize) && !saysVersion(error);
+      if (!(isRefused || isTooLarge(error)) || !takesLimit || limit <= minPageSize) throw error;
+      if (isRefused && !isProven) {
+        const smallest = send(minPageSize).catch((again) => {
+          if (again instanceof ServiceError && again.status === 404) pageSize.accepted = Number.POSITIVE_INFINITY;
+          throw isSizeRefusal(again, minPageSize, pageSize) ? error : again;
+        });
+        letGo(await smallest);
+        isProven = true;
+      }
+      if (pageSize.limit === limit) pageSize.limit = Math.max(minPageSize, limit >> 1);
+    }
+  }
+}
+
 export interface ListRequest {
   readonly token: string | null;
   readonly limit: number;
@@ -87,7 +151,7 @@ export class ListFetcher implements PageFetcher {
   readonly #context: FetchContext;
   readonly #operation: (request: ListRequest) => Operation;
   readonly #takesLimit: boolean;
-  readonly #cut: (body: Buffer, head: AnswerHead) => PageCut & Pick<FetchedPage, 'body' | 'release'>;
+  readonly #cut: (body: Buffer, head: ResponseHead) => PageCut & Pick<PageBytes, 'body' | 'release'>;
 
   constructor(
     context: FetchContext,
@@ -108,18 +172,15 @@ export class ListFetcher implements PageFetcher {
           };
   }
 
-  async fetch(token: string | null): Promise<FetchedPage> {
+  async fetch(token: string | null): Promise<PageBytes> {
     const { client, meter, signal, pageSize, clock } = this.#context;
-    for (;;) {
-      const { limit } = pageSize;
-      try {
-        const page = await client.send(this.#operation({ token, limit }), this.#cut, { signal, meter });
-        return { ...page, issuedAt: new Date(clock.now()).toISOString(), missing: 0 };
-      } catch (error) {
-        const isTooMuch = isTooLarge(error) || (token === null && isRefusal(error));
-        if (!isTooMuch || !this.#takesLimit || pageSize.limit <= minPageSize) throw error;
-        if (pageSize.limit === limit) pageSize.limit = Math.max(minPageSize, limit >> 1);
-      }
-    }
+    const page = await askSized({
+      pageSize,
+      takesLimit: this.#takesLimit,
+      isFirst: token === null,
+      send: (limit) => client.send(this.#operation({ token, limit }), this.#cut, { signal, meter }),
+      letGo: ({ release }) => release(),
+    });
+    return { ...page, issuedAt: new Date(clock.now()).toISOString(), missing: 0 };
   }
 }

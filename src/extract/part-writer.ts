@@ -1,28 +1,28 @@
 import { join } from 'node:path';
-import type { ColumnRules } from '../rows/column-rules.js';
-import type { ColumnSet, StoredColumn } from '../rows/columns.js';
-import { type PartRecord, partFiles } from '../rows/part.js';
-import { wideColumns } from '../rows/row-hash.js';
-import { writeFileAtomically } from '../store/durable.js';
-import type { Counters, Journal, PartitionCursor } from '../store/journal.js';
-import type { ParquetCompression } from '../store/parquet.js';
-import type { SeenLog } from '../store/seen-log.js';
-import type { PartMaker } from './convert/part-maker.js';
-import { SpoolFile } from './convert/spool-file.js';
-import type { RecognisedPage } from './recognise/recogniser.js';
+import type { ColumnRules } from '../columns/column-rules.js';
+import type { ColumnSet, StoredColumn } from '../columns/columns.js';
+import { wideColumns } from '../columns/row-hash.js';
+import type { SeenLog } from '../record-cache/cache-hits.js';
+import type { LookedUpPage } from '../record-cache/record-cache.js';
+import { writeFileAtomically } from '../storage/durable.js';
+import type { Counters, Journal, PartitionCursor } from '../storage/journal.js';
+import type { ParquetCompression } from '../storage/parquet.js';
+import { type PartRecord, partFiles } from '../storage/part.js';
+import type { PartConverter } from './convert/part-converter.js';
+import { StagingFile } from './convert/staging-file.js';
 import type { Reject, ScannedPage } from './scan/scanned-page.js';
 
 /** A part is made once the spool has this many bytes … */
 const partBytes = 12_000_000;
-/** … or after this time since its first page. The first part of a run comes sooner, for an early checkpoint. */
+/** … or after this time since its first page. The first parts of a run come sooner, for early checkpoints. */
 const partMs = 5_000;
-const firstPartMs = 1_000;
+const firstPartsMs = [250, 1_000];
 /** How many batches may wait for their conversion or be in it; more would only fill the disk. */
 const pendingBatches = 3;
 
 /** Pages that become one part, and how far they bring each partition. */
 interface Batch {
-  readonly spool: SpoolFile;
+  readonly spool: StagingFile;
   segments: [partition: string, attempt: number, rows: number][];
   cursors: Record<string, PartitionCursor>;
   rejects: Reject[];
@@ -33,7 +33,7 @@ interface Batch {
   counters: Counters;
 }
 
-export interface PartWriterOptions {
+interface PartWriterOptions {
   /** `parts/` of the stream's run folder. */
   readonly folder: string;
   readonly spoolFolder: string;
@@ -41,7 +41,7 @@ export interface PartWriterOptions {
   readonly compression: ParquetCompression;
   readonly columns: ColumnSet;
   readonly rules: ColumnRules;
-  readonly maker: PartMaker;
+  readonly maker: PartConverter;
   readonly journal: Journal;
   /** Where to note what was recognised; left out: nothing can be. */
   readonly seen?: SeenLog | undefined;
@@ -60,7 +60,7 @@ function columnsNow(columns: ColumnSet) {
 }
 
 /** A scanned page, with what was recognised if the stream's records are hashed. */
-export type PageToWrite = ScannedPage | RecognisedPage;
+export type PageToWrite = ScannedPage | LookedUpPage;
 
 /**
  * Takes in pages, one at a time and in order, and makes parts of them. It writes a checkpoint line only after its part is
@@ -68,7 +68,7 @@ export type PageToWrite = ScannedPage | RecognisedPage;
  */
 export class PartWriter {
   readonly #options: PartWriterOptions;
-  readonly #spare: SpoolFile[] = [];
+  readonly #spare: StagingFile[] = [];
   #spools = 0;
   #batch: Batch | undefined;
   #seen: ReturnType<typeof columnsNow>;
@@ -108,7 +108,7 @@ export class PartWriter {
     if (batch.spool.bytes >= partBytes * this.#breadth) await this.#seal();
   }
 
-  #noteHashes(batch: Batch, { raw, runs }: RecognisedPage, partition: string, { attempt }: PartitionCursor): void {
+  #noteHashes(batch: Batch, { raw, runs }: LookedUpPage, partition: string, { attempt }: PartitionCursor): void {
     // If this batch gets no part, the next one has its number, and all of its rows come later.
     const [part, { records }] = [this.#number + 1, batch.spool];
     for (const { rowsBefore, slots } of runs)
@@ -168,7 +168,7 @@ export class PartWriter {
 
   #current(): Batch {
     if (this.#batch !== undefined) return this.#batch;
-    const spool = this.#spare.pop() ?? new SpoolFile(join(this.#options.spoolFolder, `${this.#spools++}.json`));
+    const spool = this.#spare.pop() ?? new StagingFile(join(this.#options.spoolFolder, `${this.#spools++}.json`));
     spool.reset();
     this.#batch = {
       spool,
@@ -179,7 +179,7 @@ export class PartWriter {
       raw: undefined,
       counters: this.#options.counters(),
     };
-    const wait = (this.#number === 0 ? firstPartMs : partMs) * this.#breadth;
+    const wait = (firstPartsMs[this.#number] ?? partMs) * this.#breadth;
     this.#timer = setTimeout(() => {
       this.#inTurn(() => this.#orFail(() => this.#seal())).catch(() => undefined);
     }, wait);
@@ -251,7 +251,13 @@ export class PartWriter {
     }
     const { segments, maxRecordBytes } = batch;
     const { path: spool, records } = batch.spool;
-    const common = { number, segments, rejects: batch.rejects.length };
+    const leftOut = rules.leaveOut(columns);
+    const common = {
+      number,
+      segments,
+      rejects: batch.rejects.length,
+      ...(leftOut.length === 0 ? {} : { left_out: leftOut }),
+    };
     if (records === 0) return { ...common, rows: 0, bytes: 0, sha256: '', columns: rules.keep(columns) };
     const raw = batch.raw && joined(batch.raw);
     const sealed = { spool, records, maxRecordBytes, columns, rules, key, number, files, compression, raw };

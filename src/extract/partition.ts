@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { CdsyncError } from '../core/errors.js';
-import type { Source, Window } from '../streams/source.js';
-import type { SplitPart } from '../streams/splits.js';
+import type { Source, Window } from '../sources/source.js';
+import type { SplitPart } from '../sources/splits.js';
 
 export const partitionSchema = z.discriminatedUnion('kind', [
   /** The list, unpartitioned. */
@@ -12,7 +12,7 @@ export const partitionSchema = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('again') }),
   /** The records with one value of the partitioning attribute. */
   z.object({ kind: z.literal('value'), value: z.string() }),
-  /** The records with these values, of one attribute or several. It names them itself: each run chooses them anew. */
+  /** The records with these values, of one attribute or several. It names them itself: each run chooses them again. */
   z.object({ kind: z.literal('values'), values: z.array(z.tuple([z.string(), z.string()])) }),
   /** A span of time; `to` is excluded. */
   z.object({ kind: z.literal('window'), from: z.string(), to: z.string() }),
@@ -26,6 +26,32 @@ export const partitionSchema = z.discriminatedUnion('kind', [
 
 /** The portion of a stream that one chain of pages reads. */
 export type Partition = z.infer<typeof partitionSchema>;
+
+/**
+ * What messages call a partition; undefined for a whole list.
+ * @param attribute the partitioning attribute of the configuration
+ * @param hides whether messages must not show values of an attribute
+ */
+export function partitionLabel(
+  partition: Partition,
+  { attribute, hides }: { readonly attribute: string | undefined; readonly hides: (attribute: string) => boolean },
+): string | undefined {
+  const shown = (name: string, value: string) => (hides(name) ? name : `${name}=${value}`);
+  switch (partition.kind) {
+    case 'value':
+      return `partition ${shown(attribute ?? 'value', partition.value)}`;
+    case 'values':
+      return `partition ${partition.values.map(([name, value]) => shown(name, value)).join(', ')}`;
+    case 'window':
+      return `records from ${partition.from} to ${partition.to}`;
+    case 'keys':
+      return `ids ${partition.chunk * chunkKeys + 1} to ${(partition.chunk + 1) * chunkKeys}`;
+    case 'record':
+      return `record ${partition.key}`;
+    default:
+      return undefined;
+  }
+}
 
 /** How many requests by key form one chunk. A chunk is the unit of restart. */
 const chunkKeys = 200;

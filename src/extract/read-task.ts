@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { cursorSchema, type PartitionCursor } from '../store/journal.js';
-import type { FetchedPage } from './page-fetcher.js';
+import { cursorSchema, type PartitionCursor } from '../storage/journal.js';
+import type { PageBytes } from './page-fetcher.js';
 import { partitionSchema } from './partition.js';
 
 export const readTaskSchema = z.object({
@@ -19,12 +19,12 @@ export const readTaskSchema = z.object({
 
 /**
  * One chain of pages, from a cursor to its last page. A task is plain JSON: any process with the stream's source, a client
- * and a {@link TaskIntake} can read it.
+ * and a {@link PageSink} can read it.
  */
 export type ReadTask = z.infer<typeof readTaskSchema>;
 
 /** What the intake found on a page. */
-export interface TakenPage {
+export interface PageOutcome {
   /** Number of records that are kept. */
   readonly records: number;
   /** Whether any of their keys is new to this attempt of the task. */
@@ -38,13 +38,13 @@ export interface TakenPage {
  * Takes the pages of a task. It is all that a task shares with the other tasks of its stream. The task does not know what
  * becomes of its pages, or when their checkpoint is written.
  */
-export interface TaskIntake {
+export interface PageSink {
   /**
    * Takes in the next page. It waits while the conversion lags behind. `cursor` becomes durable later, together with the
    * page's records, and never before the cursors of earlier pages.
    * @throws {MalformedPageError} if the page must be fetched again; nothing of it was kept
    */
-  take(page: FetchedPage, cursor: PartitionCursor): Promise<TakenPage>;
+  take(page: PageBytes, cursor: PartitionCursor): Promise<PageOutcome>;
   /** Drops everything that earlier attempts brought; durable on return. */
   restart(attempt: number): Promise<void>;
 }

@@ -1,7 +1,7 @@
 import pLimit from 'p-limit';
-import { MalformedBodyError, ServiceError } from '../client/client.js';
-import type { WindowedSource } from '../streams/source.js';
-import { type FetchContext, type FetchedPage, onlyPage, type PageFetcher, pageOf } from './page-fetcher.js';
+import { MalformedBodyError, ServiceError } from '../api/client.js';
+import type { WindowedSource } from '../sources/source.js';
+import { type FetchContext, onlyPage, type PageBytes, type PageFetcher, pageOf } from './page-fetcher.js';
 import { jsonBytes } from './scan/bytes.js';
 import { copyTrimmed, skipSpace, skipValue } from './scan/json-bytes.js';
 import { strictText } from './scan/strict-text.js';
@@ -10,16 +10,16 @@ import { strictText } from './scan/strict-text.js';
 const mostFruitless = 3;
 
 /** What the last snapshot has of a list whose pages leave out details. */
-export interface KnownRecords {
+export interface StoredRecords {
   /** Keys that a page brings in vain: the snapshot has all of them, or they are read by id. */
   readonly skipped: ReadonlySet<string>;
   /** Keys of records that have ended, and that the snapshot has without their details. */
   readonly undetailed: ReadonlySet<string>;
 }
 
-export interface DetailsOptions {
+interface DetailsOptions {
   readonly source: WindowedSource;
-  readonly known: KnownRecords;
+  readonly known: StoredRecords;
   /** How many requests for single records may be under way at once, over all tasks of a stream. */
   readonly limit: ReturnType<typeof pLimit>;
   readonly notice: (line: string) => void;
@@ -44,7 +44,7 @@ export class RecordDetails {
   }
 
   /** A page with the details of its records, without the skipped ones. */
-  async complete(page: FetchedPage, context: FetchContext): Promise<FetchedPage> {
+  async complete(page: PageBytes, context: FetchContext): Promise<PageBytes> {
     const records = recordsOf(page).filter(({ id }) => id === undefined || !this.#options.known.skipped.has(id));
     const completed = await Promise.all(
       records.map(async ({ id, bytes }) => {
@@ -56,7 +56,7 @@ export class RecordDetails {
   }
 
   /** One record by its key, with its details if the service gives them; else as the list would show it. */
-  async single(key: string, context: FetchContext): Promise<FetchedPage> {
+  async single(key: string, context: FetchContext): Promise<PageBytes> {
     const { source, known } = this.#options;
     const issuedAt = new Date(context.clock.now()).toISOString();
     const empty = { ...onlyPage, issuedAt };
@@ -129,7 +129,7 @@ export class DetailedFetcher implements PageFetcher {
     this.#details = details;
   }
 
-  async fetch(token: string | null): Promise<FetchedPage> {
+  async fetch(token: string | null): Promise<PageBytes> {
     return this.#details.complete(await this.#pages.fetch(token), this.#context);
   }
 }
@@ -149,7 +149,7 @@ function idOf(bytes: Buffer): string | undefined {
 }
 
 /** The records of a page, each with its id if it has one. What is no JSON ends the list: the scanner will refuse it. */
-function recordsOf({ body, start, end }: FetchedPage): { id: string | undefined; bytes: Buffer }[] {
+function recordsOf({ body, start, end }: PageBytes): { id: string | undefined; bytes: Buffer }[] {
   const records: { id: string | undefined; bytes: Buffer }[] = [];
   let at = skipSpace(body, start);
   while (at < end) {

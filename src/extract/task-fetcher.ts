@@ -1,5 +1,5 @@
 import type pLimit from 'p-limit';
-import type { Source } from '../streams/source.js';
+import type { Source } from '../sources/source.js';
 import { KeyedFetcher } from './keyed-fetcher.js';
 import { type FetchContext, ListFetcher, type ListRequest, type PageFetcher } from './page-fetcher.js';
 import { chunkOf } from './partition.js';

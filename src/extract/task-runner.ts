@@ -1,28 +1,32 @@
 import pLimit from 'p-limit';
-import type { AtOnce } from '../client/at-once.js';
-import type { RequestMeter, ServiceClient } from '../client/client.js';
+import { type RequestCounts, type ServiceClient, ServiceError } from '../api/client.js';
 import type { Clock } from '../core/clock.js';
-import type { Source } from '../streams/source.js';
+import type { ConcurrencyController } from '../rate-limit/concurrency.js';
+import type { Source } from '../sources/source.js';
 import { PageChain } from './page-chain.js';
-import type { ReadTask, TaskIntake } from './read-task.js';
-import { type KnownRecords, RecordDetails } from './record-details.js';
+import type { PageSink, ReadTask } from './read-task.js';
+import { RecordDetails, type StoredRecords } from './record-details.js';
 import { taskFetcher } from './task-fetcher.js';
 
 /** How many chunks of keys are read at once; their requests share the stream's concurrency. */
 const chunksAtOnce = 4;
+/** How many chains of pages are open at once; the client limits the requests under way. */
+const chainsAtOnce = 512;
 
-export interface TaskRunnerOptions {
+interface TaskRunnerOptions {
   readonly source: Source;
   readonly client: ServiceClient;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  readonly meter: RequestMeter;
+  readonly meter: RequestCounts;
   /** How many chains, and how many requests for single records, run at once. */
-  readonly atOnce: AtOnce;
+  readonly atOnce: ConcurrencyController;
   /** For a list whose pages leave out details: what the last snapshot has of it. */
-  readonly known: KnownRecords;
+  readonly known: StoredRecords;
   readonly notice: (line: string) => void;
-  intakeOf(task: ReadTask): TaskIntake;
+  /** What messages call the partition of a task; undefined if it is the whole list. */
+  labelOf(task: ReadTask): string | undefined;
+  intakeOf(task: ReadTask): PageSink;
 }
 
 /** Reads tasks of one stream, several at once. */
@@ -49,32 +53,46 @@ export class TaskRunner {
   }
 
   /**
-   * Reads each task to its last page. After a failure, no other task begins, and running tasks are aborted.
+   * Reads each task to its last page. If requests of one task fail for good while others succeed, the others are read to their
+   * end. After any other failure, no other task begins, and running tasks are aborted.
    * @throws the error of the first task that failed; see {@link PageChain.read}
    */
   async run(tasks: readonly ReadTask[]): Promise<void> {
     const { source, atOnce, signal } = this.#options;
-    const limit = pLimit(source.kind === 'keyed' ? chunksAtOnce : atOnce.count);
-    const govern = source.kind === 'keyed' ? [this.#requestLimit] : [this.#requestLimit, limit];
-    const ends = govern.map((each) => atOnce.govern(each));
+    const limit = pLimit(source.kind === 'keyed' ? chunksAtOnce : chainsAtOnce);
+    if (source.kind !== 'keyed') atOnce.expect(tasks.filter(({ start }) => !start.done).length);
+    const end = atOnce.govern(this.#requestLimit);
     const stop = new AbortController();
     const either = AbortSignal.any([signal, stop.signal]);
     const failures: unknown[] = [];
+    const failed: ReadTask[] = [];
     const chains = tasks.map((task) =>
       limit(async () => {
         if (task.start.done || stop.signal.aborted) return;
         try {
           await this.#read(task, either);
         } catch (error) {
-          failures.push(error);
-          stop.abort();
+          if (failures.length === 0 || !stop.signal.aborted) failures.push(error);
+          // One address that keeps failing is no reason to leave the others unread: the next run then needs only that one.
+          if (isOfOneTask(error)) failed.push(task);
+          else stop.abort();
         }
       }),
     );
     await Promise.all(chains);
-    for (const end of ends) end();
-    if (failures.length > 0) throw failures[0];
+    end();
+    if (failures.length > 0) throw this.#named(failures[0], failed);
     signal.throwIfAborted();
+  }
+
+  /** The error of a task that failed alone, with the name of its partition. */
+  #named(error: unknown, failed: readonly ReadTask[]): unknown {
+    const [first, ...others] = failed;
+    const label = first && this.#options.labelOf(first);
+    if (!(error instanceof ServiceError && error.isSingle) || label === undefined) return error;
+    const more = others.length === 0 ? '' : ` and ${others.length} more`;
+    error.message = `${label}${more}: ${error.message}`;
+    return error;
   }
 
   #read(task: ReadTask, signal: AbortSignal): Promise<void> {
@@ -83,4 +101,8 @@ export class TaskRunner {
     const fetcher = taskFetcher(task, source, context, this.#requestLimit, this.#details);
     return new PageChain(task, { fetcher, meter, intake: intakeOf(task) }).read();
   }
+}
+
+function isOfOneTask(error: unknown): boolean {
+  return error instanceof ServiceError && error.isSingle;
 }

@@ -2,7 +2,7 @@
  * Notices that a chain of page tokens runs in a circle, in constant memory: Brent's algorithm ("An improved Monte Carlo
  * factorization algorithm", BIT 20, 1980) keeps one earlier token, and replaces it at powers of two.
  */
-export class TokenGuard {
+export class CycleDetector {
   #kept: string | null = null;
   #last: string | null = null;
   #steps = 0;

@@ -1,12 +1,12 @@
 import { CdsyncError } from '../core/errors.js';
-import type { Window, WindowedSource } from '../streams/source.js';
+import type { Window, WindowedSource } from '../sources/source.js';
 import {
   cutOrRetry,
   type FetchContext,
-  type FetchedPage,
   ListFetcher,
   type ListRequest,
   onlyPage,
+  type PageBytes,
   type PageFetcher,
   pageOf,
 } from './page-fetcher.js';
@@ -47,7 +47,7 @@ class WholeWindowFetcher implements PageFetcher {
     this.#window = window;
   }
 
-  async fetch(): Promise<FetchedPage> {
+  async fetch(): Promise<PageBytes> {
     const answers = await this.#proved(this.#window, await this.#ask(this.#window));
     const issuedAt = new Date(this.#context.clock.now()).toISOString();
     const records = answers.map((answer) => answer.records);

@@ -1,7 +1,7 @@
 import { CdsyncError } from '../core/errors.js';
 
 /** Where the local service listens. */
-export interface ControlAddress {
+interface ControlAddress {
   readonly host: string;
   readonly port: number;
   /** As the service printed it. */

@@ -1,4 +1,5 @@
 import type { Clock } from '../core/clock.js';
+import type { AttributeForm } from './data/attribute-text.js';
 import type { GivenFault } from './faults/fault.js';
 import type { RateLimits } from './limits/family-limits.js';
 import type { EndForm } from './operations/page-envelope.js';
@@ -15,6 +16,8 @@ export interface LocalServiceOptions {
   readonly tls?: { readonly key: string; readonly cert: string } | undefined;
   /** Profiles of the index `loyalty_members`. Default 100,000. */
   readonly profiles?: number | undefined;
+  /** Whether attribute values are text, as published, or typed JSON. Default `text`. */
+  readonly attributes?: AttributeForm | undefined;
   /** The same seed gives the same profiles, ids and credentials. Default 1. */
   readonly seed?: number | undefined;
   /** Keeps keys, time and changes over restarts. Default: nothing is kept. */

@@ -1,10 +1,11 @@
+import type { AttributeForm } from './data/attribute-text.js';
 import type { DayShares } from './data/moment.js';
 import { type NetChange, TenantData } from './data/tenant-data.js';
 import { faultSchema } from './faults/fault.js';
-import { FaultBoard } from './faults/fault-board.js';
+import { FaultInjector } from './faults/fault-injector.js';
 import { ErrorBodies } from './http/error-bodies.js';
-import { KeyRing } from './keys/key-ring.js';
-import { TokenOffice } from './keys/token-office.js';
+import { KeyStore } from './keys/key-store.js';
+import { TokenIssuer } from './keys/token-issuer.js';
 import { FamilyLimits, publishedLimits } from './limits/family-limits.js';
 import { type ManagementChange, ManagementTenants } from './management/management-tenants.js';
 import { PageBuffers } from './operations/page-buffers.js';
@@ -18,7 +19,7 @@ import { ServiceClock } from './service-clock.js';
 import { noState, type SavedState } from './state-file.js';
 
 /** The net change of a tenant's data over some days. */
-export interface DataChange {
+interface DataChange {
   readonly indexes: Record<string, NetChange>;
   readonly realtime: RealtimeChange;
   readonly management: ManagementChange;
@@ -32,15 +33,16 @@ export class ServiceState {
   readonly tenantHeader: string;
   /** In lower case. */
   readonly oauthTenantHeader: string;
+  readonly attributes: AttributeForm;
   readonly maxPageSize: number;
   readonly endForm: EndForm;
   readonly clock: ServiceClock;
-  readonly keys: KeyRing;
-  readonly tokens: TokenOffice;
+  readonly keys: KeyStore;
+  readonly tokens: TokenIssuer;
   readonly limits: FamilyLimits;
   readonly pageTokens: PageTokens;
   readonly pageBuffers = new PageBuffers();
-  readonly faults: FaultBoard;
+  readonly faults: FaultInjector;
   readonly stats = new RequestStats();
   readonly errors = new ErrorBodies();
   readonly realtime: RealtimeTenants;
@@ -53,14 +55,15 @@ export class ServiceState {
     this.profiles = options.profiles ?? 100_000;
     this.tenantHeader = (options.tenantHeader ?? 'service-tenant').toLowerCase();
     this.oauthTenantHeader = (options.oauthTenantHeader ?? 'X-Service-Tenant').toLowerCase();
+    this.attributes = options.attributes ?? 'text';
     this.maxPageSize = options.maxPageSize ?? 1000;
     this.endForm = options.endForm ?? 'absent';
     this.clock = new ServiceClock(options.clock, saved.timeOffsetMs);
-    this.keys = new KeyRing(this.seed, saved.keys);
-    this.tokens = new TokenOffice(this.keys, this.clock, this.seed);
+    this.keys = new KeyStore(this.seed, saved.keys);
+    this.tokens = new TokenIssuer(this.keys, this.clock, this.seed);
     this.limits = new FamilyLimits({ ...publishedLimits, ...options.rateLimits });
     this.pageTokens = new PageTokens(this.seed);
-    this.faults = new FaultBoard(this.seed);
+    this.faults = new FaultInjector(this.seed);
     for (const given of options.behaviours ?? []) this.faults.set(faultSchema.parse(given));
     this.#days = saved.days;
     const { seed, profiles } = this;
@@ -78,7 +81,12 @@ export class ServiceState {
   data(tenant: string): TenantData {
     let data = this.#tenants.get(tenant);
     if (data === undefined) {
-      data = new TenantData(tenant, this.seed, this.profiles, this.#days);
+      data = new TenantData(tenant, {
+        seed: this.seed,
+        profiles: this.profiles,
+        form: this.attributes,
+        days: this.#days,
+      });
       this.#tenants.set(tenant, data);
     }
     return data;
@@ -99,6 +107,7 @@ export class ServiceState {
     return {
       version: 1,
       seed: this.seed,
+      profiles: this.profiles,
       timeOffsetMs: this.clock.offsetMs,
       days: [...this.#days],
       keys: this.keys.keys.map(({ stored }) => stored),

@@ -12,6 +12,8 @@ const savedState = z.object({
   version: z.literal(1),
   /** Undefined if nothing was saved yet. */
   seed: z.int().optional(),
+  /** How many profiles the service has; missing in older files. */
+  profiles: z.int().optional(),
   timeOffsetMs: z.number(),
   days: z.array(z.object({ updated: share, inserted: share, deleted: share })),
   keys: z.array(

@@ -30,6 +30,8 @@ export interface IdentifierRules {
   readonly maxBytes?: number;
   /** Names that differ only in case are one: default true. */
   readonly ignoresCase?: boolean;
+  /** The form in which the destination compares names, if it ignores case. Default: in lower case. */
+  readonly fold?: (name: string) => string;
   /** One character that is allowed; others become `_`, and the name gets 6 digits of its hash. Default: any but NUL. */
   readonly allowed?: RegExp;
   /** How a name must begin; any other name is prefixed with `_` and gets 6 digits of its hash. Default: with anything. */
@@ -43,8 +45,8 @@ export interface IdentifierRules {
 /** What a table destination can do. Each member that is left out has the default stated with it. */
 export interface TableCapabilities {
   /**
-   * A load's rows and its watermark are committed together, or neither. Default: true. If false, a load must be safe to
-   * repeat, and moves the watermark last.
+   * A load's rows and its record are committed together, or neither. Default: true. If false, a load must be safe to
+   * repeat, and writes the record last.
    */
   readonly transactions?: boolean;
   /** Default: all four. */
@@ -57,6 +59,8 @@ export interface TableCapabilities {
   /** Most bytes of UTF-8 in the texts of a key together; rows with more are refused before they are sent. Default: no limit. */
   readonly keyBytes?: number;
   readonly identifiers?: IdentifierRules;
+  /** Most columns of a table; those of a stream beyond them are left out, and listed. Default: no limit. */
+  readonly maxColumns?: number;
   /** Streams that are loaded at the same time, each through its own open destination. Default: 1. */
   readonly streamsAtOnce?: number;
 }

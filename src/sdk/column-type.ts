@@ -90,3 +90,32 @@ export function parseColumnType(duckdbType: string): ColumnType {
 export function isNested({ kind }: ColumnType): boolean {
   return kind === 'list' || kind === 'struct';
 }
+
+/** Whether a column that was declared with one type holds every value of the other, exactly, whatever the destination. */
+export function holdsEverywhere(declared: ColumnType, now: ColumnType): boolean {
+  if (JSON.stringify(declared) === JSON.stringify(now)) return true;
+  const isNested = now.kind === 'list' || now.kind === 'struct';
+  if (declared.kind === 'text') return !isNested && now.kind !== 'json';
+  if (declared.kind === 'json')
+    return isNested || now.kind === 'boolean' || now.kind === 'int64' || now.kind === 'int128';
+  if (declared.kind === 'int128') return now.kind === 'int64';
+  if (declared.kind !== 'decimal') return false;
+  const whole = declared.precision - declared.scale;
+  if (now.kind === 'int64') return whole >= 19;
+  return now.kind === 'decimal' && now.scale <= declared.scale && now.precision - now.scale <= whole;
+}
+
+/** Whether a value of the type is stored as JSON where a database has JSON, but no lists or structs. */
+function isStoredAsJson({ kind }: ColumnType): boolean {
+  return kind === 'json' || kind === 'list' || kind === 'struct';
+}
+
+/** {@link holdsEverywhere}, for a destination that stores lists, structs and JSON as one type. */
+export function holdsAsJson(declared: ColumnType, now: ColumnType): boolean {
+  return holdsEverywhere(declared, now) || (isStoredAsJson(declared) && isStoredAsJson(now));
+}
+
+/** For a destination whose DDL makes a 64-bit integer a longer one or, if it never had one that a double cannot hold, a double. */
+export function widensInteger(declared: ColumnType, now: ColumnType): boolean {
+  return declared.kind === 'int64' && (now.kind === 'int128' || now.kind === 'double');
+}

@@ -1,9 +1,8 @@
 import type { z } from 'zod';
 import type { RecordCapabilities, TableCapabilities } from './capabilities.js';
 import type { ColumnType, StreamColumn } from './column-type.js';
-import type { ColumnMapping, Load, SchemaChange, TableColumn, TableDescription, TargetTable } from './load.js';
+import type { ColumnMapping, FoundTable, Load, StateKey, StateRow, TableState, TargetColumn } from './load.js';
 import type { Camel, Finding, OptionFacts } from './option.js';
-import type { Watermark } from './watermark.js';
 
 /** Options of a connector by their YAML keys: snake_case, each declared with `option` or a helper such as `text`. */
 export type OptionShape = Readonly<Record<string, z.ZodType>>;
@@ -25,13 +24,15 @@ export interface ServiceAccess {
 
 /** What {@link TableConnector.open} and {@link RecordConnector.open} get. */
 export interface DestinationContext<S extends OptionShape = OptionShape> {
-  /** The destination's name in the configuration: the first column of {@link watermarkTable}. */
+  /** The destination's name in the configuration: the first column of `_cdsync_state`. */
   readonly destination: string;
   readonly job: string;
   readonly options: OptionValues<S>;
   /** A private folder that is removed when the delivery ends. */
   readonly folder: string;
   readonly service: ServiceAccess;
+  /** Only `state` and `describe` follow, and nothing may be made: neither a file nor a table. Default: false. */
+  readonly isReadOnly?: boolean;
   readonly signal: AbortSignal;
   /** Shows the user a line. It must hold no values of records. */
   readonly notice: (line: string) => void;
@@ -66,6 +67,11 @@ interface ConnectorBase<S extends OptionShape> {
   /** What the connector does, in one sentence. */
   readonly summary: string;
   readonly options: S;
+  /**
+   * Where an erased row may still be after the next delivery, and what to do about it: one clause, which `cdsync forget` shows. Left
+   * out: nowhere.
+   */
+  readonly erasure?: string;
   /** Rules between the options; `forms` and `check` as in {@link OptionFacts}. */
   readonly optionRules?: Pick<OptionFacts, 'forms' | 'check'>;
   /** Rules between the options and all streams of the job, also those that do not go to the destination. */
@@ -88,7 +94,7 @@ interface ConnectorBase<S extends OptionShape> {
 }
 
 /**
- * A destination that keeps tables (or files that stand for them), and its watermarks beside them.
+ * A destination that keeps tables (or files that stand for them), and a record of each beside it.
  *
  * Importing the module of a connector must do nothing and load no vendor's library; {@link open} does that.
  */
@@ -97,8 +103,21 @@ export interface TableConnector<S extends OptionShape = OptionShape> extends Con
   readonly capabilities: TableCapabilities;
   /** The destination's type for a column. It must handle every kind of {@link ColumnType}. */
   mapColumn(type: ColumnType, column: StreamColumn): ColumnMapping;
-  /** Whether a column's type can be changed from one to the other without losing or changing a value. Default: never. */
-  widens?(from: string, to: string): boolean;
+  /**
+   * Whether a column that was declared with one type holds every value of another, exactly. Default: what holds everywhere, such as
+   * numbers in a column of texts.
+   */
+  holds?(declared: ColumnType, now: ColumnType): boolean;
+  /**
+   * Whether a column of a table that is taken over has the type of {@link mapColumn}, as `describe` spells it. Default: if the two are
+   * spelled alike.
+   */
+  isTypeOf?(found: string, mapped: string): boolean;
+  /**
+   * Whether DDL changes a column of one type to the other without losing or changing a value. Asked for integers and doubles only if
+   * the column never had an integer beyond 2^53. Default: never.
+   */
+  widens?(declared: ColumnType, now: ColumnType): boolean;
   /**
    * Connects. May be called several times for one destination: for several streams at once, and again after a failure.
    * @throws {CdsyncError} see `errors.ts`: of kind `auth`, `retryable` or `fatal`
@@ -106,63 +125,65 @@ export interface TableConnector<S extends OptionShape = OptionShape> extends Con
   open(context: DestinationContext<S>): Promise<TableDestination>;
 }
 
+/** A connector that keeps a watermark beside its tables, not a record of each: see `former/`. */
+export interface WatermarkConnector<S extends OptionShape = OptionShape>
+  extends Omit<TableConnector<S>, 'open' | 'holds' | 'widens' | 'isTypeOf'> {
+  readonly keepsWatermarks: true;
+  /** Whether a column's type can be changed from one to the other without losing or changing a value. Default: never. */
+  widens?(from: string, to: string): boolean;
+  /** Opens a destination as `former/destination.ts` describes it. */
+  open(context: DestinationContext<S>): Promise<unknown>;
+}
+
+/** What a delivery may ask of the types of a place. */
+export type TableTypes = Pick<TableConnector, 'mapColumn' | 'holds' | 'widens' | 'isTypeOf'>;
+
 /**
  * An open destination of tables. Calls come one at a time, in this order:
  *
  * ```
- * watermarks → (describe → prepare*  → load → count?/checksum?)* → close
+ * state → describe → load? → sums? → keep? → close
  * ```
  *
  * After a call has thrown, only `close` is called. `close` is always called exactly once, and must not throw if the
- * connection is gone. After an error of kind `retryable` the delivery opens a new destination and begins the load again, so
- * everything but a committed `load` must be repeatable. If it is unknown whether a `load` was committed, the delivery reads
- * `watermarks` again to find out.
+ * connection is gone. After an error of kind `retryable` the delivery opens a new destination and begins again, so everything but a
+ * committed `load` must be repeatable. If it is unknown whether a `load` was committed, the delivery finds out from `state`.
  */
 export interface TableDestination {
   /** The types of the place that was opened, for a connector that reaches databases of several kinds. Default: the connector's. */
-  readonly types?: Pick<TableConnector, 'mapColumn' | 'widens'>;
-  /**
-   * All watermarks at this place, also those of other destinations. Creates the table of watermarks if it is missing.
-   * @param table the table to be loaded. A connector that keeps watermarks inside their tables may leave out those of other tables
-   */
-  watermarks(table?: string): Promise<readonly Watermark[]>;
+  readonly types?: TableTypes;
+  /** Reads `_cdsync_state`. Writes nothing: the table need not exist yet. */
+  state(key: StateKey): Promise<TableState>;
   /** The table of this name; undefined if there is none. */
-  describe(table: string): Promise<TableDescription | undefined>;
-  /** Creates or changes a table. Removes nothing; idempotent. */
-  prepare(table: TargetTable, change: SchemaChange): Promise<void>;
-  /** Whether no row of the table has a value in this column. */
-  isColumnEmpty(table: string, column: string): Promise<boolean>;
+  describe(table: string): Promise<FoundTable | undefined>;
   /**
-   * Loads rows into the table. With transactions, one transaction does it all: it fills a staging table (or the table itself,
-   * for `append`), compares the number of rows that arrived with {@link LoadData.handedOver}, then writes the rows and the
-   * watermark. It moves the watermark only if that still is {@link Load.before}; otherwise it rolls everything back.
+   * Writes rows and record. With transactions, one transaction does it all but the DDL before it, and the staging: it deletes erased
+   * keys, writes the rows, clears columns, lets {@link ReadBack.check} look at the result, stamps the table, and replaces the record
+   * if its row still has the version of {@link Load.before}; else it rolls back. If others have changed the number of rows meanwhile,
+   * it rolls back with `table_moved`.
    *
-   * Without transactions: a load may be cut short anywhere, and is then repeated with the same {@link Load.id} and the same
-   * rows. It must come to the same result, and moves the watermark last.
-   * @throws {CdsyncError} `watermark_moved`, `count_differs`, and see `errors.ts`
+   * Without transactions each step is repeatable: the intent first, the record last.
+   * @throws {CdsyncError} `fenced`, `count_differs`, `delivery_differs`, `table_moved`, and see `errors.ts`
    */
   load(load: Load): Promise<void>;
-  /** The number of rows of the table; with `live`, only those whose `_deleted_at` is NULL. */
-  count(table: string, live: boolean): Promise<number>;
   /**
-   * For each column, the number of its values and a sum over them. Each value adds the first 8 hex digits, as a number, of the
-   * MD5 of its text: integers as digits, booleans as `true` or `false`, dates as ISO 8601, timestamps as microseconds since
-   * 1970, texts themselves. Columns of other types have no sum. With `live`, only rows whose `_deleted_at` is NULL count.
-   * Leave it out if the destination cannot do it: `verify: checksum` is then refused.
+   * The number of rows, and the sums of {@link rowNumber} over them, as after a load: a look at the whole table. With `live`, only
+   * rows whose `_deleted_at` is NULL count.
    */
-  checksum?(table: string, columns: readonly ChecksumColumn[], live: boolean): Promise<ReadonlyMap<string, ColumnSum>>;
+  sums(table: string, columns: readonly TargetColumn[], live: boolean): Promise<TableSums>;
+  /** Replaces a record without touching the table. @throws {CdsyncError} `fenced` */
+  keep(before: StateRow, record: string): Promise<void>;
   close(): Promise<void>;
 }
 
-/** A column of the destination, with the type that it has in the stream. */
-export interface ChecksumColumn extends TableColumn {
-  readonly of: ColumnType;
-}
-
-/** The number of values in one column, and their sum: as text, because it may exceed 2^53. */
-export interface ColumnSum {
-  readonly values: number;
-  readonly sum: string | undefined;
+/** The rows of a table, in figures. */
+export interface TableSums {
+  readonly rows: number;
+  readonly sum: string;
+  /** Names of the columns whose texts are in the sum. */
+  readonly hashed: readonly string[];
+  /** The sum for each column alone. */
+  sums(): Promise<ReadonlyMap<string, string>>;
 }
 
 /**
@@ -212,9 +233,13 @@ export interface RecordDestination {
   close(): Promise<void>;
 }
 
+/** A connector of tables, of either way to remember what a table was given. */
+// biome-ignore lint/suspicious/noExplicitAny: each connector takes only its own options, so no one option shape fits all.
+export type AnyTableConnector = TableConnector<any> | WatermarkConnector<any>;
+
 /** The default export of a connector's module. */
 // biome-ignore lint/suspicious/noExplicitAny: each connector takes only its own options, so no one option shape fits all.
-export type Connector = TableConnector<any> | RecordConnector<any>;
+export type Connector = AnyTableConnector | RecordConnector<any>;
 
 /** Declares a connector of tables, and types its options. */
 export function tableConnector<S extends OptionShape>(connector: Omit<TableConnector<S>, 'kind'>): TableConnector<S> {

@@ -3,7 +3,7 @@ import { sqlText } from '../core/sql.js';
 
 /**
  * Statements that let DuckDB reach an object store as the other connections of cdsync reach their hosts: by the proxy of the
- * environment, or directly if NO_PROXY names the host or it is this machine. DuckDB by itself knows only HTTP_PROXY, and takes it for
+ * environment, or directly if NO_PROXY names the host or it is this machine. DuckDB alone knows only HTTP_PROXY, and takes it for
  * every host.
  * @throws {CdsyncError} `proxy_invalid`
  */

@@ -1,4 +1,5 @@
 import { CdsyncError } from '../core/errors.js';
+import type { StateKey } from './load.js';
 
 export { CdsyncError, type ErrorDetails, type ErrorKind } from '../core/errors.js';
 
@@ -30,11 +31,22 @@ export function loadRefused(message: string, told: Told = {}): CdsyncError {
   return new CdsyncError(message, { code: 'destination_refused', ...told });
 }
 
-/** Another delivery has moved the watermark since it was read: the load must leave nothing behind. */
-export function watermarkMoved(stream: string): CdsyncError {
-  return new CdsyncError(`another delivery has moved the watermark of stream "${stream}" meanwhile`, {
-    code: 'watermark_moved',
-    hint: 'is the same destination loaded from two places? Nothing of this load was kept',
+/** Another delivery has written the record since it was read: the load must leave nothing behind. */
+export function fenced({ stream, table }: StateKey): CdsyncError {
+  return new CdsyncError(`another delivery has written table "${table}" meanwhile`, {
+    code: 'fenced',
+    stream,
+    hint: 'is the same table loaded from two places? Nothing of this load was kept; cdsync push tries again',
+  });
+}
+
+/** Others have changed the number of rows during the load: the load must leave nothing behind. The next attempt loads all rows. */
+export function tableMoved({ stream, table }: StateKey, expected: number, found: number): CdsyncError {
+  return new CdsyncError(`others have changed table "${table}" during the load: ${found} rows, ${expected} expected`, {
+    code: 'table_moved',
+    kind: 'retryable',
+    stream,
+    hint: 'nothing of this load was kept',
   });
 }
 

@@ -13,11 +13,17 @@ export type {
   RecordCapabilities,
   TableCapabilities,
 } from './capabilities.js';
-export { columnSums, type SummedColumn } from './column-sums.js';
-export { type ColumnType, isNested, parseColumnType, type StreamColumn, type StructField } from './column-type.js';
 export {
-  type ChecksumColumn,
-  type ColumnSum,
+  type ColumnType,
+  holdsAsJson,
+  holdsEverywhere,
+  isNested,
+  parseColumnType,
+  type StreamColumn,
+  type StructField,
+  widensInteger,
+} from './column-type.js';
+export {
   type Connector,
   type DestinationCheck,
   type DestinationContext,
@@ -33,6 +39,8 @@ export {
   type ServiceAccess,
   type TableConnector,
   type TableDestination,
+  type TableSums,
+  type TableTypes,
   tableConnector,
 } from './destination.js';
 export { type DuckdbStatements, extensionsOption, loadDuckdbExtensions } from './duckdb-extensions.js';
@@ -44,32 +52,51 @@ export {
   countDiffers,
   type ErrorDetails,
   type ErrorKind,
+  fenced,
   loadRefused,
   loginRefused,
   permissionMissing,
+  tableMoved,
   unavailable,
   vendorLibrary,
-  watermarkMoved,
 } from './errors.js';
 export { jsonValueSql } from './json-value.js';
 export type {
   ColumnMapping,
   DataFile,
+  FoundRows,
+  FoundTable,
+  LegacyWatermark,
   Load,
-  LoadAction,
   LoadColumn,
   LoadData,
-  SchemaChange,
+  LoadLine,
+  LoadOutcome,
+  ReadBack,
+  StateKey,
+  StateRow,
+  TableChange,
   TableColumn,
-  TableDescription,
+  TableState,
+  TargetColumn,
   TargetTable,
   ValueLimits,
+  Write,
 } from './load.js';
 export { type Finding, map, type OptionFacts, option } from './option.js';
 export { choice, duration, flag, path, secret, text, verbatim, whole } from './option-types.js';
 export { isThisMachine, plaintextRefused } from './plaintext.js';
 export { type PostgresTls, withoutPostgresTls, withPostgresTls } from './postgres-tls.js';
 export { type S3Options, type S3Store, s3Library, s3Options, s3Rules } from './s3/index.js';
+export { canonicalText, duckdbHashing } from './sql/canonical.js';
+export type { Change, FoundColumns, MergeTask, SqlDialect, SqlRow, SqlSession, Stage } from './sql/dialect.js';
+export { duckdbDialect, duckdbIdentifier, duckdbLiteral } from './sql/duckdb-dialect.js';
+export { DuckdbSession } from './sql/duckdb-session.js';
+export { duckdbType, duckdbWidens } from './sql/duckdb-types.js';
+export { type RowHashing, rowNumber } from './sql/row-sum.js';
+export { SqlDestination } from './sql/sql-destination.js';
+export { assignments, deleteUpdateInsert, freeAlias, isOp, nameList, sameKey } from './sql/statements.js';
+export { legacyWatermarks, loadsColumns, loadsKeptDays, loadsTable, stateColumns, stateTable } from './state.js';
 export {
   openTrino,
   type TrinoLogin,
@@ -79,4 +106,3 @@ export {
   trinoText,
 } from './trino.js';
 export { emptyTrinoMerge, type TrinoAbsent, trinoMerge, trinoNames } from './trino-merge.js';
-export { sameWatermark, type Watermark, watermarkColumns, watermarkFrom, watermarkTable } from './watermark.js';

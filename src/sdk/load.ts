@@ -1,6 +1,5 @@
 import type { RecordBatch } from 'apache-arrow';
 import type { ColumnType, StreamColumn } from './column-type.js';
-import type { Watermark } from './watermark.js';
 
 /** Limits of a column of the destination. Rows with values beyond them are refused before they are sent. */
 export interface ValueLimits {
@@ -24,55 +23,95 @@ export interface ColumnMapping {
   readonly limits?: ValueLimits;
 }
 
-/** A column of a table in the destination, existing or planned. */
+/** A column of a table in the destination. */
 export interface TableColumn {
   readonly name: string;
   /** The destination's own type. */
   readonly type: string;
 }
 
-/** An existing table, as {@link TableDestination.describe} finds it. */
-export interface TableDescription {
+/** A column that cdsync fills, with the type that it was declared with. */
+export interface TargetColumn extends TableColumn {
+  readonly kind: ColumnType;
+}
+
+/** A table as the destination shows it. */
+export interface FoundTable {
+  /** All columns, also those of others. Types are compared as text with what was found after cdsync's own DDL. */
   readonly columns: readonly TableColumn[];
-  /** Whether it has no rows. */
-  readonly isEmpty: boolean;
+  /** Number of its rows. */
+  readonly rows: number;
+  /** What {@link Load.stamp} last said; null if nothing; undefined if the table cannot be stamped. */
+  readonly stamp: string | null | undefined;
 }
 
 /** A table that a stream is delivered to. */
 export interface TargetTable {
   readonly name: string;
   /** The columns that cdsync fills, in order, `_synced_at` and its kind included. */
-  readonly columns: readonly TableColumn[];
-  /** The key columns; empty for a table of mode `append`, whose rows are changes. */
+  readonly columns: readonly TargetColumn[];
+  /** The key columns. */
   readonly key: readonly string[];
+  /** Whether no key comes twice; false in mode `append`, whose rows are changes. */
+  readonly isKeyed: boolean;
 }
 
-/** A change to a table before it can be loaded. The same change may come again after a crash. */
-export type SchemaChange =
-  | { readonly type: 'create' }
+/** Which row of `_cdsync_state` a record is in. */
+export interface StateKey {
+  readonly destination: string;
+  readonly stream: string;
+  readonly table: string;
+}
+
+/** A row of `_cdsync_state`: a record, and the number of times that it was written. */
+export interface StateRow extends StateKey {
+  readonly version: number;
+  readonly record: string;
+}
+
+/** How far a version without records had loaded a table: a row of `_cdsync_watermarks`. */
+export interface LegacyWatermark extends StateKey {
+  readonly storeId: string;
+  readonly sequence: number;
+}
+
+/** What `_cdsync_state` says of a stream and its table. */
+export interface TableState {
+  /** The row of the stream for the table; undefined if there is none. */
+  readonly own: StateRow | undefined;
+  /** Rows of other streams or destinations for the same table, as the destination compares names. */
+  readonly others: readonly StateRow[];
+  /** Other tables of the same stream of the same destination. */
+  readonly former: readonly StateRow[];
+  readonly legacy: LegacyWatermark | undefined;
+}
+
+/** The changes to a table before its rows are written. Each may come again after a crash. */
+export interface TableChange {
+  /** Drop the table, because it is made again. */
+  readonly drop: boolean;
+  readonly create: boolean;
   /** Columns that the table lacks; make them nullable. */
-  | { readonly type: 'add_columns'; readonly columns: readonly TableColumn[] }
-  /** Comes only if {@link TableConnector.widens} allows it, or if no row has a value in the column (`isEmpty`). */
-  | {
-      readonly type: 'change_type';
-      readonly column: TableColumn;
-      readonly from: string;
-      readonly isEmpty: boolean;
-    };
+  readonly add: readonly TargetColumn[];
+  /** Comes only if {@link TableConnector.widens} allows it. */
+  readonly widen: readonly TargetColumn[];
+}
 
 /**
  * What a load does with its rows:
- * - `append`: inserts each row. Other modes use it too, to fill an empty table.
+ * - `fill`: inserts them into a table that this load has made.
+ * - `append`: inserts each row. `runs`: the values that `_run_id` has in them.
  * - `merge`: the first column of the rows, `_op`, is `upsert` or `delete`; no key comes twice. An upsert replaces the row with
  *   its key, or inserts one. A delete removes the row with its key; a key that the table lacks is not an error. `absent` says
  *   what happens to rows of the table whose key is not among the load's: `keep` leaves them, `delete` removes them, `mark`
- *   sets `_deleted_at` to {@link Load.deliveredAt} where it is NULL.
- * - `replace`: afterwards the table holds exactly these rows; no reader sees it empty or half full.
+ *   sets `_deleted_at` to {@link Load.moment} where it is NULL. Only a reload, which brings all rows of the snapshot, has others
+ *   than `keep`, or columns to clear; it may leave rows as they are that differ in nothing but `_synced_at`. An upsert sets
+ *   `_deleted_at`, if the table has it, to what the row says.
  */
-export type LoadAction =
-  | { readonly type: 'append' }
-  | { readonly type: 'merge'; readonly absent: 'keep' | 'delete' | 'mark' }
-  | { readonly type: 'replace' };
+export type Write =
+  | { readonly type: 'fill' }
+  | { readonly type: 'append'; readonly runs: readonly string[] }
+  | { readonly type: 'merge'; readonly absent: 'keep' | 'delete' | 'mark'; readonly isReload: boolean };
 
 /** A column of the rows that are handed over. */
 export interface LoadColumn extends StreamColumn {
@@ -88,10 +127,11 @@ export interface DataFile {
   readonly rows: number;
   readonly bytes: number;
   /**
-   * Takes out a row that the destination refused, and keeps it as a reject: for destinations that say which row they refuse.
+   * Takes out a value that the destination refuses, for destinations that say where it is: the value becomes NULL, and a reject. A
+   * row whose key is refused, or whose column is not known, is left out.
    * Fails the load if the job says `on_reject: fail`.
    * @param row counted from 1, in this file
-   * @returns a new file with the other rows
+   * @returns a new file
    */
   refuse(row: number, why: { readonly column?: string | undefined; readonly reason: string }): Promise<DataFile>;
 }
@@ -110,22 +150,80 @@ export interface LoadData {
   batches(): AsyncIterable<RecordBatch>;
 }
 
+/** A check of what was written, before the load is committed. */
+export interface ReadBack {
+  /** The columns whose values are compared, those of the key first. */
+  readonly columns: readonly TargetColumn[];
+  /** @throws {CdsyncError} `delivery_differs`: the load must be rolled back */
+  check(found: FoundRows): Promise<void>;
+}
+
+/** What was found in the table, of the rows that a load has written. */
+export interface FoundRows {
+  /** Rows of a `fill` or `append`; for a `merge`, rows with the key of an upsert. */
+  readonly rows: number;
+  /** The sum of {@link rowNumber} over them, from the texts of {@link hashed}. */
+  readonly sum: string;
+  /** Names of the columns whose texts are in the sum, in the order of {@link ReadBack.columns}; the others have no text. */
+  readonly hashed: readonly string[];
+  /** The same sums for each of these columns alone: asked for if the sum is another. */
+  readonly sums: () => Promise<ReadonlyMap<string, string>>;
+  /** Rows with the key of a delete that are still there; marked ones do not count. */
+  readonly left: number;
+  /** Columns without a text that differ from the staged rows, by the destination's own comparison. */
+  readonly differing: readonly string[];
+  /** After a reload: rows that are not marked as deleted. */
+  readonly live: number | undefined;
+}
+
+/** What a load has come to, before it is committed. */
+export interface LoadOutcome {
+  /** Rows of the table. */
+  readonly rows: number;
+  /** All columns, as the destination spells their types. */
+  readonly columns: readonly TableColumn[];
+  /** The stamp that the table now has; null if it cannot be stamped. */
+  readonly stamp: string | null;
+}
+
+/** A row of `_cdsync_loads`, by its columns: {@link loadColumnNames}. */
+export type LoadLine = Readonly<Record<string, string | number>>;
+
 /** One load of one stream into its table. */
 export interface Load {
-  readonly stream: string;
-  /** The same for every attempt at the same rows, so that a destination can recognise rows that it already has. */
-  readonly id: string;
-  /** The run whose snapshot the table holds after the load. */
-  readonly runId: string;
+  readonly state: StateKey;
   readonly table: TargetTable;
-  readonly action: LoadAction;
+  /** The state row as it was read; undefined if there was none. It must be unchanged when the load is committed. */
+  readonly before: StateRow | undefined;
+  /**
+   * The record to commit before {@link change}, where DDL or rows are not undone with the transaction; undefined if there is no DDL.
+   * A destination without transactions writes it always.
+   */
+  readonly intent: string;
+  readonly change: TableChange;
+  readonly write: Write;
+  /** Columns of the table to set to NULL in the rows that are merged. */
+  readonly empty: readonly string[];
+  /** Columns to set to NULL in the rows that the load does not bring: in `append`, in all rows that were there. */
+  readonly clear: readonly string[];
+  /** Keys whose rows are deleted first: for each, the text of every key column, as `canonicalText` writes its values. */
+  readonly erase: readonly (readonly string[])[];
+  /** `append` without transactions: rows of this unfinished load are deleted first. The column `_cdsync_load` names the load. */
+  readonly undo: string | undefined;
+  /** State rows to delete: of streams from which the table is taken over. */
+  readonly supersedes: readonly StateKey[];
   readonly data: LoadData;
+  readonly readBack: ReadBack | undefined;
+  /** New with each attempt, and begins with the generation: `7:…`. */
+  readonly id: string;
+  /** Whether the table must get a new stamp although the destination stamps reloads only. */
+  readonly isReload: boolean;
   /** ISO 8601, UTC, to the millisecond. */
-  readonly deliveredAt: string;
-  /** The watermark as it was read; undefined if there was none. It must be unchanged when the load is committed. */
-  readonly before: Watermark | undefined;
-  /** The watermark to commit with the rows. */
-  readonly after: Watermark;
+  readonly moment: string;
+  /** The number of rows before. */
+  readonly rows: number;
+  /** The record to commit with the rows, and the line about the load. */
+  finish(outcome: LoadOutcome): { readonly record: string; readonly line: LoadLine };
   /** Aborts when the run is stopped: roll the load back then, and reject soon. */
   readonly signal: AbortSignal;
 }

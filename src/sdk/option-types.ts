@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { parseDurationMs } from '../core/quantities.js';
 import { Secret } from '../core/secret.js';
-import { type OptionFacts, option } from './option.js';
+import { type Finding, type OptionFacts, option } from './option.js';
 
 /** Text that is not empty. */
 export function text(facts: OptionFacts) {
@@ -15,7 +15,15 @@ export function verbatim(facts: OptionFacts) {
 
 /** A path of a file or a folder. The YAML gives it relative to its own folder; code gets it absolute. */
 export function path(facts: OptionFacts) {
-  return text({ allowed: 'a path', ...facts, path: true, verbatim: true });
+  return text({ allowed: 'a path', check: windowsPath, ...facts, path: true, verbatim: true });
+}
+
+/** A path with a drive letter would make a folder of that name elsewhere. */
+export function windowsPath(value: unknown): readonly Finding[] {
+  if (process.platform === 'win32' || !/^[A-Za-z]:[\\/]/.test(String(value))) return [];
+  return [
+    { path: [], message: 'a path of Windows, and this is another system: write /srv/data, or ./data beside this file' },
+  ];
 }
 
 /** A whole number within bounds, both included. */
@@ -39,6 +47,15 @@ export function duration(facts: OptionFacts) {
     .regex(/^\d+(\.\d+)?\s*(ms|s|m|h|d|w)$/)
     .transform((written) => parseDurationMs(written) ?? 0);
   return option(schema, { allowed: 'a duration: a number and ms, s, m, h, d or w, such as 90s or 12h', ...facts });
+}
+
+/** Milliseconds, or `never`. */
+export function durationOrNever(facts: OptionFacts) {
+  const schema = z
+    .string()
+    .regex(/^(never|\d+(\.\d+)?\s*(ms|s|m|h|d|w))$/)
+    .transform((written) => (written === 'never' ? ('never' as const) : (parseDurationMs(written) ?? 0)));
+  return option(schema, { allowed: 'never, or a duration: a number and ms, s, m, h, d or w, such as 12h', ...facts });
 }
 
 /** Text that no output shows: code gets a {@link Secret}. */

@@ -21,6 +21,8 @@ export interface OptionFacts {
   readonly otherKinds?: string;
   /** For a map: sets of keys, of which the user must give exactly one set. */
   readonly forms?: readonly (readonly string[])[];
+  /** For a map: keys of earlier versions, and the key that each was replaced by. */
+  readonly replaced?: Readonly<Record<string, string>>;
   /** Rules between the parts of a map or a list. Gets its readable parts, before defaults. */
   readonly check?: (value: unknown) => readonly Finding[];
 }

@@ -1,4 +1,4 @@
-import type { TargetTable } from './load.js';
+import type { TargetTable } from './former/load.js';
 import { trinoIdentifier } from './trino.js';
 
 const op = trinoIdentifier('_op');

@@ -43,7 +43,7 @@ interface Answer {
 }
 
 /** How long a server that is starting, or that is busy, is asked again, and how often a lost answer is. */
-export interface TrinoPatience {
+interface TrinoPatience {
   readonly busyMs: number;
   readonly lostAnswers: number;
   /** The first pause; each is twice as long as the one before, up to 2 s. */

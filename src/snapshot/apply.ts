@@ -1,20 +1,15 @@
-import { fileText, fileTexts, quoteIdentifier, sqlText } from '../core/sql.js';
-import { ColumnSet, holdNegativeZero, type StoredColumn } from '../rows/columns.js';
-import { rowKey } from '../rows/row-hash.js';
-import { sameColumns, widen } from '../rows/widen.js';
-import { type ParquetCompression, type ParquetFile, writeParquet } from '../store/parquet.js';
-import { stampParquet } from '../store/stamped-parquet.js';
-import { type Difference, type DiffTask, hashesStand } from './diff.js';
-import { createEarlier, keepEarlier } from './history.js';
+import { ColumnSet, holdNegativeZero, type StoredColumn } from '../columns/columns.js';
+import { rowKey } from '../columns/row-hash.js';
+import { sameColumns, widen } from '../columns/widen.js';
+import { fileText, fileTexts, keyColumn, quoteIdentifier, sqlText } from '../core/sql.js';
+import { type ParquetCompression, type ParquetFile, writeParquet } from '../storage/parquet.js';
+import { stampParquet } from '../storage/parquet-stamp.js';
+import { type Difference, type DiffTask, hashesComparable } from './diff.js';
+import { createEarlier, keepPreviousRows } from './history.js';
 import { type SnapshotFiles, snapshotRows } from './snapshot-files.js';
-import {
-  changesTable,
-  earlierTable,
-  keysTable,
-  type SnapshotStore,
-  type StreamState,
-  storeTable,
-} from './snapshot-store.js';
+import type { SnapshotStore } from './snapshot-store.js';
+import { beforeTable, changesTable, internalSchema, keysTable, storeTable } from './store-tables.js';
+import type { StreamState } from './stream-state.js';
 import type { WorkTables } from './unify-parts.js';
 
 /** Above this share of changed rows a table is rebuilt: that is cheaper than deleting and inserting, and leaves no holes. */
@@ -96,11 +91,12 @@ export async function writeChanges(
   const key = rowKey(task.key);
   // Only what was read can have changed. If nothing was, there still are columns.
   const came = files.length > 0 ? readFiles(files) : `(SELECT ${widen([], columns, 'file')} WHERE false)`;
-  const present = `SELECT c.op AS _op, ${stamp(task)}, ${names(columns, 'r.')}
-     FROM (SELECT *, ${key} AS "_key" FROM ${came}) AS r JOIN ${changed} AS c ON r."_key" = c.key`;
-  const gone = `SELECT c.op AS _op, ${stamp(task)}, ${names(columns, 'r.')}
-     FROM (SELECT *, ${key} AS "_key" FROM (SELECT ${widen(previous.columns, columns, 'file')} FROM ${tableBefore(task, tables)})) AS r
-     JOIN ${changed} AS c ON r."_key" = c.key WHERE c.op = 'delete'`;
+  const present = `SELECT _cdsync_c.op AS _op, ${stamp(task)}, ${names(columns, '_cdsync_r.')}
+     FROM (SELECT *, ${key} AS ${keyColumn} FROM ${came}) AS _cdsync_r
+     JOIN ${changed} AS _cdsync_c ON _cdsync_r.${keyColumn} = _cdsync_c.key`;
+  const gone = `SELECT _cdsync_c.op AS _op, ${stamp(task)}, ${names(columns, '_cdsync_r.')}
+     FROM (SELECT *, ${key} AS ${keyColumn} FROM (SELECT ${widen(previous.columns, columns, 'file')} FROM ${tableBefore(task, tables)})) AS _cdsync_r
+     JOIN ${changed} AS _cdsync_c ON _cdsync_r.${keyColumn} = _cdsync_c.key WHERE _cdsync_c.op = 'delete'`;
   const query = task.difference.deleted > 0 ? `${present} UNION ALL ${gone}` : present;
   const form = { compression: task.compression, keepsZeroSigns: holdNegativeZero(columns) };
   return [await writeParquet(store.session, query, task.changesPath, form)];
@@ -131,14 +127,14 @@ function onlyAdds(task: Pick<ApplyTask, 'previous' | 'columns'>): boolean {
 }
 
 /** The first commit of the stream: this one, if the store knows nothing of it. */
-export function firstOf({ previous, runId, syncedAt }: ApplyTask): StreamState['first'] {
+export function firstCommitOf({ previous, runId, syncedAt }: ApplyTask): StreamState['first'] {
   return previous === undefined ? { run_id: runId, synced_at: syncedAt } : previous.first;
 }
 
 /** Creates the tables of a stream's past. Those of its rows and keys are created with their contents. */
 async function createTables(store: SnapshotStore, task: ApplyTask): Promise<void> {
   const typed = ColumnSet.restore(task.columns).list.map(({ name, type }) => `${quoteIdentifier(name)} ${type}`);
-  const changes = changesTable({ stream: task.stream, first: firstOf(task) });
+  const changes = changesTable(task.stream);
   const times = '_run_id VARCHAR, _synced_at TIMESTAMPTZ';
   await store.session.run(`CREATE OR REPLACE TABLE ${changes} (_op VARCHAR, ${times}, ${typed.join(', ')})`);
   await store.session.run(createEarlier(task.stream, ColumnSet.restore(task.columns).list));
@@ -155,8 +151,8 @@ async function replaceTable({ session }: SnapshotStore, name: string, query: str
 async function prepareTables(store: SnapshotStore, task: ApplyTask, rebuild: boolean): Promise<void> {
   const { previous, columns, stream } = task;
   if (previous === undefined) return createTables(store, task);
-  const changes = changesTable(previous);
-  const earlier = earlierTable(stream);
+  const changes = changesTable(stream);
+  const earlier = beforeTable(stream);
   if (onlyAdds(task)) {
     await addColumns(store, changes, previous.columns, columns);
     await addColumns(store, earlier, previous.columns, columns);
@@ -165,10 +161,9 @@ async function prepareTables(store: SnapshotStore, task: ApplyTask, rebuild: boo
   }
   const widened = widen(previous.columns, columns, 'table');
   const allChanges = `SELECT ${changeColumns.join(', ')}, ${widened} FROM ${changes}`;
-  if (previous.first === undefined) await replaceTable(store, `${stream}__changes`, allChanges);
-  else await replaceTable(store, `changes_${stream}`, allChanges, '_cdsync');
+  await replaceTable(store, `${stream}__changes`, allChanges);
   const allEarlier = `SELECT _run_id, _synced_at, ${widened} FROM ${earlier}`;
-  return replaceTable(store, `before_${stream}`, allEarlier, '_cdsync');
+  return replaceTable(store, `before_${stream}`, allEarlier, internalSchema);
 }
 
 /** Rebuilds the stream's table: changed rows get the stamp of this run, the others keep theirs. */
@@ -181,13 +176,14 @@ async function rebuildRows(store: SnapshotStore, task: ApplyTask, tables: WorkTa
     const first = `SELECT ${widen(columns, columns, 'table')}, ${stamp(task)}, ${now} AS _first_seen_at FROM ${readFiles(files)}`;
     return store.session.run(`CREATE OR REPLACE TABLE ${storeTable(stream)} AS ${first}`);
   }
-  const query = `SELECT ${names(columns, 'r.')},
-      CASE WHEN c.key IS NULL THEN o._run_id ELSE ${sqlText(task.runId)} END AS _run_id,
-      CASE WHEN c.key IS NULL THEN o._synced_at ELSE ${now} END AS _synced_at,
-      coalesce(o._first_seen_at, ${now}) AS _first_seen_at
-    FROM (SELECT *, ${key} AS "_key" FROM (${snapshotRows(task, tables)})) AS r
-    LEFT JOIN ${changed} AS c ON r."_key" = c.key
-    LEFT JOIN (SELECT ${key} AS key, ${rowColumns.join(', ')} FROM ${storeTable(stream)}) AS o ON r."_key" = o.key`;
+  const query = `SELECT ${names(columns, '_cdsync_r.')},
+      CASE WHEN _cdsync_c.key IS NULL THEN _cdsync_o._run_id ELSE ${sqlText(task.runId)} END AS _run_id,
+      CASE WHEN _cdsync_c.key IS NULL THEN _cdsync_o._synced_at ELSE ${now} END AS _synced_at,
+      coalesce(_cdsync_o._first_seen_at, ${now}) AS _first_seen_at
+    FROM (SELECT *, ${key} AS ${keyColumn} FROM (${snapshotRows(task, tables)})) AS _cdsync_r
+    LEFT JOIN ${changed} AS _cdsync_c ON _cdsync_r.${keyColumn} = _cdsync_c.key
+    LEFT JOIN (SELECT ${key} AS key, ${rowColumns.join(', ')} FROM ${storeTable(stream)}) AS _cdsync_o
+      ON _cdsync_r.${keyColumn} = _cdsync_o.key`;
   await replaceTable(store, stream, query);
 }
 
@@ -197,11 +193,12 @@ async function patchRows({ session }: SnapshotStore, task: ApplyTask, { before }
   const table = storeTable(task.stream);
   const key = rowKey(task.key);
   if (updated + deleted > 0) await session.run(`DELETE FROM ${table} WHERE ${key} IN (SELECT ${key} FROM ${before})`);
-  const rows = changeRows(task, `, ${key} AS "_key"`, "_op <> 'delete'");
+  const rows = changeRows(task, `, ${key} AS ${keyColumn}`, "_op <> 'delete'");
   await session.run(
     `INSERT INTO ${table} (${names(columns)}, ${rowColumns.join(', ')})
-     SELECT ${names(columns, 'r.')}, ${stamp(task)}, coalesce(b._first_seen_at, ${sqlText(task.syncedAt)}::TIMESTAMPTZ)
-     FROM (${rows}) AS r LEFT JOIN (SELECT ${key} AS key, _first_seen_at FROM ${before}) AS b ON r."_key" = b.key`,
+     SELECT ${names(columns, '_cdsync_r.')}, ${stamp(task)}, coalesce(_cdsync_b._first_seen_at, ${sqlText(task.syncedAt)}::TIMESTAMPTZ)
+     FROM (${rows}) AS _cdsync_r LEFT JOIN (SELECT ${key} AS key, _first_seen_at FROM ${before}) AS _cdsync_b
+       ON _cdsync_r.${keyColumn} = _cdsync_b.key`,
   );
 }
 
@@ -213,7 +210,7 @@ async function applyKeys(
 ): Promise<void> {
   const table = keysTable(task.stream);
   const { session } = store;
-  if (task.standing.known === null && (rebuild || !hashesStand(task))) {
+  if (task.standing.known === null && (rebuild || !hashesComparable(task))) {
     await session.run(`CREATE OR REPLACE TABLE ${table} AS SELECT key, hash FROM ${keys}`);
     return;
   }
@@ -221,20 +218,20 @@ async function applyKeys(
   await session.run(`INSERT INTO ${table} SELECT key, hash FROM ${keys} WHERE key IN (SELECT key FROM ${changed})`);
 }
 
-/** Whether the comparison has found so little that the stream's table is not written anew. */
-export function changesFew(task: BeforeTask): boolean {
+/** Whether the comparison has found so little that the stream's table is not written again. */
+export function isSmallChange(task: BeforeTask): boolean {
   const { inserted, updated, deleted, refreshed } = task.difference;
   const share = (inserted + updated + deleted) / Math.max(1, task.previous?.rows ?? 0);
   return task.previous !== undefined && share <= rebuildShare && refreshed === 0 && onlyAdds(task);
 }
 
-/** Whether the stream's table is written anew. */
+/** Whether the stream's table is written again. */
 function isRebuilt(task: ApplyTask): boolean {
-  return task.addition === undefined && !changesFew(task);
+  return task.addition === undefined && !isSmallChange(task);
 }
 
 /** Whether applying the stream only deletes and inserts rows, so that other sessions may read its table meanwhile. */
-export function onlyPatches(task: ApplyTask): boolean {
+export function isPatch(task: ApplyTask): boolean {
   return !isRebuilt(task) && onlyAdds(task) && task.previous?.columns.length === task.columns.length;
 }
 
@@ -247,10 +244,10 @@ export async function applyStream(store: SnapshotStore, task: ApplyTask, tables:
   await prepareTables(store, task, rebuild);
   if (task.previous !== undefined) {
     const before = tableBefore(task, tables);
-    await keepEarlier(store, { ...task, previous: task.previous }, { changed: tables.changed, before });
+    await keepPreviousRows(store, { ...task, previous: task.previous }, { changed: tables.changed, before });
     const columns = [names(task.columns), ...changeColumns].join(', ');
     const rows = changeRows(task, `, ${changeColumns.join(', ')}`, 'true');
-    await store.session.run(`INSERT INTO ${changesTable(task.previous)} (${columns}) ${rows}`);
+    await store.session.run(`INSERT INTO ${changesTable(task.stream)} (${columns}) ${rows}`);
   }
   if (rebuild) await rebuildRows(store, task, tables);
   else await patchRows(store, task, tables);

@@ -1,8 +1,8 @@
-import { fileTexts, quoteIdentifier } from '../core/sql.js';
-import type { StoredColumn } from '../rows/columns.js';
-import { rowKey, wideColumns } from '../rows/row-hash.js';
-import { widen } from '../rows/widen.js';
-import type { ParquetFile } from '../store/parquet.js';
+import type { StoredColumn } from '../columns/columns.js';
+import { rowKey, wideColumns } from '../columns/row-hash.js';
+import { widen } from '../columns/widen.js';
+import { fileTexts, keyColumn, quoteIdentifier } from '../core/sql.js';
+import type { ParquetFile } from '../storage/parquet.js';
 import { type ApplyTask, tableBefore } from './apply.js';
 import type { SnapshotStore } from './snapshot-store.js';
 import type { WorkTables } from './unify-parts.js';
@@ -29,9 +29,9 @@ export interface ChangedValues {
 async function chosenBlocks({ session }: SnapshotStore, table: string, { key }: ApplyTask, { changed }: WorkTables) {
   const updated = `SELECT key FROM ${changed} WHERE op = 'update'`;
   const rows = await session.rows(
-    `SELECT rowid // ${blockRows} AS block FROM ${table} WHERE ${rowKey(key)} IN (${updated}) GROUP BY ALL ORDER BY ALL`,
+    `SELECT rowid // ${blockRows} AS _cdsync_block FROM ${table} WHERE ${rowKey(key)} IN (${updated}) GROUP BY ALL ORDER BY ALL`,
   );
-  const blocks = rows.map(({ block }) => Number(block));
+  const blocks = rows.map(({ _cdsync_block: block }) => Number(block));
   const step = Math.max(1, blocks.length / mostBlocks);
   return Array.from(
     { length: Math.min(blocks.length, mostBlocks) },
@@ -67,12 +67,12 @@ export async function changedValues(
     const now = `SELECT ${widen(some, some, 'table')} FROM read_parquet(${files}) WHERE _op = 'update'`;
     const counts = some.map(({ name }, index) => {
       const column = quoteIdentifier(name);
-      return `count(*) FILTER (n.${column} IS DISTINCT FROM o.${column}) AS c${index}`;
+      return `count(*) FILTER (_cdsync_n.${column} IS DISTINCT FROM _cdsync_o.${column}) AS c${index}`;
     });
     const [row] = await store.session.rows(
       `SELECT count(*) AS compared, ${counts.join(', ')}
-       FROM (SELECT *, ${key} AS "_key" FROM (${now})) AS n
-       JOIN (SELECT ${key} AS "_key", ${widen(previous.columns, some, 'table')} ${old}) AS o USING ("_key")`,
+       FROM (SELECT *, ${key} AS ${keyColumn} FROM (${now})) AS _cdsync_n
+       JOIN (SELECT ${key} AS ${keyColumn}, ${widen(previous.columns, some, 'table')} ${old}) AS _cdsync_o USING (${keyColumn})`,
     );
     compared = Number(row?.compared ?? 0);
     for (const [index, { name }] of some.entries()) found.set(name, Number(row?.[`c${index}`] ?? 0));

@@ -1,8 +1,10 @@
+import { columnPath, type StoredColumn } from '../columns/columns.js';
+import { wideColumns } from '../columns/row-hash.js';
+import { textFormatOf } from '../columns/text-format.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
-import { columnPath, type StoredColumn } from '../rows/columns.js';
-import { wideColumns } from '../rows/row-hash.js';
-import { plainText } from '../rows/text-form.js';
-import { type SnapshotStore, type StreamState, storeName, storeTable } from './snapshot-store.js';
+import type { SnapshotStore } from './snapshot-store.js';
+import { beforeTable, internalComment, keysTable, storeName, storeTable } from './store-tables.js';
+import type { StreamState } from './stream-state.js';
 
 /*
  * Comments on published tables and columns, as DuckDB's clients show them. Each is a change of the table's definition, and DuckDB
@@ -20,7 +22,8 @@ function ruleOf({ treatment, untracked, declared, text }: StoredColumn): string[
   if (treatment?.mask !== undefined) rules.push(`masked: ${treatment.mask}`);
   if (treatment?.cast !== undefined) rules.push(`type set to ${treatment.cast}`);
   else if (declared !== undefined) rules.push(`always ${declared}`);
-  if (text !== undefined && text !== plainText) rules.push(`text that reads as ${text}`);
+  const form = textFormatOf(text);
+  if (form !== undefined) rules.push(`text that reads as ${form.name}`);
   if (untracked === true) rules.push('not tracked: a new value alone is no change');
   return rules;
 }
@@ -30,32 +33,95 @@ export function columnComment(column: StoredColumn, since: string): string {
   return [`from ${columnPath(column)}`, `since run ${since}`, ...ruleOf(column)].join('; ').replaceAll('\0', '\\0');
 }
 
-/** The columns that cdsync adds to each row. */
-const added: Readonly<Record<string, string>> = {
+/** Comments on the columns of a table or view, by name. */
+type ColumnComments = Readonly<Record<string, string>>;
+
+const runColumns: ColumnComments = {
   _run_id: 'the run that last changed the row',
   _synced_at: 'when that run began',
-  _first_seen_at: 'when the first run that had the row began',
+};
+const changeColumns: ColumnComments = {
+  _op: 'insert, update or delete',
+  _run_id: 'the run that made the change',
+  _synced_at: 'when that run began',
 };
 
-async function commentColumns(store: SnapshotStore, state: StreamState, since: ReadonlyMap<string, string>) {
-  const { stream, columns, run_id: runId } = state;
-  if (columns.length > wideColumns) return;
-  const rows = await store.session.rows(
+interface Relation {
+  readonly kind: 'TABLE' | 'VIEW';
+  readonly name: string;
+  readonly comment: string;
+  /** The columns that cdsync adds. */
+  readonly added: ColumnComments;
+  /** Which columns of the stream it has. */
+  readonly columns: 'all' | 'tracked' | 'none';
+}
+
+/** The tables and views of a stream that are for readers. */
+function relationsOf({ stream }: StreamState, comment: string): Relation[] {
+  return [
+    {
+      kind: 'TABLE',
+      name: stream,
+      comment,
+      added: { ...runColumns, _first_seen_at: 'when the first run that had the row began' },
+      columns: 'all',
+    },
+    {
+      kind: 'TABLE',
+      name: `${stream}__changes`,
+      comment: `inserts, updates and deletes of ${stream} after its first load, as far back as publish.history; a delete has the last row`,
+      added: changeColumns,
+      columns: 'all',
+    },
+    {
+      kind: 'VIEW',
+      name: `${stream}__history`,
+      comment: `every version of every row of ${stream}; _valid_to is NULL for the present one`,
+      added: {
+        ...runColumns,
+        _valid_from: 'when the run that read this version committed it',
+        _valid_to: 'when a later run committed another version or the delete; NULL for the present version',
+      },
+      columns: 'tracked',
+    },
+    {
+      kind: 'VIEW',
+      name: `${stream}__last_changes`,
+      comment: `the changes of the last run that had any, of ${stream}: a row for each changed value, one for each insert and delete`,
+      added: {
+        key: 'the key of the row',
+        column: 'the column that an update changed; NULL for an insert or a delete',
+        before: 'its value before, as text',
+        after: 'its value after, as text',
+        ...changeColumns,
+      },
+      columns: 'none',
+    },
+  ];
+}
+
+/** Comments on columns of one table or view. Those that are there already cost nothing. */
+async function commentColumns({ session }: SnapshotStore, name: string, wanted: ColumnComments): Promise<void> {
+  const rows = await session.rows(
     `SELECT column_name, comment FROM duckdb_columns() WHERE database_name = '${storeName}' AND schema_name = 'main'
-       AND table_name = ${sqlText(stream)} AND comment IS NOT NULL`,
+       AND table_name = ${sqlText(name)} AND comment IS NOT NULL`,
   );
   const present = new Map(rows.map(({ column_name, comment }) => [String(column_name), String(comment)]));
-  const wanted = new Map(Object.entries(added));
-  for (const column of columns) wanted.set(column.name, columnComment(column, since.get(columnPath(column)) ?? runId));
-  for (const [name, comment] of wanted) {
-    if (present.get(name) === comment) continue;
-    await store.session.run(`COMMENT ON COLUMN ${storeTable(stream)}.${quoteIdentifier(name)} IS ${sqlText(comment)}`);
+  for (const [column, comment] of Object.entries(wanted)) {
+    if (present.get(column) === comment) continue;
+    await session.run(`COMMENT ON COLUMN ${storeTable(name)}.${quoteIdentifier(column)} IS ${sqlText(comment)}`);
   }
 }
 
+/** Marks the tables of a stream that are not for readers. */
+async function commentInternal({ session }: SnapshotStore, { stream }: StreamState): Promise<void> {
+  for (const table of [keysTable(stream), beforeTable(stream)])
+    await session.run(`COMMENT ON TABLE ${table} IS '${internalComment}'`);
+}
+
 /**
- * Says in the database what a stream's table and its columns are. Call it in the commit, when they have their last form. The views
- * say so where they are defined.
+ * Describes the tables and views of a stream, and their columns, in the database. Call it in the commit, when they have their
+ * last form.
  * @param since the run that brought each column, by its path
  */
 export async function commentStream(
@@ -63,9 +129,28 @@ export async function commentStream(
   state: StreamState,
   { job, source, since }: { job: string; source: string; since: ReadonlyMap<string, string> },
 ): Promise<void> {
-  const { stream, key, columns } = state;
-  const place = columns.length > wideColumns ? '; where each column comes from: cdsync.columns' : '';
-  const comment = `stream ${stream} of job ${job}: from ${source}, key ${key.join(', ')}${place}`;
-  await store.session.run(`COMMENT ON TABLE ${storeTable(stream)} IS ${sqlText(comment.replaceAll('\0', '\\0'))}`);
-  await commentColumns(store, state, since);
+  const { stream, key, columns, run_id: runId } = state;
+  const isWide = columns.length > wideColumns;
+  const place = isWide ? '; where each column comes from: cdsync.columns' : '';
+  const comment = `stream ${stream} of job ${job}: from ${source}, key ${key.join(', ')}${place}`.replaceAll(
+    '\0',
+    '\\0',
+  );
+  const own = columns.map((column) => ({
+    ...column,
+    comment: columnComment(column, since.get(columnPath(column)) ?? runId),
+  }));
+  for (const { kind, name, comment: text, added, columns: has } of relationsOf(state, comment)) {
+    await store.session.run(`COMMENT ON ${kind} ${storeTable(name)} IS ${sqlText(text)}`);
+    if (isWide && has !== 'none') continue;
+    const shown = has === 'none' ? [] : own.filter(({ untracked }) => has === 'all' || untracked !== true);
+    await commentColumns(store, name, {
+      ...added,
+      ...Object.fromEntries(shown.map((column) => [column.name, column.comment])),
+    });
+  }
+  await store.session.run(
+    `COMMENT ON MACRO TABLE ${storeTable(`${stream}_as_of`)} IS ${sqlText(`the rows of ${stream} as the last run that had committed by then left them`)}`,
+  );
+  await commentInternal(store, state);
 }

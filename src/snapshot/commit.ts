@@ -1,21 +1,21 @@
+import { join } from 'node:path';
+import { ColumnSet, columnPath } from '../columns/columns.js';
 import { sqlText } from '../core/sql.js';
-import { ColumnSet, columnPath } from '../rows/columns.js';
-import type { JobLayout } from '../store/layout.js';
-import type { ParquetFile } from '../store/parquet.js';
-import { type ApplyTask, applyStream, firstOf, onlyPatches } from './apply.js';
+import type { JobLayout } from '../storage/layout.js';
+import type { ParquetFile } from '../storage/parquet.js';
+import { type ApplyTask, applyStream, firstCommitOf, isPatch } from './apply.js';
+import type { CacheUpdate } from './cache-update.js';
 import { commentStream } from './comments.js';
-import { restates, takesAway } from './diff.js';
-import { beginHistories, defineFreshness, defineHistory, pruneHistory, recordMoment } from './history.js';
-import type { KnownRows } from './known-rows.js';
-import { gathered, newFile, snapshotFileName } from './snapshot-folder.js';
-import {
-  type CommittedFile,
-  type Covered,
-  type SnapshotStore,
-  type StreamState,
-  storeTable,
-} from './snapshot-store.js';
+import { changesDefinition, removesValues } from './diff.js';
+import { pruneHistory, recordCommitTime } from './history.js';
+import { defineHistory } from './history-views.js';
+import { hasLargeTexts } from './large-texts.js';
+import { rewriteChanges } from './rewrite-changes.js';
+import { linkedFiles, newFile, snapshotFileName } from './snapshot-folder.js';
+import type { SnapshotStore } from './snapshot-store.js';
 import { SnapshotWriter } from './snapshot-writer.js';
+import { storeTable } from './store-tables.js';
+import type { CommittedFile, CoveredSpan, RewrittenChanges, StreamState } from './stream-state.js';
 import type { WorkTables } from './unify-parts.js';
 
 /** A rejected record, as the published store shows it. */
@@ -38,13 +38,15 @@ export interface StreamCommit {
   readonly recordBytes: number;
   /** Rows that the stream's contract left out. */
   readonly discarded: number;
+  /** Values that it made NULL. */
+  readonly discardedValues: number;
   readonly rejects: readonly CommittedReject[];
   /** For a stream that is read in windows: the spans of time that need no further reading. */
-  readonly covered: readonly Covered[] | undefined;
+  readonly covered: readonly CoveredSpan[] | undefined;
   /** What defines the stream, as digests. */
   readonly definition: Readonly<Record<string, string>>;
   /** What the next run recognises records by: what this run has left it, nothing new, or nothing at all. */
-  readonly known: KnownRows | 'the same' | 'nothing';
+  readonly known: CacheUpdate | 'the same' | 'nothing';
 }
 
 export interface RunCommit {
@@ -69,7 +71,7 @@ export interface RunCommit {
 /** Whether the stream differs from the previous snapshot; a first snapshot always does. */
 export function isChanged({ task }: StreamCommit): boolean {
   const { inserted, updated, deleted, refreshed } = task.difference;
-  return task.previous === undefined || inserted + updated + deleted + refreshed > 0 || restates(task);
+  return task.previous === undefined || inserted + updated + deleted + refreshed > 0 || changesDefinition(task);
 }
 
 /** @param written the files that the previous snapshot lacks */
@@ -83,7 +85,9 @@ async function snapshotFiles(
   const added = await Promise.all(
     written.map((file, index) => newFile(layout, file, `snapshot/${runId}/${snapshotFileName(runId, index, isWhole)}`)),
   );
-  return addition === undefined ? added : [...gathered(layout, { stream, runId }, previous?.snapshot ?? []), ...added];
+  return addition === undefined
+    ? added
+    : [...linkedFiles(layout, { stream, runId }, previous?.snapshot ?? []), ...added];
 }
 
 function changeFiles({ layout, runId }: RunCommit, changes: readonly ParquetFile[]): Promise<CommittedFile[]> {
@@ -95,7 +99,17 @@ function changeFiles({ layout, runId }: RunCommit, changes: readonly ParquetFile
 async function newState(
   run: RunCommit,
   commit: StreamCommit,
-  { sequence, written }: { readonly sequence: number; readonly written: readonly ParquetFile[] },
+  {
+    sequence,
+    written,
+    isLarge,
+    rewritten,
+  }: {
+    sequence: number;
+    written: readonly ParquetFile[];
+    isLarge: boolean;
+    rewritten: RewrittenChanges | undefined;
+  },
 ): Promise<StreamState> {
   const { runId, parquet } = run;
   const { task, changes, covered, definition } = commit;
@@ -111,8 +125,10 @@ async function newState(
     snapshot: parquet ? await snapshotFiles(run, commit, written) : [],
     changes: parquet ? await changeFiles(run, changes) : [],
     definition: { ...definition },
-    first: firstOf(task),
-    ...(takesAway(task) ? { rewritten: true as const } : {}),
+    first: firstCommitOf(task),
+    ...(isLarge ? { large_texts: true as const } : {}),
+    ...(removesValues(task) ? { rewritten: true as const } : {}),
+    ...(rewritten === undefined ? {} : { rewritten_changes: rewritten }),
     ...(covered === undefined ? {} : { covered: [...covered] }),
   };
 }
@@ -155,18 +171,42 @@ async function recordStream(store: SnapshotStore, commit: StreamCommit, sequence
   await recordRejects(store, commit);
 }
 
+function horizonOf({ finishedAt, historyMs }: Pick<RunCommit, 'finishedAt' | 'historyMs'>): string {
+  return new Date(Date.parse(finishedAt) - historyMs).toISOString();
+}
+
 /** Call it after all streams are applied: DuckDB refuses to change a column's type after rows were deleted. */
-async function pruneHistories(store: SnapshotStore, { finishedAt, historyMs }: RunCommit): Promise<void> {
-  const horizon = new Date(Date.parse(finishedAt) - historyMs).toISOString();
+async function pruneHistories(store: SnapshotStore, run: RunCommit): Promise<void> {
+  const horizon = horizonOf(run);
   for (const state of (await store.state()).streams.values()) await pruneHistory(store, state, horizon);
-  await defineFreshness(store);
+}
+
+interface CommitStep {
+  readonly commit: StreamCommit;
+  readonly sequence: number;
+  readonly writer: SnapshotWriter;
+  /** The streams with large texts. */
+  readonly large: ReadonlySet<string>;
+}
+
+/** The changes of earlier commits, without the values that this one removes. */
+function rewrittenChanges(
+  store: SnapshotStore,
+  { layout, runId, finishedAt, historyMs }: RunCommit,
+  task: ApplyTask,
+): Promise<RewrittenChanges | undefined> {
+  const { stream, columns, compression } = task;
+  const state = { stream, first: firstCommitOf(task) };
+  const horizon = horizonOf({ finishedAt, historyMs });
+  const folder = join(layout.streamRun(runId, stream), 'parts');
+  return rewriteChanges(store, { layout, runId, state, columns, horizon, folder, compression });
 }
 
 /** Applies a stream to the store, and notes what it then has. */
 async function commitStream(
   store: SnapshotStore,
   run: RunCommit,
-  { commit, sequence, writer }: { commit: StreamCommit; sequence: number; writer: SnapshotWriter },
+  { commit, sequence, writer, large }: CommitStep,
 ): Promise<void> {
   const { task, covered, definition } = commit;
   if (!isChanged(commit)) {
@@ -175,21 +215,43 @@ async function commitStream(
     if (known !== undefined) await store.rememberStream({ ...known, ...moved, definition: { ...definition } });
     return;
   }
-  if (!onlyPatches(task)) await writer.filesOf(task.stream);
+  if (!isPatch(task)) await writer.filesOf(task.stream);
   await applyStream(store, task, commit.tables);
   const since = await recordColumns(store, commit);
-  const state = await newState(run, commit, { sequence, written: await writer.filesOf(task.stream) });
+  const written = await writer.filesOf(task.stream);
+  const rewritten = run.parquet && removesValues(task) ? await rewrittenChanges(store, run, task) : undefined;
+  const state = await newState(run, commit, { sequence, written, isLarge: large.has(task.stream), rewritten });
   await store.rememberStream(state);
-  await defineHistory(store, state);
+  if (!hasSameColumns(task.previous, state)) await defineHistory(store.session, state);
   await commentStream(store, state, { job: run.layout.job, source: commit.source, since });
-  await recordMoment(store, state, run.finishedAt);
+  await recordCommitTime(store, state, run.finishedAt);
+}
+
+/** Whether the views of a stream's past are as they must be. */
+function hasSameColumns(previous: StreamState | undefined, state: StreamState): boolean {
+  const columns = ({ key, columns }: StreamState) => JSON.stringify([key, columns]);
+  return previous !== undefined && columns(previous) === columns(state);
+}
+
+/** The streams that have large texts, or had some: their tables of changes still do. The store learns of it. */
+async function findLargeTexts(store: SnapshotStore, { streams }: RunCommit): Promise<ReadonlySet<string>> {
+  const large = new Set<string>();
+  for (const commit of streams.filter(isChanged)) {
+    const { task, changes } = commit;
+    const isLarge =
+      task.previous?.large_texts === true ||
+      (await hasLargeTexts(store.session, task.previous === undefined ? task.files : changes, task.columns));
+    if (isLarge) large.add(task.stream);
+  }
+  if (large.size > 0) await store.expectLargeTexts();
+  return large;
 }
 
 async function commitStreams(store: SnapshotStore, run: RunCommit, writer: SnapshotWriter): Promise<number> {
+  const large = await store.session.until(run.signal, () => findLargeTexts(store, run));
   const sequence = run.streams.some(isChanged) ? run.sequence + 1 : run.sequence;
   await store.session.transaction(async () => {
-    await beginHistories(store, (await store.state()).streams.values());
-    for (const commit of run.streams) await commitStream(store, run, { commit, sequence, writer });
+    for (const commit of run.streams) await commitStream(store, run, { commit, sequence, writer, large });
     if (sequence > run.sequence) await pruneHistories(store, run);
     for (const commit of run.streams) await recordStream(store, commit, sequence);
     await recordRun(store, run, sequence);

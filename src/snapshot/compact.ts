@@ -1,31 +1,32 @@
 import { rm } from 'node:fs/promises';
+import { wideColumns } from '../columns/row-hash.js';
 import { asCdsyncError } from '../core/errors.js';
 import { sqlText } from '../core/sql.js';
-import { wideColumns } from '../rows/row-hash.js';
-import type { Database, Session } from '../store/duckdb.js';
-import { renameDurably, syncFile, temporaryName } from '../store/durable.js';
-import type { JobLayout } from '../store/layout.js';
-import { type SnapshotStore, type StoreState, storeName, storeTable } from './snapshot-store.js';
+import { attachForWriting, type Database, type Session } from '../storage/duckdb.js';
+import { renameDurably, syncFile, temporaryName } from '../storage/durable.js';
+import type { JobLayout } from '../storage/layout.js';
+import { holdsLargeTexts, type SnapshotStore, type StoreState } from './snapshot-store.js';
+import { internalComment, internalSchema, storeName, storeTable } from './store-tables.js';
 
 /**
  * Free blocks up to this share of the used ones stay: a run that changes many rows needs them again. Where a table has many
- * columns, each commit does: DuckDB writes the description of all columns anew before it gives back the one before.
+ * columns, each commit does: DuckDB writes the description of all columns again before it gives back the one before.
  */
 const freeShare = { usual: 0.5, wide: 1 };
 const leastFreeBytes = 16 * 1024 * 1024;
 
-const compactedTable = (database: string) => `${database}._cdsync.compacted`;
+const compactedTable = (database: string) => `${database}.${internalSchema}.compacted`;
 
 /** The last commit whose removed values are also gone from the blocks of the file. */
 async function compactedSequence({ session }: SnapshotStore): Promise<number> {
   const known = await session.number(
-    `SELECT count(*) FROM duckdb_tables() WHERE database_name = '${storeName}' AND schema_name = '_cdsync' AND table_name = 'compacted'`,
+    `SELECT count(*) FROM duckdb_tables() WHERE database_name = '${storeName}' AND schema_name = '${internalSchema}' AND table_name = 'compacted'`,
   );
-  return known === 0 ? 0 : session.number(`SELECT max(sequence) FROM ${storeTable('compacted', '_cdsync')}`);
+  return known === 0 ? 0 : session.number(`SELECT max(sequence) FROM ${storeTable('compacted', internalSchema)}`);
 }
 
 /** Why a store must be rewritten: values were removed from it, or much of it is free. */
-export type CompactionReason = 'rewritten' | 'free';
+type CompactionReason = 'rewritten' | 'free';
 
 /**
  * Says why the store must be rewritten; undefined if it need not be. DuckDB never gives blocks back to the file system, and
@@ -64,12 +65,14 @@ async function compactStore(
   try {
     await session.run(`ATTACH ${sqlText(layout.store)} AS ${storeName} (READ_ONLY)`);
     const bytes = blockBytes ?? (await blockBytesOf(session));
-    await session.run(`ATTACH ${sqlText(next)} AS next_store (BLOCK_SIZE ${bytes})`);
+    await database.compressTexts(await holdsLargeTexts(session));
+    await session.run(attachForWriting(next, 'next_store', bytes));
     await session.run('SET preserve_insertion_order = false');
     await session.run(`COPY FROM DATABASE ${storeName} TO next_store`);
     await session.run(
       `CREATE OR REPLACE TABLE ${compactedTable('next_store')} AS SELECT ${sequence}::BIGINT AS sequence`,
     );
+    await session.run(`COMMENT ON TABLE ${compactedTable('next_store')} IS '${internalComment}'`);
     await session.run('DETACH next_store');
     await session.run(`DETACH ${storeName}`);
     await syncFile(next);
@@ -81,6 +84,7 @@ async function compactStore(
     throw error;
   } finally {
     await session.run('SET preserve_insertion_order = true').catch(() => undefined);
+    await database.compressTexts(false);
     session.close();
   }
 }
@@ -106,7 +110,7 @@ export async function compact(
     const { message } = asCdsyncError(error);
     if (told.has(database)) return;
     told.add(database);
-    notice(`warning: the store keeps its free space, for it could not be written again: ${message}`);
+    notice(`warning: could not compact the store: ${message}`);
   }
 }
 

@@ -1,9 +1,10 @@
 import { lstat, readdir, readlink, rm } from 'node:fs/promises';
 import { CdsyncError } from '../core/errors.js';
-import { swapLink } from '../store/durable.js';
-import type { JobLayout } from '../store/layout.js';
-import { gathered, snapshotFilePattern, snapshotFolder } from './snapshot-folder.js';
-import type { SnapshotStore, StreamState } from './snapshot-store.js';
+import { swapLink } from '../storage/durable.js';
+import type { JobLayout } from '../storage/layout.js';
+import { linkedFiles, snapshotFilePattern, snapshotFolder } from './snapshot-folder.js';
+import type { SnapshotStore } from './snapshot-store.js';
+import type { StreamState } from './stream-state.js';
 
 /** An archiver may have put a copy of the files in place of the link. */
 async function removeCopy(layout: JobLayout, stream: string): Promise<void> {
@@ -19,7 +20,7 @@ async function removeCopy(layout: JobLayout, stream: string): Promise<void> {
 }
 
 /** Leads `current` to the folder of a stream's last snapshot, unless it already does. The files must be in their place. */
-export async function leadToCurrent(layout: JobLayout, { stream, snapshot }: StreamState): Promise<void> {
+export async function swapCurrentLink(layout: JobLayout, { stream, snapshot }: StreamState): Promise<void> {
   const folder = snapshotFolder(snapshot);
   const path = layout.current(stream);
   if (folder === undefined || (await readlink(path).catch(() => undefined)) === folder) return;
@@ -42,7 +43,7 @@ export async function gatherSnapshots(
     if (state.snapshot.length === 0 || snapshotFolder(state.snapshot) !== undefined) continue;
     const next = {
       ...state,
-      snapshot: gathered(layout, { stream: state.stream, runId: state.run_id }, state.snapshot),
+      snapshot: linkedFiles(layout, { stream: state.stream, runId: state.run_id }, state.snapshot),
     };
     await store.rememberStream(next);
     moved.push(next);

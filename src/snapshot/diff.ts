@@ -1,13 +1,14 @@
+import type { StoredColumn } from '../columns/columns.js';
+import { ColumnSet } from '../columns/columns.js';
+import { hashedRows, rowKey } from '../columns/row-hash.js';
+import { hashedColumns, isNewlyMasked, keepEmptyTextsAlike, sameColumns, widen } from '../columns/widen.js';
 import { CdsyncError } from '../core/errors.js';
-import { fileTexts, quoteIdentifier } from '../core/sql.js';
-import type { StoredColumn } from '../rows/columns.js';
-import { ColumnSet } from '../rows/columns.js';
-import { hashedRows, rowKey } from '../rows/row-hash.js';
-import { type Standing, type StandingRows, seenRows, unseenKeys } from '../rows/standing.js';
-import { hashedColumns, isNewlyTreated, sameColumns, widen } from '../rows/widen.js';
-import type { Session } from '../store/duckdb.js';
-import { buckets } from './buckets.js';
-import { keysTable, type StreamState, storeTable } from './snapshot-store.js';
+import { fileTexts, keyColumn, quoteIdentifier } from '../core/sql.js';
+import type { Session } from '../storage/duckdb.js';
+import { type CachedRows, hitRowsSql, missedKeysSql, type UnchangedRows } from '../storage/unchanged-rows.js';
+import { hashPartitions } from './hash-partitions.js';
+import { keysTable, storeTable } from './store-tables.js';
+import type { StreamState } from './stream-state.js';
 import { type WorkTables, workTables } from './unify-parts.js';
 
 /** How a reading differs from the previous snapshot. */
@@ -38,7 +39,7 @@ export interface DiffTask {
   /** `everything`: rows that the reading lacks are deleted. `additions`: the reading did not ask for them. */
   readonly brings: 'everything' | 'additions';
   /** Rows of the previous snapshot that the reading met again unchanged; its files lack them. */
-  readonly standing: Standing;
+  readonly standing: UnchangedRows;
   /** The Parquet files of the previous snapshot, if only they have the sign of each zero. */
   readonly signedFiles?: readonly string[] | undefined;
 }
@@ -49,12 +50,16 @@ export function previousRows({ stream, signedFiles }: Pick<DiffTask, 'stream' | 
 }
 
 /** Whether the files of the reading are the whole snapshot, so that it needs no row of the previous one. */
-export function holdsAll({ previous, brings, standing }: Pick<DiffTask, 'previous' | 'brings' | 'standing'>): boolean {
+export function isComplete({
+  previous,
+  brings,
+  standing,
+}: Pick<DiffTask, 'previous' | 'brings' | 'standing'>): boolean {
   return previous === undefined || (brings === 'everything' && standing.known === null);
 }
 
 /** Whether the stored hashes are what the present columns would give. */
-export function hashesStand({
+export function hashesComparable({
   previous,
   columns,
   hashVersion,
@@ -69,7 +74,7 @@ export function hashesStand({
   const untracked = new Set(kept.filter((column) => column.untracked === true).map(({ name }) => name));
   if (common.some(({ name, untracked: now }) => untracked.has(name) !== (now === true))) return false;
   const now = common.filter(({ place, field }) => names.has(`${place} ${field}`));
-  return sameColumns(hashedColumns(kept), hashedColumns(now), 'table');
+  return sameColumns(hashedColumns(kept), hashedColumns(now), 'table') && keepEmptyTextsAlike(kept, now);
 }
 
 /**
@@ -83,7 +88,7 @@ export function storedKeys(
   const { previous, stream } = task;
   if (previous === undefined) return 'SELECT NULL::VARCHAR AS key, NULL::UBIGINT AS hash WHERE false';
   const only = (key: string) => (among === undefined ? '' : ` WHERE ${key} IN (SELECT key FROM ${among})`);
-  if (hashesStand(task)) return `SELECT key, hash FROM ${keysTable(stream)}${only('key')}`;
+  if (hashesComparable(task)) return `SELECT key, hash FROM ${keysTable(stream)}${only('key')}`;
   const stored = `(SELECT * FROM ${previousRows(task)}${only(rowKey(task.key))})`;
   const rows = `(SELECT ${widen(previous.columns, task.columns, 'table')} FROM ${stored})`;
   return `SELECT id AS key, hash FROM (${hashedRows(rows, rowKey(task.key), ColumnSet.restore(task.columns).list)})`;
@@ -117,21 +122,21 @@ function changesAgainst(stored: string, { brings }: DiffTask, { keys }: WorkTabl
 async function diffStanding(
   session: Session,
   task: DiffTask & { readonly previous: StreamState },
-  known: StandingRows,
+  known: CachedRows,
   tables: WorkTables,
 ): Promise<number> {
   const { keys, changed, candidates, old } = tables;
   const { previous, stream } = task;
-  const unknown = `SELECT key FROM ${keysTable(stream)} WHERE key NOT IN (SELECT key FROM (${seenRows({ ...known, unseenPath: null })}))`;
+  const unknown = `SELECT key FROM ${keysTable(stream)} WHERE key NOT IN (SELECT key FROM (${hitRowsSql({ ...known, unseenPath: null })}))`;
   const others = known.rows === previous.rows ? '' : ` UNION ${unknown}`;
   await session.run(
-    `CREATE OR REPLACE TEMP TABLE ${candidates} AS SELECT key FROM ${keys} UNION (${unseenKeys(known)})${others}`,
+    `CREATE OR REPLACE TEMP TABLE ${candidates} AS SELECT key FROM ${keys} UNION (${missedKeysSql(known)})${others}`,
   );
   await session.run(`CREATE OR REPLACE TEMP TABLE ${old} AS ${storedKeys(task, candidates)}`);
   await session.run(`CREATE OR REPLACE TEMP TABLE ${changed} AS ${changesAgainst(`FROM ${old}`, task, tables)}`);
   const compared = await session.number(`SELECT count(*) FROM ${old}`);
   const standing = await session.number(
-    `SELECT count(*) FROM (${seenRows(known)}) WHERE key NOT IN (SELECT key FROM ${candidates})`,
+    `SELECT count(*) FROM (${hitRowsSql(known)}) WHERE key NOT IN (SELECT key FROM ${candidates})`,
   );
   if (standing + compared === previous.rows) return standing;
   throw new CdsyncError(
@@ -151,10 +156,10 @@ async function diffAll(session: Session, task: DiffTask, tables: WorkTables): Pr
   if (previous === undefined)
     return session.run(`CREATE OR REPLACE TEMP TABLE ${changed} AS SELECT key, 'insert' AS op FROM ${keys}`);
   await session.run(`CREATE OR REPLACE TEMP TABLE ${changed} (key VARCHAR, op VARCHAR)`);
-  const divided = buckets(rows + previous.rows, task.keysAtOnce);
+  const divided = hashPartitions(rows + previous.rows, task.keysAtOnce);
   let stored = storedKeys(task);
-  // Hash rows anew only once.
-  if (divided.length > 1 && !hashesStand(task)) {
+  // Hash rows again only once.
+  if (divided.length > 1 && !hashesComparable(task)) {
     await session.run(`CREATE OR REPLACE TEMP TABLE ${old} AS ${stored}`);
     stored = `FROM ${old}`;
   }
@@ -203,14 +208,14 @@ export async function countRefreshed(
 ): Promise<number> {
   const untracked = columns.filter((column) => column.untracked === true).map(({ name }) => quoteIdentifier(name));
   if (previous === undefined || untracked.length === 0 || files.length === 0) return 0;
-  const chosen = `${rowKey(key)} AS "_key", ${untracked.join(', ')}`;
+  const chosen = `${rowKey(key)} AS ${keyColumn}, ${untracked.join(', ')}`;
   const now = `SELECT ${chosen} FROM (SELECT ${widen(columns, columns, 'table')} FROM read_parquet(${fileTexts(files.map(({ path }) => path))}))`;
   const before = `SELECT ${chosen} FROM (SELECT ${widen(previous.columns, columns, 'table')} FROM ${storeTable(stream)})`;
-  const differs = untracked.map((name) => `n.${name} IS DISTINCT FROM o.${name}`).join(' OR ');
+  const differs = untracked.map((name) => `_cdsync_n.${name} IS DISTINCT FROM _cdsync_o.${name}`).join(' OR ');
   const { changed } = workTables(stream);
   return session.number(
-    `SELECT count(*) FROM (${now}) AS n JOIN (${before}) AS o USING ("_key")
-     WHERE (${differs}) AND "_key" NOT IN (SELECT key FROM ${changed})`,
+    `SELECT count(*) FROM (${now}) AS _cdsync_n JOIN (${before}) AS _cdsync_o USING (${keyColumn})
+     WHERE (${differs}) AND ${keyColumn} NOT IN (SELECT key FROM ${changed})`,
   );
 }
 
@@ -219,7 +224,7 @@ function pathOf({ place, field }: Pick<StoredColumn, 'place' | 'field'>): string
 }
 
 /** Whether columns of the previous snapshot are now left out, or named, treated, tracked or written in another way. */
-export function restates({ previous, columns }: Pick<DiffTask, 'previous' | 'columns'>): boolean {
+export function changesDefinition({ previous, columns }: Pick<DiffTask, 'previous' | 'columns'>): boolean {
   const now = new Map(columns.map((column) => [pathOf(column), column]));
   return (previous?.columns ?? []).some((column) => {
     const told = ({ name, treatment, untracked, text }: StoredColumn) =>
@@ -230,11 +235,11 @@ export function restates({ previous, columns }: Pick<DiffTask, 'previous' | 'col
 }
 
 /** Whether the previous snapshot has values that must go: their columns are now left out, hashed or masked. */
-export function takesAway({ previous, columns }: Pick<DiffTask, 'previous' | 'columns'>): boolean {
+export function removesValues({ previous, columns }: Pick<DiffTask, 'previous' | 'columns'>): boolean {
   const now = new Map(ColumnSet.restore(columns).list.map((column) => [pathOf(column), column]));
   return ColumnSet.restore(previous?.columns ?? []).list.some((column) => {
     const found = now.get(pathOf(column));
-    return found === undefined || isNewlyTreated(column, found);
+    return found === undefined || isNewlyMasked(column, found);
   });
 }
 

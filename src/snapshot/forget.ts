@@ -1,23 +1,18 @@
 import { copyFile, link, mkdir } from 'node:fs/promises';
 import { join, relative } from 'node:path';
+import { ColumnSet, holdNegativeZero } from '../columns/columns.js';
+import { rowKey } from '../columns/row-hash.js';
 import { fileText, quoteIdentifier, sqlText, sqlTexts } from '../core/sql.js';
-import { ColumnSet, holdNegativeZero } from '../rows/columns.js';
-import { rowKey } from '../rows/row-hash.js';
-import type { JobLayout } from '../store/layout.js';
-import { type ParquetCompression, writeParquet } from '../store/parquet.js';
-import { recordMoment } from './history.js';
+import type { JobLayout } from '../storage/layout.js';
+import { type ParquetCompression, writeParquet } from '../storage/parquet.js';
+import { recordCommitTime } from './history.js';
+import { rewriteChanges } from './rewrite-changes.js';
 import { snapshotFileName } from './snapshot-folder.js';
-import {
-  type CommittedFile,
-  changesTable,
-  earlierTable,
-  keysTable,
-  type SnapshotStore,
-  type StreamState,
-  storeTable,
-} from './snapshot-store.js';
+import type { SnapshotStore } from './snapshot-store.js';
+import { beforeTable, changesTable, keysTable, storeTable } from './store-tables.js';
+import type { CommittedFile, StreamState } from './stream-state.js';
 
-export interface ForgetTask {
+interface ForgetTask {
   readonly layout: JobLayout;
   readonly state: StreamState;
   /** Keys in the form that the stream's rows have. */
@@ -30,13 +25,15 @@ export interface ForgetTask {
   /** The private folder for new files. */
   readonly folder: string;
   readonly compression: ParquetCompression;
+  /** Changes before this time may be gone from the store: ISO 8601. */
+  readonly horizon: string;
 }
 
 /** How much was erased. */
 export interface Forgotten {
   /** Rows of the snapshot. */
   readonly rows: number;
-  /** Rows of the changes and of the earlier table. */
+  /** Rows of the table of changes and of the earlier table. */
   readonly history: number;
 }
 
@@ -71,8 +68,10 @@ export async function searchable(
   texts: readonly string[],
 ): Promise<string[]> {
   if (texts.length === 0) return [];
-  const tables = [storeTable(state.stream), changesTable(state), earlierTable(state.stream)];
-  const left = tables.map((table) => `SELECT to_json(f)::VARCHAR AS row FROM ${table} AS f`).join(' UNION ALL ');
+  const tables = [storeTable(state.stream), changesTable(state.stream), beforeTable(state.stream)];
+  const left = tables
+    .map((table) => `SELECT to_json(_cdsync_row)::VARCHAR AS row FROM ${table} AS _cdsync_row`)
+    .join(' UNION ALL ');
   const counts = texts.map((text, index) => {
     const written = JSON.stringify(text);
     const isPart = `contains(row, ${sqlText(written.slice(1, -1))})`;
@@ -119,11 +118,10 @@ async function erase({ session }: SnapshotStore, { state, keys }: ForgetTask): P
   const own = `${rowKey(key)} IN ${list}`;
   const count = (rows: string) => session.number(`SELECT count(*) FROM ${rows}`);
   const rows = await count(`${storeTable(stream)} WHERE ${own}`);
-  const changes = await count(`${storeTable(`${stream}__changes`)} WHERE ${own}`);
-  // The view of changes shows earlier rows, too, those of the first commit.
-  const shown = state.first ? ` AND _synced_at <> ${sqlText(state.first.synced_at)}::TIMESTAMPTZ` : '';
-  const history = changes + (await count(`${earlierTable(stream)} WHERE ${own}${shown}`));
-  for (const table of [storeTable(stream), changesTable(state), earlierTable(stream)]) {
+  const past = [changesTable(stream), beforeTable(stream)];
+  let history = 0;
+  for (const table of past) history += await count(`${table} WHERE ${own}`);
+  for (const table of [storeTable(stream), ...past]) {
     await session.run(`DELETE FROM ${table} WHERE ${own}`);
   }
   await session.run(`DELETE FROM ${keysTable(stream)} WHERE key IN ${list}`);
@@ -144,8 +142,10 @@ export async function forgetRows(store: SnapshotStore, task: ForgetTask): Promis
   return session.transaction(async () => {
     const forgotten = await erase(store, task);
     const rows = state.rows - forgotten.rows;
+    const changes = await rewriteChanges(store, { ...task, columns: state.columns });
+    const { rewritten_changes: _, ...known } = state;
     const next: StreamState = {
-      ...state,
+      ...known,
       run_id: runId,
       sequence,
       synced_at: at,
@@ -153,9 +153,10 @@ export async function forgetRows(store: SnapshotStore, task: ForgetTask): Promis
       snapshot,
       changes: [],
       rewritten: true,
+      ...(changes === undefined ? {} : { rewritten_changes: changes }),
     };
     await store.rememberStream(next);
-    await recordMoment(store, next, at);
+    await recordCommitTime(store, next, at);
     const time = `${sqlText(at)}::TIMESTAMPTZ`;
     await session.run(
       `INSERT INTO ${storeTable('streams', 'cdsync')} VALUES (${sqlText(runId)}, ${sqlText(state.stream)}, ${sequence}, true,

@@ -2,19 +2,19 @@ import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { copyFile, readdir, readlink, rm, stat, utimes } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
-import { type Database, readThrough } from '../store/duckdb.js';
+import { type Database, readAllValues } from '../storage/duckdb.js';
 import {
   renameDurably,
   setMode,
   sha256OfFile,
-  statsIfThere,
+  statOrUndefined,
   swapLink,
   syncFile,
   syncFolder,
   temporaryName,
-} from '../store/durable.js';
-import type { JobLayout } from '../store/layout.js';
-import { folderMode, makeFolder } from '../store/storage.js';
+} from '../storage/durable.js';
+import type { JobLayout } from '../storage/layout.js';
+import { folderMode, makeFolder } from '../storage/storage.js';
 import type { StoreState } from './snapshot-store.js';
 
 /*
@@ -53,7 +53,7 @@ async function linkedVersion(layout: JobLayout): Promise<string | undefined> {
 /** When the published file was copied from the store, in milliseconds since 1970; Infinity if there is none. */
 export async function publishedAt(layout: JobLayout): Promise<number> {
   const version = await linkedVersion(layout);
-  const folder = version === undefined ? undefined : await statsIfThere(dirname(layout.published(version)));
+  const folder = version === undefined ? undefined : await statOrUndefined(dirname(layout.published(version)));
   return folder?.mtimeMs ?? Number.POSITIVE_INFINITY;
 }
 
@@ -77,8 +77,8 @@ async function versionOf(
   const linked = await linkedVersion(layout);
   const version = linked?.split('-')[0] === String(sequence) ? linked : String(sequence);
   const path = layout.published(version);
-  for (const name of [layout.link, path]) if ((await statsIfThere(`${name}.wal`)) !== undefined) return undefined;
-  const changedMs = (await statsIfThere(path))?.mtimeMs ?? layout.elsewhere?.find(path)?.changedMs;
+  for (const name of [layout.link, path]) if ((await statOrUndefined(`${name}.wal`)) !== undefined) return undefined;
+  const changedMs = (await statOrUndefined(path))?.mtimeMs ?? layout.elsewhere?.find(path)?.changedMs;
   return changedMs === undefined ? undefined : { version, isWhole: changedMs === seconds * 1000 };
 }
 
@@ -106,11 +106,11 @@ async function copyStore(
     // Only now: the mode may forbid writing.
     await setMode(copy, mode);
     // A block that went bad on the disk must not replace one that people can still read.
-    await readThrough(database, copy);
+    await readAllValues(database, copy);
     const isSame = present !== undefined && (await sumOf(layout, present)) === (await sha256OfFile(copy));
     if (!isSame) {
       await syncFolder(folder);
-      const isTaken = (await statsIfThere(dirname(layout.published(sequence)))) !== undefined;
+      const isTaken = (await statOrUndefined(dirname(layout.published(sequence)))) !== undefined;
       const version = isTaken ? `${sequence}-${randomBytes(4).toString('hex')}` : String(sequence);
       await renameDurably(folder, dirname(layout.published(version)));
       return version;
@@ -162,7 +162,7 @@ async function versionNamed(layout: JobLayout, name: string): Promise<Earlier | 
   const isFolder = versionPattern.test(name);
   const path = join(layout.publishedFolder, name);
   const file = isFolder ? layout.published(name) : path;
-  if (name.endsWith('.wal') || (await statsIfThere(file)) === undefined) return undefined;
+  if (name.endsWith('.wal') || (await statOrUndefined(file)) === undefined) return undefined;
   return { name, sequence: Number.parseInt(name, 10), since: (await stat(path)).mtimeMs };
 }
 

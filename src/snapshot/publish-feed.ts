@@ -1,20 +1,41 @@
-import { narrows } from '../rows/widen.js';
-import { type Feed, type FeedChanges, readFeed, writeFeed } from '../store/feed.js';
-import type { JobLayout } from '../store/layout.js';
-import type { StoreState, StreamState } from './snapshot-store.js';
+import { narrows } from '../columns/widen.js';
+import type { JobLayout } from '../storage/layout.js';
+import { type Feed, type FeedChanges, readFeed, writeFeed } from './feed.js';
+import type { StoreState } from './snapshot-store.js';
+import type { CommittedFile, StreamState } from './stream-state.js';
+
+/** Files as the feed lists them. */
+export function filesOf(files: readonly CommittedFile[]): Pick<FeedChanges, 'files' | 'sha256'> {
+  return { files: files.map(({ path }) => path), sha256: files.map(({ sha256 }) => sha256) };
+}
 
 /** The changes of a stream's last commit. */
 function lastChanges({ run_id, sequence, synced_at, changes, columns }: StreamState): FeedChanges {
   const rows = changes.reduce((sum, file) => sum + file.rows, 0);
-  return { run_id, sequence, synced_at, rows, files: changes.map(({ path }) => path), columns };
+  return { run_id, sequence, synced_at, rows, ...filesOf(changes), columns };
+}
+
+function rewrittenChanges({ rewritten_changes, columns }: StreamState): FeedChanges[] {
+  return (rewritten_changes?.commits ?? []).map(({ files, ...commit }) => ({
+    ...commit,
+    rows: files.reduce((sum, { rows }) => sum + rows, 0),
+    ...filesOf(files),
+    columns,
+  }));
 }
 
 /** The earlier changes in the feed, with their columns; none if the new commit does not continue them. */
 function earlierChanges(feed: Feed | undefined, storeId: string, state: StreamState): FeedChanges[] {
-  // A rewritten stream has lost values, which must disappear in destinations too. Changes alone cannot do that.
-  if (feed?.store_id !== storeId || feed.sequence >= state.sequence || state.rewritten === true) return [];
+  if (feed?.store_id !== storeId || feed.sequence >= state.sequence) return [];
+  // The files of earlier changes still have what a rewritten stream has lost: others take their place.
+  if (state.rewritten === true) return rewrittenChanges(state);
   // Changes may reach further back than the store, so nobody knows whether their texts fit.
   if (narrows(feed.columns, state.columns)) return [];
+  return withColumns(feed);
+}
+
+/** All changes in a feed, each with the columns of its files. */
+export function withColumns(feed: Feed): FeedChanges[] {
   let following = feed.columns;
   const filled: FeedChanges[] = [];
   for (const entry of [...feed.changes].reverse()) {
@@ -25,7 +46,7 @@ function earlierChanges(feed: Feed | undefined, storeId: string, state: StreamSt
 }
 
 /** Leaves out the columns of an entry if the next entry, or for the last one the feed, has the same. */
-function withoutRepeats(changes: readonly FeedChanges[], columns: Feed['columns']): FeedChanges[] {
+export function withoutRepeats(changes: readonly FeedChanges[], columns: Feed['columns']): FeedChanges[] {
   let following = JSON.stringify(columns);
   return [...changes]
     .reverse()
@@ -65,9 +86,7 @@ export async function publishFeed(
   const earlier = earlierChanges(feed, id, state);
   const lastGone = earlier.findLastIndex(({ run_id }) => run_id < changesBefore);
   const kept = earlier.slice(lastGone + 1);
-  // If the earlier changes are unknown, a destination that is more than one commit behind gets everything.
-  const unknownBefore = earlier.length === 0 || feed === undefined ? state.sequence - 1 : feed.complete_since;
-  const since = state.rewritten === true ? state.sequence : (earlier[lastGone]?.sequence ?? unknownBefore);
+  const since = completeSince(feed, id, state, { earlier, last: earlier[lastGone] });
   await writeFeed(layout, {
     version: 1,
     stream: state.stream,
@@ -81,6 +100,23 @@ export async function publishFeed(
     definition: state.definition ?? {},
     snapshot,
     changes: withoutRepeats([...kept, lastChanges(state)], state.columns),
-    complete_since: since,
+    complete_since: since.sequence,
+    complete_since_run: since.run_id,
   });
+}
+
+/** The snapshot from which on the feed has every change. */
+function completeSince(
+  feed: Feed | undefined,
+  storeId: string,
+  state: StreamState,
+  { earlier, last }: { readonly earlier: readonly FeedChanges[]; readonly last: FeedChanges | undefined },
+): { readonly sequence: number; readonly run_id: string | null } {
+  if (last !== undefined) return last;
+  if (feed?.store_id !== storeId || feed.sequence >= state.sequence)
+    return { sequence: state.sequence - 1, run_id: null };
+  // Without earlier changes, those of the last commit lead on from the snapshot before it.
+  if (earlier.length === 0) return feed;
+  if (state.rewritten_changes !== undefined) return state.rewritten_changes.since;
+  return { sequence: feed.complete_since, run_id: feed.complete_since_run };
 }

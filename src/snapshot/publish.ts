@@ -1,17 +1,25 @@
 import { readdir, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join, relative } from 'node:path';
+import { ColumnSet } from '../columns/columns.js';
 import { CdsyncError } from '../core/errors.js';
-import { runIdPattern, runIdStamp } from '../core/run.js';
-import { ColumnSet } from '../rows/columns.js';
-import type { Database } from '../store/duckdb.js';
-import { setMode, shareFile, statsIfThere, syncFolder, temporaryName, writeFileAtomically } from '../store/durable.js';
-import type { JobLayout } from '../store/layout.js';
-import { type Manifest, readManifest } from '../store/manifest.js';
-import { folderMode, makeFolder } from '../store/storage.js';
-import { leadToCurrent } from './current-snapshot.js';
+import { runIdPattern, runIdStamp } from '../core/run-report.js';
+import type { Database } from '../storage/duckdb.js';
+import {
+  linkOrCopy,
+  setMode,
+  statOrUndefined,
+  syncFolder,
+  temporaryName,
+  writeFileAtomically,
+} from '../storage/durable.js';
+import type { JobLayout } from '../storage/layout.js';
+import { folderMode, makeFolder } from '../storage/storage.js';
+import { swapCurrentLink } from './current-snapshot.js';
+import { type Manifest, readManifest } from './manifest.js';
 import { publishDatabase } from './publish-database.js';
 import { publishFeed } from './publish-feed.js';
-import type { CommittedFile, StoreState, StreamState } from './snapshot-store.js';
+import type { StoreState } from './snapshot-store.js';
+import type { CommittedFile, StreamState } from './stream-state.js';
 
 export interface PublishOptions {
   /** Whether to publish the DuckDB file. */
@@ -31,10 +39,10 @@ async function placeFile(layout: JobLayout, stream: string, file: CommittedFile,
   const target = join(layout.stream(stream), file.path);
   const source = join(layout.folder, file.from);
   const isShared = file.from.startsWith(`${relative(layout.folder, layout.parquet)}/`);
-  const isThere = (await statsIfThere(target)) !== undefined || layout.elsewhere?.find(target) !== undefined;
+  const isThere = (await statOrUndefined(target)) !== undefined || layout.elsewhere?.find(target) !== undefined;
   if (isShared && (isThere || layout.elsewhere?.share(source, target))) return;
-  if ((await statsIfThere(source)) !== undefined) {
-    if (isShared) return shareFile(source, target, temporaryName(join(layout.stream(stream), basename(target))));
+  if ((await statOrUndefined(source)) !== undefined) {
+    if (isShared) return linkOrCopy(source, target, temporaryName(join(layout.stream(stream), basename(target))));
     await setMode(source, mode);
     return rename(source, target);
   }
@@ -42,13 +50,21 @@ async function placeFile(layout: JobLayout, stream: string, file: CommittedFile,
   throw new CdsyncError(`${target} is missing, and so is the file it is made from`, {
     code: 'snapshot_incomplete',
     stream,
-    hint: `run again with --full, which writes stream "${stream}" anew`,
+    hint: `run again with --full, which writes stream "${stream}" again`,
   });
 }
 
+/** The files that took the place of earlier changes, as far as these are kept. */
+function rewrittenFiles({ rewritten_changes }: StreamState, { changesBefore }: PublishOptions): CommittedFile[] {
+  const oldest = runIdStamp(Date.parse(changesBefore));
+  const kept = rewritten_changes?.commits.filter(({ run_id }) => run_id >= oldest) ?? [];
+  return kept.flatMap(({ files }) => files);
+}
+
 /** Brings the files of a stream's last commit to where readers look for them. Repeating it does no harm. */
-async function promote(layout: JobLayout, state: StreamState, { mode }: PublishOptions): Promise<void> {
-  const files = [...state.snapshot, ...state.changes];
+async function promote(layout: JobLayout, state: StreamState, options: PublishOptions): Promise<void> {
+  const { mode } = options;
+  const files = [...state.snapshot, ...state.changes, ...rewrittenFiles(state, options)];
   const folders = new Set(files.map(({ path }) => dirname(join(layout.stream(state.stream), path))));
   const above = [layout.stream(state.stream), ...[...folders].map(dirname)];
   for (const folder of new Set([...above, ...folders])) await makeFolder(folder, folderMode(mode));
@@ -59,7 +75,8 @@ async function promote(layout: JobLayout, state: StreamState, { mode }: PublishO
   }
 }
 
-function manifestOf(state: StreamState): Manifest {
+/** The manifest of a stream's last commit. */
+export function manifestOf(state: StreamState): Manifest {
   return {
     version: 1,
     stream: state.stream,
@@ -77,19 +94,25 @@ function manifestOf(state: StreamState): Manifest {
 
 async function pruneSnapshots(layout: JobLayout, state: StreamState, keep: number): Promise<void> {
   const folder = layout.snapshots(state.stream);
-  const runs = (await readdir(folder)).filter((name) => runIdPattern.test(name)).sort();
+  const found = (await readdir(folder)).filter((name) => runIdPattern.test(name)).sort();
+  // Ids after that of the newest snapshot are of a clock that was ahead: those runs are older.
+  const isAhead = (run: string) => run > state.run_id;
+  const runs = [...found.filter(isAhead), ...found.filter((run) => !isAhead(run))];
   const inUse = new Set(state.snapshot.map(({ path }) => path.split('/')[1]));
   const unused = runs.filter((run) => !inUse.has(run));
   const old = state.rewritten ? unused : unused.slice(0, Math.max(0, unused.length + 1 - keep));
   for (const run of old) await rm(join(folder, run), { recursive: true, force: true });
 }
 
-async function pruneChanges(layout: JobLayout, state: StreamState, before: string): Promise<void> {
+async function pruneChanges(layout: JobLayout, state: StreamState, options: PublishOptions): Promise<void> {
   const folder = dirname(layout.changes(state.stream, state.run_id));
-  const oldest = runIdStamp(Date.parse(before));
+  const oldest = runIdStamp(Date.parse(options.changesBefore));
+  const rewritten = new Set(rewrittenFiles(state, options).map(({ path }) => join(layout.stream(state.stream), path)));
   for (const name of await readdir(folder).catch(() => [])) {
     if (!runIdPattern.test(name) || name === state.run_id || (name >= oldest && !state.rewritten)) continue;
-    await rm(join(folder, name), { recursive: true, force: true });
+    const files = (await readdir(join(folder, name))).map((file) => join(folder, name, file));
+    if (!files.some((file) => rewritten.has(file))) await rm(join(folder, name), { recursive: true, force: true });
+    else for (const file of files) if (!rewritten.has(file)) await rm(file, { force: true });
   }
 }
 
@@ -106,7 +129,7 @@ async function publishStream(
   const manifest = manifestOf(state);
   const isNew = JSON.stringify(current) !== JSON.stringify(manifest) || state.rewritten === true;
   if (isNew) await promote(layout, state, options);
-  await leadToCurrent(layout, state);
+  await swapCurrentLink(layout, state);
   if (isNew) {
     await writeFileAtomically(layout.manifest(state.stream), `${JSON.stringify(manifest, null, 1)}\n`, options.mode);
   }
@@ -114,7 +137,7 @@ async function publishStream(
   await feed();
   await pruneSnapshots(layout, state, options.keepSnapshots);
   // Without a new commit, the feed still names these files.
-  if (isNew) await pruneChanges(layout, state, options.changesBefore);
+  if (isNew) await pruneChanges(layout, state, options);
 }
 
 /**

@@ -1,15 +1,17 @@
 import { mkdir, rm, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
+import { holdNegativeZero } from '../columns/columns.js';
+import { widen } from '../columns/widen.js';
 import { sqlText } from '../core/sql.js';
-import { holdNegativeZero } from '../rows/columns.js';
-import { widen } from '../rows/widen.js';
-import { sha256OfFile, statsIfThere } from '../store/durable.js';
-import type { JobLayout } from '../store/layout.js';
-import { type ParquetCompression, type ParquetForm, writeParquet } from '../store/parquet.js';
+import { sha256OfFile, statOrUndefined } from '../storage/durable.js';
+import type { JobLayout } from '../storage/layout.js';
+import { type ParquetCompression, type ParquetForm, writeParquet } from '../storage/parquet.js';
 import { newFile } from './snapshot-folder.js';
-import { type CommittedFile, type SnapshotStore, type StreamState, storeTable } from './snapshot-store.js';
+import type { SnapshotStore } from './snapshot-store.js';
+import { changesTable, storeTable } from './store-tables.js';
+import type { CommittedFile, StreamState } from './stream-state.js';
 
-export interface RestoreOptions {
+interface RestoreOptions {
   /** Whether to read each file and compare it with its checksum. */
   readonly thorough: boolean;
   readonly compression: ParquetCompression;
@@ -21,7 +23,7 @@ export interface RestoreOptions {
  */
 async function isThere(layout: JobLayout, stream: string, file: CommittedFile, thorough: boolean): Promise<boolean> {
   for (const path of [join(layout.stream(stream), file.path), join(layout.folder, file.from)]) {
-    const found = await statsIfThere(path);
+    const found = await statOrUndefined(path);
     const elsewhere = layout.elsewhere?.find(path);
     if (found === undefined && elsewhere !== undefined) return elsewhere.sha256 === file.sha256;
     if (found === undefined) continue;
@@ -49,7 +51,7 @@ async function someLack(
 }
 
 /** Writes rows of the store into one file. Publishing moves it to `path`. */
-async function rewrite(
+export async function rewriteFromStore(
   store: SnapshotStore,
   layout: JobLayout,
   query: string,
@@ -76,13 +78,15 @@ async function restoreStream(
   if (lacksRows) {
     const path = `snapshot/${runId}/00001.parquet`;
     const query = `SELECT ${selected} FROM ${storeTable(stream)}`;
-    snapshot = [await rewrite(store, layout, query, { name: `${stream}.parquet`, path, form })];
+    snapshot = [await rewriteFromStore(store, layout, query, { name: `${stream}.parquet`, path, form })];
   }
   if (lacksChanges) {
     const path = `changes/${runId}/00001.parquet`;
-    const query = `SELECT _op, _run_id, _synced_at, ${selected} FROM ${storeTable(`${stream}__changes`)}
-       WHERE _run_id = ${sqlText(runId)}`;
-    const file = await rewrite(store, layout, query, { name: `${stream}.changes.parquet`, path, form });
+    // The first load is in no table of changes: it is every row.
+    const [op, table] =
+      state.first?.run_id === runId ? ["'insert' AS _op", storeTable(stream)] : ['_op', changesTable(stream)];
+    const query = `SELECT ${op}, _run_id, _synced_at, ${selected} FROM ${table} WHERE _run_id = ${sqlText(runId)}`;
+    const file = await rewriteFromStore(store, layout, query, { name: `${stream}.changes.parquet`, path, form });
     // Changes older than `publish.history` are no longer in the store: their file cannot be restored.
     changes = file.rows === 0 ? [] : [file];
   }
@@ -111,8 +115,8 @@ export async function restoreFiles(
 ): Promise<StreamState[]> {
   const restored: StreamState[] = [];
   for (const state of states) {
-    const anew = await restoreStream(store, layout, state, options);
-    if (anew !== undefined) restored.push(anew);
+    const again = await restoreStream(store, layout, state, options);
+    if (again !== undefined) restored.push(again);
   }
   return restored;
 }

@@ -1,24 +1,33 @@
 import { join } from 'node:path';
+import { holdNegativeZero } from '../columns/columns.js';
+import { rowKey } from '../columns/row-hash.js';
+import { sameColumns, widen } from '../columns/widen.js';
 import { fileText, fileTexts, quoteIdentifier } from '../core/sql.js';
-import { holdNegativeZero } from '../rows/columns.js';
-import { rowKey } from '../rows/row-hash.js';
-import { sameColumns, widen } from '../rows/widen.js';
-import type { Session } from '../store/duckdb.js';
+import type { Session } from '../storage/duckdb.js';
 import {
   copyToParquet,
   type ParquetCompression,
   type ParquetFile,
   type ParquetForm,
   writeParquet,
-} from '../store/parquet.js';
-import { completeKeys, type Difference, type DiffTask, hashesStand, holdsAll, previousRows, restates } from './diff.js';
-import { type SnapshotStore, storeTable } from './snapshot-store.js';
+} from '../storage/parquet.js';
+import {
+  changesDefinition,
+  completeKeys,
+  type Difference,
+  type DiffTask,
+  hashesComparable,
+  isComplete,
+  previousRows,
+} from './diff.js';
+import type { SnapshotStore } from './snapshot-store.js';
+import { storeTable } from './store-tables.js';
 import type { WorkTables } from './unify-parts.js';
 
 /** A growing snapshot has at most this many files; the next one is then written as a whole again. */
 const mostFiles = 64;
 
-export interface SnapshotFilesTask extends DiffTask {
+interface SnapshotFilesTask extends DiffTask {
   readonly difference: Difference;
   /** Files of the reading, each key once. */
   readonly read: readonly ParquetFile[];
@@ -28,7 +37,7 @@ export interface SnapshotFilesTask extends DiffTask {
 }
 
 /** A file that is still to be written. No temporary table is needed for it, so any session of the store can write it. */
-export interface UnwrittenFile {
+interface PendingFile {
   readonly query: string;
   readonly path: string;
   readonly form: ParquetForm;
@@ -41,7 +50,7 @@ export interface SnapshotFiles {
   /** Files to add to those of the previous snapshot. */
   readonly addition: readonly ParquetFile[] | undefined;
   /** Files with all rows. The commit writes them, beside its own statements. */
-  readonly anew: readonly UnwrittenFile[] | undefined;
+  readonly again: readonly PendingFile[] | undefined;
 }
 
 /** SQL for the keys whose stored rows are no longer in the snapshot: those that were read, and those that are gone. */
@@ -54,9 +63,9 @@ export function snapshotRows(
   task: Pick<DiffTask, 'previous' | 'stream' | 'columns' | 'key' | 'signedFiles'> & SnapshotFiles,
   tables: WorkTables,
 ): string {
-  const { columns, files, addition, anew } = task;
+  const { columns, files, addition, again } = task;
   const read = `SELECT ${widen(columns, columns, 'table')} FROM read_parquet(${fileTexts(files.map(({ path }) => path))})`;
-  if (addition === undefined && anew === undefined) return read;
+  if (addition === undefined && again === undefined) return read;
   const stored = standingRows(task, replacedKeys(tables), { form: 'table' });
   return files.length === 0 ? stored : `${read} UNION ALL ${stored}`;
 }
@@ -84,13 +93,13 @@ export async function writeSnapshotFiles(
   tables: WorkTables,
 ): Promise<SnapshotFiles> {
   const { previous, columns, difference, read, folder, compression } = task;
-  if (previous === undefined || holdsAll(task)) return { files: read, addition: undefined, anew: undefined };
+  if (previous === undefined || isComplete(task)) return { files: read, addition: undefined, again: undefined };
   const form = { compression, keepsZeroSigns: holdNegativeZero(columns) };
   const { inserted, updated, deleted, refreshed } = difference;
   const onlyCame = updated + deleted + refreshed === 0;
-  if (onlyCame && inserted === 0 && !restates(task)) return { files: read, addition: [], anew: undefined };
+  if (onlyCame && inserted === 0 && !changesDefinition(task)) return { files: read, addition: [], again: undefined };
   // If the keys of the reading replace the stored ones, they must be complete.
-  const replacesKeys = !hashesStand(task);
+  const replacesKeys = !hashesComparable(task);
   const names = columns.map(({ name }) => quoteIdentifier(name)).join(', ');
   const files = `read_parquet(${fileTexts(read.map(({ path }) => path))})`;
   const key = rowKey(task.key);
@@ -105,22 +114,22 @@ export async function writeSnapshotFiles(
     const path = join(folder, 'parts', 'addition.parquet');
     const addition = inserted === 0 ? [] : [await writeParquet(store.session, came, path, form)];
     if (replacesKeys && task.brings === 'additions') await completeKeys(store.session, task, tables);
-    return { files: read, addition, anew: undefined };
+    return { files: read, addition, again: undefined };
   }
   if (task.brings === 'additions') await completeKeys(store.session, task, tables);
   const replaced = join(folder, 'replaced.parquet');
   await copyToParquet(store.session, replacedKeys(tables), replaced, { compression: 'snappy' });
   const halves = await halvesOf(store.session, task);
-  const anew = halves.map((where, index) => {
+  const again = halves.map((where, index) => {
     const keys = `SELECT key FROM read_parquet(${fileText(replaced)})`;
     const standing = standingRows(task, keys, { form: 'file', where });
     const query = index > 0 || read.length === 0 ? standing : `SELECT ${names} FROM ${files} UNION ALL ${standing}`;
     return { query, path: join(folder, 'parts', `whole-${index + 1}.parquet`), form };
   });
-  return { files: read, addition: undefined, anew };
+  return { files: read, addition: undefined, again };
 }
 
-/** Below this number of rows, a snapshot that is written anew is one file. */
+/** Below this number of rows, a snapshot that is written again is one file. */
 const leastRowsOfTwo = 100_000;
 
 /** SQL conditions that divide the stored rows of a stream, if they are many, into halves that can be written at the same time. */
@@ -138,13 +147,13 @@ async function halvesOf(
  * @param beside works in a session of its own
  * @returns all that are new in it
  */
-export async function writeUnwritten(
+export async function writePendingFiles(
   beside: <T>(work: (session: Session) => Promise<T>) => Promise<T>,
-  { files, addition, anew }: SnapshotFiles,
+  { files, addition, again }: SnapshotFiles,
 ): Promise<readonly ParquetFile[]> {
-  if (anew === undefined) return addition ?? files;
+  if (again === undefined) return addition ?? files;
   const written = await Promise.allSettled(
-    anew.map(({ query, path, form }) => beside((session) => writeParquet(session, query, path, form))),
+    again.map(({ query, path, form }) => beside((session) => writeParquet(session, query, path, form))),
   );
   return written.map((each) => {
     if (each.status === 'rejected') throw each.reason;

@@ -1,8 +1,8 @@
 import { stat } from 'node:fs/promises';
 import { basename, join, relative } from 'node:path';
-import type { JobLayout } from '../store/layout.js';
-import type { ParquetFile } from '../store/parquet.js';
-import type { CommittedFile } from './snapshot-store.js';
+import type { JobLayout } from '../storage/layout.js';
+import type { ParquetFile } from '../storage/parquet.js';
+import type { CommittedFile } from './stream-state.js';
 
 /*
  * `snapshot/<run>/` has all files of the run's snapshot, those that it shares with the snapshot before included: these are hard links,
@@ -41,7 +41,7 @@ export async function newFile(layout: JobLayout, written: ParquetFile, path: str
  * The same files in the folder of one run's snapshot. Files of other folders keep their names there; if two have the same one, the run
  * that wrote the file comes before it.
  */
-export function gathered(
+export function linkedFiles(
   layout: JobLayout,
   { stream, runId }: { stream: string; runId: string },
   files: readonly CommittedFile[],

@@ -1,70 +1,17 @@
-import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { lstat, readdir, realpath, rm, stat } from 'node:fs/promises';
-import { z } from 'zod';
+import type { StoredColumn } from '../columns/columns.js';
+import { textFormatOf } from '../columns/text-format.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
-import type { StoredColumn } from '../rows/columns.js';
-import { columnsSchema } from '../rows/stored-columns.js';
-import { textForm } from '../rows/text-form.js';
-import type { Database, Session } from '../store/duckdb.js';
-import { tellsOfDamage } from '../store/duckdb-errors.js';
-import { setMode, statsIfThere } from '../store/durable.js';
-import type { JobLayout } from '../store/layout.js';
-
-/** The name under which cdsync attaches a job's store. */
-export const storeName = 'store';
-/** Version of the tables in the store. It rises when an older cdsync could no longer work with them. */
-const schemaVersion = 3;
-/** Published stores of this version or a later one have all tables that a reader needs. */
-const readableVersion = 2;
-
-const fileSchema = z.object({
-  /** Relative to `parquet/<stream>/`. */
-  path: z.string(),
-  /** Where the file was written, relative to the job's folder. Publishing moves it from there after the commit. */
-  from: z.string(),
-  rows: z.number(),
-  bytes: z.number(),
-  sha256: z.string(),
-  /** When it was last written, in whole milliseconds since 1970; undefined if that was not noted. */
-  changed_ms: z.number().optional(),
-});
-
-/** A Parquet file of a committed snapshot. */
-export type CommittedFile = z.infer<typeof fileSchema>;
-
-const coveredSchema = z.object({ from: z.string(), to: z.string() });
-
-/** A span of time that needs no further reading; `to` is excluded. ISO 8601, UTC. */
-export type Covered = z.infer<typeof coveredSchema>;
-
-const stateSchema = z.object({
-  stream: z.string(),
-  /** Of the commit that last changed the stream. */
-  run_id: z.string(),
-  sequence: z.number(),
-  synced_at: z.string(),
-  rows: z.number(),
-  key: z.array(z.string()),
-  columns: columnsSchema,
-  hash_version: z.string(),
-  snapshot: z.array(fileSchema),
-  changes: z.array(fileSchema),
-  covered: z.array(coveredSchema).optional(),
-  /** What defines the stream, as digests; undefined if an older version committed it. */
-  definition: z.record(z.string(), z.string()).optional(),
-  /** This commit removed values that the files of earlier commits still have. */
-  rewritten: z.literal(true).optional(),
-  /**
-   * The first commit, whose inserts are stored only as rows: `<stream>__changes` is a view that shows them. Null once they are older
-   * than `publish.history`. Undefined if an older version made the first commit: then `<stream>__changes` is a table with all changes.
-   */
-  first: z.object({ run_id: z.string(), synced_at: z.string() }).nullable().optional(),
-});
-
-/** What the store knows about a stream: enough to finish publishing it and to compare the next reading with it. */
-export type StreamState = z.infer<typeof stateSchema>;
+import { attachForWriting, type Database, type Session } from '../storage/duckdb.js';
+import { isCorruption } from '../storage/duckdb-errors.js';
+import { setMode, statOrUndefined } from '../storage/durable.js';
+import type { JobLayout } from '../storage/layout.js';
+import { migrate, oldestVersion, versionOf } from './migrate.js';
+import { createStore, schemaVersion } from './store-schema.js';
+import { storeName, storeTable, streamsTable } from './store-tables.js';
+import { type StreamState, stateSchema } from './stream-state.js';
 
 export interface StoreState {
   /** Identifies this store among all others; destinations remember it. */
@@ -76,56 +23,15 @@ export interface StoreState {
   readonly streams: ReadonlyMap<string, StreamState>;
 }
 
-/** A table of the store, quoted and qualified. */
-export function storeTable(name: string, schema = 'main'): string {
-  return `${storeName}.${quoteIdentifier(schema)}.${quoteIdentifier(name)}`;
-}
-
-/** The table of a stream's changes: all of them or, if it has a first commit, those after it. */
-export function changesTable({ stream, first }: Pick<StreamState, 'stream' | 'first'>): string {
-  return first === undefined ? storeTable(`${stream}__changes`) : storeTable(`changes_${stream}`, '_cdsync');
-}
-
-/** The earlier table: the row of each key before its first change in the table of changes. */
-export function earlierTable(stream: string): string {
-  return storeTable(`before_${stream}`, '_cdsync');
-}
-
-/** The store's id and version: one row. */
-const aboutTable = storeTable('store', '_cdsync');
-
-/** When each snapshot of each stream was taken and committed. */
-export const momentsTable = storeTable('moments', '_cdsync');
-
-/** The table of a stream's (key, hash) rows. */
-export function keysTable(stream: string): string {
-  return storeTable(`keys_${stream}`, '_cdsync');
-}
-
-const statements = [
-  `CREATE SCHEMA IF NOT EXISTS ${storeName}.cdsync`,
-  `CREATE SCHEMA IF NOT EXISTS ${storeName}._cdsync`,
-  `CREATE TABLE IF NOT EXISTS ${aboutTable} (id VARCHAR, version INTEGER)`,
-  `CREATE TABLE IF NOT EXISTS ${storeTable('streams', '_cdsync')} (stream VARCHAR, state VARCHAR)`,
-  `CREATE TABLE IF NOT EXISTS ${storeTable('runs', 'cdsync')} (run_id VARCHAR, sequence BIGINT, status VARCHAR,
-     started_at TIMESTAMPTZ, finished_at TIMESTAMPTZ)`,
-  `CREATE TABLE IF NOT EXISTS ${storeTable('streams', 'cdsync')} (run_id VARCHAR, stream VARCHAR, sequence BIGINT,
-     changed BOOLEAN, rows BIGINT, inserted BIGINT, updated BIGINT, deleted BIGINT, unchanged BIGINT, duplicates BIGINT,
-     rejected BIGINT)`,
-  `CREATE TABLE IF NOT EXISTS ${storeTable('columns', 'cdsync')} (stream VARCHAR, path VARCHAR, column_name VARCHAR,
-     type VARCHAR, since_run VARCHAR)`,
-  `CREATE TABLE IF NOT EXISTS ${momentsTable} (stream VARCHAR, run_id VARCHAR, synced_at TIMESTAMPTZ,
-     committed_at TIMESTAMPTZ)`,
-  `CREATE TABLE IF NOT EXISTS ${storeTable('rejects', 'cdsync')} (run_id VARCHAR, stream VARCHAR, key VARCHAR,
-     column_name VARCHAR, reason VARCHAR)`,
-];
-
 /** A job's private store, attached to the process's one DuckDB instance. No other process may open the file meanwhile. */
 export class SnapshotStore {
   readonly session: Session;
+  /** An older cdsync wrote the store: its published copy is of another version. */
+  isMigrated = false;
   readonly #database: Database;
   #id = '';
   #isClosed = false;
+  #hasLargeTexts = false;
 
   private constructor(database: Database, session: Session) {
     this.#database = database;
@@ -136,10 +42,10 @@ export class SnapshotStore {
   static async open(database: Database, layout: JobLayout): Promise<SnapshotStore> {
     await letOwnerWrite(layout.store);
     const session = await database.connect();
-    const attach = () => session.run(`ATTACH ${sqlText(layout.store)} AS ${storeName}`);
+    const attach = () => session.run(attachForWriting(layout.store, storeName));
     try {
       await attach().catch(async (error) => {
-        if (!tellsOfDamage(error) || !(await isStillborn(layout))) throw error;
+        if (!isCorruption(error) || !(await isStillborn(layout))) throw error;
         await rm(layout.store);
         await attach();
       });
@@ -177,56 +83,35 @@ export class SnapshotStore {
       });
     }
     const store = new SnapshotStore(database, session);
-    const version = await store.#identify().catch(() => 0);
-    if (version >= readableVersion && version <= schemaVersion) return store;
+    const found = await versionOf(session).catch(() => undefined);
+    store.#id = found?.id ?? '';
+    if (found?.version === schemaVersion) return store;
     await store.close();
     return undefined;
   }
 
   async #prepare(layout: JobLayout): Promise<void> {
-    const version = await this.#identify().catch(async (error) => {
-      if (await this.#hasTables()) throw error;
-      await this.#create();
-      return this.#identify();
-    });
-    if (version === schemaVersion) return;
-    if (version < schemaVersion) return this.#migrate();
-    throw new CdsyncError(`${layout.store} was written by a newer cdsync`, {
-      code: 'storage_newer',
-      hint: 'update cdsync, or point `storage` at another folder',
-    });
-  }
-
-  /** Reads the store's id once: every reading of its state needs it. @returns the version of its tables */
-  async #identify(): Promise<number> {
-    const [about] = await this.session.rows(`SELECT id, version FROM ${aboutTable}`);
-    this.#id = String(about?.id);
-    return Number(about?.version ?? 0);
-  }
-
-  async #hasTables(): Promise<boolean> {
-    const count = await this.session.number(
-      `SELECT count(*) FROM duckdb_tables() WHERE database_name = '${storeName}' AND schema_name = '_cdsync' AND table_name = 'store'`,
-    );
-    return count > 0;
-  }
-
-  async #create(): Promise<void> {
-    await this.session.transaction(async () => {
-      for (const statement of statements) await this.session.run(statement);
-      await this.session.run(`INSERT INTO ${aboutTable} VALUES ('${randomUUID()}', ${schemaVersion})`);
-    });
-  }
-
-  /**
-   * Migrates from version 2, whose streams keep their table of changes, or from version 1, which had no moments: of its past, only
-   * the last commit is known.
-   */
-  async #migrate(): Promise<void> {
-    await this.session.transaction(async () => {
-      for (const statement of statements) await this.session.run(statement);
-      await this.session.run(`UPDATE ${aboutTable} SET version = ${schemaVersion}`);
-    });
+    const found = await versionOf(this.session);
+    const { version, id } = found ?? (await this.session.transaction(() => createStore(this.session)));
+    this.#id = id;
+    if (version > schemaVersion) {
+      throw new CdsyncError(`${layout.store} was written by a newer cdsync`, {
+        code: 'storage_newer',
+        hint: 'update cdsync, or point `storage` at another folder',
+      });
+    }
+    if (version < oldestVersion) {
+      throw new CdsyncError(`${layout.store} was written by a version of cdsync that is too old`, {
+        code: 'state_unreadable',
+        hint: 'move the folder of the job away; the next run reads everything',
+      });
+    }
+    if (version < schemaVersion) {
+      // Whether there are some is known only afterwards.
+      await this.expectLargeTexts();
+      await this.session.transaction(() => migrate(this.session));
+      this.isMigrated = true;
+    } else if (await holdsLargeTexts(this.session)) await this.expectLargeTexts();
   }
 
   async state(): Promise<StoreState> {
@@ -234,7 +119,7 @@ export class SnapshotStore {
       `SELECT run_id, sequence FROM ${storeTable('runs', 'cdsync')} WHERE sequence IS NOT NULL
        ORDER BY sequence DESC, started_at LIMIT 1`,
     );
-    const rows = await this.session.rows(`SELECT state FROM ${storeTable('streams', '_cdsync')}`);
+    const rows = await this.session.rows(`SELECT state FROM ${streamsTable}`);
     const streams = rows.map(({ state }) => stateSchema.parse(JSON.parse(String(state))));
     return {
       id: this.#id,
@@ -245,9 +130,10 @@ export class SnapshotStore {
   }
 
   async rememberStream(state: StreamState): Promise<void> {
-    const table = storeTable('streams', '_cdsync');
-    await this.session.run(`DELETE FROM ${table} WHERE stream = ${sqlText(state.stream)}`);
-    await this.session.run(`INSERT INTO ${table} VALUES (${sqlText(state.stream)}, ${sqlText(JSON.stringify(state))})`);
+    await this.session.run(`DELETE FROM ${streamsTable} WHERE stream = ${sqlText(state.stream)}`);
+    await this.session.run(
+      `INSERT INTO ${streamsTable} VALUES (${sqlText(state.stream)}, ${sqlText(JSON.stringify(state))})`,
+    );
   }
 
   /** Works in another session, beside the store's own. It sees what is committed. The store must stay open meanwhile. */
@@ -258,6 +144,13 @@ export class SnapshotStore {
     } finally {
       session.close();
     }
+  }
+
+  /** To be called before a large text is written. It counts until the store is closed, because closing writes too. */
+  async expectLargeTexts(): Promise<void> {
+    if (this.#hasLargeTexts) return;
+    this.#hasLargeTexts = true;
+    await this.#database.compressTexts(true);
   }
 
   /** See {@link Database.onOneThread}. */
@@ -275,8 +168,14 @@ export class SnapshotStore {
       await this.session.run(`DETACH ${storeName}`);
     } finally {
       this.session.close();
+      if (this.#hasLargeTexts) await this.#database.compressTexts(false);
     }
   }
+}
+
+/** Whether a stream of the attached store has large texts. */
+export async function holdsLargeTexts(session: Session): Promise<boolean> {
+  return (await session.number(`SELECT count(*) FROM ${streamsTable} WHERE contains(state, '"large_texts":true')`)) > 0;
 }
 
 /** The distinct texts of one column of a stream's snapshot, the most frequent first; empty if it has no such column. */
@@ -289,7 +188,7 @@ export async function distinctValues(
   const column = stream.columns.find((candidate) => candidate.place === place && candidate.field === field);
   if (column === undefined) return [];
   const name = quoteIdentifier(column.name);
-  const text = textForm(column.text)?.text(name) ?? `${name}::VARCHAR`;
+  const text = textFormatOf(column.text)?.text(name) ?? `${name}::VARCHAR`;
   const rows = await session.rows(
     `SELECT ${text} AS value FROM ${storeTable(stream.stream)} WHERE ${name} IS NOT NULL
        GROUP BY 1 ORDER BY count(*) DESC, 1`,
@@ -305,14 +204,14 @@ export async function* storedRows(
 ): AsyncGenerator<Readonly<Record<string, unknown>>> {
   const names = columns.filter(({ field }) => fields.includes(field)).map(({ name }) => quoteIdentifier(name));
   const rows = session.stream(
-    `SELECT to_json(r)::VARCHAR AS row FROM (SELECT ${names.join(', ')} FROM ${storeTable(stream)}) AS r`,
+    `SELECT to_json(_cdsync_row)::VARCHAR AS row FROM (SELECT ${names.join(', ')} FROM ${storeTable(stream)}) AS _cdsync_row`,
   );
   for await (const { row } of rows) yield JSON.parse(String(row)) as Record<string, unknown>;
 }
 
 /** A store that was restored from its published copy has the permissions of that copy. */
 async function letOwnerWrite(store: string): Promise<void> {
-  const found = await statsIfThere(store);
+  const found = await statOrUndefined(store);
   if (found !== undefined && found.uid === process.getuid?.() && (found.mode & 0o200) === 0)
     await setMode(store, 0o600);
 }
@@ -329,7 +228,7 @@ async function isStillborn(layout: JobLayout): Promise<boolean> {
 }
 
 function openError(layout: JobLayout, error: unknown): CdsyncError {
-  if (tellsOfDamage(error)) {
+  if (isCorruption(error)) {
     return new CdsyncError(`${layout.store} is damaged, or is not a cdsync store`, {
       code: 'state_unreadable',
       hint: existsSync(layout.link)

@@ -1,10 +1,10 @@
-import type { Session } from '../store/duckdb.js';
-import type { ParquetFile } from '../store/parquet.js';
-import { type SnapshotFiles, writeUnwritten } from './snapshot-files.js';
+import type { Session } from '../storage/duckdb.js';
+import type { ParquetFile } from '../storage/parquet.js';
+import { type SnapshotFiles, writePendingFiles } from './snapshot-files.js';
 import type { SnapshotStore } from './snapshot-store.js';
 
 /** A stream, and the files of its new snapshot. */
-export type StreamFiles = SnapshotFiles & { readonly stream: string };
+type StreamFiles = SnapshotFiles & { readonly stream: string };
 
 /**
  * Writes what snapshots still lack, one stream after the other, in sessions of their own. They read the store as it is before the
@@ -21,10 +21,10 @@ export class SnapshotWriter {
       store.beside((session) => session.until(either, () => work(session)));
     const write = async () => {
       const written = new Map<string, readonly ParquetFile[]>();
-      for (const each of streams) written.set(each.stream, await writeUnwritten(beside, each));
+      for (const each of streams) written.set(each.stream, await writePendingFiles(beside, each));
       return written;
     };
-    this.#written = streams.some(({ anew }) => anew !== undefined) ? store.onOneThread(write) : write();
+    this.#written = streams.some(({ again }) => again !== undefined) ? store.onOneThread(write) : write();
     // Reported when somebody asks for the files.
     this.#written.catch(() => undefined);
   }

@@ -1,10 +1,11 @@
+import { Kind } from '../columns/column-shape.js';
+import type { StoredColumn } from '../columns/columns.js';
+import { textFormatOf } from '../columns/text-format.js';
 import { quoteIdentifier } from '../core/sql.js';
-import { Kind } from '../rows/column-shape.js';
-import type { StoredColumn } from '../rows/columns.js';
-import { textForm } from '../rows/text-form.js';
-import type { Session } from '../store/duckdb.js';
-import { isFilterable, mostParts, type Split, type SplitPart } from '../streams/splits.js';
-import { type StreamState, storeTable } from './snapshot-store.js';
+import { isFilterable, mostParts, type Split, type SplitPart } from '../sources/splits.js';
+import type { Session } from '../storage/duckdb.js';
+import { storeTable } from './store-tables.js';
+import type { StreamState } from './stream-state.js';
 
 /** Rows that a first look takes, to leave out columns cheaply; every row decides in the end. */
 const sampledRows = 20_000;
@@ -21,7 +22,7 @@ type Candidate = Pick<StoredColumn, 'field' | 'name' | 'text'>;
 /** SQL for the text of a column's value. */
 function textOf({ name, text }: Candidate): string {
   const value = quoteIdentifier(name);
-  return textForm(text)?.text(value) ?? value;
+  return textFormatOf(text)?.text(value) ?? value;
 }
 
 /** Text as the service sent it: no rule has treated it, and the column was never anything else. */

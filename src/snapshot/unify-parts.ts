@@ -1,16 +1,16 @@
 import { rm } from 'node:fs/promises';
-import { fileText, quoteIdentifier } from '../core/sql.js';
-import type { StoredColumn } from '../rows/columns.js';
-import { ColumnSet, holdNegativeZero } from '../rows/columns.js';
-import { allKeys, keysOf, type Part } from '../rows/part.js';
-import { rowKey } from '../rows/row-hash.js';
-import { sameColumns, widen } from '../rows/widen.js';
-import type { Session } from '../store/duckdb.js';
-import { type ParquetCompression, type ParquetFile, writeParquet } from '../store/parquet.js';
-import { buckets } from './buckets.js';
-import { keysTable, storeTable } from './snapshot-store.js';
+import type { StoredColumn } from '../columns/columns.js';
+import { ColumnSet, holdNegativeZero } from '../columns/columns.js';
+import { rowKey } from '../columns/row-hash.js';
+import { sameColumns, widen } from '../columns/widen.js';
+import { fileText, keyColumn, quoteIdentifier } from '../core/sql.js';
+import type { Session } from '../storage/duckdb.js';
+import { type ParquetCompression, type ParquetFile, writeParquet } from '../storage/parquet.js';
+import { allKeys, keysOf, type Part } from '../storage/part.js';
+import { hashPartitions } from './hash-partitions.js';
+import { keysTable, storeTable } from './store-tables.js';
 
-export interface UnifyTask {
+interface UnifyTask {
   readonly parts: readonly Part[];
   readonly columns: readonly StoredColumn[];
   readonly key: readonly string[];
@@ -70,7 +70,7 @@ async function findSurplus(session: Session, task: UnifyTask, { keys, surplus }:
   await session.run(`CREATE OR REPLACE TEMP TABLE ${surplus} AS SELECT part, row FROM ${keys} WHERE ${dropped}`);
   if (ranges.length > 0) await session.run(`DELETE FROM ${keys} WHERE ${dropped}`);
   let duplicates = 0;
-  for (const bucket of buckets(await session.number(`SELECT count(*) FROM ${keys}`), task.keysAtOnce)) {
+  for (const bucket of hashPartitions(await session.number(`SELECT count(*) FROM ${keys}`), task.keysAtOnce)) {
     const own = `(FROM ${keys} WHERE ${bucket})`;
     const copies = await session.number(`SELECT count(*) - count(DISTINCT key) FROM ${own}`);
     duplicates += copies;
@@ -125,11 +125,11 @@ function completed(
   { known, columns, key }: UnifyTask & { readonly known: NonNullable<UnifyTask['known']> },
 ): string {
   const names = ColumnSet.restore(columns).list.map(({ name }) => quoteIdentifier(name));
-  const values = names.map((name) => `coalesce(r.${name}, k.${name}) AS ${name}`).join(', ');
-  const keyed = (rows: string) => `(SELECT *, ${rowKey(key)} AS "_key" FROM (${rows}))`;
+  const values = names.map((name) => `coalesce(_cdsync_r.${name}, _cdsync_k.${name}) AS ${name}`).join(', ');
+  const keyed = (rows: string) => `(SELECT *, ${rowKey(key)} AS ${keyColumn} FROM (${rows}))`;
   const stored = `SELECT ${widen(known.columns, columns, 'file')} FROM ${storeTable(known.stream)}`;
-  return `SELECT ${values} FROM ${keyed(read)} AS r LEFT JOIN ${keyed(stored)} AS k ON r."_key" = k."_key"
-    ORDER BY r.file_row_number`;
+  return `SELECT ${values} FROM ${keyed(read)} AS _cdsync_r LEFT JOIN ${keyed(stored)} AS _cdsync_k
+    ON _cdsync_r.${keyColumn} = _cdsync_k.${keyColumn} ORDER BY _cdsync_r.file_row_number`;
 }
 
 /** The parts that have rows of which the last snapshot may know more. */

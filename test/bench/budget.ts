@@ -1,4 +1,4 @@
-import type { RunReport } from '../../src/core/run.js';
+import type { RunReport } from '../../src/core/run-report.js';
 import { writeConfig } from './configs.js';
 import { measure, serve } from './process.js';
 import type { Figure } from './table.js';

@@ -20,6 +20,7 @@ export async function writeConfig(
     },
     storage: join(folder, name),
     resources,
+    defaults: { strings: 'infer' },
     jobs: {
       bench: { streams: [{ name: 'members', source: 'index_profiles', index: 'loyalty_members', ...stream }], ...job },
     },

@@ -1,13 +1,13 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { ColumnRules } from '../../src/columns/column-rules.js';
+import { ColumnSet } from '../../src/columns/columns.js';
 import { Converter } from '../../src/extract/convert/converter.js';
 import { PartWriter } from '../../src/extract/part-writer.js';
 import { cutPage } from '../../src/extract/scan/page-cutter.js';
 import { RecordScanner } from '../../src/extract/scan/record-scanner.js';
-import { ColumnRules } from '../../src/rows/column-rules.js';
-import { ColumnSet } from '../../src/rows/columns.js';
-import { Database } from '../../src/store/duckdb.js';
-import { Journal, noCounters } from '../../src/store/journal.js';
+import { Database } from '../../src/storage/duckdb.js';
+import { Journal, noCounters } from '../../src/storage/journal.js';
 import { cpuSeconds, parseAlone, readPages } from './pages.js';
 import { serve } from './process.js';
 import { type Figure, median } from './table.js';
@@ -33,7 +33,7 @@ async function convert(bodies: readonly Buffer[], folder: string): Promise<numbe
     { field: 'id', type: 'VARCHAR' },
     { field: 'index_id', type: 'VARCHAR' },
   ]);
-  const journal = await Journal.open(folder, 0);
+  const journal = await Journal.open(folder);
   const options = {
     folder: join(folder, 'parts'),
     spoolFolder: join(folder, 'spool'),

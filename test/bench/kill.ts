@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { RunReport } from '../../src/core/run.js';
-import { Journal } from '../../src/store/journal.js';
+import type { RunReport } from '../../src/core/run-report.js';
+import { Journal } from '../../src/storage/journal.js';
 import { writeConfig } from './configs.js';
 import { measure, serve } from './process.js';
 import type { Figure } from './table.js';

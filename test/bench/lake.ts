@@ -1,5 +1,5 @@
 import { formatCount } from '../../src/core/quantities.js';
-import type { RunReport } from '../../src/core/run.js';
+import type { RunReport } from '../../src/core/run-report.js';
 import { duckdbExtensions } from '../fixtures/duckdb-extensions.js';
 import { IcebergCatalog } from '../fixtures/iceberg-catalog.js';
 import { icebergQuery } from '../fixtures/iceberg-rows.js';

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { JobReport, RunReport } from '../../src/core/run.js';
+import type { JobReport, RunReport } from '../../src/core/run-report.js';
 import { measure, type ServedService, type Usage } from './process.js';
 
 /** A run of cdsync with its report. */

@@ -4,7 +4,7 @@ import { pipeline } from 'node:stream/promises';
 import pg from 'pg';
 import { from, to } from 'pg-copy-streams';
 import { formatCount } from '../../src/core/quantities.js';
-import type { RunReport } from '../../src/core/run.js';
+import type { RunReport } from '../../src/core/run-report.js';
 import { PostgresServer } from '../fixtures/postgres-server.js';
 import { writeConfig } from './configs.js';
 import { measure, type ServedService, serve, type Usage } from './process.js';

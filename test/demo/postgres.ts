@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { startLocalService } from '../../src/local-service/service.js';
-import { table } from '../../src/report/table.js';
+import { table } from '../../src/output/table.js';
 import { requestControl } from '../fixtures/control.js';
 import { PostgresServer } from '../fixtures/postgres-server.js';
 
@@ -11,11 +11,11 @@ const root = join(import.meta.dirname, '..', '..');
 const cdsync = join(root, 'dist', 'src', 'cli', 'main.js');
 const config = join('configs', 'warehouse.yaml');
 
-const byTier = `SELECT tier, count(*) AS members, count(vip.profile_id) AS vips, round(avg(ltv)::numeric, 2) AS average_ltv
+const byTier = `SELECT tier, count(*) AS members, count(vip.profile_id) AS vips, round(avg(ltv::numeric), 2) AS average_ltv
 FROM cdp.members LEFT JOIN cdp.vip ON vip.profile_id = members.id GROUP BY tier ORDER BY members DESC`;
 const lastChanged = 'SELECT _synced_at, count(*) AS members FROM cdp.members GROUP BY 1 ORDER BY 1';
-const watermarks =
-  'SELECT destination, stream, table_name, sequence, delivered_at FROM cdp._cdsync_watermarks ORDER BY 2';
+const loads =
+  'SELECT stream, table_name, action, generation, sequence, rows_sent, rows_after, committed_at FROM cdp._cdsync_loads ORDER BY committed_at';
 
 function say(text: string): void {
   process.stdout.write(`${text}\n`);
@@ -60,7 +60,7 @@ async function demonstrate(profiles: number): Promise<void> {
     await requestControl(service, 'change', { method: 'POST', body: JSON.stringify({ days: 1 }) });
     await command(['run', config], env);
     await ask(server, lastChanged);
-    await ask(server, watermarks);
+    await ask(server, loads);
     await command(['status', config], env);
   } finally {
     await server.stop();

@@ -1,7 +1,7 @@
 import { readFile, readlink, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
-import type { JobReport, RunReport } from '../../src/core/run.js';
+import type { JobReport, RunReport } from '../../src/core/run-report.js';
 
 type Row = Record<string, unknown>;
 
@@ -62,13 +62,13 @@ async function publishedFacts(folder: string, job: string, streams: readonly str
   return { sequence: Number(/^published\/(\d+)/.exec(target)?.[1]), rows };
 }
 
-async function watermarks(path: string | undefined): Promise<ReadonlyMap<string, number>> {
+async function delivered(path: string | undefined): Promise<ReadonlyMap<string, number>> {
   if (path === undefined || !(await exists(path))) return new Map();
   return read(path, async (query) => {
-    const tables = await query("SELECT 1 FROM duckdb_tables() WHERE table_name = '_cdsync_watermarks'");
+    const tables = await query("SELECT 1 FROM duckdb_tables() WHERE table_name = '_cdsync_state'");
     if (tables.length === 0) return new Map();
-    const rows = await query('SELECT stream, sequence::VARCHAR AS sequence FROM _cdsync_watermarks');
-    return new Map(rows.map(({ stream, sequence }) => [String(stream), Number(sequence)]));
+    const rows = await query("SELECT stream, record->>'sequence' AS sequence FROM _cdsync_state");
+    return new Map(rows.map(({ stream, sequence }) => [String(stream), Math.max(0, Number(sequence))]));
   });
 }
 
@@ -85,7 +85,7 @@ export async function jobFacts(
   const others = {
     published: await publishedFacts(folder, job, streams),
     manifests,
-    delivered: await watermarks(destination),
+    delivered: await delivered(destination),
   };
   const store = join(folder, '.cdsync', 'store.duckdb');
   if (!(await exists(store))) return { sequence: 0, commits: new Set(), runs: new Set(), rows: new Map(), ...others };

@@ -1,6 +1,6 @@
 import { readdir, readlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { RunReport } from '../../src/core/run.js';
+import type { RunReport } from '../../src/core/run-report.js';
 import type { Ended } from '../fixtures/workspace.js';
 import type { Baseline, Expected } from './baseline.js';
 import type { Ending, Fault } from './fault.js';

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { JobReport } from '../../src/core/run.js';
+import type { JobReport } from '../../src/core/run-report.js';
 import { seed } from '../fixtures/seed.js';
 import { ended, streamOf, Workspace } from '../fixtures/workspace.js';
 import { type Random, randomFrom } from './random.js';
@@ -31,7 +31,7 @@ const streams = [
     name: 'tiers',
     source: 'sql',
     key: ['tier'],
-    query: "select coalesce(tier, '-') as tier, count(*) as n, sum(points) as p from members group by 1",
+    query: "select coalesce(tier, '-') as tier, count(*) as n, sum(points::bigint) as p from members group by 1",
   },
 ];
 const tables = streams.map(({ name }) => name);

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { RunReport } from '../../src/core/run.js';
+import type { RunReport } from '../../src/core/run-report.js';
 import { type LocalService, startLocalService } from '../../src/local-service/service.js';
 import { requestControl } from '../fixtures/control.js';
 import { type Ended, runWarm } from '../fixtures/warm-cdsync.js';
@@ -44,6 +44,8 @@ interface Configuration {
   readonly hasRules: boolean;
   /** Requests a second to the Profile API. Default: as many as the service allows. */
   readonly profileLimit?: number;
+  /** How the client waits for the service. Default: for a second, in short pauses. */
+  readonly retry?: { readonly patience: string; readonly max_delay_ms: number };
   /** Name of the file, without its ending. */
   readonly name?: string;
   readonly storage?: string;
@@ -132,7 +134,13 @@ export class Lane {
   }
 
   /** Writes the configuration. */
-  async configure({ hasRules, profileLimit, name = 'cdsync', storage = './data' }: Configuration): Promise<void> {
+  async configure({
+    hasRules,
+    profileLimit,
+    retry = { patience: '1s', max_delay_ms: 100 },
+    name = 'cdsync',
+    storage = './data',
+  }: Configuration): Promise<void> {
     const { tenantId, token } = this.#service as LocalService;
     const config = {
       version: 1,
@@ -140,7 +148,7 @@ export class Lane {
         base_url: this.url,
         tenant_id: tenantId,
         auth: { token },
-        retry: { max_attempts: 3, max_delay_ms: 100 },
+        retry,
         timeouts_ms: { connect: 1000, first_byte: 1500, body: 1500, total: 4000 },
         rate_limits: { management: 1000, ...(profileLimit === undefined ? {} : { profile: profileLimit }) },
         concurrency: 4,

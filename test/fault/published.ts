@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
-import type { Manifest } from '../../src/store/manifest.js';
+import type { Manifest } from '../../src/snapshot/manifest.js';
 import { delivered, job, keys, streamNames } from './situations.js';
 
 type Row = Record<string, unknown>;
@@ -13,7 +13,7 @@ export interface StreamPrint {
   readonly rows: string;
   /** The same of the changes, each with its operation. */
   readonly changes: string;
-  /** The same of the last change of each key, without deletes: the rows that the changes add up to. */
+  /** The same of the last change of each key, without deletes, and of the first load's rows that none concerns: what changes add up to. */
   readonly folded: string;
   /** Number of rows in the history, and of those that are current. */
   readonly history: string;
@@ -44,7 +44,12 @@ async function printOf(connection: DuckDBConnection, source: string): Promise<st
 }
 
 async function streamPrint(connection: DuckDBConnection, stream: string): Promise<StreamPrint> {
-  const key = (keys[stream] ?? []).map((name) => `c."${name}"`).join(', ');
+  const names = keys[stream] ?? [];
+  const key = names.map((name) => `c."${name}"`).join(', ');
+  const own = names.map((name) => `s."${name}"`).join(', ');
+  const first = `(SELECT run_id FROM cdsync.streams WHERE stream = '${stream}' ORDER BY sequence LIMIT 1)`;
+  const untouched = `SELECT s.* EXCLUDE (_run_id, _synced_at, _first_seen_at) FROM ${stream} AS s
+    WHERE s._run_id = ${first} AND (${own}) NOT IN (SELECT (${key}) FROM ${stream}__changes AS c)`;
   const folded = `(SELECT c.* EXCLUDE (_op), c._op AS op FROM ${stream}__changes AS c JOIN cdsync.runs AS r ON c._run_id = r.run_id
     QUALIFY row_number() OVER (PARTITION BY ${key} ORDER BY r.sequence DESC) = 1)`;
   const [history] = await rowsOf(
@@ -54,7 +59,10 @@ async function streamPrint(connection: DuckDBConnection, stream: string): Promis
   return {
     rows: await printOf(connection, stream),
     changes: await printOf(connection, `${stream}__changes`),
-    folded: await printOf(connection, `(SELECT * EXCLUDE (op) FROM ${folded} WHERE op <> 'delete')`),
+    folded: await printOf(
+      connection,
+      `(SELECT * EXCLUDE (op, _run_id, _synced_at) FROM ${folded} WHERE op <> 'delete' UNION ALL BY NAME ${untouched})`,
+    ),
     history: `${history?.n}, ${history?.standing} standing`,
   };
 }

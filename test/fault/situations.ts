@@ -34,7 +34,7 @@ export const streams = [
     name: 'tiers',
     source: 'sql',
     key: ['tier'],
-    query: "select coalesce(tier, '-') as tier, count(*) as n, sum(points) as p from members group by 1",
+    query: "select coalesce(tier, '-') as tier, count(*) as n, sum(points::bigint) as p from members group by 1",
   },
 ] as const;
 

@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import type { RunReport } from '../../src/core/run.js';
+import type { RunReport } from '../../src/core/run-report.js';
 import type { JobPlan } from '../../src/engine/plan/job-plan.js';
 import { ended, streamOf, Workspace } from '../fixtures/workspace.js';
 
@@ -102,7 +102,7 @@ describe('partition_by: auto', () => {
     await serve('killed', rows);
     await configure('killed');
     await night('killed');
-    await space.control('faults', { kind: 'slow', match: '/profiles', delay_ms: 60 });
+    await space.control('faults', { kind: 'slow', match: '/profiles', delay_ms: 400 });
     const child = space.spawn(['run', 'killed.json', '--json', '--quiet']);
     const result = ended(child);
     const runs = join(space.jobFolder('killed'), '.cdsync', 'runs');
@@ -159,7 +159,7 @@ describe('a plan', () => {
     const { stream, text } = await planOf('planned');
     expect(stream).toMatchObject({ reads: 'partitions', chains: 24, pages: 24 });
     expect(stream?.split).toMatchObject({ used: true });
-    expect(stream?.split?.seconds).toBeLessThan(stream?.split?.one_chain_seconds ?? 0);
+    expect(stream?.split?.seconds).toBeLessThanOrEqual(stream?.split?.one_chain_seconds ?? 0);
     expect(text).toMatch(/members: one chain .+, partitioned by country and tier .+ \(24 chains\)\n/);
     expect((await night('planned')).requests).toBe(stream?.requests);
   });

@@ -1,8 +1,8 @@
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { type FileKind, kindOf } from '../../src/bucket/needs.js';
-import type { RunReport } from '../../src/core/run.js';
+import type { RunReport } from '../../src/core/run-report.js';
+import { type FileKind, kindOf } from '../../src/object-store/required-files.js';
 import type { Machines } from '../fixtures/machines.js';
 import { SharedBucket } from '../fixtures/shared-bucket.js';
 import { ended, type Workspace } from '../fixtures/workspace.js';
@@ -137,7 +137,7 @@ describe('what a guard holds', () => {
     ]);
     const { code, stdout } = await done;
     expect(code).toBe(3);
-    // The run read everything anew, and what it holds took the place of what was held.
+    // The run read everything again, and what it holds took the place of what was held.
     const again = (JSON.parse(stdout) as RunReport).jobs[0]?.run_id ?? '';
     const approved = await all.cdsync('b', 'approve', again, '--json');
     expect([approved.code, JSON.parse(approved.stdout)]).toMatchObject([0, { jobs: [{ sequence: 2 }] }]);
@@ -217,7 +217,7 @@ describe('commands that change a job in a bucket', () => {
     expect((await all.runWell('a')).streams[0]).toMatchObject({ rows: streams[0]?.rows, inserted: 0 });
   });
 
-  it('run several jobs: each is taken and given back by itself, in one document', async () => {
+  it('run several jobs: each is taken and given back alone, in one document', async () => {
     const { all } = await machines();
     for (const machine of ['a', 'b']) {
       const path = join(space.folder, `${machine}.json`);

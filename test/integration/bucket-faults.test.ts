@@ -3,8 +3,8 @@ import { chmod, lstat, open, readdir, readFile, rm } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { kindOf } from '../../src/bucket/needs.js';
-import { objectsOf } from '../../src/bucket/state.js';
+import { kindOf } from '../../src/object-store/required-files.js';
+import { objectsOf } from '../../src/object-store/state.js';
 import { type Cut, CuttingProxy } from '../fixtures/cutting-proxy.js';
 import type { Machines } from '../fixtures/machines.js';
 import { type ObjectStore, s3Refusal } from '../fixtures/object-store.js';
@@ -247,7 +247,7 @@ describe('a cache', () => {
   }
 
   it.each([0.2, 0.45, 0.6])(
-    'whose store went bad (at %d of it) puts nothing of it back, and is brought anew',
+    'whose store went bad (at %d of it) puts nothing of it back, and is brought again',
     async (where) => {
       const { all, prefix } = await machines();
       await runWell(all, 'b');
@@ -269,7 +269,7 @@ describe('a cache', () => {
     },
   );
 
-  it('whose published file went bad is brought anew by the second query', async () => {
+  it('whose published file went bad is brought again by the second query', async () => {
     const { all } = await machines();
     await runWell(all, 'b');
     const good = await rowsIn(all, 'a');

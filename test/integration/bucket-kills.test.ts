@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { JobReport } from '../../src/core/run.js';
+import type { JobReport } from '../../src/core/run-report.js';
 import { randomFrom } from '../fault/random.js';
 import { bucketName, Machines } from '../fixtures/machines.js';
 import { ObjectStore } from '../fixtures/object-store.js';

@@ -1,8 +1,8 @@
 import { readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import type { Work } from '../../src/bucket/state.js';
-import type { JobReport } from '../../src/core/run.js';
+import type { JobReport } from '../../src/core/run-report.js';
+import type { Work } from '../../src/object-store/state.js';
 import { bucketName, type Machines } from '../fixtures/machines.js';
 import { type ObjectStore, readerKeyId, s3Refusal } from '../fixtures/object-store.js';
 import { SharedBucket } from '../fixtures/shared-bucket.js';
@@ -236,7 +236,7 @@ describe('what is refused', () => {
     expect(report.error?.message).toContain(`s3://${bucketName}/${prefix}/nightly/state.json`);
   });
 
-  it('is no stale cache: the files that differ are brought anew', async () => {
+  it('is no stale cache: the files that differ are brought again', async () => {
     const { all } = await machines();
     await all.runWell('a');
     await space.control('change', { days: 1 });

@@ -4,8 +4,8 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { canary, canaryEmail, LeakWatch, marker } from '../fixtures/canaries.js';
-import { Receiver } from '../fixtures/receiver.js';
 import { openssl, selfSigned } from '../fixtures/self-signed.js';
+import { Receiver } from '../fixtures/webhook-server.js';
 import { WorkflowService } from '../fixtures/workflow-service.js';
 import { type Ended, ended, Workspace } from '../fixtures/workspace.js';
 
@@ -170,7 +170,7 @@ describe('no secret and no personal value is seen', () => {
     async () => {
       await serve(people(30));
       await space.configure('faulty', [{ ...filtered, page_size: 10 }], {
-        service: { retry: { max_attempts: 2, max_delay_ms: 20 } },
+        service: { retry: { patience: '1s', max_delay_ms: 20 } },
       });
       const quoting = `the filter ${canary('filter')} is none; asked by ${canaryEmail('asker')}`;
       for (const status of [400, 401, 404, 429, 500]) {
@@ -318,7 +318,7 @@ describe('no secret and no personal value is seen', () => {
         await space.configure(`wrong_${name}`, [{ ...whole, ...stream }], { service });
         await said(['run', `wrong_${name}.json`], 2);
       }
-      await space.configure('login', [whole], { service: { retry: { max_attempts: 1 } } });
+      await space.configure('login', [whole], { service: { retry: { patience: '0s' } } });
       await said(['run', 'login.json'], 4, { CDS_TOKEN: canary('token') });
       await said(['run', 'login.json'], 2, { CDS_TOKEN: `${canary('token')}\nof two lines` });
       await space.configure('oauth', [whole], {
@@ -510,7 +510,7 @@ describe('no secret and no personal value is seen', () => {
       await serve(people(12));
       await space.configure('forgotten', [whole]);
       await said(['run', 'forgotten.json'], 0);
-      await said(['forget', 'forgotten.json', 'whole', 'r3'], 0);
+      await said(['forget', 'forgotten.json', 'whole', 'r3', '--even-if-absent'], 0);
       await watch.lookThrough(space, 'forgotten', isData);
       await watch.lookAtNames(space.folder);
       nothingLeaked();

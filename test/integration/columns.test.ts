@@ -140,7 +140,7 @@ describe('a column', () => {
     await serve({ a: { tier: 'gold', score: 10 }, b: { tier: 'gold', score: 20 } });
     expect(await runWell(job)).toMatchObject({ inserted: 0, updated: 0, unchanged: 2 });
     expect(await column(job, 'score')).toEqual({ a: '10', b: '20' });
-    expect(await space.query(job, 'select count(*)::int as n from made__changes')).toEqual([{ n: 2 }]);
+    expect(await space.query(job, 'select count(*)::int as n from made__changes')).toEqual([{ n: 0 }]);
     expect(await space.query(job, "select 'score' in (select column_name from (describe made__history)) as h")).toEqual(
       [{ h: false }],
     );
@@ -171,12 +171,27 @@ describe('a new rule', () => {
       a: hmac('canary-six@example.com'),
       b: hmac('canary-two@example.com'),
     });
-    const before = await space.query(job, "select email from made__changes where id = 'a' order by _synced_at");
+    const before = await space.query(job, "select email from made__history where id = 'a' order by _valid_from");
     expect(before.map(({ email }) => email)).toEqual([hmac('canary-one@example.com'), hmac('canary-six@example.com')]);
     expect(await filesHolding(space.jobFolder(job), ['canary'])).toEqual([]);
     expect((await space.cdsync(['verify', `${job}.json`])).code).toBe(0);
     expect(await readdir(join(space.jobFolder(job), 'published'))).toHaveLength(1);
     expect(await runWell(job)).toMatchObject({ unchanged: 2, updated: 0 });
+  });
+
+  it('that goes again leaves hashes and masks in history, beside values of any type', async () => {
+    const job = await configure({ points: { mask: 'all' }, code: hashed });
+    await serve({ a: { points: 5, code: 7 }, b: { points: 6, code: 8 } });
+    await runWell(job);
+    await configure({}, { name: job });
+    const { code } = await run(job, ['--accept']);
+    expect([code, await column(job, 'points'), await column(job, 'code')]).toEqual([
+      0,
+      { a: '5', b: '6' },
+      { a: '7', b: '8' },
+    ]);
+    const history = await space.query(job, "select points from made__history where id = 'a' order by _valid_from");
+    expect(history.map(({ points }) => points)).toEqual(['"***"', '5']);
   });
 
   it('renames a column that is there', async () => {

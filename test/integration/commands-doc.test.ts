@@ -76,11 +76,11 @@ describe('docs/commands.md', () => {
 });
 
 /** Runs words that cdsync refuses, in a folder without a configuration: this one may have that of a quickstart. */
-async function refused(words: readonly string[]): Promise<{ code: number; stderr: string }> {
+async function run(words: readonly string[]): Promise<{ code: number; stdout: string; stderr: string }> {
   const cwd = await mkdtemp(join(tmpdir(), 'cdsync-words-'));
   try {
     return await promisify(execFile)(process.execPath, [program, ...words], { cwd }).then(
-      ({ stderr }) => ({ code: 0, stderr }),
+      (ended) => ({ code: 0, ...ended }),
       (error) => error,
     );
   } finally {
@@ -89,7 +89,7 @@ async function refused(words: readonly string[]): Promise<{ code: number; stderr
 }
 
 it('a configuration that is not there leads to the commands that write one', async () => {
-  const { code, stderr } = await refused(['run', 'absent.yaml']);
+  const { code, stderr } = await run(['run', 'absent.yaml']);
   expect([code, stderr.trimEnd().split('\n').at(-1)]).toEqual([
     2,
     'write one: cdsync init; or try it without a service of your own: cdsync quickstart',
@@ -100,7 +100,7 @@ it.each([
   ['nonsense', 'there is no command "nonsense" [usage]'],
   ['verfy', 'there is no command "verfy"; did you mean "verify"? [usage]'],
 ])('a word that is no command (%s) leads to the list of commands', async (word, message) => {
-  const { code, stderr } = await refused([word]);
+  const { code, stderr } = await run([word]);
   expect([code, stderr.split('\n')[0], stderr.trimEnd().split('\n').at(-1)]).toEqual([
     2,
     `error: ${message}`,
@@ -114,17 +114,23 @@ it.each([
   [['run', 'a.yaml', '--dry_run=yes', '--ful'], 'no such option: --dry_run, --ful (did you mean --full?)', 'run'],
   [['run', '--client-secret=s3cret'], 'no such option: --client-secret', 'run'],
   [['run', '--fulls', '--', '--s3cret'], 'no such option: --fulls (did you mean --full?)', 'run'],
-  [['status', 'a.yaml', key], 'one word too many', 'status'],
-  [['verify', 'a.yaml', key, key], '2 words too many', 'verify'],
+  [['status', 'a.yaml', key], 'an unexpected argument at the end', 'status'],
+  [['verify', 'a.yaml', key, key], '2 unexpected arguments at the end', 'verify'],
   [['run', '--job'], '--job needs a value', 'run'],
-  [['workflow', 'start'], 'a word is missing', 'workflow start'],
-  [['serve', 'keys', 'mint'], 'Invalid values:', 'serve keys'],
-  [['state'], 'say what: show or reset', 'state'],
+  [['workflow', 'start'], 'missing argument: CONFIG_ID', 'workflow start'],
+  [['serve', 'keys', 'mint'], 'action must be one of ', 'serve keys'],
+  [['workflow', 'begin', 'x'], 'unknown action "begin"; choose start, status or stop', 'workflow'],
+  [['run', 'a.yaml', 'extra'], 'unexpected argument: "extra"', 'run'],
+  [['run', '--full=maybe'], '--full is a switch and takes no value', 'run'],
+  [['run', '--dry-run'], 'no such option here: --dry-run', 'run'],
+  [['query', '--limit', '-1', 'select 1'], 'no such option here: --limit', 'query'],
+  [['query', 'select 1', 'a.yaml'], 'the configuration file comes first: a.yaml', 'query'],
+  [['state'], 'choose: show or reset', 'state'],
   [['workflow', 'strat'], 'there is no command "workflow strat"; did you mean "start"?', 'workflow'],
 ])(
   'wrong words (%j) are told without their values, and lead to the help of the command',
   async (words, message, command) => {
-    const { code, stderr } = await refused(words);
+    const { code, stderr } = await run(words);
     const [first, ...rest] = stderr.trimEnd().split('\n');
     expect([code, first, rest.at(-1)]).toEqual([
       2,
@@ -137,11 +143,22 @@ it.each([
 
 it.each([
   [['query', 'a.yaml'], 'there is no SQL to run'],
-  [['diff', 'a.yaml'], 'name one stream'],
-  [['approve', 'a.yaml', '--job', 'nightly'], 'name one run'],
-  [['forget', 'a.yaml', 'members'], 'name a stream and at least one key'],
+  [['diff', 'a.yaml'], 'missing argument: STREAM'],
+  [['approve', 'a.yaml', '--job', 'nightly'], 'missing argument: RUN'],
+  [['forget', 'a.yaml', 'members'], 'missing argument: KEY'],
   [['run', '--to', '2026-11-08'], '--to needs --from'],
 ])('a configuration alone is not taken for the word that is missing: %j', async (words, message) => {
-  const { code, stderr } = await refused(words);
+  const { code, stderr } = await run(words);
   expect([code, stderr.split('\n')[0]]).toEqual([2, `error: ${message} [usage]`]);
+});
+
+it('help is given as everywhere: -h, --help, help COMMAND, -v, and with no word at all', async () => {
+  const [short, long, named] = await Promise.all([run(['push', '-h']), run(['push', '--help']), run(['help', 'push'])]);
+  expect(short).toMatchObject({ code: 0, stdout: long.stdout });
+  expect(named).toMatchObject({ code: 0, stdout: long.stdout });
+  expect(await run(['help'])).toMatchObject({ code: 0, stdout: expect.stringContaining('cdsync quickstart') });
+  expect(await run(['-v'])).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) });
+  const bare = await run([]);
+  expect([bare.code, bare.stderr]).toEqual([2, expect.stringContaining('cdsync query <sql..>')]);
+  expect((await run(['query', '--help'])).stdout).toContain('cdsync query [CONFIG] SQL');
 });

@@ -2,7 +2,7 @@ import { cp, readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import type { JobReport, RunReport } from '../../src/core/run.js';
+import type { JobReport, RunReport } from '../../src/core/run-report.js';
 import { PostgresServer } from '../fixtures/postgres-server.js';
 import { streamOf, Workspace } from '../fixtures/workspace.js';
 

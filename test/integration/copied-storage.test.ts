@@ -2,8 +2,8 @@ import { copyFile, cp, readdir, readFile, readlink, rename, rm, stat, unlink, wr
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { JobStatus } from '../../src/report/status.js';
-import type { LockOwner } from '../../src/store/job-lock.js';
+import type { JobStatus } from '../../src/output/status.js';
+import type { LockOwner } from '../../src/storage/job-lock.js';
 import { shell } from '../fixtures/shell.js';
 import { streamOf, Workspace } from '../fixtures/workspace.js';
 
@@ -89,7 +89,7 @@ describe('a storage folder from elsewhere', () => {
     expect(await space.query(job, 'select count(*)::int as n from members')).toHaveLength(1);
   });
 
-  it('resumes after the folders of Parquet files were lost, and writes them anew', async () => {
+  it('resumes after the folders of Parquet files were lost, and writes them again', async () => {
     const before = await space.query(job, 'select * exclude (_run_id) from members order by id');
     await rm(join(folder, 'parquet'), { recursive: true });
     await resumes(job);
@@ -100,7 +100,7 @@ describe('a storage folder from elsewhere', () => {
     expect(read?.n).toBe(before.length);
   });
 
-  it('writes damaged files, and only those, anew in a full run', async () => {
+  it('writes damaged files, and only those, again in a full run', async () => {
     const [good = '', bad = ''] = await Promise.all(
       ['segments', 'members'].map(async (stream) => {
         const [file] = (await space.manifest(job, stream)).files;
@@ -114,7 +114,7 @@ describe('a storage folder from elsewhere', () => {
     const run = await space.cdsync(['run', `${job}.json`, '--full']);
     expect([run.code, run.stderr]).toMatchObject([
       0,
-      expect.stringContaining('stream members: its Parquet files were missing or damaged, and were written anew'),
+      expect.stringContaining('stream members: its Parquet files were missing or damaged, and were written again'),
     ]);
     expect(run.stderr).not.toContain('stream segments');
     expect((await readFile(good)).equals(intact)).toBe(true);
@@ -142,7 +142,7 @@ describe('a storage folder from elsewhere', () => {
     await resumes(job);
   });
 
-  it('is refused without its private files, and begins anew once it was moved away', async () => {
+  it('is refused without its private files, and begins again once it was moved away', async () => {
     await rename(join(folder, '.cdsync'), join(space.folder, 'kept-aside'));
     const { code, report } = await space.run(job);
     expect([code, report.error?.code]).toEqual([1, 'state_unreadable']);

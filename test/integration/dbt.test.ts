@@ -88,7 +88,9 @@ describe('cdsync schema --dbt', () => {
   it('has every table of a stream, with freshness, and tests of its key', () => {
     const names = sources.sources[0]?.tables.map(({ name }) => name);
     for (const stream of ['members', 'vip', 'pairs'])
-      expect(names).toEqual(expect.arrayContaining([stream, `${stream}__changes`, `${stream}__history`]));
+      expect(names).toEqual(
+        expect.arrayContaining([stream, `${stream}__changes`, `${stream}__history`, `${stream}__last_changes`]),
+      );
     expect(tableOf('members').freshness).toMatchObject({ warn_after: { count: 36, period: 'hour' } });
     expect(columnOf('members', 'id')?.data_tests).toEqual(['unique', 'not_null']);
     expect(columnOf('pairs', 'tier')?.data_tests).toEqual(['not_null']);

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import type { StreamReport } from '../../src/core/run.js';
+import type { StreamReport } from '../../src/core/run-report.js';
 import type { GivenFault } from '../../src/local-service/faults/fault.js';
 import { streamOf, Workspace } from '../fixtures/workspace.js';
 
@@ -40,13 +40,13 @@ describe('campaign drafts', () => {
   it.each([
     ['unstable', '2024-04-01'],
     ['dated', 'unstable'],
-  ] as const)('are found under the other version if they are %s alone, and that is said', async (only, configured) => {
-    await deployment({ kind: 'drafts_version', only });
+  ] as const)('are found under the other version if they are %s alone, and that is said', async (under, configured) => {
+    await deployment({ kind: 'drafts_version', under });
     await space.configure('drafts', drafts, { service: { ...service, api_versions: { campaign_drafts: configured } } });
     const { code, stdout, stderr } = await run();
     expect(code).toBe(0);
     expect(JSON.parse(stdout).jobs[0].streams[0]).toMatchObject({ status: 'ok', rows: 12 });
-    const other = only === 'unstable' ? 'unstable' : '2024-04-01';
+    const other = under === 'unstable' ? 'unstable' : '2024-04-01';
     expect(stderr).toContain(`under version ${other}, and not under ${configured}`);
   });
 

@@ -37,7 +37,9 @@ describe.skipIf(!canMount)('a disk that is too small', () => {
        rm data/filler
        cdsync run short.json --json --quiet > enough.json; echo "exit $?"`,
     );
-    expect(stdout).toMatch(/^exit 1\nnext: cdsync run .*last good snapshot is .* old\)\nplan 1\nexit 0\n$/);
+    expect(stdout).toMatch(
+      /^exit 1\nfree disk space, then: cdsync run .*last good snapshot is .* old\)\nplan 1\nexit 0\n$/,
+    );
     const [short, enough] = [await json('refused.json'), await json('enough.json')];
     expect(short).toMatchObject({ status: 'failed', jobs: [], error: { code: 'disk_short' } });
     expect(short.error.message).toMatch(/the last snapshot of members takes \d.* MB, and \d.* kB are free in \//);

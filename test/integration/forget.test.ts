@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { filesHolding } from '../fixtures/files-holding.js';
+import { folderContents } from '../fixtures/folder-contents.js';
 import { Workspace } from '../fixtures/workspace.js';
 
 let space: Workspace;
@@ -82,11 +83,51 @@ describe('forget', () => {
     expect(JSON.parse(first.stdout)).toMatchObject({ rows: 1, also_in: ['copy'] });
     const second = await space.cdsync(['forget', 'forget2.json', 'copy', 'canary-id', '--json']);
     expect([second.code, JSON.parse(second.stdout)]).toMatchObject([0, { rows: 1, also_in: [], remains: [] }]);
-    expect(await filesHolding(space.jobFolder('forget2'), ['canary-id', 'canary-old'])).toEqual([]);
+    expect(JSON.parse(first.stdout)).toMatchObject({
+      destinations: [{ name: 'copy', status: 'waiting', remains: expect.stringContaining('CHECKPOINT') }],
+    });
+    // The key alone, until the destination has erased the row too.
+    const left = await filesHolding(space.jobFolder('forget2'), ['canary-id', 'canary-old']);
+    expect(left).toEqual([expect.stringMatching(/^\.cdsync\/erasures\/made\/\d+\.json$/)]);
     expect((await space.cdsync(['push', 'forget2.json'])).code).toBe(0);
     expect(
       await rowsAt(path, "select count(*)::int as n, count(*) filter (id = 'canary-id')::int as c from made"),
     ).toEqual([{ n: 40, c: 0 }]);
+  });
+
+  it('refuses a key that nothing has, and changes nothing', async () => {
+    await nights('forget4');
+    // The lock is taken and given back.
+    const contents = async () =>
+      (await folderContents(space.jobFolder('forget4'))).filter(
+        (line) => !/^(\.cdsync\/locks|\.cdsync|\.) /.test(line),
+      );
+    const before = await contents();
+    for (const [keys, said] of [
+      [['canary-ix'], 'no row of made has this key; nothing was deleted [key_not_found]'],
+      [['canary-id', 'person-99'], 'no row of made has key 2 of 2; nothing was deleted'],
+      [['person-1,person-2'], 'separate keys by spaces'],
+    ] as const) {
+      const { code, stderr } = await space.cdsync(['forget', 'forget4.json', 'made', ...keys]);
+      expect([code, stderr]).toEqual([1, expect.stringContaining(said)]);
+      for (const key of keys) expect(stderr).not.toContain(key);
+    }
+    expect(await contents()).toEqual(before);
+    const words = ['forget', 'forget4.json', 'made', 'canary-ix', '--even-if-absent', '--json'];
+    const { code, stdout } = await space.cdsync(words);
+    expect([code, JSON.parse(stdout)]).toMatchObject([0, { rows: 0, history: 0 }]);
+  });
+
+  it('finds a key in history, in files of earlier runs, among rejects and in what is held', async () => {
+    await nights('forget5');
+    await serve(many);
+    await space.runWell('forget5');
+    const deleted = await space.cdsync(['forget', 'forget5.json', 'made', 'canary-id', '--json']);
+    expect([deleted.code, JSON.parse(deleted.stdout)]).toMatchObject([0, { rows: 0, remains: [] }]);
+    await serve({ 'only-held': {} });
+    expect((await space.run('forget5')).code).toBe(3);
+    expect((await space.cdsync(['forget', 'forget5.json', 'made', 'only-held'])).code).toBe(0);
+    expect((await space.cdsync(['forget', 'forget5.json', 'made', 'only-held'])).code).toBe(1);
   });
 
   it('says what is left, and refuses what it does not know', async () => {
@@ -95,7 +136,9 @@ describe('forget', () => {
     await writeFile(join(space.jobFolder('forget3'), 'export.csv'), 'canary-id,1\n');
     const { code, stdout } = await space.cdsync(['forget', 'forget3.json', 'made', 'canary-id', '--json']);
     expect([code, JSON.parse(stdout)]).toMatchObject([1, { remains: ['export.csv'] }]);
-    expect((await space.cdsync(['forget', 'forget3.json', 'mde', 'canary-id'])).stderr).toContain('its streams: made');
+    expect((await space.cdsync(['forget', 'forget3.json', 'mde', 'canary-id'])).stderr).toContain(
+      'did you mean "made"?',
+    );
     expect((await space.cdsync(['forget', 'forget3.json', 'made'])).code).toBe(2);
   });
 });

@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { JobReport } from '../../src/core/run.js';
+import type { JobReport } from '../../src/core/run-report.js';
 import { streamOf, Workspace } from '../fixtures/workspace.js';
 
 let space: Workspace;
@@ -49,26 +49,31 @@ describe('guards', () => {
     const streams: [Attributes, string, string | undefined, RegExp][] = [
       [guarded('usual', {}), 'ok', undefined, /^$/],
       [guarded('within', { max_deleted: '5%', max_changed: '12%', min_rows: 95 }), 'ok', undefined, /^$/],
-      [guarded('deletes', { max_deleted: 3 }), 'held', 'guard_max_deleted', /5 of 100 .*, 3 may be: r95, r96, r97, …/],
+      [
+        guarded('deletes', { max_deleted: 3 }),
+        'held',
+        'guard_max_deleted',
+        /5 of 100 rows deleted \(5%\); the limit is 3: r95, r96, r97, …/,
+      ],
       [
         guarded('changes', { max_changed: '11%' }),
         'held',
         'guard_max_changed',
-        /0 inserts, 7 updates and 5 deletes on 100 rows, where 11% may change/,
+        /12 changes on 100 rows \(12%\); the limit is 11%/,
       ],
-      [guarded('rows', { min_rows: 96 }), 'held', 'guard_min_rows', /95 rows are fewer than 96/],
+      [guarded('rows', { min_rows: 96 }), 'held', 'guard_min_rows', /95 rows; the minimum is 96/],
       [
         guarded('nulls', { max_null: { n: '5%' } }),
         'held',
         'guard_max_null',
-        /6 of 95 \(6\.3%\) rows have no n, 5% may have none/,
+        /n is empty in 6\.3% of 95 rows; the limit is 5%/,
       ],
-      [guarded('twins', { unique: ['n'] }), 'held', 'guard_unique', /1 rows have the n of another row/],
+      [guarded('twins', { unique: ['n'] }), 'held', 'guard_unique', /1 row with the n of another row; expected 0/],
       [
         guarded('asked', { expect: ['select id from asked where n is null'] }),
         'held',
         'guard_expect',
-        /6 rows came of a query that must give none: select id from asked/,
+        /the check query returned 6 rows, expected 0: select id from asked/,
       ],
       [
         { name: 'counted', source: 'sql', key: ['n'], query: 'select count(*) as n from deletes' },

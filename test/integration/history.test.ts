@@ -81,7 +81,7 @@ describe('cdsync diff', () => {
     expect(plain.stdout).toMatch(/made: 0 inserted, 2 updated, 0 deleted/);
     expect(plain.stdout).not.toContain('->');
     expect((await space.cdsync(['diff', 'differing.json', 'made', '--show-values', '--csv'])).stdout).toContain(
-      'update,a,"v: ""1"" -> ""3"""',
+      'update,a,v: 1 -> 3',
     );
     const { code, stderr } = await space.cdsync(['diff', 'differing.json', 'maed']);
     expect([code, stderr]).toEqual([2, expect.stringContaining('did you mean "made"?')]);
@@ -91,6 +91,14 @@ describe('cdsync diff', () => {
       expect.stringMatching(
         /^error: made: nothing is kept of that time; the first that is kept is 20.* \[run_not_found\]$/m,
       ),
+    ]);
+    const values = await space.cdsync(['diff', 'differing.json', 'made', '--column', 'v', '--show-values']);
+    expect(values.stdout).toMatch(/^made: v changed in 2 rows\n/);
+    expect(values.stdout).toMatch(/^ {2}a +\S+ -> \S+$/m);
+    const words = ['diff', 'differing.json', 'made', '--column', 'v', '--show-values', '--json'];
+    expect(JSON.parse((await space.cdsync(words)).stdout).rows).toEqual([
+      { op: 'update', key: 'a', columns: [{ column: 'v', before: 1, after: 3 }] },
+      { op: 'update', key: 'd', columns: [{ column: 'v', before: 1, after: null }] },
     ]);
   });
 });
@@ -115,7 +123,7 @@ it('keeps the sign of each zero in Parquet, and changes no row by it', async () 
   expect(await signs()).toBe(10);
   expect([await night(zeros([7])), await signs()]).toEqual([1, 10]);
   expect([await night(zeros([7, 8])), await signs()]).toEqual([1, 10]);
-  // Another type: every stored row is hashed anew.
+  // Another type: every stored row is hashed again.
   expect(await night(zeros([7, 8], (n) => (n === 3 ? '"t"' : n % 2 === 0 ? '-0.0' : '0.0')))).toBe(1);
   expect((await space.cdsync(['verify', 'zeros.json'])).code).toBe(0);
 });

@@ -66,6 +66,14 @@ describe('cdsync init without a terminal', () => {
     expect((await stat(join(space.folder, 'store', 'members'))).isDirectory()).toBe(true);
   });
 
+  it('prefers the login that does not expire, and says so', async () => {
+    const { clientId, clientSecret } = space.service;
+    const both = { CDS_TOKEN: 'a-token-of-yesterday-000000', CDS_CLIENT_ID: clientId, CDS_CLIENT_SECRET: clientSecret };
+    const { code, stderr } = await init(['--yes'], both);
+    expect([code, stderr]).toEqual([0, expect.stringContaining('not CDS_TOKEN, which expires')]);
+    expect(await written()).toContain('client_id: ${CDS_CLIENT_ID}');
+  });
+
   it('takes the service from the variables that stand for the flags', async () => {
     const env = { CDS_BASE_URL: `${space.service.url}/`, CDS_TENANT_ID: 'acme' };
     expect((await space.cdsync(['init', '--yes'], env)).code).toBe(0);
@@ -91,7 +99,7 @@ describe('cdsync init without a terminal', () => {
   it('reads the members of a segment that was named', async () => {
     const { code, stderr } = await init(['--segment', 'seg-vip', '--index', 'store_visitors']);
     expect([code, stderr]).toEqual([0, '']);
-    expect(await streamsRead()).toEqual(['store_visitors', 'vip']);
+    expect(await streamsRead()).toEqual(['store_visitors', 'seg_vip']);
     expect(await written()).toContain('segment: seg-vip\n');
     expect((await space.cdsync(['run'])).code).toBe(0);
   });
@@ -162,6 +170,9 @@ describe('nothing is written', () => {
   it('where a chosen segment is not there', async () => {
     const { code, stderr } = await init(['--segment', 'seg-none']);
     expect([code === 0, stderr]).toEqual([false, expect.stringContaining('seg-none')]);
+    // A batch segment is in the list of segments, and has no members to read.
+    const batch = await init(['--segment', 'seg-0001']);
+    expect([batch.code, batch.stderr]).toEqual([2, expect.stringContaining('no real-time segment')]);
     expect(await written()).toBeUndefined();
   });
 
@@ -190,14 +201,14 @@ describe.runIf(hasTerminals)('cdsync init on a terminal', () => {
         ['the tenant has no index "9"', ''],
         ['[all]: ', '2, loyalty_members\r'],
         ['[none]: ', 'seg-none\r'],
-        ['the tenant has no segment "seg-none"', ''],
+        ['the tenant has no real-time segment "seg-none"', ''],
         ['[none]: ', 'seg-gold\r'],
         ['Name of the job [nightly]: ', 'members\r'],
       ],
     );
     expect([code, stdout]).toEqual([0, expect.stringContaining('then: cdsync run')]);
     expect(await written()).toContain('  members:\n');
-    expect(await streamsRead()).toEqual(['newsletter_subscribers', 'loyalty_members', 'gold']);
+    expect(await streamsRead()).toEqual(['newsletter_subscribers', 'loyalty_members', 'seg_gold']);
   });
 
   it('asks for nothing that flags say', async () => {
@@ -217,7 +228,7 @@ describe.runIf(hasTerminals)('cdsync init on a terminal', () => {
       [],
     );
     expect(code).toBe(0);
-    expect(await streamsRead()).toEqual(['store_visitors', 'gold']);
+    expect(await streamsRead()).toEqual(['store_visitors', 'seg_gold']);
   });
 
   it.each([

@@ -153,6 +153,8 @@ describe('a log for people', () => {
     await space.control('faults', { kind: 'status', match: '/profiles', status: 400 });
     const { stderr } = await space.cdsync(['run', 'job.json']);
     await space.clearFaults();
-    expect(stderr).toMatch(/^next: cdsync run job.json \(the last good snapshot is .* old\)\n$/);
+    expect(stderr).toMatch(
+      /^correct the stream in the configuration, then: cdsync check job.json \(the last good snapshot is .* old\)\n$/,
+    );
   });
 });

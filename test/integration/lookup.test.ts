@@ -104,9 +104,9 @@ describe('cdsync lookup', () => {
   });
 
   it.each([
-    [[], 'a word is missing'],
-    [['odd.yaml'], 'there is no collection'],
-    [['email=eve@example.com'], 'there is no collection'],
+    [[], 'missing argument: COLLECTION'],
+    [['odd.yaml'], 'missing argument: COLLECTION'],
+    [['email=eve@example.com'], 'missing argument: COLLECTION'],
     [['col-1', 'eve@example.com'], 'the command line: a word is not key=value'],
     [['col-1'], 'there are no keys to look up'],
   ])('refuses %j before it asks', async (words, reason) => {

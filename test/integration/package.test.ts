@@ -1,5 +1,5 @@
-import { execFileSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
 import { mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { isBuiltin } from 'node:module';
 import { tmpdir } from 'node:os';
@@ -83,6 +83,24 @@ describe('the tarball', () => {
     expect(run('--version').trim()).toMatch(/^\d+\.\d+\.\d+$/);
     expect(run('--help')).toContain('cdsync run');
     expect(JSON.parse(run('schema'))).toHaveProperty('properties.jobs');
+  });
+
+  it('says in one line which Node it needs, before anything else is loaded', () => {
+    const main = join(installed, 'dist', 'src', 'cli', 'main.js');
+    const versions = `{ value: { ...process.versions, node: '18.20.8' } }`;
+    const older = `data:text/javascript,Object.defineProperty(process, 'versions', ${versions})`;
+    const { status, stdout, stderr } = spawnSync(process.execPath, ['--import', older, main, 'run'], {
+      encoding: 'utf8',
+    });
+    expect([status, stdout, stderr]).toEqual([
+      2,
+      '',
+      'cdsync needs Node 20.19 or later, and this is Node 18.20.8: install a newer one\n',
+    ]);
+    const imported = [...readFileSync(main, 'utf8').matchAll(/\bfrom\s*"([^"]*)"|\bimport\s*"/g)].map(
+      ([, name]) => name,
+    );
+    expect(imported).toEqual(['node:fs']);
   });
 
   it('has the licence of each package whose code it contains', async () => {

@@ -123,8 +123,8 @@ describe('a stream fails, and says why', () => {
   });
 
   it('when the service stays out of order, and the next run resumes', async () => {
-    const name = await job({ page_size: 50 }, { retry: { max_attempts: 2, max_delay_ms: 20 } });
-    await space.control('faults', { match: 'next_token', kind: 'status', status: 503, share: 0.6 });
+    const name = await job({ page_size: 50 }, { retry: { patience: '1s', max_delay_ms: 20 } });
+    await space.control('faults', { match: 'next_token', kind: 'status', status: 503, share: 1 });
     const { code, report } = await space.run(name);
     expect([code, report.jobs[0]?.streams[0]?.error?.code]).toEqual([1, 'service_unavailable']);
     await space.clearFaults();

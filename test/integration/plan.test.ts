@@ -285,7 +285,7 @@ describe('cdsync check', () => {
       1,
       [
         { name: 'members', untried: null, error: { code: 'bad_request' } },
-        { name: 'tiers', untried: expect.stringContaining('shows the run'), error: null },
+        { name: 'tiers', untried: expect.stringContaining('tested by the run'), error: null },
       ],
     ]);
     expect(stdout).not.toContain('ann@');

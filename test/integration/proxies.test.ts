@@ -6,8 +6,8 @@ import { createServer as createTlsServer, type Server as TlsServer } from 'node:
 import { ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { ObjectStore } from '../fixtures/object-store.js';
-import { Receiver } from '../fixtures/receiver.js';
 import { openssl, selfSigned } from '../fixtures/self-signed.js';
+import { Receiver } from '../fixtures/webhook-server.js';
 import { ended, Workspace } from '../fixtures/workspace.js';
 
 const login = `Basic ${Buffer.from('me:s3cret-of-proxy').toString('base64')}`;
@@ -88,7 +88,7 @@ beforeAll(async () => {
   ]);
   const { port } = new URL(space.service.url);
   await space.configure('job', [{ name: 'members', source: 'index_profiles', index: 'loyalty_members' }], {
-    service: { base_url: `http://service.inside.test:${port}`, retry: { max_attempts: 2, max_delay_ms: 50 } },
+    service: { base_url: `http://service.inside.test:${port}`, retry: { patience: '1s', max_delay_ms: 50 } },
     job: {
       destinations: [
         {
@@ -171,7 +171,7 @@ describe.skipIf(!openssl)('a tunnel of the proxy (skipped: openssl is not instal
   /** Runs the program in a process of its own: Node reads the authorities of NODE_EXTRA_CA_CERTS once, at its start. */
   async function run(name: string, destinations: readonly Record<string, unknown>[], env: Record<string, string> = {}) {
     await space.configure(name, [members], {
-      service: { base_url: `https://service.inside.test:${service?.()}`, retry: { max_attempts: 2, max_delay_ms: 50 } },
+      service: { base_url: `https://service.inside.test:${service?.()}`, retry: { patience: '1s', max_delay_ms: 50 } },
       job: { destinations },
     });
     const child = space.spawn(['run', `${name}.json`, '--json'], {

@@ -29,6 +29,7 @@ describe('real-time sources', () => {
       { name: 'profiles', source: 'realtime_profiles', collection: 'col-1', ids: ofVip },
       { name: 'memberships', source: 'profile_segments', collection: 'col-1', ids: ofVip, page_size: 1 },
     ]);
+    await space.control('faults', { kind: 'members_paged', match: 'seg-gold' });
     const first = await space.runWell('members');
     const { segments } = await passDays(20);
     const second = await space.runWell('members');
@@ -138,7 +139,7 @@ describe('a segment whose page tokens lead back to its start', () => {
     await space.configure('incomplete', [gold]);
     const { rows } = streamOf(await space.runWell('incomplete'), 'gold');
     await space.control('faults', { kind: 'ignored_token', match: '/segments/' });
-    await space.control('faults', { kind: 'wrong_total', match: 'with_total', delta: 7 });
+    await space.control('faults', { kind: 'wrong_total', match: '/segments/', delta: 7 });
     const { code, report } = await space.run('incomplete');
     expect([code, report.jobs[0]?.streams[0]?.error?.code]).toEqual([1, 'members_incomplete']);
     expect(report.jobs[0]?.streams[0]?.error?.message).toContain(`${rows} members of ${rows + 7}`);

@@ -2,7 +2,7 @@ import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { ColumnFigures } from '../../src/outcome/column-figures.js';
+import type { ColumnFigures } from '../../src/pages/column-figures.js';
 import { type Browser, openBrowser } from '../fixtures/browser.js';
 import { Workspace } from '../fixtures/workspace.js';
 
@@ -91,7 +91,7 @@ describe('after a run', () => {
 
   it('the page of a held run has the figures of its guard and commands to paste, but no keys', async () => {
     const text = await page(runs[3]);
-    expect(text).toContain('71 of 101 (70.3%) rows would be deleted, 20 may be</li>');
+    expect(text).toContain('71 of 101 rows deleted (70.3%); the limit is 20</li>');
     expect(text).toContain(`--held ${runs[3]} people`);
     expect(text).not.toMatch(/\br\d\d\b|person \d/);
   });
@@ -115,7 +115,7 @@ describe('cdsync report', () => {
     expect(code).toBe(0);
     expect(stdout).toContain('held by a guard');
     expect(stdout).toContain(join('reports', `${runs[3]}.html`));
-    expect(await page(runs[3])).toContain('held by a guard');
+    expect(await page(runs[3])).toContain('Stream people is held by a guard: nothing of it was published.');
   });
 
   it('writes a copy, or the page itself to standard output', async () => {
@@ -123,6 +123,14 @@ describe('cdsync report', () => {
     expect(await readFile(join(space.folder, 'copy.html'), 'utf8')).toContain(`Run <code>${runs[1]}</code>`);
     const { stdout } = await space.cdsync(['report', 'seen.json', String(runs[1]), '--out', '-']);
     expect(stdout).toMatch(/^<!doctype html>[\s\S]*<\/html>\n$/);
+  });
+
+  it('names the path that it cannot write a copy to', async () => {
+    const { code, stderr } = await space.cdsync(['report', 'seen.json', '--out', '/nonexistent/x.html']);
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringContaining('--out: /nonexistent/x.html could not be written (ENOENT)'),
+    ]);
   });
 
   it('has the document of the run as --json', async () => {
@@ -176,7 +184,7 @@ describe('a page in Chromium', () => {
 
   for (const colorScheme of ['light', 'dark'] as const) {
     it(`loads nothing, complains of nothing and can be read in the ${colorScheme} scheme, on a phone too`, async (test) => {
-      if (browser === undefined) return test.skip();
+      if (browser === undefined) return test.skip('no Chromium here');
       for (const name of pages()) {
         const file = pathToFileURL(join(reports(), name)).href;
         for (const width of [390, 1200]) {
@@ -201,7 +209,7 @@ describe('a page in Chromium', () => {
   }
 
   it('prints, and is small', async (test) => {
-    if (browser === undefined) return test.skip();
+    if (browser === undefined) return test.skip('no Chromium here');
     const shown = await browser.newPage({ colorScheme: 'dark', viewport: { width: 1200, height: 900 } });
     await shown.goto(pathToFileURL(join(reports(), `${runs[3]}.html`)).href);
     expect((await shown.pdf({ format: 'A4' })).subarray(0, 5).toString()).toBe('%PDF-');

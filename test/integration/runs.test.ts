@@ -153,7 +153,7 @@ describe('a run', () => {
     expect(await space.runWell('stopped')).toMatchObject({ resumed: true, status: 'ok' });
   });
 
-  it('is refused with 75 while another one has the job, and starts anew with --full', async () => {
+  it('is refused with 75 while another one has the job, and starts again with --full', async () => {
     await space.configure('locked', [{ ...members, page_size: 100 }]);
     const { child, result } = await slowRun('locked');
     const second = await space.run('locked');

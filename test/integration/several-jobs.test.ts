@@ -1,10 +1,10 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { RunReport } from '../../src/core/run.js';
-import { Database } from '../../src/store/duckdb.js';
-import { JobLock } from '../../src/store/job-lock.js';
-import { JobLayout } from '../../src/store/layout.js';
+import type { RunReport } from '../../src/core/run-report.js';
+import { Database } from '../../src/storage/duckdb.js';
+import { JobLock } from '../../src/storage/job-lock.js';
+import { JobLayout } from '../../src/storage/layout.js';
 import { ended, Workspace } from '../fixtures/workspace.js';
 
 let space: Workspace;
@@ -22,7 +22,7 @@ async function configure(file: string, jobs: Record<string, unknown>): Promise<v
     base_url: space.service.url,
     tenant_id: space.service.tenantId,
     auth: { token: '${CDS_TOKEN}' },
-    retry: { max_attempts: 2, max_delay_ms: 100 },
+    retry: { patience: '1s', max_delay_ms: 100 },
   };
   const config = { version: 1, service, storage: `./data-${file}`, jobs };
   await writeFile(join(space.folder, `${file}.json`), JSON.stringify(config));
@@ -58,7 +58,9 @@ describe('several jobs', () => {
     ]);
     expect(document.jobs[2]).toMatchObject({ run_id: null, streams: [], destinations: [], error: { code: 'locked' } });
     expect([code, document.status, document.error]).toEqual([5, 'partial', null]);
-    expect(stderr).toMatch(/next: cdsync run mixed\.json --job b \(there is no good snapshot of b yet\)\n$/);
+    expect(stderr).toMatch(
+      /correct the stream in the configuration, then: cdsync check mixed\.json --job b \(there is no good snapshot of b yet\)\n$/,
+    );
     const two = await documentOf(['run', 'mixed.json', '--job', 'd', '--job', 'c', '--job', 'd']);
     expect([two.code, two.document]).toMatchObject([75, { status: 'locked', jobs: [], error: { code: 'locked' } }]);
     await lock.release();
@@ -95,7 +97,7 @@ describe('several jobs', () => {
     expect([unknown.code, unknown.document.jobs, unknown.document.error]).toMatchObject([
       2,
       [],
-      { code: 'stream_not_found', hint: 'their streams: people' },
+      { code: 'stream_not_found', hint: 'did you mean "people"?' },
     ]);
   });
 

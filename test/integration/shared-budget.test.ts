@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { accountOf } from '../../src/client/budget.js';
-import { MeetingPlace } from '../../src/client/meeting-place.js';
+import { accountOf } from '../../src/rate-limit/budget.js';
+import { MeetingPlace } from '../../src/rate-limit/meeting-place.js';
 import { bundledSender, type Sender, sendersOf } from '../fixtures/budget-senders.js';
 
 let program: string;

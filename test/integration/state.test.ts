@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { JobState } from '../../src/engine/keep/job-state.js';
+import type { JobState } from '../../src/engine/admin/job-state.js';
 import { streamOf, Workspace } from '../fixtures/workspace.js';
 
 let space: Workspace;

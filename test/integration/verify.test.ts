@@ -1,5 +1,5 @@
 import { realpathSync } from 'node:fs';
-import { chmod, copyFile, open, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
+import { chmod, copyFile, open, readdir, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -50,6 +50,8 @@ async function flip(path: string, at: (size: number) => number): Promise<void> {
   await file.write(byte, 0, 1, at(size));
   await file.close();
 }
+
+let pasts = 0;
 
 describe('cdsync verify', () => {
   it('finds nothing wrong, even after days of changes', async () => {
@@ -145,7 +147,7 @@ describe('cdsync verify', () => {
       },
     ]);
     const { stderr } = await space.cdsync(['verify', 'changed.json']);
-    expect(stderr).toMatch(/^move the files away .*cannot write again, then: cdsync verify/m);
+    expect(stderr).toMatch(/^move the listed files away, then: cdsync verify/m);
     await flip(early, (size) => size - 6);
     expect((await verify('changed')).found.mismatches).toMatchObject([
       { problem: expect.stringMatching(/^it cannot be read as Parquet: /) },
@@ -155,7 +157,7 @@ describe('cdsync verify', () => {
     expect((await verify('changed')).found.mismatches).toMatchObject([{ problem: 'the file is missing' }]);
     await space.runWell('changed');
     expect((await verify('changed')).found.mismatches).toEqual([]);
-    await written('changed', `delete from _cdsync.changes_members where _run_id = '${third}' and _op = 'update'`);
+    await written('changed', `delete from members__changes where _run_id = '${third}' and _op = 'update'`);
     const { mismatches } = (await verify('changed')).found;
     expect(mismatches.map(({ problem }) => problem)).toEqual([
       expect.stringMatching(
@@ -213,6 +215,8 @@ describe('the command that verify names', () => {
   const job = 'healed';
   const manifest = () => join(space.jobFolder(job), 'parquet', 'members', 'manifest.json');
   const link = () => join(space.jobFolder(job), `${job}.duckdb`);
+  const current = () => join(space.jobFolder(job), 'parquet', 'members', 'current');
+  const feed = () => join(space.jobFolder(job), '.cdsync', 'feeds', 'members.json');
   beforeAll(() => prepared(job));
 
   const damages: readonly (readonly [string, () => Promise<unknown>])[] = [
@@ -234,6 +238,19 @@ describe('the command that verify names', () => {
       () => edited(manifest(), (text) => text.replaceAll('00001.parquet', '00002.parquet')),
     ],
     ['a manifest that is no JSON', () => edited(manifest(), (text) => text.slice(9))],
+    ['a manifest with another type', () => edited(manifest(), (text) => text.replace('"VARCHAR"', '"BIGINT"'))],
+    ['a manifest with another name', () => edited(manifest(), (text) => text.replace('"email"', '"e_mail"'))],
+    ['a manifest of another run', () => edited(manifest(), (text) => text.replace(/"run_id": "2/, '"run_id": "3'))],
+    ['a manifest of another stream', () => edited(manifest(), (text) => text.replace('"members"', '"memders"'))],
+    ['a missing link to the last snapshot', () => rm(current())],
+    ['another link to the last snapshot', () => rm(current()).then(() => symlink('snapshot', current()))],
+    ['a missing list for deliveries', () => rm(feed())],
+    ['a list for deliveries with other rows', () => edited(feed(), (text) => text.replace(/"rows":\d/, '"rows":7'))],
+    [
+      'a list for deliveries with another key',
+      () => edited(feed(), (text) => text.replace('"key":["id"]', '"key":["no"]')),
+    ],
+    ['a list for deliveries that is no JSON', () => edited(feed(), (text) => text.slice(9))],
   ];
 
   it.each(damages)('mends %s, though nothing new is to be read', async (_, damage) => {
@@ -243,6 +260,20 @@ describe('the command that verify names', () => {
     const mended = await space.cdsync([...named(stderr), '--json']);
     expect([mended.code, mended.stderr]).toEqual([0, expect.any(String)]);
     expect((await verify(job)).found).toMatchObject({ status: 'ok', mismatches: [], sequence: 1 });
+  });
+
+  it('is what to write, if the file that says the format of the folder is changed', async () => {
+    const path = join(space.jobFolder(job), '.cdsync', 'format.json');
+    for (const text of ['{"format":0}', '{"format":7}', 'hello']) {
+      await writeFile(path, text);
+      expect((await verify(job)).found.mismatches).toEqual([
+        { stream: null, file: '.cdsync/format.json', problem: 'it does not say {"format":1}' },
+      ]);
+      const { stderr } = await space.cdsync(['verify', `${job}.json`]);
+      const [, content = '', file = ''] = /^write (.*) into (.*?), if/m.exec(stderr) ?? [];
+      await writeFile(join(space.jobFolder(job), file), content);
+      expect((await verify(job)).found.mismatches).toEqual([]);
+    }
   });
 
   it('is any run, if somebody has written to the published file', async () => {
@@ -255,9 +286,7 @@ describe('the command that verify names', () => {
     const foreign = join(space.jobFolder(job), 'parquet', 'members', 'mine.parquet');
     await writeFile(foreign, 'x');
     const { stderr } = await space.cdsync(['verify', `${job}.json`]);
-    expect(stderr).toMatch(
-      /^move the files away that cdsync did not put there or cannot write again, then: cdsync verify healed\.json/m,
-    );
+    expect(stderr).toMatch(/^move the listed files away, then: cdsync verify healed\.json/m);
     await rm(foreign);
     expect((await verify(job)).code).toBe(0);
   });
@@ -268,5 +297,60 @@ describe('the command that verify names', () => {
     await flip(await firstFile(job), (size) => size >> 1);
     await space.runWell(job, ['--full']);
     expect((await space.cdsync(['push', `${job}.json`, '--full', '--json'])).code).toBe(0);
+  });
+});
+
+describe('a full run', () => {
+  it.each([
+    ['a folder of changes is gone', (path: string) => rm(join(path, '..'), { recursive: true })],
+    ['a file of changes is gone', (path: string) => rm(path)],
+    ['a byte of changes is another', (path: string) => flip(path, (size) => size >> 1)],
+  ])(
+    'mends changes of earlier runs: %s, from the store or, if that has them no longer, by leaving them out',
+    async (_, damage) => {
+      const name = `past${++pasts}`;
+      await prepared(name);
+      for (let day = 0; day < 3; day += 1) {
+        await space.control('change', { days: 1 });
+        await space.runWell(name);
+      }
+      const folder = join(space.jobFolder(name), 'parquet', 'members', 'changes');
+      const runs = (await readdir(folder)).sort();
+      const ofRun = (run: number) => join(folder, String(runs[run]), '00001.parquet');
+      const rowsOf = (path: string) => space.query(name, `select * exclude (_synced_at) from '${path}' order by id`);
+      const before = await rowsOf(ofRun(1));
+      await damage(ofRun(1));
+      const found = (await verify(name)).found.mismatches;
+      expect(found.map(({ stream, file }) => [stream, file])).toEqual([
+        ['members', `parquet/members/changes/${runs[1]}/00001.parquet`],
+      ]);
+      await space.runWell(name, ['--full']);
+      expect((await verify(name)).found.mismatches).toEqual([]);
+      expect(await rowsOf(ofRun(1))).toEqual(before);
+      // The changes of the first load are in no table.
+      await damage(ofRun(0));
+      expect((await verify(name)).code).toBe(1);
+      await space.runWell(name, ['--full']);
+      expect((await verify(name)).found.mismatches).toEqual([]);
+      expect((await readdir(folder)).sort()).toEqual(runs.slice(1));
+    },
+  );
+
+  it('writes everything of a stream again that somebody has removed', async () => {
+    const name = `past${++pasts}`;
+    await prepared(name);
+    const folder = join(space.jobFolder(name), 'parquet', 'members');
+    for (let day = 0; day < 2; day += 1) {
+      await rm(folder, { recursive: true });
+      await space.runWell(name, ['--full']);
+      expect((await verify(name)).found.mismatches).toEqual([]);
+      await space.control('change', { days: 1 });
+      await space.runWell(name);
+    }
+    // The last run changed nothing: only changes of earlier ones are missing.
+    await space.runWell(name);
+    await rm(folder, { recursive: true });
+    await space.runWell(name, ['--full']);
+    expect((await verify(name)).found.mismatches).toEqual([]);
   });
 });

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
+import { canEncrypt, Runner } from '../fixtures/github-actions.js';
 import { blocksOf } from '../fixtures/recipes.js';
-import { shell } from '../fixtures/shell.js';
 import { Workspace } from '../fixtures/workspace.js';
 
 const root = join(import.meta.dirname, '..', '..');
@@ -22,48 +22,19 @@ beforeAll(async () => {
 afterAll(() => space.close());
 
 describe('the GitHub Action', () => {
-  interface Step {
-    readonly name: string;
-    readonly id?: string;
-    readonly if?: string;
-    readonly run?: string;
-    readonly uses?: string;
-    readonly env?: Readonly<Record<string, string>>;
-  }
-
-  /** Runs its shell steps as the runner would. */
-  async function act(inputs: Readonly<Record<string, string>>) {
-    const action = parse(await readFile(join(root, 'action.yml'), 'utf8'));
-    const files = {
-      GITHUB_OUTPUT: join(space.folder, 'output'),
-      GITHUB_STEP_SUMMARY: join(space.folder, 'summary.md'),
-    };
-    for (const file of Object.values(files)) await writeFile(file, '');
-    const given: Record<string, string> = {};
-    for (const [name, { default: preset }] of Object.entries(action.inputs as Record<string, { default: string }>))
-      given[name] = inputs[name] ?? preset;
-    const value = (text: string) => text.replaceAll(/\$\{\{ inputs\.([\w-]+) \}\}/g, (_, name) => given[name] ?? '');
-    let code = 0;
-    for (const { run, env: names = {}, if: condition } of action.runs.steps as Step[]) {
-      // Installing is install.test.ts's; the cache is the runner's.
-      if (run === undefined || (condition?.includes('inputs.version') && given.version === '')) continue;
-      const own = Object.fromEntries(Object.entries(names).map(([name, text]) => [name, value(text)]));
-      code ||=
-        (await shell(space, `set -eo pipefail\n${run}`, { ...env, ...own, ...files, RUNNER_TEMP: space.folder }))
-          .code ?? 1;
-    }
-    const [output, summary] = await Promise.all(Object.values(files).map((file) => readFile(file, 'utf8')));
-    return { code, output: output ?? '', summary: summary ?? '', action };
-  }
-
   it(
     'runs a job, says how it ended, and writes a summary of the build',
     async () => {
       await space.configure('job', [{ name: 'members', source: 'index_profiles', index: 'loyalty_members' }]);
-      const { code, output, summary } = await act({ config: 'job.json', args: '--stream\nmembers' });
-      expect([code, output]).toEqual([0, expect.stringMatching(/^status=ok\nrun-id=\d{8}T\d{6}Z-[0-9a-f]{6}\n$/)]);
-      expect(summary).toMatch(/^### cdsync: job: ok\n/);
-      expect(summary).toContain('| members | ok | 500 | 500 | 0 | 0 | 0 |');
+      const runner = new Runner(space, env);
+      const { code, outputs } = await runner.action({ config: 'job.json', args: '--stream\nmembers' });
+      expect([code, outputs]).toEqual([
+        0,
+        { status: 'ok', 'run-id': expect.stringMatching(/^\d{8}T\d{6}Z-[0-9a-f]{6}$/) },
+      ]);
+      expect(runner.summary).toMatch(/^### cdsync: job: ok\n/);
+      expect(runner.summary).toContain('| members | ok | 500 | 500 | 0 | 0 | 0 |');
+      expect(runner.used).toEqual([]);
     },
     timeout,
   );
@@ -71,23 +42,50 @@ describe('the GitHub Action', () => {
   it(
     'passes the exit code on, and says so where no run began',
     async () => {
-      expect(await act({ config: 'none.yaml' })).toMatchObject({ code: 2, output: 'status=failed\nrun-id=\n' });
+      const none = await new Runner(space, env).action({ config: 'none.yaml' });
+      expect(none).toEqual({ code: 2, outputs: { status: 'failed', 'run-id': '' } });
       await space.configure('held', [
         { name: 'members', source: 'index_profiles', index: 'loyalty_members', guards: { min_rows: 9999 } },
       ]);
-      const { code, output, summary } = await act({ config: 'held.json', job: 'held' });
-      expect([code, output.split('\n')[0]]).toEqual([3, 'status=held']);
-      expect(summary).toMatch(/guard_min_rows/);
+      const runner = new Runner(space, env);
+      const { code, outputs } = await runner.action({ config: 'held.json', job: 'held' });
+      expect([code, outputs.status]).toEqual([3, 'held']);
+      expect(runner.summary).toMatch(/guard_min_rows/);
     },
     timeout,
   );
 
-  it('keeps the storage whatever came of the run, and uses no input in a script but by its environment', async () => {
-    const { action } = await act({ config: 'none.yaml' });
-    const steps = action.runs.steps as Step[];
-    expect(steps.at(-1)).toMatchObject({ if: 'always()', uses: expect.stringMatching(/^actions\/cache\/save@/) });
+  it.skipIf(!canEncrypt)(
+    'keeps the storage only encrypted, whatever came of the run (not tried without gpg)',
+    async () => {
+      await space.configure('kept', [{ name: 'members', source: 'index_profiles', index: 'loyalty_members' }]);
+      const inputs = { config: 'kept.json', storage: 'data', 'storage-passphrase': 'a passphrase of the build' };
+      expect((await new Runner(space, env).action(inputs)).code).toBe(0);
+      await space.control('change', { days: 1, updated: 0.05 });
+      await rm(join(space.folder, 'data'), { recursive: true });
+      await space.control('faults', { kind: 'status', match: '/profiles', status: 400 });
+      expect((await new Runner(space, env).action(inputs)).code).toBe(1);
+      await space.clearFaults();
+      await rm(join(space.folder, 'data'), { recursive: true });
+      expect((await new Runner(space, env).action(inputs)).code).toBe(0);
+      const [row] = await space.query(
+        'kept',
+        "select count(*) filter (_op = 'update')::int as n from members__changes",
+      );
+      expect(row?.n).toBeGreaterThan(0);
+      const kept = await readFile(join(space.folder, 'ci-cache', 'cdsync-storage.tar.gpg'));
+      expect(kept.includes('kept.duckdb')).toBe(false);
+    },
+    timeout,
+  );
+
+  it('uses no input in a script but by its environment', async () => {
+    const action = parse(await readFile(join(root, 'action.yml'), 'utf8'));
+    const steps = action.runs.steps as { run?: string; if?: string; uses?: string }[];
     expect(steps.filter(({ run }) => run?.includes('${{'))).toEqual([]);
-    expect(Object.keys(action.outputs)).toEqual(['status', 'run-id']);
+    expect(
+      steps.filter(({ uses }) => uses !== undefined).every(({ if: condition }) => condition?.includes('passphrase')),
+    ).toBe(true);
   });
 });
 

@@ -206,7 +206,7 @@ describe('a job that was killed while it waited', () => {
     expect(workflows.runs).toHaveLength(4);
   });
 
-  it('starts it anew if it has failed meanwhile, if the service no longer knows it, and with --full', async () => {
+  it('starts it again if it has failed meanwhile, if the service no longer knows it, and with --full', async () => {
     workflows.plans.set('cg-sunk', { states: ['started', 'in progress', 'failed'] });
     await configure('sunk', { config_id: 'cg-sunk' });
     await killWhen('sunk', 'in progress');
@@ -329,6 +329,11 @@ describe('cdsync workflow', () => {
     });
   });
 
+  it('starts one for a single day', async () => {
+    expect((await workflow('start', 'cg-good', '--range-from', '2026-01-01')).code).toBe(0);
+    expect(workflows.runs[0]?.request).toEqual({ config_id: 'cg-good', range_from: '2026-01-01T00:00:00.000Z' });
+  });
+
   it('waits for its end', async () => {
     const good = documentOf(await workflow('start', 'cg-good', '--wait', '--json'));
     expect(good).toMatchObject({ status: 'ok', run: { id: 'wr-1', state: 'succeeded' }, error: null });
@@ -372,14 +377,14 @@ describe('cdsync workflow', () => {
   it.each([
     [['status', 'wr-9'], 1, 'is the id right?'],
     [['start', 'cg-none'], 1, 'is the id right?'],
-    [[], 2, 'say what: start, status or stop'],
-    [['start'], 2, 'a word is missing'],
+    [[], 2, 'choose: start, status or stop'],
+    [['start'], 2, 'missing argument: CONFIG_ID'],
     [['start', 'cg-good', 'cg-bad'], 2, 'name one configuration of a workflow'],
     [['start', 'cg-good', '--deadline', '2h'], 2, '--deadline is for --wait'],
     [['start', 'cg-good', '--wait', '--deadline', 'soon'], 2, '--deadline is no duration'],
-    [['start', 'cg-good', '--range-from', '2026-01-01'], 2, 'a range has both ends'],
+    [['start', 'cg-good', '--range-to', '2026-01-01'], 2, 'a range without a beginning'],
     [['start', 'cg-good', '--range-from', '2026-01-01', '--range-to', 'May'], 2, '--range-to is no date or time'],
-    [['start', 'cg-good', '--run-mode', 'half'], 2, '--run-mode is none of source, refresh, full'],
+    [['start', 'cg-good', '--run-mode', 'half'], 2, '--run-mode must be source, refresh or full'],
   ])('refuses %j', async (words, exit, reason) => {
     const { code, stderr } = await workflow(...words);
     expect([code, stderr]).toEqual([exit, expect.stringContaining(reason)]);

@@ -4,26 +4,29 @@ import { dirname, join, relative, resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
 
 /**
- * Rooms, those that know least first: a room imports from the lines above its own. A room of a room stands for itself
- * where it is named here; else it is part of the room around it.
+ * Folders of `src/`, the lowest floor first: a folder imports from the lines above its own. A sub-folder that is named here has a
+ * floor of its own; any other belongs to the folder around it.
  */
 const lines = [
   ['core'],
-  ['sdk', 'rows'],
+  ['sdk', 'columns'],
   ['connectors'],
-  ['client', 'store', 'local-service'],
-  ['streams'],
+  ['rate-limit', 'local-service'],
+  ['api', 'storage'],
+  ['sources'],
   ['config'],
   ['extract/scan'],
-  ['extract/convert'],
+  ['extract/convert', 'record-cache'],
+  ['object-store', 'notify'],
+  ['metrics'],
   ['extract', 'snapshot'],
-  ['deliver', 'bucket'],
-  ['outcome'],
+  ['delivery'],
+  ['pages'],
   ['engine'],
   ['engine/workflow'],
   ['engine/run'],
-  ['engine/plan', 'engine/inspect', 'engine/keep'],
-  ['report', 'conformance'],
+  ['engine/plan', 'engine/inspect', 'engine/admin'],
+  ['output', 'conformance'],
   ['cli'],
   ['cli/init'],
 ];
@@ -34,19 +37,19 @@ const lines = [
 const narrower: Record<string, readonly string[]> = {
   'local-service': ['core'],
   connectors: ['sdk'],
-  config: ['core', 'sdk', 'connectors', 'streams'],
+  config: ['core', 'sdk', 'connectors', 'sources'],
 };
 /** What only these may know of: what a connector's author has for tests, and that these connectors exist. */
 const knownTo: Record<string, readonly string[]> = { connectors: ['config'], conformance: [] };
 /** The list of commands names every command's file, wherever it is, and loads it when it is asked for. */
 const lists = new Set(['src/cli/commands.ts imports ./init/init.js']);
 
-function allowed(room: string): readonly string[] {
+function allowed(folder: string): readonly string[] {
   const above = lines.slice(
     0,
-    lines.findIndex((line) => line.includes(room)),
+    lines.findIndex((line) => line.includes(folder)),
   );
-  return narrower[room] ?? above.flat().filter((each) => knownTo[each]?.includes(room) ?? true);
+  return narrower[folder] ?? above.flat().filter((each) => knownTo[each]?.includes(folder) ?? true);
 }
 
 async function sources(folder: string): Promise<string[]> {
@@ -61,13 +64,13 @@ function imports(text: string): string[] {
   return [...text.matchAll(pattern)].map((match) => match[1] as string);
 }
 
-/** Where a file belongs: a room of `src/`, or `connectors`, and there the connector; undefined at the top of `src/`. */
-function placeOf(root: string, file: string): { room: string; connector?: string } | undefined {
+/** Where a file belongs: a folder of `src/`, or `connectors`, and there the connector; undefined at the top of `src/`. */
+function placeOf(root: string, file: string): { folder: string; connector?: string } | undefined {
   const [top, folder = '', ...inside] = relative(root, file).split('/');
-  if (top === 'connectors') return { room: 'connectors', connector: inside.length === 0 ? '' : folder };
+  if (top === 'connectors') return { folder: 'connectors', connector: inside.length === 0 ? '' : folder };
   if (inside.length === 0) return undefined;
   const inner = `${folder}/${inside[0]}`;
-  return { room: lines.flat().includes(inner) ? inner : folder };
+  return { folder: lines.flat().includes(inner) ? inner : folder };
 }
 
 function mayImport(root: string, file: string, target: string): boolean {
@@ -75,11 +78,11 @@ function mayImport(root: string, file: string, target: string): boolean {
   if (from === undefined || to === undefined) return from === undefined;
   if (from.connector !== undefined && from.connector !== '') {
     // The public surface, and what is the connector's own.
-    return to.room === 'connectors'
+    return to.folder === 'connectors'
       ? to.connector === from.connector
-      : relative(root, target) === join('src', 'sdk', 'index.js');
+      : [join('src', 'sdk', 'index.js'), join('src', 'sdk', 'former', 'index.js')].includes(relative(root, target));
   }
-  return to.room === from.room || allowed(from.room).includes(to.room);
+  return to.folder === from.folder || allowed(from.folder).includes(to.folder);
 }
 
 /** Files that lead back to themselves, types included, each circle as the files on its way. */
@@ -114,15 +117,15 @@ async function violations(root: string): Promise<string[]> {
     const place = placeOf(root, file);
     for (const specifier of imports(await readFile(file, 'utf8'))) {
       if (place === undefined || mayImport(root, file, resolve(dirname(file), specifier))) continue;
-      const words = allowed(place.room).join(', ') || 'nothing';
+      const words = allowed(place.folder).join(', ') || 'nothing';
       const sentence = `${relative(root, file)} imports ${specifier}`;
-      if (!lists.has(sentence)) found.push(`${sentence}: ${place.room} may import ${words}`);
+      if (!lists.has(sentence)) found.push(`${sentence}: ${place.folder} may import ${words}`);
     }
   }
   return found;
 }
 
-describe('rooms import only from those above them', () => {
+describe('folders import only from lower floors', () => {
   it('holds in src/ and connectors/', async () => {
     expect(await violations(resolve('.'))).toEqual([]);
   });
@@ -147,15 +150,15 @@ describe('rooms import only from those above them', () => {
       await writeFile(join(root, path), text);
     };
     try {
-      await write('src/core/clock.ts', "export type { X } from '../client/client.js';\n");
-      await write('src/local-service/page.ts', "const { y } = await import('../client/client.js');\n");
+      await write('src/core/clock.ts', "export type { X } from '../api/client.js';\n");
+      await write('src/local-service/page.ts', "const { y } = await import('../api/client.js');\n");
       await write('src/extract/spool.ts', "import '../snapshot/diff.js';\nimport '../core/clock.js';\n");
       await write('src/sdk/load.ts', "import '../conformance/harness.js';\n");
       await write('src/engine/recover.ts', "import './run/run-job.js';\n");
-      await write('src/engine/plan/plan-job.ts', "import '../keep/job-state.js';\nimport '../run/run-job.js';\n");
-      await write('src/store/a.ts', "import './b.js';\n");
-      await write('src/store/b.ts', "import type { A } from './a.js';\n");
-      await write('src/deliver/plan.ts', "import '../../connectors/postgres/types.js';\n");
+      await write('src/engine/plan/plan-job.ts', "import '../admin/job-state.js';\nimport '../run/run-job.js';\n");
+      await write('src/storage/a.ts', "import './b.js';\n");
+      await write('src/storage/b.ts', "import type { A } from './a.js';\n");
+      await write('src/delivery/plan.ts', "import '../../connectors/postgres/types.js';\n");
       await write('src/config/job.ts', "import '../../connectors/index.js';\n");
       await write('connectors/postgres/load.ts', "import '../duckdb/types.js';\nimport '../../src/sdk/index.js';\n");
       await write('connectors/duckdb/load.ts', "import '../../src/sdk/load.js';\nimport './types.js';\n");
@@ -163,15 +166,15 @@ describe('rooms import only from those above them', () => {
       expect(found.map((line) => line.split(':')[0]).sort()).toEqual([
         'connectors/duckdb/load.ts imports ../../src/sdk/load.js',
         'connectors/postgres/load.ts imports ../duckdb/types.js',
-        'src/core/clock.ts imports ../client/client.js',
-        'src/deliver/plan.ts imports ../../connectors/postgres/types.js',
-        'src/engine/plan/plan-job.ts imports ../keep/job-state.js',
+        'src/core/clock.ts imports ../api/client.js',
+        'src/delivery/plan.ts imports ../../connectors/postgres/types.js',
+        'src/engine/plan/plan-job.ts imports ../admin/job-state.js',
         'src/engine/recover.ts imports ./run/run-job.js',
         'src/extract/spool.ts imports ../snapshot/diff.js',
-        'src/local-service/page.ts imports ../client/client.js',
+        'src/local-service/page.ts imports ../api/client.js',
         'src/sdk/load.ts imports ../conformance/harness.js',
       ]);
-      expect(await circles(root)).toEqual(['src/store/a.ts -> src/store/b.ts -> src/store/a.ts']);
+      expect(await circles(root)).toEqual(['src/storage/a.ts -> src/storage/b.ts -> src/storage/a.ts']);
     } finally {
       await rm(root, { recursive: true });
     }

@@ -1,6 +1,6 @@
-import type { Segment } from '../../client/management-api.js';
-import type { Index } from '../../client/profile-api.js';
-import { nearest } from '../../core/nearest.js';
+import type { Segment } from '../../api/management-api.js';
+import type { Index } from '../../api/profile-api.js';
+import { nearest } from '../../core/suggestions.js';
 import { usageError } from '../output.js';
 import type { PlannedStream } from './config.js';
 import { streamNameFor } from './names.js';

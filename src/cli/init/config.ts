@@ -1,4 +1,4 @@
-import { onOneLine } from '../../report/discovery.js';
+import { onOneLine } from '../../output/discovery.js';
 import type { AuthPart, ServicePart } from '../service-from-flags.js';
 
 /** A stream of the configuration that `cdsync init` writes. */
@@ -25,7 +25,7 @@ export interface ConfigPlan {
 const otherThanText = /^(true|false|null|yes|no|on|off|y|n)$/i;
 
 /** A text as a YAML scalar, escaped so that no variable in it is replaced. */
-export function yamlText(text: string): string {
+function yamlText(text: string): string {
   const plain = /^(?:[A-Za-z]|\.{0,2}\/)[\w./:-]*$/.test(text) && !/:$/.test(text) && !otherThanText.test(text);
   return plain ? text : JSON.stringify(text.toWellFormed().replaceAll('$', '$$$$'));
 }

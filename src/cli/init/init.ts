@@ -20,7 +20,7 @@ export const initCommand: Command<ServiceArguments, InitArguments> = {
           type: 'string',
           array: true,
           requiresArg: true,
-          describe: 'segment whose members to read, by id or name; may be repeated',
+          describe: 'real-time segment whose members to read, by id; may be repeated',
         },
         storage: textOption('folder for all data [default: ./data beside the file]'),
         job: textOption('name of the job [default: nightly]'),

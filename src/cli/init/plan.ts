@@ -2,11 +2,11 @@ import { dirname, isAbsolute, relative, resolve } from 'node:path';
 import { namePattern, nameRule } from '../../config/names.js';
 import type { Variables } from '../../config/variables.js';
 import { withExplorer } from '../../engine/inspect/explorer.js';
-import { engineOptions } from '../engine-options.js';
+import { inquiryOptions } from '../engine-options.js';
 import { interruption } from '../interruption.js';
-import { announce } from '../load.js';
+import { applyConfigToOutput } from '../load.js';
 import { type Output, usageError } from '../output.js';
-import { parseService, servicePart } from '../service-from-flags.js';
+import { leavesOutToken, parseService, servicePart } from '../service-from-flags.js';
 import { hasTerminal, Terminal } from '../terminal.js';
 import type { InitArguments } from './arguments.js';
 import type { ConfigPlan } from './config.js';
@@ -45,12 +45,16 @@ export async function askForPlan(args: InitArguments, env: Variables, output: Ou
   const terminal = !args.yes && !args.json && hasTerminal() ? new Terminal() : undefined;
   const stop = interruption(output);
   try {
+    if (terminal === undefined && leavesOutToken(given, env))
+      output.notice(
+        'login: CDS_CLIENT_ID and CDS_CLIENT_SECRET, not CDS_TOKEN, which expires; --auth token takes the token',
+      );
     const service = terminal === undefined ? servicePart(given, env) : await askForService(given, env, terminal);
     if (terminal === undefined) refuseOpenQuestions(args);
     const config = parseService(service, env, file);
-    announce(config, output);
+    applyConfigToOutput(config, output);
     const signal = terminal === undefined ? stop.signal : AbortSignal.any([stop.signal, terminal.closed]);
-    const options = engineOptions({ signal }, output, config.service);
+    const options = inquiryOptions({ signal }, output, config.service);
     const streams = await withExplorer(config.service, options, (explorer) => chooseStreams(explorer, args, terminal));
     return {
       ...streams,

@@ -1,17 +1,17 @@
-import type { Index } from '../../client/profile-api.js';
+import type { Index } from '../../api/profile-api.js';
 import { asCdsyncError, CdsyncError } from '../../core/errors.js';
-import { type Explorer, type Listed, listIndexes, listSegments, tryList } from '../../engine/inspect/explorer.js';
-import { onOneLine } from '../../report/discovery.js';
-import { profilesOfIndex } from '../../streams/index-profiles.js';
-import { membersOfSegment } from '../../streams/segment-members.js';
-import type { ListSource } from '../../streams/source.js';
+import { type Listed, listIndexes, type ServiceBrowser, tryList } from '../../engine/inspect/explorer.js';
+import { onOneLine } from '../../output/discovery.js';
+import { profilesOfIndex } from '../../sources/index-profiles.js';
+import { membersOfSegment } from '../../sources/segment-members.js';
+import type { ListSource } from '../../sources/source.js';
 import { usageError } from '../output.js';
 import type { Terminal } from '../terminal.js';
 import { type Choosable, choiceLines, chooseByAnswer, chooseByName, plannedStreams } from './choice.js';
 import type { ConfigPlan } from './config.js';
 
 /** The streams that flags ask for; undefined if there is no such flag. */
-export interface WantedStreams {
+interface WantedStreams {
   readonly index: readonly string[] | undefined;
   readonly segment: readonly string[] | undefined;
 }
@@ -33,7 +33,7 @@ function listed({ items, error }: Listed<Index>, wanted: WantedStreams): readonl
 }
 
 async function chooseIndexes(
-  explorer: Explorer,
+  explorer: ServiceBrowser,
   wanted: WantedStreams,
   terminal: Terminal | undefined,
 ): Promise<Choice> {
@@ -46,27 +46,8 @@ async function chooseIndexes(
   return { all, chosen: await terminal.ask(question, 'all', (answer) => chooseByAnswer('index', answer, all)) };
 }
 
-async function chooseSegments(
-  explorer: Explorer,
-  { segment }: WantedStreams,
-  terminal: Terminal | undefined,
-): Promise<Choice> {
-  if (segment === undefined && terminal === undefined) return { all: [], chosen: [] };
-  const { items: all, error } = await listSegments(explorer);
-  if (error !== null) {
-    // A user whose key cannot list the segments may still know an id.
-    const unseen = (segment ?? []).map((id) => ({ id }));
-    return { all: unseen, chosen: unseen };
-  }
-  if (segment !== undefined) return { all, chosen: chooseByName('segment', segment, all) };
-  if (terminal === undefined || all.length === 0) return { all, chosen: [] };
-  terminal.list('Segments of the tenant:', choiceLines(all, onOneLine));
-  const question = 'Whose members to read? Numbers, names, all or none';
-  return { all, chosen: await terminal.ask(question, 'none', (answer) => chooseByAnswer('segment', answer, all)) };
-}
-
 /** @throws {CdsyncError} what the client throws, with what could not be read */
-async function tryReading(explorer: Explorer, { id, name }: Choosable, source: ListSource): Promise<void> {
+async function tryReading(explorer: ServiceBrowser, { id, name }: Choosable, source: ListSource): Promise<void> {
   try {
     await tryList(explorer, source);
   } catch (thrown) {
@@ -76,29 +57,68 @@ async function tryReading(explorer: Explorer, { id, name }: Choosable, source: L
   }
 }
 
+/** Whether the members of a real-time segment can be read: no operation lists these segments. @throws {CdsyncError} */
+async function asked(explorer: ServiceBrowser, id: string): Promise<Choosable> {
+  try {
+    await tryReading(explorer, { id }, membersOfSegment(id));
+  } catch (thrown) {
+    const error = asCdsyncError(thrown);
+    if (error.code !== 'not_found') throw error;
+    const hint =
+      'give the id of a real-time segment, as the user interface shows it; the batch segments of GET /segments have no members to read';
+    throw usageError(`the tenant has no real-time segment ${JSON.stringify(id)}`, hint);
+  }
+  return { id };
+}
+
+/** The segments with these ids, each once. @throws {CdsyncError} `usage` if one has no members to read */
+async function askedAll(explorer: ServiceBrowser, ids: readonly string[]): Promise<Choosable[]> {
+  const found: Choosable[] = [];
+  for (const id of new Set(ids)) found.push(await asked(explorer, id));
+  return found;
+}
+
+async function chooseSegments(
+  explorer: ServiceBrowser,
+  { segment }: WantedStreams,
+  terminal: Terminal | undefined,
+): Promise<readonly Choosable[]> {
+  if (segment !== undefined) return askedAll(explorer, segment);
+  if (terminal === undefined) return [];
+  const question = 'Whose members to read? Ids of real-time segments, separated by commas';
+  return terminal.ask(question, 'none', (answer) => {
+    const ids = answer.split(',').map((id) => id.trim());
+    return answer === 'none'
+      ? []
+      : askedAll(
+          explorer,
+          ids.filter((id) => id !== ''),
+        );
+  });
+}
+
 /**
  * Chooses the streams by flags or answers; without either, all indexes. Reads once from each chosen one.
  * @throws {CdsyncError} `usage` if there is nothing to read, or a name fits nothing; what the client throws
  */
 export async function chooseStreams(
-  explorer: Explorer,
+  explorer: ServiceBrowser,
   wanted: WantedStreams,
   terminal: Terminal | undefined,
 ): Promise<Pick<ConfigPlan, 'streams' | 'others'>> {
   const indexes = await chooseIndexes(explorer, wanted, terminal);
   const segments = await chooseSegments(explorer, wanted, terminal);
-  if (indexes.chosen.length + segments.chosen.length === 0) {
+  if (indexes.chosen.length + segments.length === 0) {
     const hint = 'is --tenant-id right? Name what to read: --index NAME, --segment ID';
     throw usageError('there is nothing to read: no index and no segment', hint);
   }
   for (const index of indexes.chosen) await tryReading(explorer, index, profilesOfIndex(index.id));
-  for (const segment of segments.chosen) await tryReading(explorer, segment, membersOfSegment(segment.id));
   const taken = new Set<string>();
   const rest = indexes.all.filter((index) => !indexes.chosen.includes(index));
   return {
     streams: [
       ...plannedStreams('index_profiles', indexes.chosen, indexes.all, taken),
-      ...plannedStreams('segment_members', segments.chosen, segments.all, taken),
+      ...plannedStreams('segment_members', segments, segments, taken),
     ],
     others: plannedStreams('index_profiles', rest, indexes.all, taken),
   };

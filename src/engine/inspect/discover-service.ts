@@ -1,6 +1,6 @@
-import type { Segment } from '../../client/management-api.js';
-import type { Index } from '../../client/profile-api.js';
-import { type Explorer, listIndexes, listSegments, type Unread, unread } from './explorer.js';
+import type { Segment } from '../../api/management-api.js';
+import type { Index } from '../../api/profile-api.js';
+import { listIndexes, listSegments, type NotReadable, type ServiceBrowser, unread } from './explorer.js';
 import { countProfiles, type SampledAttribute, sampleIndex } from './sample-index.js';
 
 export interface DiscoveredIndex {
@@ -12,10 +12,10 @@ export interface DiscoveredIndex {
   /** Profiles in the sample that the attributes come from. */
   readonly sampled: number;
   readonly attributes: readonly SampledAttribute[];
-  readonly error: Unread | null;
+  readonly error: NotReadable | null;
 }
 
-export interface DiscoveredSegment {
+interface DiscoveredSegment {
   readonly id: string;
   readonly name: string | null;
   readonly status: string | null;
@@ -28,12 +28,12 @@ export interface Discovery {
   readonly base_url: string;
   readonly tenant_id: string;
   readonly indexes: readonly DiscoveredIndex[];
-  readonly indexes_error: Unread | null;
+  readonly indexes_error: NotReadable | null;
   readonly segments: readonly DiscoveredSegment[];
-  readonly segments_error: Unread | null;
+  readonly segments_error: NotReadable | null;
 }
 
-export interface DiscoverOptions {
+interface DiscoverOptions {
   /** Profiles of each index to look at. */
   readonly sample: number;
   /** Ask for totals, which can be expensive (specification, section 4.4). */
@@ -43,7 +43,7 @@ export interface DiscoverOptions {
 }
 
 async function discoverIndex(
-  explorer: Explorer,
+  explorer: ServiceBrowser,
   { id, name, description }: Index,
   { sample, totals, filters }: DiscoverOptions,
 ): Promise<DiscoveredIndex> {
@@ -62,7 +62,7 @@ function discoveredSegment({ id, name, status }: Segment): DiscoveredSegment {
 }
 
 /** Everything that could not be read. */
-export function errorsOf({ indexes, indexes_error, segments_error }: Omit<Discovery, 'status'>): Unread[] {
+export function errorsOf({ indexes, indexes_error, segments_error }: Omit<Discovery, 'status'>): NotReadable[] {
   return [indexes_error, ...indexes.map(({ error }) => error), segments_error].filter((error) => error !== null);
 }
 
@@ -75,7 +75,7 @@ function statusOf(found: Omit<Discovery, 'status'>): Discovery['status'] {
  * Lists everything in the tenant that a stream can read.
  * @throws {ServiceError} if the service does not answer at all
  */
-export async function discoverService(explorer: Explorer, options: DiscoverOptions): Promise<Discovery> {
+export async function discoverService(explorer: ServiceBrowser, options: DiscoverOptions): Promise<Discovery> {
   const listed = await listIndexes(explorer);
   const indexes: DiscoveredIndex[] = [];
   // One after the other: discovery must not take the budget from the runs.

@@ -1,27 +1,27 @@
-import { type RequestMeter, ServiceClient, ServiceError } from '../../client/client.js';
-import { readSegments, type Segment, segmentsPageOperation } from '../../client/management-api.js';
-import type { Index } from '../../client/profile-api.js';
+import { type RequestCounts, ServiceClient, ServiceError } from '../../api/client.js';
+import { readSegments, type Segment, segmentsPageOperation } from '../../api/management-api.js';
+import type { Index } from '../../api/profile-api.js';
 import { type Clock, systemClock } from '../../core/clock.js';
 import { asCdsyncError, CdsyncError } from '../../core/errors.js';
-import type { ReportedError } from '../../core/run.js';
+import type { ReportedError } from '../../core/run-report.js';
 import type { ServiceOptions } from '../../core/service-options.js';
 import { readTotal } from '../../extract/page-fetcher.js';
-import type { ListSource } from '../../streams/source.js';
-import { readAllIndexes, readWholeList } from '../../streams/whole-list.js';
+import type { ListSource } from '../../sources/source.js';
+import { readAllIndexes, readWholeList } from '../../sources/whole-list.js';
 import type { EngineOptions } from '../open-engine.js';
 import { reportError } from '../report-job.js';
 
 /** The parts that a command needs to look at the service, without a job or a storage folder. */
-export interface Explorer {
+export interface ServiceBrowser {
   readonly client: ServiceClient;
   readonly service: ServiceOptions;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  readonly meter: RequestMeter;
+  readonly meter: RequestCounts;
 }
 
 /** Why something could not be read. */
-export interface Unread extends ReportedError {
+export interface NotReadable extends ReportedError {
   /** The key may not read it, or the tenant does not have it: that is no failure of the command. */
   readonly withheld: boolean;
   readonly auth: boolean;
@@ -30,16 +30,16 @@ export interface Unread extends ReportedError {
 /** A list, empty if it could not be read. */
 export interface Listed<T> {
   readonly items: readonly T[];
-  readonly error: Unread | null;
+  readonly error: NotReadable | null;
 }
 
 /** Opens an explorer for `work`, and closes it again whatever happens. */
 export async function withExplorer<T>(
   service: ServiceOptions,
-  { signal, notice, budget }: EngineOptions,
-  work: (explorer: Explorer) => Promise<T>,
+  { signal, notice, budget, mostPatienceMs }: EngineOptions,
+  work: (explorer: ServiceBrowser) => Promise<T>,
 ): Promise<T> {
-  const client = new ServiceClient({ service, clock: systemClock, onNotice: notice, budget });
+  const client = new ServiceClient({ service, clock: systemClock, onNotice: notice, budget, mostPatienceMs });
   const meter = { requests: 0, retries: 0, throttled: 0, bytes: 0 };
   try {
     return await work({ client, service, clock: systemClock, signal, meter });
@@ -49,7 +49,7 @@ export async function withExplorer<T>(
 }
 
 /** Turns an error into the reason why something could not be read. @throws {CdsyncError} `interrupted` */
-export function unread(thrown: unknown): Unread {
+export function unread(thrown: unknown): NotReadable {
   const error = asCdsyncError(thrown);
   if (error.kind === 'interrupted') throw error;
   const withheld = error instanceof ServiceError && (error.status === 403 || error.status === 404);
@@ -60,7 +60,7 @@ export function unread(thrown: unknown): Unread {
  * The indexes of the tenant (specification, section 4.2).
  * @throws {ServiceError} if the service does not answer at all; a key that may not read the list does not throw
  */
-export async function listIndexes(explorer: Explorer): Promise<Listed<Index>> {
+export async function listIndexes(explorer: ServiceBrowser): Promise<Listed<Index>> {
   try {
     return { items: await readAllIndexes(explorer), error: null };
   } catch (thrown) {
@@ -74,7 +74,7 @@ export async function listIndexes(explorer: Explorer): Promise<Listed<Index>> {
 }
 
 /** The segments of the tenant (specification, section 4.11). */
-export async function listSegments(explorer: Explorer): Promise<Listed<Segment>> {
+export async function listSegments(explorer: ServiceBrowser): Promise<Listed<Segment>> {
   try {
     return { items: await readWholeList(explorer, segmentsPageOperation, readSegments), error: null };
   } catch (thrown) {
@@ -83,7 +83,7 @@ export async function listSegments(explorer: Explorer): Promise<Listed<Segment>>
 }
 
 /** Asks for one record of a list, to see that the key may read it. @throws {ServiceError} if it may not */
-export async function tryList({ client, signal, meter }: Explorer, source: ListSource): Promise<void> {
+export async function tryList({ client, signal, meter }: ServiceBrowser, source: ListSource): Promise<void> {
   const operation = source.plain?.() ?? source.page({ token: null, limit: 1, filter: new Map(), withTotal: false });
   await client.send(operation, readTotal, { signal, meter });
 }

@@ -1,5 +1,5 @@
-import { type ServiceClient, ServiceError } from '../../client/client.js';
-import { lookupProfileByGetOperation, lookupProfileOperation, readRealtimeProfile } from '../../client/realtime-api.js';
+import { type ServiceClient, ServiceError } from '../../api/client.js';
+import { lookupProfileByGetOperation, lookupProfileOperation, readRealtimeProfile } from '../../api/realtime-api.js';
 
 /** The identity keys of one lookup: names with their values. */
 export type Keychain = Readonly<Record<string, string>>;

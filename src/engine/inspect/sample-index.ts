@@ -1,11 +1,11 @@
-import { ServiceError } from '../../client/client.js';
+import { ServiceError } from '../../api/client.js';
+import { type Column, columnPath } from '../../columns/columns.js';
 import { cutOrRetry, ListFetcher, readTotal } from '../../extract/page-fetcher.js';
 import { ColumnSample } from '../../extract/scan/column-sample.js';
 import { cutPageExactly } from '../../extract/scan/page-cutter.js';
-import { type Column, columnPath } from '../../rows/columns.js';
-import { profilesOfIndex } from '../../streams/index-profiles.js';
-import type { ListSource } from '../../streams/source.js';
-import type { Explorer } from './explorer.js';
+import { profilesOfIndex } from '../../sources/index-profiles.js';
+import type { ListSource } from '../../sources/source.js';
+import type { ServiceBrowser } from './explorer.js';
 
 /** One attribute as a sample shows it, without any of its values. */
 export interface SampledAttribute {
@@ -22,7 +22,7 @@ export interface SampledAttribute {
   readonly filterable: boolean | null;
 }
 
-export interface IndexSample {
+interface IndexSample {
   readonly profiles: number;
   readonly attributes: readonly SampledAttribute[];
 }
@@ -36,7 +36,7 @@ function newSample({ declared, container, key }: ListSource): ColumnSample {
   return new ColumnSample(declared, { container, key, filter: noFilter });
 }
 
-async function readSample(explorer: Explorer, source: ListSource, size: number): Promise<ColumnSample> {
+async function readSample(explorer: ServiceBrowser, source: ListSource, size: number): Promise<ColumnSample> {
   const { client, meter, signal, clock, service } = explorer;
   const sample = newSample(source);
   const limit = Math.min(size, service.pageSize);
@@ -84,7 +84,7 @@ function probe(sample: ColumnSample, column: Column): Probe | undefined {
 
 /** Whether the service accepts a filter on an attribute and applies it (specification, section 4.4). */
 async function isFilterable(
-  { client, signal, meter }: Explorer,
+  { client, signal, meter }: ServiceBrowser,
   source: ListSource,
   { field, value, seen }: Probe,
 ): Promise<boolean> {
@@ -105,7 +105,7 @@ async function isFilterable(
 
 /** Reads some profiles of an index. If `filters` is set, also asks which of their attributes can be filtered. */
 export async function sampleIndex(
-  explorer: Explorer,
+  explorer: ServiceBrowser,
   indexId: string,
   { size, filters }: { size: number; filters: boolean },
 ): Promise<IndexSample> {
@@ -128,7 +128,10 @@ export async function sampleIndex(
 }
 
 /** Number of profiles of an index, by the service's own count; null if it gives none. Counting can be expensive for it. */
-export async function countProfiles({ client, signal, meter }: Explorer, indexId: string): Promise<number | null> {
+export async function countProfiles(
+  { client, signal, meter }: ServiceBrowser,
+  indexId: string,
+): Promise<number | null> {
   const source = profilesOfIndex(indexId);
   const operation = source.page({ token: null, limit: 1, filter: noFilter, withTotal: true });
   return client.send(operation, readTotal, { signal, meter });

@@ -1,12 +1,13 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { runIdPattern } from '../../core/run.js';
+import { runIdPattern } from '../../core/run-report.js';
 import { quoteIdentifier, sqlText } from '../../core/sql.js';
-import type { StreamState } from '../../snapshot/snapshot-store.js';
+import type { Feed } from '../../snapshot/feed.js';
+import type { StreamState } from '../../snapshot/stream-state.js';
 import { readWholeParquet } from '../../snapshot/verify-parquet.js';
-import type { Session } from '../../store/duckdb.js';
-import { sha256OfFile, statsIfThere } from '../../store/durable.js';
-import type { JobLayout } from '../../store/layout.js';
+import type { Session } from '../../storage/duckdb.js';
+import { sha256OfFile, statOrUndefined } from '../../storage/durable.js';
+import type { JobLayout } from '../../storage/layout.js';
 
 /** Takes what is wrong. */
 export type AddProblem = (problem: string, at: { readonly stream: string; readonly path: string }) => void;
@@ -68,13 +69,17 @@ export async function verifyChangeRows(
 ): Promise<RunChanges[]> {
   const { stream } = state;
   const runs = await runChanges(session, stream, database);
-  const first = runs.findIndex(({ found }) => found !== undefined);
-  for (const { runId, rows, counted, found, isErased } of first < 0 ? [] : runs.slice(first)) {
+  // The first load is in no table of changes.
+  const load = runs.findIndex(({ runId }) => runId === state.first?.run_id);
+  const from = load < 0 ? runs.findIndex(({ found }) => found !== undefined) : load + 1;
+  for (const { runId, rows, counted, found, isErased } of from < 0 ? [] : runs.slice(from)) {
     if (isErased || rows === 0 || counted === found) continue;
     add(`${stream}__changes has ${found ?? 'no row'} of run ${runId}, which counted ${counted}`, { stream, path });
   }
   return runs;
 }
+
+const missing = 'the file is missing';
 
 /** What is wrong with a file of changes; undefined if it is whole. */
 async function problemOf(
@@ -82,7 +87,7 @@ async function problemOf(
   state: StreamState,
   wanted: StreamState['changes'][number] | undefined,
 ): Promise<string | { readonly rows: number }> {
-  if ((await statsIfThere(path)) === undefined) return 'the file is missing';
+  if ((await statOrUndefined(path)) === undefined) return missing;
   if (wanted !== undefined && (await sha256OfFile(path)) !== wanted.sha256)
     return 'its checksum is not that of the commit';
   return readWholeParquet(path, state.key).catch(() => 'it cannot be read as Parquet');
@@ -91,16 +96,25 @@ async function problemOf(
 /** Reads every kept file of changes with a reader that is not DuckDB, and compares its rows with what its run has counted. */
 export async function verifyChangeFiles(
   add: AddProblem,
-  { layout, state, runs }: { layout: JobLayout; state: StreamState; runs: readonly RunChanges[] },
+  {
+    layout,
+    state,
+    runs,
+    feed,
+  }: { layout: JobLayout; state: StreamState; runs: readonly RunChanges[]; feed: Feed | undefined },
 ): Promise<void> {
   const { stream } = state;
+  const listed = new Map(feed?.changes.map((entry) => [entry.run_id, entry]));
   const last = new Map(state.changes.map((file) => [join(layout.stream(stream), file.path), file]));
   const folder = join(layout.stream(stream), 'changes');
   const kept = (await readdir(folder).catch(() => [])).filter((name) => runIdPattern.test(name));
-  for (const runId of new Set([...kept, ...(state.changes.length > 0 ? [state.run_id] : [])])) {
+  for (const runId of new Set([...kept, ...listed.keys(), ...(state.changes.length > 0 ? [state.run_id] : [])])) {
     const isLast = runId === state.run_id;
     const names = (await readdir(join(folder, runId)).catch(() => [])).filter((name) => name.endsWith('.parquet'));
-    const paths = isLast ? [...last.keys()] : names.map((name) => join(folder, runId, name));
+    const entry = isLast ? undefined : listed.get(runId);
+    const found = names.map((name) => join(folder, runId, name));
+    const wanted = entry?.files.map((file) => join(layout.stream(stream), file));
+    const paths = isLast ? [...last.keys()] : (wanted ?? found);
     const tell = (problem: string, path: string) =>
       add(isLast ? problem : `${problem}: ${brokenChanges}`, { stream, path });
     let rows = 0;
@@ -109,11 +123,17 @@ export async function verifyChangeFiles(
       const found = await problemOf(path, state, last.get(path));
       if (typeof found === 'string') {
         isWhole = false;
-        tell(found, path);
+        // What the feed lists, a full run writes again.
+        if (found === missing) add(found, { stream, path });
+        else tell(found, path);
       } else rows += found.rows;
     }
     const run = runs.find((each) => each.runId === runId);
     if (isWhole && run !== undefined && !run.isErased && rows !== run.rows)
       tell(`its files have ${rows} rows, the run counted ${run.rows}`, join(folder, runId));
+    else if (isWhole && entry?.sha256 !== undefined) {
+      for (const [index, path] of paths.entries())
+        if ((await sha256OfFile(path)) !== entry.sha256[index]) tell('its checksum is not that of the commit', path);
+    }
   }
 }

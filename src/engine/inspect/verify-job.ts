@@ -1,22 +1,27 @@
 import { readdir, readlink, stat } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import { ColumnSet, holdNegativeZero } from '../../columns/columns.js';
+import { hashedRows, hashVersion, type TypedColumn } from '../../columns/row-hash.js';
 import type { JobConfig } from '../../config/config.js';
 import { asCdsyncError, CdsyncError } from '../../core/errors.js';
-import { runIdPattern } from '../../core/run.js';
+import { runIdPattern } from '../../core/run-report.js';
 import { quoteIdentifier, sqlText } from '../../core/sql.js';
-import { ColumnSet, holdNegativeZero } from '../../rows/columns.js';
-import { hashedRows, hashVersion, type TypedColumn } from '../../rows/row-hash.js';
+import { type Feed, readFeed } from '../../snapshot/feed.js';
+import { type Manifest, readManifest } from '../../snapshot/manifest.js';
+import { manifestOf } from '../../snapshot/publish.js';
 import { publishedLogs } from '../../snapshot/publish-database.js';
 import { snapshotFilePattern, snapshotFolder } from '../../snapshot/snapshot-folder.js';
-import { keysTable, SnapshotStore, type StreamState, storeName, storeTable } from '../../snapshot/snapshot-store.js';
-import { addKeys, keyHash, type ReadParquet, readWholeParquet } from '../../snapshot/verify-parquet.js';
-import type { Database, Session } from '../../store/duckdb.js';
-import { sha256OfFile, statsIfThere } from '../../store/durable.js';
-import { JobLock } from '../../store/job-lock.js';
-import type { JobLayout } from '../../store/layout.js';
-import { type Manifest, readManifest } from '../../store/manifest.js';
-import { refusePlanted } from '../../store/planted.js';
-import { refusePublishedWithoutStore } from '../../store/storage.js';
+import { SnapshotStore } from '../../snapshot/snapshot-store.js';
+import { internalSchema, keysTable, storeName, storeTable } from '../../snapshot/store-tables.js';
+import type { StreamState } from '../../snapshot/stream-state.js';
+import { addKeys, keyHash, nameInReader, type ReadParquet, readWholeParquet } from '../../snapshot/verify-parquet.js';
+import type { Database, Session } from '../../storage/duckdb.js';
+import { sha256OfFile, statOrUndefined } from '../../storage/durable.js';
+import { JobLock } from '../../storage/job-lock.js';
+import type { JobLayout } from '../../storage/layout.js';
+import { formatProblem, refusePublishedWithoutStore } from '../../storage/storage.js';
+import { refuseUntrustedLinks } from '../../storage/untrusted-links.js';
 import type { StorageEngine } from '../open-engine.js';
 import {
   type AddProblem,
@@ -27,14 +32,14 @@ import {
 } from './verify-changes.js';
 
 /** A problem that `cdsync verify` found. */
-export interface Mismatch {
+interface Mismatch {
   readonly stream: string | null;
   /** Relative to the job's folder. */
   readonly file: string | null;
   readonly problem: string;
 }
 
-export interface VerifiedStream {
+interface VerifiedStream {
   readonly name: string;
   readonly rows: number;
   readonly files: number;
@@ -118,6 +123,8 @@ async function tableFacts(
   };
 }
 
+const missingFile = 'the file is missing';
+
 async function verifyFile(
   findings: Findings,
   path: string,
@@ -130,7 +137,7 @@ async function verifyFile(
     () => undefined,
   );
   if (size === undefined) {
-    findings.add('the file is missing', at);
+    findings.add(missingFile, at);
     return undefined;
   }
   if (size !== wanted.bytes) findings.add(`${size} bytes, where the manifest has ${wanted.bytes}`, at);
@@ -139,22 +146,13 @@ async function verifyFile(
     const read = await readWholeParquet(path, state.key);
     if (read.rows !== wanted.rows) findings.add(`${read.rows} rows, where the manifest has ${wanted.rows}`, at);
     const names = ColumnSet.restore(state.columns).list.map(({ name }) => name);
-    if (read.columns.join('\0') !== names.join('\0')) findings.add('its columns are not those of the manifest', at);
+    if (read.columns.join('\0') !== names.map(nameInReader).join('\0'))
+      findings.add('its columns are not those of the manifest', at);
     return read;
   } catch {
     findings.add('it cannot be read as Parquet', at);
     return undefined;
   }
-}
-
-function sameFiles(manifest: Manifest, state: StreamState): boolean {
-  const told = (files: readonly { path: string; rows: number; bytes: number; sha256: string }[]) =>
-    JSON.stringify(files.map(({ path, rows, bytes, sha256 }) => [path, rows, bytes, sha256]));
-  return (
-    manifest.sequence === state.sequence &&
-    manifest.rows === state.rows &&
-    told(manifest.files) === told(state.snapshot)
-  );
 }
 
 async function verifyParquet(
@@ -172,16 +170,17 @@ async function verifyParquet(
     findings.add(asCdsyncError(error).message, at);
   }
   if (manifest === undefined) return findings.add('there is no manifest that can be read', at);
-  if (!sameFiles(manifest, state)) findings.add('it does not say what the store says', at);
+  if (!isDeepStrictEqual(manifest, manifestOf(state))) findings.add('it does not say what the store says', at);
   let [rows, keySum] = [0, 0];
   const values = new Map<string, number>();
+  const names = ColumnSet.restore(state.columns).list.map(({ name }) => name);
   let isWhole = true;
   for (const file of manifest.files) {
     const read = await verifyFile(findings, join(layout.stream(stream), file.path), file, state);
     if (read === undefined) isWhole = false;
     rows += read?.rows ?? 0;
     keySum = addKeys(keySum, read?.keySum ?? 0);
-    for (const [name, count] of read?.values ?? []) values.set(name, (values.get(name) ?? 0) + count);
+    for (const [index, name] of names.entries()) values.set(name, (values.get(name) ?? 0) + (read?.values[index] ?? 0));
   }
   if (!isWhole) return undefined;
   if (rows !== facts.rows) findings.add(`its files have ${rows} rows, the store has ${facts.rows}`, at);
@@ -203,20 +202,46 @@ const foreignFile = 'a file that cdsync did not put there';
 export function remedyOf(
   layout: JobLayout,
   { mismatches }: Verification,
-): 'full' | 'move' | 'move and full' | 'backup' {
-  const store = relative(layout.folder, layout.store);
+): 'full' | 'move' | 'move and full' | 'backup' | 'format' {
+  const [store, format] = [layout.store, layout.format].map((path) => relative(layout.folder, path));
   if (mismatches.some(({ file }) => file === store)) return 'backup';
+  // No command works on a folder whose format it does not know.
+  if (mismatches.some(({ file }) => file === format)) return 'format';
   const foreign = mismatches.filter(({ problem }) => problem === foreignFile || problem.endsWith(brokenChanges)).length;
   if (foreign === 0) return 'full';
   return foreign === mismatches.length ? 'move' : 'move and full';
 }
 
-/** A link that is missing is no mismatch: the next run makes it. */
 async function verifyCurrent(findings: Findings, layout: JobLayout, { stream, snapshot }: StreamState): Promise<void> {
   const path = layout.current(stream);
   const target = await readlink(path).catch(() => undefined);
-  if (target !== undefined && target !== snapshotFolder(snapshot))
-    findings.add('it does not lead to the last snapshot', { stream, path });
+  const folder = snapshotFolder(snapshot);
+  // A job that is kept in a bucket has no links there.
+  if (folder === undefined || target === folder || (target === undefined && layout.elsewhere !== undefined)) return;
+  findings.add(target === undefined ? 'the link is missing' : 'it does not lead to the last snapshot', {
+    stream,
+    path,
+  });
+}
+
+/** The list of files that deliveries read, if it is as cdsync wrote it. */
+async function verifyFeed(findings: Findings, layout: JobLayout, state: StreamState): Promise<Feed | undefined> {
+  const { stream } = state;
+  const at = { stream, path: layout.feed(stream) };
+  const feed = await readFeed(layout, stream).catch(() => null);
+  if (feed === null) {
+    findings.add('it is not as cdsync wrote it', at);
+    return undefined;
+  }
+  if (feed === undefined) findings.add(missingFile, at);
+  else if (feed.run_id !== state.run_id || feed.sequence !== state.sequence || feed.rows !== state.rows)
+    findings.add('it does not say what the store says', at);
+  return feed;
+}
+
+async function verifyFormat(findings: Findings, layout: JobLayout): Promise<void> {
+  const problem = await formatProblem(layout);
+  if (problem !== undefined) findings.add(problem, { path: layout.format });
 }
 
 /** Finds files in a stream's folder that belong to no manifest and no commit. */
@@ -247,7 +272,7 @@ async function verifyPublished(
   stored: ReadonlyMap<string, TableFacts>,
 ): Promise<void> {
   for (const path of await publishedLogs(layout)) {
-    if ((await statsIfThere(path)) !== undefined)
+    if ((await statOrUndefined(path)) !== undefined)
       findings.add('somebody has opened the file beside it for writing', { path });
   }
   if ((await stat(layout.link).catch(() => undefined)) === undefined)
@@ -259,7 +284,7 @@ async function verifyPublished(
     await session.run(`ATTACH ${sqlText(layout.link)} AS published (READ_ONLY)`);
     for (const state of states) {
       const table = `published.${quoteIdentifier(state.stream)}`;
-      const keys = `published._cdsync.${quoteIdentifier(`keys_${state.stream}`)}`;
+      const keys = `published.${internalSchema}.${quoteIdentifier(`keys_${state.stream}`)}`;
       const facts = await tableFacts(session, state, { table, keys });
       const before = stored.get(state.stream);
       const isSame = before?.rows === facts.rows && before.hashes === facts.hashes && before.keySum === facts.keySum;
@@ -285,7 +310,7 @@ async function verifyPublished(
 export async function verifyJob(engine: StorageEngine, job: JobConfig): Promise<Verification> {
   const { database, clock } = engine;
   const layout = engine.layoutOf(job.name);
-  await refusePlanted(layout);
+  await refuseUntrustedLinks(layout);
   await refusePublishedWithoutStore(layout);
   await stat(layout.store).catch(() => {
     throw new CdsyncError(`job "${job.name}" has no snapshot to verify`, {
@@ -307,6 +332,7 @@ async function verifyLocked(engine: StorageEngine, job: JobConfig, layout: JobLa
   const stored = new Map<string, TableFacts>();
   const changes = new Map<string, readonly RunChanges[]>();
   const add: AddProblem = (problem, at) => findings.add(problem, at);
+  await verifyFormat(findings, layout);
   let states: StreamState[];
   let sequence: number;
   try {
@@ -331,7 +357,8 @@ async function verifyLocked(engine: StorageEngine, job: JobConfig, layout: JobLa
     const facts = stored.get(state.stream);
     if (state.snapshot.length === 0 || facts === undefined) continue;
     await verifyParquet(findings, layout, state, facts);
-    await verifyChangeFiles(add, { layout, state, runs: changes.get(state.stream) ?? [] });
+    const feed = await verifyFeed(findings, layout, state);
+    await verifyChangeFiles(add, { layout, state, runs: changes.get(state.stream) ?? [], feed });
     await verifyCurrent(findings, layout, state);
     await verifyForeign(findings, layout, state);
   }

@@ -1,12 +1,12 @@
+import { ColumnSet, columnPath, type StoredColumn } from '../../columns/columns.js';
+import { hashVersion } from '../../columns/row-hash.js';
+import { hashedColumns } from '../../columns/widen.js';
 import type { StreamConfig } from '../../config/config.js';
 import { asCdsyncError } from '../../core/errors.js';
-import { ColumnSet, columnPath, type StoredColumn } from '../../rows/columns.js';
-import { hashVersion } from '../../rows/row-hash.js';
-import { hashedColumns } from '../../rows/widen.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import { describeViolations, violations } from '../run/enforce-contract.js';
-import { openStream } from '../run/read-stream.js';
-import { type Before, readBefore } from '../run/recover.js';
+import { openStream } from '../run/open-stream.js';
+import { type PreviousState, readPreviousState } from '../run/recover.js';
 import type { RunContext } from '../run-context.js';
 import { sampleStream } from './sample-stream.js';
 
@@ -32,7 +32,7 @@ function inferring(config: StreamConfig): StreamConfig {
 async function checkOne(
   context: RunContext,
   config: StreamConfig,
-  { store, before }: { store: SnapshotStore; before: Before },
+  { store, before }: { store: SnapshotStore; before: PreviousState },
 ): Promise<ContractCheck | undefined> {
   const previous = before.streams.get(config.name);
   if (previous === undefined) return undefined;
@@ -92,7 +92,10 @@ export async function checkContracts(context: RunContext): Promise<ContractCheck
   if (store === undefined) return [];
   const checks: ContractCheck[] = [];
   try {
-    const { before } = await readBefore(store, { ...context, job: { ...job, streams: job.streams.map(inferring) } });
+    const { before } = await readPreviousState(store, {
+      ...context,
+      job: { ...job, streams: job.streams.map(inferring) },
+    });
     for (const config of job.streams) {
       try {
         const check = await checkOne(context, config, { store, before });

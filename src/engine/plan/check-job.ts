@@ -1,26 +1,72 @@
 import { readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { ServiceError } from '../../client/client.js';
-import { tokenExpiry } from '../../client/token-source.js';
+import { ServiceError } from '../../api/client.js';
+import { tokenExpiry } from '../../api/token-source.js';
 import type { JobConfig, StreamConfig } from '../../config/config.js';
 import { asCdsyncError } from '../../core/errors.js';
-import type { ReportedError } from '../../core/run.js';
+import type { ReportedError } from '../../core/run-report.js';
 import type { ServiceOptions } from '../../core/service-options.js';
-import { isRefusal, readTotal } from '../../extract/page-fetcher.js';
-import { isWritable, missingToTell } from '../../outcome/missing.js';
-import type { Session } from '../../store/duckdb.js';
-import { checkStorage } from '../../store/storage.js';
+import { checkDestination } from '../../delivery/check-destination.js';
+import { readTotal } from '../../extract/page-fetcher.js';
+import { isWritable, missingAfterRunSettings } from '../../notify/missing-settings.js';
+import type { Lack } from '../../sdk/destination.js';
+import { requireOwner } from '../../sources/key-owner.js';
+import type { Session } from '../../storage/duckdb.js';
+import { probeStorage } from '../../storage/probe-storage.js';
+import { checkStorage } from '../../storage/storage.js';
 import { type Engine, jobContext } from '../open-engine.js';
 import { reportError } from '../report-job.js';
 import { refuseUnknownTables } from '../run/stream-order.js';
+import { serviceAccess } from '../service-access.js';
+import { checkColumns } from './check-columns.js';
 import { type ContractCheck, checkContracts } from './check-contract.js';
-import { type CheckedDestination, checkDestinations } from './check-destinations.js';
+
+/** What `cdsync check` found out about a destination. */
+export interface CheckedDestination {
+  name: string;
+  connector: string;
+  streams: string[];
+  status: 'ok' | 'failed';
+  /** Where it came to; null if it was not reached. */
+  reached: string | null;
+  /** Permissions and the like that a load would lack. */
+  lacks: { message: string; hint: string | null }[];
+  /** What only a load can show. */
+  untried: string | null;
+  error: (ReportedError & { auth: boolean }) | null;
+}
+
+function shown({ message, hint }: Lack) {
+  return { message, hint: hint ?? null };
+}
+
+/** Tries each destination of a job: connects, logs in, and looks for permissions. Writes nothing. */
+async function checkDestinations(engine: Engine, job: JobConfig): Promise<CheckedDestination[]> {
+  const { signal, notice, client } = engine;
+  const context = { signal, notice, layout: engine.layoutOf(job.name), service: serviceAccess(client, notice) };
+  const checked: CheckedDestination[] = [];
+  for (const destination of job.destinations) {
+    const { reached, lacks, untried, error } = await checkDestination(context, destination);
+    const { name, connector, streams } = destination;
+    checked.push({
+      name,
+      connector: connector.name,
+      streams: [...streams],
+      status: error === undefined && lacks.length === 0 ? 'ok' : 'failed',
+      reached,
+      lacks: lacks.map(shown),
+      untried: untried ?? null,
+      error: error === undefined ? null : { ...reportError(error), auth: error.kind === 'auth' },
+    });
+  }
+  return checked;
+}
 
 /** The check warns of a token that ends sooner: this leaves time to distribute another. */
 const warnDays = 14;
 const dayMs = 86_400_000;
 
-export interface CheckedStream {
+interface CheckedStream {
   name: string;
   /** By the service's own count; null if it gives none. */
   total: number | null;
@@ -30,7 +76,7 @@ export interface CheckedStream {
 }
 
 /** The result of `cdsync check`. */
-export interface CheckResult {
+interface CheckResult {
   status: 'ok' | 'failed';
   job: string;
   warnings: string[];
@@ -84,7 +130,8 @@ async function tryStream(engine: Engine, config: StreamConfig, { session, stream
   if (query !== undefined || open === undefined) return null;
   const { service } = engine.config;
   const now = clock.now();
-  const source = await open({ client, service, signal, notice, meter, session, now, lastRunAt: undefined });
+  const mayBeEmpty = config.guards.minRows === 0;
+  const source = await open({ client, service, signal, notice, meter, session, mayBeEmpty, now, lastRunAt: undefined });
   if (source.kind === 'keyed') {
     const [first] = source.requests;
     const operation = first?.operation({ token: null, limit: 1 });
@@ -95,21 +142,20 @@ async function tryStream(engine: Engine, config: StreamConfig, { session, stream
         if (source.mayMiss && error instanceof ServiceError && error.status === 404) return false;
         throw error;
       });
+    if (!isThere && source.owner !== undefined) await requireOwner({ client, signal, meter }, source.owner);
     return isThere ? source.requests.length : null;
   }
-  const request = { token: null, limit: 1, filter, withTotal: true };
+  // A total can be expensive, so it is asked for only where the run does (specification, section 4.2).
+  const withTotal = config.reads.checkTotal || config.reads.partitionBy !== undefined;
+  const request = { token: null, limit: 1, filter, withTotal };
   const window = { from: new Date(now - 86_400_000).toISOString(), to: new Date(now).toISOString() };
   if (source.kind === 'windowed') {
     await client.send(source.page({ ...request, window }), readTotal, { signal, meter });
     // It counts the window, which says nothing of the stream.
     return null;
   }
-  const operation = source.page(request);
-  const total = await client.send(operation, readTotal, { signal, meter }).catch((error: unknown) => {
-    const plain = source.kind === 'list' && isRefusal(error) ? source.plain?.() : undefined;
-    if (plain === undefined) throw error;
-    return client.send(plain, readTotal, { signal, meter });
-  });
+  // As the run does: a list that may take no parameters is first asked without any.
+  const total = await client.send(source.plain?.() ?? source.page(request), readTotal, { signal, meter });
   const part = partFilter(config);
   if (part !== undefined) await client.send(source.page({ ...request, filter: part }), readTotal, { signal, meter });
   return total;
@@ -124,8 +170,7 @@ function partFilter({ reads: { partitionBy, filter } }: StreamConfig): ReadonlyM
 
 async function checkStream(engine: Engine, config: StreamConfig, trial: Trial): Promise<CheckedStream> {
   try {
-    const untried =
-      config.reads.query === undefined ? null : 'whether its SQL fits what the others bring shows the run';
+    const untried = config.reads.query === undefined ? null : 'SQL is tested by the run';
     return { name: config.name, total: await tryStream(engine, config, trial), untried, error: null };
   } catch (thrown) {
     const error = asCdsyncError(thrown);
@@ -148,14 +193,18 @@ export async function checkJob(
   job: JobConfig,
   { contract }: { contract: boolean },
 ): Promise<CheckResult> {
-  await checkStorage(engine.layoutOf(job.name));
+  const layout = engine.layoutOf(job.name);
+  await checkStorage(layout);
+  await probeStorage(layout.folder, engine.database);
   const token = await givenToken(engine.config.service);
   const expires = token === undefined ? undefined : tokenExpiry(token);
   const streams: CheckedStream[] = [];
+  let names: string[] = [];
   const session = await engine.database.connect();
   try {
     const trial = { session, streams: job.streams.map(({ name }) => name) };
     for (const config of job.streams) streams.push(await checkStream(engine, config, trial));
+    names = await checkColumns(jobContext(engine, job), session);
   } finally {
     session.close();
   }
@@ -169,8 +218,9 @@ export async function checkJob(
     job: job.name,
     warnings: [
       ...tokenWarnings(expires, engine.clock.now()),
-      ...(await storageWarnings(engine.layoutOf(job.name).folder)),
-      ...(await missingToTell(job, dirname(engine.config.file))),
+      ...(await storageWarnings(layout.folder)),
+      ...names,
+      ...(await missingAfterRunSettings(job, dirname(engine.config.file))),
     ],
     token_expires_at: expires?.toISOString() ?? null,
     streams,

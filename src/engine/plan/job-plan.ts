@@ -1,5 +1,5 @@
 import type { StreamConfig } from '../../config/config.js';
-import type { ReportedError } from '../../core/run.js';
+import type { ReportedError } from '../../core/run-report.js';
 import type { ApiGroup } from '../../core/service-options.js';
 import type { DiskNeed } from '../run/disk-need.js';
 import type { PlannedReading } from './plan-stream.js';

@@ -1,5 +1,5 @@
 import { median } from '../../core/quantities.js';
-import type { JobReport, StreamReport } from '../../core/run.js';
+import type { JobReport, StreamReport } from '../../core/run-report.js';
 import type { PlannedReading } from './plan-stream.js';
 
 /** How many runs of the past are looked at. */
@@ -34,7 +34,7 @@ function compares(past: StreamReport, { reads, requests, chains }: PlannedReques
   return isAlike(past.requests, requests) && (parts === null || isAlike(parts, chains));
 }
 
-export interface PlannedRequests extends Pick<PlannedReading, 'reads'> {
+interface PlannedRequests extends Pick<PlannedReading, 'reads'> {
   readonly requests: number;
   readonly chains: number;
 }

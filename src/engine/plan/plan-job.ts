@@ -1,33 +1,78 @@
 import { dirname } from 'node:path';
-import { mostAtOnce } from '../../client/at-once.js';
 import type { BeforeStep } from '../../config/config.js';
 import { asCdsyncError, type CdsyncError } from '../../core/errors.js';
-import type { JobReport } from '../../core/run.js';
+import type { JobReport } from '../../core/run-report.js';
 import type { ApiGroup } from '../../core/service-options.js';
 import { sqlText } from '../../core/sql.js';
-import { pastRuns } from '../../outcome/past-runs.js';
+import { maxConcurrency } from '../../rate-limit/concurrency.js';
+import { readManifest } from '../../snapshot/manifest.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
-import type { Session } from '../../store/duckdb.js';
-import { heldStreams } from '../../store/held.js';
-import { type LockOwner, lockOwner, ownerLives } from '../../store/job-lock.js';
-import { readManifest } from '../../store/manifest.js';
-import { checkStorage } from '../../store/storage.js';
-import { pagesOf } from '../../streams/splits.js';
+import type { StreamState } from '../../snapshot/stream-state.js';
+import { pagesOf } from '../../sources/splits.js';
+import type { Session } from '../../storage/duckdb.js';
+import { bytesOf } from '../../storage/free-space.js';
+import { heldStreams } from '../../storage/held.js';
+import { isOwnerAlive, type LockOwner, lockOwner } from '../../storage/job-lock.js';
+import { pastRuns } from '../../storage/past-runs.js';
+import { checkStorage } from '../../storage/storage.js';
 import { reportError } from '../report-job.js';
-import { chosenStreams } from '../run/chosen-streams.js';
-import { missingDependency, streamsAtOnce } from '../run/level.js';
-import { type Before, readBefore } from '../run/recover.js';
-import { type OrderedStream, orderStreams } from '../run/stream-order.js';
+import { diskNeed, type StreamSize } from '../run/disk-need.js';
+import { type PreviousState, readPreviousState } from '../run/recover.js';
+import { roomFor } from '../run/require-space.js';
+import { maxParallelStreams, missingDependency } from '../run/stage.js';
+import { chosenStreams, type OrderedStream, orderStreams } from '../run/stream-order.js';
 import { showStored } from '../run/stream-views.js';
 import type { RunContext } from '../run-context.js';
 import { resumesRun } from '../workflow/before-run.js';
-import { leftWorkflow } from '../workflow/started-workflows.js';
+import { unfinishedWorkflow } from '../workflow/started-workflows.js';
 import type { JobPlan, PlannedStream } from './job-plan.js';
 import { type PastPace, pastPace, pastRunsAsked, type TimedReading } from './past-pace.js';
-import { type Planned, planDisk } from './plan-disk.js';
 import { type PlannedReading, planStream } from './plan-stream.js';
 import { budgets, type Load, readingTime, streamTime } from './plan-time.js';
 import type { StreamSample } from './sample-stream.js';
+
+/** A stream while the plan is being made. */
+interface Planned {
+  readonly shown: PlannedStream;
+  /** Undefined if the stream does not ask the service, or could not. */
+  readonly reading: TimedReading | undefined;
+}
+
+/** Parquet compresses each column alone: to about this share of the same records compressed in one piece. */
+const columnarShare = 0.6;
+
+function sizeOf({ reading, shown }: Planned, previous: StreamState | undefined): StreamSize {
+  const rows = reading?.records ?? shown.snapshot_rows ?? 0;
+  const bytes = previous?.snapshot.reduce((sum, file) => sum + file.bytes, 0) ?? 0;
+  const stored = previous?.snapshot.reduce((sum, file) => sum + file.rows, 0) ?? 0;
+  const sample = reading?.sample;
+  const parquetPerRow = stored > 0 ? bytes / stored : columnarShare * (sample?.compressedPerRecord ?? 0);
+  const compared = sample?.compared ?? undefined;
+  const changed = (compared?.new ?? 0) + (compared?.changed ?? 0);
+  const seen = changed + (compared?.unchanged ?? 0);
+  return {
+    rows,
+    spooledPerRow: sample?.bytesPerRecord ?? 0,
+    parquetPerRow,
+    changedShare: previous === undefined ? 1 : seen === 0 ? 0 : changed / seen,
+    read: (reading?.resumes?.records ?? 0) * parquetPerRow,
+  };
+}
+
+/** The disk space that a run would need, estimated from the last snapshot and the sample, and the free space. */
+async function planDisk(
+  context: RunContext,
+  before: PreviousState | undefined,
+  planned: readonly Planned[],
+): Promise<JobPlan['disk']> {
+  const { layout, job } = context;
+  const sizes = planned.map((each) => sizeOf(each, before?.streams.get(each.shown.name)));
+  const rows = [...(before?.streams.values() ?? [])].reduce((sum, stream) => sum + stream.rows, 0);
+  const store = { bytes: await bytesOf(layout.store), rows, publishes: job.publish.duckdb };
+  const need = diskNeed(sizes, store);
+  const { free, usable, isShort } = await roomFor(context, chosenStreams(context), before);
+  return { need, free, short: isShort ? 'refused' : usable < need.total ? 'perhaps' : 'no' };
+}
 
 /** Round trip to assume if no sample has measured one. */
 const assumedRoundTripMs = 50;
@@ -36,7 +81,7 @@ interface PlanContext {
   readonly context: RunContext;
   readonly session: Session;
   readonly store: SnapshotStore | undefined;
-  readonly before: Before | undefined;
+  readonly before: PreviousState | undefined;
   /** The process that has the lock now. */
   readonly running: LockOwner | undefined;
   /** Reports of past runs. */
@@ -81,7 +126,7 @@ function splitOf({ context }: PlanContext, reading: TimedReading): PlannedStream
   const { split, records, pageSize } = reading;
   if (split === null || records === null) return null;
   const { limits } = sharedLimits(context);
-  const concurrency = mostAtOnce(context.config.service);
+  const concurrency = maxConcurrency(context.config.service);
   const seconds = (chains: readonly number[]) => {
     const load = loadOf({ ...reading, chains, pace: undefined });
     return load === undefined ? 0 : readingTime([load], { limits, concurrency, lanes: 1 }) / 1000;
@@ -154,7 +199,7 @@ async function planOne(plan: PlanContext, stream: OrderedStream, earlier: readon
     const reading = { ...planned, pace };
     const { group, reads, total, records, chains, resumes, sample } = reading;
     const load = loadOf(reading);
-    const concurrency = mostAtOnce(context.config.service);
+    const concurrency = maxConcurrency(context.config.service);
     const read: PlannedStream = {
       ...shown,
       reads,
@@ -184,7 +229,7 @@ async function planWorkflows(context: RunContext): Promise<JobPlan['workflows']>
   const starts = before.length > 0 && !(await resumesRun(context));
   const planned = before.map(async ({ startWorkflow: { deadlineMs, ...request } }: BeforeStep, step) => ({
     config_id: request.configId,
-    would_start: starts && (await leftWorkflow(context, step, request)) === undefined,
+    would_start: starts && (await unfinishedWorkflow(context, step, request)) === undefined,
     deadline_ms: deadlineMs,
   }));
   return Promise.all(planned);
@@ -212,8 +257,8 @@ async function planLevels(plan: PlanContext, levels: readonly (readonly OrderedS
     planned.push(...streams);
     const loads = streams.flatMap(({ reading }) => loadOf(reading) ?? []);
     const { limits } = sharedLimits(plan.context);
-    const concurrency = mostAtOnce(service);
-    if (loads.length > 0) milliseconds += readingTime(loads, { limits, concurrency, lanes: streamsAtOnce });
+    const concurrency = maxConcurrency(service);
+    if (loads.length > 0) milliseconds += readingTime(loads, { limits, concurrency, lanes: maxParallelStreams });
   }
   return { planned, seconds: milliseconds / 1000 };
 }
@@ -255,7 +300,7 @@ async function planWith(plan: PlanContext): Promise<JobPlan> {
     running: running === undefined ? null : { run_id: running.run_id ?? null, pid: running.pid, host: running.host },
     workflows: await planWorkflows(context),
     streams,
-    budgets: budgets(loads, { limits, concurrency: mostAtOnce(config.service) }).map((budget) => ({
+    budgets: budgets(loads, { limits, concurrency: maxConcurrency(config.service) }).map((budget) => ({
       ...budget,
       other_processes: others(budget.group),
     })),
@@ -277,11 +322,11 @@ export async function planJob(context: RunContext): Promise<JobPlan> {
   await context.salts.define(database, context.job);
   const notes: string[] = [];
   const owner = await lockOwner(layout);
-  const running = owner !== undefined && (await ownerLives(owner)) ? owner : undefined;
+  const running = owner !== undefined && (await isOwnerAlive(owner)) ? owner : undefined;
   const store = await openSnapshot(context, notes);
   const session = store?.session ?? (await database.connect());
   try {
-    const before = store === undefined ? undefined : (await readBefore(store, context)).before;
+    const before = store === undefined ? undefined : (await readPreviousState(store, context)).before;
     const past = (await pastRuns(layout, pastRunsAsked)).map(({ report }) => report);
     return await planWith({ context, session, store, before, running, past, notes });
   } finally {

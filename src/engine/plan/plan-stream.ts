@@ -1,17 +1,17 @@
-import type { RequestMeter } from '../../client/client.js';
-import type { Operation } from '../../client/operation.js';
+import type { RequestCounts } from '../../api/client.js';
+import type { Operation } from '../../api/request.js';
+import { hashVersion } from '../../columns/row-hash.js';
 import type { StreamConfig } from '../../config/config.js';
 import type { ApiGroup } from '../../core/service-options.js';
 import { readTotal } from '../../extract/page-fetcher.js';
-import { hashVersion } from '../../rows/row-hash.js';
-import type { StreamState } from '../../snapshot/snapshot-store.js';
-import type { Session } from '../../store/duckdb.js';
-import type { ListSource, Source, WindowedSource } from '../../streams/source.js';
-import { pagesOf, type Split } from '../../streams/splits.js';
-import { merged } from '../../streams/windows.js';
+import type { StreamState } from '../../snapshot/stream-state.js';
+import type { ListSource, Source, WindowedSource } from '../../sources/source.js';
+import { pagesOf, type Split } from '../../sources/splits.js';
+import { merged } from '../../sources/windows.js';
+import type { Session } from '../../storage/duckdb.js';
 import { chosenSplit, configuredSplit } from '../run/choose-split.js';
-import { type OpenedStream, openStream } from '../run/read-stream.js';
-import { type Before, possibleSplits } from '../run/recover.js';
+import { type OpenedStream, openStream } from '../run/open-stream.js';
+import { type PreviousState, possibleSplits } from '../run/recover.js';
 import type { RunContext } from '../run-context.js';
 import { type StreamSample, sampleStream } from './sample-stream.js';
 
@@ -50,7 +50,7 @@ export interface PlannedReading {
 export interface PlanTask {
   readonly config: StreamConfig;
   /** State of the published snapshot. */
-  readonly before: Before | undefined;
+  readonly before: PreviousState | undefined;
   /** Has the published snapshot attached, and shows the streams that this one is made of. */
   readonly session: Session;
   /** The run that is under way: another run cannot resume it. */
@@ -66,7 +66,7 @@ interface Counting {
   readonly context: RunContext;
   readonly config: StreamConfig;
   readonly opened: OpenedStream;
-  readonly meter: RequestMeter;
+  readonly meter: RequestCounts;
   readonly previous: StreamState | undefined;
   readonly values: readonly string[];
   /** The ways to split the list, by the last snapshot. */

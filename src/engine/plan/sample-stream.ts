@@ -1,22 +1,22 @@
 import { deflateRawSync } from 'node:zlib';
 import pLimit from 'p-limit';
-import type { RequestMeter } from '../../client/client.js';
+import type { RequestCounts } from '../../api/client.js';
+import { type Column, type ColumnField, ColumnSet, type StoredColumn } from '../../columns/columns.js';
+import { rowHash, rowKey } from '../../columns/row-hash.js';
 import { CdsyncError } from '../../core/errors.js';
 import { type SampledRows, sampledRows } from '../../extract/convert/sampled-records.js';
 import { KeyedFetcher } from '../../extract/keyed-fetcher.js';
-import { type FetchContext, type FetchedPage, ListFetcher, type PageFetcher } from '../../extract/page-fetcher.js';
+import { type FetchContext, ListFetcher, type PageBytes, type PageFetcher } from '../../extract/page-fetcher.js';
 import { MalformedPageError } from '../../extract/scan/page-text.js';
 import { RecordScanner } from '../../extract/scan/record-scanner.js';
 import type { ScannedPage } from '../../extract/scan/scanned-page.js';
-import { wholeAnswer } from '../../extract/whole-answer.js';
+import { fetchSinglePage } from '../../extract/single-page.js';
 import { windowFetcher } from '../../extract/window-fetcher.js';
-import { type Column, ColumnSet, type StoredColumn } from '../../rows/columns.js';
-import { rowHash, rowKey } from '../../rows/row-hash.js';
 import { storedKeys } from '../../snapshot/diff.js';
-import type { StreamState } from '../../snapshot/snapshot-store.js';
-import type { Session } from '../../store/duckdb.js';
-import type { ListSource, Source } from '../../streams/source.js';
-import type { OpenedStream } from '../run/read-stream.js';
+import type { StreamState } from '../../snapshot/stream-state.js';
+import type { ListSource, Source } from '../../sources/source.js';
+import type { Session } from '../../storage/duckdb.js';
+import type { OpenedStream } from '../run/open-stream.js';
 import type { RunContext } from '../run-context.js';
 
 /** A sample has about this many records, from two pages at most. */
@@ -42,6 +42,8 @@ export interface StreamSample {
   readonly compared: { readonly new: number; readonly changed: number; readonly unchanged: number } | null;
   /** Columns as a run would keep them. */
   readonly columns: readonly StoredColumn[];
+  /** Columns that it would not keep. */
+  readonly leftOut: readonly ColumnField[];
   readonly columnsAdded: readonly { readonly column: string; readonly type: string }[];
   readonly columnsWidened: readonly { readonly column: string; readonly from: string; readonly to: string }[];
   /** Whether the sample has all records of the stream. */
@@ -52,7 +54,7 @@ export interface StreamSample {
   readonly pageSize: number;
 }
 
-export interface SampleTask {
+interface SampleTask {
   readonly opened: OpenedStream;
   readonly source: Source;
   readonly previous: StreamState | undefined;
@@ -61,7 +63,7 @@ export interface SampleTask {
   readonly pageSize: number;
   readonly filter: ReadonlyMap<string, string>;
   readonly hashVersion: string;
-  readonly meter: RequestMeter;
+  readonly meter: RequestCounts;
   /** Has the published snapshot attached. */
   readonly session: Session;
 }
@@ -100,9 +102,9 @@ class WholeOrPages implements PageFetcher {
     this.#pages = pages;
   }
 
-  async fetch(token: string | null): Promise<FetchedPage> {
+  async fetch(token: string | null): Promise<PageBytes> {
     if (token !== null) return this.#pages.fetch(token);
-    const { page, isWhole } = await wholeAnswer(this.#context, this.#source);
+    const { page, isWhole } = await fetchSinglePage(this.#context, this.#source);
     if (isWhole) return page;
     page.release();
     return this.#pages.fetch(null);
@@ -114,7 +116,7 @@ async function takePage(
   fetcher: PageFetcher,
   token: string | null,
   scanner: RecordScanner,
-): Promise<{ page: FetchedPage; scanned: ScannedPage }> {
+): Promise<{ page: PageBytes; scanned: ScannedPage }> {
   for (let attempt = 1; ; attempt += 1) {
     const page = await fetcher.fetch(token);
     try {
@@ -150,7 +152,7 @@ async function take(
   scanner: RecordScanner,
 ): Promise<Taken> {
   const { clock } = context;
-  const pages: FetchedPage[] = [];
+  const pages: PageBytes[] = [];
   const trips: number[] = [];
   let records = 0;
   let token: string | null = null;
@@ -170,7 +172,7 @@ async function take(
 }
 
 /** Scans all pages once more, now with the final columns: the last page may have turned a column into text. */
-function together(pages: readonly FetchedPage[], scanner: RecordScanner): Omit<Taken, 'isWhole' | 'roundTripMs'> {
+function together(pages: readonly PageBytes[], scanner: RecordScanner): Omit<Taken, 'isWhole' | 'roundTripMs'> {
   const scanned = pages.map(({ body, start, end }) => scanner.scan(body, start, end));
   const texts = scanned
     .filter(({ records }) => records > 0)
@@ -252,6 +254,7 @@ export async function sampleStream(context: RunContext, task: SampleTask): Promi
     compressedPerRecord: per(deflateRawSync(text, { level: 1 }).length),
     compared,
     columns,
+    leftOut: rules.leaveOut(read.store()),
     ...(previous === undefined ? none : changedColumns(ColumnSet.restore(previous.columns), rows.columns)),
     isWhole,
     roundTripMs,

@@ -1,13 +1,13 @@
 import { z } from 'zod';
-import { neededAtOnce } from '../../client/at-once.js';
-import type { RequestMeter } from '../../client/client.js';
-import { pageDecoder } from '../../client/page-envelope.js';
+import type { RequestCounts } from '../../api/client.js';
+import { pageDecoder } from '../../api/page-envelope.js';
 import type { StreamConfig } from '../../config/config.js';
 import { isRefusal } from '../../extract/page-fetcher.js';
 import type { ListSplit } from '../../extract/partition.js';
-import { recentReports } from '../../store/reports.js';
-import type { ListSource, Source } from '../../streams/source.js';
-import { rankSplits, type Split, type SplitPart } from '../../streams/splits.js';
+import { requiredConcurrency } from '../../rate-limit/concurrency.js';
+import type { ListSource, Source } from '../../sources/source.js';
+import { rankSplits, type Split, type SplitPart } from '../../sources/splits.js';
+import { recentReports } from '../../storage/reports.js';
 import type { RunContext } from '../run-context.js';
 
 /** Splits that are tried at the service. */
@@ -26,14 +26,17 @@ const nearMs = 100;
 function partsAtOnce({ client, config }: RunContext): number {
   const { most, latencyMs = nearMs } = client.atOnce('profile');
   const steps = Math.max(0, Math.ceil(Math.log2(latencyMs / nearMs)));
-  return Math.max(1, Math.min(most, Math.ceil(neededAtOnce(config.service.rateLimits.profile, nearMs * 2 ** steps))));
+  return Math.max(
+    1,
+    Math.min(most, Math.ceil(requiredConcurrency(config.service.rateLimits.profile, nearMs * 2 ** steps))),
+  );
 }
 
 /** A stream whose source is resolved. */
 interface SplitStream {
   readonly config: StreamConfig;
   readonly source: Source | undefined;
-  readonly meter: RequestMeter;
+  readonly meter: RequestCounts;
 }
 
 /** By name: attributes as reports and {@link Split} list them. */

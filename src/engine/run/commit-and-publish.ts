@@ -1,17 +1,17 @@
 import { readlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { asCdsyncError, CdsyncError } from '../../core/errors.js';
-import type { RunStatus } from '../../core/run.js';
+import type { RunStatus } from '../../core/run-report.js';
+import { removeCacheFile } from '../../record-cache/cache-file.js';
+import { type CommitCacheUpdate, prepareCacheUpdate } from '../../snapshot/cache-update.js';
 import { commitRun, isChanged, type RunCommit, recordHeldRun, type StreamCommit } from '../../snapshot/commit.js';
 import { compact, compactionReason } from '../../snapshot/compact.js';
-import { type KeepKnown, prepareKnown } from '../../snapshot/known-rows.js';
 import { type PublishOptions, publish } from '../../snapshot/publish.js';
 import { publishedAt } from '../../snapshot/publish-database.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
-import { type Database, isDamaged } from '../../store/duckdb.js';
-import { removeKnownFile } from '../../store/known-file.js';
-import type { JobLayout } from '../../store/layout.js';
-import type { RunIdentity } from '../../store/run-state.js';
+import { type Database, isDamaged } from '../../storage/duckdb.js';
+import type { JobLayout } from '../../storage/layout.js';
+import type { RunIdentity } from '../../storage/run-state.js';
 import type { RunContext } from '../run-context.js';
 
 /**
@@ -20,9 +20,12 @@ import type { RunContext } from '../run-context.js';
  */
 const quietMs = 12 * 3_600_000;
 
-type PublishContext = Pick<RunContext, 'database' | 'layout' | 'job' | 'clock' | 'notice'>;
+type PublishContext = Pick<RunContext, 'database' | 'layout' | 'job' | 'clock' | 'notice'> & {
+  /** Whether nothing is removed for its age: the clock is not, or not yet, to be trusted. */
+  readonly keepsAll?: boolean;
+};
 
-export interface CommitTask {
+interface CommitTask {
   readonly run: RunIdentity;
   readonly status: RunStatus;
   /** Number of the previous commit. */
@@ -33,16 +36,16 @@ export interface CommitTask {
 }
 
 /** How a job's snapshots are published: for whom, and how much of the past. */
-function publishOptions({ job, clock }: PublishContext): PublishOptions {
+function publishOptions({ job, clock, keepsAll = false }: PublishContext): PublishOptions {
   const { publish: published, keep } = job;
-  const changesBefore = new Date(clock.now() - keep.changes).toISOString();
+  const changesBefore = new Date(keepsAll ? 0 : clock.now() - keep.changes).toISOString();
   return { duckdb: published.duckdb, mode: published.mode, keepSnapshots: keep.snapshots, changesBefore };
 }
 
 /**
  * Closes the store, compacts it if much of it is free space, and brings the published files up to date with it. May be
  * repeated.
- * @param repairs whether to write a damaged published file anew: `all` does so with one that seems whole, too
+ * @param repairs whether to write a damaged published file again: `all` does so with one that seems whole, too
  * @throws {CdsyncError} `state_unreadable`, `snapshot_incomplete`, `disk_full`
  */
 export async function publishStore(
@@ -70,7 +73,7 @@ async function isDamagedHere(database: Database, layout: JobLayout): Promise<boo
 /** What the next run recognises records by. If that fails, only that run costs more. */
 class NextKnown {
   readonly #context: Pick<RunContext, 'layout' | 'notice' | 'signal'>;
-  readonly #keep = new Map<string, KeepKnown>();
+  readonly #keep = new Map<string, CommitCacheUpdate>();
 
   constructor(context: Pick<RunContext, 'layout' | 'notice' | 'signal'>) {
     this.#context = context;
@@ -86,7 +89,7 @@ class NextKnown {
       const runId = isChanged(commit) ? run.runId : (task.previous?.run_id ?? run.runId);
       const about = { stream, tables, known, storeId, runId };
       try {
-        this.#keep.set(stream, await store.session.until(signal, () => prepareKnown(store, layout, about)));
+        this.#keep.set(stream, await store.session.until(signal, () => prepareCacheUpdate(store, layout, about)));
       } catch (error) {
         if (signal.aborted) return;
         this.#keep.set(stream, () => Promise.reject(error));
@@ -99,7 +102,7 @@ class NextKnown {
     const { layout, notice } = this.#context;
     for (const [stream, keep] of this.#keep) {
       await keep().catch(async (error) => {
-        await removeKnownFile(layout.known(stream)).catch(() => undefined);
+        await removeCacheFile(layout.known(stream)).catch(() => undefined);
         notice(`stream ${stream}: the next run will convert all of its records again: ${asCdsyncError(error).message}`);
       });
     }
@@ -143,7 +146,7 @@ export async function commitAndPublish(
     sequence: before,
     streams,
     parquet: job.parquet.enabled,
-    historyMs: job.publish.history,
+    historyMs: context.keepsAll === true ? clock.now() : job.publish.history,
     signal,
     meanwhile: () => known.prepare(store, { run, streams }),
   };

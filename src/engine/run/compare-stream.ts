@@ -1,39 +1,50 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { isAskable } from '../../api/request.js';
+import { emptyShape } from '../../columns/column-shape.js';
+import { ColumnSet, holdNegativeZero, type StoredColumn } from '../../columns/columns.js';
+import { maskedValueSql } from '../../columns/masked-value.js';
+import { hashVersion } from '../../columns/row-hash.js';
+import { plainText } from '../../columns/text-code.js';
+import { lostEmptyTexts, widen } from '../../columns/widen.js';
 import type { StreamConfig } from '../../config/config.js';
 import { sqlTexts } from '../../core/sql.js';
-import type { Extracted } from '../../extract/extracted.js';
-import { emptyShape } from '../../rows/column-shape.js';
-import { holdNegativeZero, type StoredColumn } from '../../rows/columns.js';
-import { hashVersion } from '../../rows/row-hash.js';
-import { treated } from '../../rows/value-text.js';
-import { widen } from '../../rows/widen.js';
-import { type ApplyTask, changesFew, copyBefore, writeChanges } from '../../snapshot/apply.js';
-import { keysAtOnce } from '../../snapshot/buckets.js';
+import type { ReadResult } from '../../extract/read-result.js';
+import { type ApplyTask, copyBefore, isSmallChange, writeChanges } from '../../snapshot/apply.js';
 import { type ChangedValues, changedValues } from '../../snapshot/changed-values.js';
 import { type CommittedReject, isChanged, type StreamCommit } from '../../snapshot/commit.js';
-import { absentKeys, countRefreshed, type Difference, type DiffTask, diff, hashesStand } from '../../snapshot/diff.js';
+import {
+  absentKeys,
+  countRefreshed,
+  type Difference,
+  type DiffTask,
+  diff,
+  hashesComparable,
+} from '../../snapshot/diff.js';
+import { keysAtOnce } from '../../snapshot/hash-partitions.js';
 import { writeSnapshotFiles } from '../../snapshot/snapshot-files.js';
-import type { SnapshotStore, StreamState } from '../../snapshot/snapshot-store.js';
+import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
+import type { StreamState } from '../../snapshot/stream-state.js';
 import { type Unified, unifyParts, workTables } from '../../snapshot/unify-parts.js';
-import type { Session } from '../../store/duckdb.js';
-import { statsIfThere } from '../../store/durable.js';
-import { type ParquetFile, writeParquet } from '../../store/parquet.js';
-import type { RunIdentity } from '../../store/run-state.js';
+import type { Session } from '../../storage/duckdb.js';
+import { statOrUndefined } from '../../storage/durable.js';
+import { type ParquetFile, writeParquet } from '../../storage/parquet.js';
+import type { RunIdentity } from '../../storage/run-state.js';
 import type { RunContext } from '../run-context.js';
-import { balance, copiesIn } from './balance.js';
 import { confirmDeletes } from './confirm-deletes.js';
 import type { Definition } from './definition.js';
 import { enforceContract } from './enforce-contract.js';
-import type { Reading } from './reading.js';
-import type { Before } from './recover.js';
+import { withKeptRows } from './keep-rows.js';
+import type { PreviousState } from './recover.js';
+import { checkRowCounts, countDuplicates } from './row-counts.js';
+import type { StreamReader } from './stream-reader.js';
 
 type CompareContext = Pick<RunContext, 'job' | 'layout' | 'client' | 'signal' | 'config'>;
 
-export interface CompareTask {
+interface CompareTask {
   readonly config: StreamConfig;
-  readonly reading: Reading;
-  readonly before: Before;
+  readonly reading: StreamReader;
+  readonly before: PreviousState;
   readonly store: SnapshotStore;
   readonly run: RunIdentity;
   /** Which records the stream is about. */
@@ -43,18 +54,46 @@ export interface CompareTask {
 /** What a commit would do, and the reading behind it. */
 export interface ComparedStream {
   readonly commit: StreamCommit;
-  readonly read: Extracted;
+  readonly read: ReadResult;
+  /** Rows that stay because nobody can ask whether they are gone. */
+  readonly kept: number;
   /** In which columns the updated rows differ; undefined if there are none, or if that could not be found out. */
   readonly changedValues?: ChangedValues | undefined;
 }
 
-/** A column has got another type: rows that stand cannot be beside the others, so the stream must be read without recognition. */
-export class RecognitionOverruled extends Error {}
+/** A column has another type now, so the reading lacks values of some rows: the whole stream must be read again. */
+export class ReadingInvalidated extends Error {
+  /** The columns to begin with, if not those of the last snapshot. */
+  readonly columns: readonly StoredColumn[] | undefined;
+
+  constructor(columns?: readonly StoredColumn[]) {
+    super('a column has got another type');
+    this.columns = columns;
+  }
+}
+
+/**
+ * Empty texts become NULL where a column has a type. If it later becomes text, only another reading returns them.
+ * @param now the columns with the types that they keep
+ * @throws {ReadingInvalidated}
+ */
+function refuseLostTexts(
+  { parts, standing: cached, columns }: ReadResult,
+  now: readonly StoredColumn[],
+  previous: StreamState | undefined,
+): void {
+  const before = previous === undefined || cached.known === null ? [] : [previous.columns];
+  const lost = [...before, ...parts.map((part) => part.columns)].flatMap((from) => lostEmptyTexts(from, now));
+  if (lost.length === 0) return;
+  const names = new Set(lost.map(({ name }) => name));
+  throw new ReadingInvalidated(columns.map((each) => (names.has(each.name) ? { ...each, text: plainText } : each)));
+}
 
 interface Compared {
-  readonly read: Extracted;
+  readonly read: ReadResult;
   /** Number of rows that the contract leaves out. */
   readonly discarded: number;
+  readonly discardedValues: number;
   readonly discardedKeys: ReadonlySet<string>;
   readonly unified: Unified;
   readonly difference: Difference;
@@ -79,36 +118,57 @@ async function signedFiles(
 ): Promise<readonly string[] | undefined> {
   if (previous === undefined || previous.snapshot.length === 0 || !holdNegativeZero(previous.columns)) return undefined;
   const paths = previous.snapshot.map(({ path }) => join(layout.stream(previous.stream), path));
-  const found = await Promise.all(paths.map(statsIfThere));
+  const found = await Promise.all(paths.map(statOrUndefined));
   return found.includes(undefined) ? undefined : paths;
 }
 
-async function compare(task: Comparing): Promise<Compared> {
+/**
+ * What a first reading without records has received, with the columns that are known all the same: those of the filter. Queries that
+ * name them find no rows then, and do not fail.
+ */
+function withFiltered(read: ReadResult, { reads, columns: rules }: StreamConfig): ReadResult {
+  if (read.parts.length > 0) return read;
+  const columns = ColumnSet.restore(read.columns);
+  const plain = [...reads.filter.keys()].filter((name) => !(name in rules) && !(`attributes.${name}` in rules));
+  for (const name of plain) columns.obtain('attribute', name);
+  return { ...read, columns: columns.store() };
+}
+
+/** @param kept keys of rows that stay as they are, although the reading did not bring them */
+async function compare(task: Comparing, kept: readonly string[] = []): Promise<Compared> {
   const { context, store, reading, config, before, previous, folder } = task;
   const { compression } = context.job.parquet;
+  const signed = await signedFiles(context, previous);
+  const received = await reading.extracted();
+  const keeping = previous !== undefined && kept.length > 0;
   const {
-    read,
+    read: enforced,
     discarded,
+    discardedValues,
     keys: discardedKeys,
   } = await enforceContract(store.session, {
     contract: config.contract,
     stream: config.name,
     before: previous?.columns,
-    read: await reading.extracted(),
+    read: keeping
+      ? await withKeptRows(store, received, { previous, keys: kept, signedFiles: signed, folder, compression })
+      : received,
     key: reading.key,
     folder,
     compression,
   });
+  const read = previous === undefined ? withFiltered(enforced, config) : enforced;
+  refuseLostTexts(received, read.columns, previous);
   const tables = workTables(config.name);
   const { key, brings } = reading;
   const duckdb = hashVersion(before.duckdbVersion);
-  if (read.standing.known !== null && !hashesStand({ previous, columns: read.columns, hashVersion: duckdb }))
-    throw new RecognitionOverruled();
+  if (read.standing.known !== null && !hashesComparable({ previous, columns: read.columns, hashVersion: duckdb }))
+    throw new ReadingInvalidated();
   const known = config.reads.details && previous && { stream: config.name, columns: previous.columns };
   const atOnce = keysAtOnce(context.config.resources.memoryMb);
   const unifying = { ...read, key, compression, known, keysAtOnce: atOnce };
   const unified = await unifyParts(store.session, unifying, tables);
-  balance(config.name, read, unified);
+  checkRowCounts(config.name, read, unified);
   const { columns } = read;
   const diffed = {
     stream: config.name,
@@ -120,21 +180,22 @@ async function compare(task: Comparing): Promise<Compared> {
     rows: unified.rows,
     brings,
     standing: read.standing,
-    signedFiles: await signedFiles(context, previous),
+    signedFiles: signed,
   };
   const difference = await diff(store.session, diffed, tables);
   const refreshed = await countRefreshed(store.session, diffed, unified.files);
-  return { read, discarded, discardedKeys, unified, diffed, difference: { ...difference, refreshed } };
+  return { read, discarded, discardedValues, discardedKeys, unified, diffed, difference: { ...difference, refreshed } };
 }
 
 /** An empty answer after a snapshot with rows is suspicious, unless the stream allows it: `min_rows: 0`. */
 function isSuspiciouslyEmpty({ config, previous, reading }: Comparing, { difference }: Compared): boolean {
   const mayBe = reading.brings === 'additions' || previous === undefined || previous.rows === 0;
-  return !mayBe && difference.rows === 0 && config.guards.minRows !== 0;
+  const holds = config.guards.minRows !== 0 && config.guards.action === 'hold';
+  return !mayBe && difference.rows === 0 && holds;
 }
 
 /** A snapshot without rows is one file without rows, so that a glob over its folder still shows the columns. */
-async function emptySnapshot({ store, folder, context }: Comparing, { columns }: Extracted): Promise<ParquetFile[]> {
+async function emptySnapshot({ store, folder, context }: Comparing, { columns }: ReadResult): Promise<ParquetFile[]> {
   const query = `SELECT ${widen([], columns, 'file')} WHERE false`;
   const { compression } = context.job.parquet;
   return [await writeParquet(store.session, query, join(folder, 'parts', 'empty.parquet'), { compression })];
@@ -142,6 +203,8 @@ async function emptySnapshot({ store, folder, context }: Comparing, { columns }:
 
 interface Confirmed {
   readonly compared: Compared;
+  /** Keys that no request can be made for: their rows stay. */
+  readonly kept: readonly string[];
   /** Whether the rows before, of those that change or go, are copied already. */
   readonly isCopied: boolean;
 }
@@ -152,7 +215,7 @@ interface Confirmed {
  */
 async function confirm(task: Comparing, compared: Compared): Promise<Confirmed> {
   const { config, reading, store, context } = task;
-  const asItIs = { compared, isCopied: false };
+  const asItIs = { compared, kept: [], isCopied: false };
   const { difference, discardedKeys } = compared;
   const { confirmable } = reading;
   if (difference.deleted === 0 || confirmable === undefined) return asItIs;
@@ -161,13 +224,15 @@ async function confirm(task: Comparing, compared: Compared): Promise<Confirmed> 
   const most = config.reads.confirmDeletes;
   // Rows that the contract leaves out are absent here, but not deleted.
   const absent = await absentKeys(store.session, workTables(config.name), most + discardedKeys.size + 1);
-  const keys = absent.filter((key) => !discardedKeys.has(key));
-  if (keys.length === 0) return asItIs;
-  if (keys.length > most || one === undefined) {
+  const candidates = absent.filter((key) => !discardedKeys.has(key));
+  if (candidates.length === 0) return asItIs;
+  if (candidates.length > most || one === undefined) {
     if (one === undefined && reading.live.pages === 1) return asItIs;
     await confirmable.readAgain();
-    return { compared: await compare(task), isCopied: false };
+    return { ...asItIs, compared: await compare(task) };
   }
+  const kept = candidates.filter((key) => !isAskable(key));
+  const keys = candidates.filter(isAskable);
   const { client, signal } = context;
   const atOnce = client.atOnce(config.reads.group ?? 'profile');
   const meter = reading.live;
@@ -175,12 +240,13 @@ async function confirm(task: Comparing, compared: Compared): Promise<Confirmed> 
   const asked = confirmDeletes({ stream: config.name, keys, one, add, client, signal, atOnce, meter });
   // Nearly always all of them are gone. So what the commit needs in that case is made while the service answers.
   const before = { ...compared.diffed, difference };
-  const copies = changesFew(before) ? copyBefore(store, before, workTables(config.name)) : undefined;
+  const copies =
+    isSmallChange(before) && kept.length === 0 ? copyBefore(store, before, workTables(config.name)) : undefined;
   const [present, copied] = await Promise.allSettled([asked, copies]);
   if (present.status === 'rejected') throw present.reason;
   if (copied.status === 'rejected') throw copied.reason;
-  if (present.value > 0) return { compared: await compare(task), isCopied: false };
-  return { compared, isCopied: copies !== undefined };
+  if (present.value + kept.length > 0) return { compared: await compare(task, kept), kept, isCopied: false };
+  return { compared, kept, isCopied: copies !== undefined };
 }
 
 /** A reject, as the files of a run contain it. */
@@ -203,7 +269,7 @@ async function shownKeys(
   const found = [...new Set(rejects.flatMap((reject) => reject.key ?? []))];
   const text = { type: 'VARCHAR', shape: emptyShape() };
   const rows = await session.rows(
-    `SELECT key, ${treated('key', text, treatment)} AS shown FROM (SELECT unnest(${sqlTexts(found)}::VARCHAR[]) AS key)`,
+    `SELECT key, ${maskedValueSql('key', text, treatment)} AS shown FROM (SELECT unnest(${sqlTexts(found)}::VARCHAR[]) AS key)`,
   );
   const shown = new Map(rows.map((row) => [String(row.key), String(row.shown)]));
   return rejects.map(({ isKept, ...reject }) => {
@@ -228,7 +294,7 @@ async function readRejects(files: readonly string[]): Promise<FoundReject[]> {
  * Compares what was read of a stream with its last snapshot, and writes what changed. It confirms absent keys, except if
  * everything is absent: then it asks for none, and the guards hold the stream.
  * @throws {CdsyncError} `unbalanced`
- * @throws {RecognitionOverruled}
+ * @throws {ReadingInvalidated}
  */
 export async function compareStream(context: CompareContext, given: CompareTask): Promise<ComparedStream> {
   const { config, reading, store, run } = given;
@@ -237,13 +303,15 @@ export async function compareStream(context: CompareContext, given: CompareTask)
   const task: Comparing = { ...given, context, previous, folder };
   const first = await compare(task);
   const isEmpty = isSuspiciouslyEmpty(task, first);
-  const { compared, isCopied } = isEmpty ? { compared: first, isCopied: false } : await confirm(task, first);
-  const { read, discarded, unified, difference, diffed } = compared;
+  const { compared, kept, isCopied } = isEmpty
+    ? { compared: first, kept: [], isCopied: false }
+    : await confirm(task, first);
+  const { read, discarded, discardedValues, unified, difference, diffed } = compared;
   const tables = workTables(config.name);
   const { compression } = context.job.parquet;
   const growing = { ...diffed, difference, read: unified.files, folder, compression };
   const grown = await writeSnapshotFiles(store, growing, tables);
-  const isEmptyWhole = grown.files.length === 0 && grown.addition === undefined && grown.anew === undefined;
+  const isEmptyWhole = grown.files.length === 0 && grown.addition === undefined && grown.again === undefined;
   const files = isEmptyWhole ? await emptySnapshot(task, read) : grown.files;
   const apply: ApplyTask = {
     ...diffed,
@@ -261,9 +329,10 @@ export async function compareStream(context: CompareContext, given: CompareTask)
     task: apply,
     tables,
     changes: [],
-    duplicates: copiesIn(read, unified) + read.standing.records - difference.standing,
+    duplicates: countDuplicates(read, unified) + read.standing.records - difference.standing,
     recordBytes: read.counters.bytes / Math.max(1, read.counters.read),
     discarded,
+    discardedValues,
     rejects: await shownKeys(store.session, await readRejects(read.rejects), diffed),
     covered: reading.covered,
     definition: task.definition,
@@ -271,15 +340,15 @@ export async function compareStream(context: CompareContext, given: CompareTask)
   };
   // The store takes the first rows from the snapshot's files: their changes are for readers alone.
   const needsNone = previous === undefined && !context.job.parquet.enabled;
-  if (!isChanged(commit) || needsNone) return { commit, read };
+  if (!isChanged(commit) || needsNone) return { commit, read, kept: kept.length };
   const changes = await writeChanges(store, apply, tables, isCopied);
   // For the page about the run alone: no reason to fail.
   const changed = await changedValues(store, apply, changes, tables).catch(() => undefined);
-  return { commit: { ...commit, changes }, read, changedValues: changed };
+  return { commit: { ...commit, changes }, read, kept: kept.length, changedValues: changed };
 }
 
 /** What the next night is to know: nothing new if every record came as it was known already. */
-function nextKnown({ reading, folder, run }: Comparing, { parts, standing }: Extracted): StreamCommit['known'] {
+function nextKnown({ reading, folder, run }: Comparing, { parts, standing }: ReadResult): StreamCommit['known'] {
   const { nextKnown: next } = reading;
   if (next === undefined) return 'nothing';
   const { known } = standing;

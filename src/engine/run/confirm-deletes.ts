@@ -1,21 +1,21 @@
 import pLimit from 'p-limit';
-import type { AtOnce } from '../../client/at-once.js';
-import { type RequestMeter, type ServiceClient, ServiceError } from '../../client/client.js';
+import { type RequestCounts, type ServiceClient, ServiceError } from '../../api/client.js';
 import { CdsyncError } from '../../core/errors.js';
 import { copyTrimmed } from '../../extract/scan/json-bytes.js';
-import type { Confirmable } from './reading.js';
+import type { ConcurrencyController } from '../../rate-limit/concurrency.js';
+import type { Confirmable } from './stream-reader.js';
 
-export interface ConfirmTask {
+interface ConfirmTask {
   readonly stream: string;
   readonly keys: readonly string[];
   /** The request for one record. */
   readonly one: NonNullable<Confirmable['one']>;
   /** Adds a record to what was read. @returns whether it was kept */
   readonly add: Confirmable['addSingle'];
-  readonly meter: RequestMeter;
+  readonly meter: RequestCounts;
   readonly client: ServiceClient;
   readonly signal: AbortSignal;
-  readonly atOnce: AtOnce;
+  readonly atOnce: ConcurrencyController;
 }
 
 /**

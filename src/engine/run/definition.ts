@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { StreamConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
-import type { Source } from '../../streams/source.js';
+import type { Source } from '../../sources/source.js';
 
 /** The options that decide which records a stream is about, each as a digest: a filter may contain a person's name. */
 export type Definition = Readonly<Record<string, string>>;

@@ -1,10 +1,13 @@
 import { setMaxListeners } from 'node:events';
 import type { DestinationConfig, JobConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
-import { nearest } from '../../core/nearest.js';
-import type { DestinationReport } from '../../core/run.js';
-import { deliverTo, type StreamDelivery } from '../../deliver/deliver.js';
-import type { DeliveryContext, DeliveryProgress } from '../../deliver/delivery.js';
+import type { DestinationReport } from '../../core/run-report.js';
+import { nameHint } from '../../core/suggestions.js';
+import { deliverTo, type StreamDelivery } from '../../delivery/deliver.js';
+import type { DeliveryContext, DeliveryProgress, DeliveryRequest } from '../../delivery/delivery.js';
+import { readDeliveryState } from '../../delivery/delivery-state.js';
+import { type PlannedStream, planDeliveries } from '../../delivery/plan-deliveries.js';
+import { dropErasedKeys } from '../../storage/erasures.js';
 import { reportError } from '../report-job.js';
 
 /** What DuckDB needs to write files and to join keys, the latter on disk. */
@@ -18,14 +21,15 @@ export interface DeliverJobOptions {
   readonly streams?: readonly string[] | undefined;
   readonly full?: boolean;
   readonly adopt?: boolean;
+  readonly recreate?: boolean;
+  /** Compare whole tables with the snapshot. */
+  readonly verify?: boolean;
   /** Receives an entry for each delivery before it begins. */
   readonly progress: DeliveryProgress[];
 }
 
 function unknownName(what: string, job: string, name: string, known: readonly string[]): CdsyncError {
-  const near = nearest(name, known);
-  const hint =
-    known.length === 0 ? 'add one under `destinations:`' : `there are: ${(near.length > 0 ? near : known).join(', ')}`;
+  const hint = known.length === 0 ? 'add one under `destinations:`' : nameHint(`its ${what}s`, name, known);
   return new CdsyncError(`job "${job}" has no ${what} "${name}"`, {
     code: `${what}_not_found`,
     kind: 'configuration',
@@ -44,8 +48,45 @@ function chosen({ job, destinations, streams }: DeliverJobOptions): DestinationC
 }
 
 function report({ destination: name, error, ...rest }: StreamDelivery): DestinationReport {
-  const { stream, status, rows, waiting, seconds } = rest;
-  return { name, stream, status, rows, waiting, seconds, error: error === undefined ? null : reportError(error) };
+  const { stream, action, why, rows, refused, seconds } = rest;
+  const status = error?.code === 'not_published' ? 'not_tried' : rest.status;
+  const reported = error === undefined ? null : reportError(error);
+  return { name, stream, status, action, why, rows, refused, seconds, error: reported };
+}
+
+function requestsOf(options: DeliverJobOptions): DeliveryRequest[] {
+  return chosen(options).map((destination) => ({
+    destination,
+    streams: destination.streams.filter((name) => options.streams === undefined || options.streams.includes(name)),
+    full: options.full ?? false,
+    adopt: options.adopt ?? false,
+    recreate: options.recreate ?? false,
+    verify: options.verify ?? false,
+  }));
+}
+
+/** What {@link deliverJob} would do. @throws {CdsyncError} `destination_not_found`, `stream_not_found` */
+export async function planDeliveriesOfJob(
+  context: DeliveryContext,
+  options: Omit<DeliverJobOptions, 'progress'>,
+): Promise<PlannedStream[]> {
+  const planned: PlannedStream[] = [];
+  for (const request of requestsOf({ ...options, progress: [] }))
+    planned.push(...(await planDeliveries(context, request)));
+  return planned;
+}
+
+/** Removes the keys of erasures that every destination has carried out. */
+async function dropCarriedOut({ layout }: DeliveryContext, { destinations }: JobConfig): Promise<void> {
+  const states = await Promise.all(
+    destinations.map(async ({ name, streams }) => ({ streams, state: await readDeliveryState(layout, name) })),
+  );
+  for (const stream of new Set(destinations.flatMap(({ streams }) => streams))) {
+    const reached = states
+      .filter(({ streams }) => streams.includes(stream))
+      .map(({ state }) => state.streams[stream]?.erased ?? 0);
+    await dropErasedKeys(layout, stream, Math.min(...reached));
+  }
 }
 
 /**
@@ -55,12 +96,7 @@ function report({ destination: name, error, ...rest }: StreamDelivery): Destinat
 export async function deliverJob(context: DeliveryContext, options: DeliverJobOptions): Promise<DestinationReport[]> {
   // Every connection of every destination listens to the signal: no warning about many listeners.
   setMaxListeners(0, context.signal);
-  const requests = chosen(options).map((destination) => ({
-    destination,
-    streams: destination.streams.filter((name) => options.streams === undefined || options.streams.includes(name)),
-    full: options.full ?? false,
-    adopt: options.adopt ?? false,
-  }));
+  const requests = requestsOf(options);
   const { memoryMb, threads } = context.resources;
   const resources = { threads, memoryMb: Math.max(leastMemoryMb, Math.floor(memoryMb / requests.length)) };
   const delivered = requests.map(({ destination, streams, ...rest }) => {
@@ -78,5 +114,6 @@ export async function deliverJob(context: DeliveryContext, options: DeliverJobOp
   });
   const ended = (await Promise.all(delivered)).flat();
   for (const { error } of ended) if (error !== undefined) context.failed?.(error);
+  await dropCarriedOut(context, options.job);
   return ended.map(report);
 }

@@ -12,7 +12,7 @@ export interface StreamSize {
   readonly read: number;
 }
 
-export interface StoreSize {
+interface StoreSize {
   /** Size of the store's file, or of its published copy. */
   readonly bytes: number;
   /** Rows of all streams together. */

@@ -1,29 +1,29 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { storeShape } from '../../columns/column-shape.js';
+import { type Column, ColumnSet, columnPath, holdNegativeZero, type StoredColumn } from '../../columns/columns.js';
+import { canonicalText, fitting } from '../../columns/masked-value.js';
+import { rowKey } from '../../columns/row-hash.js';
+import { textMismatchSql } from '../../columns/text-format.js';
+import { widenedColumn } from '../../columns/widen.js';
 import type { StreamConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
 import { fileText, quoteIdentifier } from '../../core/sql.js';
-import type { DroppedRows, Extracted } from '../../extract/extracted.js';
-import { storeShape } from '../../rows/column-shape.js';
-import { type Column, ColumnSet, columnPath, holdNegativeZero, type StoredColumn } from '../../rows/columns.js';
-import type { Part } from '../../rows/part.js';
-import { rowKey } from '../../rows/row-hash.js';
-import { misfitsForm } from '../../rows/text-form.js';
-import { canonicalText, misfits } from '../../rows/value-text.js';
-import { widenedColumn } from '../../rows/widen.js';
-import type { Session } from '../../store/duckdb.js';
-import { openFlags } from '../../store/durable.js';
-import { writeKeys } from '../../store/keys-file.js';
-import { type ParquetCompression, writeParquet } from '../../store/parquet.js';
+import type { ReadResult } from '../../extract/read-result.js';
+import type { Session } from '../../storage/duckdb.js';
+import { openFlags } from '../../storage/durable.js';
+import { writeKeys } from '../../storage/keys-file.js';
+import { type ParquetCompression, writeParquet } from '../../storage/parquet.js';
+import type { DroppedRows, Part } from '../../storage/part.js';
 
 type Contract = StreamConfig['contract'];
 
-export interface ContractTask {
+interface ContractTask {
   readonly contract: Contract;
   readonly stream: string;
   /** Columns of the last snapshot; undefined if there is none. */
   readonly before: readonly StoredColumn[] | undefined;
-  readonly read: Extracted;
+  readonly read: ReadResult;
   readonly key: readonly string[];
   /** The stream's private folder in the run. */
   readonly folder: string;
@@ -36,7 +36,7 @@ interface Widened {
   readonly to: Column;
 }
 
-export interface Violations {
+interface Violations {
   /** Columns that the last snapshot does not have. */
   readonly added: readonly Column[];
   readonly widened: readonly Widened[];
@@ -54,7 +54,7 @@ function keptType(column: Column, before: ColumnSet | undefined): Column | undef
 function hasWidened(kept: Column, now: Column): boolean {
   const isText = (column: Column) => column.form !== undefined || column.type === 'VARCHAR';
   if (!isText(kept) || !isText(now)) return kept.type !== now.type;
-  return kept.form !== undefined && now.text !== undefined && now.form !== kept.form;
+  return kept.form !== undefined && now.text !== undefined && now.form?.type !== kept.type;
 }
 
 function isTreated({ treatment }: Column): boolean {
@@ -109,10 +109,10 @@ function narrowed(from: Column, wanted: Column): string {
   const value = quoteIdentifier(from.name);
   if (form !== undefined) {
     const text = textIn(from, value);
-    return `CASE WHEN NOT (${misfitsForm(text, form)}) THEN ${form.typed(text, 'file')} END`;
+    return `CASE WHEN NOT (${textMismatchSql(text, form)}) THEN ${form.typed(text, 'file')} END`;
   }
   if (from.type === 'VARCHAR' && declared !== undefined) {
-    return `CASE WHEN NOT (${misfits(value, type)}) THEN TRY_CAST(${value} AS ${type}) END`;
+    return fitting(value, type);
   }
   if (type === 'VARCHAR') return textIn(from, value);
   const text = from.type === 'JSON' ? `${value}::VARCHAR` : canonicalText(value, from.shape);
@@ -140,7 +140,9 @@ function faultsOf({ columns }: Part, { types, columns: ofColumns }: Contract, fo
       const column = own.get(wanted.place, wanted.field);
       if (column === undefined || (column.fileType === wanted.fileType && column.form === wanted.form)) return [];
       const kept = narrowed(column, wanted);
-      const isFaulty = `${quoteIdentifier(column.name)} IS NOT NULL AND (${kept}) IS NULL`;
+      const value = quoteIdentifier(column.name);
+      const isEmpty = wanted.form === undefined ? 'false' : `coalesce(${textIn(column, value)} = '', false)`;
+      const isFaulty = `${value} IS NOT NULL AND (${kept}) IS NULL AND NOT ${isEmpty}`;
       return [
         { column, reason: `the value does not fit ${wanted.type}`, isFaulty, takesRow: types === 'discard_row', kept },
       ];
@@ -165,7 +167,7 @@ function remaining({ read, contract }: ContractTask, found: Violations): StoredC
   return columns.store().map((column) => {
     const from = kept.get(columnPath(column));
     if (from === undefined) return column;
-    const { declared: _, text: __, ...rest } = column;
+    const { declared: _, former: __, text: ___, ...rest } = column;
     const declared = from.declared === undefined ? {} : { declared: from.declared };
     const text = from.text === undefined ? {} : { text: from.text };
     return { ...rest, shape: storeShape(from.shape), ...declared, ...text };
@@ -173,10 +175,12 @@ function remaining({ read, contract }: ContractTask, found: Violations): StoredC
 }
 
 /** A reading without what the contract forbids. */
-export interface Enforced {
-  readonly read: Extracted;
+interface Enforced {
+  readonly read: ReadResult;
   /** Number of rows that are left out. */
   readonly discarded: number;
+  /** Number of values that are NULL instead. */
+  readonly discardedValues: number;
   /** Their keys. */
   readonly keys: ReadonlySet<string>;
 }
@@ -190,6 +194,7 @@ class Enforcement {
   readonly #keys = new Set<string>();
   #dropped: DroppedRows[];
   #discarded = 0;
+  #discardedValues = 0;
 
   constructor(session: Session, task: ContractTask, found: Violations) {
     this.#session = session;
@@ -208,8 +213,11 @@ class Enforcement {
       await writeFile(file, `${this.#rejects.join('\n')}\n`, { mode: 0o600, flag: openFlags.replace });
     const rejects = this.#rejects.length > 0 ? [...read.rejects, file] : read.rejects;
     const counters = { ...read.counters, rejected: read.counters.rejected + this.#discarded };
-    const result = { ...read, parts, columns: this.#columns, counters, rejects, dropped: this.#dropped };
-    return { read: result, discarded: this.#discarded, keys: this.#keys };
+    const kept = new Set(this.#columns.map(columnPath));
+    const leftOut = [...read.leftOut, ...read.columns.filter((column) => !kept.has(columnPath(column)))];
+    const result = { ...read, parts, columns: this.#columns, leftOut, counters, rejects, dropped: this.#dropped };
+    const discardedValues = this.#discardedValues;
+    return { read: result, discarded: this.#discarded, discardedValues, keys: this.#keys };
   }
 
   /** The part without what the contract forbids; the same part if it has nothing of that. */
@@ -222,6 +230,7 @@ class Enforcement {
       const keys = `SELECT ${rowKey(key)} AS key FROM ${source} WHERE ${isFaulty}`;
       for await (const row of this.#session.stream(keys)) {
         if (takesRow) this.#keys.add(String(row.key));
+        else this.#discardedValues += 1;
         this.#rejects.push(JSON.stringify({ key: String(row.key), column: column.name, reason, isKept: true }));
       }
     }
@@ -261,9 +270,10 @@ const none: ReadonlySet<string> = new Set();
  */
 export async function enforceContract(session: Session, task: ContractTask): Promise<Enforced> {
   const { contract, read, before } = task;
-  if (contract.columns === 'evolve' && contract.types === 'evolve') return { read, discarded: 0, keys: none };
+  const unchanged = { read, discarded: 0, discardedValues: 0, keys: none };
+  if (contract.columns === 'evolve' && contract.types === 'evolve') return unchanged;
   const found = violations(read.columns, before);
   refuseFrozen(task, found);
   const discards = (contract.types !== 'evolve' && found.widened.length > 0) || found.added.length > 0;
-  return discards ? new Enforcement(session, task, found).enforce() : { read, discarded: 0, keys: none };
+  return discards ? new Enforcement(session, task, found).enforce() : unchanged;
 }

@@ -1,16 +1,16 @@
 import type { StreamConfig } from '../../config/config.js';
 import type { Limit } from '../../config/guard-options.js';
-import { formatCount } from '../../core/quantities.js';
+import { formatCount, formatCounted } from '../../core/quantities.js';
 import { quoteIdentifier } from '../../core/sql.js';
 import type { StreamCommit } from '../../snapshot/commit.js';
 import { absentKeys } from '../../snapshot/diff.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
-import { queryError, withoutLiterals } from '../../store/duckdb-errors.js';
-import type { Counters } from '../../store/journal.js';
+import { queryError, withoutLiterals } from '../../storage/duckdb-errors.js';
+import type { Counters } from '../../storage/journal.js';
 import type { GuardFinding } from '../report-job.js';
 import { showStream } from './stream-views.js';
 
-export interface GuardTask {
+interface GuardTask {
   readonly config: StreamConfig;
   readonly commit: StreamCommit;
   readonly counters: Counters;
@@ -23,16 +23,26 @@ export interface GuardTask {
 const shownKeys = 3;
 
 function exceeds(found: number, limit: Limit, whole: number): boolean {
+  if ('off' in limit) return false;
   return 'count' in limit ? found > limit.count : found > Math.max(limit.atLeast, limit.share * whole);
 }
 
-function shown(limit: Limit): string {
+function shownLimit(limit: Limit): string {
+  if ('off' in limit) return 'off';
   return 'count' in limit ? formatCount(limit.count) : `${Number((limit.share * 100).toFixed(4))}%`;
 }
 
-function ofWhole(found: number, whole: number): string {
-  const share = whole === 0 ? '' : ` (${((found / whole) * 100).toFixed(1)}%)`;
-  return `${formatCount(found)} of ${formatCount(whole)}${share}`;
+/** A share of a whole in percent. It has more digits where it would look like the limit that it exceeds. */
+function shownShare(found: number, whole: number, limit: Limit): string {
+  const percent = (found / whole) * 100;
+  const short = `${Number(percent.toFixed(1))}%`;
+  return short === shownLimit(limit) ? `${Number(percent.toPrecision(6))}%` : short;
+}
+
+/** `5 of 100 rows deleted (5%); the limit is 3`. */
+function overLimit(what: string, { found, whole, limit }: { found: number; whole: number; limit: Limit }): string {
+  const share = whole === 0 ? '' : ` (${shownShare(found, whole, limit)})`;
+  return `${what}${share}; the limit is ${shownLimit(limit)}`;
 }
 
 function rowGuards({ config, commit }: GuardTask): GuardFinding[] {
@@ -40,11 +50,11 @@ function rowGuards({ config, commit }: GuardTask): GuardFinding[] {
   const { task } = commit;
   const before = task.previous?.rows ?? 0;
   if (task.rows === 0 && before > 0 && minRows === undefined) {
-    const message = `nothing came back, where the last snapshot has ${formatCount(before)} rows; \`min_rows: 0\` allows it`;
+    const message = `the service returned 0 rows; the last snapshot has ${formatCount(before)}; \`min_rows: 0\` allows it`;
     return [{ guard: 'empty_answer', message }];
   }
   if (minRows === undefined || task.rows >= minRows) return [];
-  return [{ guard: 'min_rows', message: `${formatCount(task.rows)} rows are fewer than ${formatCount(minRows)}` }];
+  return [{ guard: 'min_rows', message: `${formatCounted(task.rows, 'row')}; the minimum is ${formatCount(minRows)}` }];
 }
 
 /** Judges changes; none if there is no earlier snapshot to compare with. */
@@ -56,13 +66,18 @@ async function changeGuards({ config, commit, store, judgesChanges }: GuardTask)
   const { deleted, updated, inserted } = difference;
   if (exceeds(deleted, maxDeleted, previous.rows)) {
     const keys = await absentKeys(store.session, commit.tables, shownKeys);
-    const figures = `${ofWhole(deleted, previous.rows)} rows would be deleted, ${shown(maxDeleted)} may be`;
+    const figures = overLimit(`${formatCount(deleted)} of ${formatCounted(previous.rows, 'row')} deleted`, {
+      found: deleted,
+      whole: previous.rows,
+      limit: maxDeleted,
+    });
     const message = `${figures}: ${keys.join(', ')}${deleted > keys.length ? ', …' : ''}`;
     findings.push({ guard: 'max_deleted', message, figures });
   }
   const changed = deleted + updated + (brings === 'everything' ? inserted : 0);
   if (exceeds(changed, maxChanged, previous.rows)) {
-    const message = `${formatCount(inserted)} inserts, ${formatCount(updated)} updates and ${formatCount(deleted)} deletes on ${formatCount(previous.rows)} rows, where ${shown(maxChanged)} may change`;
+    const counts = `${formatCounted(changed, 'change')} on ${formatCounted(previous.rows, 'row')}`;
+    const message = overLimit(counts, { found: changed, whole: previous.rows, limit: maxChanged });
     findings.push({ guard: 'max_changed', message });
   }
   return findings;
@@ -71,7 +86,9 @@ async function changeGuards({ config, commit, store, judgesChanges }: GuardTask)
 function rejectGuard({ config, counters }: GuardTask): GuardFinding[] {
   const { maxRejected } = config.guards;
   if (!exceeds(counters.rejected, maxRejected, counters.read)) return [];
-  const message = `${ofWhole(counters.rejected, counters.read)} records could not be kept, ${shown(maxRejected)} may be`;
+  const { rejected: found, read: whole } = counters;
+  const what = `${formatCount(found)} of ${formatCounted(whole, 'record')} could not be kept`;
+  const message = overLimit(what, { found, whole, limit: maxRejected });
   return [{ guard: 'max_rejected', message }];
 }
 
@@ -82,18 +99,21 @@ async function columnGuards({ config, commit, store }: GuardTask): Promise<Guard
   const findings: GuardFinding[] = [];
   const view = quoteIdentifier(task.stream);
   for (const [column, limit] of Object.entries(maxNull)) {
-    const missing = names.has(column)
-      ? await store.session.number(`SELECT count(*) FROM ${view} WHERE ${quoteIdentifier(column)} IS NULL`)
-      : task.rows;
+    // A name that no column has is a warning of its own.
+    if (!names.has(column)) continue;
+    const missing = await store.session.number(`SELECT count(*) FROM ${view} WHERE ${quoteIdentifier(column)} IS NULL`);
     if (!exceeds(missing, limit, task.rows)) continue;
-    const message = `${ofWhole(missing, task.rows)} rows have no ${column}, ${shown(limit)} may have none`;
+    const message = `${column} is empty in ${shownShare(missing, task.rows, limit)} of ${formatCounted(task.rows, 'row')}; the limit is ${shownLimit(limit)}`;
     findings.push({ guard: 'max_null', message });
   }
   for (const column of unique.filter((each) => names.has(each))) {
     const value = quoteIdentifier(column);
     const twice = await store.session.number(`SELECT count(${value}) - count(DISTINCT ${value}) FROM ${view}`);
     if (twice === 0) continue;
-    findings.push({ guard: 'unique', message: `${formatCount(twice)} rows have the ${column} of another row` });
+    findings.push({
+      guard: 'unique',
+      message: `${formatCounted(twice, 'row')} with the ${column} of another row; expected 0`,
+    });
   }
   return findings;
 }
@@ -113,16 +133,14 @@ async function expectGuards({ config, store }: GuardTask): Promise<GuardFinding[
     if (rows === 0) continue;
     const shown = withoutLiterals(query);
     const shownQuery = shown.length > 80 ? `${shown.slice(0, 77)}…` : shown;
-    findings.push({
-      guard: 'expect',
-      message: `${formatCount(rows)} rows came of a query that must give none: ${shownQuery}`,
-    });
+    const message = `the check query returned ${formatCounted(rows, 'row')}, expected 0: ${shownQuery}`;
+    findings.push({ guard: 'expect', message });
   }
   return findings;
 }
 
 /** Judges what a commit would do to a stream; an empty list lets it through. */
-export async function judge(task: GuardTask): Promise<GuardFinding[]> {
+export async function evaluateGuards(task: GuardTask): Promise<GuardFinding[]> {
   const { maxNull, unique, expect } = task.config.guards;
   const ofRows = rowGuards(task);
   // If nothing came back, the other guards would only repeat that.

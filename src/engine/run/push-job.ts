@@ -1,13 +1,13 @@
 import type { JobConfig, LocalConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
 import { inSeconds } from '../../core/quantities.js';
-import type { JobReport } from '../../core/run.js';
-import type { DeliveryContext } from '../../deliver/delivery.js';
-import { pastRuns } from '../../outcome/past-runs.js';
-import { tellsAnybody } from '../../outcome/tells-anybody.js';
-import { readFeed } from '../../store/feed.js';
-import type { JobLayout } from '../../store/layout.js';
-import { prepareStorage } from '../../store/storage.js';
+import type { JobReport } from '../../core/run-report.js';
+import type { DeliveryContext } from '../../delivery/delivery.js';
+import { readFeed } from '../../snapshot/feed.js';
+import type { JobLayout } from '../../storage/layout.js';
+import { pastRuns } from '../../storage/past-runs.js';
+import { prepareStorage } from '../../storage/storage.js';
+import { hasAfterRun } from '../finish-run.js';
 import { type DeliverJobOptions, deliverJob } from './deliver-job.js';
 import { statusOfDeliveries } from './run-status.js';
 
@@ -65,15 +65,15 @@ export async function pushJob(context: DeliveryContext, options: DeliverJobOptio
  * destination stands. It runs no commands of `after`: nothing new is published.
  * @throws {CdsyncError} what {@link pushJob} throws
  */
-export async function pushAndTell(
+export async function pushAndNotify(
   context: DeliveryContext & { readonly config: LocalConfig },
   options: DeliverJobOptions,
 ): Promise<JobReport> {
   const { job } = options;
-  if (!tellsAnybody(job)) return pushJob(context, options);
-  const { Telling } = await import('../../outcome/telling.js');
+  if (!hasAfterRun(job)) return pushJob(context, options);
+  const { AfterRun } = await import('../after-run.js');
   const nothing = { progress: { phase: '', streams: [] }, accept: true, rekey: false, range: undefined };
-  const telling = new Telling({ ...context, job, ...nothing });
+  const telling = new AfterRun({ ...context, job, ...nothing });
   const report = await pushJob(context, options);
   const [last] = await pastRuns(context.layout, 1);
   await telling.followed('delivery', report, last?.report);

@@ -1,28 +1,25 @@
+import type { StoredColumn } from '../../columns/columns.js';
 import type { StreamConfig } from '../../config/config.js';
 import { sqlTexts } from '../../core/sql.js';
-import type { StoredColumn } from '../../rows/columns.js';
 import { gatherSnapshots } from '../../snapshot/current-snapshot.js';
-import { judgedColumns } from '../../snapshot/judge-texts.js';
+import { inferColumnFormats } from '../../snapshot/infer-text-formats.js';
+import { restoreEarlierChanges } from '../../snapshot/restore-changes.js';
 import { restoreFiles } from '../../snapshot/restore-files.js';
-import {
-  distinctValues,
-  SnapshotStore,
-  type StoreState,
-  type StreamState,
-  storeTable,
-} from '../../snapshot/snapshot-store.js';
+import { distinctValues, SnapshotStore, type StoreState } from '../../snapshot/snapshot-store.js';
 import { splitCandidates } from '../../snapshot/split-candidates.js';
-import type { Session } from '../../store/duckdb.js';
-import { discardStreams } from '../../store/run-state.js';
-import { runFolders } from '../../store/storage.js';
-import { isWorthSplitting, type Split } from '../../streams/splits.js';
-import { judgedBy } from '../column-rules.js';
+import { storeTable } from '../../snapshot/store-tables.js';
+import type { StreamState } from '../../snapshot/stream-state.js';
+import { isWorthSplitting, type Split } from '../../sources/splits.js';
+import type { Session } from '../../storage/duckdb.js';
+import { discardStreams } from '../../storage/run-state.js';
+import { runFolders } from '../../storage/storage.js';
+import { textRulesOf } from '../column-rules.js';
 import type { RunContext } from '../run-context.js';
 import { publishStore } from './commit-and-publish.js';
 import { type StoredKeys, storedKeysOf } from './stored-keys.js';
 
 /** What the store says before a run. */
-export interface Before extends StoreState {
+export interface PreviousState extends StoreState {
   /** Values of the partitioning attribute in the last snapshot, by stream. */
   readonly values: ReadonlyMap<string, readonly string[]>;
   /** How lists could be split whose runs choose that themselves, by stream. */
@@ -40,7 +37,7 @@ type RecoveryContext = Pick<RunContext, 'database' | 'layout' | 'job' | 'clock' 
   Partial<Pick<RunContext, 'config'>>;
 
 /** A stream that a run has committed, and whose folder in the run still exists. */
-export interface CommittedStream {
+interface CommittedStream {
   readonly runId: string;
   readonly stream: string;
 }
@@ -54,8 +51,9 @@ export function possibleSplits(
 ): Promise<readonly Split[]> | readonly Split[] {
   if (!isWorthSplitting(state.rows, reads.pageSize ?? pageSize)) return [];
   // Partition values are journaled as they are, so a column with a rule is not used, even if the snapshot still has its text.
+  const ruled = Object.keys(columns).map((name) => name.toLowerCase());
   const hides = (field: string) =>
-    reads.filter.has(field) || columns[field] !== undefined || columns[`attributes.${field}`] !== undefined;
+    reads.filter.has(field) || [field, `attributes.${field}`].some((name) => ruled.includes(name.toLowerCase()));
   return splitCandidates(session, state, hides);
 }
 
@@ -64,18 +62,18 @@ function columnsToBeginWith(
   config: StreamConfig,
   state: StreamState,
 ): Promise<readonly StoredColumn[]> | readonly StoredColumn[] {
-  const judges = judgedBy(config);
+  const judges = textRulesOf(config);
   const isQuery = config.reads.open === undefined;
   return judges === undefined
     ? state.columns
-    : judgedColumns(store, state, (column) => (isQuery || column.declared === undefined) && judges(column));
+    : inferColumnFormats(store, state, (column) => (isQuery || column.declared === undefined) && judges(column));
 }
 
 /** Reads what a store, or its published copy, says before a run. Without a configuration nothing will be read, so no list is split. */
-export async function readBefore(
+export async function readPreviousState(
   store: SnapshotStore,
   { layout, job, config }: Pick<RecoveryContext, 'layout' | 'job' | 'config'>,
-): Promise<{ before: Before; committed: readonly CommittedStream[] }> {
+): Promise<{ before: PreviousState; committed: readonly CommittedStream[] }> {
   const state = await store.state();
   const values = new Map<string, string[]>();
   const splits = new Map<string, readonly Split[]>();
@@ -112,15 +110,22 @@ export async function readBefore(
 }
 
 /**
- * Writes missing Parquet files anew; with --full, those with another checksum too. Snapshots of earlier versions get one folder for
+ * Writes missing Parquet files again; with --full, those with another checksum too. Snapshots of earlier versions get one folder for
  * all of their files.
  */
-async function restore(context: RecoveryContext, store: SnapshotStore, before: Before): Promise<Before> {
+async function restore(context: RecoveryContext, store: SnapshotStore, before: PreviousState): Promise<PreviousState> {
   const { layout, job, full, notice } = context;
   const options = { thorough: full, compression: job.parquet.compression };
   const restored = await restoreFiles(store, layout, before.streams.values(), options);
   for (const { stream } of restored) {
-    notice(`stream ${stream}: its Parquet files were missing or damaged, and were written anew from the store`);
+    notice(`stream ${stream}: its Parquet files were missing or damaged, and were written again from the store`);
+  }
+  // If the files of a snapshot are lost, those of earlier changes may be lost too.
+  for (const state of full ? before.streams.values() : restored) {
+    if (await restoreEarlierChanges(store, { layout, compression: options.compression }, state))
+      notice(
+        `stream ${state.stream}: changes of earlier runs were missing or damaged; they were written again or left out`,
+      );
   }
   const streams = new Map([...before.streams, ...restored.map((state) => [state.stream, state] as const)]);
   for (const state of await gatherSnapshots(store, layout, [...streams.values()])) streams.set(state.stream, state);
@@ -128,13 +133,16 @@ async function restore(context: RecoveryContext, store: SnapshotStore, before: B
 }
 
 /** Reads what the store says before the run. Also repairs published files after a crash, or after somebody damaged them. */
-export async function recover(context: RecoveryContext): Promise<Before> {
+export async function recover(context: RecoveryContext): Promise<PreviousState> {
   const { database, layout } = context;
   const store = await SnapshotStore.open(database, layout);
   try {
-    const found = await readBefore(store, context);
+    const found = await readPreviousState(store, context);
     const before = await restore(context, store, found.before);
-    await publishStore(context, store, { repairs: context.full ? 'all' : 'damaged' });
+    // The service was not asked for the time yet.
+    await publishStore({ ...context, keepsAll: true }, store, {
+      repairs: context.full || store.isMigrated ? 'all' : 'damaged',
+    });
     // A committed stream is never resumed: its records would be taken for newly read ones.
     for (const { runId, stream } of found.committed) await discardStreams(layout, runId, [stream]);
     return before;

@@ -1,5 +1,5 @@
 /** How a stream ended in a run. */
-export interface StreamEnd {
+export interface FinishedStreamStateunState {
   readonly name: string;
   readonly state:
     | 'committed'
@@ -13,10 +13,10 @@ export interface StreamEnd {
 }
 
 /** The private folders of the runs when a run ends. */
-export interface RunEnd {
+export interface FinishedRunState {
   readonly runId: string;
   /** The streams of the run. */
-  readonly streams: readonly StreamEnd[];
+  readonly streams: readonly FinishedStreamStateunState[];
   /** Whether it was interrupted before its commit. */
   readonly isCutShort: boolean;
   /** Whether the run reads only some streams of the job, or only a span of time. */
@@ -27,7 +27,7 @@ export interface RunEnd {
   readonly held: readonly { readonly runId: string; readonly stream: string }[];
 }
 
-export interface Removable {
+interface Removable {
   /** Runs whose whole folders are removable. */
   readonly runs: readonly string[];
   /** Removable streams in the folders of other runs. */
@@ -38,9 +38,9 @@ export interface Removable {
  * What can be removed when a run has ended, because no later run can resume or approve it. A held stream stays until a
  * later run commits or holds that stream. A checkpoint stays until a run has looked at its stream.
  */
-export function removable({ runId: own, streams, isCutShort, isPart, folders, held }: RunEnd): Removable {
+export function removable({ runId: own, streams, isCutShort, isPart, folders, held }: FinishedRunState): Removable {
   if (isCutShort) return { runs: [], streams: [] };
-  const named = (...states: readonly StreamEnd['state'][]) =>
+  const named = (...states: readonly FinishedStreamStateunState['state'][]) =>
     new Set(streams.filter(({ state }) => states.includes(state)).map(({ name }) => name));
   const used = named('committed', 'wrong');
   const decided = named('committed', 'held');

@@ -1,11 +1,11 @@
 import type { StreamConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
 import { formatBytes } from '../../core/quantities.js';
-import type { StreamState } from '../../snapshot/snapshot-store.js';
-import { bytesBelow, bytesOf, freeSpace } from '../../store/free-space.js';
+import type { StreamState } from '../../snapshot/stream-state.js';
+import { bytesBelow, bytesOf, freeSpace } from '../../storage/free-space.js';
 import type { RunContext } from '../run-context.js';
 import { diskNeed, keyBytes } from './disk-need.js';
-import type { Before } from './recover.js';
+import type { PreviousState } from './recover.js';
 
 /** The least share of the last run's files that must fit: the list may have become shorter since. */
 const leastShare = 0.5;
@@ -33,7 +33,7 @@ function readInFull({ reads }: StreamConfig): boolean {
 interface Room {
   readonly streams: readonly string[];
   readonly known: readonly { rows: number; bytes: number }[];
-  /** Parts and their keys: what each run writes anew. */
+  /** Parts and their keys: what each run writes again. */
   readonly parts: number;
   readonly free: number;
   readonly usable: number;
@@ -45,7 +45,7 @@ interface Room {
 export async function roomFor(
   { layout }: Pick<RunContext, 'layout'>,
   configs: readonly StreamConfig[],
-  before: Before | undefined,
+  before: PreviousState | undefined,
 ): Promise<Room> {
   const streams = configs.filter(readInFull).map(({ name }) => name);
   const known = streams.flatMap((name) => before?.streams.get(name) ?? []).map(sizeOf);
@@ -64,7 +64,7 @@ export async function roomFor(
 export async function requireSpace(
   context: Pick<RunContext, 'layout' | 'job' | 'notice'>,
   configs: readonly StreamConfig[],
-  before: Before,
+  before: PreviousState,
 ): Promise<void> {
   const { layout, job, notice } = context;
   const { streams, known, parts, free, usable, isShort } = await roomFor(context, configs, before);

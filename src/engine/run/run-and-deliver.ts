@@ -1,8 +1,7 @@
 import { asCdsyncError } from '../../core/errors.js';
 import { inSeconds } from '../../core/quantities.js';
-import type { JobReport } from '../../core/run.js';
-import { finishRun } from '../../outcome/finish-run.js';
-import { tellsAnybody } from '../../outcome/tells-anybody.js';
+import type { DestinationReport, JobReport } from '../../core/run-report.js';
+import { finishRun, hasAfterRun } from '../finish-run.js';
 import { keepReport } from '../report-job.js';
 import type { RunContext } from '../run-context.js';
 import { serviceAccess } from '../service-access.js';
@@ -19,15 +18,35 @@ function isUnpublished({ streams }: JobReport): boolean {
   return streams.some(({ status, error }) => status === 'ok' && error !== null);
 }
 
+/** An entry for each delivery of a run that did not get so far. */
+function notTried({ job, only }: RunContext): DestinationReport[] {
+  return job.destinations.flatMap(({ name, streams }) =>
+    streams
+      .filter((stream) => only === undefined || only.includes(stream))
+      .map(
+        (stream) =>
+          ({
+            name,
+            stream,
+            status: 'not_tried',
+            action: 'nothing',
+            why: '',
+            rows: 0,
+            refused: 0,
+            seconds: 0,
+            error: null,
+          }) as const,
+      ),
+  );
+}
+
 /**
  * Runs a job, delivers what it published, and does what follows from the report. The job's lock is free during the delivery,
  * so a slow destination delays no later run.
  * @throws {CdsyncError} what {@link runJob} throws
  */
 export async function runAndDeliver(context: RunContext): Promise<JobReport> {
-  const telling = tellsAnybody(context.job)
-    ? new (await import('../../outcome/telling.js')).Telling(context)
-    : undefined;
+  const telling = hasAfterRun(context.job) ? new (await import('../after-run.js')).AfterRun(context) : undefined;
   let report: JobReport;
   try {
     report = await reportOfRun({ ...context, telling });
@@ -54,7 +73,9 @@ async function reportOfRun(context: RunContext): Promise<JobReport> {
   context.progress.share = () => context.client.share('profile');
   const report = await runAndPutBack(context);
   const { job, progress, client, clock, signal } = context;
-  if (job.destinations.length === 0 || isCutShort(report) || isUnpublished(report)) return report;
+  if (job.destinations.length === 0) return report;
+  if (isCutShort(report) || isUnpublished(report))
+    return keepReport(context, { ...report, destinations: notTried(context) });
   const { deliverJob } = await import('./deliver-job.js');
   const began = clock.monotonic();
   progress.phase = 'delivering';

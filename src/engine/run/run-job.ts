@@ -1,29 +1,63 @@
 import { dirname } from 'node:path';
 import { asCdsyncError } from '../../core/errors.js';
 import { inSeconds } from '../../core/quantities.js';
-import type { JobReport } from '../../core/run.js';
+import type { JobReport } from '../../core/run-report.js';
 import { sqlText } from '../../core/sql.js';
-import { keepColumnFigures } from '../../outcome/column-figures.js';
+import { keepColumnFigures } from '../../pages/column-figures.js';
 import { fitBlocks } from '../../snapshot/compact.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
-import type { Session } from '../../store/duckdb.js';
-import { JobLock } from '../../store/job-lock.js';
-import { prepareStorage } from '../../store/storage.js';
-import type { WorkBucket } from '../job-place.js';
+import type { Session } from '../../storage/duckdb.js';
+import { heldStreams } from '../../storage/held.js';
+import { JobLock } from '../../storage/job-lock.js';
+import { createRun, discardRun, discardStreams, type RunIdentity, streamsIn } from '../../storage/run-state.js';
+import { prepareStorage, runFolders } from '../../storage/storage.js';
+import type { RemoteJobHandle } from '../job-files.js';
 import { keepReport, reportJob } from '../report-job.js';
 import type { RunContext } from '../run-context.js';
 import { beforeRun } from '../workflow/before-run.js';
 import { forgetStarted } from '../workflow/started-workflows.js';
-import { chooseRun } from './choose-run.js';
-import { chosenStreams } from './chosen-streams.js';
-import { cleanUp } from './clean-up.js';
+import { clockDoubt } from './clock-doubt.js';
 import { type Committed, commitAndPublish, publishHeld } from './commit-and-publish.js';
-import { compareLevels, Level, type LevelTask } from './level.js';
-import { recover } from './recover.js';
+import type { OpenedStream } from './open-stream.js';
+import { type PreviousState, recover } from './recover.js';
+import { type FinishedRunState, removable } from './removable.js';
 import { requireSpace } from './require-space.js';
 import { statusOf } from './run-status.js';
-import { orderStreams } from './stream-order.js';
+import { compareStages, Stage, type StageTask } from './stage.js';
+import { chosenStreams, orderStreams } from './stream-order.js';
 import type { StreamRun } from './stream-run.js';
+
+/** After a run, removes files in the runs' folders that nobody needs any more: see {@link removable}. */
+async function cleanUp(
+  { layout, only, range, job }: Pick<RunContext, 'layout' | 'only' | 'range' | 'job'>,
+  end: Pick<FinishedRunState, 'runId' | 'streams' | 'isCutShort'>,
+): Promise<void> {
+  const names = job.streams.map(({ name }) => name);
+  const held = (await heldStreams(layout, names)).map(({ run_id: runId, stream }) => ({ runId, stream }));
+  const folders: { runId: string; streams: string[] }[] = [];
+  for (const runId of await runFolders(layout)) folders.push({ runId, streams: await streamsIn(layout, runId) });
+  const isPart = only !== undefined || range !== undefined;
+  const { runs, streams } = removable({ ...end, isPart, folders, held });
+  for (const { runId, stream } of streams) await discardStreams(layout, runId, [stream]);
+  for (const runId of runs) await discardRun(layout, runId);
+}
+
+/**
+ * The run to resume: an earlier one that has committed nothing and holds nothing. Otherwise a new one, which takes over the
+ * parts of the earlier.
+ */
+async function resolveRun(
+  { layout, job, clock }: Pick<RunContext, 'layout' | 'job' | 'clock'>,
+  opened: readonly OpenedStream[],
+  before: PreviousState,
+): Promise<RunIdentity> {
+  const unfinished = opened.flatMap(({ unfinished: found }) => (found === undefined ? [] : [found.run]));
+  const newest = unfinished.sort((a, b) => (a.runId < b.runId ? 1 : -1))[0];
+  const names = job.streams.map(({ name }) => name);
+  const holds = (await heldStreams(layout, names)).some(({ run_id }) => run_id === newest?.runId);
+  if (newest !== undefined && !holds && !before.committed.has(newest.runId)) return newest;
+  return createRun(layout, clock.now());
+}
 
 /**
  * Reads, compares, commits and publishes, level by level. The signal counts until the commit; after it, the rest is done.
@@ -31,9 +65,9 @@ import type { StreamRun } from './stream-run.js';
  */
 async function readAndCommit(
   context: RunContext,
-  levels: readonly Level[],
+  levels: readonly Stage[],
   session: Session,
-  task: LevelTask,
+  task: StageTask,
 ): Promise<Committed | undefined> {
   const { database, layout, progress, signal } = context;
   const { before } = task;
@@ -49,15 +83,15 @@ async function readAndCommit(
 
 async function compareAndCommit(
   context: RunContext,
-  levels: readonly Level[],
-  task: LevelTask,
+  levels: readonly Stage[],
+  task: StageTask,
 ): Promise<Committed | undefined> {
   const { database, layout, signal, config } = context;
   const { run, before } = task;
   const store = await SnapshotStore.open(database, layout);
   try {
     await store.session.run(`SET file_search_path = ${sqlText(dirname(config.file))}`);
-    const isCompared = await store.session.until(signal, () => compareLevels(context, store, levels, task));
+    const isCompared = await store.session.until(signal, () => compareStages(context, store, levels, task));
     if (!isCompared) return undefined;
     const streams = levels.flatMap((level) => level.streams);
     const commits = streams.flatMap(({ commit }) => (commit === undefined ? [] : [commit]));
@@ -70,7 +104,14 @@ async function compareAndCommit(
       return { sequence, unpublished: undefined };
     }
     const isNews = status !== 'ok';
-    const committed = await commitAndPublish(context, store, { run, status, sequence, streams: commits, isNews });
+    const keepsAll = doubtOf(context, before) !== undefined;
+    const committed = await commitAndPublish({ ...context, keepsAll }, store, {
+      run,
+      status,
+      sequence,
+      streams: commits,
+      isNews,
+    });
     for (const { commit, outcome } of streams) if (commit !== undefined) outcome.unpublished = committed.unpublished;
     return committed;
   } catch (error) {
@@ -81,8 +122,13 @@ async function compareAndCommit(
   }
 }
 
+/** Why the clock cannot be trusted; undefined if it can. */
+function doubtOf({ client, clock }: RunContext, { streams }: StageTask['before']): string | undefined {
+  return clockDoubt({ now: clock.now(), aheadMs: client.aheadMs, streams });
+}
+
 /** Shows readers of the published file that a run is held. What it holds is kept already, so the run does not fail with this. */
-async function tellHeld(context: RunContext, store: SnapshotStore, run: LevelTask['run']): Promise<void> {
+async function tellHeld(context: RunContext, store: SnapshotStore, run: StageTask['run']): Promise<void> {
   await publishHeld(context, store, run).catch((error) => {
     context.notice(`warning: cdsync.runs of the published file lacks this run: ${asCdsyncError(error).message}`);
   });
@@ -93,10 +139,10 @@ async function beginRun(
   context: RunContext,
   lock: JobLock,
   streams: readonly StreamRun[],
-  before: LevelTask['before'],
+  before: StageTask['before'],
 ) {
   const { progress } = context;
-  const run = await chooseRun(
+  const run = await resolveRun(
     context,
     streams.flatMap(({ opened }) => (opened === undefined ? [] : [opened])),
     before,
@@ -125,7 +171,7 @@ async function keepFigures({ layout, notice }: RunContext, runId: string, stream
 }
 
 /** Streams that failed because a file of this machine is damaged: the bucket may have it whole. */
-function doubtDamaged(bucket: WorkBucket, streams: readonly StreamRun[]): void {
+function doubtDamaged(bucket: RemoteJobHandle, streams: readonly StreamRun[]): void {
   for (const { outcome } of streams)
     if (outcome.error?.code === 'state_unreadable') outcome.error = bucket.doubtCache(outcome.error);
 }
@@ -136,7 +182,7 @@ async function runLocked(context: RunContext, lock: JobLock, session: Session): 
   await context.salts.define(database, job);
   const ordered = await orderStreams(session, chosenStreams(context), job.streams);
   const before = await recover(context);
-  const levels = ordered.map((level) => new Level(context, level));
+  const levels = ordered.map((level) => new Stage(context, level));
   const streams = levels.flatMap((level) => level.streams);
   try {
     await unlessInterrupted(context.signal, async () => {
@@ -165,6 +211,8 @@ async function runLocked(context: RunContext, lock: JobLock, session: Session): 
       status: context.signal.aborted ? 'interrupted' : isUnpublished ? 'partial' : statusOf(streams),
       seconds: inSeconds(clock.monotonic() - began),
       streams: inConfiguredOrder(context, streams).map(({ outcome }) => outcome),
+      deprecations: context.client.deprecations,
+      doubt: doubtOf(context, before),
     });
   } finally {
     for (const stream of streams) await stream.close().catch(() => undefined);

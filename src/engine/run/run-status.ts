@@ -1,4 +1,4 @@
-import type { DestinationReport, RunStatus } from '../../core/run.js';
+import type { DestinationReport, RunStatus } from '../../core/run-report.js';
 import type { StreamRun } from './stream-run.js';
 
 /** The status of a run, by the ends of its streams. A stream that only waits for a held one has not failed. */
@@ -15,15 +15,23 @@ export function statusOf(
 
 type Delivered = Pick<DestinationReport, 'status' | 'rows'>;
 
+/** Whether a delivery did less than it was asked to. */
 function isBad({ status }: Delivered): boolean {
-  return status === 'failed' || status === 'partial';
+  return status !== 'ok';
 }
 
-/** The status of a run, after its destinations. */
+function isUntried({ status }: Delivered): boolean {
+  return status === 'skipped' || status === 'not_tried';
+}
+
+/** The status of a run, after its destinations. One that was not tried is never ok. */
 export function statusWithDestinations(status: RunStatus, destinations: readonly Delivered[]): RunStatus {
   const delivered = destinations.some(({ rows, status: each }) => rows > 0 && (each === 'ok' || each === 'partial'));
   if (status === 'failed') return delivered ? 'partial' : 'failed';
-  if (!destinations.some(isBad) || status === 'interrupted') return status;
+  const bad = destinations.filter(isBad);
+  if (bad.length === 0 || status === 'interrupted') return status;
+  // What is held is not delivered: that is no failure of its own.
+  if (status === 'held' && bad.every(isUntried)) return 'held';
   // A held run that delivered nothing brought nothing. Any other has a snapshot to deliver, of this run or an earlier one.
   return status === 'held' && !delivered ? 'failed' : 'partial';
 }

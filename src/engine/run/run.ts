@@ -1,10 +1,10 @@
-import type { Budget } from '../../client/budget.js';
-import { onAbort } from '../../client/on-abort.js';
-import { openBudget } from '../../client/open-budget.js';
 import type { Config, JobConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
-import type { JobReport } from '../../core/run.js';
-import { changeJob } from '../job-place.js';
+import { onAbort } from '../../core/on-abort.js';
+import type { JobReport } from '../../core/run-report.js';
+import type { Budget } from '../../rate-limit/budget.js';
+import { openBudget } from '../../rate-limit/open-budget.js';
+import { withJobFiles } from '../job-files.js';
 import { jobContext, withEngine } from '../open-engine.js';
 import { newProgress, type RunProgress } from '../progress.js';
 import { runAndDeliver } from './run-and-deliver.js';
@@ -86,7 +86,7 @@ export async function run(config: Config, options: RunOptions = {}): Promise<Job
     const engineOptions = { signal: stop.signal, notice: onNotice ?? (() => undefined), budget };
     const notice = engineOptions.notice;
     const placed = { config, job: job.name, need: 'run', notice, signal: stop.signal } as const;
-    return await changeJob(placed, (place) =>
+    return await withJobFiles(placed, (place) =>
       withEngine(config, { ...engineOptions, place }, (engine) =>
         runAndDeliver({ ...jobContext(engine, job), progress }),
       ),

@@ -1,5 +1,7 @@
 import type { StreamConfig } from '../../config/config.js';
-import { type SnapshotStore, type StreamState, storedRows } from '../../snapshot/snapshot-store.js';
+import { type SnapshotStore, storedRows } from '../../snapshot/snapshot-store.js';
+import type { StreamState } from '../../snapshot/stream-state.js';
+import { writtenRule } from '../column-rules.js';
 import type { RunContext } from '../run-context.js';
 
 /** The keys of the stored records of a stream whose records change until they have ended. */
@@ -18,7 +20,7 @@ export const noStoredKeys: StoredKeys = { asked: [], undetailed: new Set(), skip
 function tellingColumns({ reads, columns, contract }: StreamConfig): readonly string[] {
   // A contract may leave out new columns: then no reading would ever bring what is asked for.
   if (contract.columns !== 'evolve') return [];
-  return (reads.details ?? []).filter((name) => columns[name]?.drop !== true);
+  return (reads.details ?? []).filter((field) => writtenRule(columns, { place: 'envelope', field })?.drop !== true);
 }
 
 export async function storedKeysOf(

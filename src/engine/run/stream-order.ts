@@ -1,8 +1,36 @@
 import type { StreamConfig } from '../../config/config.js';
 import { CdsyncError } from '../../core/errors.js';
-import { nearest } from '../../core/nearest.js';
 import { quoteIdentifier, sqlText } from '../../core/sql.js';
-import type { Session } from '../../store/duckdb.js';
+import { nameHint, nearest } from '../../core/suggestions.js';
+import type { Session } from '../../storage/duckdb.js';
+import type { RunContext } from '../run-context.js';
+
+/** The streams that a run reads. @throws {CdsyncError} `stream_not_found`, `usage` */
+export function chosenStreams(context: RunContext): readonly StreamConfig[] {
+  const named = namedStreams(context);
+  if (context.range === undefined) return named;
+  const byTime = named.filter(({ reads }) => reads.windows !== undefined);
+  if (byTime.length > 0) return byTime;
+  throw new CdsyncError('no stream of the run is read by time, so there is nothing to read again', {
+    code: 'usage',
+    kind: 'configuration',
+    hint: '--from and --to are for the sources that have the option `since`',
+  });
+}
+
+function namedStreams({ job, only }: RunContext): readonly StreamConfig[] {
+  if (only === undefined) return job.streams;
+  const known = new Map(job.streams.map((stream) => [stream.name, stream]));
+  return only.map((name) => {
+    const stream = known.get(name);
+    if (stream !== undefined) return stream;
+    throw new CdsyncError(`job "${job.name}" has no stream "${name}"`, {
+      code: 'stream_not_found',
+      kind: 'configuration',
+      hint: nameHint('its streams', name, [...known.keys()]),
+    });
+  });
+}
 
 function collectTables(node: unknown, found: Set<string>): void {
   if (Array.isArray(node)) for (const item of node) collectTables(item, found);

@@ -1,26 +1,45 @@
+import type { StoredColumn } from '../../columns/columns.js';
 import type { StreamConfig } from '../../config/config.js';
 import { asCdsyncError, type CdsyncError, interrupted } from '../../core/errors.js';
-import type { StreamReport } from '../../core/run.js';
-import type { StreamResult } from '../../outcome/column-figures.js';
+import { formatCounted } from '../../core/quantities.js';
+import type { StreamReport } from '../../core/run-report.js';
+import type { StreamResult } from '../../pages/column-figures.js';
 import type { StreamCommit } from '../../snapshot/commit.js';
 import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
-import type { Session } from '../../store/duckdb.js';
-import { writeHeld } from '../../store/held.js';
-import { noCounters } from '../../store/journal.js';
-import type { RunIdentity } from '../../store/run-state.js';
+import type { Session } from '../../storage/duckdb.js';
+import { writeHeld } from '../../storage/held.js';
+import { noCounters } from '../../storage/journal.js';
+import { recentReports } from '../../storage/reports.js';
+import type { RunIdentity } from '../../storage/run-state.js';
 import type { StreamPhase } from '../progress.js';
 import type { GuardFinding, StreamOutcome } from '../report-job.js';
 import type { RunContext } from '../run-context.js';
-import { type ComparedStream, compareStream, RecognitionOverruled } from './compare-stream.js';
-import { judge } from './guards.js';
-import { beginReading, type OpenedStream, openStream } from './read-stream.js';
-import type { Reading } from './reading.js';
-import type { Before } from './recover.js';
-import type { StreamEnd } from './removable.js';
+import { type ComparedStream, compareStream, ReadingInvalidated } from './compare-stream.js';
+import { evaluateGuards } from './guards.js';
+import { type OpenedStream, openReader, openStream } from './open-stream.js';
+import type { PreviousState } from './recover.js';
+import type { FinishedStreamStateunState } from './removable.js';
 import { noStoredKeys } from './stored-keys.js';
+import type { StreamReader } from './stream-reader.js';
+import { refuseTakenNames, type UnknownColumn, unknownColumns } from './unknown-columns.js';
 
 /** Failures because of what was read: comparing it again would fail again. */
-const failuresByContent = new Set(['unbalanced', 'key_missing', 'key_not_unique', 'contract_violated']);
+const failuresByContent = new Set([
+  'unbalanced',
+  'key_missing',
+  'key_not_unique',
+  'contract_violated',
+  'column_name_taken',
+]);
+
+/** The rules that matched nothing when the last run with a report looked at all records. */
+async function unmatchedBefore(layout: RunContext['layout'], stream: string): Promise<ReadonlySet<string>> {
+  const reports = await recentReports(layout, 10);
+  const last = reports
+    .flatMap(({ jobs }) => jobs[0]?.streams ?? [])
+    .find(({ name, status }) => name === stream && (status === 'ok' || status === 'held'));
+  return new Set(last?.unmatched_rules);
+}
 
 /** The limit that a stream's requests count against; null if it sends none. */
 function limitOf({ config }: Pick<RunContext, 'config'>, { reads }: StreamConfig): StreamReport['limit'] {
@@ -32,7 +51,7 @@ function limitOf({ config }: Pick<RunContext, 'config'>, { reads }: StreamConfig
 export class StreamRun {
   readonly outcome: StreamOutcome;
   opened: OpenedStream | undefined;
-  reading: Reading | undefined;
+  reading: StreamReader | undefined;
   #compared: ComparedStream | undefined;
   /** Whether the held stream is on the disk. */
   #isKept = false;
@@ -72,12 +91,14 @@ export class StreamRun {
       this.#show('failed');
     } finally {
       this.outcome.counters = this.reading?.counters() ?? this.outcome.counters;
+      // A second reading counts on from the first.
+      this.outcome.earlier ??= this.reading?.resumed ? this.reading.earlier : undefined;
       this.outcome.split = this.reading?.split;
       this.outcome.unrecognised = this.reading?.unrecognised;
     }
   }
 
-  open(before: Before, session: Session): Promise<void> {
+  open(before: PreviousState, session: Session): Promise<void> {
     const meter = { ...noCounters };
     this.outcome.counters = meter;
     return this.attempt('reading', async () => {
@@ -86,7 +107,7 @@ export class StreamRun {
     });
   }
 
-  read(run: RunIdentity, before: Before, session: Session): Promise<void> {
+  read(run: RunIdentity, before: PreviousState, session: Session): Promise<void> {
     return this.attempt('reading', async () => {
       if (this.opened === undefined) return;
       await this.#read(this.opened, { run, before, session });
@@ -95,15 +116,22 @@ export class StreamRun {
 
   async #read(
     opened: OpenedStream,
-    given: { readonly run: RunIdentity; readonly before: Before; readonly session: Session; readonly refusal?: string },
-  ): Promise<Reading> {
-    const { before, ...rest } = given;
+    given: {
+      readonly run: RunIdentity;
+      readonly before: PreviousState;
+      readonly session: Session;
+      readonly refusal?: string;
+      /** The columns to begin with, if not those of the last snapshot. */
+      readonly columns?: readonly StoredColumn[] | undefined;
+    },
+  ): Promise<StreamReader> {
+    const { before, columns = before.columns.get(this.name), ...rest } = given;
     const previous = before.streams.get(this.name);
-    const reading = await beginReading(this.#context, {
+    const reading = await openReader(this.#context, {
       ...rest,
       opened,
       previous,
-      columns: before.columns.get(this.name),
+      columns,
       lastValues: before.values.get(this.name) ?? [],
       splits: before.splits.get(this.name) ?? [],
       again: before.again.get(this.name) ?? noStoredKeys,
@@ -124,24 +152,30 @@ export class StreamRun {
   }
 
   /** Reads the stream from its start, and converts every record. Its requests come on top of those so far. */
-  async #readAnew(opened: OpenedStream, run: RunIdentity, before: Before, session: Session): Promise<Reading> {
+  async #readAnew(
+    opened: OpenedStream,
+    run: RunIdentity,
+    before: PreviousState,
+    { session, columns }: { readonly session: Session; readonly columns: ReadingInvalidated['columns'] },
+  ): Promise<StreamReader> {
     const meter = this.reading?.counters() ?? opened.meter;
     await this.reading?.close();
-    const anew = { ...opened, meter, unfinished: undefined };
-    return this.#read(anew, { run, before, session, refusal: 'a column has got another type' });
+    const again = { ...opened, meter, unfinished: undefined };
+    return this.#read(again, { run, before, session, columns, refusal: 'a column has got another type' });
   }
 
-  compare(run: RunIdentity, before: Before, store: SnapshotStore): Promise<void> {
+  compare(run: RunIdentity, before: PreviousState, store: SnapshotStore): Promise<void> {
     return this.attempt('comparing', async () => {
       const { opened, reading } = this;
       if (opened === undefined || reading === undefined) return;
       const { config, definition } = opened;
-      const compareWith = (what: Reading) =>
-        compareStream(this.#context, { config, reading: what, before, store, run, definition });
-      this.#compared = await compareWith(reading).catch(async (error) => {
-        if (!(error instanceof RecognitionOverruled)) throw error;
-        return compareWith(await this.#readAnew(opened, run, before, store.session));
-      });
+      const compareWith = (what: StreamReader): Promise<ComparedStream> =>
+        compareStream(this.#context, { config, reading: what, before, store, run, definition }).catch(async (error) => {
+          if (!(error instanceof ReadingInvalidated)) throw error;
+          const { columns } = error;
+          return compareWith(await this.#readAnew(opened, run, before, { session: store.session, columns }));
+        });
+      this.#compared = await compareWith(reading);
       const { commit } = this.#compared;
       this.outcome.commit = commit;
       const { rows, difference } = commit.task;
@@ -149,15 +183,56 @@ export class StreamRun {
       const progress = this.#progress;
       if (progress !== undefined) progress.figures = { rows, inserted, updated, deleted };
       this.#show('judging');
-      this.outcome.findings = await judge({
+      const names = await this.#checkNames(opened, this.#compared);
+      this.#noteKept(this.#compared);
+      this.outcome.warnings = [...(this.outcome.warnings ?? []), ...((this.reading ?? reading).warnings ?? [])];
+      const found = await evaluateGuards({
         config: opened.config,
         commit,
         counters: (this.reading ?? reading).counters(),
         store,
         judgesChanges: !this.#context.accept && !this.#context.rekey,
       });
+      const warns = config.guards.action === 'warn';
+      this.outcome.remarks = warns ? found : [];
+      this.outcome.findings = [...names, ...(warns ? [] : found)];
       this.#show(this.isHeld ? 'held' : 'done');
     });
+  }
+
+  /**
+   * Looks for names in the configuration that no column has, and notes them.
+   * @returns what holds the stream: readers must not see values that a rule was to hide
+   * @throws {CdsyncError} `column_name_taken`
+   */
+  async #checkNames({ config, rules }: OpenedStream, { commit, read }: ComparedStream): Promise<GuardFinding[]> {
+    const { previous, rows } = commit.task;
+    const isFirst = previous === undefined || previous.rows === 0;
+    if (rows === 0) {
+      const filtered = config.reads.filter.size > 0 ? ' that its filter matches' : '';
+      const cause = config.reads.open === undefined ? 'the query has no rows' : `the service has no records${filtered}`;
+      if (previous === undefined) this.outcome.warnings = [{ code: 'no_rows', message: `${cause}: 0 rows` }];
+      return [];
+    }
+    const seen = { columns: read.columns, leftOut: read.leftOut };
+    const taken = refuseTakenNames(rules, seen, previous?.columns);
+    // Records that were recognised, or that an earlier run has read, do not show which columns a rule drops.
+    const isPart = !isFirst && (read.standing.records > 0 || commit.task.brings === 'additions');
+    const before = isPart ? await unmatchedBefore(this.#context.layout, this.name) : undefined;
+    const unknown = unknownColumns(config, rules, seen).filter(
+      ({ name, isRule }) => !isRule || config.columns[name]?.drop !== true || before === undefined || before.has(name),
+    );
+    const holds = (each: UnknownColumn) => isFirst && each.hides;
+    this.outcome.unmatchedRules = unknown.flatMap(({ name, isRule }) => (isRule ? [name] : []));
+    this.outcome.warnings = [...taken, ...unknown.filter((each) => !holds(each))];
+    return unknown.filter(holds).map(({ code, message }) => ({ guard: code, message }));
+  }
+
+  #noteKept({ kept }: ComparedStream): void {
+    if (kept === 0) return;
+    const rows = formatCounted(kept, 'row');
+    const message = `${rows} did not come, and no request can ask for an id of only dots: ${kept === 1 ? 'it stays' : 'they stay'}, not deleted`;
+    this.outcome.warnings = [...(this.outcome.warnings ?? []), { code: 'delete_unconfirmed', message }];
   }
 
   /** How many columns were read; 0 if the reading failed. */
@@ -193,7 +268,7 @@ export class StreamRun {
   }
 
   /** How it ended. */
-  get end(): StreamEnd {
+  get end(): FinishedStreamStateunState {
     const { name, outcome, opened } = this;
     if (this.commit !== undefined) return { name, state: 'committed' };
     if (this.isHeld) return { name, state: 'held' };

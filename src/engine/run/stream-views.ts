@@ -1,8 +1,10 @@
+import { widen } from '../../columns/widen.js';
 import { quoteIdentifier } from '../../core/sql.js';
-import { widen } from '../../rows/widen.js';
 import type { StreamCommit } from '../../snapshot/commit.js';
 import { snapshotRows } from '../../snapshot/snapshot-files.js';
-import { type SnapshotStore, type StreamState, storeTable } from '../../snapshot/snapshot-store.js';
+import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
+import { storeTable } from '../../snapshot/store-tables.js';
+import type { StreamState } from '../../snapshot/stream-state.js';
 
 async function define({ session }: SnapshotStore, stream: string, query: string): Promise<void> {
   await session.run(`CREATE OR REPLACE TEMP VIEW ${quoteIdentifier(stream)} AS ${query}`);

@@ -1,15 +1,15 @@
 import type { BeforeStep } from '../../config/config.js';
 import { asCdsyncError } from '../../core/errors.js';
-import { readHeld } from '../../store/held.js';
-import { Journal } from '../../store/journal.js';
-import { readRun } from '../../store/run-state.js';
-import { runFolders } from '../../store/storage.js';
+import { readHeld } from '../../storage/held.js';
+import { Journal } from '../../storage/journal.js';
+import { readRun } from '../../storage/run-state.js';
+import { runFolders } from '../../storage/storage.js';
 import type { StreamOutcome } from '../report-job.js';
 import type { RunContext } from '../run-context.js';
 import { requireSuccess } from './ended-run.js';
 import { followWorkflow } from './follow-workflow.js';
 import { startWorkflow } from './start-workflow.js';
-import { leftWorkflow, memoryOf, rememberMark, rememberStarted } from './started-workflows.js';
+import { memoryOf, rememberMark, rememberStarted, unfinishedWorkflow } from './started-workflows.js';
 
 /** Whether this run resumes an earlier run of the job that was cut short while reading. */
 export async function resumesRun({
@@ -27,7 +27,7 @@ export async function resumesRun({
       if (reads.open === undefined || (await readHeld(layout, runId, name)) !== undefined) continue;
       const journal = await Journal.readUsable(layout.streamRun(runId, name));
       if (journal === undefined || journal.failed !== undefined) continue;
-      if (clock.now() - Date.parse(journal.start.started_at) <= job.resumeWithinMs) return true;
+      if (Math.abs(clock.now() - Date.parse(journal.start.started_at)) <= job.resumeWithinMs) return true;
     }
   }
   return false;
@@ -36,7 +36,7 @@ export async function resumesRun({
 async function runWorkflow(context: RunContext, step: number, { startWorkflow: options }: BeforeStep): Promise<void> {
   const { deadlineMs, ...request } = options;
   const name = request.configId;
-  const left = await leftWorkflow(context, step, request);
+  const left = await unfinishedWorkflow(context, step, request);
   if (left !== undefined) {
     context.notice(`workflow ${name}: following run ${left.run.id}, which a run that was cut short has started`);
     const remainingMs = deadlineMs - (context.clock.now() - left.startedAtMs);

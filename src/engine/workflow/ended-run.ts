@@ -1,11 +1,11 @@
-import type { WorkflowRun } from '../../client/management-api.js';
+import type { WorkflowRun } from '../../api/management-api.js';
 import { CdsyncError } from '../../core/errors.js';
 import { printable } from '../../core/printable.js';
-import { mayChange, plainState } from '../../streams/run-state.js';
+import { isUnfinishedRun, plainState } from '../../sources/workflow-run-state.js';
 
 /** Whether a run has ended, in whatever state. */
 export function hasEnded({ state, ended_at: endedAt }: WorkflowRun): boolean {
-  return !mayChange(state) || Boolean(endedAt);
+  return !isUnfinishedRun(state) || Boolean(endedAt);
 }
 
 export function hasSucceeded({ state }: WorkflowRun): boolean {

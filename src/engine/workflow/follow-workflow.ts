@@ -1,15 +1,15 @@
-import { ServiceError } from '../../client/client.js';
-import { interrupted } from '../../client/errors.js';
+import { ServiceError } from '../../api/client.js';
+import { interrupted } from '../../api/errors.js';
 import {
   getWorkflowRunOperation,
   readWorkflowRun,
   stopWorkflowOperation,
   type WorkflowRun,
-} from '../../client/management-api.js';
+} from '../../api/management-api.js';
 import { asCdsyncError, CdsyncError } from '../../core/errors.js';
 import { printable } from '../../core/printable.js';
 import { formatDuration } from '../../core/quantities.js';
-import { mayChange } from '../../streams/run-state.js';
+import { isUnfinishedRun } from '../../sources/workflow-run-state.js';
 import { hasEnded } from './ended-run.js';
 import { newMeter, type WorkflowContext } from './start-workflow.js';
 import { readWhole, withKnown } from './whole-run.js';
@@ -26,7 +26,7 @@ const stopMs = 10_000;
 const detailsMs = 30_000;
 const longestTimer = 2 ** 31 - 1;
 
-export interface FollowOptions {
+interface FollowOptions {
   /** Name of the workflow in the lines. */
   readonly name: string;
   /** Milliseconds from now; then the run is stopped. */
@@ -37,7 +37,7 @@ export interface FollowOptions {
 
 function tasks({ task_instances: instances }: WorkflowRun): string {
   if (!instances || instances.length === 0) return '';
-  const done = instances.filter(({ state }) => !mayChange(state)).length;
+  const done = instances.filter(({ state }) => !isUnfinishedRun(state)).length;
   return `, ${done} of ${instances.length} tasks done`;
 }
 

@@ -1,15 +1,54 @@
-import { type ServiceClient, ServiceError } from '../../client/client.js';
+import { type SendOptions, type ServiceClient, ServiceError } from '../../api/client.js';
 import {
+  readWorkflowRun,
   readWorkflowRuns,
   type StartWorkflowRequest,
+  startWorkflowOperation,
   type WorkflowRun,
   workflowRunsPageOperation,
-} from '../../client/management-api.js';
+} from '../../api/management-api.js';
 import type { Clock } from '../../core/clock.js';
 import { CdsyncError } from '../../core/errors.js';
 import { hasEnded } from './ended-run.js';
-import { postStart } from './post-start.js';
 import { readWhole } from './whole-run.js';
+
+/** The clients whose service knows the path without its trailing slash. */
+const plain = new WeakSet<ServiceClient>();
+
+/** Whether a router may have refused the path. Such an answer starts nothing (published facts). */
+function mayBeOtherPath(error: unknown): error is ServiceError {
+  return error instanceof ServiceError && (error.status === 404 || error.status === 405);
+}
+
+/**
+ * Asks for the start of a workflow, once. The specification writes the path with a trailing slash, other published examples
+ * write it without one, and a strict router answers the wrong one with 404 or 405: then the other one is tried, and the
+ * client remembers which was right.
+ * @throws {CdsyncError} what the client throws
+ */
+async function postStart(
+  client: ServiceClient,
+  request: StartWorkflowRequest,
+  options: SendOptions,
+): Promise<WorkflowRun> {
+  const post = (spelling: 'slash' | 'plain') =>
+    client.send(startWorkflowOperation(request, spelling), readWorkflowRun, options);
+  if (plain.has(client)) return post('plain');
+  try {
+    return await post('slash');
+  } catch (first) {
+    if (!mayBeOtherPath(first)) throw first;
+    try {
+      const run = await post('plain');
+      plain.add(client);
+      return run;
+    } catch (second) {
+      if (!mayBeOtherPath(second)) plain.add(client);
+      // A 405 is the router's; the 404 of the right path says what is missing.
+      throw mayBeOtherPath(second) && (second.status === 405 || first.status === 404) ? first : second;
+    }
+  }
+}
 
 /** What every function for workflows needs. */
 export interface WorkflowContext {
@@ -21,7 +60,7 @@ export interface WorkflowContext {
 }
 
 /** What tells the runs of a configuration from others, learned from one that is surely its own. */
-export interface RunMark {
+interface WorkflowOwner {
   /** Who has started it. */
   readonly principalId: string;
   readonly name: string;
@@ -36,9 +75,9 @@ export interface StartAttempt {
 }
 
 /** What outlives the process, so that no later one starts a workflow again without knowing. */
-export interface StartMemory {
+export interface StartRecord {
   /** The mark of earlier runs of this configuration; undefined if there is none yet. */
-  readonly mark: RunMark | undefined;
+  readonly mark: WorkflowOwner | undefined;
   /** A start of an earlier process that nobody knows the outcome of. */
   readonly attempt: StartAttempt | undefined;
   /** Called before the start is asked for; durable on return. */
@@ -47,7 +86,7 @@ export interface StartMemory {
   startedNothing(): Promise<void>;
 }
 
-const noMemory: StartMemory = {
+const noMemory: StartRecord = {
   mark: undefined,
   attempt: undefined,
   attempted: async () => undefined,
@@ -102,7 +141,7 @@ function mayHaveStarted(error: unknown): boolean {
  */
 export function ownerOf(
   { principal_id: principal, name }: WorkflowRun,
-  mark: RunMark | undefined,
+  mark: WorkflowOwner | undefined,
 ): 'ours' | 'other' | 'unclear' {
   if (mark === undefined || !principal || !name) return 'unclear';
   const [samePrincipal, sameName] = [principal === mark.principalId, name === mark.name];
@@ -114,9 +153,9 @@ export function ownerOf(
 class WorkflowStart {
   readonly #context: WorkflowContext;
   readonly #request: StartWorkflowRequest;
-  readonly #memory: StartMemory;
+  readonly #memory: StartRecord;
 
-  constructor(context: WorkflowContext, request: StartWorkflowRequest, memory: StartMemory) {
+  constructor(context: WorkflowContext, request: StartWorkflowRequest, memory: StartRecord) {
     this.#context = context;
     this.#request = request;
     this.#memory = memory;

@@ -1,18 +1,18 @@
 import { rm } from 'node:fs/promises';
 import { z } from 'zod';
-import { ServiceError } from '../../client/client.js';
+import { ServiceError } from '../../api/client.js';
 import {
   getWorkflowRunOperation,
   readWorkflowRun,
   type StartWorkflowRequest,
   type WorkflowRun,
-} from '../../client/management-api.js';
+} from '../../api/management-api.js';
 import { fullTime } from '../../core/quantities.js';
-import type { JobLayout } from '../../store/layout.js';
-import { readStateIfUsable, writeStateFile } from '../../store/state-file.js';
+import { readStateIfUsable, writeStateFile } from '../../storage/durable.js';
+import type { JobLayout } from '../../storage/layout.js';
 import type { RunContext } from '../run-context.js';
 import { hasEnded, hasSucceeded } from './ended-run.js';
-import { newMeter, type StartMemory } from './start-workflow.js';
+import { newMeter, type StartRecord } from './start-workflow.js';
 
 const askedSchema = z.object({
   /** Its place in `before:`. */
@@ -36,7 +36,7 @@ const fileSchema = z.object({
 type WorkflowsFile = z.infer<typeof fileSchema>;
 
 /** A workflow that a run of this job started before it was killed. */
-export interface LeftWorkflow {
+interface LeftWorkflow {
   readonly run: WorkflowRun;
   readonly startedAtMs: number;
 }
@@ -76,7 +76,7 @@ function entryOf<T extends z.infer<typeof askedSchema>>(
   const entry = entries.find((each) => each.step === step && sameRequest(each.request, wanted));
   if (entry === undefined) return undefined;
   const at = Date.parse(entry.started_at);
-  return clock.now() - at <= job.resumeWithinMs ? { entry, at } : undefined;
+  return Math.abs(clock.now() - at) <= job.resumeWithinMs ? { entry, at } : undefined;
 }
 
 function sameRequest(stored: string, wanted: string): boolean {
@@ -117,7 +117,7 @@ export async function rememberMark(
 }
 
 /** What the job remembers of the start of a step. */
-export async function memoryOf(place: Place, step: number, request: StartWorkflowRequest): Promise<StartMemory> {
+export async function memoryOf(place: Place, step: number, request: StartWorkflowRequest): Promise<StartRecord> {
   const { layout } = place;
   const { attempts, marks } = await readFile(layout);
   const mark = marks.find(({ config_id }) => config_id === request.configId);
@@ -138,7 +138,7 @@ export async function memoryOf(place: Place, step: number, request: StartWorkflo
   };
 }
 
-/** Call it when a run ends normally: the next one starts its workflows anew. Starts that nobody knows the outcome of stay. */
+/** Call it when a run ends normally: the next one starts its workflows again. Starts that nobody knows the outcome of stay. */
 export async function forgetStarted(layout: JobLayout): Promise<void> {
   await change(layout, () => ({ runs: [] }));
 }
@@ -148,7 +148,7 @@ export async function forgetStarted(layout: JobLayout): Promise<void> {
  * if the step must be started.
  * @throws {CdsyncError} errors of the service
  */
-export async function leftWorkflow(
+export async function unfinishedWorkflow(
   context: Place & Pick<RunContext, 'client' | 'signal'>,
   step: number,
   request: StartWorkflowRequest,

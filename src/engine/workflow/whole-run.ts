@@ -1,5 +1,5 @@
-import type { SendOptions, ServiceClient } from '../../client/client.js';
-import { getWorkflowRunOperation, readWorkflowRun, type WorkflowRun } from '../../client/management-api.js';
+import type { SendOptions, ServiceClient } from '../../api/client.js';
+import { getWorkflowRunOperation, readWorkflowRun, type WorkflowRun } from '../../api/management-api.js';
 import { asCdsyncError } from '../../core/errors.js';
 
 /** The newer state of a run, with what only the earlier one has: an absent field never replaces a known one. */

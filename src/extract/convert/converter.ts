@@ -1,14 +1,14 @@
 import pLimit from 'p-limit';
+import { type Column, type ColumnMask, ColumnSet, holdNegativeZero } from '../../columns/columns.js';
+import { formerText, maskedValueSql, misfits } from '../../columns/masked-value.js';
+import { hashWords } from '../../columns/record-hash.js';
+import { wideColumns } from '../../columns/row-hash.js';
 import { asCdsyncError, CdsyncError } from '../../core/errors.js';
 import { fileText, quoteIdentifier, sqlText } from '../../core/sql.js';
-import { type Column, ColumnSet, type ColumnTreatment, holdNegativeZero } from '../../rows/columns.js';
-import { hashWords } from '../../rows/raw-hash.js';
-import { wideColumns } from '../../rows/row-hash.js';
-import { misfits, treated } from '../../rows/value-text.js';
-import type { Database, Session } from '../../store/duckdb.js';
-import { keysVersion, writeKeys } from '../../store/keys-file.js';
-import { writeParquet } from '../../store/parquet.js';
-import type { MadePart, PartMaker, SealedBatch } from './part-maker.js';
+import type { Database, Session } from '../../storage/duckdb.js';
+import { keysVersion, writeKeys } from '../../storage/keys-file.js';
+import { writeParquet } from '../../storage/parquet.js';
+import type { ConvertedPart, PartConverter, SealedBatch } from './part-converter.js';
 
 /** The type with which a column is read from the spool: VARCHAR if the scanner wrote its values as text. */
 export function spooledType({ type, declared, form }: Column): string {
@@ -22,20 +22,22 @@ function readSpool(columns: readonly Column[], spool: string, maxRecordBytes: nu
 }
 
 /** SQL for the kept value of a spooled column. */
-function selected(column: Column, treatment: ColumnTreatment | undefined): string {
+function selected(column: Column, treatment: ColumnMask | undefined): string {
   const name = quoteIdentifier(column.name);
   if (treatment?.hash !== undefined || treatment?.mask !== undefined) {
     const type = spooledType(column);
     const isText = column.type === 'JSON' && column.declared === undefined;
-    return `${treated(isText ? `${name}::JSON` : name, isText ? column : { ...column, type }, treatment)} AS ${name}`;
+    return `${maskedValueSql(isText ? `${name}::JSON` : name, isText ? column : { ...column, type }, treatment)} AS ${name}`;
   }
   if (column.form !== undefined) return `${column.form.typed(name, 'file')} AS ${name}`;
   const needsCast = column.fileType !== spooledType(column);
+  if (column.former !== undefined) return `${formerText(name, column.former)} AS ${name}`;
+  if (needsCast && column.declared !== undefined) return `nullif(${name}, '')::${column.fileType} AS ${name}`;
   return needsCast ? `${name}::${column.fileType} AS ${name}` : name;
 }
 
 /** Converts batches to Parquet parts with DuckDB, off the main thread, on one thread each, at most `lanes` at once in the whole process. */
-export class Converter implements PartMaker {
+export class Converter implements PartConverter {
   readonly #database: Database;
   readonly #limit: ReturnType<typeof pLimit>;
   /** DuckDB has room for 2048 values of each column in every step of a statement, so wide batches come one by one. */
@@ -47,12 +49,12 @@ export class Converter implements PartMaker {
     this.#limit = pLimit(lanes);
   }
 
-  make(batch: SealedBatch): Promise<MadePart> {
+  make(batch: SealedBatch): Promise<ConvertedPart> {
     const make = () => this.#limit(() => this.#make(batch));
     return batch.columns.length > wideColumns ? this.#wide(make) : make();
   }
 
-  async #make(batch: SealedBatch): Promise<MadePart> {
+  async #make(batch: SealedBatch): Promise<ConvertedPart> {
     const session = this.#idle.pop() ?? (await this.#database.connect());
     try {
       await this.#database.makeRoom(batch.columns.length);
@@ -73,7 +75,7 @@ export class Converter implements PartMaker {
  * Makes a declared column text if a value does not fit its declared type, so that the value is kept as it came.
  * @param source SQL for rows with at least the given columns, as they were read from the spool
  */
-export async function undeclareMisfits(
+export async function dropMismatchedTypes(
   session: Session,
   set: ColumnSet,
   source: (columns: readonly Column[]) => string,
@@ -82,13 +84,12 @@ export async function undeclareMisfits(
   if (declared.length === 0) return;
   const counts = declared.map((column) => {
     const name = quoteIdentifier(column.name);
-    return `count(*) FILTER (${name} IS NOT NULL AND (${misfits(name, column.type)})) AS ${name}`;
+    return `count(*) FILTER (${name} <> '' AND (${misfits(name, column.type)})) AS ${name}`;
   });
   const [found] = await session.rows(`SELECT ${counts.join(', ')} FROM ${source(declared)}`);
   for (const column of declared) {
     if (Number(found?.[column.name] ?? 0) === 0) continue;
-    column.declared = 'VARCHAR';
-    set.reshaped(column);
+    set.undeclare(column);
   }
 }
 
@@ -98,11 +99,11 @@ export function convertedRows(read: ColumnSet, kept: ColumnSet, source: string):
   return `SELECT ${values.join(', ')} FROM ${source}`;
 }
 
-async function convertOn(session: Session, batch: SealedBatch): Promise<MadePart> {
+async function convertOn(session: Session, batch: SealedBatch): Promise<ConvertedPart> {
   const { spool, records, maxRecordBytes, rules, key, number, files, compression, raw } = batch;
   const set = ColumnSet.restore(batch.columns);
   const source = (columns: readonly Column[]) => readSpool(columns, spool, maxRecordBytes);
-  await undeclareMisfits(session, set, source);
+  await dropMismatchedTypes(session, set, source);
   const kept = ColumnSet.restore(rules.keep(set.store()));
   const read = kept.list.map(({ place, field }) => set.get(place, field) as Column);
   const query = convertedRows(set, kept, source(read));

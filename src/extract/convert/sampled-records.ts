@@ -1,8 +1,8 @@
+import type { ColumnRules } from '../../columns/column-rules.js';
+import { type Column, ColumnSet } from '../../columns/columns.js';
 import { sqlText } from '../../core/sql.js';
-import type { ColumnRules } from '../../rows/column-rules.js';
-import { type Column, ColumnSet } from '../../rows/columns.js';
-import type { Session } from '../../store/duckdb.js';
-import { convertedRows, spooledType, undeclareMisfits } from './converter.js';
+import type { Session } from '../../storage/duckdb.js';
+import { convertedRows, dropMismatchedTypes, spooledType } from './converter.js';
 
 /** The structure of the records, as DuckDB's `from_json` takes it. */
 function structure(columns: readonly Column[]): string {
@@ -28,7 +28,7 @@ export async function sampledRows(
 ): Promise<SampledRows> {
   const source = () =>
     `(SELECT r.* FROM (SELECT unnest(from_json(${sqlText(`[${records}]`)}, ${sqlText(structure(read.list))})) AS r))`;
-  await undeclareMisfits(session, read, source);
+  await dropMismatchedTypes(session, read, source);
   const columns = ColumnSet.restore(rules.keep(read.store()));
   return { query: convertedRows(read, columns, source()), columns };
 }

@@ -1,4 +1,4 @@
-import { MalformedBodyError } from '../../client/client.js';
+import { MalformedBodyError } from '../../api/client.js';
 import { jsonBytes } from './bytes.js';
 import { skipSpace, skipValue } from './json-bytes.js';
 

@@ -1,6 +1,6 @@
 /**
  * Names for the bytes of JSON. A file copies those that it needs to constants of its own: V8 compiles these as numbers, but
- * reads imported ones anew each time, which makes scanning 15 % slower.
+ * reads imported ones again each time, which makes scanning 15 % slower.
  */
 export const jsonBytes = {
   space: 0x20,

@@ -1,4 +1,4 @@
-import { type Column, ColumnSet, type DeclaredColumn, type Place } from '../../rows/columns.js';
+import { type Column, type ColumnOrigin, ColumnSet, type DeclaredColumn } from '../../columns/columns.js';
 import { type ExactValue, NumberText, parseExact } from './exact-json.js';
 import { ExactScanner } from './exact-scanner.js';
 import type { ScanOptions } from './scanned-page.js';
@@ -32,7 +32,7 @@ export class ColumnSample {
 
   constructor(declared: readonly DeclaredColumn[], options: ScanOptions) {
     const nothing = { names: new Set<string>(), name: () => undefined, type: () => undefined };
-    const judges = (place: Place, field: string) => place === 'attribute' || !options.key.includes(field);
+    const judges = (place: ColumnOrigin, field: string) => place === 'attribute' || !options.key.includes(field);
     this.columns = new ColumnSet(declared, { ...nothing, judges });
     this.#scanner = new ExactScanner(this.columns, options);
   }

@@ -1,4 +1,4 @@
-import { emptyShape, Kind, maxStructFields, type Shape } from '../../rows/column-shape.js';
+import { emptyShape, Kind, maxStructFields, type Shape } from '../../columns/column-shape.js';
 
 /** A number as it was written. */
 export class NumberText {

@@ -1,4 +1,4 @@
-import type { Column, ColumnSet, Place } from '../../rows/columns.js';
+import type { Column, ColumnOrigin, ColumnSet } from '../../columns/columns.js';
 import {
   canonicalJson,
   type ExactValue,
@@ -10,10 +10,10 @@ import {
   writeExact,
 } from './exact-json.js';
 import type { Reject, ScanOptions } from './scanned-page.js';
-import { staysText } from './text-column.js';
+import { staysJson } from './text-column.js';
 
 /** The result of the slow path for one record. */
-export interface ExactRecord {
+interface ExactRecord {
   readonly reject: Omit<Reject, 'raw' | 'position'> | undefined;
   /** The record as JSON text for DuckDB: an object with a member for each column. */
   readonly text: string;
@@ -21,6 +21,8 @@ export interface ExactRecord {
   readonly replaced: boolean;
   /** The attribute whose value does not match the filter; null if all match. */
   readonly mismatch: string | null;
+  /** The attributes of the filter that it has a value in. */
+  readonly judged: readonly string[];
 }
 
 /** Whether a value matches a filter. A missing value and an object cannot be judged, so they match. */
@@ -34,7 +36,7 @@ export function matchesFilter(value: ExactValue | undefined, wanted: string): bo
 /**
  * JSON text of a value for its column in the spool. For a JSON column this is a string with the canonical text. But if such a
  * column may still get a type, it is the canonical text itself, which DuckDB can read both as that type and as the same text.
- * @param isFree the result of {@link staysText} for the column
+ * @param isFree the result of {@link staysJson} for the column
  */
 export function spooled(value: ExactValue, { type, declared }: Column, isFree: boolean): string {
   if (value === null) return 'null';
@@ -44,12 +46,12 @@ export function spooled(value: ExactValue, { type, declared }: Column, isFree: b
 }
 
 function rejected(key: string | null, reason: string, column: string | null = null): ExactRecord {
-  return { reject: { key, reason, column }, text: '', keys: [], replaced: false, mismatch: null };
+  return { reject: { key, reason, column }, text: '', keys: [], replaced: false, mismatch: null, judged: [] };
 }
 
 function spoolMembers(
   columns: ColumnSet,
-  place: Place,
+  place: ColumnOrigin,
   members: ReadonlyMap<string, ExactValue>,
   except: string | null,
 ): string[] {
@@ -58,10 +60,10 @@ function spoolMembers(
     if (name === except) continue;
     const column = columns.obtain(place, name);
     // A column that stays JSON needs no look at its values, which may have unlimited names.
-    let isFree = staysText(column);
+    let isFree = staysJson(column);
     if (!isFree && observe(value, column.shape)) {
       columns.reshaped(column);
-      isFree = staysText(column);
+      isFree = staysJson(column);
     }
     if (!isFree && typeof value === 'string') columns.judge(column, value);
     texts.push(`${JSON.stringify(column.name)}:${spooled(value, column, isFree)}`);
@@ -79,7 +81,7 @@ function attributesOf(value: ExactValue | undefined): ReadonlyMap<string, ExactV
 }
 
 /**
- * The slow, exact path for one record: parses it without loss, shows its values to the columns, and writes it anew. Of repeated
+ * The slow, exact path for one record: parses it without loss, shows its values to the columns, and writes it again. Of repeated
  * names the last value counts. Lone surrogates become U+FFFD, except in a key: then the record is rejected.
  * @param source the record's text as `strictText` gives it, known to be valid JSON no deeper than `maxDepth`
  */
@@ -110,5 +112,6 @@ export function exactRecord(source: string, columns: ColumnSet, { container, key
     keys,
     replaced,
     mismatch: mismatch?.[0] ?? null,
+    judged: [...filter.keys()].filter((attribute) => (judged.get(attribute) ?? null) !== null),
   };
 }

@@ -1,9 +1,9 @@
-import type { ColumnSet } from '../../rows/columns.js';
+import type { ColumnSet } from '../../columns/columns.js';
 import { jsonBytes } from './bytes.js';
 import { skipSpace } from './json-bytes.js';
 import { MalformedPageError, takeExactly } from './page-text.js';
 import { PageBuilder, type PageScanner, type ScannedPage, type ScanOptions } from './scanned-page.js';
-import { becameText, textColumns } from './text-column.js';
+import { becameJson, jsonColumns } from './text-column.js';
 
 const { comma } = jsonBytes;
 
@@ -18,10 +18,10 @@ export class ExactScanner implements PageScanner {
   }
 
   scan(body: Buffer, start: number, end: number): ScannedPage {
-    const before = textColumns(this.#columns);
+    const before = jsonColumns(this.#columns);
     const scanned = this.#pass(body, start, end);
     // If a column became JSON inside this page, a second pass writes the earlier records as text too.
-    return becameText(this.#columns, before) ? this.#pass(body, start, end) : scanned;
+    return becameJson(this.#columns, before) ? this.#pass(body, start, end) : scanned;
   }
 
   #pass(body: Buffer, start: number, end: number): ScannedPage {

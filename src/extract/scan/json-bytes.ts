@@ -236,3 +236,9 @@ export function skipValue(bytes: Uint8Array, at: number): Skipped {
     }
   }
 }
+
+/** Whether a number has an exponent. */
+export function hasExponent(bytes: Uint8Array, from: number, to: number): boolean {
+  for (let index = from; index < to; index += 1) if (((bytes[index] as number) | 0x20) === letterE) return true;
+  return false;
+}

@@ -1,5 +1,5 @@
+import type { ColumnSet } from '../../columns/columns.js';
 import { CdsyncError } from '../../core/errors.js';
-import type { ColumnSet } from '../../rows/columns.js';
 import { exactRecord } from './exact-record.js';
 import { maxDepth, skipValue } from './json-bytes.js';
 import { hashKey, type PageBuilder, type ScanOptions } from './scanned-page.js';
@@ -45,6 +45,7 @@ export function takeExactly(
   }
   builder.replace(at, end, Buffer.from(record.text), hash1, hash2);
   if (record.replaced) builder.countReplaced();
+  for (const attribute of record.judged) builder.judged.add(attribute);
   if (record.mismatch !== null) {
     builder.mismatches += 1;
     builder.mismatchedAttribute ??= record.mismatch;

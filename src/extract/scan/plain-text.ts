@@ -23,7 +23,7 @@ function isCanonical(bytes: Uint8Array, from: number, to: number): boolean {
  * The canonical text of the scalar between `from` and `to`, as a JSON string. Does not parse the scalar: undefined if quoting
  * its bytes is not enough. See `canonicalJson`.
  */
-export function plainText(bytes: Uint8Array, from: number, to: number): Buffer | undefined {
+export function decodePlainText(bytes: Uint8Array, from: number, to: number): Buffer | undefined {
   if (!isCanonical(bytes, from, to)) return undefined;
   const isString = bytes[from] === quote;
   const text = Buffer.allocUnsafe(to - from + (isString ? 4 : 2));

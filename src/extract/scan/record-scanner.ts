@@ -1,11 +1,12 @@
 import { isUtf8 } from 'node:buffer';
-import { emptyShape, Kind } from '../../rows/column-shape.js';
-import type { Column, ColumnSet } from '../../rows/columns.js';
+import { emptyShape, Kind } from '../../columns/column-shape.js';
+import type { Column, ColumnSet } from '../../columns/columns.js';
 import { jsonBytes } from './bytes.js';
 import { hasLoneSurrogate, numberKind, parseExact } from './exact-json.js';
 import { matchesFilter, spooled } from './exact-record.js';
 import {
   falseWord,
+  hasExponent,
   nullWord,
   skipFraction,
   skipInteger,
@@ -17,10 +18,10 @@ import {
   trueWord,
 } from './json-bytes.js';
 import { MalformedPageError, takeExactly } from './page-text.js';
-import { plainText } from './plain-text.js';
+import { decodePlainText } from './plain-text.js';
 import { hashKey, PageBuilder, type PageScanner, type ScannedPage, type ScanOptions } from './scanned-page.js';
 import { Slot, Slots } from './slots.js';
-import { becameText, textColumns } from './text-column.js';
+import { becameJson, jsonColumns } from './text-column.js';
 
 const {
   backslash,
@@ -66,7 +67,7 @@ export class RecordScanner implements PageScanner {
   #bytes: Buffer = empty;
   #view: DataView = new DataView(empty.buffer);
   #builder = new PageBuilder(empty);
-  /** Whether all of the page is UTF-8; otherwise each record is looked at by itself. */
+  /** Whether all of the page is UTF-8; otherwise each record is looked at alone. */
   #isUtf8 = true;
   /** Version of the columns at the last refresh of the slots. */
   #version = -1;
@@ -96,7 +97,7 @@ export class RecordScanner implements PageScanner {
     const before = this.#texts;
     const scanned = this.#pass(body, start, end);
     // If a column became JSON inside this page, a second pass writes the earlier records as text too.
-    const again = before !== this.#texts && becameText(this.#columns, before);
+    const again = before !== this.#texts && becameJson(this.#columns, before);
     const final = again ? this.#pass(body, start, end) : scanned;
     this.#bytes = empty;
     return final;
@@ -123,7 +124,7 @@ export class RecordScanner implements PageScanner {
     if (this.#columns.version === this.#version) return;
     this.#envelope.refresh();
     this.#attributes.refresh();
-    this.#texts = textColumns(this.#columns);
+    this.#texts = jsonColumns(this.#columns);
     this.#version = this.#columns.version;
   }
 
@@ -233,8 +234,8 @@ export class RecordScanner implements PageScanner {
   #string(slot: Slot, view: DataView, at: number): number {
     if ((slot.shape.kinds & Kind.string) === 0) return -1;
     const end = skipPlainString(this.#bytes, view, at + 1);
-    const { form } = slot;
-    if (form !== undefined) return end >= 0 && form.fits(this.#bytes, at + 1, end - 1) ? end : -1;
+    const { isAlike } = slot;
+    if (isAlike !== undefined) return end >= 0 && isAlike(this.#bytes, at + 1, end - 1) ? end : -1;
     return end < -1 ? this.#escaped(at, -2 - end) : end;
   }
 
@@ -270,15 +271,10 @@ export class RecordScanner implements PageScanner {
       if (end < 0) return -1;
       // Without an exponent, only a number with hundreds of digits exceeds a double, or is too close to zero for one.
       const maybeZero = bytes[whole - 1] === zero && bytes[at] === minus && whole - at === 2;
-      const isPlain = byte === point && !maybeZero && end - at < 300 && !this.#hasExponent(whole, end);
+      const isPlain = byte === point && !maybeZero && end - at < 300 && !hasExponent(bytes, whole, end);
       kind = isPlain ? Kind.double : numberKind(bytes.toString('latin1', at, end));
     } else if (whole - at > safeDigits) kind = numberKind(bytes.toString('latin1', at, whole));
     return (slot.shape.kinds & kind) === kind ? end : -1;
-  }
-
-  #hasExponent(from: number, to: number): boolean {
-    for (let index = from; index < to; index += 1) if (((this.#bytes[index] as number) | 0x20) === letterE) return true;
-    return false;
   }
 
   #nested(slot: Slot, at: number, byte: number): number {
@@ -355,10 +351,10 @@ export class RecordScanner implements PageScanner {
     if (slot.renamed !== undefined) {
       this.#builder.patch(nameFrom, skipString(this.#bytes, nameFrom + 1), slot.renamed);
     }
-    if (slot.wanted !== undefined && !this.#matches(slot, slot.wanted, from, to)) this.#mismatch ??= column.field;
+    if (slot.wanted !== undefined) this.#judge(slot, slot.wanted, column.field, from, to);
     const first = this.#bytes[from];
     if (!slot.asText || first === letterN || (first === quote && column.type !== 'JSON')) return true;
-    const plain = plainText(this.#bytes, from, to);
+    const plain = decodePlainText(this.#bytes, from, to);
     if (plain !== undefined) {
       this.#builder.patch(from, to, plain);
       return true;
@@ -367,6 +363,11 @@ export class RecordScanner implements PageScanner {
     if (hasLoneSurrogate(value)) return false;
     this.#builder.patch(from, to, Buffer.from(spooled(value, column, slot.isFree)));
     return true;
+  }
+
+  #judge(slot: Slot, wanted: string, attribute: string, from: number, to: number): void {
+    if (this.#bytes[from] !== letterN) this.#builder.judged.add(attribute);
+    if (!this.#matches(slot, wanted, from, to)) this.#mismatch ??= attribute;
   }
 
   #matches(slot: Slot, wanted: string, from: number, to: number): boolean {

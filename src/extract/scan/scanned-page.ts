@@ -3,14 +3,14 @@ export interface Reject {
   /** Position in its page, from 0. */
   readonly position: number;
   readonly key: string | null;
-  /** Stable: `not_an_object`, `key_missing`, `key_not_text`, `key_not_unicode`, `attributes_not_an_object`, `nested_too_deep`. */
+  /** Stable: `id_not_in_url`, `not_an_object`, `key_missing`, `key_not_text`, `key_not_unicode`, `attributes_not_an_object`, `nested_too_deep`. */
   readonly reason: string;
   readonly column: string | null;
   readonly raw: Buffer;
 }
 
 /** What became of a record of a page. */
-export const Fate = {
+export const RecordOutcome = {
   rejected: 0,
   kept: 1,
   /** Kept with U+FFFD in place of what is no Unicode. */
@@ -27,9 +27,11 @@ export interface ScannedPage {
   /** Number of records with another value in an attribute of the filter. */
   readonly mismatches: number;
   readonly mismatchedAttribute: string | null;
+  /** The attributes of the filter that any of its records has a value in. */
+  readonly judged: ReadonlySet<string>;
   /** Where each record begins and ends in the body that was scanned, whatever became of it. */
   readonly bounds: Uint32Array;
-  /** The {@link Fate} of each record. */
+  /** The {@link RecordOutcome} of each record. */
   readonly fates: Uint8Array;
   /** Two 32-bit hashes of each kept record's key. */
   readonly keyHashes: Uint32Array;
@@ -66,6 +68,7 @@ export class PageBuilder {
   replaced = 0;
   mismatches = 0;
   mismatchedAttribute: string | null = null;
+  readonly judged = new Set<string>();
   #body: Buffer;
   #records = 0;
   #maxRecordBytes = 0;
@@ -106,7 +109,7 @@ export class PageBuilder {
     }
     this.#gap(from);
     this.#stretchTo = to;
-    this.#note(from, to, Fate.kept);
+    this.#note(from, to, RecordOutcome.kept);
     this.#count(to - from + grown, hash1, hash2);
   }
 
@@ -120,7 +123,7 @@ export class PageBuilder {
   /** The record kept last has text in place of what is no Unicode. */
   countReplaced(): void {
     this.replaced += 1;
-    this.#fates[this.#all - 1] = Fate.replaced;
+    this.#fates[this.#all - 1] = RecordOutcome.replaced;
   }
 
   #note(from: number, to: number, fate: number): void {
@@ -154,7 +157,7 @@ export class PageBuilder {
   reject(reject: Omit<Reject, 'raw'>, from: number, to: number): void {
     this.forget();
     this.#skipped = this.#stretchFrom >= 0;
-    this.#note(from, to, Fate.rejected);
+    this.#note(from, to, RecordOutcome.rejected);
     this.rejects.push({ ...reject, raw: Buffer.from(this.#body.subarray(from, to)) });
   }
 
@@ -179,6 +182,7 @@ export class PageBuilder {
       replaced: this.replaced,
       mismatches: this.mismatches,
       mismatchedAttribute: this.mismatchedAttribute,
+      judged: this.judged,
       bounds: this.#bounds.subarray(0, this.#all * 2),
       fates: this.#fates.subarray(0, this.#all),
       keyHashes: this.#hashes.subarray(0, this.#records * 2),

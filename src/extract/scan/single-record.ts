@@ -1,4 +1,4 @@
-import type { ListSource } from '../../streams/source.js';
+import type { ListSource } from '../../sources/source.js';
 import { strictText } from './strict-text.js';
 
 function parsed(body: Buffer): Record<string, unknown> | undefined {

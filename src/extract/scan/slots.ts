@@ -1,8 +1,8 @@
-import { Kind, type Shape } from '../../rows/column-shape.js';
-import type { Column, ColumnSet, Place } from '../../rows/columns.js';
-import { type TextForm, textForm } from '../../rows/text-form.js';
+import { Kind, type Shape } from '../../columns/column-shape.js';
+import type { Column, ColumnOrigin, ColumnSet } from '../../columns/columns.js';
+import { textCheckOf } from '../../columns/text-format.js';
 import { jsonBytes } from './bytes.js';
-import { staysText } from './text-column.js';
+import { staysJson } from './text-column.js';
 
 const { quote } = jsonBytes;
 /** How many slots, from the expected one on, to compare before a name is looked up. */
@@ -40,8 +40,8 @@ export class Slot {
   asText = false;
   /** Whether its column stays JSON, so that the kinds of its values do not matter. */
   isFree = false;
-  /** The form that each text must have; undefined: any text will do. */
-  form: TextForm | undefined;
+  /** Whether a text is like those before; undefined: any text will do. */
+  isAlike: ReturnType<typeof textCheckOf>;
   /** Whether a value needs more than a check of its kind. */
   isSpecial = false;
 
@@ -66,9 +66,9 @@ export class Slot {
     const { type, declared, name, field } = column;
     this.renamed = name === field ? undefined : Buffer.from(JSON.stringify(name));
     this.asText = type === 'JSON' || declared !== undefined;
-    this.isFree = staysText(column);
+    this.isFree = staysJson(column);
     this.shape = this.isFree ? anything : column.shape;
-    this.form = column.isJudged && !this.isFree ? textForm(column.text) : undefined;
+    this.isAlike = column.isJudged && !this.isFree ? textCheckOf(column.text) : undefined;
     this.isSpecial = this.asText || this.isKey || this.renamed !== undefined || this.wanted !== undefined;
   }
 }
@@ -88,7 +88,7 @@ export class Slots {
     this.#find = find;
   }
 
-  static ofColumns(columns: ColumnSet, place: Place): Slots {
+  static ofColumns(columns: ColumnSet, place: ColumnOrigin): Slots {
     return new Slots((name) => {
       const column = columns.get(place, name);
       return column === undefined ? undefined : { column, shape: column.shape };

@@ -1,5 +1,5 @@
-import { emptyShape, Kind, type Shape, sqlType } from '../../rows/column-shape.js';
-import type { Column, ColumnSet } from '../../rows/columns.js';
+import { emptyShape, Kind, type Shape, sqlType } from '../../columns/column-shape.js';
+import type { Column, ColumnSet } from '../../columns/columns.js';
 
 function hasEmptyStruct(shape: Shape): boolean {
   if ((shape.kinds & Kind.struct) !== 0 && (shape.fields === undefined || shape.fields.size === 0)) return true;
@@ -22,18 +22,18 @@ function withFields(shape: Shape): Shape {
  * Whether a column stays JSON for good. A column may be JSON only because its structs are empty so far (`{}` has no type): it
  * gets a type with their first field. Every other reason to be JSON stays.
  */
-export function staysText({ shape, type, declared }: Column): boolean {
+export function staysJson({ shape, type, declared }: Column): boolean {
   const inferred = declared === undefined ? type : sqlType(shape);
   if (inferred !== 'JSON') return false;
   return !hasEmptyStruct(shape) || sqlType(withFields(shape)) === 'JSON';
 }
 
 /** The columns of type JSON. */
-export function textColumns(columns: ColumnSet): ReadonlySet<Column> {
+export function jsonColumns(columns: ColumnSet): ReadonlySet<Column> {
   return new Set(columns.list.filter(({ type }) => type === 'JSON'));
 }
 
 /** Whether any column is JSON now but was not `before`. Earlier records have their values in the old form. */
-export function becameText(columns: ColumnSet, before: ReadonlySet<Column>): boolean {
+export function becameJson(columns: ColumnSet, before: ReadonlySet<Column>): boolean {
   return columns.list.some((column) => column.type === 'JSON' && !before.has(column));
 }

@@ -1,3 +1,4 @@
+import { type AttributeForm, servedAttributes } from './attribute-text.js';
 import type { IndexDefinition } from './catalogue.js';
 import { writeDigits, writeHex } from './digits.js';
 import { hashText } from './hash.js';
@@ -16,6 +17,7 @@ interface Patch {
   readonly scattered: boolean;
 }
 
+/** The named attributes as JSON text, each after a comma. */
 function shown(attributes: Attributes, names: readonly string[]): string {
   return names
     .filter((name) => attributes[name] !== undefined)
@@ -44,7 +46,7 @@ export class BodyTable {
   readonly #whole: readonly Buffer[];
   readonly #columns = new Map<string, readonly (string | undefined)[]>();
 
-  constructor(definition: IndexDefinition, seed: number) {
+  constructor(definition: IndexDefinition, seed: number, form: AttributeForm) {
     this.#seed = seed;
     this.indexId = `idx-${hashText(`${seed} ${definition.name}`).toString(36).padStart(7, '0')}`;
     const [template = '', afterMailbox = ''] = definition.own.split('{mailbox}');
@@ -56,13 +58,16 @@ export class BodyTable {
       scattered: text.startsWith('S'),
     }));
     this.#head = Buffer.from(plain);
+    const served = (attributes: Attributes) => servedAttributes(attributes, form);
     const mailbox = (variant: number) => `${names[variant % names.length]?.[2]}@example.com"${afterMailbox}`;
     this.#person = variantNumbers.map((variant) =>
-      Buffer.from(mailbox(variant) + shown(person(seed, variant), definition.person)),
+      Buffer.from(mailbox(variant) + shown(served(person(seed, variant)), definition.person)),
     );
-    this.#address = variantNumbers.map((variant) => Buffer.from(shown(address(seed, variant), definition.address)));
+    this.#address = variantNumbers.map((variant) =>
+      Buffer.from(shown(served(address(seed, variant)), definition.address)),
+    );
     this.#activity = variantNumbers.map((variant) =>
-      Buffer.from(`${shown(activity(seed, variant), definition.activity)}}}`),
+      Buffer.from(`${shown(served(activity(seed, variant)), definition.activity)}}}`),
     );
     this.#whole = variantNumbers.map((variant) => this.#join(variant));
     this.maxRecordBytes = [this.#person, this.#address, this.#activity].reduce(

@@ -1,3 +1,4 @@
+import type { AttributeForm } from './attribute-text.js';
 import { catalogue } from './catalogue.js';
 import { GeneratedIndex } from './generated-index.js';
 import { hashText } from './hash.js';
@@ -16,17 +17,25 @@ export interface NetChange {
   total: number;
 }
 
+interface TenantDataOptions {
+  readonly seed: number;
+  /** Number of people before the first day. */
+  readonly profiles: number;
+  readonly form: AttributeForm;
+  readonly days: readonly DayShares[];
+}
+
 /** The indexes of one tenant. */
 export class TenantData {
   readonly #population: Population;
   readonly #generated: readonly GeneratedIndex[];
   readonly #recorded = new Map<string, RecordedIndex>();
 
-  constructor(tenant: string, seed: number, profiles: number, days: readonly DayShares[]) {
+  constructor(tenant: string, { seed, profiles, form, days }: TenantDataOptions) {
     this.#population = tenantPeople(tenant, seed, profiles);
     this.#population.moveTo(days);
     this.#generated = catalogue.map(
-      (definition) => new GeneratedIndex(definition, renderedBodies(definition, seed), this.#population),
+      (definition) => new GeneratedIndex(definition, renderedBodies(definition, seed, form), this.#population),
     );
   }
 

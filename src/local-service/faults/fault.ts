@@ -47,7 +47,7 @@ export const faultSchema = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('deprecation'),
     ...aim,
-    deprecation: z.string().default('@1767225600'),
+    deprecation: z.string().default('Wed, 30 Sep 2026 23:59:59 GMT'),
     sunset: z.string().default('Thu, 31 Dec 2026 23:59:59 GMT'),
   }),
   z.strictObject({

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { answerInstead, disturbedAnswer, gzipped } from '../faults/disturbed-answer.js';
-import { breakOff, sendDisturbed } from '../faults/disturbed-sending.js';
-import { type Fault, faultOf } from '../faults/fault.js';
+import { type Fault, type FaultOf, faultOf } from '../faults/fault.js';
+import { faultResponse, faultyResponse, gzipped, redirected } from '../faults/faulty-response.js';
+import { abortConnection, sendFaulty } from '../faults/faulty-sending.js';
 import type { ApiKey } from '../keys/api-key.js';
 import type { Guard, Operation } from '../operations/operation.js';
 import { operations } from '../operations/table.js';
@@ -11,7 +11,7 @@ import type { Answer } from './answer.js';
 import { parseQuery, type Query, single } from './query.js';
 import { type Route, Router } from './router.js';
 import { send } from './send.js';
-import { badRequest, ServiceError, unauthorized } from './service-error.js';
+import { badRequest, notFound, ServiceError, unauthorized } from './service-error.js';
 
 interface Exchange {
   readonly request: IncomingMessage;
@@ -19,7 +19,7 @@ interface Exchange {
   readonly url: string;
 }
 
-export interface DispatchOptions {
+interface DispatchOptions {
   readonly latencyMs: number;
   readonly gzip: boolean;
   /** Aborts when the service closes. */
@@ -31,11 +31,20 @@ function acceptsGzip({ headers }: IncomingMessage): boolean {
   return /\bgzip\b/.test(String(headers['accept-encoding'] ?? ''));
 }
 
-function checkVersion({ versions }: Guard, { headers }: IncomingMessage, query: Query): void {
+function checkVersion(
+  { versions }: Guard,
+  { headers }: IncomingMessage,
+  query: Query,
+  refusal: FaultOf<'version_refusal'> | undefined,
+): void {
   if (versions.length === 0) return;
   const version = headers['api-version'] ?? single(query, 'api_version');
   if (version === undefined || version === '') throw badRequest('the header api-version is missing');
-  if (version !== 'unstable' && !versions.includes(String(version))) {
+  const isKnown = version === 'unstable' || versions.includes(String(version));
+  if (refusal !== undefined && (!isKnown || version === refusal.version)) {
+    throw refusal.status === 401 ? unauthorized(refusal.message) : badRequest(refusal.message);
+  }
+  if (!isKnown) {
     throw badRequest(`api-version ${version} is not supported here: use ${versions.join(' or ')}`);
   }
 }
@@ -84,6 +93,7 @@ export class Dispatcher {
     const mark = url.indexOf('?');
     const path = mark < 0 ? url : url.slice(0, mark);
     const route = this.#router.find(method, path);
+    if (route.slashed && !this.#state.faults.has('slash_redirect')) throw notFound('there is no such path');
     const { guard } = route.operation;
     const tenant = this.#tenant(request);
     this.#state.stats.arrived(`${method} ${route.operation.path}`);
@@ -93,7 +103,7 @@ export class Dispatcher {
     if (faults.length === 0) return this.#perform(request, route, query, faults, tenant);
     const perform = async () => this.#perform(request, route, query, faults, tenant);
     // Node may refuse to send what a fault asks for, such as a line break in a header.
-    this.#disturb(exchange, faults, route, perform).catch(() => breakOff(exchange.response));
+    this.#disturb(exchange, faults, route, perform).catch(() => abortConnection(exchange.response));
     return undefined;
   }
 
@@ -107,7 +117,7 @@ export class Dispatcher {
     const { guard } = operation;
     const proceed = (key?: ApiKey): Answer | Promise<Answer> => {
       const query = parseQuery(queryText);
-      if (guard !== undefined) checkVersion(guard, request, query);
+      if (guard !== undefined) checkVersion(guard, request, query, faultOf(faults, 'version_refusal'));
       const answer = operation.handle({ request, parameters, query, tenant: tenant ?? '', key, faults }, this.#state);
       return operation.lasting === undefined ? answer : this.#saved(answer, operation.lasting);
     };
@@ -129,7 +139,9 @@ export class Dispatcher {
   }
 
   #tenant({ headers }: IncomingMessage): string | undefined {
-    const tenant = headers[this.#state.tenantHeader];
+    const { tenantHeader, oauthTenantHeader, faults } = this.#state;
+    const tenant =
+      headers[tenantHeader] ?? (faults.has('either_tenant_header') ? headers[oauthTenantHeader] : undefined);
     return typeof tenant === 'string' && tenant !== '' ? tenant : undefined;
   }
 
@@ -149,17 +161,20 @@ export class Dispatcher {
     const delayMs = latencyMs + (faultOf(faults, 'slow')?.delay_ms ?? 0);
     if (delayMs > 0) await clock.sleep(delayMs, signal);
     if (faultOf(faults, 'hang') !== undefined) return;
-    if (faultOf(faults, 'reset') !== undefined) return breakOff(response);
+    if (faultOf(faults, 'reset') !== undefined) return abortConnection(response);
     let answer: Answer;
     try {
-      answer = answerInstead(faults, operation.guard?.permissions ?? []) ?? (await perform());
+      answer =
+        redirected(faults, request.url ?? '/') ??
+        faultResponse(faults, operation.guard?.permissions ?? []) ??
+        (await perform());
     } catch (error) {
       answer = errors.answer(error, faultOf(faults, 'no_error_ids') === undefined);
     }
     this.#state.stats.answered(answer.status);
-    if (faultOf(faults, 'lost_answer') !== undefined) return breakOff(response);
-    answer = disturbedAnswer(answer, faults, acceptsGzip(request));
-    await sendDisturbed({ response, answer, faults, clock, signal });
+    if (faultOf(faults, 'lost_answer') !== undefined) return abortConnection(response);
+    answer = faultyResponse(answer, faults, acceptsGzip(request));
+    await sendFaulty({ response, answer, faults, clock, signal });
   }
 
   #fail(exchange: Exchange, error: unknown): void {

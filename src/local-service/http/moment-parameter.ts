@@ -16,7 +16,11 @@ function isDay(iso: string): boolean {
  */
 export function momentOf(query: Query, name: string): number | undefined {
   const text = single(query, name);
-  if (text === undefined) return undefined;
+  return text === undefined ? undefined : readMoment(name, text);
+}
+
+/** Reads the text of a time, as {@link momentOf} does. @throws {ServiceError} 400 */
+export function readMoment(name: string, text: string): number {
   const iso = text.replace(' ', 'T');
   const whole = /T/.test(iso) && !/(Z|[+-]\d{2}:\d{2})$/.test(iso) ? `${iso}Z` : iso;
   const at = pattern.test(text) ? Date.parse(whole) : Number.NaN;

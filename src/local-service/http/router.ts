@@ -10,6 +10,8 @@ export interface Route {
   readonly operation: Operation;
   /** The decoded value of each `{…}` in the path. */
   readonly parameters: readonly string[];
+  /** The path has a trailing slash that the operation's does not have. */
+  readonly slashed: boolean;
 }
 
 const isParameter = (segment: string) => segment.startsWith('{');
@@ -41,12 +43,10 @@ export class Router {
 
   /** @throws {ServiceError} 404 if no operation has the path, 405 if the path has operations, but not of this method */
   find(method: string, path: string): Route {
-    const segments = path.split('/');
-    const found = this.#paths.find(
-      (one) =>
-        one.segments.length === segments.length &&
-        one.segments.every((segment, at) => (isParameter(segment) ? segments[at] !== '' : segment === segments[at])),
-    );
+    const exact = this.#match(path.split('/'));
+    const slashed = exact === undefined && path.endsWith('/');
+    const segments = (slashed ? path.slice(0, -1) : path).split('/');
+    const found = slashed ? this.#match(segments) : exact;
     if (found === undefined) throw notFound('there is no such path');
     const operation = found.operations.get(method);
     if (operation === undefined) {
@@ -54,6 +54,14 @@ export class Router {
       throw new ServiceError(405, `${method} is not allowed here`, { allow });
     }
     const parameters = segments.filter((_, at) => isParameter(found.segments[at] ?? '')).map(decodeSegment);
-    return { operation, parameters };
+    return { operation, parameters, slashed };
+  }
+
+  #match(segments: readonly string[]): Path | undefined {
+    return this.#paths.find(
+      (one) =>
+        one.segments.length === segments.length &&
+        one.segments.every((segment, at) => (isParameter(segment) ? segments[at] !== '' : segment === segments[at])),
+    );
   }
 }

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Permission } from '../permissions.js';
 
 /** How long a rotation leaves the tokens that it deposes valid (specification, section 8). */
-export const deposedMs = 30 * 86_400_000;
+const deposedMs = 30 * 86_400_000;
 
 /** A key as the state file keeps it. Times are milliseconds since the Unix epoch. */
 export interface StoredKey {
@@ -22,7 +22,7 @@ export interface StoredKey {
 }
 
 /** The digest of a key's internal secret, for the claims of its tokens. */
-export function secretDigest(secret: string): string {
+function secretDigest(secret: string): string {
   return createHash('sha256').update(secret).digest('base64url').slice(0, 22);
 }
 

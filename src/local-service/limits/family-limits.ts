@@ -1,13 +1,71 @@
 import type { ApiGroup } from '../../core/service-options.js';
 import { tenantFamily } from '../tenant-family.js';
-import { PeakMeter } from './peak-meter.js';
-import { SlidingWindow } from './sliding-window.js';
+
+/**
+ * Lets at most `limit` requests pass in any second. A second is half-open: two requests exactly one second apart fall into
+ * different seconds. Refused requests do not count.
+ */
+export class SlidingWindow {
+  readonly #passed: Float64Array;
+  #oldest = 0;
+
+  /** @param limit requests per second, a whole number from 1 */
+  constructor(limit: number) {
+    this.#passed = new Float64Array(limit).fill(Number.NEGATIVE_INFINITY);
+  }
+
+  /** Whether a request may pass; counts it if so. @param now in milliseconds, never less than before */
+  pass(now: number): boolean {
+    if (now - (this.#passed[this.#oldest] as number) < 1000) return false;
+    this.#passed[this.#oldest] = now;
+    this.#oldest = (this.#oldest + 1) % this.#passed.length;
+    return true;
+  }
+
+  /** Milliseconds until the next request may pass. */
+  wait(now: number): number {
+    return Math.max(0, (this.#passed[this.#oldest] as number) + 1000 - now);
+  }
+}
+
+/** The most requests that have come in any second, including refused ones. */
+export class PeakMeter {
+  peak = 0;
+  #times = new Float64Array(4096);
+  #first = 0;
+  #count = 0;
+
+  /** Counts a request. @param now in milliseconds, never less than before */
+  add(now: number): void {
+    while (this.#count > 0 && now - (this.#times[this.#first] as number) >= 1000) {
+      this.#first = (this.#first + 1) % this.#times.length;
+      this.#count -= 1;
+    }
+    if (this.#count === this.#times.length) this.#grow();
+    this.#times[(this.#first + this.#count) % this.#times.length] = now;
+    this.#count += 1;
+    if (this.#count > this.peak) this.peak = this.#count;
+  }
+
+  reset(): void {
+    this.peak = 0;
+    this.#count = 0;
+  }
+
+  #grow(): void {
+    const larger = new Float64Array(this.#times.length * 2);
+    larger.set(this.#times.subarray(this.#first));
+    larger.set(this.#times.subarray(0, this.#first), this.#times.length - this.#first);
+    this.#times = larger;
+    this.#first = 0;
+  }
+}
 
 /** Requests per second for each group of the API; 0 sets no limit. */
 export type RateLimits = Readonly<Record<ApiGroup, number>>;
 
-/** The published limits: 2000 for the Profile API (specification, section 8), 10 for the Management API, no other. */
-export const publishedLimits: RateLimits = { profile: 2000, management: 10, realtime: 0 };
+/** The published limits: 2000 for the Profile API (specification, section 8), 10 for the Management API, 500 for the Real-time API. */
+export const publishedLimits: RateLimits = { profile: 2000, management: 10, realtime: 500 };
 
 interface Counter {
   readonly window: SlidingWindow | undefined;
@@ -16,12 +74,22 @@ interface Counter {
 
 /** For each group, a tenant and its sandboxes share one budget of requests (specification, section 8). */
 export class FamilyLimits {
-  readonly #limits: RateLimits;
-  readonly #counters = new Map<string, Map<ApiGroup, Counter>>();
-  readonly #families = new Map<string, Map<ApiGroup, Counter>>();
+  #limits: RateLimits;
+  #apart: ReadonlySet<ApiGroup> = new Set();
+  readonly #tenants = new Map<string, Map<ApiGroup, Counter>>();
+  readonly #budgets = new Map<string, Map<ApiGroup, Counter>>();
 
   constructor(limits: RateLimits) {
     this.#limits = limits;
+  }
+
+  /** @param apart groups in which each sandbox has a budget of its own */
+  set(limits: Partial<RateLimits>, apart: readonly ApiGroup[]): RateLimits {
+    this.#limits = { ...this.#limits, ...limits };
+    this.#apart = new Set(apart);
+    this.#tenants.clear();
+    this.#budgets.clear();
+    return this.#limits;
   }
 
   /** Counts a request. Returns 0 if it passes, otherwise the milliseconds until one may pass. */
@@ -31,10 +99,10 @@ export class FamilyLimits {
     return window === undefined || window.pass(now) ? 0 : window.wait(now);
   }
 
-  /** The most requests in any second, by family and group. */
+  /** The most requests in any second, by budget and group. */
   peaks(): Record<string, Partial<Record<ApiGroup, number>>> {
     return Object.fromEntries(
-      [...this.#families].map(([family, groups]) => [
+      [...this.#budgets].map(([family, groups]) => [
         family,
         Object.fromEntries([...groups].map(([group, { meter }]) => [group, meter.peak])),
       ]),
@@ -42,22 +110,32 @@ export class FamilyLimits {
   }
 
   resetPeaks(): void {
-    for (const groups of this.#families.values()) for (const { meter } of groups.values()) meter.reset();
+    for (const groups of this.#budgets.values()) for (const { meter } of groups.values()) meter.reset();
+  }
+
+  /** The counters of a budget: of a tenant and its sandboxes, or of a sandbox alone. */
+  #countersOf(budget: string): Map<ApiGroup, Counter> {
+    const groups = this.#budgets.get(budget) ?? new Map<ApiGroup, Counter>();
+    this.#budgets.set(budget, groups);
+    return groups;
   }
 
   #counter(tenant: string, group: ApiGroup): Counter {
-    let groups = this.#counters.get(tenant);
-    if (groups === undefined) {
-      const family = tenantFamily(tenant);
-      groups = this.#families.get(family) ?? new Map();
-      this.#families.set(family, groups);
-      this.#counters.set(tenant, groups);
+    let counters = this.#tenants.get(tenant);
+    if (counters === undefined) {
+      counters = new Map();
+      this.#tenants.set(tenant, counters);
     }
-    let counter = groups.get(group);
+    let counter = counters.get(group);
     if (counter === undefined) {
+      const shared = this.#countersOf(this.#apart.has(group) ? tenant : tenantFamily(tenant));
       const limit = this.#limits[group];
-      counter = { window: limit > 0 ? new SlidingWindow(limit) : undefined, meter: new PeakMeter() };
-      groups.set(group, counter);
+      counter = shared.get(group) ?? {
+        window: limit > 0 ? new SlidingWindow(limit) : undefined,
+        meter: new PeakMeter(),
+      };
+      shared.set(group, counter);
+      counters.set(group, counter);
     }
     return counter;
   }

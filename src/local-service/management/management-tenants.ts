@@ -20,6 +20,12 @@ function byId(things: readonly object[], field: string): Map<string, string> {
   return new Map(things.map((thing) => [String((thing as Record<string, unknown>)[field]), JSON.stringify(thing)]));
 }
 
+const shownById = (things: readonly { readonly shown: object }[]) =>
+  byId(
+    things.map(({ shown }) => shown),
+    'id',
+  );
+
 function compared(before: ReadonlyMap<string, string>, after: ReadonlyMap<string, string>): ListChange {
   const change = { inserted: 0, updated: 0, deleted: 0, total: after.size };
   for (const [id, text] of after) {
@@ -76,13 +82,10 @@ export class ManagementTenants {
     const then = now + 1000;
     return {
       audit_events: byId(this.events(tenant, known), 'event_id'),
-      campaigns: byId(own.named('campaigns'), 'id'),
-      campaign_drafts: byId(own.named('campaignDrafts'), 'id'),
-      segments: byId(own.named('segments'), 'id'),
-      ingest_jobs: byId(
-        own.jobs(then).map(({ shown }) => shown),
-        'id',
-      ),
+      campaigns: shownById(own.named('campaigns')),
+      campaign_drafts: shownById(own.named('campaignDrafts')),
+      segments: shownById(own.named('segments')),
+      ingest_jobs: shownById(own.jobs(then)),
       workflow_runs: byId(
         own.runs().map((run) => shownRun(run, then, 'verbose')),
         'id',

@@ -1,46 +1,49 @@
 import { Draws, hashText } from '../data/hash.js';
 
 /** A campaign, a draft of one, or a segment. */
-export interface NamedThing {
+interface NamedThing {
   readonly id: string;
   readonly name: string;
   readonly [field: string]: unknown;
 }
 
+/** A thing of a list, with what filters it: the data template is no field of the item. */
+export interface ListedThing {
+  readonly shown: NamedThing;
+  readonly template: string | undefined;
+}
+
 interface Kind {
   readonly prefix: string;
   readonly first: number;
+  /** Whether each thing has a data template. */
+  readonly templates: boolean;
   fields(number: number, draws: Draws): Record<string, unknown>;
 }
 
 const subjects = ['Spring', 'Welcome', 'Win-back', 'Birthday', 'Loyalty', 'Outdoor', 'Clearance', 'Köln', 'Newsletter'];
 const audiences = ['members', 'VIPs', 'new customers', 'lapsed customers', 'families', 'store visitors'];
-/** Examples name these segments. The real-time segments have the same ids. */
-const fixedSegments = [
-  { id: 'seg-vip', name: 'VIP' },
-  { id: 'seg-lapsed', name: 'Lapsed' },
-  { id: 'seg-gold', name: 'Gold' },
-];
+/** The first segments have these names. Real-time segments are not in this list, and have other ids. */
+const fixedSegments = ['VIP', 'Lapsed', 'Gold'];
 
 const kinds = {
   campaigns: {
     prefix: 'cmp',
     first: 40,
-    fields: (number: number) => ({
-      destination_data_template_id: `ddt-${(number % 3) + 1}`,
-      ...(number % 4 === 0
-        ? {}
-        : { deliver_at: new Date(Date.UTC(2026, number % 12, 1 + (number % 28), 9)).toISOString() }),
-    }),
+    templates: true,
+    fields: (number: number) =>
+      number % 4 === 0 ? {} : { deliver_at: new Date(Date.UTC(2026, number % 12, 1 + (number % 28), 9)).toISOString() },
   },
   campaignDrafts: {
     prefix: 'draft',
     first: 12,
-    fields: (number: number) => ({ destination_data_template_id: `ddt-${(number % 3) + 1}` }),
+    templates: true,
+    fields: () => ({}),
   },
   segments: {
     prefix: 'seg',
     first: 25,
+    templates: false,
     fields: (_: number, draws: Draws) => ({ status: draws.chance(0.9) ? 'active' : 'paused' }),
   },
 } satisfies Record<string, Kind>;
@@ -48,12 +51,11 @@ const kinds = {
 export type NamedList = keyof typeof kinds;
 
 function idOf(list: NamedList, number: number): string {
-  const fixed = list === 'segments' ? fixedSegments[number] : undefined;
-  return fixed?.id ?? `${kinds[list].prefix}-${String(number + 1).padStart(4, '0')}`;
+  return `${kinds[list].prefix}-${String(number + 1).padStart(4, '0')}`;
 }
 
 /** A list after a number of days: each day adds one thing, renames one and removes one. */
-export function namedList(list: NamedList, tenant: string, seed: number, days: number): NamedThing[] {
+export function namedList(list: NamedList, tenant: string, seed: number, days: number): ListedThing[] {
   const kind: Kind = kinds[list];
   const versions = new Map<number, number>();
   for (let number = 0; number < kind.first; number += 1) versions.set(number, 0);
@@ -68,9 +70,12 @@ export function namedList(list: NamedList, tenant: string, seed: number, days: n
   }
   return [...versions].map(([number, version]) => {
     const draws = new Draws(hashText(`${list} ${tenant} ${seed} ${number}`));
-    const fixed = list === 'segments' ? fixedSegments[number]?.name : undefined;
+    const fixed = list === 'segments' ? fixedSegments[number] : undefined;
     const name =
       fixed ?? `${draws.pick(subjects)} for ${draws.pick(audiences)}${version === 0 ? '' : ` (${version + 1})`}`;
-    return { id: idOf(list, number), name, ...kind.fields(number, draws) };
+    return {
+      shown: { id: idOf(list, number), name, ...kind.fields(number, draws) },
+      template: kind.templates ? `ddt-${(number % 3) + 1}` : undefined,
+    };
   });
 }

@@ -11,6 +11,8 @@ const startedRun = z.object({
   /** Milliseconds since the Unix epoch, like all times in this file. */
   at: z.number(),
   stopAt: z.number().nullable(),
+  /** It was canceled at once, instead of stopped. */
+  canceled: z.boolean().optional(),
 });
 
 /** A run that a client has started. */
@@ -22,7 +24,7 @@ const auditEvent = z.object({
   happened_at: z.string(),
   principal_id: z.string(),
   principal_name: z.string(),
-  principal_email: z.string(),
+  principal_email: z.string().optional(),
   object_id: z.string(),
   object_name: z.string().optional(),
   origin_ip: z.string(),

@@ -1,9 +1,9 @@
 import { hashText } from '../data/hash.js';
 import { badRequest, notFound, ServiceError } from '../http/service-error.js';
 import { tenantFamily } from '../tenant-family.js';
-import { type NamedList, type NamedThing, namedList } from './named-lists.js';
-import { dayMs, eventsOfDay, nightlyRun, pastDays, principal } from './past.js';
-import type { AuditEvent, SavedTenant, StartedRun } from './saved-management.js';
+import { dayMs, eventsOfDay, nightlyRun, pastDays, principal } from './history-generator.js';
+import { type ListedThing, type NamedList, namedList } from './named-lists.js';
+import type { AuditEvent, SavedTenant } from './saved-management.js';
 import { startingMs, type WorkflowConfig, workflowConfigs } from './workflow-config.js';
 import { ingestJob, type RunFacts, shownRun, stateOf } from './workflow-run.js';
 
@@ -13,10 +13,37 @@ export interface Actor {
   readonly name: string;
   readonly originIp: string;
   readonly userAgent: string;
+  /** An API key, which has no e-mail address. */
+  readonly isKey?: true;
 }
 
+const principalOf = ({ id, name }: Actor) => ({ principal_id: id, principal_name: name });
+
 /** How many milliseconds of the clock one day of changes takes, so that its events have different times. */
-export const changeStepMs = 50;
+const changeStepMs = 50;
+
+/** What a start may say besides the workflow. `rangeFrom` alone means that one day. */
+interface StartOptions {
+  readonly runMode?: string;
+  readonly rangeFrom?: string;
+  readonly rangeTo?: string;
+}
+
+/** @throws {ServiceError} 400 */
+function checkOptions({ id, kind, pullsFiles }: WorkflowConfig, { runMode, rangeFrom }: StartOptions): void {
+  if (kind !== 'courier group' && (runMode ?? rangeFrom) !== undefined) {
+    throw badRequest(`${id} is no courier group: it takes no run_mode, range_from or range_to`);
+  }
+  if (pullsFiles && rangeFrom === undefined) throw badRequest(`${id} pulls files: range_from is required`);
+}
+
+/** What stopping a run does at a deployment. */
+export interface StopRules {
+  /** The run is canceled at once, and not stopping first. */
+  readonly cancels: boolean;
+  /** A run that was stopped may be stopped again. */
+  readonly again: boolean;
+}
 
 /** The Management API of one tenant: a past derived from the seed, and everything done since. */
 export class TenantManagement {
@@ -33,7 +60,7 @@ export class TenantManagement {
     this.saved = saved;
   }
 
-  named(list: NamedList): NamedThing[] {
+  named(list: NamedList): ListedThing[] {
     return namedList(list, this.#tenant, this.#seed, this.saved.days.length);
   }
 
@@ -79,14 +106,12 @@ export class TenantManagement {
     return this.runs().flatMap((run) => ingestJob(run, now) ?? []);
   }
 
-  /** @throws {ServiceError} 400 if there is no such workflow */
-  start(
-    request: Omit<StartedRun, 'id' | 'at' | 'stopAt' | 'principalId' | 'principalName'>,
-    actor: Actor,
-    now: number,
-  ) {
+  /** @throws {ServiceError} 400 if there is no such workflow, or it does not take the options */
+  start(given: StartOptions & { readonly configId: string }, actor: Actor, now: number) {
+    const request = { ...given, runMode: given.runMode ?? 'full' };
     const config = workflowConfigs.find(({ id }) => id === request.configId);
     if (config === undefined) throw badRequest(`there is no workflow configuration ${request.configId}`);
+    checkOptions(config, given);
     const number = this.saved.runs.length + 1;
     const id = `run-${hashText(`${this.#tenant} ${this.#seed} started ${number}`).toString(16).padStart(8, '0')}`;
     this.saved.runs.push({ ...request, id, at: now, stopAt: null, principalId: actor.id, principalName: actor.name });
@@ -95,16 +120,21 @@ export class TenantManagement {
   }
 
   /** @throws {ServiceError} 404, or 409 if it has ended or was started by the schedule */
-  stop(id: string, actor: Actor, now: number): Record<string, unknown> {
+  stop(id: string, { cancels, again }: StopRules, actor: Actor, now: number): Record<string, unknown> {
     const run = this.run(id);
     const state = stateOf(run, now);
-    if (state !== 'started' && state !== 'in progress' && state !== 'stopping') {
-      throw new ServiceError(409, `the workflow run has already ${state === 'stopped' ? 'been stopped' : state}`);
+    if (again && (state === 'stopped' || state === 'canceled')) return shownRun(run, now);
+    if (state !== 'scheduled' && state !== 'started' && state !== 'in progress' && state !== 'stopping') {
+      throw new ServiceError(
+        409,
+        `the workflow run has already ${state === 'stopped' || state === 'canceled' ? `been ${state}` : state}`,
+      );
     }
     const saved = this.saved.runs.find((each) => each.id === id);
     if (saved === undefined) throw new ServiceError(409, 'scheduled workflow runs cannot be stopped');
     if (saved.stopAt === null) {
       saved.stopAt = now;
+      saved.canceled = cancels;
       this.record(':service.workflow.run/stopped', { id, name: run.config.name }, actor, now);
     }
     return shownRun(this.run(id), now);
@@ -117,7 +147,7 @@ export class TenantManagement {
       event_id: `evt-${hashText(`${this.#tenant} done ${number} ${now}`).toString(16).padStart(8, '0')}-r${number}`,
       event_type: type,
       happened_at: new Date(now).toISOString(),
-      ...principal(actor.id, actor.name),
+      ...(actor.isKey ? principalOf(actor) : principal(actor.id, actor.name)),
       object_id: object.id,
       ...(object.name === undefined ? {} : { object_name: object.name }),
       origin_ip: actor.originIp,

@@ -5,13 +5,24 @@ import { stoppingMs, type WorkflowConfig } from './workflow-config.js';
 export interface RunFacts extends StartedRun {
   readonly tenant: string;
   readonly config: WorkflowConfig;
-  /** How long it is `started` before it is `in progress`. */
+  /** How long it is `scheduled` and `started` before it is `in progress`. */
   readonly startingMs: number;
   /** When it ends if nobody stops it; Infinity if that is not known yet. */
   readonly endsAt: number;
 }
 
-export type RunState = 'started' | 'in progress' | 'stopping' | 'stopped' | 'succeeded' | 'failed';
+export const runStates = [
+  'scheduled',
+  'started',
+  'in progress',
+  'stopping',
+  'stopped',
+  'canceled',
+  'succeeded',
+  'failed',
+] as const;
+
+export type RunState = (typeof runStates)[number];
 
 interface Phase {
   readonly state: RunState;
@@ -20,14 +31,17 @@ interface Phase {
   readonly endedAt: number | null;
 }
 
-function phaseOf({ at, stopAt, endsAt, config, startingMs }: RunFacts, now: number): Phase {
+function phaseOf({ at, stopAt, endsAt, config, startingMs, canceled }: RunFacts, now: number): Phase {
+  if (canceled && stopAt !== null) return { state: 'canceled', since: stopAt, endedAt: stopAt };
   if (stopAt !== null && stopAt < endsAt && now >= stopAt) {
     const stopped = stopAt + stoppingMs;
     if (now < stopped) return { state: 'stopping', since: stopAt, endedAt: null };
     return { state: 'stopped', since: stopped, endedAt: stopped };
   }
   if (now >= endsAt) return { state: config.ends, since: endsAt, endedAt: endsAt };
-  if (now < at + startingMs) return { state: 'started', since: at, endedAt: null };
+  const begins = at + startingMs / 2;
+  if (now < begins) return { state: 'scheduled', since: at, endedAt: null };
+  if (now < at + startingMs) return { state: 'started', since: begins, endedAt: null };
   return { state: 'in progress', since: at + startingMs, endedAt: null };
 }
 
@@ -51,10 +65,10 @@ function errorOf({ config }: RunFacts, state: RunState): Record<string, unknown>
   };
 }
 
-function tasks(run: RunFacts, now: number): Record<string, unknown>[] {
+function tasks(run: RunFacts, now: number, idField: string): Record<string, unknown>[] {
   const { state, since, endedAt } = phaseOf(run, now);
   return ['ingest', 'unify', 'publish'].map((label, index) => ({
-    id: `${run.id}-t${index + 1}`,
+    [idField]: `${run.id}-t${index + 1}`,
     state: state === 'failed' && index > 0 ? 'canceled' : state,
     tenant: run.tenant,
     created_at: iso(run.at + index),
@@ -71,16 +85,19 @@ function tasks(run: RunFacts, now: number): Record<string, unknown>[] {
   }));
 }
 
+/** What the overview of some deployments has too. */
+function reasonOf(run: RunFacts, now: number): Record<string, unknown> {
+  return { principal_id: run.principalId, principal_name: run.principalName, ...errorOf(run, stateOf(run, now)) };
+}
+
 /** What only the verbose view has. */
-function detailsOf(run: RunFacts, now: number): Record<string, unknown> {
+function detailsOf(run: RunFacts, now: number, idField: string): Record<string, unknown> {
   return {
-    principal_id: run.principalId,
-    principal_name: run.principalName,
+    ...reasonOf(run, now),
     launched_version: '7',
     current_version: '7',
     warn_after_ms: 86_400_000,
-    task_instances: tasks(run, now),
-    ...errorOf(run, stateOf(run, now)),
+    task_instances: tasks(run, now, idField),
   };
 }
 
@@ -91,7 +108,8 @@ function detailsOf(run: RunFacts, now: number): Record<string, unknown> {
 export function shownRun(
   run: RunFacts,
   now: number,
-  view: 'overview' | 'verbose' = 'overview',
+  view: 'overview' | 'detailed' | 'verbose' = 'overview',
+  taskIdField: 'id' | 'task_instance_id' = 'id',
 ): Record<string, unknown> {
   const { state, endedAt } = phaseOf(run, now);
   return {
@@ -102,7 +120,7 @@ export function shownRun(
     tenant: run.tenant,
     created_at: iso(run.at),
     ...(endedAt === null ? {} : { ended_at: iso(endedAt) }),
-    ...(view === 'verbose' ? detailsOf(run, now) : {}),
+    ...(view === 'verbose' ? detailsOf(run, now, taskIdField) : view === 'detailed' ? reasonOf(run, now) : {}),
   };
 }
 

@@ -1,5 +1,4 @@
-import { disturbedPage } from '../faults/disturbed-page.js';
-import { isPageFault } from '../faults/page-fault.js';
+import { disturbedPage, isPageFault } from '../faults/faulty-page.js';
 import type { Answer } from '../http/answer.js';
 import { badRequest } from '../http/service-error.js';
 import type { PagePosition } from '../page-token.js';

@@ -27,6 +27,13 @@ function jobsOf(call: Call, state: ServiceState): Job[] {
   return skipped === undefined ? kept : kept.map((job) => withSkipped(job, skipped.state));
 }
 
+/** Some deployments refuse a window that begins before the days that they keep. @throws {ServiceError} 400 */
+function refuseOldWindow({ faults }: Call, from: number, now: number): void {
+  const forgets = faultOf(faults, 'ingest_forgets');
+  if (forgets?.older !== 'refused' || from >= now - forgets.days * dayMs) return;
+  throw badRequest(`created_from must be at most ${forgets.days} days ago`);
+}
+
 /** Skips the last table of a job; a skipped table never ends. */
 function withSkipped({ createdAt, shown }: Job, skipped: string): Job {
   const tables = (shown.tables as Record<string, unknown>[]).map((table, index, all) => {
@@ -59,6 +66,7 @@ export const listIngestJobs: Operation = {
     if (from === undefined || to === undefined) throw badRequest('created_from and created_to are required');
     if (from >= to) throw badRequest('created_from must be before created_to');
     if (to - from > longestWindowMs) throw badRequest('created_from and created_to may be at most 7 days apart');
+    refuseOldWindow(call, from, state.clock.now());
     const token = uselessToken(call, state);
     const jobs = jobsOf(call, state).filter(({ createdAt }) => createdAt >= from && createdAt < to);
     state.stats.pages += 1;

@@ -1,14 +1,15 @@
 import type { Selected } from '../data/index-source.js';
-import { type FaultOf, faultOf } from '../faults/fault.js';
-import { type Answer, jsonAnswer } from '../http/answer.js';
+import { faultOf } from '../faults/fault.js';
 import { badRequest } from '../http/service-error.js';
 import type { Segment } from '../realtime/segment.js';
 import { answerPage } from './answer-page.js';
 import { type Listing, listingId } from './listing.js';
 import type { Call, Operation } from './operation.js';
+import type { PagingRules } from './paging.js';
 import { namedSegment, realtimeApi, realtimeOf } from './realtime-api.js';
 
 const maxMembers = 1_000_000;
+const asPublished: PagingRules = { maxLimit: maxMembers, defaultLimit: maxMembers, alwaysTotal: true };
 const record = (id: string) => `{"profile_id":"${id}"}`;
 const maxRecordBytes = record('pe-########').length;
 
@@ -25,14 +26,10 @@ function membersOf(segment: Segment): Listing {
   };
 }
 
-/** Some deployments do this: they take no parameters, and answer with everybody. @throws {ServiceError} 400 */
-function answerWhole(call: Call, listing: Listing, { most, total }: FaultOf<'members_whole'>): Answer {
+/** Some deployments do this: they take no parameters, and may leave members out. @throws {ServiceError} 400 */
+function withoutParameters(call: Call, listing: Listing, most = maxMembers): Listing {
   if (call.query.length > 0) throw badRequest('this operation takes no query parameters');
-  const { positions, count } = listing.select(0, most ?? maxMembers);
-  const bytes = Buffer.allocUnsafe(maxRecordBytes);
-  const shown = Array.from({ length: count }, (_, at) => positions[at] as number);
-  const data = shown.map((position) => JSON.parse(bytes.toString('latin1', 0, listing.write(position, bytes, 0))));
-  return jsonAnswer({ data, ...(total ? { total: listing.total() } : {}) });
+  return { ...listing, select: () => ({ ...listing.select(0, most), next: -1 }) };
 }
 
 /** Some deployments do this: they always send a next token, but ignore it in requests. */
@@ -47,7 +44,7 @@ function withIgnoredToken(call: Call, listing: Listing): [Call, Listing] {
   ];
 }
 
-/** GET /segments/{segment-id}/profiles (specification, section 4.10). */
+/** GET /segments/{segment-id}/profiles (specification, section 4.10). Without a limit, everybody is in one page; there always is a total. */
 export const listSegmentMembers: Operation = {
   method: 'GET',
   path: '/prof/segments/{segment-id}/profiles',
@@ -55,9 +52,14 @@ export const listSegmentMembers: Operation = {
   handle: (call, state) => {
     const listing = membersOf(namedSegment(realtimeOf(call, state), call));
     const whole = faultOf(call.faults, 'members_whole');
-    if (whole !== undefined) return answerWhole(call, listing, whole);
+    if (whole !== undefined) {
+      const rules = { ...asPublished, alwaysTotal: whole.total };
+      return answerPage(call, withoutParameters(call, listing, whole.most), state, rules);
+    }
+    const paged = faultOf(call.faults, 'members_paged');
+    const rules = paged === undefined ? asPublished : { maxLimit: maxMembers, alwaysTotal: paged.total };
     const ignored = faultOf(call.faults, 'ignored_token') !== undefined;
     const [asked, answered] = ignored ? withIgnoredToken(call, listing) : [call, listing];
-    return answerPage(asked, answered, state, { maxLimit: maxMembers });
+    return answerPage(asked, answered, state, rules);
   },
 };

@@ -1,14 +1,15 @@
 import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
+import { faultOf } from '../faults/fault.js';
 import { type Answer, jsonAnswer } from '../http/answer.js';
 import { flag } from '../http/query.js';
 import { requestBody } from '../http/request-body.js';
 import { badRequest, notFound } from '../http/service-error.js';
 import type { Collection } from '../realtime/collection.js';
 import { shownProfile } from '../realtime/shown-profile.js';
-import type { TenantRealtime } from '../realtime/tenant-realtime.js';
+import type { ServiceState } from '../service-state.js';
 import type { Call, Operation } from './operation.js';
-import { namedCollection, realtimeApi, realtimeOf } from './realtime-api.js';
+import { namedCollection, profileForm, realtimeApi, realtimeOf } from './realtime-api.js';
 
 interface Lookup {
   readonly keys: readonly (readonly [name: string, value: string])[];
@@ -19,7 +20,7 @@ const maxBodyBytes = 64 * 1024;
 /** Query parameters that are not keys. */
 const reserved = ['_enrich', 'api_version'];
 
-const body = z.object({
+const body = z.strictObject({
   keys: z.record(z.string(), z.union([z.string(), z.number().transform(String)])).optional(),
   enrich: z.boolean().default(false),
 });
@@ -47,16 +48,23 @@ function baseUrl({ headers, socket }: IncomingMessage): string {
   return headers.host === undefined ? '' : `${'encrypted' in socket ? 'https' : 'http'}://${headers.host}`;
 }
 
+/** Position of the profile that has all keys; -1 if none has. */
 function find(collection: Collection, keys: Lookup['keys']): number {
   const [first = -1, ...others] = keys.map(([name, value]) => collection.withKey(name, value));
-  if (first < 0 || others.some((other) => other !== first)) throw notFound('no profile has these keys');
-  return first;
+  return others.some((other) => other !== first) ? -1 : first;
 }
 
-function answer(call: Call, realtime: TenantRealtime, { keys, enrich }: Lookup): Answer {
+function answer(call: Call, state: ServiceState, { keys, enrich }: Lookup): Answer {
+  const realtime = realtimeOf(call, state);
   if (keys.length === 0) throw badRequest('no keychain keys were provided');
+  if (keys.length > 1 && faultOf(call.faults, 'lookup_one_key')) throw badRequest('exactly one key is allowed');
   const collection = namedCollection(realtime, call);
-  const profile = shownProfile(collection, find(collection, keys), enrich);
+  const position = find(collection, keys);
+  if (position < 0) {
+    const echo = faultOf(call.faults, 'lookup_echo') === undefined ? '' : `: ${keys.flat().join(' ')}`;
+    throw notFound(`no profile has these keys${echo}`);
+  }
+  const profile = shownProfile(collection, position, profileForm(call, state, enrich));
   const location = `${baseUrl(call.request)}/prof/profiles/${collection.id}/${profile.profile_id}`;
   return { ...jsonAnswer(profile), headers: { location } };
 }
@@ -71,8 +79,8 @@ export const lookupByBody: Operation = {
   ...shared,
   method: 'POST',
   handle: async (call, state) => {
-    const realtime = realtimeOf(call, state);
-    return answer(call, realtime, await bodyLookup(call));
+    realtimeOf(call, state);
+    return answer(call, state, await bodyLookup(call));
   },
 };
 
@@ -80,5 +88,8 @@ export const lookupByBody: Operation = {
 export const lookupByQuery: Operation = {
   ...shared,
   method: 'GET',
-  handle: (call, state) => answer(call, realtimeOf(call, state), queryLookup(call)),
+  handle: (call, state) => {
+    realtimeOf(call, state);
+    return answer(call, state, queryLookup(call));
+  },
 };

@@ -1,8 +1,6 @@
 import { flag, type Query, single } from '../http/query.js';
 import { badRequest } from '../http/service-error.js';
 
-const defaultLimit = 25;
-
 /** The parameters that every list takes (specification, sections 4.1 and 4.2). */
 export interface Paging {
   readonly limit: number;
@@ -10,8 +8,8 @@ export interface Paging {
   readonly withTotal: boolean;
 }
 
-function parseLimit(text: string | undefined, max: number): number {
-  if (text === undefined) return defaultLimit;
+function parseLimit(text: string | undefined, max: number, unasked: number): number {
+  if (text === undefined) return unasked;
   const limit = /^\d{1,9}$/.test(text) ? Number(text) : 0;
   if (limit < 1) throw badRequest('limit must be a positive integer');
   if (limit > max) throw badRequest(`limit must be at most ${max}`);
@@ -22,14 +20,16 @@ function parseLimit(text: string | undefined, max: number): number {
 export interface PagingRules {
   /** A larger `limit` is refused. */
   readonly maxLimit: number;
+  /** Records of a page if the request has no `limit`. Default 25 (specification, section 8). */
+  readonly defaultLimit?: number;
   /** The list has a total even if the request does not ask for it. Default false. */
   readonly alwaysTotal?: boolean;
 }
 
 /** @throws {ServiceError} 400 */
-export function parsePaging(query: Query, { maxLimit, alwaysTotal = false }: PagingRules): Paging {
+export function parsePaging(query: Query, { maxLimit, defaultLimit = 25, alwaysTotal = false }: PagingRules): Paging {
   const withTotal = flag(query, 'with_total') || alwaysTotal;
   const token = single(query, 'next_token');
   if (token === '') throw badRequest('next_token must not be empty: leave it out to get the first page');
-  return { limit: parseLimit(single(query, 'limit'), maxLimit), token, withTotal };
+  return { limit: parseLimit(single(query, 'limit'), maxLimit, defaultLimit), token, withTotal };
 }

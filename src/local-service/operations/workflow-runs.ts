@@ -1,10 +1,11 @@
 import { faultOf } from '../faults/fault.js';
 import { jsonAnswer } from '../http/answer.js';
-import { jsonObject } from '../http/json-body.js';
-import { spanOf } from '../http/moment-parameter.js';
+import { readMoment, spanOf } from '../http/moment-parameter.js';
 import { single } from '../http/query.js';
+import { jsonObject } from '../http/request-body.js';
 import { badRequest, ServiceError } from '../http/service-error.js';
-import type { Actor } from '../management/tenant-management.js';
+import { stateNamed } from '../management/state-words.js';
+import type { Actor, StopRules } from '../management/tenant-management.js';
 import { shownRun } from '../management/workflow-run.js';
 import type { ServiceState } from '../service-state.js';
 import { answerPage } from './answer-page.js';
@@ -13,6 +14,7 @@ import { managementApi, managementOf } from './management-api.js';
 import type { Call, Operation } from './operation.js';
 
 const maxBodyBytes = 64 * 1024;
+const startFields = ['config_id', 'range_from', 'range_to', 'run_mode'];
 const runModes = ['source', 'refresh', 'full'];
 
 /** GET /workflow/runs (specification, section 4.11). */
@@ -27,16 +29,17 @@ export const listWorkflowRuns: Operation = {
     const [wantedState, type] = [single(query, 'state'), single(query, 'type')];
     const onlyEnded = Number.isFinite(ended.from) || Number.isFinite(ended.to);
     const now = state.clock.now();
+    const view = faultOf(call.faults, 'workflow_details') === undefined ? 'overview' : 'detailed';
     const runs = managementOf(call, state)
       .runs()
       .filter(({ at }) => at >= created.from && at < created.to)
-      .map((run) => shownRun(run, now))
+      .map((run) => shownRun(run, now, view))
       .filter((run) => {
         const at = run.ended_at === undefined ? Number.NaN : Date.parse(String(run.ended_at));
         const inTime = !onlyEnded || (at >= ended.from && at < ended.to);
         return (
           inTime &&
-          (wantedState === undefined || run.state === wantedState) &&
+          (wantedState === undefined || run.state === stateNamed(wantedState)) &&
           (type === undefined || run.type === type)
         );
       });
@@ -55,7 +58,9 @@ export const getWorkflowRun: Operation = {
     if (view !== 'overview' && view !== 'verbose') throw badRequest('view must be overview or verbose');
     const refuses = faultOf(call.faults, 'workflow_overview');
     if (refuses !== undefined && view === 'verbose') throw new ServiceError(refuses.status, 'there is no such view');
-    return jsonAnswer(shownRun(managementOf(call, state).run(call.parameters[0] as string), state.clock.now(), view));
+    const idField = faultOf(call.faults, 'workflow_task_ids') === undefined ? 'id' : 'task_instance_id';
+    const run = managementOf(call, state).run(call.parameters[0] as string);
+    return jsonAnswer(shownRun(run, state.clock.now(), view, idField));
   },
 };
 
@@ -66,6 +71,7 @@ function actorOf({ request, key }: Call): Actor {
     name: key?.stored.name ?? 'unknown',
     originIp: request.socket.remoteAddress?.replace(/^::ffff:/, '') ?? '',
     userAgent: request.headers['user-agent'] ?? '',
+    isKey: true,
   };
 }
 
@@ -81,13 +87,24 @@ async function start(call: Call, state: ServiceState) {
   const isOther = router !== undefined && call.request.url?.split('?')[0]?.endsWith('/') !== (router.path === 'slash');
   if (router !== undefined && isOther) throw new ServiceError(router.status, 'there is no such path');
   const body = await jsonObject(call.request, maxBodyBytes);
+  const unknown = Object.keys(body).find((name) => !startFields.includes(name));
+  if (unknown !== undefined) throw badRequest(`${JSON.stringify(unknown)} is no field of a start`);
   const configId = optionalText(body, 'config_id');
   if (!configId) throw badRequest('config_id is required');
-  const runMode = optionalText(body, 'run_mode') ?? 'full';
-  if (!runModes.includes(runMode)) throw badRequest(`run_mode must be one of ${runModes.join(', ')}`);
+  const runMode = optionalText(body, 'run_mode');
+  if (runMode !== undefined && !runModes.includes(runMode))
+    throw badRequest(`run_mode must be one of ${runModes.join(', ')}`);
   const [rangeFrom, rangeTo] = [optionalText(body, 'range_from'), optionalText(body, 'range_to')];
-  if (!rangeFrom !== !rangeTo) throw badRequest('range_from and range_to come only together');
-  const request = { configId, runMode, ...(rangeFrom && { rangeFrom }), ...(rangeTo && { rangeTo }) };
+  if (rangeTo !== undefined && rangeFrom === undefined) throw badRequest('range_to comes only with range_from');
+  const from = rangeFrom === undefined ? undefined : readMoment('range_from', rangeFrom);
+  const to = rangeTo === undefined ? undefined : readMoment('range_to', rangeTo);
+  if (from !== undefined && to !== undefined && from >= to) throw badRequest('range_from must be before range_to');
+  const request = {
+    configId,
+    ...(runMode === undefined ? {} : { runMode }),
+    ...(rangeFrom === undefined ? {} : { rangeFrom }),
+    ...(rangeTo === undefined ? {} : { rangeTo }),
+  };
   return jsonAnswer(managementOf(call, state).start(request, actorOf(call), state.clock.now()), 201);
 }
 
@@ -98,6 +115,11 @@ function starting(path: string): Operation {
 /** POST /workflow/runs/ (specification, section 4.11), with and without the trailing slash. */
 export const startWorkflow: readonly Operation[] = [starting('/api/workflow/runs'), starting('/api/workflow/runs/')];
 
+function stopRules({ faults }: Call): StopRules {
+  const stops = faultOf(faults, 'workflow_stops');
+  return { cancels: stops?.state === 'canceled', again: stops?.again === 'allowed' };
+}
+
 /** POST /workflow/runs/{id}/stop (specification, section 4.11). */
 export const stopWorkflow: Operation = {
   method: 'POST',
@@ -105,5 +127,7 @@ export const stopWorkflow: Operation = {
   guard: managementApi('workflow-runs:write'),
   lasting: true,
   handle: (call, state) =>
-    jsonAnswer(managementOf(call, state).stop(call.parameters[0] as string, actorOf(call), state.clock.now())),
+    jsonAnswer(
+      managementOf(call, state).stop(call.parameters[0] as string, stopRules(call), actorOf(call), state.clock.now()),
+    ),
 };

@@ -18,7 +18,7 @@ export interface SegmentDefinition {
 }
 
 /** What a stream does with events: `feeds` applies them, `drops` accepts but ignores them, `paused` refuses them. */
-export type StreamMode = 'feeds' | 'drops' | 'paused';
+type StreamMode = 'feeds' | 'drops' | 'paused';
 
 /** An event stream (specification, section 6). */
 export interface StreamDefinition {

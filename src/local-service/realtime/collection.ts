@@ -3,14 +3,14 @@ import type { Moment } from '../data/moment.js';
 import type { Attributes } from '../data/segments.js';
 import type { CollectionDefinition } from './catalogue.js';
 import { CountLog } from './count-log.js';
-import { dayMs, type People, type ProfileTimes } from './people.js';
-import { Roster } from './roster.js';
+import { dayMs, type PersonGenerator, type ProfileTimes } from './people.js';
+import { MemberSet } from './roster.js';
 import type { SavedCollection } from './saved-realtime.js';
 import { withEvents } from './touched-profile.js';
 import { madeFrom, TouchedProfiles } from './touched-profiles.js';
 
-export interface CollectionOptions {
-  readonly people: People;
+interface CollectionOptions {
+  readonly people: PersonGenerator;
   /** The number of people before the first day. */
   readonly initialPeople: number;
   /** When the service was first started, in milliseconds since the Unix epoch. */
@@ -26,17 +26,17 @@ export class Collection {
   readonly id: string;
   readonly touched: TouchedProfiles;
   readonly counts: CountLog;
-  readonly people: People;
+  readonly people: PersonGenerator;
   /** Each event that changes the collection raises it. */
   revision = 0;
-  readonly #roster: Roster;
+  readonly #roster: MemberSet;
   #counted: { readonly moment: Moment; readonly people: number } | undefined;
 
   constructor(definition: CollectionDefinition, { people, initialPeople, origin, saved }: CollectionOptions) {
     this.id = definition.id;
     this.people = people;
     const size = definition.size(initialPeople);
-    this.#roster = new Roster(size, initialPeople);
+    this.#roster = new MemberSet(size, initialPeople);
     this.counts = new CountLog(origin, size, saved?.counts);
     this.touched = new TouchedProfiles(hashText(`${people.idOf(0)} ${definition.id}`));
     for (const one of saved?.touched ?? []) {

@@ -4,7 +4,7 @@ import type { Collection } from './collection.js';
 import type { Segment } from './segment.js';
 
 /** The net change of a segment's members over some days. */
-export interface MembershipChange {
+interface MembershipChange {
   entered: number;
   left: number;
   /** Members now. */

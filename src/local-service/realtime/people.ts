@@ -28,7 +28,7 @@ const keyPatterns: Readonly<Record<string, { readonly pattern: RegExp; readonly 
 const tenDigits = (value: number) => String(value).padStart(10, '0');
 
 /** The people of the indexes, as real-time profiles: pure functions of the seed, a number and a version. */
-export class People {
+export class PersonGenerator {
   readonly population: Population;
   readonly #seed: number;
   #activities: readonly Attributes[] | undefined;

@@ -5,7 +5,7 @@ import type { RealtimeChange } from './net-change.js';
 import type { SavedRealtime } from './saved-realtime.js';
 import { TenantRealtime } from './tenant-realtime.js';
 
-export interface RealtimeOptions {
+interface RealtimeOptions {
   readonly seed: number;
   readonly profiles: number;
   readonly days: readonly DayShares[];

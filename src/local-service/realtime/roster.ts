@@ -2,7 +2,7 @@
  * Which people a collection holds: evenly spread ones, also among those who come later. Arithmetic converts a place into
  * a number and back.
  */
-export class Roster {
+export class MemberSet {
   readonly #size: number;
   readonly #people: number;
 

@@ -1,4 +1,6 @@
+import { type AttributeForm, servedAttributes } from '../data/attribute-text.js';
 import type { Attributes } from '../data/segments.js';
+import type { FaultOf } from '../faults/fault.js';
 import type { Collection } from './collection.js';
 import type { Links } from './people.js';
 
@@ -9,8 +11,21 @@ export interface RealtimeProfile {
   readonly attributes: Attributes;
   readonly created_at: string;
   readonly updated_at: string;
-  readonly ticked_at: string;
-  readonly links: Links;
+  readonly ticked_at?: string;
+  readonly links?: Links | readonly LinkEntry[];
+}
+
+interface LinkEntry {
+  readonly type: string;
+  readonly value: string;
+}
+
+export interface ProfileForm {
+  /** Whether to add enriched attributes. */
+  readonly enrich: boolean;
+  readonly attributes: AttributeForm;
+  /** How a deployment differs in what it shows. */
+  readonly shape: FaultOf<'realtime_shape'> | undefined;
 }
 
 function linksAt(collection: Collection, position: number): Links {
@@ -22,19 +37,25 @@ function linksAt(collection: Collection, position: number): Links {
   return Object.fromEntries(links);
 }
 
-const timestamp = (ms: number) => new Date(ms).toISOString();
+function shownLinks(links: Links, form: 'map' | 'list' | 'absent'): Pick<RealtimeProfile, 'links'> {
+  if (form === 'absent') return {};
+  if (form === 'map') return { links };
+  return { links: Object.entries(links).flatMap(([type, values]) => values.map((value) => ({ type, value }))) };
+}
 
-/** The profile at a position, which must hold one. @param enrich whether to add enriched attributes */
-export function shownProfile(collection: Collection, position: number, enrich: boolean): RealtimeProfile {
+/** The profile at a position, which must hold one. */
+export function shownProfile(collection: Collection, position: number, form: ProfileForm): RealtimeProfile {
+  const { links = 'map', ticked_at: ticked = true, digits = 3 } = form.shape ?? {};
+  const timestamp = (ms: number) => new Date(ms).toISOString().replace('Z', `${'0'.repeat(digits - 3)}Z`);
   const version = collection.version(position);
   const { createdAt, updatedAt, tickedAt } = collection.timesAt(position, version);
   return {
     collection_id: collection.id,
     profile_id: collection.idAt(position),
-    attributes: collection.attributesAt(position, version, enrich),
+    attributes: servedAttributes(collection.attributesAt(position, version, form.enrich), form.attributes),
     created_at: timestamp(createdAt),
     updated_at: timestamp(updatedAt),
-    ticked_at: timestamp(tickedAt),
-    links: linksAt(collection, position),
+    ...(ticked ? { ticked_at: timestamp(tickedAt) } : {}),
+    ...shownLinks(linksAt(collection, position), links),
   };
 }

@@ -6,11 +6,11 @@ import { Collection } from './collection.js';
 import { readEvent } from './event.js';
 import { EventIds } from './event-ids.js';
 import { compareTo, type RealtimeChange } from './net-change.js';
-import { People } from './people.js';
+import { PersonGenerator } from './people.js';
 import type { SavedTenant } from './saved-realtime.js';
 import { Segment } from './segment.js';
 
-export interface TenantRealtimeOptions {
+interface TenantRealtimeOptions {
   readonly tenant: string;
   readonly seed: number;
   /** Number of people before the first day. */
@@ -25,7 +25,7 @@ export interface TenantRealtimeOptions {
 export class TenantRealtime {
   /** If false, every request to the Real-time API is answered 404 (specification, section 1). */
   enabled: boolean;
-  readonly #people: People;
+  readonly #people: PersonGenerator;
   readonly #collections: readonly Collection[];
   readonly #segments: readonly Segment[];
   readonly #missing: Set<string>;
@@ -35,7 +35,7 @@ export class TenantRealtime {
     const population = tenantPeople(tenant, seed, profiles);
     population.moveTo(days);
     this.enabled = saved?.enabled ?? true;
-    this.#people = new People(population, seed);
+    this.#people = new PersonGenerator(population, seed);
     const options = { people: this.#people, initialPeople: profiles, origin };
     this.#collections = collections.map(
       (definition) => new Collection(definition, { ...options, saved: saved?.collections[definition.id] }),

@@ -29,7 +29,7 @@ export interface S3Options {
 }
 
 /** The text of an object. */
-export interface S3Text {
+interface S3Text {
   readonly text: string;
   /** Its ETag, which identifies this version. */
   readonly tag: string;
@@ -38,7 +38,7 @@ export interface S3Text {
 }
 
 /** An object in a list. */
-export interface S3Listed {
+interface S3Listed {
   readonly path: string;
   readonly bytes: number;
   /** When it was written, by the store's clock: milliseconds since 1970. */
@@ -101,6 +101,7 @@ function clientOf({ s3 }: Library, options: S3Options): S3.S3Client {
 
 /** Objects of a bucket below a prefix. Paths are relative to it, with `/`. A write is durable once its promise resolves. */
 export class S3Store {
+  readonly isLocal = false;
   readonly place: string;
   readonly #library: Library;
   readonly #client: S3.S3Client;
@@ -270,13 +271,13 @@ export class S3Store {
     return this.#error(error);
   }
 
-  async size(path: string): Promise<number | undefined> {
+  async look(path: string): Promise<{ bytes: number; changedMs: number } | undefined> {
     try {
-      const { ContentLength } = await this.#client.send(
+      const { ContentLength = 0, LastModified } = await this.#client.send(
         new this.#library.s3.HeadObjectCommand(this.#object(path)),
         this.#abort,
       );
-      return ContentLength;
+      return { bytes: ContentLength, changedMs: LastModified?.getTime() ?? Number.POSITIVE_INFINITY };
     } catch (error) {
       if (isMissing(error)) return undefined;
       throw this.#error(error);

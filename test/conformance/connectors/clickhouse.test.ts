@@ -1,12 +1,11 @@
-import { createServer, request, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import clickhouse from '../../../connectors/clickhouse/index.js';
 import { differences } from '../../../src/conformance/compare.js';
 import { tableConformance } from '../../../src/conformance/index.js';
-import { after, before, delivered, ownless, undelivered } from '../../../src/conformance/rows.js';
-import { Subject } from '../../../src/conformance/subject.js';
+import { after, before, delivered, ownless, people, undelivered } from '../../../src/conformance/rows.js';
+import { TestTarget } from '../../../src/conformance/test-target.js';
 import { ClickhouseServer, clickhouseIsThere } from '../../fixtures/clickhouse.js';
+import { struck, watchSteps } from '../../integration/deliveries/strikes.js';
 
 const server = clickhouseIsThere() ? await ClickhouseServer.start() : undefined;
 afterAll(() => server?.stop());
@@ -19,100 +18,143 @@ describe.runIf(server)('ClickHouse', () => {
   });
 });
 
-describe.runIf(server)('a first load of ClickHouse that is cut short between its rows and its watermark', () => {
-  let front: Server;
-  /** How many statements that move a watermark are cut off before they reach the server. */
-  let cuts = 0;
+async function subject(destination: Record<string, unknown>): Promise<TestTarget> {
+  const place = await (server as ClickhouseServer).place();
+  return TestTarget.open({ connector: clickhouse, place, destination });
+}
 
-  beforeAll(async () => {
-    front = createServer(async (incoming, response) => {
-      const chunks: Buffer[] = [];
-      for await (const chunk of incoming) chunks.push(chunk as Buffer);
-      const body = Buffer.concat(chunks);
-      if (body.includes('INSERT INTO `_cdsync_watermarks`') && cuts > 0) {
-        cuts -= 1;
-        response.destroy();
-        return;
-      }
-      const { method, url: path, headers } = incoming;
-      const onward = request({ ...(server as ClickhouseServer).address, method, path, headers }, (answer) => {
-        response.writeHead(answer.statusCode ?? 500, answer.headers);
-        answer.pipe(response);
+/** Runs a statement in the database of a target. */
+function query({ place }: TestTarget, sql: string): Promise<void> {
+  return (server as ClickhouseServer).query(sql.replaceAll('crm.', `${place.options.database}.`));
+}
+
+async function tablesOf({ place }: TestTarget): Promise<string[]> {
+  const found = await (server as ClickhouseServer).select(
+    `SELECT name FROM system.tables WHERE database = '${place.options.database}' ORDER BY name`,
+  );
+  return found.map(({ name }) => String(name));
+}
+
+describe.runIf(server)('a load of ClickHouse that is killed between its steps', () => {
+  beforeAll(() => watchSteps());
+
+  // Not after every step, because there are about fifty: the series of deliveries kill at others.
+  it.each([
+    { what: 'changes', first: 1, destination: { mode: 'mirror' }, full: false },
+    { what: 'a reload that keeps rows', first: 2, destination: { mode: 'mirror', deletes: 'soft' }, full: true },
+    { what: 'a log', first: 3, destination: { mode: 'append' }, full: false },
+  ])('is repeated with the same result: $what', { timeout: 600_000 }, async ({ what, first, destination, full }) => {
+    const killed = await subject(destination);
+    delivered(await killed.run(people(0, 8)));
+    let logged = 8;
+    for (let step = first, last = 'first'; last !== ''; step += 4) {
+      await killed.commit(`${people(0, 3, `'name ${step}'`)} UNION ALL ${people(3, logged % 8 === 0 ? 7 : 8)}`);
+      logged += 4;
+      last = await struck({ how: 'death', step, after: true }, async () => {
+        await killed.push({ full });
       });
-      onward.on('error', () => response.destroy());
-      onward.end(body);
-    });
-    await new Promise<void>((resolve) => front.listen(0, '127.0.0.1', resolve));
-  });
-  afterAll(() => front.close());
-
-  async function subject(mode: string): Promise<Subject> {
-    const place = await (server as ClickhouseServer).place();
-    const destination = { mode, ...place.through?.((front.address() as AddressInfo).port) };
-    return Subject.open({ connector: clickhouse, place, destination });
-  }
-
-  const comments = async (each: Subject) =>
-    (server as ClickhouseServer).select(
-      `SELECT name, comment FROM system.tables WHERE database = '${each.place.options.database}' ORDER BY name`,
-    );
-  const plain = [
-    { name: '_cdsync_watermarks', comment: '' },
-    { name: 'people', comment: '' },
-  ];
-
-  it.each(['mirror', 'replace', 'append'])('is repeated by the next delivery, in mode %s', async (mode) => {
-    const killed = await subject(mode);
-    cuts = Number.POSITIVE_INFINITY;
-    expect(undelivered(await killed.run(before)).code).toBe('destination_unavailable');
-    expect((await killed.place.rows('people')).length).toBe(95);
-    cuts = 0;
-    delivered(await killed.push());
-    expect(await killed.place.rows('people')).toHaveLength(95);
-    if (mode !== 'append') {
-      delivered(await killed.run(after));
-      expect(differences(await killed.published(), ownless(await killed.place.rows('people')))).toEqual([]);
+      delivered(await killed.push());
+      const rows = await killed.place.rows('people');
+      if (what === 'a log') expect(rows, `after ${last}`).toHaveLength(logged);
+      else {
+        const live = rows.filter((row) => (row.get('_deleted_at') ?? null) === null);
+        expect(differences(await killed.published(), ownless(live)), `after ${last}`).toEqual([]);
+      }
     }
-    expect(await comments(killed)).toEqual(plain);
+    expect(await tablesOf(killed)).toEqual(['_cdsync_loads', '_cdsync_state', 'people']);
     await killed.close();
   });
+});
 
-  it('is repeated by the next delivery also into the other table that a stream has got', async () => {
-    const moved = await subject('append');
-    delivered(await moved.run(before));
-    moved.destination = { ...moved.destination, table: 'persons' };
-    cuts = Number.POSITIVE_INFINITY;
-    expect(undelivered(await moved.run(after)).code).toBe('destination_unavailable');
-    expect(await moved.place.rows('persons')).toHaveLength(95);
-    cuts = 0;
-    delivered(await moved.push());
-    expect(await moved.place.rows('persons')).toHaveLength(95);
-    expect(await comments(moved)).toEqual([...plain, { name: 'persons', comment: '' }]);
-    await moved.close();
+describe.runIf(server)('tables of ClickHouse', () => {
+  it.each([{ mode: 'mirror' }, { mode: 'mirror', deletes: 'soft' }, { mode: 'replace' }])(
+    "keep the values of a user's columns, and computed ones: $mode $deletes",
+    async (destination) => {
+      const shared = await subject(destination);
+      delivered(await shared.run(before));
+      await query(
+        shared,
+        "ALTER TABLE crm.people ADD COLUMN mine String DEFAULT 'new', ADD COLUMN up String MATERIALIZED upper(id)",
+      );
+      await query(shared, "ALTER TABLE crm.people UPDATE mine = 'own' WHERE 1");
+      delivered(await shared.run(after));
+      delivered(await shared.push({ full: true }));
+      const rows = await (server as ClickhouseServer).select(
+        `SELECT mine, up = upper(id) AS same, count() AS n FROM ${shared.place.options.database}.people GROUP BY ALL ORDER BY n SETTINGS final = 1`,
+      );
+      const gone = destination.deletes === 'soft' ? 5 : 0;
+      expect(rows.map(({ mine, same, n }) => [mine, Number(same), Number(n)])).toEqual([
+        ['', 1, 5],
+        ['own', 1, 90 + gone],
+      ]);
+      await shared.close();
+    },
+  );
+
+  it('take no log where they keep one row of each key', async () => {
+    const other = await subject({ mode: 'append' });
+    await query(
+      other,
+      'CREATE TABLE crm.people (id String, _cdsync_version UInt64, _cdsync_deleted UInt8) ENGINE = ReplacingMergeTree(_cdsync_version, _cdsync_deleted) ORDER BY id',
+    );
+    await other.commit(before);
+    expect(undelivered(await other.push({ adopt: true })).code).toBe('destination_refused');
+    await other.close();
   });
 
-  it('is repeated by the same delivery, and keeps the comment of the table', async () => {
-    const cut = await subject('append');
-    delivered(await cut.run(before));
-    const { database } = cut.place.options;
-    for (const sql of [
-      `TRUNCATE TABLE ${database}.people`,
-      `TRUNCATE TABLE ${database}._cdsync_watermarks`,
-      `ALTER TABLE ${database}.people MODIFY COMMENT 'people\\'s \\\\ table'`,
-    ])
-      await server?.query(sql);
-    cuts = 1;
-    delivered(await cut.run(before));
-    expect(await cut.place.rows('people')).toHaveLength(95);
-    expect(await comments(cut)).toEqual([plain[0], { name: 'people', comment: "people's \\ table" }]);
-    await cut.close();
-  });
+  describe('that a version without records has loaded', () => {
+    const watermarks = `CREATE TABLE crm._cdsync_watermarks (destination String, stream String, table_name String, store_id String,
+      sequence Int64, definition String, delivered_at String, _cdsync_version UInt64)
+      ENGINE = ReplacingMergeTree(_cdsync_version) ORDER BY (destination, stream)`;
+    const own = 'ADD COLUMN _cdsync_version UInt64 DEFAULT 0, ADD COLUMN _cdsync_deleted UInt8 DEFAULT 0';
 
-  it('leaves a table alone whose rows somebody else has put there', async () => {
-    const cut = await subject('mirror');
-    delivered(await cut.run(before));
-    await server?.query(`TRUNCATE TABLE ${cut.place.options.database}._cdsync_watermarks`);
-    expect(undelivered(await cut.run(after)).code).toBe('table_not_ours');
-    await cut.close();
+    /** Makes a table of today one of such a version, with all rows at version 7. */
+    async function age(table: TestTarget, isLog: boolean): Promise<void> {
+      const [row] = await (server as ClickhouseServer).select(
+        `SELECT record FROM ${table.place.options.database}._cdsync_state ORDER BY version DESC LIMIT 1`,
+      );
+      const { store_id, sequence } = JSON.parse(String(row?.record));
+      await query(table, 'CREATE TABLE crm.old AS crm.people');
+      if (isLog) await query(table, `ALTER TABLE crm.old DROP COLUMN _cdsync_load, ${own}`);
+      const except = isLog ? '_cdsync_load' : '_cdsync_version, _cdsync_deleted';
+      await query(table, `INSERT INTO crm.old SELECT * EXCEPT (${except}), 7, 0 FROM crm.people`);
+      await query(table, 'EXCHANGE TABLES crm.old AND crm.people');
+      for (const name of ['old', '_cdsync_state', '_cdsync_loads']) await query(table, `DROP TABLE crm.${name} SYNC`);
+      await query(table, watermarks);
+      await query(
+        table,
+        `INSERT INTO crm._cdsync_watermarks VALUES ('target', 'people', 'people', '${store_id}', ${sequence}, '', '', 7)`,
+      );
+    }
+
+    it('are loaded whole once', async () => {
+      const old = await subject({ mode: 'mirror' });
+      delivered(await old.run(before));
+      await age(old, false);
+      await old.commit(after);
+      expect(delivered(await old.push())).toMatchObject({ action: 'reload' });
+      expect(differences(await old.published(), ownless(await old.place.rows('people')))).toEqual([]);
+      expect(delivered(await old.push())).toMatchObject({ action: 'nothing' });
+      await old.close();
+    });
+
+    it('get the changes since, in mode append, also if the first delivery is killed', {
+      timeout: 600_000,
+    }, async () => {
+      watchSteps();
+      for (let step = 6, last = 'first'; last !== ''; step += 12) {
+        const old = await subject({ mode: 'append' });
+        delivered(await old.run(before));
+        await age(old, true);
+        await old.commit(after);
+        last = await struck({ how: 'death', step, after: true }, async () => {
+          await old.push();
+        });
+        delivered(await old.push());
+        expect(await old.place.rows('people'), `after ${last}`).toHaveLength(95 + 15);
+        expect(delivered(await old.push())).toMatchObject({ action: 'nothing' });
+        await old.close();
+      }
+    });
   });
 });

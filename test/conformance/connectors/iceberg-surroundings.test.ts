@@ -4,7 +4,7 @@ import { DeleteBucketCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import iceberg from '../../../connectors/iceberg/index.js';
 import { after, before, delivered, undelivered } from '../../../src/conformance/rows.js';
-import { Subject } from '../../../src/conformance/subject.js';
+import { TestTarget } from '../../../src/conformance/test-target.js';
 import { duckdbExtensions } from '../../fixtures/duckdb-extensions.js';
 import { IcebergCatalog } from '../../fixtures/iceberg-catalog.js';
 import { icebergRows } from '../../fixtures/iceberg-rows.js';
@@ -41,7 +41,7 @@ describe.skipIf(extensions === undefined)('Iceberg tables in an object store', (
     await store?.close();
   });
 
-  async function subject(more: Record<string, unknown> = {}): Promise<Subject> {
+  async function subject(more: Record<string, unknown> = {}): Promise<TestTarget> {
     places += 1;
     const namespace = `store_${places}`;
     await catalog.createNamespace(namespace);
@@ -49,10 +49,10 @@ describe.skipIf(extensions === undefined)('Iceberg tables in an object store', (
     const options = { catalog: catalog.url, namespace, extensions, memory_mb: 256, endpoint: store.url, ...login };
     const reading = { catalog: catalog.url, namespace, extensions: extensions as string, endpoint: store.bareUrl };
     const place = { options, rows: (table: string) => icebergRows(reading, table), close: async () => undefined };
-    return Subject.open({ connector: iceberg, place, destination: more });
+    return TestTarget.open({ connector: iceberg, place, destination: more });
   }
 
-  const namespaceOf = ({ place }: Subject) => String(place.options.namespace);
+  const namespaceOf = ({ place }: TestTarget) => String(place.options.namespace);
 
   it.each([
     ['has no such bucket', 404, 'NoSuchBucket', 'destination_refused', /no such bucket/],

@@ -3,7 +3,7 @@ import iceberg from '../../../connectors/iceberg/index.js';
 import { workTables } from '../../../connectors/iceberg/work-tables.js';
 import { tableConformance } from '../../../src/conformance/index.js';
 import { after, before, delivered } from '../../../src/conformance/rows.js';
-import { Subject } from '../../../src/conformance/subject.js';
+import { TestTarget } from '../../../src/conformance/test-target.js';
 import { duckdbExtensions } from '../../fixtures/duckdb-extensions.js';
 import { IcebergCatalog } from '../../fixtures/iceberg-catalog.js';
 import { icebergQuery, icebergRows } from '../../fixtures/iceberg-rows.js';
@@ -56,7 +56,7 @@ describe.skipIf(extensions === undefined)('Iceberg, merged by Trino', () => {
 
   it('drops what a killed delivery has left behind, also if the next load merges nothing', async () => {
     const at = await place();
-    const subject = await Subject.open({ connector: iceberg, place: at, destination: { mode: 'replace' } });
+    const subject = await TestTarget.open({ connector: iceberg, place: at, destination: { mode: 'replace' } });
     delivered(await subject.run(before));
     const { namespace } = at.reading;
     const { 'metadata-location': location } = await catalog.table(namespace, 'people');
@@ -70,9 +70,9 @@ describe.skipIf(extensions === undefined)('Iceberg, merged by Trino', () => {
     await subject.close();
   });
 
-  it('commits rows and watermark in one snapshot, leaves no table behind, and every engine reads the same', async () => {
+  it('commits rows and record in one snapshot, leaves no table behind, and every engine reads the same', async () => {
     const at = await place();
-    const subject = await Subject.open({ connector: iceberg, place: at, destination: { mode: 'mirror' } });
+    const subject = await TestTarget.open({ connector: iceberg, place: at, destination: { mode: 'mirror' } });
     try {
       delivered(await subject.run(before));
       delivered(await subject.run(after));

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, it } from 'vitest';
 import { randomFrom } from '../../fault/random.js';
-import { CountedWay, Steps } from '../../fixtures/counted-way.js';
+import { CountedWay, Steps } from '../../fixtures/counting-proxy.js';
 import { duckdbExtensions } from '../../fixtures/duckdb-extensions.js';
 import { lakeRows } from '../../fixtures/ducklake.js';
 import { IcebergTarget, icebergCanBeHad } from '../../fixtures/iceberg-target.js';
@@ -88,7 +88,7 @@ async function lake(extensions: string): Promise<KilledTarget> {
   };
   const number = async (sql: string) => Number(Object.values((await server.query(sql))[0] ?? {})[0]);
   const isMade = async () => (await number("SELECT count(*) FROM pg_tables WHERE tablename = 'ducklake_metadata'")) > 0;
-  const standing = 'QUALIFY row_number() OVER (PARTITION BY destination ORDER BY rowid DESC) = 1 ORDER BY destination';
+  const newest = 'QUALIFY row_number() OVER (PARTITION BY destination ORDER BY rowid DESC) = 1 ORDER BY destination';
   return {
     options: {
       connector: 'ducklake',
@@ -102,7 +102,7 @@ async function lake(extensions: string): Promise<KilledTarget> {
       const named = "SELECT table_name FROM duckdb_tables() WHERE database_name = 'lake' AND schema_name = 'cdp'";
       return (await lakeRows(reading, named)).map((row) => String(row.get('table_name')));
     },
-    rows: (table) => lakeRows(reading, `FROM lake.cdp.${table} ${table === '_cdsync_watermarks' ? standing : ''}`),
+    rows: (table) => lakeRows(reading, `FROM lake.cdp.${table} ${table === '_cdsync_state' ? newest : ''}`),
     connections: () => number("SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'cdsync%'"),
     rowsFirst: [],
     stop: async () => {

@@ -1,8 +1,8 @@
-import type { Decode, Operation } from '../../../src/client/client.js';
-import * as management from '../../../src/client/management-api.js';
-import type { PageRequest } from '../../../src/client/paging.js';
-import * as profile from '../../../src/client/profile-api.js';
-import * as realtime from '../../../src/client/realtime-api.js';
+import type { Decode, Operation } from '../../../src/api/client.js';
+import * as management from '../../../src/api/management-api.js';
+import type { PageRequest } from '../../../src/api/paging.js';
+import * as profile from '../../../src/api/profile-api.js';
+import * as realtime from '../../../src/api/realtime-api.js';
 import * as decoders from '../../fixtures/decoders.js';
 
 /** Things that exist in the service under test. */
@@ -74,7 +74,7 @@ export const calls: Readonly<Record<string, Call>> = {
       const request = { destinationDataTemplateId: 'ddt-1', ...everything };
       return management.campaignDraftsPageOperation(request, 'unstable');
     },
-    page: (_, page) => management.campaignDraftsPageOperation(page, '2024-04-01'),
+    page: (_, page) => management.campaignDraftsPageOperation(page, 'unstable'),
     decode: decoders.readCampaigns,
   },
   segmentsPage: {

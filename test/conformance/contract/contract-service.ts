@@ -1,15 +1,15 @@
-import { type Operation, ServiceClient } from '../../../src/client/client.js';
-import * as management from '../../../src/client/management-api.js';
-import { openBudget } from '../../../src/client/open-budget.js';
-import type { Page } from '../../../src/client/page-envelope.js';
-import * as profile from '../../../src/client/profile-api.js';
-import * as realtime from '../../../src/client/realtime-api.js';
+import { type Operation, ServiceClient } from '../../../src/api/client.js';
+import * as management from '../../../src/api/management-api.js';
+import type { Page } from '../../../src/api/page-envelope.js';
+import * as profile from '../../../src/api/profile-api.js';
+import * as realtime from '../../../src/api/realtime-api.js';
 import { systemClock } from '../../../src/core/clock.js';
 import { Secret } from '../../../src/core/secret.js';
 import { type LocalService, startLocalService } from '../../../src/local-service/service.js';
+import { openBudget } from '../../../src/rate-limit/open-budget.js';
 import { requestControl } from '../../fixtures/control.js';
 import * as decoders from '../../fixtures/decoders.js';
-import { serviceOptions } from '../../unit/client/scripted-service.js';
+import { serviceOptions } from '../../unit/api/scripted-service.js';
 import type { Call, Known } from './calls.js';
 import { Recorder } from './recorder.js';
 
@@ -87,7 +87,8 @@ export class ContractService {
     const members = realtime.segmentMembersPageOperation('seg-gold', { limit: 1 });
     const { profile_id: memberId } = await this.#firstOf<decoders.SegmentMember>(members, decoders.readSegmentMembers);
     const one = realtime.getRealtimeProfileOperation('col-1', memberId);
-    const { links } = await this.send<realtime.RealtimeProfile>(one, realtime.readRealtimeProfile);
+    const member = await this.send<realtime.RealtimeProfile>(one, realtime.readRealtimeProfile);
+    const links = member.links as Record<string, string[]> | undefined;
     const jobs = management.ingestJobsOperation({ createdFrom: from, createdTo: to });
     const job = await this.#firstOf<decoders.IngestJob>(jobs, decoders.readIngestJobs);
     return {

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Operation, ServiceClient } from '../../../src/client/client.js';
-import * as management from '../../../src/client/management-api.js';
-import type { Page } from '../../../src/client/page-envelope.js';
-import * as profile from '../../../src/client/profile-api.js';
-import * as realtime from '../../../src/client/realtime-api.js';
+import type { Operation, ServiceClient } from '../../../src/api/client.js';
+import * as management from '../../../src/api/management-api.js';
+import type { Page } from '../../../src/api/page-envelope.js';
+import * as profile from '../../../src/api/profile-api.js';
+import * as realtime from '../../../src/api/realtime-api.js';
 import { operations } from '../../../src/local-service/operations/table.js';
 import { type Call, calls, type Known } from './calls.js';
 import { ContractService } from './contract-service.js';

@@ -37,17 +37,17 @@ const index: Shape = {
   fields: { id: 'text', name: 'text', 'description?': 'text', created_at: 'timestamp', updated_at: 'timestamp' },
 };
 /** Section 2.2. */
-const indexProfile: Shape = { fields: { id: 'text', index_id: 'text', attributes: { map: 'anything' } } };
+const indexProfile: Shape = { fields: { id: 'text', index_id: 'text', attributes: { map: 'attribute' } } };
 /** Section 2.3. */
 const realtimeProfile: Shape = {
   fields: {
     collection_id: 'text',
     profile_id: 'text',
-    attributes: { map: 'anything' },
+    attributes: { map: 'attribute' },
     created_at: 'timestamp',
     updated_at: 'timestamp',
     ticked_at: 'timestamp',
-    links: { map: { list: 'text' } },
+    links: { map: { list: 'attribute' } },
   },
 };
 const auditEvent: Shape = {
@@ -57,7 +57,7 @@ const auditEvent: Shape = {
     happened_at: 'timestamp',
     principal_id: 'text',
     principal_name: 'text',
-    principal_email: 'text',
+    'principal_email?': 'text',
     object_id: 'text',
     'object_name?': 'text',
     origin_ip: 'text',
@@ -67,9 +67,9 @@ const auditEvent: Shape = {
     tenant_family: 'text',
   },
 };
-/** Open, because a campaign of the local service also has the field that filters it. */
-const campaign: Shape = { fields: { id: 'text', name: 'text', 'deliver_at?': 'timestamp' }, open: true };
-const segment: Shape = { fields: { id: 'text', name: 'text', status: 'text' } };
+/** The field that filters campaigns is none of theirs. */
+const campaign: Shape = { fields: { id: 'text', name: 'text', 'deliver_at?': 'timestamp' } };
+const segment: Shape = { fields: { id: 'text', name: 'text', 'status?': 'text' } };
 const ingestJob: Shape = {
   fields: {
     id: 'text',
@@ -271,6 +271,7 @@ export const published: Readonly<Record<string, Published>> = {
     version: null,
     query: paging,
     status: 200,
+    alwaysTotal: true,
     answer: page({ fields: { profile_id: 'text' } }),
     permissions: readsSegments,
   },

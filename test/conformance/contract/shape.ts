@@ -9,6 +9,8 @@ export type Shape =
   | 'number'
   | 'boolean'
   | 'anything'
+  /** Text as published. Other deployments have typed values too, so no decoder refuses them. */
+  | 'attribute'
   | { readonly list: Shape }
   | { readonly map: Shape }
   | { readonly fields: Readonly<Record<string, Shape>>; readonly open?: boolean };
@@ -21,6 +23,7 @@ const scalars: Readonly<Record<Extract<Shape, string>, (value: unknown) => boole
   number: (value) => typeof value === 'number',
   boolean: (value) => typeof value === 'boolean',
   anything: () => true,
+  attribute: (value) => typeof value === 'string',
 };
 
 function isMap(value: unknown): value is Record<string, unknown> {
@@ -54,7 +57,7 @@ export function violations(shape: Shape, value: unknown, place = '$'): string[] 
  * shape refuses them all. Lists and maps are spoilt in their first member.
  */
 export function* spoilt(shape: Shape, value: unknown, place = '$'): Generator<readonly [place: string, copy: unknown]> {
-  if (value === undefined || value === null || shape === 'anything') return;
+  if (value === undefined || value === null || shape === 'anything' || shape === 'attribute') return;
   if (typeof shape === 'string') {
     yield [place, { not: 'a scalar' }];
   } else if ('list' in shape) {

@@ -1,6 +1,6 @@
 import { onTestFinished } from 'vitest';
 import { startLocalService } from '../../../src/local-service/service.js';
-import { JumpingClock } from '../../unit/client/clocks.js';
+import { JumpingClock } from '../../unit/api/clocks.js';
 import { type Answered, answered, Caller } from './caller.js';
 
 // biome-ignore lint/suspicious/noExplicitAny: tests look into items of every shape
@@ -35,6 +35,16 @@ export class ManagementCaller extends Caller {
     const service = await startLocalService({ profiles: 10, clock, ...options, rateLimits });
     onTestFinished(() => service.close());
     return new ManagementCaller(clock, service);
+  }
+
+  /** Campaign drafts exist under `unstable` alone. */
+  override async send(
+    method: string,
+    path: string,
+    headers: Record<string, string | undefined> = {},
+  ): Promise<Answered> {
+    const version = path.startsWith('/api/campaign-drafts') ? { 'api-version': 'unstable' } : {};
+    return super.send(method, path, { ...version, ...headers });
   }
 
   async post(path: string, body?: unknown, headers: Record<string, string | undefined> = {}): Promise<Answered> {

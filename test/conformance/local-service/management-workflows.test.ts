@@ -53,6 +53,17 @@ describe('GET /workflow/runs', () => {
     for (const type of ['source', 'refresh', 'full']) {
       expect(await caller.items(`workflow/runs?type=${type}`)).toEqual(all.filter((run) => run.type === type));
     }
+    for (const [word, state] of [
+      ['Succeeded', 'succeeded'],
+      ['FAILED', 'failed'],
+      ['Running', 'in progress'],
+      ['In Progress', 'in progress'],
+      ['in_progress', 'in progress'],
+    ]) {
+      const found = await caller.items(`workflow/runs?state=${word}`);
+      expect(found).toEqual(all.filter((run) => run.state === state));
+    }
+    expect(await caller.items('workflow/runs?state=unheard')).toEqual([]);
     const [slow] = await caller.items('workflow/runs?type=source&state=in+progress');
     expect(slow?.name).toBe('Full history reload');
     expect(await caller.items('workflow/runs?type=source&state=failed')).toEqual([]);
@@ -82,7 +93,7 @@ describe('GET /workflow/runs/{id}', () => {
     // No field says which configuration the run came from.
     expect(JSON.stringify({ ...whole, task_instances: null })).not.toContain('cg-1');
     expect(tasks.map((task: Item) => [task.run_id, task.workflow_id, task.state])).toEqual(
-      tasks.map(() => [id, id, 'started']),
+      tasks.map(() => [id, id, 'scheduled']),
     );
     expect((await caller.get(`/api/workflow/runs/${id}?view=all`)).status).toBe(400);
   });
@@ -102,7 +113,7 @@ describe('POST /workflow/runs', () => {
       const { status, body } = await caller.post(path, { config_id: 'cg-1' });
       expect([status, violations(published.startWorkflow?.answer as Shape, body)]).toEqual([201, []]);
       expect(body).toMatchObject({
-        state: 'started',
+        state: 'scheduled',
         type: 'full',
         tenant: 'acme',
         created_at: iso(caller.clock.now()),
@@ -119,6 +130,19 @@ describe('POST /workflow/runs', () => {
       const run = await caller.start('cg-1', { run_mode: mode, ...range });
       expect(await caller.run(run.id, 'verbose')).toMatchObject({ type: mode, principal_name: 'nightly' });
     }
+  });
+
+  it.each([
+    ['cg-1', { range_from: '2025-12-01' }],
+    ['cg-1', {}],
+    ['cg-pull', { range_from: '2025-12-01' }],
+    ['og-1', {}],
+    ['cmp-0001', {}],
+  ])('%s starts with %o: range_from alone is that one day', async (config, more) => {
+    const caller = await ManagementCaller.start();
+    const run = await caller.start(config, more);
+    caller.clock.jump(60_000);
+    expect((await caller.run(run.id)).state).toBe('succeeded');
   });
 
   it('starts another run each time', async () => {
@@ -139,7 +163,13 @@ describe('POST /workflow/runs', () => {
     ['an unknown config_id', 400, { config_id: 'cg-none' }],
     ['an unknown run_mode', 400, { config_id: 'cg-1', run_mode: 'some' }],
     ['a range that is not a text', 400, { config_id: 'cg-1', range_from: 20251201 }],
-    ['half a range', 400, { config_id: 'cg-1', range_from: '2025-12-01' }],
+    ['the end of a range alone', 400, { config_id: 'cg-1', range_to: '2025-12-01' }],
+    ['a range in the wrong order', 400, { config_id: 'cg-1', range_from: '2025-12-02', range_to: '2025-12-01' }],
+    ['a range that is no time', 400, { config_id: 'cg-1', range_from: 'yesterday' }],
+    ['a field that is not published', 400, { config_id: 'cg-1', note: 'x' }],
+    ['no range for a workflow that pulls files', 400, { config_id: 'cg-pull' }],
+    ['a run_mode for an orchestration group', 400, { config_id: 'og-1', run_mode: 'full' }],
+    ['a range for a campaign', 400, { config_id: 'cmp-0001', range_from: '2025-12-01' }],
     ['a form', 415, 'config_id=cg-1', 'application/x-www-form-urlencoded'],
     ['plain text', 415, '{"config_id":"cg-1"}', 'text/plain'],
     ['more than 64 KB', 413, { config_id: 'x'.repeat(65_536) }],
@@ -183,6 +213,51 @@ describe('a deployment that differs', () => {
   });
 });
 
+describe('other deployments', () => {
+  it.each([301, 307, 308] as const)('redirect one spelling of a path to the other with %i', async (status) => {
+    const caller = await ManagementCaller.start();
+    expect((await caller.get('/api/campaigns/')).status).toBe(404);
+    await caller.control('faults', { kind: 'slash_redirect', status });
+    const headers = Object.entries({ ...caller.headers, 'content-type': 'application/json' }) as [string, string][];
+    const sent = (method: string, path: string, body?: string) =>
+      fetch(caller.service.url + path, { method, headers, redirect: 'manual', body: body ?? null });
+    const before = (await caller.items('workflow/runs')).length;
+    const start = await sent('POST', '/api/workflow/runs/', '{"config_id":"cg-1"}');
+    expect([start.status, start.headers.get('location')]).toEqual([status, '/api/workflow/runs']);
+    expect(await caller.items('workflow/runs')).toHaveLength(before);
+    expect((await sent('POST', '/api/workflow/runs', '{"config_id":"cg-1"}')).status).toBe(201);
+    const list = await sent('GET', '/api/campaigns/?limit=2');
+    expect([list.status, list.headers.get('location')]).toEqual([status, '/api/campaigns?limit=2']);
+  });
+
+  it('show errors and principals in the list, and call the id of a task task_instance_id', async () => {
+    const caller = await ManagementCaller.start();
+    const { id } = await caller.start('cg-fail');
+    caller.clock.jump(5000);
+    await caller.control('faults', { kind: 'workflow_details' });
+    await caller.control('faults', { kind: 'workflow_task_ids' });
+    const listed = (await caller.items('workflow/runs')).find((run) => run.id === id);
+    expect(listed).toMatchObject({ principal_name: 'default', error: { attribution: 'customer' } });
+    expect(listed).not.toHaveProperty('task_instances');
+    const [task] = (await caller.run(id, 'verbose')).task_instances;
+    expect([task.id, task.task_instance_id]).toEqual([undefined, expect.any(String)]);
+  });
+
+  it('cancel a run at once, and take a second stop', async () => {
+    const caller = await ManagementCaller.start();
+    await caller.control('faults', { kind: 'workflow_stops', again: 'allowed' });
+    const { id } = await caller.start('cg-slow');
+    caller.clock.jump(1000);
+    const { status, body } = await caller.stop(id);
+    expect([status, body.state, body.ended_at]).toEqual([200, 'canceled', iso(caller.clock.now())]);
+    expect(violations(published.stopWorkflow?.answer as Shape, body)).toEqual([]);
+    caller.clock.jump(1000);
+    expect((await caller.stop(id)).body).toEqual(body);
+    await caller.clearFaults();
+    expect((await caller.stop(id)).status).toBe(409);
+  });
+});
+
 describe('the states of a run', () => {
   /** The state at each of these times after the start. */
   async function statesOf(caller: ManagementCaller, id: string, times: readonly number[]): Promise<string[]> {
@@ -197,7 +272,11 @@ describe('the states of a run', () => {
   }
 
   it.each([
-    ['cg-1', [0, 499, 500, 2999, 3000], ['started', 'started', 'in progress', 'in progress', 'succeeded']],
+    [
+      'cg-1',
+      [0, 249, 250, 499, 500, 2999, 3000],
+      ['scheduled', 'scheduled', 'started', 'started', 'in progress', 'in progress', 'succeeded'],
+    ],
     ['cg-slow', [500, 7_199_999, 7_200_000], ['in progress', 'in progress', 'succeeded']],
     ['cg-fail', [1999, 2000], ['in progress', 'failed']],
     ['cg-platform-fail', [1999, 2000], ['in progress', 'failed']],

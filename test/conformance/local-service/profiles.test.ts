@@ -68,7 +68,7 @@ describe('GET /indexes/{id}/profiles (specification, sections 2.2, 2.5 and 4.4)'
     const query = `${filter('country', 'JP')}&${filter('tier', 'bronze')}&${filter('is_active', 'true')}`;
     const found = await caller.records(`${members}?limit=3&${query}`);
     const { records } = {
-      records: all.filter(({ attributes: a }) => a.country === 'JP' && a.tier === 'bronze' && a.is_active === true),
+      records: all.filter(({ attributes: a }) => a.country === 'JP' && a.tier === 'bronze' && a.is_active === 'true'),
     };
     expect(records.length).toBeGreaterThan(3);
     expect(found).toEqual(records);

@@ -43,8 +43,9 @@ export class RealtimeCaller extends Caller {
   }
 
   /** Every member of a segment, in the order of the list. */
-  async members(segment: string, limit = 1000): Promise<string[]> {
-    const records: unknown[] = await this.records(`/prof/segments/${segment}/profiles?limit=${limit}`);
+  async members(segment: string, limit?: number): Promise<string[]> {
+    const query = limit === undefined ? '' : `?limit=${limit}`;
+    const records: unknown[] = await this.records(`/prof/segments/${segment}/profiles${query}`);
     return (records as { profile_id: string }[]).map(({ profile_id: id }) => id);
   }
 

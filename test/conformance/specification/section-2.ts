@@ -5,11 +5,11 @@ import {
   indexesPageOperation,
   profilesPageOperation,
   readIndexes,
-} from '../../../src/client/profile-api.js';
-import { getRealtimeProfileOperation, readRealtimeProfile } from '../../../src/client/realtime-api.js';
+} from '../../../src/api/profile-api.js';
+import { getRealtimeProfileOperation, readRealtimeProfile } from '../../../src/api/realtime-api.js';
 import type { EndForm } from '../../../src/local-service/operations/page-envelope.js';
 import { readProfiles } from '../../fixtures/decoders.js';
-import { scriptedService, serviceOptions, testClient } from '../../unit/client/scripted-service.js';
+import { scriptedService, serviceOptions, testClient } from '../../unit/api/scripted-service.js';
 import type { Answered } from '../local-service/caller.js';
 import { type Checks, Setting, timestamp } from './setting.js';
 

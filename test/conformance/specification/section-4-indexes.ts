@@ -5,10 +5,10 @@ import {
   getProfileOperation,
   indexesPageOperation,
   profilesPageOperation,
-} from '../../../src/client/profile-api.js';
+} from '../../../src/api/profile-api.js';
 import { operations } from '../../../src/local-service/operations/table.js';
 import { readProfiles } from '../../fixtures/decoders.js';
-import { emptyPage, scriptedService, serviceOptions, testClient } from '../../unit/client/scripted-service.js';
+import { emptyPage, scriptedService, serviceOptions, testClient } from '../../unit/api/scripted-service.js';
 import { type Checks, Setting } from './setting.js';
 
 const errorFields = ['status', 'message', 'request_id', 'trace_id'];

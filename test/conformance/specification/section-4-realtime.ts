@@ -5,8 +5,8 @@ import {
   lookupProfileOperation,
   readRealtimeProfile,
   sendEventOperation,
-} from '../../../src/client/realtime-api.js';
-import { scriptedService, serviceOptions, testClient } from '../../unit/client/scripted-service.js';
+} from '../../../src/api/realtime-api.js';
+import { scriptedService, serviceOptions, testClient } from '../../unit/api/scripted-service.js';
 import { type Checks, Setting, timestamp } from './setting.js';
 
 const keychain = '/prof/lookup/col-1/keychain';

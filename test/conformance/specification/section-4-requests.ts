@@ -1,17 +1,7 @@
 import { expect } from 'vitest';
-import { indexesPageOperation, profilesPageOperation } from '../../../src/client/profile-api.js';
-import {
-  collectionStatsOperation,
-  lookupProfileOperation,
-  sendEventOperation,
-} from '../../../src/client/realtime-api.js';
-import {
-  emptyPage,
-  givenToken,
-  scriptedService,
-  serviceOptions,
-  testClient,
-} from '../../unit/client/scripted-service.js';
+import { indexesPageOperation, profilesPageOperation } from '../../../src/api/profile-api.js';
+import { collectionStatsOperation, lookupProfileOperation, sendEventOperation } from '../../../src/api/realtime-api.js';
+import { emptyPage, givenToken, scriptedService, serviceOptions, testClient } from '../../unit/api/scripted-service.js';
 import { everyNameIsHere } from './every-name.js';
 import { type Checks, Setting } from './setting.js';
 

@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { indexesPageOperation } from '../../../src/client/profile-api.js';
+import { indexesPageOperation } from '../../../src/api/profile-api.js';
 import { Secret } from '../../../src/core/secret.js';
 import {
   emptyPage,
@@ -7,7 +7,7 @@ import {
   scriptedService,
   serviceOptions,
   testClient,
-} from '../../unit/client/scripted-service.js';
+} from '../../unit/api/scripted-service.js';
 import { type Answered, answered } from '../local-service/caller.js';
 import { type Checks, claimsOf, type Key, Setting } from './setting.js';
 

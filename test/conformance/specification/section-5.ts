@@ -3,23 +3,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { CompactSign } from 'jose';
 import { expect, onTestFinished } from 'vitest';
-import { getWorkflowRunOperation } from '../../../src/client/management-api.js';
-import { indexesPageOperation } from '../../../src/client/profile-api.js';
+import { getWorkflowRunOperation } from '../../../src/api/management-api.js';
+import { indexesPageOperation } from '../../../src/api/profile-api.js';
 import {
   collectionStatsOperation,
   getRealtimeProfileOperation,
   lookupProfileOperation,
   profileSegmentsPageOperation,
   sendEventOperation,
-} from '../../../src/client/realtime-api.js';
+} from '../../../src/api/realtime-api.js';
 import { Secret } from '../../../src/core/secret.js';
-import {
-  emptyPage,
-  givenToken,
-  scriptedService,
-  serviceOptions,
-  testClient,
-} from '../../unit/client/scripted-service.js';
+import { emptyPage, givenToken, scriptedService, serviceOptions, testClient } from '../../unit/api/scripted-service.js';
 import { Caller } from '../local-service/caller.js';
 import { RealtimeCaller } from '../local-service/realtime-caller.js';
 import { everyNameIsHere } from './every-name.js';

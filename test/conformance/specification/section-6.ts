@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { sendEventOperation } from '../../../src/client/realtime-api.js';
+import { sendEventOperation } from '../../../src/api/realtime-api.js';
 import type { Checks } from './setting.js';
 
 /** Events. */
@@ -29,6 +29,6 @@ export const section6: Checks = {
     await realtime.event({ event_type: 'purchase', keys, amount: 12.5 });
     await realtime.event({ event_type: 'loyalty', keys, points: 30 });
     const { attributes } = await realtime.lookup(keys);
-    expect(attributes).toMatchObject({ page_views: 1, purchases: 1, total_spent: 12.5, points: 30 });
+    expect(attributes).toMatchObject({ page_views: '1', purchases: '1', total_spent: '12.5', points: '30' });
   },
 };

@@ -1,8 +1,8 @@
 import { expect } from 'vitest';
-import { indexesPageOperation } from '../../../src/client/profile-api.js';
+import { indexesPageOperation } from '../../../src/api/profile-api.js';
 import { operations } from '../../../src/local-service/operations/table.js';
-import { JumpingClock } from '../../unit/client/clocks.js';
-import { emptyPage, scriptedService, serviceOptions, testClient } from '../../unit/client/scripted-service.js';
+import { JumpingClock } from '../../unit/api/clocks.js';
+import { emptyPage, scriptedService, serviceOptions, testClient } from '../../unit/api/scripted-service.js';
 import { type Checks, Setting } from './setting.js';
 
 /** Errors. */
@@ -30,8 +30,9 @@ export const section7: Checks = {
       expect(await send(indexesPageOperation({}))).toHaveProperty('data');
       expect(meter).toMatchObject({ requests: 3, retries: 2 });
     }
-    await setting.profile.control('faults', { kind: 'status', status: 503, count: 4 });
-    const error = await setting.client().failure(indexesPageOperation({}));
+    const away = await scriptedService({ status: 503 });
+    const retry = { patienceMs: 60_000, maxDelayMs: 1000 };
+    const error = await testClient(serviceOptions(away.baseUrl, { retry })).failure(indexesPageOperation({}));
     expect(error).toMatchObject({ code: 'service_unavailable', kind: 'retryable' });
   },
   '7.rows.400.1': async (setting) => {

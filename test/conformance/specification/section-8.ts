@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
-import { indexesPageOperation } from '../../../src/client/profile-api.js';
-import { JumpingClock } from '../../unit/client/clocks.js';
+import { indexesPageOperation } from '../../../src/api/profile-api.js';
+import { JumpingClock } from '../../unit/api/clocks.js';
 import { parse, withStream } from '../../unit/config/sample.js';
 import { type Checks, Setting } from './setting.js';
 

@@ -1,16 +1,16 @@
 import { expect } from 'vitest';
-import { segmentsPageOperation } from '../../../src/client/management-api.js';
-import { indexesPageOperation } from '../../../src/client/profile-api.js';
+import { segmentsPageOperation } from '../../../src/api/management-api.js';
+import { indexesPageOperation } from '../../../src/api/profile-api.js';
 import {
   collectionStatsOperation,
   getRealtimeProfileOperation,
   profileSegmentsPageOperation,
   readRealtimeProfile,
-} from '../../../src/client/realtime-api.js';
+} from '../../../src/api/realtime-api.js';
 import type { Operation } from '../../../src/local-service/operations/operation.js';
 import { operations } from '../../../src/local-service/operations/table.js';
 import { readCollectionStats, readProfileSegments } from '../../fixtures/decoders.js';
-import { scriptedService, serviceOptions, testClient } from '../../unit/client/scripted-service.js';
+import { scriptedService, serviceOptions, testClient } from '../../unit/api/scripted-service.js';
 import { parse, withStream } from '../../unit/config/sample.js';
 import type { Checks } from './setting.js';
 

@@ -1,9 +1,9 @@
 import { onTestFinished } from 'vitest';
-import type { Decode, Operation } from '../../../src/client/client.js';
+import type { Decode, Operation } from '../../../src/api/client.js';
 import { Secret } from '../../../src/core/secret.js';
 import type { ServiceOptions } from '../../../src/core/service-options.js';
 import { type LocalService, startLocalService } from '../../../src/local-service/service.js';
-import { serviceOptions, type TestClient, testClient } from '../../unit/client/scripted-service.js';
+import { serviceOptions, type TestClient, testClient } from '../../unit/api/scripted-service.js';
 import { Caller } from '../local-service/caller.js';
 import { RealtimeCaller } from '../local-service/realtime-caller.js';
 import type { EntryId } from './entries.js';
@@ -89,6 +89,8 @@ export class Setting {
   readonly service: LocalService;
   readonly profile: Caller;
   readonly management: Caller;
+  /** Campaign drafts exist under `unstable` alone. */
+  readonly drafts: Caller;
   readonly realtime: RealtimeCaller;
   readonly ada = ada;
 
@@ -96,12 +98,14 @@ export class Setting {
     this.service = service;
     this.profile = new Caller(service);
     this.management = new Caller(service);
+    this.drafts = new Caller(service);
     this.realtime = new RealtimeCaller(service);
-    for (const { headers } of [this.profile, this.management, this.realtime]) {
+    for (const { headers } of [this.profile, this.management, this.drafts, this.realtime]) {
       delete headers['service-tenant'];
       headers[tenantHeader] = service.tenantId;
     }
     this.management.headers['api-version'] = '2024-04-01';
+    this.drafts.headers['api-version'] = 'unstable';
   }
 
   static async open(options: Parameters<typeof startLocalService>[0] = {}): Promise<Setting> {
@@ -164,9 +168,10 @@ export class Setting {
       ['/api/indexes', this.profile],
       [await this.members(), this.profile],
       // Without /ingest/jobs, which takes no cursor.
-      ...['audit-events', 'campaigns', 'campaign-drafts', 'segments', 'workflow/runs'].map(
+      ...['audit-events', 'campaigns', 'segments', 'workflow/runs'].map(
         (path) => [`/api/${path}`, this.management] as const,
       ),
+      ['/api/campaign-drafts', this.drafts],
       ['/prof/segments/seg-gold/profiles', this.realtime],
       [`/prof/profiles/col-1/${id}/segments`, this.realtime],
     ];

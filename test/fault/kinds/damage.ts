@@ -117,7 +117,7 @@ const leftovers: Readonly<Record<string, string>> = {
   'a version of the future, as it was named before': 'daily/published/99.duckdb',
   'a log of a version to come': 'daily/published/3/daily.duckdb.wal',
   'a log of the store': 'daily/.cdsync/store.duckdb.wal',
-  'a file that was written anew': 'daily/.cdsync/restored/members.parquet',
+  'a file that was written again': 'daily/.cdsync/restored/members.parquet',
   'a snapshot that never was': 'daily/parquet/members/snapshot/20200101T000000Z-abcdef/00001.parquet',
 };
 

@@ -7,6 +7,8 @@ import { failingSteps } from './failing-steps.js';
 import { fileSize } from './file-size.js';
 import { killAgain, killInstants } from './kill-instants.js';
 import { killSteps } from './kill-steps.js';
+import { lackingStorage } from './lacking-storage.js';
+import { outages, silentUrls } from './outages.js';
 import { permissions } from './permissions.js';
 import { movingService, serviceDeath } from './service-death.js';
 import { serviceFaults } from './service-faults.js';
@@ -32,6 +34,9 @@ export const faultKinds: readonly FaultKind[] = [
   drippingAnswers,
   serviceDeath,
   movingService,
+  outages,
+  silentUrls,
+  lackingStorage,
   twoRuns,
   sharedLimit,
 ];

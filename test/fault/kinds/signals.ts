@@ -1,6 +1,6 @@
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { RunReport } from '../../../src/core/run.js';
+import type { RunReport } from '../../../src/core/run-report.js';
 import type { CalmSteps, Fault, FaultKind } from '../fault.js';
 import { jobFacts, reportProblems } from '../held-report.js';
 import { Broken, expectEnding } from '../judge.js';

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { bigqueryConnector } from '../../../connectors/bigquery/index.js';
+import type { BigqueryClient, QueryRequest } from '../../../connectors/bigquery/sdk.js';
 import { type BigqueryDataset, credentials, FakeBigquery } from '../../fixtures/bigquery.js';
-import { TableDriver } from '../../fixtures/table-driver.js';
+import { LoadDriver } from '../../fixtures/load-driver.js';
 
 const fake = new FakeBigquery();
 const connector = bigqueryConnector(async () => fake);
@@ -11,49 +12,102 @@ const upserts = (to: number) => `SELECT 'upsert' AS _op, * FROM (${people(to)})`
 
 let place: Awaited<ReturnType<FakeBigquery['place']>>;
 let dataset: BigqueryDataset;
-let driver: TableDriver;
+let driver: LoadDriver;
 beforeEach(async () => {
   place = await fake.place();
   dataset = place.dataset;
-  driver = await TableDriver.open(connector, place.options);
+  driver = await LoadDriver.open(connector, place.options);
 });
 afterEach(async () => {
   await driver.close();
   await place.close();
 });
 
-/** The jobs and statements of a load, by their first words, without those that read. */
+/** The jobs of a load, by their first words, without those that read. */
 function steps(from: number): string[] {
   const words = dataset.jobs.slice(from).map((sql) => /^[A-Z_@]+( [A-Z_]+)*/.exec(sql)?.[0] ?? sql);
   return words.filter((word) => !word.startsWith('SELECT'));
 }
 
+const merge = { type: 'merge', absent: 'keep' } as const;
+
 describe('what BigQuery is sent', () => {
-  it('is load jobs, then one script that is one transaction', async () => {
+  it('is load jobs, then one transaction in a session that ends with the load', async () => {
     await driver.load({ table: 'people', query: people(10), key, sequence: 1 });
     const from = dataset.jobs.length;
-    const action = { type: 'merge', absent: 'delete' } as const;
-    await driver.load({ table: 'people', query: upserts(8), key, action, sequence: 2, chunk: 4 });
+    await driver.load({ table: 'people', query: upserts(8), key, action: merge, sequence: 2, chunk: 4 });
     expect(steps(from)).toEqual([
-      'CREATE TABLE',
-      'LOAD WRITE_TRUNCATE',
-      'LOAD WRITE_APPEND',
-      'BEGIN TRANSACTION',
-      'UPDATE',
-      'IF',
-      'MERGE',
-      'COMMIT TRANSACTION',
-      'DROP TABLE IF EXISTS',
+      ...['DROP TABLE IF EXISTS', 'CREATE TABLE', 'LOAD WRITE_TRUNCATE', 'LOAD WRITE_APPEND'],
+      ...['BEGIN TRANSACTION', 'UPDATE', 'MERGE INTO', 'UPDATE', 'INSERT INTO', 'DELETE FROM', 'COMMIT TRANSACTION'],
+      ...['DROP TABLE IF EXISTS', 'CALL BQ'],
     ]);
-    expect(await dataset.rows('people')).toHaveLength(8);
+    expect(await dataset.rows('people')).toHaveLength(10);
+    expect(dataset.sessions.size).toBe(0);
   });
 
-  it('replaces all rows within the transaction', async () => {
+  it('makes and stamps a table before the transaction', async () => {
     await driver.load({ table: 'people', query: people(10), key, sequence: 1 });
+    const made = steps(0).filter((step) => !/^(?:DROP|LOAD|CALL)/.test(step));
+    expect(made).toEqual([
+      ...['CREATE TABLE IF NOT EXISTS', 'CREATE TABLE IF NOT EXISTS', 'CREATE TABLE'],
+      ...['MERGE INTO', 'CREATE TABLE', 'ALTER TABLE'],
+      ...['BEGIN TRANSACTION', 'UPDATE', 'INSERT INTO', 'UPDATE', 'INSERT INTO', 'DELETE FROM', 'COMMIT TRANSACTION'],
+    ]);
+    expect(await driver.sequence('people')).toBe(1);
+  });
+
+  it('replaces all rows within the transaction, and leaves a description of the user in place', async () => {
+    await driver.load({ table: 'people', query: people(10), key, sequence: 1 });
+    const text = `it's a \\ "of ours"\nin lines`;
+    await dataset.with((connection) =>
+      connection.run(`COMMENT ON TABLE people IS '${text.replaceAll("'", "''")} [cdsync 1:load-1-1]'`),
+    );
     const from = dataset.jobs.length;
     await driver.load({ table: 'people', query: people(3), key, action: { type: 'replace' }, sequence: 2 });
-    expect(steps(from).slice(2, 7)).toEqual(['BEGIN TRANSACTION', 'UPDATE', 'IF', 'DELETE FROM', 'INSERT INTO']);
+    const written = steps(from).filter((step) => !/^(?:DROP|LOAD|CREATE|CALL)/.test(step));
+    expect(written.slice(0, 5)).toEqual(['UPDATE', 'ALTER TABLE', 'BEGIN TRANSACTION', 'UPDATE', 'MERGE INTO']);
     expect(await dataset.rows('people')).toHaveLength(3);
+    const comments = "SELECT comment FROM duckdb_tables() WHERE table_name = 'people'";
+    const found = await dataset.with(async (connection) => (await connection.runAndReadAll(comments)).getRows());
+    expect(found).toEqual([[`${text} [cdsync 1:load-2-2]`]]);
+  });
+
+  it('is rolled back if others have changed the number of rows during the load', async () => {
+    await driver.load({ table: 'people', query: people(10), key, sequence: 1 });
+    const onFile = async () => {
+      await dataset.with((connection) => connection.run("DELETE FROM people WHERE id = 'p9'"));
+    };
+    const load = driver.load({ table: 'people', query: upserts(12), key, action: merge, sequence: 2, onFile });
+    await expect(load).rejects.toMatchObject({ code: 'table_moved', message: expect.stringContaining('12 rows, 13') });
+    expect([await driver.sequence('people'), (await dataset.rows('people')).length]).toEqual([1, 9]);
+  });
+
+  it('ends the transaction of a delivery that was killed, which would exclude others for a day', async () => {
+    await driver.load({ table: 'people', query: people(10), key, sequence: 1 });
+    // The process is gone before its commit: nothing is rolled back, dropped or ended.
+    const gone = new Promise<void>((resolve) => {
+      const killed = bigqueryConnector(async () => ({
+        BigQuery: class extends fake.BigQuery {
+          override createQueryJob(request: QueryRequest): ReturnType<BigqueryClient['createQueryJob']> {
+            if (!request.query.startsWith('COMMIT')) return super.createQueryJob(request);
+            resolve();
+            return new Promise(() => undefined);
+          }
+        },
+      }));
+      const load = { table: 'people', query: upserts(5), key, action: merge, sequence: 2 };
+      void LoadDriver.open(killed, place.options).then((opened) => opened.load(load));
+    });
+    await gone;
+    expect(dataset.sessions.size).toBe(1);
+    await driver.load({ table: 'people', query: upserts(12), key, action: merge, sequence: 3 });
+    expect(await driver.sequence('people')).toBe(3);
+    expect(await dataset.rows('people')).toHaveLength(12);
+    expect(dataset.sessions.size).toBe(0);
+    const tables = await dataset.with(async (connection) =>
+      (await connection.runAndReadAll('SELECT table_name FROM duckdb_tables()')).getRows(),
+    );
+    expect(tables.flat().sort()).toEqual(['_cdsync_loads', '_cdsync_state', 'people']);
   });
 
   it('clusters a table by its key, and names the schema of what is loaded', async () => {
@@ -72,9 +126,9 @@ describe('what BigQuery is sent', () => {
 
 describe('what BigQuery answers', () => {
   async function refused(options: Record<string, unknown>): Promise<unknown> {
-    const other = await TableDriver.open(connector, { ...place.options, ...options });
+    const other = await LoadDriver.open(connector, { ...place.options, ...options });
     try {
-      return await other.with((destination) => destination.watermarks()).catch((error: unknown) => error);
+      return await other.load({ table: 'people', query: people(1), key, sequence: 1 }).catch((error: unknown) => error);
     } finally {
       await other.close();
     }

@@ -2,7 +2,7 @@ import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { PostgresServer } from '../../fixtures/postgres-server.js';
-import { Receiver } from '../../fixtures/receiver.js';
+import { Receiver } from '../../fixtures/webhook-server.js';
 import { Workspace } from '../../fixtures/workspace.js';
 
 let space: Workspace;
@@ -57,11 +57,9 @@ describe('check', () => {
       },
     ]);
     expect(first.code).toBe(4);
-    expect(first.stderr).toMatch(/mend the destination, then: cdsync check pg\.json /);
+    expect(first.stderr).toMatch(/correct the destination, then: cdsync check pg\.json /);
     expect(await schemas()).toEqual(before);
-    await server.query(
-      'CREATE SCHEMA cdp; CREATE TABLE cdp.members (id text); CREATE TABLE cdp._cdsync_watermarks (x int)',
-    );
+    await server.query('CREATE SCHEMA cdp; CREATE TABLE cdp.members (id text); CREATE TABLE cdp._cdsync_state (x int)');
     const { checked } = await check('pg', [postgres]);
     expect(checked[0]?.lacks.map(({ message }) => message)).toEqual(['loader may not use schema cdp']);
     const statement = /it: (.*)$/.exec(checked[0]?.lacks[0]?.hint ?? '')?.[1] ?? '';

@@ -2,25 +2,26 @@ import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import eventStream from '../../../connectors/event_stream/index.js';
 import { membersOf } from '../../../connectors/event_stream/members.js';
-import { ServiceClient } from '../../../src/client/client.js';
-import { openBudget } from '../../../src/client/open-budget.js';
-import * as realtime from '../../../src/client/realtime-api.js';
+import { ServiceClient } from '../../../src/api/client.js';
+import * as realtime from '../../../src/api/realtime-api.js';
 import { systemClock } from '../../../src/core/clock.js';
 import { Secret } from '../../../src/core/secret.js';
 import { serviceAccess } from '../../../src/engine/service-access.js';
 import { type LocalService, startLocalService } from '../../../src/local-service/service.js';
+import { openBudget } from '../../../src/rate-limit/open-budget.js';
 import type { OutgoingRecord, RecordResult, ServiceAccess } from '../../../src/sdk/index.js';
 import { requestControl } from '../../fixtures/control.js';
 import { streams, write } from '../../fixtures/json-model.js';
 import { type Driven, deliver, openRecords, someRecords } from '../../fixtures/record-driver.js';
-import { serviceOptions } from '../../unit/client/scripted-service.js';
+import { serviceOptions } from '../../unit/api/scripted-service.js';
 
 let service: LocalService;
 const clients: ServiceClient[] = [];
 const notices: string[] = [];
 let driven: Driven | undefined;
 beforeAll(async () => {
-  service = await startLocalService({ port: 0, profiles: 1000 });
+  // Typed, so that the service shows which type each value of an event has.
+  service = await startLocalService({ port: 0, profiles: 1000, attributes: 'typed' });
 });
 afterAll(async () => {
   for (const client of clients) await client.close();
@@ -39,7 +40,7 @@ async function control<T>(path: string, body: object): Promise<T> {
 }
 
 function clientWith(token: string): ServiceClient {
-  const retry = { maxAttempts: 4, maxDelayMs: 20 };
+  const retry = { patienceMs: 1000, maxDelayMs: 20 };
   const auth = { type: 'token', token: new Secret(token) } as const;
   const client = new ServiceClient({
     service: serviceOptions(service.url, { auth, retry }),

@@ -58,8 +58,7 @@ describe('a folder', () => {
     for (const table of tables) await driver.load({ table, query: `SELECT 1 AS id, '${table}' AS name`, sequence: 1 });
     expect(await readdir(at.folder)).toEqual(['exports']);
     expect((await readdir(place.options.path as string)).length).toBe(tables.length);
-    const watermarks = await driver.with((destination) => destination.watermarks());
-    expect(watermarks.map(({ table }) => table).sort()).toEqual([...tables].sort());
+    for (const table of tables) expect(await driver.sequence(table)).toBe(1);
   });
 });
 

@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { Receiver } from '../../fixtures/receiver.js';
+import { Receiver } from '../../fixtures/webhook-server.js';
 import { Workspace } from '../../fixtures/workspace.js';
 
 let space: Workspace;
@@ -34,7 +34,9 @@ it('decimals without a digit before the point and values beyond JSON are JSON in
   const { code, stderr } = await space.cdsync(['run', 'values.json']);
   expect([code, stderr]).toEqual([0, expect.any(String)]);
   const folder = join(space.folder, 'lines');
-  const files = (await readdir(folder, { recursive: true })).filter((name) => name.endsWith('.jsonl'));
+  const files = (await readdir(folder, { recursive: true })).filter(
+    (name) => name.includes('data') && name.endsWith('.jsonl'),
+  );
   expect(files).toHaveLength(1);
   const [line = ''] = (await readFile(join(folder, files[0] as string), 'utf8')).split('\n');
   expect(JSON.parse(line)).toMatchObject(wanted);

@@ -1,7 +1,7 @@
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { RunReport } from '../../../src/core/run.js';
+import type { RunReport } from '../../../src/core/run-report.js';
 import { ended, Workspace } from '../../fixtures/workspace.js';
 
 const connector = `export default {

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { snowflakeConnector } from '../../../connectors/snowflake/index.js';
+import { LoadDriver } from '../../fixtures/load-driver.js';
 import { FakeSnowflake, password, type SnowflakeSchema } from '../../fixtures/snowflake.js';
-import { TableDriver } from '../../fixtures/table-driver.js';
 
 const fake = new FakeSnowflake();
 const connector = snowflakeConnector(async () => fake);
@@ -11,11 +11,11 @@ const upserts = (to: number) => `SELECT 'upsert' AS _op, * FROM (${people(to)})`
 
 let place: Awaited<ReturnType<FakeSnowflake['place']>>;
 let schema: SnowflakeSchema;
-let driver: TableDriver;
+let driver: LoadDriver;
 beforeEach(async () => {
   place = await fake.place();
   schema = place.schema;
-  driver = await TableDriver.open(connector, place.options);
+  driver = await LoadDriver.open(connector, place.options);
 });
 afterEach(async () => {
   await driver.close();
@@ -28,36 +28,81 @@ function steps(from: number): string[] {
   return words.filter((word) => !/^(SELECT|DESCRIBE|ALTER SESSION)/.test(word));
 }
 
+const staged = [
+  'DROP STAGE IF EXISTS CDSYNC',
+  'DROP TABLE IF EXISTS',
+  'CREATE TEMPORARY STAGE CDSYNC',
+  'CREATE TEMPORARY TABLE',
+  'PUT',
+  'PUT',
+  'COPY INTO',
+];
+const dropped = ['DROP STAGE IF EXISTS CDSYNC', 'DROP TABLE IF EXISTS'];
+
 describe('what Snowflake is sent', () => {
   it('is files, then their rows, then one transaction without DDL', async () => {
     await driver.load({ table: 'people', query: people(10), key, sequence: 1 });
     const from = schema.statements.length;
-    const action = { type: 'merge', absent: 'delete' } as const;
+    const action = { type: 'merge', absent: 'keep' } as const;
     await driver.load({ table: 'people', query: upserts(8), key, action, sequence: 2, chunk: 4 });
     expect(steps(from)).toEqual([
-      'CREATE OR REPLACE TEMPORARY STAGE CDSYNC',
-      'CREATE OR REPLACE TEMPORARY TABLE',
-      'PUT',
-      'PUT',
-      'COPY INTO',
+      ...staged,
       'BEGIN TRANSACTION',
       'UPDATE',
       'MERGE INTO',
+      'UPDATE',
+      'INSERT INTO',
       'DELETE FROM',
       'COMMIT',
-      'DROP STAGE IF EXISTS CDSYNC',
-      'DROP TABLE IF EXISTS',
+      ...dropped,
     ]);
     expect(schema.implicitCommits).toEqual([]);
-    expect(await schema.rows('people')).toHaveLength(8);
+    expect(await schema.rows('people')).toHaveLength(10);
   });
 
-  it('replaces all rows within the transaction', async () => {
+  it('makes and stamps a new table before the transaction', async () => {
+    await driver.load({ table: 'people', query: people(10), key, sequence: 1, chunk: 5 });
+    expect(steps(0).filter((step) => !/^(DROP|PUT|COPY)/.test(step))).toEqual([
+      ...['CREATE TABLE IF NOT EXISTS', 'CREATE TABLE IF NOT EXISTS'],
+      ...['CREATE TEMPORARY STAGE CDSYNC', 'CREATE TEMPORARY TABLE'],
+      ...['MERGE INTO', 'CREATE TABLE', 'COMMENT ON TABLE'],
+      ...['BEGIN TRANSACTION', 'UPDATE', 'INSERT INTO', 'UPDATE', 'INSERT INTO', 'DELETE FROM', 'COMMIT'],
+    ]);
+    expect(schema.implicitCommits).toEqual([]);
+    expect(await driver.sequence('people')).toBe(1);
+  });
+
+  it('stamps a table that is loaded whole, announced by the record, behind a comment of the user', async () => {
     await driver.load({ table: 'people', query: people(10), key, sequence: 1 });
+    await schema.query(`COMMENT ON TABLE "people" IS 'it''s a \\ of ours [cdsync 1:load-1-1]'`);
     const from = schema.statements.length;
     await driver.load({ table: 'people', query: people(3), key, action: { type: 'replace' }, sequence: 2 });
-    expect(steps(from).slice(4, 8)).toEqual(['BEGIN TRANSACTION', 'UPDATE', 'INSERT OVERWRITE INTO', 'COMMIT']);
+    const written = steps(from).filter((step) => !/^(DROP|PUT|COPY|CREATE)/.test(step));
+    expect(written.slice(0, 6)).toEqual([
+      ...['UPDATE', 'COMMENT ON TABLE', 'BEGIN TRANSACTION', 'UPDATE', 'MERGE INTO', 'DELETE FROM'],
+    ]);
+    expect(schema.implicitCommits).toEqual([]);
     expect(await schema.rows('people')).toHaveLength(3);
+    const comment = "SELECT comment FROM duckdb_tables() WHERE table_name = 'people'";
+    expect(await schema.query(comment)).toEqual([{ comment: "it's a \\ of ours [cdsync 1:load-2-2]" }]);
+  });
+
+  it('is rolled back if others have changed the number of rows during the load', async () => {
+    await driver.load({ table: 'people', query: people(10), key, sequence: 1 });
+    const action = { type: 'merge', absent: 'keep' } as const;
+    const onFile = async () => {
+      await schema.query(`DELETE FROM "people" WHERE id = 'p9'`);
+    };
+    const load = driver.load({ table: 'people', query: upserts(12), key, action, sequence: 2, onFile });
+    await expect(load).rejects.toMatchObject({ code: 'table_moved', message: expect.stringContaining('12 rows, 13') });
+    expect([await driver.sequence('people'), (await schema.rows('people')).length]).toEqual([1, 9]);
+  });
+
+  it('lets one of two deliveries add the first record', async () => {
+    const load = (sequence: number) => ({ table: 'people', query: people(10), key, sequence, before: undefined });
+    await driver.load(load(1));
+    await expect(driver.load({ ...load(2), action: { type: 'replace' } })).rejects.toMatchObject({ code: 'fenced' });
+    expect(await driver.sequence('people')).toBe(1);
   });
 
   it('has nothing secret in it', async () => {
@@ -69,9 +114,11 @@ describe('what Snowflake is sent', () => {
 
 describe('what Snowflake answers', () => {
   it('is told of a refused login without the password', async () => {
-    const stranger = await TableDriver.open(connector, { ...place.options, password: 'wrong-0815' });
+    const stranger = await LoadDriver.open(connector, { ...place.options, password: 'wrong-0815' });
     try {
-      const refused = stranger.with((destination) => destination.watermarks());
+      const refused = stranger.with((destination) =>
+        destination.state({ destination: 'target', stream: 'people', table: 'people' }),
+      );
       await expect(refused).rejects.toMatchObject({
         code: 'destination_login',
         kind: 'auth',
@@ -84,9 +131,9 @@ describe('what Snowflake answers', () => {
 
   it('is told of a missing grant with the statements that give it', async () => {
     const options = await place.withoutPermission?.();
-    const reader = await TableDriver.open(connector, options ?? {});
+    const reader = await LoadDriver.open(connector, options ?? {});
     try {
-      const refused = reader.with((destination) => destination.watermarks());
+      const refused = reader.load({ table: 'people', query: people(1), key, sequence: 1 });
       await expect(refused).rejects.toMatchObject({
         code: 'destination_permission',
         hint: expect.stringContaining('GRANT USAGE, CREATE TABLE, CREATE STAGE ON SCHEMA'),

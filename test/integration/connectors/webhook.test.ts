@@ -7,9 +7,9 @@ import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import webhook from '../../../connectors/webhook/index.js';
 import { CdsyncError, type OutgoingRecord, type RecordResult } from '../../../src/sdk/index.js';
-import { type Received, Receiver } from '../../fixtures/receiver.js';
 import { type Driven, deliver, openRecords, someRecords } from '../../fixtures/record-driver.js';
 import { openssl, selfSigned } from '../../fixtures/self-signed.js';
+import { type Received, Receiver } from '../../fixtures/webhook-server.js';
 
 const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
 

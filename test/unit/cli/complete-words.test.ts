@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { commonOptions } from '../../../src/cli/arguments.js';
-import { optionWord } from '../../../src/cli/command-words.js';
+import { optionWord } from '../../../src/cli/command-spec.js';
 import { commands } from '../../../src/cli/commands.js';
 import { completionsOf } from '../../../src/cli/complete-words.js';
 

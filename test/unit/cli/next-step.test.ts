@@ -54,12 +54,21 @@ describe('the last line of a failure', () => {
     ['sql_not_allowed', 'query', 2, 'correct the SQL; the tables: cdsync query "show tables"'],
     ['definition_changed', 'run', 1, 'if that is meant: cdsync run --accept'],
     ['state_unreadable', 'run', 1, 'do what the message says (docs/recovery.md has more), then: cdsync verify'],
+    ['index_not_found', 'run', 1, 'correct the stream in the configuration, then: cdsync check'],
+    ['sql_failed', 'run', 1, 'correct the SQL, then: cdsync check'],
+    ['service_unavailable', 'run', 1, 'wait until the service answers: cdsync check'],
+    ['unreachable', 'run', 5, 'correct `base_url` or the network, then: cdsync check'],
+    ['column_unknown', 'run', 3, /^correct the name under `columns:`, then: cdsync run; /],
+    ['column_unknown', 'push', 5, 'correct the name under `columns:`, then: cdsync check'],
+    ['config_invalid', 'run', 2, 'correct the file, then: cdsync check'],
     ['partition_not_found', 'state reset', 2, 'see the parts: cdsync state show'],
     ['interrupted', 'plan', 130, 'next: cdsync plan'],
     ['interrupted', 'run', 130, 'next: cdsync run'],
     ['interrupted', 'query', 130, 'next: cdsync status'],
   ])('after %s of %s (exit code %i) is: %s', async (errorCode, command, code, line) => {
-    expect(await nextStep({ errorCode, command, code })).toBe(line);
+    expect(await nextStep({ errorCode, command, code, undelivered: code !== 130 })).toEqual(
+      typeof line === 'string' ? line : expect.stringMatching(line),
+    );
   });
 
   it('says nothing of an age where the folder of reports is none', async () => {

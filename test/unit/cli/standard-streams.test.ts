@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { writeData } from '../../../src/cli/standard-streams.js';
-import { table } from '../../../src/report/table.js';
+import { table } from '../../../src/output/table.js';
 
 const root = join(import.meta.dirname, '..', '..', '..');
 

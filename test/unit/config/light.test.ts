@@ -23,9 +23,9 @@ async function everythingLoaded(entry: string): Promise<Map<string, string>> {
 
 it('reading a configuration loads neither the client nor DuckDB, whatever sources and connectors there are', async () => {
   const found = await everythingLoaded('src/config/load.ts');
-  expect(found.has(resolve('src/streams/sql.ts'))).toBe(true);
+  expect(found.has(resolve('src/sources/sql.ts'))).toBe(true);
   const packages = [...found].filter(([name]) => !name.startsWith('/') && !name.startsWith('node:'));
   expect(packages.filter(([name]) => name !== 'zod' && name !== 'yaml')).toEqual([]);
-  const heavy = ['src/client/client.ts', 'src/store/duckdb.ts'];
+  const heavy = ['src/api/client.ts', 'src/storage/duckdb.ts'];
   expect(heavy.flatMap((file) => found.get(resolve(file)) ?? [])).toEqual([]);
 });

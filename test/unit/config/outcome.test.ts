@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { pairsOf } from '../../../src/outcome/metrics/otlp.js';
+import { pairsOf } from '../../../src/metrics/otlp.js';
 import { head, parse, problemsOf } from './sample.js';
 
 const job = (...lines: string[]) => `${head}jobs:
@@ -54,7 +54,10 @@ jobs:
 
   it.each([
     ['{ on: [failed] }', 'incomplete'],
-    ['{ on: [failed], webhook: "https://a.example.com/x", ping: "https://a.example.com/x" }', 'more than one form'],
+    [
+      '{ on: [failed], webhook: "https://a.example.com/x", ping: "https://a.example.com/x" }',
+      'use only one of these forms',
+    ],
     ['{ on: [], webhook: "https://a.example.com/x" }', 'found an empty list'],
     ['{ on: [locked], webhook: "https://a.example.com/x" }', 'unknown value'],
     ['{ on: [failed], ping: "https://a.example.com/x", format: text }', 'only a webhook has a format'],
@@ -72,14 +75,14 @@ jobs:
 
   it('takes plain http to this machine, and warns of another one', () => {
     const local = parse(notifying('{ on: [failed], webhook: "http://127.0.0.1:9/x?token=abc" }'), {}, needs);
-    expect(local.warnings).toEqual([expect.stringContaining('a secret stands in the file')]);
+    expect(local.warnings).toEqual([expect.stringContaining('plain-text secret in the file')]);
     const other = parse(notifying('{ on: [failed], webhook: "${URL}" }'), { URL: 'http://alerts.internal/x' }, needs);
     expect(other.warnings).toEqual([expect.stringContaining('plain http to another machine')]);
   });
 
   it.each([
     ['smtp://localhost:25', []],
-    ['smtp://user:word@localhost', [expect.stringContaining('a secret stands in the file')]],
+    ['smtp://user:word@localhost', [expect.stringContaining('plain-text secret in the file')]],
   ])('takes a mail server as text, and warns of its login: %s', (smtp, warnings) => {
     const mail = `{ on: [failed], email: { to: [ops@example.com], smtp: "${smtp}" } }`;
     expect(parse(notifying(mail), {}, needs).warnings).toEqual(warnings);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { ConfigError } from '../../../src/config/problem.js';
-import { sources as declared } from '../../../src/streams/sources.js';
+import { sources as declared } from '../../../src/sources/sources.js';
 import { head, members, parse, problemsOf, withStream } from './sample.js';
 
 const sources = declared.map(({ name }) => name).join(', ');
@@ -18,7 +18,27 @@ const appended: [name: string, yaml: string, line: string][] = [
     'resources:\n  cheese: 1',
     'cdsync.yaml:11:3  resources.cheese: unknown key; allowed: memory_mb, threads',
   ],
-  ['a key that stands twice', 'version: 1', 'cdsync.yaml:10:1  version: this key stands in line 1 already'],
+  [
+    'a key that only a job has',
+    'guards: { max_deleted: 10% }',
+    'cdsync.yaml:10:1  guards: unknown key here; it belongs to a job (jobs.NAME.guards), or to all jobs (defaults.guards)',
+  ],
+  [
+    'a key of schedulers',
+    'schedule: "0 3 * * *"',
+    'cdsync.yaml:10:1  schedule: unknown key here; cdsync does not schedule runs: cron, systemd or CI does (docs/cron.md)',
+  ],
+  [
+    'a key without a space after its colon',
+    'resources: { memory_mb:512 }',
+    'cdsync.yaml:10:14  resources["…"]: a space is missing after "memory_mb:"',
+  ],
+  [
+    'a merge conflict',
+    '<<<<<<< HEAD\nresources: {}\n=======\n>>>>>>> other',
+    'cdsync.yaml:10:1  a merge conflict is not resolved here',
+  ],
+  ['a key that stands twice', 'version: 1', 'cdsync.yaml:10:1  version: duplicate key, first on line 1'],
   [
     'a list for a map',
     'resources: [1]',
@@ -181,12 +201,12 @@ const streams: [name: string, lines: string[], line: string][] = [
   [
     'a guard that is none',
     [...members, 'guards: { max_delted: 10% }'],
-    'cdsync.yaml:13:19  jobs.a.streams[0].guards.max_delted: unknown key; did you mean "max_deleted"?  allowed: min_rows, max_deleted, max_changed, max_rejected, max_null, unique, expect',
+    'cdsync.yaml:13:19  jobs.a.streams[0].guards.max_delted: unknown key; did you mean "max_deleted"?  allowed: action, min_rows, max_deleted, max_changed, max_rejected, max_null, unique, expect',
   ],
   [
     'a limit that is neither a share nor a number',
     [...members, 'guards: { max_deleted: most }'],
-    'cdsync.yaml:13:32  jobs.a.streams[0].guards.max_deleted: must be a share such as 10%, or a number of rows, found "most"',
+    'cdsync.yaml:13:32  jobs.a.streams[0].guards.max_deleted: must be a share such as 10%, a number of rows, or off, found "most"',
   ],
 ];
 
@@ -209,12 +229,12 @@ describe('the service', () => {
     [
       'http://127.0.0.1:8787',
       'https://cds.example/api/',
-      'cdsync.yaml:3:13  service.base_url: is given without the prefixes /api and /prof, which cdsync adds, found "https://…"',
+      'cdsync.yaml:3:13  service.base_url: remove /api and /prof: cdsync adds them, found "https://…"',
     ],
     [
       '{ token_file: ./token }',
       '{ token_file: ./token, client_id: x }',
-      'cdsync.yaml:5:9  service.auth: more than one form is given; allowed: exactly one of: client_id and client_secret, or token, or token_file',
+      'cdsync.yaml:5:9  service.auth: use only one of these forms; allowed: exactly one of: client_id and client_secret, or token, or token_file',
     ],
     [
       '{ token_file: ./token }',
@@ -226,6 +246,11 @@ describe('the service', () => {
       '{}',
       'cdsync.yaml:5:9  service.auth: incomplete; allowed: exactly one of: client_id and client_secret, or token, or token_file',
     ],
+    ...['content-length', 'Host', 'authorization', 'Transfer-Encoding'].map((name): [string, string, string] => [
+      'tenant_id: acme',
+      `tenant_id: acme\n  tenant_header: ${name}`,
+      `cdsync.yaml:5:18  service.tenant_header: this header has another meaning; give the one of the tenant, found "${name}"`,
+    ]),
     ['acme', 'a b', 'cdsync.yaml:4:14  service.tenant_id: must be text without spaces, found "a b"'],
   ];
   test.each(cases)('%s replaced by %s', (from, to, line) => {
@@ -257,7 +282,9 @@ describe('names', () => {
 
   test('two streams of one job cannot share a name', () => {
     const text = `${withStream(...members)}      - { name: members, source: indexes }\n`;
-    expect(problemsOf(text)).toEqual(['cdsync.yaml:13:17  jobs.a.streams[1].name: streams[0] has this name already']);
+    expect(problemsOf(text)).toEqual([
+      'cdsync.yaml:13:17  jobs.a.streams[1].name: duplicate name, first used by streams[0]',
+    ]);
   });
 });
 
@@ -276,7 +303,7 @@ describe('streams of every source', () => {
     [
       'ids from two places',
       ['source: profiles', 'index: a', 'ids: { file: a, sql: b }'],
-      'ids: more than one form is given',
+      'ids: use only one of these forms',
     ],
     ['neither ids nor keys', ['source: realtime_profiles', 'collection: c'], 'give either ids or keys'],
     [

@@ -13,6 +13,7 @@ beforeAll(async () => {
   const files: Record<string, string | Buffer> = {
     token: 'of-a-file\n',
     windows: 'of-a-file\r\n',
+    marked: '\uFEFFof-a-file\r\n',
     lines: 'one\ntwo\n\n',
     dollar: 'a$b$${NAME}',
     empty: '',
@@ -53,6 +54,7 @@ describe('${file:PATH}', () => {
     ['${file:token}', 'of-a-file'],
     ['${file:./token}', 'of-a-file'],
     ['${file:windows}', 'of-a-file'],
+    ['${file:marked}', 'of-a-file'],
     ['a-${file:token}-${NAME}', 'a-of-a-file-x'],
     ['${file:dollar}', 'a$b$${NAME}'],
     ['$${file:token}', '${file:token}'],

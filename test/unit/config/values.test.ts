@@ -72,6 +72,7 @@ describe('filter, id and partition values keep their source text', () => {
 });
 
 const guards = {
+  action: 'hold',
   minRows: undefined,
   maxDeleted: { share: 0.1, atLeast: 10 },
   maxChanged: { share: 0.5, atLeast: 10 },
@@ -97,7 +98,7 @@ test('a small configuration gets every default', () => {
       rateLimits: { profile: 2000, management: 10, realtime: 200 },
       pageSize: 500,
       timeoutsMs: { connect: 10_000, firstByte: 60_000, body: 120_000, total: 600_000 },
-      retry: { maxAttempts: 8, maxDelayMs: 60_000 },
+      retry: { patienceMs: 300000, maxDelayMs: 30_000 },
       budget: { shared: 'machine' },
     },
     jobs: [
@@ -120,7 +121,7 @@ test('a small configuration gets every default', () => {
         ],
         resumeWithinMs: 43_200_000,
         parquet: { enabled: true, compression: 'zstd' },
-        publish: { duckdb: true, mode: 0o400, history: 30 * 86_400_000 },
+        publish: { duckdb: true, mode: 0o400, history: 35 * 86_400_000 },
         keep: { snapshots: 3, changes: 90 * 86_400_000 },
         recognition: { enabled: true, verifyEvery: 30 * 86_400_000 },
         before: [],
@@ -159,8 +160,11 @@ test('a workflow before a run has its options and their defaults', () => {
   expect(() => before('[]')).toThrow('must be a list of at least one step');
   expect(() => before('[ {} ]')).toThrow('start_workflow: missing');
   expect(() => before('[ { start_workflow: { config_id: cg-1, run_mode: half } } ]')).toThrow('source, refresh, full');
-  const half = 'range_to is missing: a range has both ends';
-  expect(() => before('[ { start_workflow: { config_id: cg-1, range_from: 2026-01-01 } } ]')).toThrow(half);
+  expect(before('[ { start_workflow: { config_id: cg-1, range_from: 2026-01-01 } } ]')).toMatchObject([
+    { startWorkflow: { rangeFrom: '2026-01-01T00:00:00.000Z' } },
+  ]);
+  const half = 'range_from is missing: range_to is only its end';
+  expect(() => before('[ { start_workflow: { config_id: cg-1, range_to: 2026-01-01 } } ]')).toThrow(half);
   expect(() =>
     before('[ { start_workflow: { config_id: cg-1, range_from: January, range_to: 2026-02-01 } } ]'),
   ).toThrow('a date or a time, such as');

@@ -99,7 +99,7 @@ describe('secrets', () => {
   test('in the file itself give a warning', () => {
     const { warnings } = parse(head.replace('token_file: ./token', 'token: abcdefgh'), {}, { jobs: false });
     expect(warnings).toEqual([
-      `cdsync.yaml:5:18  service.auth.token: a secret stands in the file; write ${open}NAME} and set the variable instead`,
+      `cdsync.yaml:5:18  service.auth.token: plain-text secret in the file; write ${open}NAME} and set the variable ($NAME without braces is not replaced)`,
     ]);
   });
 });
@@ -124,6 +124,15 @@ jobs:
 
   test('none of the service for commands that do not talk to it', () => {
     expect(asked({ service: false, jobs: false })).toEqual([]);
+  });
+
+  test('with one line more that says how to set them', () => {
+    const named = withStream(...members).replace('name: members', `name: ${open}NAME}`);
+    expect(() => parse(named, {})).toThrow(
+      expect.objectContaining({ hint: 'set it: export NAME=…, or --env-file .env' }),
+    );
+    const wrong = withStream(...members).replace('name: members', 'nam: members');
+    expect(() => parse(wrong, {})).toThrow(expect.objectContaining({ hint: undefined }));
   });
 
   test('those of one job, and of the defaults only what it does not override', () => {

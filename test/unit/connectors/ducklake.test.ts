@@ -11,7 +11,7 @@ import {
 import { lakeError } from '../../../connectors/ducklake/errors.js';
 import { checkDucklake } from '../../../connectors/ducklake/options.js';
 import { mapColumn, widens } from '../../../connectors/ducklake/types.js';
-import { Secret } from '../../../src/sdk/index.js';
+import { parseColumnType, Secret } from '../../../src/sdk/index.js';
 
 type Given = Partial<Omit<DucklakeOptions, 'catalog'>>;
 
@@ -106,11 +106,11 @@ describe('types of a lake', () => {
   });
 
   it('widen integers and structs, and nothing else', () => {
-    expect(widens('BIGINT', 'DECIMAL(38,0)')).toBe(true);
-    expect(widens('BIGINT[]', 'DOUBLE[]')).toBe(true);
-    expect(widens('STRUCT(a BIGINT)', 'STRUCT(a DOUBLE, b VARCHAR)')).toBe(true);
-    expect(widens('DECIMAL(38,0)', 'DOUBLE')).toBe(false);
-    expect(widens('BIGINT', 'VARCHAR')).toBe(false);
+    expect(widens(parseColumnType('BIGINT'), parseColumnType('DECIMAL(38,0)'))).toBe(true);
+    expect(widens(parseColumnType('BIGINT[]'), parseColumnType('DOUBLE[]'))).toBe(true);
+    expect(widens(parseColumnType('STRUCT(a BIGINT)'), parseColumnType('STRUCT(a DOUBLE, b VARCHAR)'))).toBe(true);
+    expect(widens(parseColumnType('DECIMAL(38,0)'), parseColumnType('DOUBLE'))).toBe(false);
+    expect(widens(parseColumnType('BIGINT'), parseColumnType('VARCHAR'))).toBe(false);
   });
 });
 

@@ -1,25 +1,19 @@
 import { describe, expect, it } from 'vitest';
 import { parseExact, stringifyExact } from '../../../connectors/iceberg/exact-json.js';
-import { isDone, knownEmpty } from '../../../connectors/iceberg/load.js';
-import { loadCommit, type Update, withoutRows } from '../../../connectors/iceberg/load-commit.js';
-import { type Marker, markerProperties, markersOf } from '../../../connectors/iceberg/marker.js';
+import {
+  recordProperties,
+  recordsOf,
+  recordUpdates,
+  stampOf,
+  summaryOf,
+  watermarkOf,
+} from '../../../connectors/iceberg/record-property.js';
+import { TableDraft, type Update } from '../../../connectors/iceberg/table-draft.js';
 import type { Snapshot, TableMetadata } from '../../../connectors/iceberg/table-metadata.js';
-import type { Load, Watermark } from '../../../src/sdk/index.js';
-
-const watermark: Watermark = {
-  destination: 'lake',
-  stream: 'people',
-  table: 'people',
-  storeId: 'store',
-  sequence: 7,
-  definition: 'd',
-  deliveredAt: '2026-01-02T03:04:05.678Z',
-};
-const marker: Marker = { watermark, load: 'load-7' };
 
 function snapshot(id: bigint, parent: bigint | undefined, summary: Record<string, string>): Snapshot {
   const of = parent === undefined ? {} : { 'parent-snapshot-id': parent };
-  return { 'snapshot-id': id, ...of, 'timestamp-ms': 1, 'manifest-list': `s3://lake/${id}.avro`, summary };
+  return { 'snapshot-id': id, ...of, 'timestamp-ms': Number(id), 'manifest-list': `s3://lake/${id}.avro`, summary };
 }
 
 function metadata(more: Partial<TableMetadata> = {}): TableMetadata {
@@ -27,153 +21,221 @@ function metadata(more: Partial<TableMetadata> = {}): TableMetadata {
     'format-version': 2,
     'table-uuid': 'uuid',
     location: 's3://lake/people',
-    'last-column-id': 2,
+    'last-column-id': 1,
     'current-schema-id': 0,
-    schemas: [{ type: 'struct', 'schema-id': 0, fields: [] }],
+    schemas: [{ type: 'struct', 'schema-id': 0, fields: [{ id: 1, name: 'id', required: false, type: 'string' }] }],
     ...more,
   };
 }
 
+const old = 7097710513843488784n;
 const base = metadata({
-  'current-snapshot-id': 7097710513843488784n,
-  snapshots: [snapshot(7097710513843488784n, undefined, { 'total-records': '100', 'total-data-files': '2' })],
+  'current-snapshot-id': old,
+  snapshots: [snapshot(old, undefined, { 'total-records': '100', 'total-data-files': '2' })],
 });
 
-/** What DuckDB commits for a delete and an insert. */
-const updates: readonly Update[] = [
-  {
-    action: 'add-snapshot',
-    snapshot: snapshot(11n, 7097710513843488784n, {
-      operation: 'delete',
-      'added-position-deletes': '15',
-      'added-delete-files': '1',
-      'total-records': '100',
-    }),
-  },
-  {
-    action: 'add-snapshot',
-    snapshot: snapshot(12n, 11n, {
-      operation: 'append',
-      'added-records': '10',
-      'added-data-files': '1',
-      'total-records': '110',
-    }),
-  },
-  { action: 'set-snapshot-ref', 'ref-name': 'main', type: 'branch', 'snapshot-id': 12n },
-];
+const removal: Update = {
+  action: 'add-snapshot',
+  snapshot: snapshot(11n, old, {
+    operation: 'delete',
+    'added-position-deletes': '15',
+    'added-delete-files': '1',
+    'total-records': '100',
+  }),
+};
+const insert: Update = {
+  action: 'add-snapshot',
+  snapshot: snapshot(12n, 11n, {
+    operation: 'append',
+    'added-records': '10',
+    'added-data-files': '1',
+    'total-records': '110',
+  }),
+};
+const moved: Update = { action: 'set-snapshot-ref', 'ref-name': 'main', type: 'branch', 'snapshot-id': 12n };
+const property: Update = { action: 'set-properties', updates: { a: 'b' } };
+
+/** What the catalog gets of a load in which an engine makes these commits, one after the other. */
+function commitOf(of: TableMetadata, ...commits: readonly (readonly Update[])[]) {
+  const draft = new TableDraft({ metadata: of });
+  for (const updates of commits) draft.apply(updates);
+  const { requirements, updates } = draft.commit({ 'cdsync.load': '7:a' }, [property]);
+  const added = updates.filter(({ action }) => action === 'add-snapshot');
+  return { requirements, updates, added, one: (added[0] as { snapshot: Snapshot } | undefined)?.snapshot };
+}
 
 describe('the commit of a load', () => {
-  const commit = loadCommit({ metadata: base, updates, replaces: false }, marker);
-  const added = commit.updates.filter(({ action }) => action === 'add-snapshot');
-  const { snapshot: one } = added[0] as { snapshot: Snapshot };
-
-  it('makes one snapshot of a delete and an insert, upon the one that the load began from', () => {
+  it('makes one snapshot of a delete and an insert, on the one that the load began from', () => {
+    const { added, one } = commitOf(base, [removal], [insert, moved]);
     expect(added).toHaveLength(1);
     expect(one).toMatchObject({
       'snapshot-id': 12n,
-      'parent-snapshot-id': 7097710513843488784n,
+      'parent-snapshot-id': old,
       'manifest-list': 's3://lake/12.avro',
     });
-    expect(one.summary).toMatchObject({
+    expect(one?.summary).toMatchObject({
       operation: 'overwrite',
       'added-position-deletes': '15',
       'added-records': '10',
       'total-records': '110',
+      'cdsync.load': '7:a',
     });
   });
 
-  it('sets the watermark with the rows, in the properties and in the summary of the snapshot', () => {
-    expect(commit.updates.at(-1)).toEqual({ action: 'set-properties', updates: markerProperties(marker) });
-    expect(one.summary).toMatchObject({ 'cdsync.sequence': '7', 'cdsync.load': 'load-7' });
+  it('sets the record with the rows', () => {
+    expect(commitOf(base, [removal, insert, moved]).updates.slice(1)).toEqual([moved, property]);
   });
 
-  it('holds only upon the same table and snapshot', () => {
-    expect(commit.requirements).toEqual([
+  it('holds only on the same table, snapshot and schema', () => {
+    expect(commitOf(base, [insert]).requirements).toEqual([
       { type: 'assert-table-uuid', uuid: 'uuid' },
-      { type: 'assert-ref-snapshot-id', ref: 'main', 'snapshot-id': 7097710513843488784n },
+      { type: 'assert-ref-snapshot-id', ref: 'main', 'snapshot-id': old },
+      { type: 'assert-current-schema-id', 'current-schema-id': 0 },
     ]);
-    const first = loadCommit({ metadata: metadata(), updates, replaces: false }, marker);
-    expect(first.requirements).toContainEqual({ type: 'assert-ref-snapshot-id', ref: 'main', 'snapshot-id': null });
+    const none = { type: 'assert-ref-snapshot-id', ref: 'main', 'snapshot-id': null };
+    expect(commitOf(metadata(), [insert]).requirements).toContainEqual(none);
   });
 
   it('keeps an insert alone an append', () => {
-    const insert = updates.slice(1);
-    const { updates: made } = loadCommit({ metadata: base, updates: insert, replaces: false }, marker);
-    expect((made[0] as { snapshot: Snapshot }).snapshot.summary.operation).toBe('append');
+    expect(commitOf(base, [insert]).one?.summary.operation).toBe('append');
+  });
+
+  it('has the new schema too, which the engine has seen before', () => {
+    const draft = new TableDraft({ metadata: base });
+    const column = { name: 'score', type: 'long', kind: { kind: 'int64' } } as const;
+    draft.changeSchema([column], []);
+    expect(draft.loaded.metadata).toMatchObject({ 'current-schema-id': 1, 'last-column-id': 2 });
+    draft.apply([insert]);
+    const { requirements, updates } = draft.commit({}, []);
+    expect(requirements).toContainEqual({ type: 'assert-last-assigned-field-id', 'last-assigned-field-id': 1 });
+    expect(updates.map(({ action }) => action)).toEqual([
+      'add-schema',
+      'set-current-schema',
+      'add-snapshot',
+      'set-snapshot-ref',
+    ]);
+    expect(new TableDraft({ metadata: base }).changesSchema).toBe(false);
   });
 
   it('counts what a replacement takes away, and follows the snapshot that it replaces', () => {
-    const insert = [{ action: 'add-snapshot', snapshot: snapshot(12n, undefined, { operation: 'append' }) }];
-    const { updates: made } = loadCommit({ metadata: base, updates: insert, replaces: true }, marker);
-    const { snapshot: replaced } = made[0] as { snapshot: Snapshot };
-    expect(replaced['parent-snapshot-id']).toBe(7097710513843488784n);
-    expect(replaced.summary).toMatchObject({
+    const draft = new TableDraft({ metadata: base });
+    draft.apply([removal]);
+    draft.truncate();
+    expect(draft.loaded.metadata).toMatchObject({ snapshots: [] });
+    expect(draft.loaded.metadata).not.toHaveProperty('current-snapshot-id');
+    draft.apply([{ action: 'add-snapshot', snapshot: snapshot(13n, undefined, { operation: 'append' }) }]);
+    const added = draft.commit({}, []).updates.filter(({ action }) => action === 'add-snapshot');
+    expect(added).toHaveLength(1);
+    const { snapshot: replaced } = added[0] as unknown as { snapshot: Snapshot };
+    expect(replaced['parent-snapshot-id']).toBe(old);
+    expect(replaced.summary).toEqual({
       operation: 'overwrite',
       'deleted-records': '100',
       'deleted-data-files': '2',
     });
-    expect(withoutRows(base)).toMatchObject({ snapshots: [] });
-    expect(withoutRows(base)).not.toHaveProperty('current-snapshot-id');
   });
 
   it('adds up the row ids of format 3', () => {
-    const lineage = updates.map((update, index) =>
-      update.action === 'add-snapshot'
-        ? { ...update, snapshot: { ...(update.snapshot as Snapshot), 'first-row-id': 100, 'added-rows': index * 10 } }
-        : update,
-    );
-    const { updates: made } = loadCommit({ metadata: base, updates: lineage, replaces: false }, marker);
-    expect((made[0] as { snapshot: Snapshot }).snapshot).toMatchObject({ 'first-row-id': 100, 'added-rows': 10 });
+    const lineage = [removal, insert].map((update, index) => ({
+      ...update,
+      snapshot: { ...(update.snapshot as Snapshot), 'first-row-id': 100, 'added-rows': index * 10 },
+    }));
+    expect(commitOf(base, lineage).one).toMatchObject({ 'first-row-id': 100, 'added-rows': 10 });
   });
 
-  it('moves only the watermark if no row changes', () => {
-    expect(loadCommit({ metadata: base, updates: [], replaces: false }, marker).updates).toEqual([
-      { action: 'set-properties', updates: markerProperties(marker) },
-    ]);
+  it('has the record alone if no row changes', () => {
+    expect(commitOf(base).updates).toEqual([property]);
   });
 
   it('refuses what is no change of rows', () => {
-    const schema = [{ action: 'add-schema' }];
-    expect(() => loadCommit({ metadata: base, updates: schema, replaces: false }, marker)).toThrow('add-schema');
+    expect(() => commitOf(base, [{ action: 'add-schema' }])).toThrow('add-schema');
   });
 });
 
-describe('the marker of a load', () => {
-  const marked = metadata({ properties: { ...markerProperties(marker), other: 'x', 'cdsync.watermark.a.b': '{"x"' } });
-  const load = (more: Partial<Load>) =>
-    ({
-      id: 'load-8',
-      stream: 'people',
-      table: { name: 'people', columns: [], key: [] },
-      before: watermark,
-      after: { ...watermark, sequence: 8, deliveredAt: '2026-01-03T00:00:00.000Z' },
-      ...more,
-    }) as Load;
+it('shows the engine the present snapshot alone, whatever the times of others are', () => {
+  const draft = new TableDraft({ metadata: base });
+  draft.apply([removal]);
+  draft.apply([insert]);
+  const { snapshots, ...shown } = draft.loaded.metadata;
+  expect(snapshots?.map((each) => each['snapshot-id'])).toEqual([12n]);
+  expect(shown).toMatchObject({
+    'current-snapshot-id': 12n,
+    'last-updated-ms': 12,
+    refs: { main: { type: 'branch' } },
+  });
+});
 
-  it('is read as it was written; a damaged one counts as missing', () => {
-    expect(markersOf(marked, 'people')).toEqual([marker]);
+describe('the record of a table', () => {
+  const key = { destination: 'lake', stream: '2024', table: 'people' };
+  const record = (length: number) => JSON.stringify({ sequence: 7, why: '"é\u{1f600}'.repeat(length) });
+  const withRecord = (length: number) =>
+    metadata({ properties: { ...recordProperties(key, 3, record(length)), x: 'y' } });
+
+  it('is read as it was written', () => {
+    expect(recordsOf(withRecord(1), 'people')).toEqual([{ ...key, version: 3, record: record(1) }]);
   });
 
-  it('lets a load begin if it is as it was read', () => {
-    expect(isDone(marked, load({}))).toBe(false);
-    expect(isDone(metadata(), load({ before: undefined }))).toBe(false);
+  it('is in several properties, of less than 4,000 bytes each, if it is long', () => {
+    const long = withRecord(2000);
+    const values = Object.values(long.properties ?? {});
+    expect(values.length).toBeGreaterThan(3);
+    expect(Math.max(...values.map((value) => Buffer.byteLength(value)))).toBeLessThan(4000);
+    expect(recordsOf(long, 'people')).toEqual([{ ...key, version: 3, record: record(2000) }]);
   });
 
-  it('shows that an earlier attempt at the same rows has arrived', () => {
-    expect(isDone(marked, load({ id: 'load-7', before: undefined }))).toBe(true);
+  it('leaves nothing of a longer one, of a watermark, or of what it takes the place of', () => {
+    const other = { ...key, stream: 'other' };
+    const properties = {
+      ...withRecord(2000).properties,
+      ...recordProperties(other, 1, record(1)),
+      'cdsync.watermark.lake.2024': '{"store_id":"s","sequence":5}',
+      'cdsync.watermark.lake.another': '{}',
+    };
+    const before = metadata({ properties });
+    expect(watermarkOf(before, key)).toEqual({ ...key, storeId: 's', sequence: 5 });
+    const [set, removed] = recordUpdates(before, { ...key, version: 4, record: record(1) }, [other]);
+    const gone = new Set(removed?.removals as string[]);
+    const rest = Object.entries(properties).filter(([name]) => !gone.has(name));
+    const after = metadata({ properties: { ...Object.fromEntries(rest), ...(set?.updates as object) } });
+    expect(recordsOf(after, 'people')).toEqual([{ ...key, version: 4, record: record(1) }]);
+    expect(Object.keys(after.properties ?? {}).sort()).toEqual([
+      'cdsync.record.lake.2024',
+      'cdsync.watermark.lake.another',
+      'x',
+    ]);
   });
 
-  it('begins again what is asked for once more, although the same rows have arrived before', () => {
-    expect(isDone(marked, load({ id: 'load-7' }))).toBe(false);
+  it('is returned as it is if it is damaged', () => {
+    const damaged = metadata({ properties: { 'cdsync.record.lake.2024': '{"x', 'cdsync.watermark.lake.2024': '{"x' } });
+    expect(recordsOf(damaged, 'people')).toEqual([{ ...key, version: 0, record: '{"x' }]);
+    expect(watermarkOf(damaged, key)).toEqual({ ...key, storeId: '', sequence: 0 });
+  });
+});
+
+describe('the load that a table is of', () => {
+  const table = (...snapshots: readonly Snapshot[]) =>
+    metadata({ snapshots, 'current-snapshot-id': snapshots.at(-1)?.['snapshot-id'] ?? null });
+  const ours = snapshot(1n, undefined, { operation: 'append', 'cdsync.load': '3:abc' });
+
+  it.each([
+    ['is that of its snapshot', table(ours), '3:abc'],
+    ['stays the same after a compaction', table(ours, snapshot(2n, 1n, { operation: 'replace' })), '3:abc'],
+    ['is another if others have changed rows', table(ours, snapshot(2n, 1n, { operation: 'overwrite' })), '3:changed'],
+    ['is none if the table never had rows', table(), null],
+    ['is none if others have made all of its rows', table(snapshot(2n, undefined, { operation: 'append' })), null],
+    [
+      'is not known if a compaction has followed one that expired',
+      table(snapshot(2n, 1n, { operation: 'replace' })),
+      undefined,
+    ],
+    ['is none if a change has followed one that expired', table(snapshot(2n, 1n, { operation: 'delete' })), null],
+  ])('%s', (_, found, stamp) => {
+    expect(stampOf(found)).toBe(stamp);
   });
 
-  it('shows that another delivery was quicker', () => {
-    expect(() => isDone(marked, load({ before: undefined }))).toThrow('another delivery');
-    expect(() => isDone(metadata(), load({}))).toThrow('another delivery');
-  });
-
-  it('may stand in the table that the stream had before', () => {
-    expect(isDone(metadata(), load({ before: { ...watermark, table: 'old' } }))).toBe(false);
+  it('is in the summary, with everything that is known of the load', () => {
+    const line = { load: '3:abc', run_id: 'r', rows_after: 7, why: '' };
+    expect(summaryOf(line)).toEqual({ 'cdsync.load': '3:abc', 'cdsync.run-id': 'r', 'cdsync.rows-after': '7' });
   });
 });
 
@@ -190,17 +252,4 @@ describe('ids of 64 bits', () => {
     const texts = ['0.1234567890123456789', '12345678901234567.5', '1e20'];
     expect(parseExact(`[${texts.join()}]`)).toEqual(texts.map(Number));
   });
-});
-
-it('knows from its summary whether a table has rows, if deletes leave no doubt', () => {
-  const of = (summary: Record<string, string>) =>
-    knownEmpty(
-      metadata({ 'current-snapshot-id': 1, snapshots: [{ ...snapshot(1n, undefined, summary), 'snapshot-id': 1 }] }),
-    );
-  expect(knownEmpty(metadata())).toBe(true);
-  expect(knownEmpty(metadata({ 'current-snapshot-id': -1 }))).toBe(true);
-  expect(of({ 'total-records': '0' })).toBe(true);
-  expect(of({ 'total-records': '10', 'total-position-deletes': '9' })).toBe(false);
-  expect(of({ 'total-records': '10', 'total-position-deletes': '10' })).toBeUndefined();
-  expect(of({})).toBeUndefined();
 });

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { escapeCsvFormula, escapeCsvFormulaSql, unescapeCsvFormulaSql } from '../../../src/core/csv-formulas.js';
 import { sqlText } from '../../../src/core/sql.js';
-import { Database, type Session } from '../../../src/store/duckdb.js';
+import { Database, type Session } from '../../../src/storage/duckdb.js';
 
 let database: Database;
 let session: Session;

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { newRunId, runIdPattern } from '../../../src/core/run.js';
-import { runStartedAt } from '../../../src/store/reports.js';
+import { newRunId, runIdPattern } from '../../../src/core/run-report.js';
+import { runStartedAt } from '../../../src/storage/reports.js';
 
 const times = fc.integer({ min: 0, max: Date.parse('2099-12-31T23:59:59.999Z') });
 

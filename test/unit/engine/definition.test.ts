@@ -1,15 +1,15 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Operation } from '../../../src/client/client.js';
+import type { Operation } from '../../../src/api/client.js';
 import { optionJsonSchema } from '../../../src/config/json-schema.js';
 import { streamSchemaWith } from '../../../src/config/stream-options.js';
 import { choice, verbatim, whole } from '../../../src/sdk/option-types.js';
-import type { StreamState } from '../../../src/snapshot/snapshot-store.js';
-import { Database, type Session } from '../../../src/store/duckdb.js';
-import { type SourceDeclaration, source } from '../../../src/streams/declaration.js';
-import type { Source } from '../../../src/streams/source.js';
-import { sources } from '../../../src/streams/sources.js';
+import type { StreamState } from '../../../src/snapshot/stream-state.js';
+import { type SourceDeclaration, source } from '../../../src/sources/declaration.js';
+import type { Source } from '../../../src/sources/source.js';
+import { sources } from '../../../src/sources/sources.js';
+import { Database, type Session } from '../../../src/storage/duckdb.js';
 import { configOf, opened } from './open-stream.js';
 
 let database: Database;
@@ -29,7 +29,7 @@ interface Recorded {
   readonly fingerprint: string;
 }
 
-/** What stores and unfinished readings of version 0.1.0 have. */
+/** What stores of version 0.1.0 have, and the fingerprints of unfinished readings of this version. */
 const recorded: readonly Recorded[] = JSON.parse(
   readFileSync(join(import.meta.dirname, 'definitions-0.1.0.json'), 'utf8'),
 );

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { StreamConfig } from '../../../src/config/config.js';
 import type { Limit } from '../../../src/config/guard-options.js';
-import { judge } from '../../../src/engine/run/guards.js';
+import { evaluateGuards } from '../../../src/engine/run/guards.js';
 import type { StreamCommit } from '../../../src/snapshot/commit.js';
 import { workTables } from '../../../src/snapshot/unify-parts.js';
-import { noCounters } from '../../../src/store/journal.js';
+import { noCounters } from '../../../src/storage/journal.js';
 import { type GivenRow, noGuards, Snapshots } from '../../fixtures/snapshots.js';
 
 type Guards = Partial<StreamConfig['guards']>;
@@ -46,7 +46,7 @@ async function judgeChange(change: Change, guards: Guards): Promise<string[]> {
   const difference = { inserted, updated, deleted, unchanged: rows - inserted - updated, refreshed: 0, rows };
   const previous = before === undefined ? undefined : { rows: before };
   const task = { stream: 'members', previous, difference, rows, brings: change.brings ?? 'everything', columns: [] };
-  const findings = await judge({
+  const findings = await evaluateGuards({
     config: guarding({ ...nothingElse, ...guards }),
     commit: { task, tables } as unknown as StreamCommit,
     counters: { ...noCounters, read, rejected },
@@ -62,7 +62,7 @@ async function judgeRows(rows: readonly GivenRow[], guards: Guards) {
   const commit = await snapshots.compare(run, 'members', rows);
   const store = await snapshots.store();
   const config = guarding({ ...nothingElse, ...guards });
-  return judge({ config, commit, counters: noCounters, store, judgesChanges: true });
+  return evaluateGuards({ config, commit, counters: noCounters, store, judgesChanges: true });
 }
 
 const share = (part: number): Limit => ({ share: part, atLeast: 0 });
@@ -89,11 +89,11 @@ describe('max_deleted', () => {
     const commit = await snapshots.compare(await snapshots.nextRun(), 'left', rows.slice(5));
     const store = await snapshots.store();
     const config = guarding({ maxDeleted: share(0.25) });
-    const [found] = await judge({ config, commit, counters: noCounters, store, judgesChanges: true });
+    const [found] = await evaluateGuards({ config, commit, counters: noCounters, store, judgesChanges: true });
     expect(found).toEqual({
       guard: 'max_deleted',
-      message: '5 of 8 (62.5%) rows would be deleted, 25% may be: p0, p1, p2, …',
-      figures: '5 of 8 (62.5%) rows would be deleted, 25% may be',
+      message: '5 of 8 rows deleted (62.5%); the limit is 25%: p0, p1, p2, …',
+      figures: '5 of 8 rows deleted (62.5%); the limit is 25%',
     });
   });
 });
@@ -190,14 +190,27 @@ describe('guards over the rows themselves', () => {
     expect(found.map(({ guard }) => guard)).toEqual(holds ? ['max_null'] : []);
   });
 
-  test('max_null takes a column that is not there for empty', async () => {
-    const [found] = await judgeRows(rows, { maxNull: { phone: share(0.9) } });
-    expect(found?.message).toBe('4 of 4 (100.0%) rows have no phone, 90% may have none');
+  test('max_null says how much of a column is empty, and leaves a column that is not there to a warning', async () => {
+    const found = await judgeRows(rows, { maxNull: { email: share(0.25), phone: share(0.9) } });
+    expect(found.map(({ message }) => message)).toEqual(['email is empty in 50% of 4 rows; the limit is 25%']);
+  });
+
+  test('a share shows more digits where it would look like its limit', async () => {
+    const store = await snapshots.store();
+    const task = { stream: 'members', previous: undefined, rows: 10, columns: [] };
+    const [found] = await evaluateGuards({
+      config: guarding({ ...nothingElse, maxRejected: share(0.1) }),
+      commit: { task, tables: workTables('members') } as unknown as StreamCommit,
+      counters: { ...noCounters, read: 100_000, rejected: 10_001 },
+      store,
+      judgesChanges: false,
+    });
+    expect(found?.message).toBe('10,001 of 100,000 records could not be kept (10.001%); the limit is 10%');
   });
 
   test('unique ignores rows without a value, and columns that are not there', async () => {
     const found = await judgeRows(rows, { unique: ['email', 'tier', 'phone'] });
-    expect(found).toEqual([{ guard: 'unique', message: '1 rows have the email of another row' }]);
+    expect(found).toEqual([{ guard: 'unique', message: '1 row with the email of another row; expected 0' }]);
   });
 
   test('expect sees the rows that are about to be committed, and shows no value of its query', async () => {
@@ -207,7 +220,7 @@ describe('guards over the rows themselves', () => {
     expect(found).toEqual([
       {
         guard: 'expect',
-        message: "2 rows came of a query that must give none: SELECT * FROM members WHERE email = '…';",
+        message: "the check query returned 2 rows, expected 0: SELECT * FROM members WHERE email = '…';",
       },
     ]);
   });
@@ -224,7 +237,7 @@ describe('guards over the rows themselves', () => {
     const commit = await snapshots.compare(run, 'growing', [{ id: 'b', n: 1 }], { brings: 'additions' });
     const store = await snapshots.store();
     const config = guarding({ unique: ['n'] });
-    const [found] = await judge({ config, commit, counters: noCounters, store, judgesChanges: true });
+    const [found] = await evaluateGuards({ config, commit, counters: noCounters, store, judgesChanges: true });
     expect(found?.guard).toBe('unique');
   });
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type Keychain, lookUpProfiles } from '../../../src/engine/inspect/lookup-profiles.js';
-import { type Received, type Reply, scriptedService, serviceOptions, testClient } from '../client/scripted-service.js';
+import { type Received, type Reply, scriptedService, serviceOptions, testClient } from '../api/scripted-service.js';
 
 async function* list(keys: readonly Keychain[], failure?: Error): AsyncGenerator<Keychain> {
   yield* keys;

@@ -5,14 +5,14 @@ import type { Config, StreamConfig } from '../../../src/config/config.js';
 import { parseConfig } from '../../../src/config/parse.js';
 import { Salts } from '../../../src/engine/column-rules.js';
 import { newProgress } from '../../../src/engine/progress.js';
-import { type OpenedStream, type OpenTask, openStream } from '../../../src/engine/run/read-stream.js';
+import { type OpenedStream, type OpenTask, openStream } from '../../../src/engine/run/open-stream.js';
 import type { RunContext } from '../../../src/engine/run-context.js';
 import type { Converter } from '../../../src/extract/convert/converter.js';
-import type { Database, Session } from '../../../src/store/duckdb.js';
-import { JobLayout } from '../../../src/store/layout.js';
-import type { SourceDeclaration } from '../../../src/streams/declaration.js';
-import { JumpingClock } from '../client/clocks.js';
-import { scriptedService, serviceOptions, testClient } from '../client/scripted-service.js';
+import type { SourceDeclaration } from '../../../src/sources/declaration.js';
+import type { Database, Session } from '../../../src/storage/duckdb.js';
+import { JobLayout } from '../../../src/storage/layout.js';
+import { JumpingClock } from '../api/clocks.js';
+import { scriptedService, serviceOptions, testClient } from '../api/scripted-service.js';
 
 /** A configuration whose job has this stream, as JSON (which is YAML). @param sources replaces the usual sources */
 export function configOf(

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { JobReport, StreamReport } from '../../../src/core/run.js';
+import type { JobReport, StreamReport } from '../../../src/core/run-report.js';
 import { pastPace } from '../../../src/engine/plan/past-pace.js';
 import { readingTime } from '../../../src/engine/plan/plan-time.js';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { budgets, reach } from '../../../src/engine/plan/plan-time.js';
-import { shareLines } from '../../../src/report/progress-lines.js';
+import { shareLines } from '../../../src/output/progress-lines.js';
 
 describe('reach', () => {
   it('says what share of the limit a number of requests at once can use, and which number uses it all', () => {

@@ -1,10 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type RunEnd, removable, type StreamEnd } from '../../../src/engine/run/removable.js';
+import {
+  type FinishedRunState,
+  type FinishedStreamStateunState,
+  removable,
+} from '../../../src/engine/run/removable.js';
 
 const [older, old, own] = ['20261101T000000Z-aaaaaa', '20261102T000000Z-bbbbbb', '20261103T000000Z-cccccc'];
 
-function end(streams: readonly StreamEnd[], more: Partial<RunEnd> = {}): RunEnd {
+function end(streams: readonly FinishedStreamStateunState[], more: Partial<FinishedRunState> = {}): FinishedRunState {
   const folders = [{ runId: own, streams: streams.map(({ name }) => name) }];
   return { runId: own, streams, isCutShort: false, isPart: false, folders, held: [], ...more };
 }
@@ -13,12 +17,16 @@ const states = ['committed', 'held', 'wrong', 'failed', 'unopened'] as const;
 const names = ['a', 'b', 'c'];
 
 /** Any content of the folders of three runs when the third has ended. */
-const ends: fc.Arbitrary<RunEnd> = fc
+const ends: fc.Arbitrary<FinishedRunState> = fc
   .record({
     streams: fc
       .subarray(names, { minLength: 1 })
       .chain((chosen) =>
-        fc.tuple(...chosen.map((name) => fc.constantFrom(...states).map((state): StreamEnd => ({ name, state })))),
+        fc.tuple(
+          ...chosen.map((name) =>
+            fc.constantFrom(...states).map((state): FinishedStreamStateunState => ({ name, state })),
+          ),
+        ),
       ),
     isCutShort: fc.boolean(),
     isPart: fc.boolean(),
@@ -39,7 +47,7 @@ describe('what a run leaves behind', () => {
   });
 
   test('stays for a failed stream, and goes for a committed one', () => {
-    const streams: StreamEnd[] = [
+    const streams: FinishedStreamStateunState[] = [
       { name: 'a', state: 'committed' },
       { name: 'b', state: 'failed' },
     ];
@@ -51,7 +59,7 @@ describe('what a run leaves behind', () => {
   });
 
   test('stays whole after an interruption, in any case', () => {
-    const streams: StreamEnd[] = [{ name: 'a', state: 'failed' }];
+    const streams: FinishedStreamStateunState[] = [{ name: 'a', state: 'failed' }];
     const folders = [
       { runId: old, streams: ['b'] },
       { runId: own, streams: ['a'] },
@@ -62,14 +70,15 @@ describe('what a run leaves behind', () => {
   test('stays if a guard holds it, until the stream is committed or held again', () => {
     const folders = [{ runId: old, streams: ['a'] }];
     const held = [{ runId: old, stream: 'a' }];
-    const goneAfter = (state: StreamEnd['state']) => removable(end([{ name: 'a', state }], { folders, held })).runs;
+    const goneAfter = (state: FinishedStreamStateunState['state']) =>
+      removable(end([{ name: 'a', state }], { folders, held })).runs;
     expect(states.filter((state) => goneAfter(state).includes(old))).toEqual(['committed', 'held']);
   });
 
   test('goes only for those held streams that ended otherwise', () => {
     const folders = [{ runId: old, streams: ['a', 'b'] }];
     const held = ['a', 'b'].map((stream) => ({ runId: old, stream }));
-    const streams: StreamEnd[] = [
+    const streams: FinishedStreamStateunState[] = [
       { name: 'a', state: 'committed' },
       { name: 'b', state: 'failed' },
     ];
@@ -84,7 +93,7 @@ describe('what a run leaves behind', () => {
       { runId: older, streams: ['a'] },
       { runId: old, streams: ['b'] },
     ];
-    const goneAfter = (state: StreamEnd['state'], isPart: boolean) =>
+    const goneAfter = (state: FinishedStreamStateunState['state'], isPart: boolean) =>
       removable(end([{ name: 'a', state }], { folders, isPart })).runs;
     expect(goneAfter('committed', false)).toEqual([older, old]);
     expect(goneAfter('failed', false)).toEqual([older, old]);

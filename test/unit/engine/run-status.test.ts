@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { RunStatus } from '../../../src/core/run.js';
+import type { RunStatus } from '../../../src/core/run-report.js';
 import { statusOf, statusOfDeliveries, statusWithDestinations } from '../../../src/engine/run/run-status.js';
 
 const ends = {
@@ -27,10 +27,15 @@ const deliveries = {
   some: { status: 'partial', rows: 2 },
   failed: { status: 'failed', rows: 0 },
   skipped: { status: 'skipped', rows: 0 },
+  untried: { status: 'not_tried', rows: 0 },
 } as const;
 
 test.each<[RunStatus, (keyof typeof deliveries)[], RunStatus]>([
-  ['ok', ['rows', 'nothing', 'skipped'], 'ok'],
+  ['ok', ['rows', 'nothing'], 'ok'],
+  ['ok', ['rows', 'skipped'], 'partial'],
+  ['ok', ['rows', 'untried'], 'partial'],
+  ['held', ['nothing', 'untried'], 'held'],
+  ['failed', ['untried'], 'failed'],
   ['ok', ['rows', 'failed'], 'partial'],
   ['ok', ['failed'], 'partial'],
   ['ok', ['some'], 'partial'],
@@ -48,7 +53,9 @@ test.each<[RunStatus, (keyof typeof deliveries)[], RunStatus]>([
 });
 
 test.each<[(keyof typeof deliveries)[], RunStatus]>([
-  [['rows', 'nothing', 'skipped'], 'ok'],
+  [['rows', 'nothing'], 'ok'],
+  [['rows', 'untried'], 'partial'],
+  [['skipped', 'untried'], 'failed'],
   [['failed', 'failed'], 'failed'],
   [['failed', 'nothing'], 'partial'],
   [['some'], 'partial'],

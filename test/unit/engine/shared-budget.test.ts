@@ -2,11 +2,11 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
-import { openBudget } from '../../../src/client/open-budget.js';
-import { indexesPageOperation } from '../../../src/client/profile-api.js';
+import { indexesPageOperation } from '../../../src/api/profile-api.js';
 import { parseConfig } from '../../../src/config/parse.js';
 import { type Engine, withEngine } from '../../../src/engine/open-engine.js';
 import { startLocalService } from '../../../src/local-service/service.js';
+import { openBudget } from '../../../src/rate-limit/open-budget.js';
 import { requestControl } from '../../fixtures/control.js';
 
 const limit = 30;

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { StreamConfig } from '../../../src/config/config.js';
 import { orderStreams, referencedTables, refuseUnknownTables } from '../../../src/engine/run/stream-order.js';
-import { Database, type Session } from '../../../src/store/duckdb.js';
-import type { SourceDeclaration } from '../../../src/streams/declaration.js';
-import { profiles } from '../../../src/streams/profiles.js';
-import { segments } from '../../../src/streams/segments.js';
-import { sql as sqlSource } from '../../../src/streams/sql.js';
-import { streamSource } from '../../../src/streams/stream-source.js';
+import type { SourceDeclaration } from '../../../src/sources/declaration.js';
+import { profiles } from '../../../src/sources/profiles.js';
+import { segments } from '../../../src/sources/segments.js';
+import { sql as sqlSource } from '../../../src/sources/sql.js';
+import { streamSource } from '../../../src/sources/stream-source.js';
+import { Database, type Session } from '../../../src/storage/duckdb.js';
 
 let database: Database;
 let session: Session;

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { withoutSpan } from '../../../src/engine/keep/partition-state.js';
-import { merged, planWindows, type Span } from '../../../src/streams/windows.js';
+import { withoutSpan } from '../../../src/engine/admin/partition-state.js';
+import { merged, planWindows, type Span } from '../../../src/sources/windows.js';
 
 const hour = 3_600_000;
 const base = Date.parse('2026-01-01T00:00:00Z');

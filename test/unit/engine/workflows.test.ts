@@ -1,18 +1,18 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { ServiceClient } from '../../../src/client/client.js';
-import type { WorkflowRun } from '../../../src/client/management-api.js';
-import { ProcessBudget } from '../../../src/client/process-budget.js';
+import { ServiceClient } from '../../../src/api/client.js';
+import type { WorkflowRun } from '../../../src/api/management-api.js';
 import { requireSuccess } from '../../../src/engine/workflow/ended-run.js';
 import { followWorkflow } from '../../../src/engine/workflow/follow-workflow.js';
 import {
   ownerOf,
   type StartAttempt,
-  type StartMemory,
+  type StartRecord,
   startWorkflow,
   type WorkflowContext,
 } from '../../../src/engine/workflow/start-workflow.js';
-import { JumpingClock } from '../client/clocks.js';
-import { type Received, type Reply, scriptedService, serviceOptions } from '../client/scripted-service.js';
+import { ProcessBudget } from '../../../src/rate-limit/open-budget.js';
+import { JumpingClock } from '../api/clocks.js';
+import { type Received, type Reply, scriptedService, serviceOptions } from '../api/scripted-service.js';
 
 type Script = (request: Received, seen: number) => Reply;
 
@@ -62,7 +62,7 @@ const mark = { principalId: 'key-1', name: 'Nightly' };
 const ours = { principal_id: 'key-1', name: 'Nightly' };
 
 /** What earlier processes know, and what this one notes. */
-function memory(known: Partial<StartMemory> = {}): StartMemory & { readonly notes: (StartAttempt | 'nothing')[] } {
+function memory(known: Partial<StartRecord> = {}): StartRecord & { readonly notes: (StartAttempt | 'nothing')[] } {
   const notes: (StartAttempt | 'nothing')[] = [];
   return {
     mark,
@@ -161,7 +161,7 @@ describe('A workflow is started', () => {
     expect(service.lines.at(-1)).toBe('workflow cg-1: no run has appeared: starting it again');
   });
 
-  it.each<[string, Partial<StartMemory>, Partial<WorkflowRun>[]]>([
+  it.each<[string, Partial<StartRecord>, Partial<WorkflowRun>[]]>([
     ['no earlier run of it is known', { mark: undefined }, [ours]],
     ['the service does not say who has started it', {}, [{}]],
     ['it has our name and another principal', {}, [{ ...ours, principal_id: 'usr-ada' }]],
@@ -313,7 +313,7 @@ describe('A workflow is followed', () => {
 
   it('through troubles of the service', async () => {
     const service = await world({
-      one: (_, seen) => (seen < 12 ? answer({}, 503) : answer(run({ state: 'succeeded' }))),
+      one: (_, seen) => (seen < 20 ? answer({}, 503) : answer(run({ state: 'succeeded' }))),
     });
     expect((await followWorkflow(service, run(), options)).state).toBe('succeeded');
     expect(service.lines.filter((line) => line.endsWith('still trying'))).toHaveLength(1);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { ServiceError } from '../../../src/client/client.js';
+import { ServiceError } from '../../../src/api/client.js';
 import { CdsyncError } from '../../../src/core/errors.js';
-import { type CountedList, readCounted } from '../../../src/extract/completeness.js';
+import { type CountedRead, readWithTotal } from '../../../src/extract/completeness.js';
 import type { Partition } from '../../../src/extract/partition.js';
 
 const whole: Partition = { kind: 'whole' };
@@ -16,14 +16,14 @@ interface Given {
   readonly totals: readonly (number | null)[];
   /** Different keys after each reading, or the error of the reading. */
   readonly came: readonly (number | CdsyncError)[];
-  readonly list?: Partial<CountedList>;
+  readonly list?: Partial<CountedRead>;
 }
 
 /** The readings of a list with such totals and keys, and their outcome. */
 async function read({ totals: [totalAtStart = null, ...totals], came, list = {} }: Given) {
   const readings: [readonly Partition[], number | undefined][] = [];
   let keys = 0;
-  const error = await readCounted({
+  const error = await readWithTotal({
     label: 'GET /list',
     distrustsTokens: false,
     checkTotal: false,
@@ -31,6 +31,7 @@ async function read({ totals: [totalAtStart = null, ...totals], came, list = {} 
     partitions: [whole],
     pageSize: () => 100,
     missed: () => undefined,
+    hasNoTotal: () => undefined,
     total: async () => totals.shift() ?? null,
     cameBefore: undefined,
     read: async (partitions, { pageSize } = {}) => {
@@ -151,4 +152,15 @@ describe('a list whose page tokens may lead nowhere', () => {
     const refused = new CdsyncError('no', { code: 'forbidden' });
     expect((await read({ totals: [7], came: [refused], list })).error).toBe(refused);
   });
+});
+
+it('a list that is to be compared with its total says so if there is none', async () => {
+  const told: string[] = [];
+  const hasNoTotal = () => told.push('none');
+  const list = { checkTotal: true, hasNoTotal };
+  const none = await read({ totals: [null, null], came: [5, 5], list });
+  expect([none.error, told]).toEqual([undefined, ['none']]);
+  await read({ totals: [5, 5], came: [5], list });
+  await read({ totals: [null, null], came: [5], list: { hasNoTotal } });
+  expect(told).toEqual(['none']);
 });

@@ -1,9 +1,9 @@
 import pLimit from 'p-limit';
 import { expect, it } from 'vitest';
-import { getRealtimeProfileOperation, profileSegmentsPageOperation } from '../../../src/client/realtime-api.js';
+import { getRealtimeProfileOperation, profileSegmentsPageOperation } from '../../../src/api/realtime-api.js';
 import { KeyedFetcher } from '../../../src/extract/keyed-fetcher.js';
-import type { KeyedRequest } from '../../../src/streams/source.js';
-import { type Reply, scriptedService, serviceOptions, testClient } from '../client/scripted-service.js';
+import type { KeyedRequest } from '../../../src/sources/source.js';
+import { type Reply, scriptedService, serviceOptions, testClient } from '../api/scripted-service.js';
 
 async function fetcherOf(reply: Reply, requests: readonly KeyedRequest[], atOnce = 1) {
   const service = await scriptedService(reply);
@@ -12,18 +12,18 @@ async function fetcherOf(reply: Reply, requests: readonly KeyedRequest[], atOnce
   return { service, fetcher: new KeyedFetcher(context, requests, { mayMiss: true, limit: pLimit(atOnce) }) };
 }
 
-it('A key whose pages never end, each with a new token, ends with an error', async () => {
+const segmentsOfOne: KeyedRequest = {
+  operation: ({ token, limit }) => profileSegmentsPageOperation('col-1', 'p-1', { nextToken: token, limit }),
+  answers: 'page',
+  added: { profile_id: 'p-1' },
+};
+
+it('A key whose pages never end, each with a new token, fails', async () => {
   const endless: Reply = (response, { url }) => {
     const next_token = String(Number(url.searchParams.get('next_token') ?? 0) + 1);
     response.end(JSON.stringify({ data: [{ id: 'seg-1' }], next_token }));
   };
-  const request = {
-    operation: (page: { token: string | null; limit: number }) =>
-      profileSegmentsPageOperation('col-1', 'p-1', { nextToken: page.token, limit: page.limit }),
-    answers: 'page' as const,
-    added: { profile_id: 'p-1' },
-  };
-  const { fetcher, service } = await fetcherOf(endless, [request]);
+  const { fetcher, service } = await fetcherOf(endless, [segmentsOfOne]);
   await expect(fetcher.fetch(null)).rejects.toMatchObject({ code: 'page_loop' });
   expect(service.received).toHaveLength(1000);
 });
@@ -56,5 +56,29 @@ it.each([1, 3, 40])(
     expect(missing).toBe(2);
     expect(pages).toBe(atOnce === 40 ? 1 : Math.ceil(28 / (7 + atOnce)));
     expect(service.received).toHaveLength(30);
+  },
+);
+
+it.each([400, 404, 409, 410, 413, 422])(
+  'A page token of a key that is refused with %i is not a missing key: its pages are read again',
+  async (status) => {
+    let refusals = 1;
+    const reply: Reply = (response, { url }) => {
+      const token = url.searchParams.get('next_token');
+      const isRefused = token !== null && refusals-- > 0;
+      response.statusCode = isRefused ? status : 200;
+      const page = { data: [{ segment_id: token ?? 'first' }], next_token: token === null ? 'second' : '' };
+      response.end(JSON.stringify(isRefused ? { status, message: 'no' } : page));
+    };
+    const { fetcher, service } = await fetcherOf(reply, [segmentsOfOne]);
+    const { body, missing } = await fetcher.fetch(null);
+    expect(missing).toBe(0);
+    expect(JSON.parse(`[${body}]`)).toEqual([
+      { profile_id: 'p-1', segment_id: 'first' },
+      { profile_id: 'p-1', segment_id: 'second' },
+    ]);
+    expect(service.received).toHaveLength(4);
+    refusals = 100;
+    await expect(fetcher.fetch(null)).rejects.toMatchObject({ code: 'dead_token' });
   },
 );

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ServiceError } from '../../../src/client/client.js';
+import { ServiceError } from '../../../src/api/client.js';
 import { PageChain } from '../../../src/extract/page-chain.js';
-import type { FetchedPage } from '../../../src/extract/page-fetcher.js';
-import { type ReadTask, readTaskSchema, type TaskIntake } from '../../../src/extract/read-task.js';
+import type { PageBytes } from '../../../src/extract/page-fetcher.js';
+import { type PageSink, type ReadTask, readTaskSchema } from '../../../src/extract/read-task.js';
 import { MalformedPageError } from '../../../src/extract/scan/page-text.js';
-import { firstCursor, noCounters, type PartitionCursor } from '../../../src/store/journal.js';
+import { firstCursor, noCounters, type PartitionCursor } from '../../../src/storage/journal.js';
 
 const whole: ReadTask = {
   partition: { kind: 'whole' },
@@ -18,7 +18,7 @@ const whole: ReadTask = {
 
 const reused = 0x23;
 
-function page(nextToken: string | null, text = 'x'): FetchedPage {
+function page(nextToken: string | null, text = 'x'): PageBytes {
   const body = Buffer.from(text);
   const issuedAt = '2026-11-22T00:00:00.000Z';
   // Memory that may be reused gets other content at once.
@@ -28,15 +28,15 @@ function page(nextToken: string | null, text = 'x'): FetchedPage {
   return { body, start: 0, end: body.length, nextToken, total: null, issuedAt, missing: 0, release };
 }
 
-function refusal(): ServiceError {
-  return new ServiceError('the token is not known', { code: 'bad_request', status: 400 });
+function refusal(status = 400): ServiceError {
+  return new ServiceError('the token is not known', { code: 'bad_request', status });
 }
 
 /** Reads a task against pages by their tokens, and returns what the intake took, in order. */
 async function read(
   task: ReadTask,
-  pages: (token: string | null, fetch: number) => FetchedPage | Error,
-  taken: (page: FetchedPage, index: number) => Partial<Awaited<ReturnType<TaskIntake['take']>>> | Error = () => ({}),
+  pages: (token: string | null, fetch: number) => PageBytes | Error,
+  taken: (page: PageBytes, index: number) => Partial<Awaited<ReturnType<PageSink['take']>>> | Error = () => ({}),
 ) {
   const asked: (string | null)[] = [];
   const log: (PartitionCursor | { restart: number })[] = [];
@@ -136,6 +136,13 @@ describe('a chain of pages', () => {
       message: 'the service refused page tokens in 3 attempts, the last after 1 page',
     });
     expect(always.log.filter((each) => 'restart' in each)).toEqual([{ restart: 2 }, { restart: 3 }]);
+  });
+
+  it.each([404, 409, 410, 413, 422])('starts again if only its token is refused, with %i too', async (status) => {
+    const found = await read(whole, (token, fetch) =>
+      token === 'b' && fetch === 1 ? refusal(status) : page(token === null ? 'b' : null),
+    );
+    expect(found.error).toBeUndefined();
   });
 
   it('fails with the refusal itself if the list is refused too', async () => {

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { ColumnSet } from '../../../src/columns/columns.js';
 import { cutPage, cutPageExactly, MalformedPageError } from '../../../src/extract/scan/page-cutter.js';
 import { RecordScanner } from '../../../src/extract/scan/record-scanner.js';
-import { ColumnSet } from '../../../src/rows/columns.js';
 
 const names = fc.constantFrom('meta', 'warnings', 'x"]', 'data":[', 'ünï');
 const tokens = fc.oneof(

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { profilesPageOperation } from '../../../src/client/profile-api.js';
+import { profilesPageOperation } from '../../../src/api/profile-api.js';
 import { ListFetcher } from '../../../src/extract/page-fetcher.js';
-import { scriptedService, serviceOptions, testClient } from '../client/scripted-service.js';
+import { scriptedService, serviceOptions, testClient } from '../api/scripted-service.js';
 
 /** A fetcher of pages of 400 records, with room for bodies of 1 MB; each record has `bytes`. */
 async function fetcher(bytes: number) {
@@ -34,4 +34,34 @@ it('A page that is too large even with few records ends with an error', async ()
   const { fetching, limits } = await fetcher(100_000);
   await expect(fetching.fetch(null)).rejects.toMatchObject({ code: 'response_too_large' });
   expect(limits()).toEqual(['400', '200', '100', '50', '25']);
+});
+
+it.each([400, 404, 413, 414, 416, 422])('A page size that is refused with %i is halved', async (status) => {
+  const service = await scriptedService((response, { url }) => {
+    response.statusCode = Number(url.searchParams.get('limit')) > 100 ? status : 200;
+    response.end('{"data":[],"next_token":""}');
+  });
+  const { client, meter, abort, clock } = testClient(serviceOptions(service.baseUrl));
+  const pageSize = { limit: 400 };
+  const fetching = new ListFetcher(
+    { client, meter, signal: abort.signal, clock, pageSize },
+    ({ token, limit }) => profilesPageOperation({ indexId: 'i', nextToken: token, limit }),
+    { added: {}, takesLimit: true },
+  );
+  (await fetching.fetch(null)).release();
+  expect(pageSize.limit).toBe(100);
+});
+
+it('A list that does not exist is asked for once more, with the smallest page', async () => {
+  const service = await scriptedService({ status: 404 });
+  const { client, meter, abort, clock } = testClient(serviceOptions(service.baseUrl));
+  const fetching = new ListFetcher(
+    { client, meter, signal: abort.signal, clock, pageSize: { limit: 400 } },
+    ({ token, limit }) => profilesPageOperation({ indexId: 'i', nextToken: token, limit }),
+    { added: {}, takesLimit: true },
+  );
+  await expect(fetching.fetch(null)).rejects.toMatchObject({ status: 404 });
+  expect(service.received).toHaveLength(2);
+  await expect(fetching.fetch(null)).rejects.toMatchObject({ status: 404 });
+  expect(service.received).toHaveLength(3);
 });

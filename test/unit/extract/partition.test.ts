@@ -9,7 +9,7 @@ import {
   partitionsOf,
   windowsOf,
 } from '../../../src/extract/partition.js';
-import type { Source } from '../../../src/streams/source.js';
+import type { Source } from '../../../src/sources/source.js';
 
 const moment = fc.date({ noInvalidDate: true }).map((date) => date.toISOString());
 const anyText = fc.string({ unit: 'grapheme' });

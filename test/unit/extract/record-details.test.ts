@@ -1,12 +1,12 @@
 import pLimit from 'p-limit';
 import { describe, expect, it } from 'vitest';
-import { type ServiceClient, ServiceError } from '../../../src/client/client.js';
-import type { Operation } from '../../../src/client/operation.js';
+import { type ServiceClient, ServiceError } from '../../../src/api/client.js';
+import type { Operation } from '../../../src/api/request.js';
 import type { FetchContext } from '../../../src/extract/page-fetcher.js';
-import { type KnownRecords, RecordDetails } from '../../../src/extract/record-details.js';
-import type { WindowedSource } from '../../../src/streams/source.js';
+import { RecordDetails, type StoredRecords } from '../../../src/extract/record-details.js';
+import type { WindowedSource } from '../../../src/sources/source.js';
 
-const none: KnownRecords = { skipped: new Set(), undetailed: new Set() };
+const none: StoredRecords = { skipped: new Set(), undetailed: new Set() };
 
 /** A stream whose details come so; a number is the status of a refusal. */
 function details(answerTo: (id: string, view: 'one' | 'details') => object | string | number, known = none) {

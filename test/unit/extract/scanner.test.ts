@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { maxStructFields } from '../../../src/columns/column-shape.js';
 import { MalformedPageError } from '../../../src/extract/scan/page-cutter.js';
-import { maxStructFields } from '../../../src/rows/column-shape.js';
 import { oddNames, streams, write } from '../../fixtures/json-model.js';
 import { emitted, scanners } from '../../fixtures/scanners.js';
 

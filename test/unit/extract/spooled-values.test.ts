@@ -4,16 +4,16 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { asyncBufferFromFile, parquetRead } from 'hyparquet';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ColumnRules } from '../../../src/columns/column-rules.js';
+import { type Column, ColumnSet } from '../../../src/columns/columns.js';
 import { quoteIdentifier, sqlText } from '../../../src/core/sql.js';
 import { Converter } from '../../../src/extract/convert/converter.js';
-import { SpoolFile } from '../../../src/extract/convert/spool-file.js';
+import { StagingFile } from '../../../src/extract/convert/staging-file.js';
 import { canonicalJson, canonicalNumber, canonicalString, parseExact } from '../../../src/extract/scan/exact-json.js';
 import { ExactScanner } from '../../../src/extract/scan/exact-scanner.js';
 import { RecordScanner } from '../../../src/extract/scan/record-scanner.js';
-import { ColumnRules } from '../../../src/rows/column-rules.js';
-import { type Column, ColumnSet } from '../../../src/rows/columns.js';
-import { partFiles } from '../../../src/rows/part.js';
-import { Database, type Session } from '../../../src/store/duckdb.js';
+import { Database, type Session } from '../../../src/storage/duckdb.js';
+import { partFiles } from '../../../src/storage/part.js';
 import { type ModelRecord, streams, write } from '../../fixtures/json-model.js';
 
 let folder: string;
@@ -36,7 +36,7 @@ afterAll(async () => {
 type Rows = Map<string, Map<string, string | null>>;
 
 /** Reads one batch with DuckDB: the attributes of each row as JSON text. */
-async function load(spool: SpoolFile, columns: ColumnSet, maxRecordBytes: number, rows: Rows): Promise<void> {
+async function load(spool: StagingFile, columns: ColumnSet, maxRecordBytes: number, rows: Rows): Promise<void> {
   await spool.finish();
   const files = partFiles(folder, 1);
   const part = files.path;
@@ -54,7 +54,7 @@ async function load(spool: SpoolFile, columns: ColumnSet, maxRecordBytes: number
   const attributes = columns.list.filter(({ place }) => place === 'attribute');
   const texts = attributes.map(({ name, type }, index) => {
     const value = quoteIdentifier(name);
-    // `to_json` would parse and write the text of a JSON column anew, and so lose 1e-400.
+    // `to_json` would parse and write the text of a JSON column again, and so lose 1e-400.
     return `${type === 'JSON' ? value : `to_json(${value})`}::VARCHAR AS value${index}`;
   });
   for (const row of await session.rows(`SELECT ${['id AS row_id', ...texts].join(', ')} FROM ${sqlText(part)}`)) {
@@ -72,7 +72,7 @@ async function throughDuckdb(
 ): Promise<{ rows: Rows; columns: ColumnSet }> {
   const columns = new ColumnSet([{ field: 'id', type: 'VARCHAR' }]);
   const scanner = new Scanner(columns, { container: 'attributes', key: ['id'], filter: new Map() });
-  const spool = new SpoolFile(join(folder, 'spool.json'));
+  const spool = new StagingFile(join(folder, 'spool.json'));
   const rows: Rows = new Map();
   let before = ColumnSet.restore(columns.store());
   let maxRecordBytes = 0;
@@ -166,7 +166,7 @@ describe.each([ExactScanner, RecordScanner])('what %o emits', (Scanner) => {
     });
     const columns = new ColumnSet([{ field: 'id', type: 'VARCHAR' }]);
     const scanner = new Scanner(columns, { container: 'attributes', key: ['id'], filter: new Map() });
-    const spool = new SpoolFile(join(folder, 'zeros.json'));
+    const spool = new StagingFile(join(folder, 'zeros.json'));
     for (const from of [0, 20]) {
       const body = Buffer.from(records.slice(from, from + 20).join(','));
       await spool.append(scanner.scan(body, 0, body.length));

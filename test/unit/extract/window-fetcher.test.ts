@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { ServiceClient } from '../../../src/client/client.js';
-import type { Operation } from '../../../src/client/operation.js';
+import type { ServiceClient } from '../../../src/api/client.js';
+import type { Operation } from '../../../src/api/request.js';
 import { windowFetcher } from '../../../src/extract/window-fetcher.js';
-import type { Window, WindowedSource } from '../../../src/streams/source.js';
+import type { Window, WindowedSource } from '../../../src/sources/source.js';
 
 const startMs = Date.parse('2026-01-01T00:00:00Z');
 const hour: Window = { from: new Date(startMs).toISOString(), to: new Date(startMs + 3_600_000).toISOString() };

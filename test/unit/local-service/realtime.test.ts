@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { CountLog } from '../../../src/local-service/realtime/count-log.js';
 import { EventIds } from '../../../src/local-service/realtime/event-ids.js';
-import { Roster } from '../../../src/local-service/realtime/roster.js';
+import { MemberSet } from '../../../src/local-service/realtime/roster.js';
 
 describe('the roster of a collection', () => {
   const sizes = fc
@@ -12,7 +12,7 @@ describe('the roster of a collection', () => {
   it('holds the given number of the first people', () => {
     fc.assert(
       fc.property(sizes, ({ people, size }) => {
-        const roster = new Roster(size, people);
+        const roster = new MemberSet(size, people);
         expect(roster.numberAt(size - 1)).toBe(people - 1);
         expect(roster.numberAt(size)).toBeGreaterThanOrEqual(people);
       }),
@@ -22,7 +22,7 @@ describe('the roster of a collection', () => {
   it('finds the place of everybody in it, and of nobody else', () => {
     fc.assert(
       fc.property(sizes, fc.nat({ max: 0xffff_ffff }), ({ people, size }, number) => {
-        const roster = new Roster(size, people);
+        const roster = new MemberSet(size, people);
         const place = roster.placeOf(number);
         if (place >= 0) expect(roster.numberAt(place)).toBe(number);
         const held = roster.numberAt(number % size);
@@ -35,7 +35,7 @@ describe('the roster of a collection', () => {
   });
 
   it('of size 0 holds nobody', () => {
-    const roster = new Roster(0, 0);
+    const roster = new MemberSet(0, 0);
     expect([roster.numberAt(0), roster.placeOf(0)]).toEqual([Number.POSITIVE_INFINITY, -1]);
   });
 });

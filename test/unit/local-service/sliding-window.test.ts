@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { PeakMeter } from '../../../src/local-service/limits/peak-meter.js';
-import { SlidingWindow } from '../../../src/local-service/limits/sliding-window.js';
+import { PeakMeter, SlidingWindow } from '../../../src/local-service/limits/family-limits.js';
 
 const steps = fc.array(fc.oneof(fc.integer({ min: 0, max: 3 }), fc.integer({ min: 0, max: 1200 })), { maxLength: 300 });
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { jsonValueSql, parseColumnType } from '../../../src/sdk/index.js';
-import { Database, type Session } from '../../../src/store/duckdb.js';
+import { Database, type Session } from '../../../src/storage/duckdb.js';
 
 let database: Database;
 let session: Session;

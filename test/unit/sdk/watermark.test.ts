@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { sameWatermark, type Watermark, watermarkColumns, watermarkFrom } from '../../../src/sdk/watermark.js';
+import { sameWatermark, type Watermark, watermarkColumns, watermarkFrom } from '../../../src/sdk/former/watermark.js';
 
 const watermarks: fc.Arbitrary<Watermark> = fc.record({
   destination: fc.constant('crm'),

@@ -8,7 +8,7 @@ import { verifyJob } from '../../../src/engine/inspect/verify-job.js';
 import { compact, compactionReason } from '../../../src/snapshot/compact.js';
 import { forgetRows } from '../../../src/snapshot/forget.js';
 import { restoreFiles } from '../../../src/snapshot/restore-files.js';
-import { keysTable, storeTable } from '../../../src/snapshot/snapshot-store.js';
+import { keysTable, storeTable, streamsTable } from '../../../src/snapshot/store-tables.js';
 import { type GivenRow, type ReadingOptions, Snapshots } from '../../fixtures/snapshots.js';
 
 const value = fc.constantFrom<unknown>(null, 1, 2.5, 'x', '1', true, { a: 1 }, { a: 'y', b: null });
@@ -71,7 +71,7 @@ async function take(snapshots: Snapshots, step: Step): Promise<void> {
   const { runId, startedAt } = await snapshots.nextRun();
   const folder = join(layout.streamRun(runId, 'members'), 'parts');
   const at = { keys: [step.key], runId, at: startedAt, sequence: sequence + 1 };
-  await forgetRows(store, { layout, state, folder, compression: 'zstd', ...at });
+  await forgetRows(store, { layout, state, folder, compression: 'zstd', horizon: '2020-01-01T00:00:00.000Z', ...at });
 }
 
 /** Publishes the result of the steps, as a run does. */
@@ -123,9 +123,8 @@ test('hashes of another version are not compared with those that the present ver
     await publish(snapshots);
     const changed = 'the rows in the store do not have the hashes that it kept';
     expect((await verifyJob(engine, job)).mismatches).toEqual([expect.objectContaining({ problem: changed })]);
-    const streams = storeTable('streams', '_cdsync');
     const other = `json_merge_patch(state::JSON, '{"hash_version": "0:v1"}')`;
-    await (await snapshots.store()).session.run(`UPDATE ${streams} SET state = ${other}`);
+    await (await snapshots.store()).session.run(`UPDATE ${streamsTable} SET state = ${other}`);
     await publish(snapshots);
     expect((await verifyJob(engine, job)).mismatches).toEqual([]);
   } finally {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { wideColumns } from '../../../src/rows/row-hash.js';
+import { wideColumns } from '../../../src/columns/row-hash.js';
 import { type GivenRow, Snapshots } from '../../fixtures/snapshots.js';
 
 let snapshots: Snapshots;

@@ -1,7 +1,7 @@
 import { DuckDBInstance } from '@duckdb/node-api';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { columnComment } from '../../../src/snapshot/comments.js';
-import { Snapshots } from '../../fixtures/snapshots.js';
+import { type GivenRow, Snapshots } from '../../fixtures/snapshots.js';
 
 let snapshots: Snapshots;
 beforeEach(async () => {
@@ -26,24 +26,63 @@ async function comments(): Promise<Map<string, string>> {
   }
 }
 
+/** Everything for readers that has no comment, the comments on internal tables, and the schemas in the order of `SHOW ALL TABLES`. */
+async function inventory() {
+  const instance = await DuckDBInstance.create(snapshots.layout.link, { access_mode: 'READ_ONLY' });
+  const connection = await instance.connect();
+  const column = async (sql: string) => (await connection.runAndReadAll(sql)).getRows().map(([value]) => String(value));
+  try {
+    const shown =
+      "database_name = current_database() AND schema_name IN ('main', 'cdsync') AND NOT internal AND comment IS NULL";
+    return {
+      bare: [
+        ...(await column(`SELECT table_name FROM duckdb_tables() WHERE ${shown}`)),
+        ...(await column(`SELECT view_name FROM duckdb_views() WHERE ${shown}`)),
+        ...(await column(`SELECT table_name || '.' || column_name FROM duckdb_columns() WHERE ${shown}`)),
+        ...(await column(`SELECT function_name FROM duckdb_functions() WHERE ${shown}`)),
+      ],
+      internal: await column(`SELECT DISTINCT comment FROM duckdb_tables() WHERE schema_name = 'private'`),
+      order: await column('SELECT schema FROM (SHOW ALL TABLES)'),
+    };
+  } finally {
+    connection.closeSync();
+    instance.closeSync();
+  }
+}
+
 test('tables, views and columns of the published file say what they are and where they come from', async () => {
-  const { run } = await snapshots.run('members', [{ id: 'a', tier: 'gold' }]);
+  const { run } = await snapshots.run('members', [{ id: 'a', tier: 'gold', seen: 1 }], { untracked: ['seen'] });
   await snapshots.publish();
-  expect(await comments()).toEqual(
+  const found = await comments();
+  const own = ([name]: [string, string]) => name.startsWith('members.') || name === 'members';
+  expect(new Map([...found].filter(own))).toEqual(
     new Map([
       ['members', 'stream members of job job: from sql, key id'],
-      ['members__changes', 'every insert, update and delete of members (_op), as far back as publish.history'],
-      ['members__history', 'every version of every row of members; _valid_to is NULL for the present one'],
       ['members.id', `from id; since run ${run.runId}`],
       ['members.tier', `from tier; since run ${run.runId}`],
+      ['members.seen', `from seen; since run ${run.runId}; not tracked: a new value alone is no change`],
       ['members._run_id', 'the run that last changed the row'],
       ['members._synced_at', 'when that run began'],
       ['members._first_seen_at', 'when the first run that had the row began'],
     ]),
   );
+  expect(found.get('members__history.tier')).toBe(found.get('members.tier'));
 });
 
-test('a column keeps the run that brought it, whether rows are patched, added or written anew', async () => {
+test('every table, view, macro and column that readers meet has a comment, after changes and a rewrite of the store too', async () => {
+  const rows = Array.from({ length: 20 }, (_, n) => ({ id: `p${n}`, n }));
+  await snapshots.run('members', rows);
+  for (const change of [{ n: 99 }, { n: 99, more: 'x' }, { n: 9.5 }]) {
+    await snapshots.run('members', [{ ...rows[0], ...change } as GivenRow, ...rows.slice(1)]);
+    await snapshots.publish();
+    const { bare, internal, order } = await inventory();
+    expect(bare).toEqual([]);
+    expect(internal).toEqual(['internal']);
+    expect(order).toEqual([...order].sort((a, b) => Number(a === 'private') - Number(b === 'private')));
+  }
+});
+
+test('a column keeps the run that brought it, whether rows are patched, added or written again', async () => {
   const rows = Array.from({ length: 20 }, (_, n) => ({ id: `p${n}`, n }));
   const { run: first } = await snapshots.run('members', rows);
   const patched = rows.map((row) => (row.n === 3 ? { ...row, n: 4, more: 'x' } : row));

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { earlierTable, keysTable, storeTable } from '../../../src/snapshot/snapshot-store.js';
-import { statsIfThere } from '../../../src/store/durable.js';
+import { beforeTable, keysTable, storeTable } from '../../../src/snapshot/store-tables.js';
+import { statOrUndefined } from '../../../src/storage/durable.js';
 import { type GivenRow, type ReadingOptions, Snapshots } from '../../fixtures/snapshots.js';
 
 let snapshots: Snapshots;
@@ -152,7 +152,7 @@ describe('a snapshot that grows', () => {
     await snapshots.run('events', many(0, 3), brings);
     const { task } = await snapshots.run('events', [row], brings);
     expect(task.addition).toBeUndefined();
-    expect(task.anew).toBeDefined();
+    expect(task.again).toBeDefined();
     const stands = new Map([...many(0, 3), row].map((each) => [each.id, each]));
     expect(await snapshots.rows('events')).toMatchObject([...stands.values()]);
     const keys = await snapshots.query(`SELECT key FROM ${keysTable('events')} ORDER BY key`);
@@ -160,14 +160,14 @@ describe('a snapshot that grows', () => {
     expect(await filed('events')).toMatchObject([...stands.values()]);
   });
 
-  test('is written anew only by the commit, for it may be held', async () => {
+  test('is written again only by the commit, for it may be held', async () => {
     await snapshots.run('events', many(0, 30), brings);
     const run = await snapshots.nextRun();
     const commit = await snapshots.compare(run, 'events', [{ id: 'p1', n: -1 }], brings);
-    const [{ path } = { path: '' }] = commit.task.anew ?? [];
-    expect(await statsIfThere(path)).toBeUndefined();
+    const [{ path } = { path: '' }] = commit.task.again ?? [];
+    expect(await statOrUndefined(path)).toBeUndefined();
     await snapshots.commit(run, [commit]);
-    expect(await statsIfThere(path)).toBeDefined();
+    expect(await statOrUndefined(path)).toBeDefined();
     expect(await filed('events')).toEqual(await snapshots.rows('events'));
   });
 
@@ -176,10 +176,10 @@ describe('a snapshot that grows', () => {
     const before = await snapshots.rows('events');
     const run = await snapshots.nextRun();
     const commit = await snapshots.compare(run, 'events', [{ id: 'p1', n: -1 }], brings);
-    const { anew } = commit.task;
-    if (anew === undefined) throw new Error('the file was written already');
-    const nowhere = anew.map((file) => ({ ...file, path: join(snapshots.layout.folder, 'nowhere', 'whole.parquet') }));
-    const failing = { ...commit, task: { ...commit.task, anew: nowhere } };
+    const { again } = commit.task;
+    if (again === undefined) throw new Error('the file was written already');
+    const nowhere = again.map((file) => ({ ...file, path: join(snapshots.layout.folder, 'nowhere', 'whole.parquet') }));
+    const failing = { ...commit, task: { ...commit.task, again: nowhere } };
     await expect(snapshots.commit(run, [failing])).rejects.toMatchObject({ code: 'storage_failed' });
     expect(await snapshots.rows('events')).toEqual(before);
     expect(await snapshots.commit(run, [commit])).toBe(2);
@@ -189,7 +189,7 @@ describe('a snapshot that grows', () => {
     const rows = many(0, 100_001);
     await snapshots.run('events', rows, brings);
     const { task } = await snapshots.run('events', [{ id: 'p1', n: -1 }], brings);
-    expect(task.anew).toHaveLength(2);
+    expect(task.again).toHaveLength(2);
     const { snapshot } = (await snapshots.state()).streams.get('events') ?? { snapshot: [] };
     expect(snapshot.every(({ rows: count }) => count > 40_000)).toBe(true);
     const files = await filed('events');
@@ -230,7 +230,7 @@ describe('the store', () => {
     await snapshots.run('members', [{ id: 'a', n: 1 }], { historyMs });
     await snapshots.run('members', [{ id: 'a', n: 2 }], { historyMs });
     await snapshots.run('members', [{ id: 'a', n: 'three', tier: 'x' }], { historyMs });
-    expect(await snapshots.query(`SELECT id, n, tier FROM ${earlierTable('members')}`)).toEqual([
+    expect(await snapshots.query(`SELECT id, n, tier FROM ${beforeTable('members')}`)).toEqual([
       { id: 'a', n: 2, tier: null },
     ]);
   });

@@ -18,8 +18,8 @@ import { systemClock } from '../../../src/core/clock.js';
 import { sqlTexts } from '../../../src/core/sql.js';
 import { verifyJob } from '../../../src/engine/inspect/verify-job.js';
 import { gatherSnapshots } from '../../../src/snapshot/current-snapshot.js';
-import { readFeed } from '../../../src/store/feed.js';
-import { readManifest } from '../../../src/store/manifest.js';
+import { readFeed } from '../../../src/snapshot/feed.js';
+import { readManifest } from '../../../src/snapshot/manifest.js';
 import { type ReadingOptions, Snapshots } from '../../fixtures/snapshots.js';
 
 let snapshots: Snapshots;
@@ -142,10 +142,10 @@ describe('current', () => {
     expect(await readdir(current())).toEqual(['notes.txt']);
   });
 
-  test('that leads elsewhere is found by verify; one that is missing only waits for the next run', async () => {
+  test('that is missing, or has another target, is found by verify', async () => {
     await next(rowsOf(1, 'a'));
     await rm(current());
-    expect(await verified()).toEqual([]);
+    expect(await verified()).toEqual([{ stream, file: `parquet/${stream}/current`, problem: 'the link is missing' }]);
     await symlink('snapshot/20200101T000000Z-abcdef', current());
     expect(await verified()).toEqual([
       { stream, file: `parquet/${stream}/current`, problem: 'it does not lead to the last snapshot' },

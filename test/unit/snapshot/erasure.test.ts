@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { compact, compactionReason } from '../../../src/snapshot/compact.js';
 import { forgetRows, searchable, tellingValues } from '../../../src/snapshot/forget.js';
-import { earlierTable, keysTable, storeTable } from '../../../src/snapshot/snapshot-store.js';
-import { JobLayout } from '../../../src/store/layout.js';
+import { beforeTable, keysTable, storeTable } from '../../../src/snapshot/store-tables.js';
+import { JobLayout } from '../../../src/storage/layout.js';
 import { filesHolding } from '../../fixtures/files-holding.js';
 import { Snapshots } from '../../fixtures/snapshots.js';
 
@@ -49,7 +49,7 @@ describe('the texts to search for', () => {
   });
 });
 
-describe('writing the store anew', () => {
+describe('writing the store again', () => {
   test('has no reason if little is free and no value was removed', async () => {
     await snapshots.run('members', [{ id: 'a', n: 1 }]);
     await snapshots.run('members', [{ id: 'a', n: 2 }]);
@@ -95,7 +95,7 @@ describe('writing the store anew', () => {
     const nowhere = new JobLayout(snapshots.layout.folder, 'nothing');
     await compact(snapshots.database, nowhere, { reason: 'free', sequence: 1, notice });
     await compact(snapshots.database, nowhere, { reason: 'free', sequence: 1, notice });
-    expect(notices).toEqual([expect.stringMatching(/^warning: the store keeps its free space/)]);
+    expect(notices).toEqual([expect.stringMatching(/^warning: could not compact the store/)]);
     await expect(compact(snapshots.database, nowhere, { reason: 'rewritten', sequence: 1, notice })).rejects.toThrow();
     expect(await readdir(snapshots.layout.private)).not.toContainEqual(expect.stringMatching(/tmp/));
   });
@@ -133,11 +133,12 @@ describe('forgetting rows', () => {
       sequence: 4,
       folder,
       compression: 'zstd',
+      horizon: '2020-01-01T00:00:00.000Z',
     } as const;
     const forgotten = await forgetRows(store, task);
     expect(forgotten.rows).toBe(1);
     expect(forgotten.history).toBeGreaterThan(0);
-    for (const table of [storeTable('members'), storeTable('members__changes'), earlierTable('members')]) {
+    for (const table of [storeTable('members'), storeTable('members__changes'), beforeTable('members')]) {
       expect(await snapshots.query(`FROM ${table} WHERE id = 'a'`)).toEqual([]);
     }
     expect(await snapshots.query(`SELECT key FROM ${keysTable('members')}`)).toEqual([{ key: 'b' }]);

@@ -3,9 +3,7 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sqlText } from '../../../src/core/sql.js';
 import { forgetRows } from '../../../src/snapshot/forget.js';
-import { defineHistory } from '../../../src/snapshot/history.js';
-import { publish } from '../../../src/snapshot/publish.js';
-import { changesTable, SnapshotStore, storeTable } from '../../../src/snapshot/snapshot-store.js';
+import { changesTable, internalSchema, storeTable } from '../../../src/snapshot/store-tables.js';
 import { type GivenRow, Snapshots } from '../../fixtures/snapshots.js';
 
 let snapshots: Snapshots;
@@ -16,7 +14,7 @@ afterEach(() => snapshots.close());
 
 const hour = 3_600_000;
 const stream = 'members';
-const changes = storeTable(`${stream}__changes`);
+const changes = changesTable(stream);
 
 async function stateOf(own: Snapshots) {
   const state = (await own.state()).streams.get(stream);
@@ -24,19 +22,26 @@ async function stateOf(own: Snapshots) {
   return state;
 }
 
-/** Makes of a store what version 2 would have written: a table with all changes. */
+/** Makes of a store what version 3 would have written: a schema of another name, and a view of changes that has the first load. */
 async function makeOlder(own: Snapshots): Promise<void> {
   const store = await own.store();
   const { session } = store;
-  const { first, ...state } = await stateOf(own);
-  if (!first) throw new Error('the store is older already');
-  await session.run(`CREATE TABLE ${storeTable('copied')} AS FROM ${changes}`);
-  await session.run(`DROP VIEW ${changes}`);
-  await session.run(`DROP TABLE ${changesTable({ stream, first })}`);
-  await session.run(`ALTER TABLE ${storeTable('copied')} RENAME TO ${stream}__changes`);
-  await session.run(`UPDATE ${storeTable('store', '_cdsync')} SET version = 2`);
-  await store.rememberStream(state);
-  await defineHistory(store, state);
+  const { first } = await stateOf(own);
+  await session.run('USE store');
+  await session.run('CREATE SCHEMA _cdsync');
+  for (const name of ['store', 'streams', 'moments', `keys_${stream}`, `before_${stream}`])
+    await session.run(`CREATE TABLE _cdsync.${name} AS FROM ${storeTable(name, internalSchema)}`);
+  await session.run(`CREATE TABLE _cdsync.changes_${stream} AS FROM ${changes}`);
+  await session.run('ALTER TABLE _cdsync.moments DROP COLUMN kept_from');
+  await session.run('UPDATE _cdsync.store SET version = 3');
+  await session.run(`DROP TABLE ${changes}`);
+  await session.run(
+    `CREATE VIEW ${stream}__changes AS FROM _cdsync.changes_${stream} UNION ALL
+     SELECT 'insert', _run_id, _synced_at, id, COLUMNS(* EXCLUDE (id, _run_id, _synced_at, _first_seen_at))
+     FROM ${stream} WHERE _synced_at = ${sqlText(String(first?.synced_at))}::TIMESTAMPTZ`,
+  );
+  await session.run(`DROP SCHEMA ${internalSchema} CASCADE`);
+  await session.run('USE memory');
   await own.detach();
 }
 
@@ -72,7 +77,13 @@ async function forget(own: Snapshots, key: string) {
   const folder = join(own.layout.streamRun(runId, stream), 'parts');
   const { sequence } = await store.state();
   const at = { keys: [key], runId, at: startedAt, sequence: sequence + 1, folder };
-  const forgotten = await forgetRows(store, { layout: own.layout, state, compression: 'zstd', ...at });
+  const forgotten = await forgetRows(store, {
+    layout: own.layout,
+    state,
+    compression: 'zstd',
+    horizon: '2020-01-01T00:00:00.000Z',
+    ...at,
+  });
   await own.publish();
   return forgotten;
 }
@@ -114,50 +125,37 @@ async function story(nights: readonly (typeof night extends fc.Arbitrary<infer N
   }
 }
 
-describe('the inserts of the first commit', () => {
-  test('look, after any nights, as in a store of version 2, which has them in its table of changes', async () => {
+describe('the first load', () => {
+  test('is no change, as it was none in a store of version 3 that was migrated', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(night, { minLength: 1, maxLength: 5 }), async (nights) => {
-        expect(await story(nights, false)).toEqual(await story(nights, true));
+        expect(await story(nights, true)).toEqual(await story(nights, false));
       }),
       { numRuns: Number(process.env.CDSYNC_TEST_RUNS ?? 6), endOnFailure: true },
     );
   });
 
-  test('are stored once, as rows', async () => {
+  test('is stored once, as rows, and readers find only what changed since', async () => {
     await snapshots.run(stream, [
       { id: 'a', n: 1 },
       { id: 'b', n: 1 },
     ]);
-    const table = changesTable(await stateOf(snapshots));
-    expect(await snapshots.query(`FROM ${table}`)).toEqual([]);
-    expect(await snapshots.query(`SELECT _op, id, n FROM ${changes} ORDER BY id`)).toEqual([
-      { _op: 'insert', id: 'a', n: 1 },
-      { _op: 'insert', id: 'b', n: 1 },
+    expect(await snapshots.query(`FROM ${changes}`)).toEqual([]);
+    await snapshots.run(stream, [
+      { id: 'b', n: 2 },
+      { id: 'c', n: 1 },
     ]);
-    await snapshots.run(stream, [{ id: 'b', n: 2 }]);
-    expect(await snapshots.query(`SELECT _op, id FROM ${table} ORDER BY id`)).toEqual([
+    expect(await snapshots.query(`SELECT _op, id FROM ${changes} ORDER BY id`)).toEqual([
       { _op: 'delete', id: 'a' },
       { _op: 'update', id: 'b' },
+      { _op: 'insert', id: 'c' },
     ]);
+    expect(
+      await snapshots.query(`SELECT table_type FROM information_schema.tables WHERE table_name = '${stream}__changes'`),
+    ).toEqual([{ table_type: 'BASE TABLE' }]);
   });
 
-  test('do not come back once they are older than the history, though more of it is kept later', async () => {
-    await snapshots.run(stream, [{ id: 'a', n: 1 }]);
-    await snapshots.run(stream, [{ id: 'a', n: 2 }], { historyMs: hour / 2 });
-    await snapshots.run(stream, [{ id: 'a', n: 3 }], { historyMs: 1000 * hour });
-    expect(await snapshots.query(`SELECT n FROM ${changes} ORDER BY n`)).toEqual([{ n: 2 }, { n: 3 }]);
-    expect(await stateOf(snapshots)).toMatchObject({ first: null });
-  });
-
-  test('have the newest value of an untracked column', async () => {
-    const untracked = ['seen'];
-    await snapshots.run(stream, [{ id: 'a', n: 1, seen: 1 }], { untracked });
-    await snapshots.run(stream, [{ id: 'a', n: 1, seen: 2 }], { untracked });
-    expect(await snapshots.query(`SELECT _op, n, seen FROM ${changes}`)).toEqual([{ _op: 'insert', n: 1, seen: 2 }]);
-  });
-
-  test('are published as Parquet files of their own, one for each of the snapshot', async () => {
+  test('is published as Parquet files of their own, one for each of the snapshot', async () => {
     const { changes: files, run } = await snapshots.run(
       stream,
       ['a', 'b', 'c'].map((id) => ({ id, n: 1 })),
@@ -167,23 +165,21 @@ describe('the inserts of the first commit', () => {
     await snapshots.publish();
     const path = join(snapshots.layout.changes(stream, run.runId), '*.parquet');
     const found = `SELECT * FROM read_parquet(${sqlText(path)}) ORDER BY id`;
-    const shown = `SELECT * FROM ${changes} ORDER BY id`;
+    const shown = `SELECT 'insert' AS _op, _run_id, _synced_at, id, n FROM ${storeTable(stream)} ORDER BY id`;
     expect(await snapshots.query(found)).toEqual(await snapshots.query(shown));
     expect(Object.keys((await snapshots.query(found))[0] ?? {})).toEqual(['_op', '_run_id', '_synced_at', 'id', 'n']);
   });
 });
 
-test('a published store of version 2 can be read', async () => {
+test('a store of version 3 keeps nothing in the schema that clients listed first, and marks its own tables', async () => {
   await snapshots.run(stream, [{ id: 'a', n: 1 }]);
   await makeOlder(snapshots);
-  // The copy is made without opening the store: that would migrate it.
-  const older = await SnapshotStore.open(snapshots.database, snapshots.layout);
-  const state = await older.state();
-  await older.session.run(`UPDATE ${storeTable('store', '_cdsync')} SET version = 2`);
-  await older.close();
-  const usual = { duckdb: true, mode: 0o644, keepSnapshots: 2, changesBefore: '2026-01-01T00:00:00.000Z' };
-  await publish(snapshots.database, snapshots.layout, state, usual);
-  const published = await SnapshotStore.openPublished(snapshots.database, snapshots.layout);
-  expect((await published?.state())?.streams.get(stream)?.rows).toBe(1);
-  await published?.close();
+  const tables = await snapshots.query(
+    `SELECT schema_name, bool_and(comment IS NOT NULL) AS commented FROM duckdb_tables()
+     WHERE database_name = 'store' AND schema_name <> 'main' GROUP BY ALL ORDER BY ALL`,
+  );
+  expect(tables).toEqual([
+    { schema_name: 'cdsync', commented: true },
+    { schema_name: internalSchema, commented: true },
+  ]);
 });

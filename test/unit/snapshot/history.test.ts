@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { momentsTable, storeTable } from '../../../src/snapshot/snapshot-store.js';
+import { commitTimesTable, storeTable } from '../../../src/snapshot/store-tables.js';
 import { type GivenRow, Snapshots } from '../../fixtures/snapshots.js';
 
 let snapshots: Snapshots;
@@ -49,7 +49,7 @@ describe('the history of a stream', () => {
               expect(Date.parse(task.syncedAt)).toBe(Date.parse(run.startedAt));
             }
             const [{ first } = {}] = await own.query(
-              `SELECT epoch_ms(min(committed_at)) AS first FROM ${momentsTable} WHERE stream = 'members'`,
+              `SELECT epoch_ms(min(kept_from)) AS first FROM ${commitTimesTable} WHERE stream = 'members'`,
             );
             for (const { at, rows } of versions) {
               for (const time of [at, at + hour / 2]) {
@@ -91,6 +91,32 @@ describe('the history of a stream', () => {
     ]);
   });
 
+  test('has the axis of time that as_of has: when a run committed, also after the first commits were pruned', async () => {
+    const commits: string[] = [];
+    for (const n of [1, 2, 3, 4]) {
+      const { run } = await snapshots.run('members', [{ id: 'a', n }, { id: 'z' }], { historyMs: 90 * 60_000 });
+      commits.push(run.finishedAt);
+    }
+    const { session } = await snapshots.store();
+    await session.run('USE store');
+    const disagreeing = (at: string) =>
+      snapshots.query(
+        `(SELECT id, n FROM members_as_of(${at}) EXCEPT SELECT id, n FROM members__history
+           WHERE _valid_from <= ${at} AND (_valid_to IS NULL OR ${at} < _valid_to))`,
+      );
+    for (const commit of commits.slice(2)) {
+      for (const seconds of [-90, -30, 0, 30]) {
+        const at = `'${new Date(Date.parse(commit) + seconds * 1000).toISOString()}'::TIMESTAMPTZ`;
+        expect(await disagreeing(at)).toEqual([]);
+      }
+    }
+    const [unchanged] = await snapshots.query(
+      `SELECT epoch_ms(_valid_from) AS since FROM members__history WHERE id = 'z'`,
+    );
+    await session.run('USE memory');
+    expect(unchanged).toEqual({ since: Date.parse(commits[0] as string) });
+  });
+
   test('ignores untracked columns', async () => {
     const untracked = ['seen'];
     await snapshots.run('members', [{ id: 'a', n: 1, seen: 1 }], { untracked });
@@ -102,7 +128,10 @@ describe('the history of a stream', () => {
 
   test('prunes nothing, and quickly, if no change is old enough', async () => {
     for (const n of [1, 2, 3]) await snapshots.run('members', [{ id: 'a', n }], { historyMs: 1000 * hour });
-    expect(await snapshots.query(`SELECT n FROM ${storeTable('members__changes')} ORDER BY n`)).toHaveLength(3);
+    expect(await snapshots.query(`SELECT n FROM ${storeTable('members__changes')} ORDER BY n`)).toEqual([
+      { n: 2 },
+      { n: 3 },
+    ]);
     await snapshots.run('members', [{ id: 'a', n: 4 }], { historyMs: 90 * 60_000 });
     expect(await snapshots.query(`SELECT n FROM ${storeTable('members__changes')} ORDER BY n`)).toEqual([
       { n: 3 },

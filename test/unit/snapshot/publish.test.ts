@@ -16,11 +16,11 @@ import {
 import { dirname, join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { readFeed } from '../../../src/snapshot/feed.js';
+import { readManifest } from '../../../src/snapshot/manifest.js';
 import { publish } from '../../../src/snapshot/publish.js';
 import { publishedLogs } from '../../../src/snapshot/publish-database.js';
 import { restoreFiles } from '../../../src/snapshot/restore-files.js';
-import { readFeed } from '../../../src/store/feed.js';
-import { readManifest } from '../../../src/store/manifest.js';
 import { Snapshots } from '../../fixtures/snapshots.js';
 
 let snapshots: Snapshots;
@@ -194,7 +194,7 @@ describe('publishing that was cut short', () => {
     await expect(snapshots.publish()).rejects.toMatchObject({ code: 'snapshot_incomplete', stream: 'members' });
   });
 
-  test('publishes a file anew that somebody has written to, or any that is no copy of the store if asked', async () => {
+  test('publishes a file again that somebody has written to, or any that is no copy of the store if asked', async () => {
     await snapshots.run('members', rowsOf(1));
     await snapshots.publish();
     const path = snapshots.layout.published(1);
@@ -327,7 +327,7 @@ describe('Parquet files that are gone', () => {
     expect(await restore(false)).toEqual(['members']);
   });
 
-  test('are not written anew if only the times differ, as in a copy of the folder; each is read once for that', async () => {
+  test('are not written again if only the times differ, as in a copy of the folder; each is read once for that', async () => {
     const { run } = await snapshots.run('members', rowsOf(1));
     await snapshots.publish();
     const path = join(snapshots.layout.snapshot('members', run.runId), '00001.parquet');

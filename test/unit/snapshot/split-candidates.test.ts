@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Kind } from '../../../src/columns/column-shape.js';
+import type { StoredColumn } from '../../../src/columns/columns.js';
 import { quoteIdentifier, sqlText } from '../../../src/core/sql.js';
-import { Kind } from '../../../src/rows/column-shape.js';
-import type { StoredColumn } from '../../../src/rows/columns.js';
-import type { StreamState } from '../../../src/snapshot/snapshot-store.js';
 import { splitCandidates } from '../../../src/snapshot/split-candidates.js';
-import { Database, type Session } from '../../../src/store/duckdb.js';
+import type { StreamState } from '../../../src/snapshot/stream-state.js';
+import { Database, type Session } from '../../../src/storage/duckdb.js';
 
 type Text = string | null;
 

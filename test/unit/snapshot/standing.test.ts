@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { balance } from '../../../src/engine/run/balance.js';
-import { noneStanding } from '../../../src/rows/standing.js';
-import { keysTable, storeTable } from '../../../src/snapshot/snapshot-store.js';
-import { noCounters } from '../../../src/store/journal.js';
+import { checkRowCounts } from '../../../src/engine/run/row-counts.js';
+import { keysTable, storeTable } from '../../../src/snapshot/store-tables.js';
+import { noCounters } from '../../../src/storage/journal.js';
+import { noUnchangedRows } from '../../../src/storage/unchanged-rows.js';
 import { type GivenRow, Snapshots } from '../../fixtures/snapshots.js';
 
 let snapshots: Snapshots;
@@ -108,12 +108,12 @@ describe('the balance of a reading', () => {
   const standing = { records: 3, known: null };
 
   test('counts rows, copies, rejects, rows read again and rows that stand', () => {
-    balance(stream, { counters, dropped, standing }, { rows: 3, duplicates: 1 });
-    expect(() => balance(stream, { counters, dropped, standing }, { rows: 4, duplicates: 1 })).toThrow(
+    checkRowCounts(stream, { counters, dropped, standing }, { rows: 3, duplicates: 1 });
+    expect(() => checkRowCounts(stream, { counters, dropped, standing }, { rows: 4, duplicates: 1 })).toThrow(
       '4 rows, 3 that stand, 3 duplicates',
     );
-    expect(() => balance(stream, { counters, dropped, standing: noneStanding }, { rows: 3, duplicates: 1 })).toThrow(
-      '3 rows, 3 duplicates and 1 rejects',
-    );
+    expect(() =>
+      checkRowCounts(stream, { counters, dropped, standing: noUnchangedRows }, { rows: 3, duplicates: 1 }),
+    ).toThrow('3 rows, 3 duplicates and 1 rejects');
   });
 });

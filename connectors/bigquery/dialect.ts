@@ -1,0 +1,136 @@
+import {
+  assignments,
+  type Change,
+  type ColumnType,
+  isOp,
+  type MergeTask,
+  nameList,
+  type SqlDialect,
+  sameKey,
+  type TargetTable,
+} from '../../src/sdk/index.js';
+
+/** A stage that a crash leaves behind expires after a day. */
+const expires = 'expiration_timestamp = TIMESTAMP_ADD(CURRENT_TIMESTAMP(), INTERVAL 1 DAY)';
+
+export function identifier(name: string): string {
+  return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
+}
+
+export function literal(value: string): string {
+  const escaped = value.replace(/[\\'\p{Cc}]/gu, (found) => {
+    if (found === '\\' || found === "'") return `\\${found}`;
+    return `\\u${found.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  });
+  return `'${escaped}'`;
+}
+
+/** The same texts as `canonicalText`. The bits of a double and the zeros of a decimal are lost, so these are compared as values. */
+function canonical(column: string, { kind }: ColumnType): string | undefined {
+  switch (kind) {
+    case 'double':
+    case 'decimal':
+      return undefined;
+    case 'date':
+      return `CAST(UNIX_DATE(${column}) AS STRING)`;
+    case 'timestamp':
+      return `CAST(UNIX_MICROS(${column}) AS STRING)`;
+    case 'boolean':
+    case 'int64':
+    case 'int128':
+      return `CAST(${column} AS STRING)`;
+    default:
+      return column;
+  }
+}
+
+/** Clusters a table by its key, so that a MERGE need not read the whole table. */
+function clusteredBy({ columns, key }: TargetTable): string {
+  const typed = columns.filter(({ name, type }) => key.includes(name) && type !== 'FLOAT64').slice(0, 4);
+  return typed.length === 0 ? '' : ` CLUSTER BY ${typed.map(({ name }) => identifier(name)).join(', ')}`;
+}
+
+/** What becomes of rows that the stage lacks. */
+function absentClauses({ t, write, clear, moment }: MergeTask): string[] {
+  const absent = 'WHEN NOT MATCHED BY SOURCE';
+  if (write.absent === 'delete') return [`${absent} THEN DELETE`];
+  const emptied = clear.map((name) => `${identifier(name)} = NULL`);
+  const deletedAt = identifier('_deleted_at');
+  const clauses: string[] = [];
+  if (write.absent === 'mark') {
+    const set = [`${deletedAt} = ${moment}`, ...emptied];
+    clauses.push(`${absent} AND ${t}.${deletedAt} IS NULL THEN UPDATE SET ${set.join(', ')}`);
+  }
+  if (emptied.length > 0) clauses.push(`${absent} THEN UPDATE SET ${emptied.join(', ')}`);
+  return clauses;
+}
+
+/** One MERGE does everything: a query is billed by the bytes that it reads. */
+function merge(dialect: SqlDialect, task: MergeTask): Change[] {
+  const { table, target, stage, t, s, write } = task;
+  const columns = table.columns.map(({ name }) => name);
+  const { set, differs } = assignments(dialect, task);
+  const clauses = [
+    `MERGE INTO ${target} AS ${t} USING ${stage} AS ${s} ON ${sameKey(dialect, task)}`,
+    `WHEN MATCHED AND ${isOp(dialect, s, 'delete')} THEN DELETE`,
+    ...(set.length === 0
+      ? []
+      : [
+          `WHEN MATCHED${write.isReload ? ` AND ${differs}` : ''} THEN UPDATE SET ${set.map(([name, value]) => `${name} = ${value}`).join(', ')}`,
+        ]),
+    `WHEN NOT MATCHED AND ${isOp(dialect, s, 'upsert')} THEN INSERT (${nameList(dialect, columns)})
+      VALUES (${nameList(dialect, columns, `${s}.`)})`,
+    ...absentClauses(task),
+  ];
+  return [{ sql: clauses.join('\n'), counts: 'balance' }];
+}
+
+/**
+ * What BigQuery writes differently. A transaction takes no DDL, so that precedes the rows, and only a new table or a reload gets a
+ * stamp.
+ * @param stage the table of this load's rows, and the session that has its transaction
+ */
+export function bigqueryDialect(stage: () => { readonly name: string; readonly session: string }): SqlDialect {
+  const definitions = (columns: readonly { readonly name: string; readonly type: string }[]) =>
+    columns.map(({ name, type }) => `${identifier(name)} ${type}`).join(', ');
+  const dialect: SqlDialect = {
+    commit: 'transaction',
+    stamps: 'reload',
+    foldsTables: false,
+    mergesState: true,
+    stagesAll: true,
+    hashing: {
+      md5: (text) => `TO_HEX(MD5(${text}))`,
+      number: (hex) => `CAST(CONCAT('0x', SUBSTR(${hex}, 1, 15)) AS INT64)`,
+      sum: (number) => `CAST(COALESCE(SUM(CAST(${number} AS NUMERIC)), 0) AS STRING)`,
+      marks: { between: 'CHR(31)', nothing: 'CHR(30)' },
+    },
+    own: { text: 'STRING', integer: 'INT64' },
+    identifier,
+    table: identifier,
+    literal,
+    moment: (iso) => `TIMESTAMP ${literal(iso)}`,
+    canonical,
+    create: (table) => [`CREATE TABLE ${identifier(table.name)} (${definitions(table.columns)})${clusteredBy(table)}`],
+    add: ({ name }, columns) => {
+      const added = columns.map((column) => `ADD COLUMN IF NOT EXISTS ${definitions([column])}`);
+      return [`ALTER TABLE ${identifier(name)} ${added.join(', ')}`];
+    },
+    widen: ({ name }, { name: column, type }) => [
+      `ALTER TABLE ${identifier(name)} ALTER COLUMN ${identifier(column)} SET DATA TYPE ${type}`,
+    ],
+    stage: (_, columns) => {
+      const { name, session } = stage();
+      const staged = definitions(columns.map(({ name: column, targetType: type }) => ({ name: column, type })));
+      const options = `OPTIONS (${expires}, description = ${literal(session)})`;
+      return {
+        name: identifier(name),
+        create: [`CREATE TABLE ${identifier(name)} (${staged}) ${options}`],
+        drop: [`DROP TABLE IF EXISTS ${identifier(name)}`],
+      };
+    },
+    merge: (task) => merge(dialect, task),
+    comment: (name, text) => [`ALTER TABLE ${identifier(name)} SET OPTIONS (description = ${literal(text)})`],
+  };
+  return dialect;
+}

@@ -1,0 +1,56 @@
+import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import {
+  type CdsyncError,
+  DuckdbSession,
+  duckdbRefused,
+  loadRefused,
+  permissionMissing,
+  unavailable,
+} from '../../src/sdk/index.js';
+
+/** The error for a failure of DuckDB, without DuckDB's message: that may quote rows. */
+function refusal(cause: unknown): CdsyncError {
+  const message = cause instanceof Error ? cause.message : String(cause);
+  if (/permission denied|read-only/i.test(message)) {
+    return permissionMissing('the DuckDB file may not be written', {
+      hint: 'check who owns the file and its folder',
+      cause,
+    });
+  }
+  if (/lock|being used by|write-write conflict|Conflict on/i.test(message))
+    return unavailable('the DuckDB file is in use by another process', { hint: 'close it there', cause });
+  const [, object] = /Cannot alter entry "([^"]*)"/.exec(message) ?? [];
+  if (object !== undefined)
+    return loadRefused(`DuckDB cannot change table "${object}" while an index or a view depends on it`, {
+      hint: 'drop the index or view, push, and make it again',
+      cause,
+    });
+  return duckdbRefused('DuckDB refused a statement', message, { cause });
+}
+
+/** The error for a file that cannot be opened. Nothing was read of it, so DuckDB's words quote no row. */
+export function openRefusal(cause: unknown, path: string): CdsyncError {
+  const error = refusal(cause);
+  if (error.code !== 'destination_refused') return error;
+  const [words = ''] = (cause instanceof Error ? cause.message : String(cause)).split('\n');
+  return loadRefused(`${path} cannot be opened: ${words}`, {
+    hint: 'move the file away if it is not a DuckDB database, or choose another `path`',
+    cause,
+  });
+}
+
+/** One connection to a DuckDB file. */
+export class FileSession extends DuckdbSession {
+  readonly #instance: DuckDBInstance;
+
+  constructor(instance: DuckDBInstance, connection: DuckDBConnection) {
+    super(connection, refusal);
+    this.#instance = instance;
+  }
+
+  override async close(): Promise<void> {
+    await super.close();
+    // Releases the file at once, unless this process has it open elsewhere too.
+    this.#instance.closeSync();
+  }
+}

@@ -1,0 +1,65 @@
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import { DuckdbSession, duckdbRefused, type LoadData } from '../../src/sdk/index.js';
+import { withoutUnfoldable } from './folder-names.js';
+
+/** The error for a failure of DuckDB, without DuckDB's message: that may quote rows. */
+function refusal(cause: unknown): Error {
+  const message = cause instanceof Error ? cause.message : String(cause);
+  return duckdbRefused('DuckDB could not prepare the files', message, { cause });
+}
+
+/**
+ * A DuckDB for one delivery, in the delivery's own folder. A table's next set is made there, by the statements of every SQL
+ * destination, before its files are written.
+ */
+export class Workbench extends DuckdbSession {
+  /** Writes rows into files at once, in place of a table. @returns the number of rows that arrived */
+  direct: ((target: string, data: LoadData) => Promise<number>) | undefined;
+  readonly #instance: DuckDBInstance;
+  readonly #file: string;
+  readonly #partitionBy: readonly string[];
+
+  private constructor(instance: DuckDBInstance, connection: DuckDBConnection, file: string, by: readonly string[]) {
+    super(connection, refusal);
+    this.#instance = instance;
+    this.#file = file;
+    this.#partitionBy = by;
+  }
+
+  /** @param partitionBy columns whose values must be names of folders */
+  static async open(folder: string, memoryMb: number, partitionBy: readonly string[]): Promise<Workbench> {
+    const file = join(folder, 'workbench.duckdb');
+    await rm(file, { force: true });
+    const instance = await DuckDBInstance.create(file, {
+      memory_limit: `${memoryMb}MB`,
+      // Each thread uses its share of the memory.
+      threads: '2',
+      temp_directory: join(folder, 'spill'),
+    });
+    const connection = await instance.connect();
+    await connection.run("SET TimeZone = 'UTC'");
+    // These methods turn -0.0 into 0.0.
+    await connection.run("SET disabled_compression_methods = 'alp,alprd'");
+    return new Workbench(instance, connection, file, partitionBy);
+  }
+
+  override async fill(target: string, data: LoadData): Promise<number> {
+    if (this.direct !== undefined) return this.direct(target, data);
+    // Of a deleted row only the key counts.
+    const where = data.columns[0]?.name === '_op' && target.includes('_cdsync_stage') ? `"_op" = 'upsert'` : 'true';
+    let arrived = 0;
+    for await (const handed of data.files()) {
+      const { path } = await withoutUnfoldable(handed, { bench: this, columns: this.#partitionBy, where });
+      arrived += await this.insert(target, data, path);
+    }
+    return arrived;
+  }
+
+  override async close(): Promise<void> {
+    await super.close();
+    this.#instance.closeSync();
+    await rm(this.#file, { force: true });
+  }
+}

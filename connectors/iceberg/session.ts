@@ -1,0 +1,186 @@
+import { mkdir, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import {
+  type DestinationContext,
+  DuckdbSession,
+  duckdbProxy,
+  filePattern,
+  duckdbIdentifier as identifier,
+  type LoadData,
+  duckdbLiteral as literal,
+  loadDuckdbExtensions,
+} from '../../src/sdk/index.js';
+import type { RestCatalog } from './catalog.js';
+import { CatalogRelay } from './catalog-relay.js';
+import { duckdbError } from './duckdb-errors.js';
+import type { IcebergShape } from './options.js';
+import type { TableDraft } from './table-draft.js';
+
+type Options = DestinationContext<IcebergShape>['options'];
+
+/** DuckDB uploads in 10,000 parts at most; the default makes each so large that several at once fill the memory. */
+const largestFile = '50GB';
+
+/** SQL of the local view of the rows that were handed over. */
+export const stage = 'main._cdsync_stage';
+
+/** SQL of the local table in which rows are made from those and from rows of the table. */
+export const next = 'main._cdsync_next';
+
+/** SQL of the name of a table of the namespace. */
+export function tableOf(name: string): string {
+  return `ice.ns.${identifier(name)}`;
+}
+
+/** The login for the object store, as a statement; undefined if the catalog gives it. */
+function secretStatement(options: Options): string | undefined {
+  const { accessKeyId, secretAccessKey, sessionToken, region, endpoint, pathStyle, credentials } = options;
+  if (accessKeyId === undefined && credentials === 'catalog') return undefined;
+  const login =
+    accessKeyId === undefined
+      ? ['PROVIDER credential_chain']
+      : [
+          `KEY_ID ${literal(accessKeyId)}`,
+          `SECRET ${literal(secretAccessKey?.reveal() ?? '')}`,
+          ...(sessionToken === undefined ? [] : [`SESSION_TOKEN ${literal(sessionToken.reveal())}`]),
+        ];
+  const store = endpoint === undefined ? undefined : new URL(endpoint);
+  const place =
+    store === undefined ? [] : [`ENDPOINT ${literal(store.host)}`, `USE_SSL ${store.protocol === 'https:'}`];
+  const inPath = pathStyle ?? endpoint !== undefined;
+  const given = region ?? (endpoint === undefined ? undefined : 'us-east-1');
+  const where = given === undefined ? [] : [`REGION ${literal(given)}`];
+  const style = `URL_STYLE ${inPath ? "'path'" : "'vhost'"}`;
+  return `CREATE SECRET cdsync_store (TYPE s3, ${[...login, ...place, ...where, style].join(', ')})`;
+}
+
+/**
+ * An embedded DuckDB that reaches the catalog through a {@link CatalogRelay}. Tables of `main` are its own, in the delivery's folder.
+ * Each statement is a transaction: its changes to tables of the catalog go into their drafts.
+ */
+export class IcebergSession extends DuckdbSession {
+  /** ORDER BY of rows where new files are written. */
+  order = '';
+  /** The same for the view of staged rows, where they are written as they are. */
+  stageOrder = '';
+  readonly #instance: DuckDBInstance;
+  readonly #relay: CatalogRelay;
+  readonly #folder: string;
+
+  private constructor(instance: DuckDBInstance, connection: DuckDBConnection, relay: CatalogRelay, folder: string) {
+    super(connection, (cause) => relay.explain(duckdbError(cause)) as Error);
+    this.#instance = instance;
+    this.#relay = relay;
+    this.#folder = folder;
+  }
+
+  /** @throws {CdsyncError} `duckdb_extension_missing` */
+  static async open(
+    { options, folder }: DestinationContext<IcebergShape>,
+    catalog: RestCatalog,
+  ): Promise<IcebergSession> {
+    const relay = await CatalogRelay.open(catalog);
+    const own = join(folder, 'iceberg');
+    try {
+      await rm(own, { recursive: true, force: true });
+      await mkdir(own, { recursive: true, mode: 0o700 });
+      const instance = await DuckDBInstance.create(join(own, 'workbench.duckdb'), {
+        memory_limit: `${options.memoryMb}MB`,
+        temp_directory: join(own, 'spill'),
+        autoinstall_known_extensions: 'false',
+      });
+      try {
+        const connection = await instance.connect();
+        await attach(connection, options, relay);
+        return new IcebergSession(instance, connection, relay, own);
+      } catch (error) {
+        instance.closeSync();
+        throw error;
+      }
+    } catch (error) {
+      await relay.close();
+      throw error;
+    }
+  }
+
+  get #taken(): string {
+    return join(this.#folder, 'rows');
+  }
+
+  /** Shows a table as the draft has it from now on; undefined: as the catalog has it. */
+  show(table: string, draft: TableDraft | undefined): void {
+    this.#relay.show(table, draft);
+  }
+
+  /** Writes rows into a table, in order. @param rows SQL of their table, or a query in brackets */
+  async write(target: string, columns: readonly string[], rows: string): Promise<void> {
+    const names = columns.map(identifier).join(', ');
+    await this.run(`INSERT INTO ${target} (${names}) SELECT ${names} FROM ${rows}${this.order}`);
+  }
+
+  /** Takes the files over: the rows of a new table are written from them at once, others are the view {@link stage}. */
+  override async fill(target: string, data: LoadData): Promise<number> {
+    await rm(this.#taken, { recursive: true, force: true });
+    await mkdir(this.#taken, { recursive: true, mode: 0o700 });
+    const files: string[] = [];
+    for await (const { path } of data.files()) {
+      const file = join(this.#taken, `${files.length}.parquet`);
+      await rename(path, file);
+      files.push(file);
+    }
+    if (files.length === 0) return 0;
+    const rows = `read_parquet([${files.map((file) => literal(filePattern(file))).join(', ')}])`;
+    const columns = data.columns.map(({ name }) => name);
+    if (target === stage)
+      await this.run(
+        `CREATE OR REPLACE VIEW ${stage} AS SELECT ${columns.map(identifier).join(', ')} FROM ${rows}${this.stageOrder}`,
+      );
+    else await this.write(target, columns, rows);
+    return this.run(`SELECT count(*) FROM ${rows}`);
+  }
+
+  // A transaction of DuckDB cannot write tables of two catalogs. What counts only together is together in the commit to the catalog.
+  override async begin(): Promise<void> {}
+  override async commit(): Promise<void> {}
+  override async rollback(): Promise<void> {}
+
+  override async close(): Promise<void> {
+    await super.close();
+    this.#instance.closeSync();
+    await this.#relay.close();
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+}
+
+/**
+ * The ways to the object store and to the relay. DuckDB has one proxy for all of S3, and takes the relay's own address for a proxy to
+ * the relay: nothing of it leaves this machine.
+ */
+function waysOut({ endpoint, region }: Options, relay: CatalogRelay): string[] {
+  const store = new URL(endpoint ?? `https://s3.${region ?? 'us-east-1'}.amazonaws.com`);
+  const { origin } = new URL(relay.endpoint);
+  const way = `CREATE SECRET cdsync_relay (TYPE http, HTTP_PROXY ${literal(origin)}, SCOPE ${literal(origin)})`;
+  return [...duckdbProxy(store, process.env), way];
+}
+
+async function attach(connection: DuckDBConnection, options: Options, relay: CatalogRelay): Promise<void> {
+  const secret = secretStatement(options);
+  const aws = secret !== undefined && options.accessKeyId === undefined ? ['aws'] : [];
+  await loadDuckdbExtensions(connection, ['avro', 'httpfs', 'iceberg', ...aws], options.extensions);
+  const delegation = secret === undefined ? 'vended_credentials' : 'none';
+  try {
+    await connection.run("SET TimeZone = 'UTC'");
+    // These methods turn -0.0 into 0.0.
+    await connection.run("SET disabled_compression_methods = 'alp,alprd'");
+    await connection.run(`SET s3_uploader_max_filesize = '${largestFile}'`);
+    // The load sorts new files itself; DuckDB refuses to write into a sorted table otherwise.
+    await connection.run('SET unsafe_iceberg_ignore_sort_order = true');
+    for (const way of waysOut(options, relay)) await connection.run(way);
+    if (secret !== undefined) await connection.run(secret);
+    await connection.run(`ATTACH '' AS ice (TYPE iceberg, ENDPOINT ${literal(relay.endpoint)}, AUTHORIZATION_TYPE 'none',
+      ACCESS_DELEGATION_MODE '${delegation}')`);
+  } catch (error) {
+    throw duckdbError(error);
+  }
+}

@@ -1,0 +1,139 @@
+import type { Change, ColumnType, MergeTask, SqlDialect, TargetTable } from '../../src/sdk/index.js';
+import { assignments, isOp, nameList, sameKey } from '../../src/sdk/index.js';
+import { columnDefinition, identifier } from './types.js';
+
+const stageName = identifier('_cdsync_stage');
+
+/** Backslashes escape in MySQL. */
+export function literal(text: string): string {
+  return `'${text.replaceAll('\\', '\\\\').replaceAll("'", "''")}'`;
+}
+
+/** The same texts as `canonicalText`; the bits of a double cannot be had, so doubles are compared with the staged value. */
+function canonical(column: string, { kind }: ColumnType, collation: string): string | undefined {
+  const text = canonicalText(column, kind);
+  return text === undefined ? undefined : `${text} COLLATE ${collation}`;
+}
+
+function canonicalText(column: string, kind: ColumnType['kind']): string | undefined {
+  switch (kind) {
+    case 'boolean':
+      return `CASE ${column} WHEN 0 THEN 'false' WHEN 1 THEN 'true' ELSE cast(${column} AS char) END`;
+    case 'double':
+      return undefined;
+    case 'date':
+      return `cast(datediff(${column}, '1970-01-01') AS char)`;
+    case 'timestamp':
+      return `cast(timestampdiff(MICROSECOND, '1970-01-01', ${column}) AS char)`;
+    case 'json':
+    case 'list':
+    case 'struct':
+      // MySQL keeps JSON in a layout of its own, so it is compared with the staged value.
+      return undefined;
+    case 'text':
+      return column;
+    default:
+      return `cast(${column} AS char)`;
+  }
+}
+
+/** A merge by joins: a statement may name a temporary table only once. */
+function merge(dialect: SqlDialect, task: MergeTask): Change[] {
+  const { table, target, stage, t, s, write, clear, moment } = task;
+  const same = sameKey(dialect, task);
+  const { set, differs } = assignments(dialect, task);
+  const names = table.columns.map(({ name }) => name);
+  const missing = `${target} AS ${t} LEFT JOIN ${stage} AS ${s} ON ${same}`;
+  const changes: Change[] = [
+    {
+      sql: `DELETE ${t} FROM ${target} AS ${t} JOIN ${stage} AS ${s} ON ${same} WHERE ${isOp(dialect, s, 'delete')}`,
+      counts: -1,
+    },
+  ];
+  if (set.length > 0)
+    changes.push({
+      sql: `UPDATE ${target} AS ${t} JOIN ${stage} AS ${s} ON ${same}
+        SET ${set.map(([name, value]) => `${t}.${name} = ${value}`).join(', ')}
+        WHERE ${isOp(dialect, s, 'upsert')}${write.isReload ? ` AND ${differs}` : ''}`,
+      counts: 0,
+    });
+  // Not ON DUPLICATE KEY: that also reacts to any other unique index of the table.
+  changes.push({
+    sql: `INSERT INTO ${target} (${nameList(dialect, names)}) SELECT ${nameList(dialect, names, `${s}.`)}
+      FROM ${stage} AS ${s} LEFT JOIN ${target} AS ${t} ON ${same}
+      WHERE ${isOp(dialect, s, 'upsert')} AND ${t}.${identifier(table.key[0] as string)} IS NULL`,
+    counts: 1,
+  });
+  if (write.absent === 'delete')
+    changes.push({ sql: `DELETE ${t} FROM ${missing} WHERE ${s}._op IS NULL`, counts: -1 });
+  if (write.absent === 'mark')
+    changes.push({
+      sql: `UPDATE ${missing} SET ${t}._deleted_at = ${moment} WHERE ${t}._deleted_at IS NULL AND ${s}._op IS NULL`,
+      counts: 0,
+    });
+  if (write.absent !== 'delete' && clear.length > 0) {
+    const emptied = clear.map((name) => `${t}.${identifier(name)} = NULL`).join(', ');
+    changes.push({ sql: `UPDATE ${missing} SET ${emptied} WHERE ${s}._op IS NULL`, counts: 0 });
+  }
+  return changes;
+}
+
+/**
+ * What MySQL and MariaDB write differently. DDL commits alone, so it comes before the rows, and only a new table or a reload gets a
+ * stamp.
+ * @param collation under which texts are equal only if they are the same, byte for byte
+ * @param foldsTables whether the server takes names of tables that differ only in case for one
+ */
+export function mysqlDialect(collation: string, foldsTables: boolean): SqlDialect {
+  const key = ({ key: names, columns }: TargetTable) => columns.filter(({ name }) => names.includes(name));
+  const column = (table: TargetTable, { name, type }: { readonly name: string; readonly type: string }) =>
+    columnDefinition({ name, type, key: table.isKeyed ? key(table) : [], collation });
+  const definition = (table: TargetTable, columns: readonly { readonly name: string; readonly type: string }[]) => {
+    const parts = columns.map((each) => column(table, each));
+    if (table.isKeyed) parts.push(`PRIMARY KEY (${table.key.map(identifier).join(', ')})`);
+    return `(${parts.join(', ')}) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARACTER SET utf8mb4`;
+  };
+  const exact = `CHARACTER SET utf8mb4 COLLATE ${collation}`;
+  const dialect: SqlDialect = {
+    commit: 'transaction',
+    stamps: 'reload',
+    foldsTables,
+    hashing: {
+      join: (texts) => (texts.length === 1 ? (texts[0] as string) : `concat(${texts.join(', ')})`),
+      md5: (text) => `md5(${text})`,
+      number: (hex) => `cast(conv(substr(${hex}, 1, 15), 16, 10) AS unsigned)`,
+      sum: (number) => `cast(coalesce(sum(${number}), 0) AS char)`,
+    },
+    own: {
+      text: `longtext ${exact}`,
+      integer: 'bigint',
+      stateTail: ', PRIMARY KEY (destination(64), stream(64), table_name(192))',
+      tail: ' ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARACTER SET utf8mb4',
+    },
+    identifier,
+    table: identifier,
+    literal,
+    moment: (iso) => literal(iso.replace('T', ' ').replace('Z', '')),
+    canonical: (column, kind) => canonical(column, kind, collation),
+    differs: (one, other) => `NOT (${one} <=> ${other})`,
+    create: (table) => [`CREATE TABLE ${identifier(table.name)} ${definition(table, table.columns)}`],
+    add: (table, columns) => [
+      `ALTER TABLE ${identifier(table.name)} ${columns.map((each) => `ADD COLUMN ${column(table, each)}`).join(', ')}`,
+    ],
+    widen: (table, each) => [`ALTER TABLE ${identifier(table.name)} MODIFY COLUMN ${column(table, each)}`],
+    stage: (table, columns) => ({
+      name: stageName,
+      // Outside of the transaction, because DDL would commit it. Only this connection sees the table.
+      create: [
+        `CREATE TEMPORARY TABLE ${stageName} ${definition(
+          table,
+          columns.map(({ name, targetType: type }) => ({ name, type })),
+        )}`,
+      ],
+      drop: [`DROP TEMPORARY TABLE IF EXISTS ${stageName}`],
+    }),
+    merge: (task) => merge(dialect, task),
+    comment: (name, text) => [`ALTER TABLE ${identifier(name)} COMMENT = ${literal(text)}`],
+  };
+  return dialect;
+}

@@ -1,0 +1,128 @@
+import {
+  assignments,
+  type Change,
+  type ColumnType,
+  isOp,
+  type MergeTask,
+  nameList,
+  type SqlDialect,
+  sameKey,
+} from '../../src/sdk/index.js';
+import { text } from './types.js';
+
+export function identifier(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+/** Backslashes escape in Snowflake. */
+export function literal(value: string): string {
+  return `'${value.replaceAll('\\', '\\\\').replaceAll("'", "''")}'`;
+}
+
+/** The name of a session's stage for files. It needs no quotes. @param session digits of the session */
+export function fileStage(session: string): string {
+  return `CDSYNC_FILES_${session.toUpperCase()}`;
+}
+
+/** The same texts as `canonicalText`. The bits of a double and the layout of JSON and decimals differ, so these are compared as values. */
+function canonical(column: string, { kind }: ColumnType): string | undefined {
+  switch (kind) {
+    case 'boolean':
+    case 'int64':
+    case 'int128':
+      return `TO_VARCHAR(${column})`;
+    case 'text':
+      return column;
+    case 'date':
+      return `TO_VARCHAR(DATEDIFF(DAY, '1970-01-01'::DATE, ${column}))`;
+    case 'timestamp':
+      return `TO_VARCHAR(DATE_PART(EPOCH_MICROSECOND, ${column}))`;
+    default:
+      return undefined;
+  }
+}
+
+/** One MERGE, which reads the table once. Snowflake's has no clause for rows that the stage lacks. */
+function merge(dialect: SqlDialect, task: MergeTask): Change[] {
+  const { table, target, stage, t, s, write, clear, moment } = task;
+  const columns = table.columns.map(({ name }) => name);
+  const { set, differs } = assignments(dialect, task);
+  const assigned = set.map(([name, value]) => `${name} = ${value}`).join(', ');
+  const matched =
+    set.length === 0 ? '' : `WHEN MATCHED${write.isReload ? ` AND ${differs}` : ''} THEN UPDATE SET ${assigned}`;
+  const changes: Change[] = [
+    {
+      sql: `MERGE INTO ${target} AS ${t} USING ${stage} AS ${s} ON ${sameKey(dialect, task)}
+        WHEN MATCHED AND ${isOp(dialect, s, 'delete')} THEN DELETE ${matched}
+        WHEN NOT MATCHED AND ${isOp(dialect, s, 'upsert')} THEN INSERT (${nameList(dialect, columns)})
+        VALUES (${nameList(dialect, columns, `${s}.`)})`,
+      counts: 'balance',
+    },
+  ];
+  const isAbsent = `NOT EXISTS (SELECT 1 FROM ${stage} AS ${s} WHERE ${sameKey(dialect, { table, t: target, s })})`;
+  const deletedAt = identifier('_deleted_at');
+  if (write.absent === 'delete') changes.push({ sql: `DELETE FROM ${target} WHERE ${isAbsent}`, counts: -1 });
+  if (write.absent === 'mark')
+    changes.push({
+      sql: `UPDATE ${target} SET ${deletedAt} = ${moment} WHERE ${deletedAt} IS NULL AND ${isAbsent}`,
+      counts: 0,
+    });
+  if (write.absent !== 'delete' && clear.length > 0) {
+    const emptied = clear.map((name) => `${identifier(name)} = NULL`).join(', ');
+    changes.push({ sql: `UPDATE ${target} SET ${emptied} WHERE ${isAbsent}`, counts: 0 });
+  }
+  return changes;
+}
+
+/**
+ * What Snowflake writes differently. DDL commits alone, so it precedes the rows, and only a new table or a reload gets a stamp.
+ * @param session digits that no other session has
+ */
+export function snowflakeDialect(session: string): SqlDialect {
+  const rows = identifier(`_cdsync_rows_${session}`);
+  const files = fileStage(session);
+  const definitions = (columns: readonly { readonly name: string; readonly type: string }[]) =>
+    columns.map(({ name, type }) => `${identifier(name)} ${type}`).join(', ');
+  const dialect: SqlDialect = {
+    commit: 'transaction',
+    stamps: 'reload',
+    foldsTables: false,
+    mergesState: true,
+    stagesAll: true,
+    hashing: {
+      md5: (value) => `MD5(${value})`,
+      number: (hex) => `TO_NUMBER(SUBSTR(${hex}, 1, 15), '${'X'.repeat(15)}')`,
+      sum: (number) => `TO_VARCHAR(COALESCE(SUM(${number}), 0))`,
+      marks: { between: 'CHR(31)', nothing: 'CHR(30)' },
+    },
+    own: { text, integer: 'NUMBER(38,0)' },
+    identifier,
+    table: identifier,
+    literal,
+    moment: (iso) => `TO_TIMESTAMP_TZ(${literal(iso)})`,
+    canonical,
+    create: ({ name, columns }) => [`CREATE TABLE ${identifier(name)} (${definitions(columns)})`],
+    add: ({ name }, columns) =>
+      columns.map((column) => `ALTER TABLE ${identifier(name)} ADD COLUMN IF NOT EXISTS ${definitions([column])}`),
+    widen: ({ name }, { name: column, type }) => [
+      `ALTER TABLE ${identifier(name)} ALTER COLUMN ${identifier(column)} SET DATA TYPE ${type}`,
+    ],
+    // Only this session sees the two, and they end with it. JSON is text until PARSE_JSON reads it.
+    stage: (_, columns) => {
+      const isText = columns.map(({ targetType }) => targetType === 'VARIANT');
+      const staged = columns.map(({ name, targetType }, index) => ({ name, type: isText[index] ? text : targetType }));
+      const read = columns.map(({ name }, index) =>
+        isText[index] ? `PARSE_JSON(${identifier(name)}) AS ${identifier(name)}` : identifier(name),
+      );
+      return {
+        name: rows,
+        ...(isText.includes(true) ? { reads: `(SELECT ${read.join(', ')} FROM ${rows})` } : {}),
+        create: [`CREATE TEMPORARY STAGE ${files}`, `CREATE TEMPORARY TABLE ${rows} (${definitions(staged)})`],
+        drop: [`DROP STAGE IF EXISTS ${files}`, `DROP TABLE IF EXISTS ${rows}`],
+      };
+    },
+    merge: (task) => merge(dialect, task),
+    comment: (name, value) => [`COMMENT ON TABLE ${identifier(name)} IS ${literal(value)}`],
+  };
+  return dialect;
+}

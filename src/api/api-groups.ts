@@ -1,0 +1,89 @@
+import type { Clock } from '../core/clock.js';
+import { apiNames } from '../core/deprecation.js';
+import type { ApiGroup, ServiceOptions } from '../core/service-options.js';
+import { accountOf, type Budget, type LimitShare, type RateLimiter } from '../rate-limit/budget.js';
+import { ConcurrencyController } from '../rate-limit/concurrency.js';
+import { Availability, type Contact } from './availability.js';
+import type { OutageView } from './outage.js';
+
+interface ApiGroupsOptions {
+  readonly service: ServiceOptions;
+  readonly retry: ServiceOptions['retry'];
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly budget: Budget;
+  /** Memory for all bodies, in bytes. */
+  readonly bodyBytes: number;
+  readonly tell: (notice: string) => void;
+}
+
+/** What the requests of one API group share: their limit, how many are under way, and whether the service answers. */
+export class ApiGroups {
+  readonly #options: ApiGroupsOptions;
+  readonly #allowances = new Map<ApiGroup, RateLimiter>();
+  readonly #atOnce = new Map<ApiGroup, ConcurrencyController>();
+  readonly #availability = new Map<ApiGroup, Availability>();
+  readonly #contact: Contact = { made: false };
+
+  constructor(options: ApiGroupsOptions) {
+    this.#options = options;
+  }
+
+  allowance(group: ApiGroup): RateLimiter {
+    const { budget, service } = this.#options;
+    let allowance = this.#allowances.get(group);
+    if (allowance === undefined) {
+      allowance = budget.allowance(accountOf(service, group), service.rateLimits[group]);
+      this.#allowances.set(group, allowance);
+    }
+    return allowance;
+  }
+
+  atOnce(group: ApiGroup): ConcurrencyController {
+    let found = this.#atOnce.get(group);
+    if (found === undefined) {
+      const { service, bodyBytes, clock } = this.#options;
+      const limit = () => this.allowance(group).effectiveLimit;
+      const now = () => clock.monotonic();
+      found = new ConcurrencyController({ limit, concurrency: service.concurrency, bodyBytes, now });
+      this.#atOnce.set(group, found);
+    }
+    return found;
+  }
+
+  availability(group: ApiGroup): Availability {
+    let found = this.#availability.get(group);
+    if (found === undefined) {
+      const { retry, clock, random, tell } = this.#options;
+      found = new Availability({
+        ...retry,
+        name: apiNames[group],
+        clock,
+        random,
+        contact: this.#contact,
+        tell,
+        onEnd: () => this.atOnce(group).restart(),
+        onAsked: (ms) => this.allowance(group).pause(ms),
+      });
+      this.#availability.set(group, found);
+    }
+    return found;
+  }
+
+  /** The groups that do not answer at present. */
+  outages(): OutageView[] {
+    return [...this.#availability.values()].flatMap(({ outage }) => outage ?? []);
+  }
+
+  /** How the limit of a group is shared at present; undefined before the first request to it. */
+  share(group: ApiGroup): LimitShare | undefined {
+    const allowance = this.#allowances.get(group);
+    if (allowance === undefined) return undefined;
+    const part = Math.min(1, allowance.effectiveLimit / this.#options.service.rateLimits[group]);
+    return { part, otherProcesses: allowance.otherProcesses ?? 0 };
+  }
+
+  close(): void {
+    for (const availability of this.#availability.values()) availability.close();
+  }
+}

@@ -1,0 +1,321 @@
+import type { Clock } from '../core/clock.js';
+import { onAbort } from '../core/on-abort.js';
+import { interrupted } from './errors.js';
+import { Outage, type OutageView } from './outage.js';
+import { outageError, singleError } from './patience-error.js';
+import { connectPatienceMs, mostUnreadable, type RetryOptions, singlePauseMs } from './retry-policy.js';
+import type { Setback } from './setback.js';
+import type { Trial } from './trial.js';
+
+/** This many failures in a row are an outage, however many requests are under way. */
+const mostInRow = 4;
+/** Shorter outages than this share of the patience do not count as flapping: a request fails now and then. */
+const briefShare = 1 / 30;
+
+/** Whether any request of a client has ever succeeded; its API groups share it. */
+export interface Contact {
+  made: boolean;
+}
+
+interface AvailabilityOptions extends RetryOptions {
+  /** What messages call the API group. */
+  readonly name: string;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly contact: Contact;
+  readonly tell: (notice: string) => void;
+  /** The service answers again. */
+  readonly onEnd: () => void;
+  /** In an outage, the service asks to wait. */
+  readonly onAsked: (ms: number) => void;
+}
+
+interface Waiting {
+  readonly trial: Trial;
+  readonly resolve: () => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/**
+ * Whether an API group of the service answers. All requests of the group share it:
+ *
+ * - *up*: requests are sent. One that fails while others succeed is tried again after growing pauses, alone.
+ * - *outage*: it begins when as many requests in a row have failed as are under way, at most four. Then one request at a time
+ *   is sent, after growing pauses, and all others wait. The first success ends it.
+ * - *spent*: the outage has lasted for `patience`, or half of twice that time was outage. All who wait get an error; a later
+ *   request is sent once.
+ */
+export class Availability {
+  readonly #options: AvailabilityOptions;
+  readonly #waiting = new Set<Waiting>();
+  #underWay = 0;
+  #succeededAt = Number.NEGATIVE_INFINITY;
+  /** Failures since the last success, and when the first of these requests was sent. */
+  #row = 0;
+  #rowBeganAt = 0;
+  #outage: Outage | undefined;
+  #prober: Trial | undefined;
+  #timer: AbortController | undefined;
+  /** The outages that are over, as far back as they matter for flapping. */
+  #over: { readonly from: number; readonly to: number }[] = [];
+  #overMs = 0;
+
+  constructor(options: AvailabilityOptions) {
+    this.#options = options;
+  }
+
+  /** The present outage, for a display. */
+  get outage(): OutageView | undefined {
+    return this.#outage?.isShown ? this.#outage.view(this.#now) : undefined;
+  }
+
+  /** Whether a request must wait although it has passed: an outage has begun since. */
+  holds(trial: Trial): boolean {
+    return this.#outage !== undefined && this.#prober !== trial;
+  }
+
+  /** The signal of a request. One that probes also ends together with the patience. */
+  probeSignal(trial: Trial, signal: AbortSignal): AbortSignal {
+    const outage = this.#outage;
+    if (outage === undefined || this.#prober !== trial) return signal;
+    const ms = Math.max(1_000, this.#left(outage, this.#now));
+    return AbortSignal.any([signal, AbortSignal.timeout(Math.ceil(ms))]);
+  }
+
+  /**
+   * Waits until a request may be sent: during an outage, until it is its turn to probe or the service answers again.
+   * @throws {ServiceError} `service_unavailable` if the patience is spent
+   * @throws {CdsyncError} `interrupted` as soon as the signal aborts
+   */
+  pass(trial: Trial, signal: AbortSignal): Promise<void> | undefined {
+    if (signal.aborted) throw interrupted(signal.reason);
+    if (!this.holds(trial)) return undefined;
+    return new Promise((resolve, reject) => {
+      const waiting: Waiting = {
+        trial,
+        resolve: () => {
+          stay();
+          resolve();
+        },
+        reject: (error) => {
+          stay();
+          reject(error);
+        },
+      };
+      const stay = onAbort(signal, () => {
+        this.#waiting.delete(waiting);
+        if (this.#waiting.size === 0) this.#stopTimer();
+        reject(interrupted(signal.reason));
+      });
+      this.#waiting.add(waiting);
+      this.#arm();
+    });
+  }
+
+  /** An attempt begins. Call {@link succeeded}, {@link failed} or {@link left} when it ends. */
+  begins(trial: Trial): void {
+    trial.begin(this.#now);
+    this.#underWay += 1;
+  }
+
+  succeeded(): void {
+    this.#underWay -= 1;
+    this.#options.contact.made = true;
+    this.#alive();
+  }
+
+  /** The attempt ended without a result, for example because of an interruption. */
+  left(trial: Trial): void {
+    this.#underWay -= 1;
+    this.gaveUp(trial);
+  }
+
+  /** The request will not be sent again: another one probes in its place. */
+  gaveUp(trial: Trial): void {
+    if (this.#prober !== trial) return;
+    this.#prober = undefined;
+    this.#arm();
+  }
+
+  /**
+   * The attempt failed.
+   * @returns milliseconds to wait before {@link pass}
+   * @throws the error of the request if it has failed for good
+   */
+  failed(trial: Trial, setback: Setback): number {
+    const now = this.#now;
+    const underWay = this.#underWay;
+    this.#underWay -= 1;
+    if (setback.shows === 'alive') this.#alive();
+    if (setback.again === 'never') {
+      if (setback.shows === 'away') this.#count(trial, setback, { underWay, now });
+      this.gaveUp(trial);
+      throw setback.toError(trial.attempts);
+    }
+    if (setback.again === 'at_once') return 0;
+    // It had failed before the last success: then it is no sign of an outage.
+    const isAlone = trial.failedAt !== undefined && trial.failedAt < this.#succeededAt;
+    if (trial.failedAt === undefined) {
+      trial.failedAt = trial.triedAt;
+      trial.outageMs = this.#outageMs(now);
+    }
+    if (setback.shows === 'away' && (!isAlone || this.#outage !== undefined))
+      this.#count(trial, setback, { underWay, now });
+    else if (this.#prober === trial) this.#probeFailed(trial, setback, now);
+    if (this.#outage?.spent !== undefined) throw this.#outage.spent();
+    return this.#outage === undefined ? this.#alonePause(trial, setback, now) : 0;
+  }
+
+  close(): void {
+    this.#stopTimer();
+    this.#outage?.close();
+  }
+
+  get #now(): number {
+    return this.#options.clock.monotonic();
+  }
+
+  #alive(): void {
+    const now = this.#now;
+    this.#succeededAt = now;
+    this.#row = 0;
+    const outage = this.#outage;
+    if (outage === undefined) return;
+    this.#outage = undefined;
+    this.#prober = undefined;
+    this.#stopTimer();
+    outage.end(now);
+    this.#over.push({ from: outage.since, to: now });
+    this.#overMs += now - outage.since;
+    this.#options.onEnd();
+    const all = [...this.#waiting];
+    this.#waiting.clear();
+    for (const { resolve } of all) resolve();
+  }
+
+  #count(trial: Trial, setback: Setback, { underWay, now }: { underWay: number; now: number }): void {
+    if (this.#outage !== undefined) {
+      if (this.#prober === trial) this.#probeFailed(trial, setback, now);
+      else this.#outage.failed(setback, trial.attempts);
+      return;
+    }
+    this.#rowBeganAt = this.#row === 0 ? trial.triedAt : Math.min(this.#rowBeganAt, trial.triedAt);
+    this.#row += 1;
+    if (this.#row < Math.min(mostInRow, underWay)) return;
+    const { name, clock, tell } = this.#options;
+    const since = Math.max(this.#succeededAt, this.#rowBeganAt);
+    this.#outage = new Outage({ name, clock, tell, since, requests: this.#row - 1 });
+    this.#outage.failed(setback, trial.attempts);
+    this.#pause(this.#outage, setback, now);
+  }
+
+  #probeFailed(trial: Trial, setback: Setback, now: number): void {
+    const outage = this.#outage;
+    if (outage === undefined) return;
+    this.#prober = undefined;
+    trial.probedAt = now;
+    outage.failed(setback, trial.attempts);
+    this.#pause(outage, setback, now);
+  }
+
+  /** Sets the time of the next probe, or ends the waiting if the patience is spent. */
+  #pause(outage: Outage, setback: Setback, now: number): void {
+    const left = this.#left(outage, now);
+    const pause = outage.nextPause(this.#options, setback.waitMs);
+    if (left <= 0 || setback.waitMs > left) {
+      outage.nextAt = now + pause;
+      this.#spend(outage, now);
+      return;
+    }
+    outage.nextAt = now + Math.min(pause, left);
+    if (setback.waitMs > 0) this.#options.onAsked(setback.waitMs);
+    outage.waits(left, setback);
+    this.#arm();
+  }
+
+  /** Each gets an error of its own, because the engine notes in it whose it is. */
+  #spend(outage: Outage, now: number): void {
+    const all = [...this.#waiting];
+    this.#waiting.clear();
+    this.#stopTimer();
+    const awayMs = this.#awayWithin(2 * this.#options.patienceMs, now);
+    const left = { awayMs, wasReached: this.#options.contact.made, name: this.#options.name };
+    outage.spent = () => outageError(outage, { ...left, now, timeOfDay: this.#options.clock.now() });
+    for (const { reject } of all) reject(outage.spent());
+  }
+
+  /** What is left of the patience. */
+  #left(outage: Outage, now: number): number {
+    const { patienceMs, contact } = this.#options;
+    const most = !contact.made && outage.last?.isUnconnected ? Math.min(connectPatienceMs, patienceMs) : patienceMs;
+    return Math.min(most - (now - outage.since), patienceMs - this.#awayWithin(2 * patienceMs, now));
+  }
+
+  /** Milliseconds of outage in the last `windowMs`. Brief ones do not count. */
+  #awayWithin(windowMs: number, now: number): number {
+    const from = now - windowMs;
+    this.#over = this.#over.filter(({ to }) => to > from);
+    const brief = this.#options.patienceMs * briefShare;
+    const outages = this.#outage === undefined ? this.#over : [...this.#over, { from: this.#outage.since, to: now }];
+    return outages
+      .filter((outage) => outage.to - outage.from >= brief)
+      .reduce((sum, outage) => sum + outage.to - Math.max(from, outage.from), 0);
+  }
+
+  #outageMs(now: number): number {
+    return this.#overMs + (this.#outage === undefined ? 0 : now - this.#outage.since);
+  }
+
+  #alonePause(trial: Trial, setback: Setback, now: number): number {
+    const { patienceMs, contact } = this.#options;
+    const most = !contact.made && setback.isUnconnected ? Math.min(connectPatienceMs, patienceMs) : patienceMs;
+    const sinceMs = now - (trial.failedAt ?? now);
+    const left = most - (sinceMs - (this.#outageMs(now) - trial.outageMs));
+    const isUnreadable = setback.isUnreadable && trial.attempts >= mostUnreadable;
+    if (left <= 0 || setback.waitMs > left || isUnreadable)
+      throw singleError(setback, trial, { sinceMs, timeOfDay: this.#options.clock.now() });
+    return Math.max(setback.waitMs, Math.min(left, singlePauseMs(trial.attempts, this.#options)));
+  }
+
+  /** Starts the timer of the next probe, if requests wait and none probes. */
+  #arm(): void {
+    const outage = this.#outage;
+    if (outage === undefined || this.#prober !== undefined || this.#timer !== undefined || this.#waiting.size === 0)
+      return;
+    const wait = outage.nextAt - this.#now;
+    if (wait <= 0) {
+      this.#probe();
+      return;
+    }
+    const timer = new AbortController();
+    this.#timer = timer;
+    this.#options.clock.sleep(wait, timer.signal).then(
+      () => {
+        if (this.#timer !== timer) return;
+        this.#timer = undefined;
+        if (this.#outage !== undefined && this.#prober === undefined) this.#probe();
+      },
+      () => undefined,
+    );
+  }
+
+  #stopTimer(): void {
+    this.#timer?.abort();
+    this.#timer = undefined;
+  }
+
+  /** The request that failed first probes first; one that has probed comes after the others. */
+  #probe(): void {
+    let next: Waiting | undefined;
+    for (const waiting of this.#waiting) if (next === undefined || isBefore(waiting.trial, next.trial)) next = waiting;
+    if (next === undefined) return;
+    this.#waiting.delete(next);
+    this.#prober = next.trial;
+    next.resolve();
+  }
+}
+
+function isBefore(one: Trial, other: Trial): boolean {
+  if (one.probedAt !== other.probedAt) return one.probedAt < other.probedAt;
+  return (one.failedAt ?? Number.POSITIVE_INFINITY) < (other.failedAt ?? Number.POSITIVE_INFINITY);
+}

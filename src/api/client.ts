@@ -1,0 +1,395 @@
+import { abortable } from '../core/abortable.js';
+import type { Clock } from '../core/clock.js';
+import type { Deprecation } from '../core/deprecation.js';
+import { packageVersion } from '../core/package-version.js';
+import type { ApiGroup, ServiceOptions } from '../core/service-options.js';
+import { sleepUntilAborted } from '../core/sleep.js';
+import type { Budget, LimitShare, Permit, RateLimiter } from '../rate-limit/budget.js';
+import type { ConcurrencyController } from '../rate-limit/concurrency.js';
+import { ApiGroups } from './api-groups.js';
+import type { Availability } from './availability.js';
+import { BodyMemory, bodyBytesOf } from './body-memory.js';
+import { requireJsonObject } from './body-shape.js';
+import { Deprecations } from './deprecations.js';
+import { interrupted, MalformedBodyError } from './errors.js';
+import { openTokenSource } from './open-token-source.js';
+import type { OutageView } from './outage.js';
+import { PathSpellings } from './path-spelling.js';
+import { isIdempotent, type Operation, type RequestCounts, requestTarget } from './request.js';
+import { RequestHeaders } from './request-headers.js';
+import { AnswerJudge } from './response-check.js';
+import type { Release, ServiceResponse } from './response-reader.js';
+import { failureSetback, Setback } from './setback.js';
+import type { TokenSource } from './token-source.js';
+import { oauthTransport, Transport, type WireRequest } from './transport.js';
+import { TransportError } from './transport-error.js';
+import { Trial } from './trial.js';
+import { RetryAfterNotices } from './wait-notices.js';
+
+export { bodyBytesOf } from './body-memory.js';
+export { MalformedBodyError, ServiceError } from './errors.js';
+export type { Operation, RequestCounts } from './request.js';
+
+export interface ServiceClientOptions {
+  readonly service: ServiceOptions;
+  readonly clock: Clock;
+  /** Returns numbers from 0 to 1, 1 excluded, for the jitter of retries. */
+  readonly random?: () => number;
+  /** Called once for each deprecation that the service announces, and for each long wait that it asks for. */
+  readonly onNotice?: (notice: string) => void;
+  /** The same for all clients that send under one limit. The client leaves it open. */
+  readonly budget: Budget;
+  /** The longest patience, for commands whose user waits; the configuration may have less. */
+  readonly mostPatienceMs?: number | undefined;
+  /** The memory for bodies that are read or wait to be used; by default that of `memory_mb: 768`. */
+  readonly bodyBytes?: number;
+}
+
+/** The parts of an answer that a decoder gets besides its body. */
+export interface ResponseHead extends Pick<ServiceResponse, 'status' | 'headers'> {
+  /**
+   * Keeps the body counted against the memory for bodies; without it, it counts until the decoder has returned.
+   * @returns a function that ends that; see {@link Release}
+   */
+  keep(): Release;
+}
+
+/** Makes a value of a whole body. If it throws a {@link MalformedBodyError} or a SyntaxError, the client asks again. */
+export type Decode<T> = (body: Buffer, answer: ResponseHead) => T;
+
+export interface SendOptions {
+  readonly signal: AbortSignal;
+  readonly meter: RequestCounts;
+}
+
+/** The mean pause before a second new token is asked for: keys may be changing. */
+const tokenPauseMs = 2_000;
+/** New tokens for one request after refused ones. */
+const mostNewTokens = 2;
+
+/** One call of {@link ServiceClient.send}, over all its attempts. */
+interface Errand<T> extends SendOptions {
+  readonly operation: Operation;
+  readonly decode: Decode<T>;
+  target: string;
+  readonly body: string | null;
+  readonly version: string | null;
+  readonly allowance: RateLimiter;
+  /** Whether a redirect to the other spelling of the path was followed; that happens once a call. */
+  respelled: boolean;
+  readonly trial: Trial;
+  readonly availability: Availability;
+  readonly atOnce: ConcurrencyController;
+  /** Tokens that were refused in a row. */
+  refusedTokens: number;
+}
+
+/** What an attempt needs to be sent. */
+interface Clearance {
+  readonly permit: Permit;
+  readonly token: string;
+  /** Ends what counts against the requests under way. */
+  readonly leave: () => void;
+}
+
+/**
+ * The client of one service and tenant. Every request of cdsync goes through {@link ServiceClient.send}, which keeps to the
+ * budget of its group, adds a valid token, and retries if that may help. Safe for any number of calls at once.
+ */
+export class ServiceClient {
+  readonly #transport: Transport;
+  /** To the token endpoint, which may be on a host of its own. */
+  readonly #oauthTransport: Transport;
+  readonly #tokens: TokenSource;
+  readonly #headers: RequestHeaders;
+  readonly #groups: ApiGroups;
+  readonly #clock: Clock;
+  readonly #closing = new AbortController();
+  /** For each caller's signal, one that also aborts when the client closes; callers share few signals. */
+  readonly #signals = new WeakMap<AbortSignal, AbortSignal>();
+  readonly #retry: ServiceOptions['retry'];
+  readonly #random: () => number;
+  readonly #waitNotices: RetryAfterNotices;
+  readonly #judge: AnswerJudge;
+  readonly #deprecations: Deprecations;
+  readonly #spellings: PathSpellings;
+  readonly #room: BodyMemory;
+  #aheadMs: number | undefined;
+
+  constructor(options: ServiceClientOptions) {
+    const { service, clock, random = Math.random, onNotice, budget, bodyBytes } = options;
+    const userAgent = `cdsync/${packageVersion()}`;
+    this.#clock = clock;
+    this.#room = new BodyMemory(bodyBytes ?? bodyBytesOf(768));
+    this.#transport = new Transport(service, this.#room);
+    this.#oauthTransport = oauthTransport(service, this.#transport, this.#room);
+    const tell = onNotice ?? (() => undefined);
+    const patienceMs = Math.min(service.retry.patienceMs, options.mostPatienceMs ?? Number.POSITIVE_INFINITY);
+    this.#retry = { ...service.retry, patienceMs };
+    this.#random = random;
+    this.#waitNotices = new RetryAfterNotices(tell, clock);
+    this.#tokens = openTokenSource({
+      service,
+      clock,
+      userAgent,
+      transport: this.#oauthTransport,
+    });
+    this.#headers = new RequestHeaders(service, userAgent);
+    this.#groups = new ApiGroups({
+      service,
+      retry: this.#retry,
+      clock,
+      random,
+      budget,
+      bodyBytes: this.#room.bytes,
+      tell,
+    });
+    this.#judge = new AnswerJudge(service.auth.type, this.#tokens, clock);
+    this.#deprecations = new Deprecations(tell);
+    this.#spellings = new PathSpellings(service.baseUrl);
+  }
+
+  /** How far this machine's clock is ahead of the service's, by the first answer with a date. */
+  get aheadMs(): number | undefined {
+    return this.#aheadMs;
+  }
+
+  #noteDate(date: string | string[] | undefined): void {
+    if (this.#aheadMs !== undefined || date === undefined) return;
+    const service = Date.parse(String(date));
+    if (!Number.isNaN(service)) this.#aheadMs = this.#clock.now() - service;
+  }
+
+  /**
+   * Sends a request and decodes its answer. `decode` gets the whole body of an answer of status 200 to 299, decompressed, and
+   * owns it. If it refuses the body as malformed, the client asks again.
+   * @throws {ServiceError} if the request was refused or failed for good
+   * @throws {CdsyncError} `interrupted` as soon as the signal aborts; `token_unusable`; any other error of `decode`
+   */
+  async send<T>(operation: Operation, decode: Decode<T>, options: SendOptions): Promise<T> {
+    const { meter } = options;
+    const signal = this.#untilClosed(options.signal);
+    const errand: Errand<T> = {
+      operation,
+      decode,
+      signal,
+      meter,
+      target: requestTarget(this.#spellings.spelled(operation)),
+      body: operation.json ?? (operation.body === undefined ? null : JSON.stringify(operation.body)),
+      version: this.#headers.versionOf(operation),
+      allowance: this.#groups.allowance(operation.group),
+      respelled: false,
+      trial: new Trial(),
+      availability: this.#groups.availability(operation.group),
+      atOnce: this.atOnce(operation.group),
+      refusedTokens: 0,
+    };
+    try {
+      for (;;) {
+        const delay = await this.#try(errand);
+        if ('value' in delay) return delay.value;
+        if (signal.aborted) throw interrupted(signal.reason);
+        meter.retries += 1;
+        if (delay.ms > 0) await sleepUntilAborted(this.#clock, delay.ms, signal);
+      }
+    } finally {
+      errand.availability.gaveUp(errand.trial);
+    }
+  }
+
+  /** One attempt: its result, or how long to wait before the next one. */
+  async #try<T>(errand: Errand<T>): Promise<{ readonly value: T } | { readonly ms: number }> {
+    const { availability, trial } = errand;
+    const clearance = await this.#enter(errand);
+    if ('setback' in clearance) return { ms: this.#failed(errand, clearance.setback) };
+    try {
+      const value = await this.#attempt(errand, clearance);
+      availability.succeeded();
+      return { value };
+    } catch (thrown) {
+      if (thrown instanceof Setback) return { ms: this.#failed(errand, thrown) };
+      availability.left(trial);
+      throw thrown;
+    } finally {
+      clearance.leave();
+    }
+  }
+
+  #failed({ availability, trial }: Errand<unknown>, setback: Setback): number {
+    const ms = availability.failed(trial, setback);
+    if (setback.again === 'when_allowed') this.#waitNotices.begins(setback.waitMs, 429);
+    return ms;
+  }
+
+  /** Waits until the request may be sent: no outage, not too many under way, room for its body, a permit, a token. */
+  async #enter(errand: Errand<unknown>): Promise<Clearance | { readonly setback: Setback }> {
+    const { availability, trial, atOnce, allowance, signal } = errand;
+    for (;;) {
+      await availability.pass(trial, signal);
+      await atOnce.acquire(signal);
+      let permit: Permit | undefined;
+      try {
+        // While bodies wait for memory, another request would only hold its connection.
+        for (let calm = this.#room.calm; calm !== undefined; calm = this.#room.calm) await abortable(calm, signal);
+        if (!availability.holds(trial)) permit = await allowance.acquire(signal);
+        if (permit !== undefined && !availability.holds(trial)) {
+          availability.begins(trial);
+          const token = await this.#token(errand);
+          if (token instanceof Setback) {
+            permit.cancelled();
+            atOnce.release();
+            return { setback: token };
+          }
+          if (!availability.holds(trial)) return { permit, token, leave: () => atOnce.release() };
+          availability.left(trial);
+        }
+        permit?.cancelled();
+      } catch (error) {
+        permit?.cancelled();
+        atOnce.release();
+        throw error;
+      }
+      atOnce.release();
+    }
+  }
+
+  /** The groups that do not answer at present. */
+  outages(): OutageView[] {
+    return this.#groups.outages();
+  }
+
+  /** The ends of API versions that the service has announced so far. */
+  get deprecations(): Deprecation[] {
+    return this.#deprecations.all;
+  }
+
+  /** How the limit of a group is shared at present; undefined before the first request to it. */
+  share(group: ApiGroup): LimitShare | undefined {
+    return this.#groups.share(group);
+  }
+
+  /** How many requests of a group should be under way at once. Callers that send several keep to it. */
+  atOnce(group: ApiGroup): ConcurrencyController {
+    return this.#groups.atOnce(group);
+  }
+
+  /** Ends all connections; every request that is under way or waits ends as `interrupted`. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    this.#groups.close();
+    this.#tokens.close();
+    await this.#oauthTransport.close();
+    if (this.#oauthTransport !== this.#transport) await this.#transport.close();
+  }
+
+  #untilClosed(signal: AbortSignal): AbortSignal {
+    let either = this.#signals.get(signal);
+    if (either === undefined) {
+      either = AbortSignal.any([signal, this.#closing.signal]);
+      this.#signals.set(signal, either);
+    }
+    return either;
+  }
+
+  /** The token to send; a setback if the token endpoint failed, which counts as a failure of the request. */
+  async #token({ signal, availability, trial }: Errand<unknown>): Promise<string | Setback> {
+    const ready = this.#tokens.current();
+    if (ready !== undefined) return ready;
+    try {
+      return await this.#tokens.obtain(signal);
+    } catch (error) {
+      if (error instanceof Setback) return error;
+      availability.left(trial);
+      throw error;
+    }
+  }
+
+  async #attempt<T>(errand: Errand<T>, { permit, token }: Clearance): Promise<T> {
+    const { meter, availability, trial } = errand;
+    const signal = availability.probeSignal(trial, errand.signal);
+    let sent = false;
+    let sentAt = 0;
+    let answer: ServiceResponse;
+    try {
+      answer = await this.#transport.exchange(this.#wireRequest(errand, token), signal, {
+        onSent: () => {
+          sent = true;
+          sentAt = this.#clock.monotonic();
+          meter.requests += 1;
+        },
+        onAnswer: () => permit.answered(),
+      });
+    } catch (error) {
+      if (sent) permit.failed();
+      else permit.cancelled();
+      errand.refusedTokens = 0;
+      if (error instanceof TransportError) throw this.#failure(error, errand.operation, sent);
+      if (!errand.signal.aborted && signal.aborted)
+        throw this.#failure(new TransportError('first_byte_timeout', error), errand.operation, sent);
+      throw error;
+    }
+    meter.bytes += answer.body.length;
+    this.#deprecations.notice(errand.operation.group, errand.version, answer.headers);
+    this.#noteDate(answer.headers.date);
+    if (answer.status < 200 || answer.status > 299) {
+      answer.release();
+      throw await this.#refusal(errand, answer, token);
+    }
+    errand.atOnce.answered(this.#clock.monotonic() - sentAt, answer.body.length);
+    return this.#decode(errand, answer);
+  }
+
+  #wireRequest({ operation, target, body, version }: Errand<unknown>, token: string): WireRequest {
+    const headers = this.#headers.list(version, body !== null, token);
+    return { method: operation.method, target, headers, body };
+  }
+
+  #failure(failure: TransportError, operation: Operation, sent: boolean): Error {
+    const { host } = this.#transport;
+    return failureSetback(failure, { label: operation.label, host, sent, idempotent: isIdempotent(operation) });
+  }
+
+  /** The setback for an answer that is not a success; the allowance and the token source learn of it too. */
+  async #refusal<T>(errand: Errand<T>, answer: ServiceResponse, token: string): Promise<Setback> {
+    const { operation, allowance, meter, signal } = errand;
+    const setback = this.#judge.refusal(operation, answer, isIdempotent(operation));
+    if (!errand.respelled && this.#spellings.learn(operation, errand.target, answer)) {
+      errand.respelled = true;
+      errand.target = requestTarget(this.#spellings.spelled(operation));
+      return setback.andAgain('at_once');
+    }
+    if (answer.status === 429) {
+      meter.throttled += 1;
+      allowance.throttled(setback.waitMs > this.#retry.patienceMs ? 0 : setback.waitMs);
+    }
+    if (answer.status !== 401) {
+      errand.refusedTokens = 0;
+      return setback;
+    }
+    errand.refusedTokens += 1;
+    if (errand.refusedTokens > mostNewTokens) return setback;
+    if (errand.refusedTokens === mostNewTokens)
+      await sleepUntilAborted(this.#clock, tokenPauseMs * (0.5 + this.#random()), signal);
+    return (await this.#tokens.renew(token, signal)) ? setback.andAgain('at_once') : setback;
+  }
+
+  #decode<T>({ operation, decode }: Errand<T>, answer: ServiceResponse): T {
+    const { status, headers, body, release } = answer;
+    let isKept = false;
+    const keep = () => {
+      isKept = true;
+      return release;
+    };
+    try {
+      if (operation.method === 'GET' || body.length > 0) requireJsonObject(body);
+      const decoded = decode(body, { status, headers, keep });
+      this.#judge.understood();
+      if (!isKept) release();
+      return decoded;
+    } catch (error) {
+      release();
+      if (!(error instanceof MalformedBodyError || error instanceof SyntaxError)) throw error;
+      throw this.#judge.malformed(operation, answer, error, isIdempotent(operation));
+    }
+  }
+}

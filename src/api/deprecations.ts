@@ -1,0 +1,47 @@
+import { type Deprecation, deprecationLine } from '../core/deprecation.js';
+import type { ApiGroup } from '../core/service-options.js';
+import type { ResponseHeaders } from './response-reader.js';
+
+/** Notes the API versions whose end the service announces, and tells of each once. */
+export class Deprecations {
+  readonly #tell: (notice: string) => void;
+  readonly #found = new Map<string, Deprecation>();
+
+  constructor(tell: (notice: string) => void) {
+    this.#tell = tell;
+  }
+
+  /** Every announcement so far. */
+  get all(): Deprecation[] {
+    return [...this.#found.values()];
+  }
+
+  /** Looks at the `Deprecation` and `Sunset` headers of an answer (published facts, Everywhere). */
+  notice(api: ApiGroup, version: string | null, headers: ResponseHeaders): void {
+    const deprecated = said(headers.deprecation);
+    const sunset = said(headers.sunset);
+    if (deprecated === null && sunset === null) return;
+    const key = JSON.stringify([api, version, deprecated, sunset]);
+    if (this.#found.has(key)) return;
+    const found = { api, version, deprecated, sunset };
+    this.#found.set(key, found);
+    this.#tell(`warning: ${deprecationLine(found)}`);
+  }
+}
+
+/** Values of `Deprecation` by which a service says that a version is not deprecated. */
+const denials = new Set(['', 'false', '?0', '0', 'no']);
+
+/**
+ * A header's value: a date as ISO 8601 (UTC), `true` without one, any other text as it came, cut to 100 characters. Null: nothing
+ * is announced.
+ */
+function said(value: string | string[] | undefined): string | null {
+  const text = (Array.isArray(value) ? value.join(', ') : (value ?? '')).trim();
+  if (denials.has(text.toLowerCase())) return null;
+  if (/^(true|\?1|1|yes)$/i.test(text)) return 'true';
+  const seconds = /^@(\d{1,12})$/.exec(text)?.[1];
+  const time = seconds === undefined ? Date.parse(text) : Number(seconds) * 1000;
+  if (!Number.isNaN(time)) return new Date(time).toISOString();
+  return text.replace(/[^\x20-\x7e]+/g, ' ').slice(0, 100);
+}

@@ -1,0 +1,114 @@
+import type { Clock } from '../core/clock.js';
+import { formatCounted, formatDuration } from '../core/quantities.js';
+import { outagePauseMs, type RetryOptions } from './retry-policy.js';
+import type { Setback } from './setback.js';
+
+/** How often a notice says that an outage lasts. */
+const repeatMs = 30_000;
+/** An outage is shown when its first probe has failed too, or if the service asks for a wait longer than this. */
+const longWaitMs = 5_000;
+const lookMs = 5_000;
+
+/** An outage, for a display. */
+export interface OutageView {
+  /** What messages call the API group. */
+  readonly name: string;
+  readonly ms: number;
+  readonly requests: number;
+  /** The last status, or why no answer came. */
+  readonly last: string;
+}
+
+/** An outage of one API group: how long, how many requests, what came last. It writes the notices about itself. */
+export class Outage {
+  readonly name: string;
+  readonly since: number;
+  /** Failed requests, those before its begin included. */
+  requests: number;
+  last: Setback | undefined;
+  attempts = 1;
+  /** When the next request may be sent. */
+  nextAt = 0;
+  /** The error of all who wait, once the patience is spent. */
+  spent: (() => Error) | undefined;
+  readonly #clock: Clock;
+  readonly #tell: (notice: string) => void;
+  #pauses = 0;
+  #toldAt: number | undefined;
+  #left = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(begun: {
+    readonly name: string;
+    readonly clock: Clock;
+    readonly tell: (notice: string) => void;
+    /** The last success, or the first of the requests that failed, whichever is later. */
+    readonly since: number;
+    readonly requests: number;
+  }) {
+    this.name = begun.name;
+    this.since = begun.since;
+    this.requests = begun.requests;
+    this.#clock = begun.clock;
+    this.#tell = begun.tell;
+  }
+
+  get isShown(): boolean {
+    return this.#toldAt !== undefined;
+  }
+
+  view(now: number): OutageView {
+    return { name: this.name, ms: now - this.since, requests: this.requests, last: this.last?.reason ?? '' };
+  }
+
+  failed(setback: Setback, attempts: number): void {
+    this.requests += 1;
+    this.last = setback;
+    this.attempts = attempts;
+  }
+
+  nextPause(options: RetryOptions & { readonly random: () => number }, waitMs: number): number {
+    const pause = Math.max(waitMs, outagePauseMs(this.#pauses, options));
+    this.#pauses += 1;
+    return pause;
+  }
+
+  /** Requests wait for the next probe; `leftMs` of the patience are left. */
+  waits(leftMs: number, { waitMs }: Setback): void {
+    this.#left = this.#clock.monotonic() + leftMs;
+    const isFirst = this.#toldAt === undefined;
+    if (isFirst && this.#pauses < 2 && waitMs <= longWaitMs) return;
+    if (!isFirst && !this.#isDue) return;
+    this.#say(waitMs > longWaitMs ? `; it asked to wait ${formatDuration(waitMs)}` : '');
+    // A probe that hangs must not silence the notices.
+    this.#timer ??= setInterval(() => this.#isDue && this.#say(''), lookMs).unref();
+  }
+
+  /** The service answers again. */
+  end(now: number): void {
+    this.close();
+    if (this.#toldAt === undefined) return;
+    this.#tell(
+      `the ${this.name} answers again, after ${formatDuration(now - this.since)} and ${formatCounted(this.requests, 'failed request')}`,
+    );
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  get #isDue(): boolean {
+    return this.spent === undefined && this.#clock.monotonic() - (this.#toldAt ?? 0) >= repeatMs;
+  }
+
+  #say(more: string): void {
+    const now = this.#clock.monotonic();
+    this.#toldAt = now;
+    const { ms, requests, last } = this.view(now);
+    const left = formatDuration(Math.max(0, this.#left - now));
+    this.#tell(
+      `waiting for the ${this.name}: no success for ${formatDuration(ms)}, ${formatCounted(requests, 'failed request')}, last: ${last}${more}. cdsync waits for up to ${left} more`,
+    );
+  }
+}

@@ -1,0 +1,79 @@
+import { CdsyncError } from '../core/errors.js';
+import type { ApiGroup } from '../core/service-options.js';
+
+/** One request to the service's API. The functions that build operations are pure. */
+export interface Operation {
+  readonly group: ApiGroup;
+  readonly method: 'GET' | 'POST';
+  /** The path after the prefix of the group; each segment made by {@link pathSegment}. */
+  readonly path: string;
+  /** Names and values, not encoded: the client does that. */
+  readonly query?: readonly (readonly [string, string])[];
+  /** Sent as JSON. */
+  readonly body?: unknown;
+  /** Replaces `body`: JSON text that is sent unchanged, for numbers that JavaScript would alter. */
+  readonly json?: string;
+  /** Its name in messages, without personal values: `GET /indexes/{id}/profiles`. */
+  readonly label: string;
+  /** An API version other than the group's; null sends none (specification, section 9). */
+  readonly version?: string | null;
+  /** Whether sending it twice has the same effect as sending it once. Default: true for GET. */
+  readonly idempotent?: boolean;
+  /** The permissions that the API key needs, if they are published. */
+  readonly permissions?: readonly string[];
+  /** A permission that does as well as all of them. */
+  readonly permissionInstead?: string;
+}
+
+/** The requests of one stream so far; the client adds to it. */
+export interface RequestCounts {
+  /** Sent, retries included. */
+  requests: number;
+  retries: number;
+  /** Answers of status 429. */
+  throttled: number;
+  /** Bodies after decompression. */
+  bytes: number;
+}
+
+/** Whether a URL can carry an id as a segment of its path: `.` and `..` would address something else. */
+export function isAskable(id: string): boolean {
+  return id !== '' && id !== '.' && id !== '..';
+}
+
+/**
+ * An id as one segment of a path. Text that UTF-8 cannot hold (a lone surrogate) is sent as U+FFFD.
+ * @throws {CdsyncError} `invalid_id` for ids that a URL cannot carry as a segment: they would address something else
+ */
+export function pathSegment(id: string): string {
+  if (!isAskable(id)) {
+    throw new CdsyncError(`"${id}" cannot be an id`, {
+      code: 'invalid_id',
+      hint: 'ids that are empty, "." or ".." cannot be part of a URL: take them out of the list',
+    });
+  }
+  return encodeURIComponent(id.toWellFormed());
+}
+
+/** Encodes any names and values as a query string, without the question mark. */
+export function encodeQuery(query: Iterable<readonly [string, string]>): string {
+  let encoded = '';
+  for (const [name, value] of query) {
+    if (encoded !== '') encoded += '&';
+    encoded += `${encodeURIComponent(name.toWellFormed())}=${encodeURIComponent(value.toWellFormed())}`;
+  }
+  return encoded;
+}
+
+const prefixes: Record<ApiGroup, string> = { profile: '/api', management: '/api', realtime: '/prof' };
+
+/** Prefix, path and query of an operation (specification, section 4.1). */
+export function requestTarget({ group, path, query }: Operation): string {
+  const target = prefixes[group] + path;
+  return query === undefined || query.length === 0 ? target : `${target}?${encodeQuery(query)}`;
+}
+
+/** Whether sending a request twice does no more than sending it once. */
+export function isIdempotent({ method, idempotent }: Operation): boolean {
+  return idempotent ?? method === 'GET';
+}

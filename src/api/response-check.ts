@@ -1,0 +1,121 @@
+import type { Clock } from '../core/clock.js';
+import { redactor, Secret } from '../core/secret.js';
+import type { ApiGroup, AuthOptions } from '../core/service-options.js';
+import { looksLikeHtml } from './body-shape.js';
+import { ServiceError } from './errors.js';
+import type { Operation } from './request.js';
+import type { ServiceResponse } from './response-reader.js';
+import { retryAfterMs } from './retry-policy.js';
+import { type Again, Setback, type Shows } from './setback.js';
+import { isRetryableStatus, redirectError, statusError } from './status-error.js';
+import type { TokenSource } from './token-source.js';
+
+/** The values of a request that may be about a person, and that a service may repeat in its messages. */
+function* personalValues({ group, path, query, body, json }: Operation): Generator<string> {
+  // A key of a lookup may have any name, also that of another operation's parameter.
+  const isLookup = group === 'realtime' && path.startsWith('/lookup/');
+  for (const [name, value] of query ?? []) {
+    const isKey = isLookup ? name !== '_enrich' : group === 'realtime' && !technical.has(name);
+    if (name.startsWith('filter[') || isKey) yield value;
+  }
+  if (group === 'realtime') yield* texts(json === undefined ? body : JSON.parse(json));
+}
+
+const technical = new Set(['limit', 'next_token', 'with_total', 'enrich', 'scale', 'after', 'before']);
+
+/** All strings in a JSON value, except the names of members. */
+function* texts(value: unknown): Generator<string> {
+  if (typeof value === 'string') yield value;
+  else if (typeof value === 'object' && value !== null) for (const member of Object.values(value)) yield* texts(member);
+}
+
+/** Judges an answer that cannot be used: which error it becomes, and whether the request may be sent again. */
+export class AnswerJudge {
+  readonly #auth: AuthOptions['type'];
+  readonly #tokens: TokenSource;
+  readonly #clock: Clock;
+  /** Whether any answer was ever usable. Before that, a web page (of a proxy) is not asked for again and again. */
+  #understood = false;
+
+  constructor(auth: AuthOptions['type'], tokens: TokenSource, clock: Clock) {
+    this.#auth = auth;
+    this.#tokens = tokens;
+    this.#clock = clock;
+  }
+
+  /** Call it after each decoded answer. */
+  understood(): void {
+    this.#understood = true;
+  }
+
+  /** The setback for an answer whose status is not a success. */
+  refusal(operation: Operation, answer: ServiceResponse, idempotent: boolean): Setback {
+    const { status, headers } = answer;
+    const { label, permissions, permissionInstead, group } = operation;
+    const about = { shows: shownBy(status), reason: String(status) };
+    if (status >= 300 && status < 400)
+      return new Setback(() => redirectError(answer, label), { again: 'never', ...about });
+    const toError = (attempts: number) => {
+      const redact = this.#redactor(operation);
+      return statusError(answer, {
+        label,
+        group,
+        attempts,
+        permissions,
+        permissionInstead,
+        redact,
+        auth: this.#auth,
+      });
+    };
+    const waitMs = retryAfterMs(headers, this.#clock.now());
+    return new Setback(toError, { again: againAfter(status, idempotent, group), waitMs, ...about });
+  }
+
+  /** The setback for a success whose body is not what the operation should answer. */
+  malformed(
+    operation: Operation,
+    { body, headers, status }: ServiceResponse,
+    cause: Error,
+    idempotent: boolean,
+  ): Setback {
+    const html = looksLikeHtml(body, headers['content-type']);
+    const reason = html ? 'it is a web page' : cause instanceof SyntaxError ? 'it is not JSON' : cause.message;
+    const toError = (attempts: number) => {
+      const tries = attempts > 1 ? `, tried ${attempts} times` : '';
+      return new ServiceError(`${operation.label} got an answer that cannot be read (${status})${tries}: ${reason}`, {
+        code: 'malformed_response',
+        kind: 'retryable',
+        status,
+        hint: html
+          ? 'this looks like a proxy or a login page: is `base_url` the address of the API itself?'
+          : 'if it happens again, something between cdsync and the service may cut or change its answers',
+      });
+    };
+    return new Setback(toError, {
+      again: idempotent ? 'later' : 'never',
+      shows: 'away',
+      reason,
+      isUnconnected: html && !this.#understood,
+      isUnreadable: true,
+    });
+  }
+
+  #redactor(operation: Operation): (text: string) => string {
+    const personal = Array.from(personalValues(operation), (value) => new Secret(value));
+    return redactor([...this.#tokens.secrets(), ...personal]);
+  }
+}
+
+/** A 401 is about the token, and a 429 about the budget: neither shows that the service can work. */
+export function shownBy(status: number): Shows {
+  if (status === 401 || status === 429) return 'nothing';
+  return isRetryableStatus(status) ? 'away' : 'alive';
+}
+
+function againAfter(status: number, idempotent: boolean, group: ApiGroup): Again {
+  if (status === 429) return 'when_allowed';
+  // A 503 means that the service did not take the event (published facts, Real-time API), so it may be sent again. For the
+  // start of a workflow no such fact is published.
+  if (isRetryableStatus(status) && (idempotent || (status === 503 && group === 'realtime'))) return 'later';
+  return 'never';
+}

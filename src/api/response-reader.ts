@@ -1,0 +1,158 @@
+import type { Dispatcher } from 'undici';
+import type { BodyAllocation, BodyMemory } from './body-memory.js';
+import { BodyBuilder } from './response-body.js';
+import { exchangeFailure, TransportError } from './transport-error.js';
+
+/** Headers by lower-case name; a header that came several times is a list. */
+export type ResponseHeaders = Readonly<Record<string, string | string[] | undefined>>;
+
+/**
+ * Gives back what a body takes of the memory for bodies.
+ * @param reuse the next answer may be written into the body's own memory: nobody looks at it again
+ */
+export type Release = (reuse?: 'reuse') => void;
+
+export interface ServiceResponse {
+  readonly status: number;
+  readonly headers: ResponseHeaders;
+  /** The receiver owns it. It counts against the memory for bodies until {@link release} is called. */
+  readonly body: Buffer;
+  /** Later calls do nothing. */
+  readonly release: Release;
+}
+
+/** Tells the sender of one request how far it has come. Neither function may throw. */
+export interface ExchangeObserver {
+  /** The request goes onto a connection now; not called if there never was one. */
+  readonly onSent: () => void;
+  /** The answer has begun. */
+  readonly onAnswer: () => void;
+}
+
+/** An answer as it came over the connection, with the place that its body takes. */
+export interface RawAnswer extends Omit<ServiceResponse, 'release'> {
+  readonly place: BodyAllocation;
+}
+
+interface CollectorOptions {
+  readonly observer: ExchangeObserver;
+  readonly room: BodyMemory;
+  /** From the request to the end of the answer; time in which the body waits for room does not count. */
+  readonly totalMs: number;
+  readonly resolve: (answer: RawAnswer) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** A body of unknown length gets room in steps: as much again as it has, within these bounds. */
+const step = { least: 64 * 1024, most: 4 * 1024 * 1024 };
+
+/** Collects the answer to one request; settles its promise exactly once, and immediately when `abort` is called. */
+export class ResponseReader implements Dispatcher.DispatchHandler {
+  readonly #options: CollectorOptions;
+  #controller: Dispatcher.DispatchController | undefined;
+  #aborted: Error | undefined;
+  #status = 0;
+  #headers: ResponseHeaders = {};
+  #place: BodyAllocation | undefined;
+  #body: BodyBuilder | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #armedAt = 0;
+  #leftMs: number;
+
+  constructor(options: CollectorOptions) {
+    this.#options = options;
+    this.#leftMs = options.totalMs;
+  }
+
+  abort(reason: Error): void {
+    if (this.#aborted !== undefined) return;
+    this.#aborted = reason;
+    this.#controller?.abort(reason);
+    // A request that still waits for a connection has no controller; its promise must not wait with it.
+    this.#fail(reason);
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    if (this.#aborted !== undefined) {
+      controller.abort(this.#aborted);
+      return;
+    }
+    this.#controller = controller;
+    this.#armDeadline();
+    this.#options.observer.onSent();
+  }
+
+  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: ResponseHeaders): void {
+    // An informational answer (103 Early Hints) is not the answer proper.
+    if (status < 200) return;
+    this.#status = status;
+    this.#headers = headers;
+    this.#options.observer.onAnswer();
+    const length = headers['content-length'];
+    const stated = typeof length === 'string' && /^\d+$/.test(length) ? Number(length) : 0;
+    this.#place = this.#options.room.enter();
+    this.#body = new BodyBuilder(Math.min(stated, this.#place.most), this.#options.room.pool);
+    this.#claim(controller, stated);
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    const { place, body } = this.#begun;
+    const size = body.size + chunk.length;
+    if (size > place.bytes) {
+      const more = Math.min(step.most, Math.max(step.least, place.bytes));
+      this.#claim(controller, Math.max(size, Math.min(size + more, place.most)));
+    }
+    if (this.#aborted === undefined) body.add(chunk);
+  }
+
+  onResponseEnd(): void {
+    this.#disarmDeadline();
+    const { place, body } = this.#begun;
+    this.#options.resolve({ status: this.#status, headers: this.#headers, body: body.whole(), place });
+  }
+
+  onResponseError(_: unknown, error: Error): void {
+    this.#fail(this.#aborted ?? exchangeFailure(error, this.#status !== 0));
+  }
+
+  get #begun(): { place: BodyAllocation; body: BodyBuilder } {
+    return { place: this.#place as BodyAllocation, body: this.#body as BodyBuilder };
+  }
+
+  /** Asks for room; if there is none, nothing more is read from the connection until there is. */
+  #claim(controller: Dispatcher.DispatchController, bytes: number): void {
+    // Room may come while another connection is being read: undici reads one at a time.
+    const onRoom = () => setImmediate(() => this.#goOn(controller));
+    try {
+      if (this.#place?.claim(bytes, onRoom) !== false || controller.paused) return;
+      this.#disarmDeadline();
+      controller.pause();
+    } catch (error) {
+      this.abort(error as TransportError);
+    }
+  }
+
+  #goOn(controller: Dispatcher.DispatchController): void {
+    if (this.#aborted !== undefined) return;
+    this.#armDeadline();
+    controller.resume();
+  }
+
+  #armDeadline(): void {
+    clearTimeout(this.#timer);
+    this.#armedAt = performance.now();
+    this.#timer = setTimeout(() => this.abort(new TransportError('total_timeout', undefined)), this.#leftMs);
+  }
+
+  #disarmDeadline(): void {
+    clearTimeout(this.#timer);
+    this.#leftMs = Math.max(1, this.#leftMs - (performance.now() - this.#armedAt));
+  }
+
+  #fail(error: Error): void {
+    this.#aborted ??= error;
+    this.#disarmDeadline();
+    this.#place?.release();
+    this.#options.reject(error);
+  }
+}

@@ -1,0 +1,84 @@
+import { errors } from 'undici';
+
+/**
+ * Why an exchange brought no answer:
+ * - `dns`, `refused`, `connect_timeout`, `tls`: no connection; nothing was sent.
+ * - `proxy`, `proxy_login`: a proxy is between, and made no connection; nothing was sent.
+ * - `first_byte_timeout`, `body_timeout`: the answer did not begin, or stalled.
+ * - `total_timeout`: the answer kept coming, but not fast enough.
+ * - `lost`: the connection broke before the answer began.
+ * - `torn`: the answer broke off, or its compression is broken.
+ * - `too_large`: the answer is larger than the client accepts, before or after decompression.
+ * - `closed`: the client was closed.
+ * - `unsendable`: HTTP cannot carry the request; a defect of the caller.
+ */
+export type TransportErrorReason =
+  | 'dns'
+  | 'refused'
+  | 'connect_timeout'
+  | 'tls'
+  | 'proxy'
+  | 'proxy_login'
+  | 'first_byte_timeout'
+  | 'body_timeout'
+  | 'total_timeout'
+  | 'lost'
+  | 'torn'
+  | 'too_large'
+  | 'closed'
+  | 'unsendable';
+
+/** An exchange without a whole answer; never leaves the client. */
+export class TransportError extends Error {
+  readonly reason: TransportErrorReason;
+  /** The code of Node or undici, for messages: `ECONNREFUSED`. */
+  readonly systemCode: string | undefined;
+  /** Of `too_large`: the most bytes that a body may have. */
+  readonly mostBytes: number;
+
+  constructor(reason: TransportErrorReason, cause: unknown, mostBytes = 0) {
+    super(reason, { cause });
+    this.reason = reason;
+    this.mostBytes = mostBytes;
+    this.systemCode = codeOf(cause);
+  }
+}
+
+const byCode: Readonly<Record<string, TransportErrorReason>> = {
+  ENOTFOUND: 'dns',
+  EAI_AGAIN: 'dns',
+  ECONNREFUSED: 'refused',
+  EHOSTUNREACH: 'refused',
+  EHOSTDOWN: 'refused',
+  ENETUNREACH: 'refused',
+  ENETDOWN: 'refused',
+  EADDRNOTAVAIL: 'refused',
+  EPROXY: 'proxy',
+  EPROXYLOGIN: 'proxy_login',
+  UND_ERR_CONNECT_TIMEOUT: 'connect_timeout',
+  UND_ERR_HEADERS_TIMEOUT: 'first_byte_timeout',
+  UND_ERR_BODY_TIMEOUT: 'body_timeout',
+  UND_ERR_DESTROYED: 'closed',
+  UND_ERR_CLOSED: 'closed',
+  UND_ERR_INVALID_ARG: 'unsendable',
+};
+
+/** The codes of OpenSSL's verification and of Node's TLS. */
+const tlsCode =
+  /^(ERR_TLS_|ERR_SSL_|CERT_|CRL_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MISMATCH|INVALID_CA|INVALID_PURPOSE|EPROTO$)/;
+
+/** @param answerBegan whether the status line and the headers had come */
+export function exchangeFailure(cause: unknown, answerBegan: boolean): TransportError {
+  const code = codeOf(cause) ?? '';
+  // undici's parser error keeps the bytes that it could not read, which may hold personal data.
+  if (cause instanceof errors.HTTPParserError) delete (cause as { data?: unknown }).data;
+  const known = byCode[code] ?? (tlsCode.test(code) ? 'tls' : undefined);
+  if (known !== undefined) return new TransportError(known, cause);
+  if (code === 'ETIMEDOUT' && !answerBegan) return new TransportError('connect_timeout', cause);
+  return new TransportError(answerBegan ? 'torn' : 'lost', cause);
+}
+
+function codeOf(cause: unknown): string | undefined {
+  const code = (cause as { code?: unknown } | undefined)?.code;
+  return typeof code === 'string' ? code : undefined;
+}

@@ -1,0 +1,199 @@
+import { promisify } from 'node:util';
+import { gunzip } from 'node:zlib';
+import { buildConnector, Pool } from 'undici';
+import { onAbort } from '../core/on-abort.js';
+import { byProxy, proxyFor } from '../core/proxy.js';
+import type { ServiceOptions } from '../core/service-options.js';
+import { maxConcurrency } from '../rate-limit/concurrency.js';
+import type { BodyAllocation, BodyMemory } from './body-memory.js';
+import { stripContinueResponses } from './continue-responses.js';
+import { interrupted } from './errors.js';
+import {
+  type ExchangeObserver,
+  type RawAnswer,
+  type Release,
+  ResponseReader,
+  type ServiceResponse,
+} from './response-reader.js';
+import { TransportError } from './transport-error.js';
+
+const inflate = promisify(gunzip);
+/** Zlib needs at least this much in one go. */
+const leastChunk = 64 * 1024;
+
+/**
+ * Inflates a gzip body in its place. Room is taken first: for the size that the end of the body states (RFC 1952, section
+ * 2.3.1), or, where that is not true, for the largest body there may be. So a bomb never takes more than the room.
+ * @throws {TransportError} `too_large`, `torn`
+ * @throws {CdsyncError} `interrupted` while it waits for room
+ */
+async function inflateBody(body: Buffer, place: BodyAllocation, signal: AbortSignal): Promise<Buffer> {
+  const most = place.most - body.length;
+  const stated = Math.max(1, body.length < 4 ? 0 : body.readUInt32LE(body.length - 4));
+  if (stated < most) {
+    await place.reserve(body.length + stated, signal);
+    const whole = await inflatedWithin(body, stated, stated + 1);
+    if (whole !== undefined) return whole;
+  }
+  await place.reserve(place.most, signal);
+  const whole = await inflatedWithin(body, most, leastChunk);
+  if (whole === undefined) throw new TransportError('too_large', undefined, place.most);
+  return whole;
+}
+
+/** Undefined if the body has more than `most` bytes. */
+async function inflatedWithin(body: Buffer, most: number, chunk: number): Promise<Buffer | undefined> {
+  try {
+    return await inflate(body, { maxOutputLength: most, chunkSize: Math.max(leastChunk, chunk) });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') return undefined;
+    throw new TransportError('torn', error);
+  }
+}
+
+const byteOrderMark = Buffer.from('\ufeff');
+
+/** The codings of a body, the one applied last first. Names have no case, and may come in lists and several headers. */
+function codings(header: string | string[] | undefined): string[] {
+  const names = (Array.isArray(header) ? header.join(',') : (header ?? '')).toLowerCase().split(',');
+  return names
+    .map((name) => name.trim())
+    .filter((name) => name !== '' && name !== 'identity')
+    .reverse();
+}
+
+/**
+ * The body of an answer as the service meant it: decompressed, without a byte order mark at its head.
+ * @throws {TransportError} `torn`, `too_large`
+ * @throws {CdsyncError} `interrupted` as soon as the signal aborts while it waits for room
+ */
+async function decodeBody({ headers, body: received, place }: RawAnswer, signal: AbortSignal): Promise<Buffer> {
+  let body = received;
+  for (const coding of body.length === 0 ? [] : codings(headers['content-encoding'])) {
+    if (coding !== 'gzip' && coding !== 'x-gzip') {
+      throw new TransportError('torn', new Error('the body is compressed in a way that was not asked for'));
+    }
+    body = await inflateBody(body, place, signal);
+  }
+  return body.subarray(0, byteOrderMark.length).equals(byteOrderMark) ? body.subarray(byteOrderMark.length) : body;
+}
+
+/** A request as it is sent. */
+export interface WireRequest {
+  readonly method: 'GET' | 'POST';
+  /** The path from the root of the base URL, with the query, encoded. */
+  readonly target: string;
+  /** Names and values in turn. */
+  readonly headers: readonly string[];
+  readonly body: string | null;
+}
+
+/**
+ * The connections to one base URL: sends a request once and returns its whole answer. Follows no redirects, retries
+ * nothing, judges no status.
+ *
+ * Timeouts: `connect` for a connection with its TLS handshake; `firstByte` from the end of the request to the answer's
+ * headers; `body` for any pause within the body; `total` for the whole answer, however steadily its bytes come. undici
+ * measures `firstByte` and `body` with a coarse timer: they may fire up to a second late.
+ */
+export class Transport {
+  /** `host:port` of the base URL, for messages. */
+  readonly host: string;
+  readonly #pool: Pool;
+  readonly #basePath: string;
+  readonly #room: BodyMemory;
+  readonly #totalMs: number;
+
+  /**
+   * @param room where bodies are collected
+   * @throws {CdsyncError} `proxy_invalid`
+   */
+  constructor(
+    { baseUrl, timeoutsMs, concurrency }: Pick<ServiceOptions, 'baseUrl' | 'timeoutsMs' | 'concurrency'>,
+    room: BodyMemory,
+  ) {
+    this.#room = room;
+    this.#totalMs = timeoutsMs.total;
+    const url = new URL(baseUrl);
+    this.host = url.host;
+    this.#basePath = url.pathname.replace(/\/+$/, '');
+    const usual = buildConnector({ timeout: timeoutsMs.connect });
+    const proxy = proxyFor(url, process.env);
+    const connect = proxy === undefined ? usual : byProxy(proxy, timeoutsMs.connect, usual);
+    this.#pool = new Pool(url.origin, {
+      connections: maxConcurrency({ concurrency }),
+      connect: (options, done) =>
+        connect(options, (...[error, socket]) =>
+          error === null ? done(null, stripContinueResponses(socket)) : done(error, null),
+        ),
+      headersTimeout: timeoutsMs.firstByte,
+      bodyTimeout: timeoutsMs.body,
+    });
+  }
+
+  /**
+   * @throws {TransportError}
+   * @throws {CdsyncError} `interrupted` as soon as the signal aborts
+   */
+  async exchange(request: WireRequest, signal: AbortSignal, observer: ExchangeObserver): Promise<ServiceResponse> {
+    const raw = await this.#dispatch(request, signal, observer);
+    const { place, ...answer } = raw;
+    try {
+      const body = await decodeBody(raw, signal);
+      place.settle(body.length);
+      return { ...answer, body, release: this.#releaseOf(body, place) };
+    } catch (error) {
+      place.release();
+      throw error;
+    }
+  }
+
+  #releaseOf(body: Buffer, place: BodyAllocation): Release {
+    let isOver = false;
+    return (reuse) => {
+      // By a second call, the memory may be that of another body.
+      if (isOver) return;
+      isOver = true;
+      place.release();
+      if (reuse !== undefined) this.#room.pool.giveBack(body);
+    };
+  }
+
+  /** Ends all connections; requests that are under way fail as `closed`. */
+  async close(): Promise<void> {
+    await this.#pool.destroy();
+  }
+
+  #dispatch(request: WireRequest, signal: AbortSignal, observer: ExchangeObserver): Promise<RawAnswer> {
+    return new Promise((resolve, reject) => {
+      if (signal.aborted) throw interrupted(signal.reason);
+      const collector = new ResponseReader({
+        observer,
+        room: this.#room,
+        totalMs: this.#totalMs,
+        resolve: (answer) => {
+          release();
+          resolve(answer);
+        },
+        reject: (error) => {
+          release();
+          reject(error);
+        },
+      });
+      const release = onAbort(signal, () => collector.abort(interrupted(signal.reason)));
+      const { method, target, headers, body } = request;
+      // undici declares the list as writable, but only reads it.
+      this.#pool.dispatch(
+        { method, path: this.#basePath + target, headers: headers as string[], body, idempotent: true },
+        collector,
+      );
+    });
+  }
+}
+
+/** The transport to the token endpoint, which may be on a host of its own. */
+export function oauthTransport(service: ServiceOptions, usual: Transport, room: BodyMemory): Transport {
+  const { oauthTokenUrl } = service;
+  if (oauthTokenUrl === undefined) return usual;
+  return new Transport({ ...service, baseUrl: new URL(oauthTokenUrl).origin, concurrency: 1 }, room);
+}

@@ -1,0 +1,221 @@
+import type { JobConfig } from '../config/config.js';
+import { asCdsyncError, CdsyncError } from '../core/errors.js';
+import type { ReportedError, RunStatus } from '../core/run-report.js';
+import { asksForSeveral, inJob, type JobsArguments } from './load.js';
+import { nextStep } from './next-step.js';
+import { type Ending, exitCodeOf, failureDocument, type Output } from './output.js';
+
+/** How the work on one job ended: its exit code, and the facts behind the next step. */
+export interface CommandResult extends Omit<Ending, 'storage' | 'job'> {
+  /** Whether something was committed or delivered. */
+  readonly hasDone?: boolean;
+}
+
+/** What a command does with each of its jobs. `Result` is the job's entry in the document of --json. */
+export interface JobCommand<Result> {
+  /** @throws {CdsyncError} if it could not begin, or is stopped */
+  work(job: JobConfig): Promise<Result>;
+  /** Shows people the result, and judges it. */
+  tell(result: Result): CommandResult | Promise<CommandResult>;
+  /** The document of --json for one job alone. */
+  document(result: Result): unknown;
+}
+
+/** The jobs of a command line, and where their snapshots are. */
+interface JobsTask {
+  /** Its name. */
+  readonly command: string;
+  readonly args: JobsArguments;
+  readonly output: Output;
+  readonly storage: string;
+  readonly jobs: readonly JobConfig[];
+  /** Aborts when the user asks to stop: no further job is begun. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** The end of one of several jobs: with a result, or with the error that kept it from one. */
+export interface JobResult extends CommandResult {
+  readonly job: string;
+  readonly result?: unknown;
+  readonly error?: CdsyncError;
+}
+
+/** An entry for a job without a report, with the members of one. */
+interface JobWithoutReport {
+  readonly job: string;
+  readonly run_id: null;
+  readonly sequence: null;
+  readonly resumed: false;
+  readonly status: RunStatus;
+  readonly streams: readonly [];
+  readonly destinations: readonly [];
+  readonly seconds: 0;
+  readonly error: ReportedError | null;
+}
+
+/** The document of --json for several jobs. */
+interface JobsDocument {
+  readonly status: RunStatus;
+  readonly jobs: readonly unknown[];
+  readonly error: ReportedError | null;
+}
+
+const failures = [5, 1, 4, 2];
+
+/** One exit code for several jobs: of the contract's order, over all of them. */
+export function exitCodeOfJobs(ends: readonly Pick<JobResult, 'code' | 'hasDone'>[]): number {
+  const codes = ends.map(({ code }) => code);
+  // Nothing was begun.
+  if (codes.every((code) => code === 2)) return 2;
+  if (codes.includes(130)) return 130;
+  const failed = codes.filter((code) => failures.includes(code));
+  if (failed.length > 0) {
+    if (failed.includes(5) || ends.some(({ hasDone }) => hasDone)) return 5;
+    return failed.every((code) => code === 4) ? 4 : 1;
+  }
+  return [3, 75].find((code) => codes.includes(code)) ?? 0;
+}
+
+function statusOf(code: number): RunStatus {
+  const statuses: Readonly<Record<number, RunStatus>> = {
+    0: 'ok',
+    3: 'held',
+    5: 'partial',
+    75: 'locked',
+    130: 'interrupted',
+  };
+  return statuses[code] ?? 'failed';
+}
+
+function withoutReport({ job, code, error }: JobResult): JobWithoutReport {
+  const reported = error === undefined ? null : failureDocument(error).error;
+  const status = statusOf(code);
+  const none = { run_id: null, sequence: null, resumed: false, streams: [], destinations: [], seconds: 0 } as const;
+  return { job, ...none, status, error: reported };
+}
+
+/** Each job has its entry, also one that did not begin. With exits 2 and 75 there is `error` instead (contract). */
+export function documentOfJobs(ends: readonly JobResult[]): JobsDocument {
+  const code = exitCodeOfJobs(ends);
+  const stopped = code === 2 || code === 75 ? ends.find((end) => end.code === code)?.error : undefined;
+  if (stopped !== undefined) return { ...failureDocument(stopped), status: statusOf(code) };
+  return { status: statusOf(code), jobs: ends.map((end) => end.result ?? withoutReport(end)), error: null };
+}
+
+const words: readonly [name: string, codes: readonly number[]][] = [
+  ['done', [0]],
+  ['done in part', [5]],
+  ['failed', [1, 2, 4]],
+  ['held by a guard', [3]],
+  ['locked by another run', [75]],
+];
+
+/** `3 jobs: 1 done, 1 failed (b), 1 not begun (c)`. */
+export function jobsLine(ends: readonly JobResult[]): string {
+  const names = (of: readonly JobResult[]) => ` (${of.map(({ job }) => job).join(', ')})`;
+  const notBegun = ends.filter(isNotBegun);
+  const groups: [string, readonly JobResult[]][] = [
+    ...words.map(([name, codes]): [string, readonly JobResult[]] => [
+      name,
+      ends.filter(({ code }) => codes.includes(code)),
+    ]),
+    ['interrupted', ends.filter((end) => end.code === 130 && !isNotBegun(end))],
+    ['not begun', notBegun],
+  ];
+  const parts = groups.flatMap(([name, of]) =>
+    of.length === 0 ? [] : [`${of.length} ${name}${name === 'done' ? '' : names(of)}`],
+  );
+  return `${ends.length === 1 ? '1 job' : `${ends.length} jobs`}: ${parts.join(', ')}`;
+}
+
+const notBegun = 'not_begun';
+
+function isNotBegun({ error }: JobResult): boolean {
+  return error?.code === notBegun;
+}
+
+/** The code of the error that decides what to do next. */
+function codeOf({ error, errorCode }: JobResult): string | undefined {
+  return error?.code ?? errorCode;
+}
+
+/** The ends that the last line is about: those that need the same next command as the worst one. */
+export function worstEnds(ends: readonly JobResult[]): readonly JobResult[] {
+  const worst = [130, 5, 1, 4, 3, 75, 2].find((code) => ends.some((end) => end.code === code));
+  const [first, ...others] = ends.filter(({ code }) => code === worst);
+  if (first === undefined) return [];
+  // A run is approved alone.
+  const alike = others.filter(
+    (end) =>
+      worst !== 3 &&
+      (end.undelivered ?? false) === (first.undelivered ?? false) &&
+      end.remedy === first.remedy &&
+      (worst === 130 || codeOf(end) === codeOf(first)),
+  );
+  return [first, ...alike];
+}
+
+async function workOnOne<R>(task: JobsTask, job: JobConfig, command: JobCommand<R>): Promise<number> {
+  const { output, storage } = task;
+  const at = { storage, job: job.name };
+  return inJob(at, async () => {
+    const result = await command.work(job);
+    output.document(command.document(result));
+    const verdict = await command.tell(result);
+    if (verdict.code !== 0) output.last(await nextStep({ ...verdict, ...at, command: task.command }));
+    return verdict.code;
+  });
+}
+
+async function endOf<R>({ output, signal }: JobsTask, job: JobConfig, command: JobCommand<R>): Promise<JobResult> {
+  const { name } = job;
+  if (signal?.aborted) {
+    const error = new CdsyncError('not begun, because the command was interrupted', {
+      code: notBegun,
+      kind: 'interrupted',
+    });
+    return { job: name, code: 130, error };
+  }
+  output.about({ job: name });
+  try {
+    const result = await command.work(job);
+    return { job: name, result, ...(await command.tell(result)) };
+  } catch (thrown) {
+    const error = asCdsyncError(thrown);
+    const code = exitCodeOf(error);
+    output.result(`job ${name}: ${code === 75 ? 'not started' : statusOf(code)}`);
+    output.error(error, { job: name });
+    return { job: name, code, error };
+  }
+}
+
+/**
+ * Does a command's work on its jobs, one after the other: a job that fails stops no other one, and once the user has asked to
+ * stop no further one begins. Writes the document, and the last line if something failed.
+ * @returns the exit code
+ */
+export async function forEachJob<R>(task: JobsTask, command: JobCommand<R>): Promise<number> {
+  const { args, output, jobs, storage } = task;
+  const [only] = jobs;
+  if (only !== undefined && !asksForSeveral(args)) return workOnOne(task, only, command);
+  const ends: JobResult[] = [];
+  for (const job of jobs) {
+    ends.push(await endOf(task, job, command));
+    output.result('');
+  }
+  output.about({ job: undefined });
+  output.document(documentOfJobs(ends));
+  output.result(jobsLine(ends));
+  const code = exitCodeOfJobs(ends);
+  if (code === 0) return code;
+  const unbegun = ends.filter(isNotBegun).map(({ job }) => job);
+  if (unbegun.length > 0) output.notice(`not begun: ${unbegun.join(', ')}`);
+  const worst = worstEnds(ends);
+  const [first] = worst as [JobResult, ...JobResult[]];
+  const isAll = args.all && worst.length === ends.length;
+  output.at({ jobs: isAll ? 'all' : worst.map(({ job }) => job) });
+  output.last(
+    await nextStep({ ...first, errorCode: codeOf(first), command: task.command, storage, isOneOfSeveral: true }),
+  );
+  return code;
+}

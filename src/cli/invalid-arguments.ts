@@ -1,0 +1,95 @@
+import type { CdsyncError } from '../core/errors.js';
+import { printable } from '../core/printable.js';
+import { nearest } from '../core/suggestions.js';
+import { usageError } from './output.js';
+
+/** A command line that the parser refused. */
+interface WrongWords {
+  readonly words: readonly string[];
+  /** Undefined if they begin with none. */
+  readonly command: string | undefined;
+  /** The options that the command takes, without dashes. */
+  readonly options: readonly string[];
+}
+
+/** Commands whose words may be keys of profiles. */
+const mayBeKeys: ReadonlySet<string> = new Set(['forget', 'lookup', 'query']);
+
+/** The words that a command cannot do without. */
+const needed: Readonly<Record<string, string>> = {
+  query: 'SQL',
+  diff: 'STREAM',
+  forget: 'STREAM and KEY',
+  approve: 'RUN',
+  discard: 'RUN',
+  lookup: 'COLLECTION',
+  'workflow start': 'CONFIG_ID',
+  'workflow status': 'RUN',
+  'workflow stop': 'RUN',
+};
+
+/** Options of other tools, and of other commands, by what they are here. */
+const elsewhere: Readonly<Record<string, string>> = {
+  '--dry-run': 'cdsync plan shows what a run would do; cdsync push --dry-run what a delivery would do',
+  '--limit': 'write LIMIT into the SQL',
+  '--config': 'the configuration file is the first argument',
+  '-c': 'the configuration file is the first argument',
+  '--output': 'see --format, --json and --out',
+};
+
+/** An option by its flag, with the one that may have been meant. */
+function unknownOption(flag: string, options: readonly string[]): string {
+  const [near] = nearest(flag.replace(/^-+/, ''), options, 1);
+  return near === undefined ? flag : `${flag} (did you mean --${near}?)`;
+}
+
+/**
+ * What is wrong with words that are no options is said without them: a word too many may be the key of a profile.
+ * @param names what yargs does not know, without dashes
+ */
+function unknownWords(names: readonly string[], { words, options, command }: WrongWords): string {
+  const end = words.indexOf('--');
+  const given = end < 0 ? words : words.slice(0, end);
+  const flags = given.filter((word) => /^-{1,2}[^-\d]/.test(word)).map((word) => word.split('=')[0] as string);
+  const known = new Set(options.flatMap((name) => [`--${name}`, `-${name}`]));
+  const unknown = [...new Set(flags)].filter((flag) => !known.has(flag));
+  if (unknown.length > 0) return `no such option: ${unknown.map((flag) => unknownOption(flag, options)).join(', ')}`;
+  // A word that may be a key or an address is not shown.
+  if (mayBeKeys.has(command ?? '') || !names.every((name) => /^[a-z][a-z_-]*$/i.test(name)))
+    return `${names.length === 1 ? 'an unexpected argument' : `${names.length} unexpected arguments`} at the end`;
+  return `unexpected argument${names.length === 1 ? '' : 's'}: ${names.map((name) => `"${printable(name)}"`).join(', ')}`;
+}
+
+/** The error for a command line that yargs refused with `message`. */
+export function argumentErrors(message: string, wrong: WrongWords): CdsyncError {
+  const { words, command } = wrong;
+  const [first = '', second = ''] = words;
+  const see = `see: cdsync ${command === undefined ? '' : `${command} `}--help`;
+  const [, near] = /^Did you mean (\S+)\?$/.exec(message) ?? [];
+  const instead = near === undefined ? '' : `; did you mean "${near}"?`;
+  if (first !== '' && !first.startsWith('-') && command === undefined)
+    return usageError(`there is no command "${first}"${instead}`, see);
+  if (near !== undefined) return usageError(`there is no command "${first} ${second}"${instead}`, see);
+  const [, names] = /^Unknown arguments?: (.*)$/s.exec(message) ?? [];
+  const actions = { workflow: 'start, status or stop', state: 'show or reset' }[command ?? ''];
+  if (names !== undefined && actions !== undefined && second !== '' && !second.startsWith('-'))
+    return usageError(`unknown action "${printable(second)}"; choose ${actions}`, see);
+  const flag = words.map((word) => word.split('=')[0] as string).find((word) => Object.hasOwn(elsewhere, word));
+  if (names !== undefined && flag !== undefined && unknownWords(names.split(', '), wrong).startsWith('no such option'))
+    return usageError(`no such option here: ${flag}`, elsewhere[flag] as string);
+  if (names !== undefined) return usageError(unknownWords(names.split(', '), wrong), see);
+  const [, valueless] = /^Not enough arguments following: (.*)$/.exec(message) ?? [];
+  if (valueless !== undefined) return usageError(`--${valueless} needs a value`, see);
+  if (/^Not enough non-option arguments/.test(message))
+    return usageError(
+      `missing argument${command !== undefined && command in needed ? `: ${needed[command]}` : ''}`,
+      see,
+    );
+  const [, argument, choices] = /Argument: ([\w-]+), Given: .*, Choices: (.*)$/m.exec(message) ?? [];
+  if (choices !== undefined)
+    return usageError(
+      `${words.includes(`--${argument}`) ? `--${argument}` : argument} must be one of ${choices.replaceAll('"', '')}`,
+      see,
+    );
+  return usageError(message, see);
+}

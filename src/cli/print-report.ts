@@ -1,0 +1,74 @@
+import type { JobReport, RunReport } from '../core/run-report.js';
+import type { CommandResult, JobCommand } from './for-each-job.js';
+import type { Output } from './output.js';
+
+type Ended = JobReport['streams'][number] | JobReport['destinations'][number];
+
+/** The codes of what failed. A stream that needs another one has failed for the reason of that one. */
+function causesOf(ended: readonly Ended[]): string[] {
+  const codes = ended.flatMap(({ error }) => (error === null ? [] : [error.code]));
+  return codes.filter((code) => code !== 'dependency');
+}
+
+/** What the next step is about: the streams that failed, else those that are held, else the destinations. */
+function decisive({ streams, destinations }: JobReport): readonly Ended[] {
+  const failed = streams.filter(
+    ({ status, error }) => error !== null && status !== 'held' && status !== 'ok' && error.code !== 'dependency',
+  );
+  if (failed.length > 0) return failed;
+  const held = streams.filter(({ status }) => status === 'held');
+  const wrong = destinations.filter(({ error }) => error !== null);
+  return wrong.length > 0 ? wrong : held;
+}
+
+/** The exit code of a finished run (contract: exit codes; the first that applies). */
+export function exitCodeOfRun(report: JobReport): number {
+  const { status } = report;
+  if (status === 'interrupted') return 130;
+  if (status === 'partial') return 5;
+  if (status === 'held') return 3;
+  if (status !== 'failed') return 0;
+  const tried = report.destinations.filter((each) => each.status !== 'not_tried');
+  const causes = causesOf([...report.streams, ...tried]);
+  return causes.length > 0 && causes.every((code) => authCodes.has(code)) ? 4 : 1;
+}
+
+const authCodes = new Set([
+  'unauthorized',
+  'forbidden',
+  'oauth_failed',
+  'token_unusable',
+  'destination_login',
+  'destination_permission',
+]);
+
+/** Shows what a run or a delivery did. @returns what follows from it */
+async function tellReport(report: JobReport, output: Output): Promise<CommandResult> {
+  const { summarize } = await import('../output/summary.js');
+  for (const line of summarize(report)) output.advice(line);
+  if ((process.env.GITHUB_STEP_SUMMARY ?? '') !== '')
+    await (await import('./step-summary.js')).writeStepSummary(report, output);
+  const code = exitCodeOfRun(report);
+  const { streams, destinations, job: _, ...facts } = report;
+  for (const { name, ...of } of streams) {
+    output.event('stream_finished', { stream: name, ...of }, of.error === null ? 'info' : 'error');
+  }
+  for (const { name, ...of } of destinations) {
+    output.event('destination_finished', { destination: name, ...of }, of.error === null ? 'info' : 'error');
+  }
+  output.event('run_finished', { ...facts, exit_code: code }, code === 0 ? 'info' : 'error');
+  // What was not tried waits for a run, not for a push.
+  const undelivered = destinations.some(({ status }) => status !== 'ok' && status !== 'not_tried');
+  const hasDone = [...streams, ...destinations].some(({ status }) => status === 'ok' || status === 'partial');
+  const heldStream = streams.find(({ status }) => status === 'held')?.name;
+  const [errorCode] = causesOf(decisive(report));
+  return { code, errorCode, held: report.run_id, heldStream, undelivered, hasDone };
+}
+
+/** The parts of a command that ends with a report. */
+export function reportPrinter(output: Output): Pick<JobCommand<JobReport>, 'tell' | 'document'> {
+  return {
+    tell: (report) => tellReport(report, output),
+    document: (report): RunReport => ({ status: report.status, jobs: [report], error: null }),
+  };
+}

@@ -1,0 +1,123 @@
+import type { ArgumentsCamelCase } from 'yargs';
+import type { RunContext } from '../engine/run-context.js';
+import { configAndWords, jobOption } from './arguments.js';
+import type { Command } from './command.js';
+import type { JobCommand } from './for-each-job.js';
+import type { JobArguments } from './load.js';
+import { type CommonArguments, Output, usageError } from './output.js';
+
+interface DecideArguments extends JobArguments {
+  run: string[];
+  stream?: string[] | undefined;
+}
+
+/** What to decide on. */
+interface Choice {
+  readonly runId: string;
+  readonly streams: readonly string[] | undefined;
+}
+
+/** What a decision does, and how its result is shown. */
+interface Decision<R> extends Pick<JobCommand<R>, 'tell' | 'document'> {
+  /** Of a job in a bucket: what is brought at once. */
+  readonly need: 'decide' | 'small';
+  decide(context: RunContext, choice: Choice): Promise<R>;
+}
+
+/** @param parts what it needs of the job besides its streams */
+function decision<R>(
+  command: 'approve' | 'discard',
+  parts: { readonly outcome?: boolean },
+  begin: (output: Output) => Promise<Decision<R>>,
+): Command<CommonArguments, DecideArguments> {
+  return {
+    builder: (parser) =>
+      jobOption(parser)
+        .positional('run', {
+          type: 'string',
+          array: true,
+          demandOption: true,
+          describe: '[configuration file] run id',
+        })
+        .option('stream', {
+          type: 'string',
+          array: true,
+          requiresArg: true,
+          describe: 'only this stream; may be given again',
+        }),
+    handler: async (args) => {
+      process.exitCode = await decide(command, { args, parts, begin });
+    },
+  };
+}
+
+async function decide<R>(
+  command: string,
+  {
+    args,
+    parts,
+    begin,
+  }: {
+    readonly args: ArgumentsCamelCase<DecideArguments>;
+    readonly parts: { readonly outcome?: boolean };
+    readonly begin: (output: Output) => Promise<Decision<R>>;
+  },
+): Promise<number> {
+  const { config, words } = configAndWords(args.run);
+  const [runId] = words;
+  if (runId === undefined || words.length > 1) {
+    throw usageError(
+      words.length > 1 ? 'one RUN at a time' : 'missing argument: RUN',
+      `for example: cdsync ${command} 20261103T021500Z-9f3a1c`,
+    );
+  }
+  const { loadJob } = await import('./load.js');
+  const { withJobFiles } = await import('../engine/job-files.js');
+  const { jobContext, withEngine } = await import('../engine/open-engine.js');
+  const { engineOptions } = await import('./engine-options.js');
+  const { interruption } = await import('./interruption.js');
+  const { forEachJob } = await import('./for-each-job.js');
+  const output = new Output(args);
+  const { config: file, job } = await loadJob({ ...args, config }, output, parts);
+  const { decide: work, need, ...shown } = await begin(output);
+  const stop = interruption(output);
+  const options = engineOptions(stop, output, file.service);
+  const choice = { runId, streams: args.stream };
+  try {
+    return await forEachJob(
+      { command, args: { ...args, config, job: undefined, all: false }, output, storage: file.storage, jobs: [job] },
+      {
+        ...shown,
+        work: () =>
+          withJobFiles({ config: file, job: job.name, need, ...options }, (place) =>
+            withEngine(file, { ...options, place }, (engine) =>
+              work(jobContext(engine, job, { only: args.stream }), choice),
+            ),
+          ),
+      },
+    );
+  } finally {
+    stop.release();
+  }
+}
+
+/** `cdsync approve`: commits what a guard has held. */
+export const approveCommand = decision('approve', { outcome: true }, async (output) => {
+  const { approveRun } = await import('../engine/admin/review-held.js');
+  const { reportPrinter } = await import('./print-report.js');
+  return { ...reportPrinter(output), need: 'decide', decide: approveRun };
+});
+
+/** `cdsync discard`: throws away what a guard has held. */
+export const discardCommand = decision('discard', {}, async (output) => {
+  const { discardHeld } = await import('../engine/admin/review-held.js');
+  return {
+    need: 'small',
+    decide: async (context, choice) => ({ run_id: choice.runId, discarded: await discardHeld(context, choice) }),
+    document: (done) => done,
+    tell: ({ run_id, discarded }: { run_id: string; discarded: string[] }) => {
+      output.result(`discarded of run ${run_id}: ${discarded.join(', ')}`);
+      return { code: 0 };
+    },
+  };
+});

@@ -1,0 +1,159 @@
+import { createHash } from 'node:crypto';
+import { ownPrefix, quoteIdentifier, sqlText } from '../core/sql.js';
+import { emptyShape, Kind, type Shape } from './column-shape.js';
+import type { Column, ColumnMask } from './columns.js';
+
+/** SQL for the canonical JSON text of a typed value that is not NULL: without NULL members, with sorted names. */
+export function canonicalText(value: string, shape: Shape, depth = 0): string {
+  if (shape.kinds === Kind.list) {
+    const element = `${ownPrefix}e${depth}`;
+    const text = canonicalText(element, shape.element ?? emptyShape(), depth + 1);
+    const texts = `list_transform(${value}, lambda ${element}: CASE WHEN ${element} IS NULL THEN 'null' ELSE ${text} END)`;
+    return `'[' || coalesce(array_to_string(${texts}, ','), '') || ']'`;
+  }
+  if (shape.kinds === Kind.struct) {
+    const members = [...(shape.fields ?? [])]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([name, field]) => {
+        // With a dot it could be the column of a table that is called like the struct.
+        const member = `struct_extract(${value}, ${sqlText(name)})`;
+        const label = `to_json(${sqlText(name)})::VARCHAR || ':'`;
+        return `CASE WHEN ${member} IS NULL THEN NULL ELSE ${label} || ${canonicalText(member, field, depth)} END`;
+      });
+    return `'{' || concat_ws(',', ${members.join(', ')}) || '}'`;
+  }
+  if ((shape.kinds & Kind.double) !== 0) {
+    // As 5 and 5.0 are one value in a DOUBLE column, they have one text: a whole number is written like an integer.
+    const whole = `${value} = trunc(${value}) AND abs(${value}) <= 9007199254740992 AND NOT (${value} = 0 AND signbit(${value}))`;
+    return `CASE WHEN ${whole} THEN ${value}::BIGINT::VARCHAR ELSE to_json(${value})::VARCHAR END`;
+  }
+  return `to_json(${value})::VARCHAR`;
+}
+
+/** SQL for a moment as text, to the millisecond, or to the microsecond if it has any. */
+function momentText(value: string): string {
+  const format = (fraction: string) => `strftime(${value}, '%Y-%m-%dT%H:%M:%S.${fraction}Z')`;
+  return `CASE WHEN microsecond(${value}) % 1000 = 0 THEN ${format('%g')} ELSE ${format('%f')} END`;
+}
+
+/** SQL for a value as plain text, the same whatever type its column has at the time: `5` for 5, 5.0 and `"5"` alike. */
+export function plainText(value: string, { type, shape }: Pick<Column, 'type' | 'shape'>): string {
+  if (type === 'VARCHAR') return value;
+  if (type === 'JSON')
+    return `CASE WHEN json_type(${value}) = 'VARCHAR' THEN ${value} ->> '$' ELSE ${value}::VARCHAR END`;
+  if (type.startsWith('TIMESTAMP')) return momentText(value);
+  const isNested = type.endsWith(']') || type.startsWith('STRUCT(');
+  if (type === 'DOUBLE') return canonicalText(value, { kinds: Kind.double });
+  if (isNested) {
+    const text = shape.kinds === 0 ? `to_json(${value})::VARCHAR` : canonicalText(value, shape);
+    return `CASE WHEN ${value} IS NULL THEN NULL ELSE ${text} END`;
+  }
+  return `${value}::VARCHAR`;
+}
+
+const spaces = '[\\s\\pZ\\x{0B}\\x{85}\\x{FEFF}]';
+
+const normalized = {
+  /** All spaces that Unicode knows, tabs and line breaks, wherever the address is surrounded by them. */
+  email: (text: string) => `lower(regexp_replace(${text}, '^${spaces}+|${spaces}+$', '', 'g'))`,
+  /** Digits, and a plus where the number begins with one or with 00. */
+  phone: (text: string) =>
+    `regexp_replace(regexp_replace(regexp_replace(${text}, '[^0-9+]', '', 'g'), '(.)\\+', '\\1', 'g'), '^00', '+')`,
+};
+
+const masked = {
+  last4: (text: string) =>
+    `CASE WHEN length(${text}) <= 4 THEN repeat('*', length(${text})) ELSE repeat('*', length(${text}) - 4) || right(${text}, 4) END`,
+  email: (text: string) =>
+    `CASE WHEN contains(${text}, '@') THEN left(${text}, 1) || '***@' || split_part(${text}, '@', -1) ELSE '***' END`,
+  all: () => `'***'`,
+};
+
+function saltMacro(salt: string): string {
+  return quoteIdentifier(`cdsync_hmac_${salt}`);
+}
+
+/** SQL for a value after its treatment; NULL stays NULL. */
+export function maskedValueSql(
+  value: string,
+  column: Pick<Column, 'type' | 'shape'>,
+  { hash, mask }: ColumnMask,
+): string {
+  const text = plainText(value, column);
+  if (hash !== undefined) {
+    const clear = hash.normalize === undefined ? text : normalized[hash.normalize](text);
+    return `${saltMacro(hash.salt)}(${clear})`;
+  }
+  return mask === undefined ? value : `CASE WHEN ${value} IS NULL THEN NULL ELSE ${masked[mask](text)} END`;
+}
+
+/** A salt, and the text by which columns refer to it. */
+export interface SaltFingerprint {
+  readonly fingerprint: string;
+  readonly bytes: Buffer;
+}
+
+const blockBytes = 64;
+
+/**
+ * Statements that create a macro for each salt, so that no other statement holds a salt. The macro computes HMAC-SHA-256
+ * (RFC 2104) from DuckDB's SHA-256, for DuckDB has no HMAC.
+ */
+export function saltMacros(salts: Iterable<SaltFingerprint>): string[] {
+  return [...salts].map(({ fingerprint, bytes }) => {
+    const key = Buffer.alloc(blockBytes);
+    (bytes.length > blockBytes ? createHash('sha256').update(bytes).digest() : bytes).copy(key);
+    const [inner, outer] = [0x36, 0x5c].map((pad) => blob(key.map((byte) => byte ^ pad)));
+    return `CREATE OR REPLACE MACRO ${saltMacro(fingerprint)}(value) AS
+       sha256(${outer} || unhex(sha256(${inner} || encode(value))))`;
+  });
+}
+
+function blob(bytes: Uint8Array): string {
+  const digits = [...bytes].map((byte) => `\\x${byte.toString(16).padStart(2, '0')}`);
+  return `${sqlText(digits.join(''))}::BLOB`;
+}
+
+const whole = '^[+-]?[0-9]+$';
+const number = '^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$';
+/** ISO 8601 with at most six digits of a second's fraction that are not zero. No name of a zone: DuckDB would keep it for the next rows. */
+const moment =
+  '^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,6}0*)?)?' +
+  '(Z|[+-](0[0-9]|1[0-5])(:?[0-5][0-9])?)?)?$';
+/** The most significant digits of a number that the nearest double tells from all others. */
+const doubleDigits = 17;
+
+/** SQL that is true if a text is not exactly a value of the type. DuckDB's own casts round, truncate and guess. */
+export function misfits(text: string, type: string): string {
+  const cast = `TRY_CAST(${text} AS ${type})`;
+  const matches = (pattern: string) => `NOT regexp_matches(${text}, '${pattern}') OR ${cast} IS NULL`;
+  if (type === 'DATE') return matches('^[0-9]{4}-[0-9]{2}-[0-9]{2}$');
+  if (type.startsWith('TIMESTAMP')) return matches(moment);
+  if (type === 'BIGINT') return matches(whole);
+  if (type === 'BOOLEAN') return matches('^(true|false)$');
+  if (type === 'DOUBLE') {
+    // An integer must be the double itself. Of other numbers the nearest double stands for all that they say.
+    const digits = `length(rtrim(ltrim(regexp_replace(${text}, '[eE].*|[^0-9]', '', 'g'), '0'), '0'))`;
+    const isOther = `CASE WHEN regexp_matches(${text}, '${whole}')
+      THEN coalesce(TRY_CAST(${text} AS HUGEINT) <> TRY_CAST(${cast} AS HUGEINT), true)
+      ELSE ${digits} > ${doubleDigits} OR (${cast} = 0 AND ${digits} > 0) END`;
+    return `${matches(number)} OR NOT isfinite(${cast}) OR ${isOther}`;
+  }
+  const scale = /^DECIMAL\(\d+,(\d+)\)$/.exec(type)?.[1];
+  if (scale !== undefined) return matches(`^[+-]?[0-9]+(\\.[0-9]{0,${scale}}0*)?$`);
+  return `${cast} IS NULL`;
+}
+
+/** SQL for the value of a text that fits a type; NULL for an empty text, and for one that does not fit. */
+export function fitting(text: string, type: string): string {
+  return `CASE WHEN ${text} = '' OR (${misfits(text, type)}) THEN NULL ELSE ${text} END::${type}`;
+}
+
+/**
+ * SQL for the text of a column that had a type until a value did not fit it. A text that fits is written as the value was, so that the
+ * rows from before, of which only the value is left, are not changed by that.
+ */
+export function formerText(text: string, type: string): string {
+  const value = plainText(fitting(text, type), { type, shape: emptyShape() });
+  return `CASE WHEN ${text} = '' THEN NULL WHEN ${misfits(text, type)} THEN ${text} ELSE ${value} END`;
+}

@@ -1,0 +1,147 @@
+import { quoteIdentifier, sqlText, sqlTexts } from '../core/sql.js';
+import type { TextFormat } from './text-format.js';
+
+/**
+ * Changes with DuckDB's `hash()` and with {@link rowHash}. Stored hashes of another version are computed again. The hashes
+ * beside parts are not: raise `partVersion` (`part.ts`) too.
+ */
+export function hashVersion(duckdbVersion: string): string {
+  return `4:${duckdbVersion}`;
+}
+
+export interface TypedColumn {
+  readonly name: string;
+  readonly type: string;
+  /** The form of the texts that the column's values are: the texts are hashed, so a hash does not depend on what others are like. */
+  readonly form?: TextFormat | undefined;
+  /** True: the hash leaves the column out. */
+  readonly untracked?: boolean;
+}
+
+/** A column with SQL for the values that are hashed, and their type: one of those that {@link hashOf} tells apart. */
+interface HashedColumn {
+  readonly name: string;
+  readonly type: string;
+  readonly value: string;
+}
+
+/**
+ * The types whose values DuckDB's `hash()` tells apart: 64 bits or fewer, and texts. It mixes the halves of 128-bit values so that
+ * many collide, and those of lists and structs without their NULLs and lengths; an INTERVAL it compares as a length of time.
+ */
+const hashedExactly =
+  /^(BOOLEAN|U?(TINY|SMALL|BIG)INT|U?INTEGER|DOUBLE|FLOAT|VARCHAR|JSON|BLOB|DATE|TIME|TIMESTAMP\b.*)$/;
+const decimal = /^DECIMAL\((\d+),\d+\)$/;
+/** The most digits of a DECIMAL of 64 bits. */
+const shortDigits = 18;
+
+/** Values of other types are hashed as texts. */
+function hashable(type: string, value: string): Pick<HashedColumn, 'type' | 'value'> {
+  const digits = decimal.exec(type)?.[1];
+  const isExact =
+    digits === undefined ? hashedExactly.test(type) && !type.endsWith(']') : Number(digits) <= shortDigits;
+  if (isExact) return { type, value };
+  const isNested = type.endsWith(']') || /^(STRUCT|MAP|UNION)\(/.test(type);
+  return { type: 'VARCHAR', value: isNested ? `to_json(${value})::VARCHAR` : `${value}::VARCHAR` };
+}
+
+function tracked(columns: readonly TypedColumn[]): HashedColumn[] {
+  return columns
+    .filter(({ untracked }) => untracked !== true)
+    .map(({ name, type, form }) => {
+      const value = quoteIdentifier(name);
+      return { name, ...(form === undefined ? hashable(type, value) : { type: 'VARCHAR', value: form.text(value) }) };
+    });
+}
+
+/**
+ * `hash()` does not tell 0.0 from -0.0: the sign bit does. `hash()` of several arguments is the XOR of their hashes; the XOR over
+ * the columns would cancel the names, and two columns that swap their values would go unnoticed. So its result is hashed once more.
+ */
+function hashOf(name: string, type: string, value: string): string {
+  const hasSign = type === 'DOUBLE' || type === 'FLOAT';
+  return hasSign ? `hash(hash(${name}, ${value}, signbit(${value})))` : `hash(hash(${name}, ${value}))`;
+}
+
+function hashed({ name, type }: HashedColumn, value: string): string {
+  return hashOf(sqlText(name), type, value);
+}
+
+/** A balanced tree of XORs: a chain of hundreds would be too deep for the parser. */
+function xorOf(terms: readonly string[]): string {
+  let level = [...terms];
+  while (level.length > 1) {
+    const next: string[] = [];
+    for (let index = 0; index < level.length; index += 2) {
+      const [left, right] = [level[index] as string, level[index + 1]];
+      next.push(right === undefined ? left : `xor(${left}, ${right})`);
+    }
+    level = next;
+  }
+  return level[0] ?? '0::UBIGINT';
+}
+
+/**
+ * SQL for the 64-bit hash of a row: the XOR over its columns of hash(name, value), in which NULL counts for nothing. So
+ * neither a new column nor another order of columns changes the hash of an unchanged row. One more XOR, with the hash of a
+ * row of NULLs, makes NULL count for nothing: that hash is a constant, which is cheaper than a test of each value.
+ */
+export function rowHash(all: readonly TypedColumn[]): string {
+  const columns = tracked(all);
+  const values = columns.map((column) => hashed(column, column.value));
+  const nulls = columns.map((column) => hashed(column, `NULL::${column.type}`));
+  return columns.length === 0 ? '0::UBIGINT' : `xor(${xorOf(values)}, ${xorOf(nulls)})`;
+}
+
+/** Above this number of columns a row's hash is computed from lists of values: DuckDB keeps some pages for each expression. */
+export const wideColumns = 500;
+/** Values in one list: few enough for memory, and few enough lists that a file is not read too often. */
+function valuesOfList(columns: number): number {
+  return Math.max(1000, Math.ceil(columns / 5));
+}
+
+/** Columns whose values fit into one list, of one type. */
+interface ListedColumns {
+  readonly type: string;
+  readonly columns: readonly HashedColumn[];
+}
+
+function listed(columns: readonly HashedColumn[]): ListedColumns[] {
+  const byType = new Map<string, HashedColumn[]>();
+  for (const column of columns) {
+    const known = byType.get(column.type);
+    if (known === undefined) byType.set(column.type, [column]);
+    else known.push(column);
+  }
+  const most = valuesOfList(columns.length);
+  return [...byType].flatMap(([type, all]) =>
+    Array.from({ length: Math.ceil(all.length / most) }, (_, index) => ({
+      type,
+      columns: all.slice(index * most, (index + 1) * most),
+    })),
+  );
+}
+
+/**
+ * SQL for (id, hash) of rows: `hash` is {@link rowHash}, but for a table of many columns it is computed from lists of values.
+ * @param source SQL for the rows, as it stands behind FROM; it may be read several times, each time for some columns
+ * @param id an expression that is another for each row
+ */
+export function hashedRows(source: string, id: string, all: readonly TypedColumn[]): string {
+  const columns = tracked(all);
+  if (columns.length <= wideColumns) return `SELECT ${id} AS id, ${rowHash(all)} AS hash FROM ${source}`;
+  const lists = listed(columns).map(({ type, columns: some }) => {
+    const names = `unnest(${sqlTexts(some.map(({ name }) => name))})`;
+    const values = some.map(({ value }) => value);
+    const nulls = `SELECT bit_xor(${hashOf('n', type, `NULL::${type}`)}) FROM (SELECT ${names} AS n)`;
+    return `SELECT id, xor(bit_xor(${hashOf('n', type, 'v')}), (${nulls})) AS hash
+       FROM (SELECT ${id} AS id, ${names} AS n, unnest([${values.join(', ')}]) AS v FROM ${source}) GROUP BY id`;
+  });
+  return `SELECT id, bit_xor(hash) AS hash FROM (${lists.join(' UNION ALL ')}) GROUP BY id`;
+}
+
+/** SQL for the key of a row as text: the key column itself, or a JSON list if several columns make the key. */
+export function rowKey(key: readonly string[]): string {
+  const columns = key.map((name) => `${quoteIdentifier(name)}::VARCHAR`);
+  return columns.length === 1 ? (columns[0] as string) : `to_json([${columns.join(', ')}])::VARCHAR`;
+}

@@ -1,0 +1,237 @@
+import { sqlText } from '../core/sql.js';
+import { type DoubleStyle, doubleMismatchSql, doubleStyles, doubleTextSql, matchesDouble } from './double-text.js';
+import { doubleName, parseTextCode, plainText, writeTextCode } from './text-code.js';
+import {
+  fewDigits,
+  matchesDecimal,
+  matchesInteger,
+  matchesTemplate,
+  mostDigits,
+  parseTemplate,
+  years,
+} from './text-format-bytes.js';
+
+/**
+ * How the texts of one column are written, if all are written alike: as a type, and for some types a format. A value of the type then
+ * gives its text back, byte for byte. An empty text is NULL.
+ */
+export interface TextFormat {
+  /** `BIGINT`, `DECIMAL(18,2)`, `DOUBLE 5`, `BOOLEAN true`, `DATE %Y-%m-%d`, `TIMESTAMP %Y-%m-%dT%H:%M:%S`. */
+  readonly name: string;
+  /** DuckDB type in tables. */
+  readonly type: string;
+  /** DuckDB type in Parquet files. */
+  readonly fileType: string;
+  /** The format of DuckDB's `strftime`; undefined if a cast to text gives the text back. */
+  readonly format: string | undefined;
+  readonly fits: TextCheck;
+  /** SQL for the text of a value; NULL stays NULL. */
+  text(value: string): string;
+  /** SQL for the value of a text that fits or is empty; NULL stays NULL. */
+  typed(text: string, form: 'table' | 'file'): string;
+}
+
+/** Whether the bytes from `from` to `to` are a text of some form. */
+type TextCheck = (bytes: Uint8Array, from: number, to: number) => boolean;
+
+function filled(text: string): string {
+  return `nullif(${text}, '')`;
+}
+
+/** Numbers with more decimal places stay text. */
+const mostPlaces = 15;
+function integerForm(name: 'BIGINT' | 'HUGEINT'): TextFormat {
+  const isHuge = name === 'HUGEINT';
+  const fileType = isHuge ? 'DECIMAL(38,0)' : name;
+  return {
+    name,
+    type: name,
+    fileType,
+    format: undefined,
+    fits: (bytes, from, to) => matchesInteger(bytes, from, to, isHuge),
+    text: (value) => `(${value})::VARCHAR`,
+    typed: (text, form) => `${filled(text)}::${form === 'table' ? name : fileType}`,
+  };
+}
+
+function decimalForm(digits: number, places: number): TextFormat {
+  const type = `DECIMAL(${digits},${places})`;
+  return {
+    name: type,
+    type,
+    fileType: type,
+    format: undefined,
+    fits: (bytes, from, to) => matchesDecimal(bytes, from, to, digits, places),
+    text: (value) => `(${value})::VARCHAR`,
+    typed: (text) => `${filled(text)}::${type}`,
+  };
+}
+
+function doubleForm(style: DoubleStyle): TextFormat {
+  return {
+    name: doubleName([style]),
+    type: 'DOUBLE',
+    fileType: 'DOUBLE',
+    format: undefined,
+    fits: (bytes, from, to) => matchesDouble(bytes, from, to, style),
+    text: (value) => doubleTextSql(value, style),
+    typed: (text) => `${filled(text)}::DOUBLE`,
+  };
+}
+
+const truths = [
+  ['true', 'false'],
+  ['True', 'False'],
+  ['TRUE', 'FALSE'],
+] as const;
+
+function booleanForm([yes, no]: (typeof truths)[number]): TextFormat {
+  // By their length, from 4 on.
+  const words = [yes, no].map((word) => Buffer.from(word));
+  const isPlain = yes === 'true';
+  return {
+    name: `BOOLEAN ${yes}`,
+    type: 'BOOLEAN',
+    fileType: 'BOOLEAN',
+    format: undefined,
+    fits: (bytes, from, to) => {
+      const word = words[to - from - 4];
+      if (word === undefined) return false;
+      for (let index = 0; index < word.length; index += 1) if (bytes[from + index] !== word[index]) return false;
+      return true;
+    },
+    text: (value) =>
+      isPlain ? `(${value})::VARCHAR` : `CASE (${value}) WHEN true THEN '${yes}' WHEN false THEN '${no}' END`,
+    typed: (text) => `${filled(text)}::BOOLEAN`,
+  };
+}
+
+const dates = ['%Y-%m-%d', '%Y/%m/%d', '%d.%m.%Y'];
+const fractions = ['', '.%g', '.%f'];
+const zones = ['', 'Z', '+00:00'];
+const times = ['T', ' '].flatMap((between) =>
+  fractions.flatMap((fraction) => zones.map((zone) => `%Y-%m-%d${between}%H:%M:%S${fraction}${zone}`)),
+);
+
+function momentForm(format: string): TextFormat {
+  const hasTime = format.includes('%H');
+  const hasZone = /(Z|\+00:00)$/.test(format);
+  const type = hasZone ? 'TIMESTAMP WITH TIME ZONE' : hasTime ? 'TIMESTAMP' : 'DATE';
+  const template = parseTemplate(format);
+  const isCast = format.startsWith('%Y-');
+  return {
+    name: `${hasZone ? 'TIMESTAMPTZ' : type} ${format}`,
+    type,
+    fileType: type,
+    format,
+    fits: (bytes, from, to) => matchesTemplate(bytes, from, to, template),
+    text: (value) => (format === '%Y-%m-%d' ? `(${value})::VARCHAR` : `strftime(${value}, ${sqlText(format)})`),
+    typed: (text) => (isCast ? `${filled(text)}::${type}` : `strptime(${filled(text)}, ${sqlText(format)})::${type}`),
+  };
+}
+
+/** Forms by their name, as they are first asked for. */
+const known = new Map<string, TextFormat>();
+
+function made(name: string): TextFormat | undefined {
+  if (name === 'BIGINT' || name === 'HUGEINT') return integerForm(name);
+  const [, digits, places] = /^DECIMAL\((\d+),(\d+)\)$/.exec(name) ?? [];
+  if (digits !== undefined) return decimalForm(Number(digits), Number(places));
+  const [type, ...rest] = name.split(' ');
+  const format = rest.join(' ');
+  if (type === 'DOUBLE') return format === '5' || format === '5.0' ? doubleForm(format) : undefined;
+  if (type !== 'BOOLEAN') return [...dates, ...times].includes(format) ? momentForm(format) : undefined;
+  const words = truths.find(([yes]) => yes === format);
+  return words && booleanForm(words);
+}
+
+/** The form with this name. @throws {TypeError} if there is none */
+export function formNamed(name: string): TextFormat {
+  const found = known.get(name) ?? made(name);
+  if (found === undefined) throw new TypeError(`no texts are written as ${name}`);
+  known.set(name, found);
+  return found;
+}
+
+/** The form of a code; undefined for {@link plainText}, and if all texts were empty. Codes of one form have the same object. */
+export function textFormatOf(code: string | undefined): TextFormat | undefined {
+  if (code === undefined || code === plainText) return undefined;
+  const { name } = parseTextCode(code);
+  return name === undefined ? undefined : formNamed(name);
+}
+
+/** Checks whether a text changes nothing of a code; undefined if no text can change it. */
+export function textCheckOf(code: string | undefined): TextCheck | undefined {
+  if (code === undefined || code === plainText) return undefined;
+  const { name, styles, hasEmpty } = parseTextCode(code);
+  if (name === undefined) return (_, from, to) => from === to;
+  const { fits, type } = formNamed(name);
+  // With one style, the form of doubles has checked it.
+  const checked = type === 'DOUBLE' ? styles.slice(1) : styles;
+  if (checked.length === 0 && !hasEmpty) return fits;
+  return (bytes, from, to) => {
+    if (from === to) return hasEmpty;
+    return fits(bytes, from, to) && checked.every((style) => matchesDouble(bytes, from, to, style));
+  };
+}
+
+/** The formats of dates and times, by a text with `d` for each digit. */
+const formats = new Map<string, string>();
+
+function formatLike(text: string): string | undefined {
+  if (formats.size === 0) {
+    for (const format of [...dates, ...times]) formats.set(parseTemplate(format).bytes.toString(), format);
+  }
+  return formats.get(text.replace(/\d/g, 'd').replace(/\+dd:dd$/, '+00:00'));
+}
+
+/** The name of the narrowest form that a text has; undefined if it has none. */
+function formOfText(text: string, bytes: Uint8Array, styles: readonly DoubleStyle[]): string | undefined {
+  const fits = (name: string) => formNamed(name).fits(bytes, 0, bytes.length);
+  if (/^-?\d+$/.test(text)) return ['BIGINT', 'HUGEINT'].find(fits);
+  const places = /^-?\d+\.(\d+)$/.exec(text)?.[1]?.length ?? mostPlaces + 1;
+  const decimals = places > mostPlaces ? [] : [fewDigits, mostDigits].map((digits) => `DECIMAL(${digits},${places})`);
+  const decimal = decimals.find(fits);
+  if (decimal !== undefined) return decimal;
+  if (styles.length > 0) return doubleName(styles);
+  const words = truths.find((each) => (each as readonly string[]).includes(text));
+  if (words !== undefined) return `BOOLEAN ${words[0]}`;
+  const format = formatLike(text);
+  if (format === undefined) return undefined;
+  const { name } = momentForm(format);
+  return fits(name) ? name : undefined;
+}
+
+/** The code of one text; {@link plainText} if it is no value that gives it back. */
+export function inferTextFormat(text: string): string {
+  if (text === '') return writeTextCode({ name: undefined, styles: [], hasEmpty: true });
+  if (text.length > mostDigits + mostPlaces) return plainText;
+  const bytes = Buffer.from(text);
+  const styles = doubleStyles.filter((style) => matchesDouble(bytes, 0, bytes.length, style));
+  const name = formOfText(text, bytes, styles);
+  return name === undefined ? plainText : writeTextCode({ name, styles, hasEmpty: false });
+}
+
+/** SQL that is true if a text, which is not NULL, has not the form. The opposite of {@link TextFormat.fits}. */
+export function textMismatchSql(text: string, form: TextFormat): string {
+  const { name, type, format } = form;
+  const style = doubleStyles.find((each) => name === doubleName([each]));
+  if (style !== undefined) return doubleMismatchSql(text, style);
+  const words = truths.find(([yes]) => name === `BOOLEAN ${yes}`);
+  if (words !== undefined) return `${text} NOT IN (${words.map(sqlText).join(', ')})`;
+  if (type === 'BIGINT') return `coalesce(TRY_CAST(${text} AS BIGINT)::VARCHAR <> ${text}, true)`;
+  const shaped = `regexp_full_match(${text}, ${sqlText(sqlPattern(form))})`;
+  if (format === undefined) return `NOT ${shaped} OR regexp_full_match(${text}, '-[0.]*')`;
+  const read = `try_strptime(${text}, ${sqlText(format)})`;
+  const isGivenBack = `strftime(${read}, ${sqlText(format)}) = ${text}`;
+  return `coalesce(NOT (${shaped} AND year(${read}) BETWEEN ${years.first} AND ${years.last} AND ${isGivenBack}), true)`;
+}
+
+function sqlPattern({ name, format }: TextFormat): string {
+  if (format !== undefined) {
+    return parseTemplate(format).bytes.toString().replace(/[.+]/g, '\\$&').replace(/d/g, '[0-9]');
+  }
+  const [, digits, places] = /^DECIMAL\((\d+),(\d+)\)$/.exec(name) ?? [];
+  if (digits === undefined) return `-?(0|[1-9][0-9]{0,${mostDigits - 1}})`;
+  return `-?(0|[1-9][0-9]{0,${Number(digits) - Number(places) - 1}})\\.[0-9]{${places}}`;
+}

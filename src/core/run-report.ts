@@ -1,0 +1,153 @@
+import { randomInt } from 'node:crypto';
+import type { Deprecation } from './deprecation.js';
+import type { SchemaChange } from './schema-change.js';
+
+export type RunStatus = 'ok' | 'held' | 'partial' | 'failed' | 'interrupted' | 'locked';
+export type StreamStatus = 'ok' | 'held' | 'failed' | 'skipped';
+
+/** An error as reports show it. */
+export interface ReportedError {
+  code: string;
+  message: string;
+  hint: string | null;
+  request_id: string | null;
+}
+
+/**
+ * What one stream of a run did. `rows` = inserted + updated + unchanged; `requests` = sent, retries included. If the reading resumes that
+ * of earlier processes, its counters are the sums over all of them.
+ */
+export interface StreamReport {
+  name: string;
+  status: StreamStatus;
+  rows: number;
+  inserted: number;
+  updated: number;
+  deleted: number;
+  unchanged: number;
+  duplicates: number;
+  rejected: number;
+  /** Records in which bytes that are not UTF-8, or halves of surrogate pairs, became U+FFFD. */
+  replaced: number;
+  /** Values that do not fit the types of their columns and are NULL, by the stream's contract. */
+  discarded_values: number;
+  schema_changes: SchemaChange[];
+  /** Records that were looked up by key and that the service does not have. */
+  missing: number;
+  /** Records that came with the same bytes as in an earlier run, and were not converted again. */
+  recognised: number;
+  /** Why none was; null if some could be, or if the stream's records never are. */
+  unrecognised: string | null;
+  requests: number;
+  retries: number;
+  /** Answers of status 429. */
+  throttled: number;
+  pages: number;
+  /** Bodies after decompression. */
+  bytes: number;
+  /**
+   * The attributes by whose values the list was read in parts, and the number of parts; null if it was read as one. `missed`:
+   * records that only one more pass over the whole list has brought; null if the parts were enough.
+   */
+  partitions: { by: string[]; chains: number; missed: number | null } | null;
+  /** Extraction time. */
+  seconds: number;
+  /** Of a stream that resumes a reading of earlier processes: the part of the counters above that is of this process. */
+  process?: { requests: number; retries: number; throttled: number; pages: number; bytes: number; seconds: number };
+  /** The rate limit that its requests count against, in requests a second; null for a stream that sends none. */
+  limit: { group: 'profile' | 'management' | 'realtime'; per_second: number } | null;
+  /** The guards that hold it, or with `action: warn` let it pass; with figures but without keys; `error` also names keys. */
+  findings: ReportedFinding[];
+  /** What needs attention although the stream was not stopped. */
+  warnings: ReportedWarning[];
+  /** Names under `columns:` that no column of the stream has. */
+  unmatched_rules: string[];
+  error: ReportedError | null;
+}
+
+/** Something that needs attention; no key and no value of a record. */
+export interface ReportedWarning {
+  code: string;
+  message: string;
+}
+
+/** A guard that holds a stream. */
+interface ReportedFinding {
+  guard: string;
+  message: string;
+}
+
+/**
+ * How one stream ended at one destination. `skipped`: another process has the destination, or the user interrupted. `not_tried`: there
+ * was nothing to deliver, because the stream or the run did not get so far. Neither counts as ok.
+ */
+export type DestinationStatus = 'ok' | 'partial' | 'failed' | 'skipped' | 'not_tried';
+
+export interface DestinationReport {
+  name: string;
+  stream: string;
+  /** `partial`: values could not be held that no report has listed before, or a table was not as recorded. */
+  status: DestinationStatus;
+  action: 'nothing' | 'increment' | 'append' | 'reload' | 'create' | 'refused';
+  /** Why this action; empty where it goes without saying. */
+  why: string;
+  rows: number;
+  /** Values that the destination cannot hold: NULL in a table, records that were not sent. */
+  refused: number;
+  seconds: number;
+  error: ReportedError | null;
+}
+
+export interface JobReport {
+  job: string;
+  run_id: string;
+  /** Number of the latest snapshot after the run; null before the first. */
+  sequence: number | null;
+  resumed: boolean;
+  status: RunStatus;
+  streams: StreamReport[];
+  destinations: DestinationReport[];
+  /** API versions whose end the service has announced during the run. */
+  deprecations?: Deprecation[];
+  /** What needs attention and concerns no single stream. */
+  warnings?: ReportedWarning[];
+  seconds: number;
+  /** Of a job that is kept in a bucket: what was moved until its result was put back. */
+  bucket?: BucketTraffic;
+}
+
+/** What was moved between a bucket and this machine: bytes, and whole files or objects. */
+export interface BucketTraffic {
+  brought_bytes: number;
+  brought_files: number;
+  put_bytes: number;
+  put_files: number;
+}
+
+/** The document of `--json` and of `reports/<run>.json`. */
+export interface RunReport {
+  status: RunStatus;
+  jobs: JobReport[];
+  error: ReportedError | null;
+}
+
+/** The start of a run id: the time at which the run began. */
+export function runIdStamp(startedAtMs: number): string {
+  return new Date(startedAtMs).toISOString().replace(/[-:]/g, '').replace(/\.\d+/, '');
+}
+
+/** Of the 24 bits at the end of an id, those that are random. The others hold the milliseconds, so that ids sort by time. */
+const randomRange = 1 << 14;
+
+/**
+ * A new run id: sortable by start time to the millisecond, safe as a file name, unique without coordination, for example
+ * `20261103T021500Z-9f3a1c`.
+ */
+export function newRunId(startedAtMs: number): string {
+  const milliseconds = new Date(startedAtMs).getUTCMilliseconds();
+  const end = milliseconds * randomRange + randomInt(randomRange);
+  return `${runIdStamp(startedAtMs)}-${end.toString(16).padStart(6, '0')}`;
+}
+
+/** Matches the ids that {@link newRunId} makes; a folder with any other name is not a run. */
+export const runIdPattern = /^\d{8}T\d{6}Z-[0-9a-f]{6}$/;

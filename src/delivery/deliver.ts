@@ -1,0 +1,309 @@
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import pLimit from 'p-limit';
+import { asCdsyncError, CdsyncError, interrupted } from '../core/errors.js';
+import { formatCounted, inSeconds } from '../core/quantities.js';
+import type { DestinationContext } from '../sdk/destination.js';
+import type { TableConnector as FormerTableConnector } from '../sdk/former/destination.js';
+import { type Feed, readFeed } from '../snapshot/feed.js';
+import { Database, type Session } from '../storage/duckdb.js';
+import { JobLock } from '../storage/job-lock.js';
+import type { Delivered, DeliveryContext, DeliveryProgress, DeliveryRequest } from './delivery.js';
+import { rememberDelivery } from './delivery-state.js';
+import { checkRules } from './destination-rules.js';
+import { TableDelivery as FormerTableDelivery } from './former/table-delivery.js';
+import { RecordDelivery } from './records/record-delivery.js';
+import { TableDelivery } from './table/table-delivery.js';
+
+/** The outcome of delivering one stream to a destination. */
+export interface StreamDelivery {
+  readonly destination: string;
+  readonly stream: string;
+  /** `skipped`: the stream is not published yet, another process has the destination's lock, or the user interrupted. */
+  readonly status: 'ok' | 'partial' | 'failed' | 'skipped';
+  readonly action: Delivered['action'] | 'refused';
+  readonly why: string;
+  readonly rows: number;
+  /** Values, or records, that the destination cannot hold. */
+  readonly refused: number;
+  readonly seconds: number;
+  readonly error: CdsyncError | undefined;
+}
+
+/** Errors that say why a table was not touched. */
+const refusals: ReadonlySet<string> = new Set([
+  'table_not_ours',
+  'table_taken',
+  'table_altered',
+  'table_changed',
+  'type_changed',
+  'mode_changed',
+  'key_changed',
+  'store_unknown',
+  'changes_gone',
+  'erasures_gone',
+  'column_unknown',
+]);
+
+/** Whether an error says why a table was not touched. */
+export function isRefusal({ code }: CdsyncError): boolean {
+  return refusals.has(code);
+}
+
+const attempts = 5;
+const firstDelayMs = 1_000;
+const longestDelayMs = 30_000;
+/** How long an interrupted delivery may take to find out what the destination has. */
+const askingMs = 10_000;
+
+/** The delivery of one stream, in attempts that are repeated until one succeeds. */
+interface Attempts {
+  attempt(options: DestinationContext): Promise<Delivered>;
+  /** After an interruption: what the destination has taken all the same; undefined if nothing. */
+  taken(options: DestinationContext): Promise<Delivered | undefined>;
+  readonly table: string | undefined;
+}
+
+/** The delivery to one destination, under its lock. */
+class Delivering {
+  readonly #context: DeliveryContext;
+  readonly #request: DeliveryRequest;
+  readonly #progress: readonly DeliveryProgress[];
+  readonly #database: Database;
+  readonly #folder: string;
+  /** All streams of a destination share its state file, so they write it one at a time. */
+  readonly #remembering = pLimit(1);
+
+  constructor(
+    context: DeliveryContext,
+    request: DeliveryRequest,
+    database: Database,
+    progress: readonly DeliveryProgress[],
+  ) {
+    this.#database = database;
+    this.#context = context;
+    this.#request = request;
+    this.#progress = progress;
+    this.#folder = join(context.layout.delivery(request.destination.name), 'work');
+  }
+
+  async all(): Promise<StreamDelivery[]> {
+    const { connector } = this.#request.destination;
+    const atOnce = connector.kind === 'tables' ? (connector.capabilities.streamsAtOnce ?? 1) : 1;
+    // An interrupted delivery leaves its files.
+    await rm(this.#folder, { recursive: true, force: true });
+    const limit = pLimit(atOnce);
+    try {
+      return await Promise.all(this.#request.streams.map((stream) => limit(() => this.#stream(stream))));
+    } finally {
+      await rm(this.#folder, { recursive: true, force: true });
+    }
+  }
+
+  async #stream(stream: string): Promise<StreamDelivery> {
+    const { clock } = this.#context;
+    const began = clock.monotonic();
+    const progress = this.#progressOf(stream);
+    const ended = (
+      status: StreamDelivery['status'],
+      error: CdsyncError | undefined,
+      delivered?: Delivered,
+    ): StreamDelivery => {
+      progress.phase = status === 'failed' ? 'failed' : 'done';
+      const { action = 'nothing', why = '', rows = 0, refused = 0 } = delivered ?? {};
+      const seconds = inSeconds(clock.monotonic() - began);
+      return {
+        destination: this.#request.destination.name,
+        stream,
+        status,
+        action,
+        why,
+        rows,
+        refused,
+        seconds,
+        error,
+      };
+    };
+    try {
+      const delivered = await this.#newest(stream, progress);
+      if (delivered === undefined) return ended('skipped', nothingPublished(stream));
+      if (delivered.isCutShort) return ended('partial', cutShort(stream), delivered);
+      if (delivered.problem !== undefined) return ended('partial', delivered.problem, delivered);
+      if (delivered.newlyRefused === 0) return ended('ok', undefined, delivered);
+      return ended('partial', this.#valuesRefused(stream, delivered.newlyRefused), delivered);
+    } catch (thrown) {
+      const error = asCdsyncError(thrown);
+      error.stream ??= stream;
+      const status = error.kind === 'interrupted' ? 'skipped' : 'failed';
+      const refused = { action: 'refused', why: error.message } as const;
+      return { ...ended(status, error), ...(isRefusal(error) ? refused : {}) };
+    }
+  }
+
+  /** Delivers the published snapshot. Starts again if a run published a new one, and removed old files, meanwhile. */
+  async #newest(stream: string, progress: DeliveryProgress): Promise<Delivered | undefined> {
+    const { layout } = this.#context;
+    for (;;) {
+      const feed = await readFeed(layout, stream);
+      if (feed === undefined) return undefined;
+      try {
+        return await this.#withSession(stream, feed, progress);
+      } catch (error) {
+        const isStale = (error as Partial<CdsyncError>).code === 'snapshot_incomplete';
+        if (!isStale || (await readFeed(layout, stream))?.sequence === feed.sequence) throw error;
+      }
+    }
+  }
+
+  async #withSession(stream: string, feed: Feed, progress: DeliveryProgress): Promise<Delivered> {
+    const { signal } = this.#context;
+    signal.throwIfAborted();
+    const session = await this.#database.connect();
+    const interrupt = () => session.interrupt();
+    signal.addEventListener('abort', interrupt);
+    const folder = join(this.#folder, stream);
+    const delivery = this.#delivery(feed, session, folder, progress);
+    try {
+      const delivered = await this.#retried(delivery, folder, progress);
+      await this.#remember(feed, delivery, delivered);
+      return delivered;
+    } catch (error) {
+      // The error that DuckDB throws for an interrupted statement hides the reason.
+      if (!signal.aborted) throw error;
+      const taken = await this.#taken(delivery, folder);
+      if (taken === undefined) throw interrupted(error);
+      return { ...taken, isCutShort: true };
+    } finally {
+      signal.removeEventListener('abort', interrupt);
+      session.close();
+      await rm(folder, { recursive: true, force: true });
+    }
+  }
+
+  #delivery(feed: Feed, session: Session, folder: string, progress: DeliveryProgress): Attempts {
+    const task = { context: this.#context, request: this.#request, feed, session, folder, progress };
+    const { connector } = this.#request.destination;
+    if ('keepsWatermarks' in connector)
+      return new FormerTableDelivery({ ...task, connector: connector as FormerTableConnector });
+    return connector.kind === 'tables'
+      ? new TableDelivery({ ...task, connector })
+      : new RecordDelivery({ ...task, connector });
+  }
+
+  async #retried(delivery: Attempts, folder: string, progress: DeliveryProgress): Promise<Delivered> {
+    const { clock, signal, notice } = this.#context;
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await delivery.attempt(this.#options(folder, signal));
+      } catch (thrown) {
+        const error = asCdsyncError(thrown);
+        if (signal.aborted || error.kind !== 'retryable' || attempt === attempts) throw error;
+        progress.phase = 'retrying';
+        const delay = Math.min(firstDelayMs * 2 ** (attempt - 1), longestDelayMs);
+        notice(
+          `destination ${this.#request.destination.name}: ${error.message}; next attempt in ${Math.round(delay / 1000)} s`,
+        );
+        await clock.sleep(delay * (0.75 + Math.random() / 2), signal);
+      }
+    }
+  }
+
+  /** The signal may have come while the destination committed: then only the destination knows whether that counts. */
+  async #taken(delivery: Attempts, folder: string): Promise<Delivered | undefined> {
+    return delivery.taken(this.#options(folder, AbortSignal.timeout(askingMs))).catch(() => undefined);
+  }
+
+  #options(folder: string, signal: AbortSignal): DestinationContext {
+    const { layout, service, notice } = this.#context;
+    const { name, options } = this.#request.destination;
+    return {
+      destination: name,
+      job: layout.job,
+      options: options as DestinationContext['options'],
+      folder,
+      service,
+      signal,
+      notice: (line) => notice(`destination ${name}: ${line}`),
+    };
+  }
+
+  async #remember(feed: Feed, { table }: Attempts, { action, why, refused, erased }: Delivered): Promise<void> {
+    const { layout, clock } = this.#context;
+    const { name } = this.#request.destination;
+    await this.#remembering(() =>
+      rememberDelivery(layout, name, feed.stream, {
+        table: table ?? null,
+        store_id: feed.store_id,
+        sequence: feed.sequence,
+        delivered_at: new Date(clock.now()).toISOString(),
+        ...(action === 'nothing' ? {} : { action, why, refused }),
+        ...(erased === undefined ? {} : { erased }),
+      }),
+    );
+  }
+
+  #valuesRefused(stream: string, values: number): CdsyncError {
+    const { name } = this.#request.destination;
+    return new CdsyncError(`${formatCounted(values, 'value')} of stream "${stream}" cannot be stored there`, {
+      code: 'values_refused',
+      stream,
+      hint: `keys, columns and reasons: cdsync rejects --destination ${name} --stream ${stream}; everything else was delivered`,
+    });
+  }
+
+  #progressOf(stream: string): DeliveryProgress {
+    const found = this.#progress.find((each) => each.stream === stream);
+    return (
+      found ?? { destination: this.#request.destination.name, stream, phase: 'waiting', rows: 0, total: undefined }
+    );
+  }
+}
+
+function cutShort(stream: string): CdsyncError {
+  return new CdsyncError('interrupted: these rows are there, but nothing was verified', {
+    code: 'interrupted',
+    kind: 'interrupted',
+    stream,
+    hint: 'cdsync push brings the rest, if there is one',
+  });
+}
+
+function nothingPublished(stream: string): CdsyncError {
+  return new CdsyncError(`stream "${stream}" has no snapshot yet`, {
+    code: 'not_published',
+    stream,
+    hint: 'run it first: cdsync run',
+  });
+}
+
+/**
+ * Brings one destination up to date with the published snapshots. It does not throw if a delivery fails: the result has the
+ * error of each stream. A stream that fails does not stop the others.
+ */
+export async function deliverTo(
+  context: DeliveryContext,
+  request: DeliveryRequest,
+  progress: readonly DeliveryProgress[],
+): Promise<StreamDelivery[]> {
+  const { resources, layout, clock } = context;
+  const { name } = request.destination;
+  const all = (status: 'failed' | 'skipped', error: CdsyncError): StreamDelivery[] =>
+    request.streams.map((stream) => ({
+      ...{ destination: name, stream, status, action: 'nothing', why: '', rows: 0, refused: 0, seconds: 0, error },
+    }));
+  // Each destination has a DuckDB instance of its own, whose spilled data goes to the delivery's folder.
+  const database = await Database.open(resources);
+  let lock: JobLock | undefined;
+  try {
+    await mkdir(layout.delivery(name), { recursive: true, mode: 0o700 });
+    lock = await JobLock.acquireDestination(database, layout, name, new Date(clock.now()).toISOString());
+    await checkRules(layout, request.destination);
+    return await new Delivering(context, request, database, progress).all();
+  } catch (thrown) {
+    const error = asCdsyncError(thrown);
+    return all(error.kind === 'locked' ? 'skipped' : 'failed', error);
+  } finally {
+    await lock?.release();
+    database.close();
+  }
+}

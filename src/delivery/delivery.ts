@@ -1,0 +1,77 @@
+import type { DestinationConfig } from '../config/config.js';
+import type { Clock } from '../core/clock.js';
+import type { CdsyncError } from '../core/errors.js';
+import type { Connector, ServiceAccess } from '../sdk/destination.js';
+import type { Feed } from '../snapshot/feed.js';
+import type { DatabaseOptions, Session } from '../storage/duckdb.js';
+import type { JobLayout } from '../storage/layout.js';
+
+/** What every delivery of a job needs. */
+export interface DeliveryContext {
+  readonly layout: JobLayout;
+  /** DuckDB resources for all destinations together. */
+  readonly resources: DatabaseOptions;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  readonly service: ServiceAccess;
+  /** Shows the user one line. */
+  readonly notice: (line: string) => void;
+  /** Gets each error of a delivery as it was thrown: a report has no causes. */
+  readonly failed?: ((error: CdsyncError) => void) | undefined;
+}
+
+/** What the delivery to one destination must do. */
+export interface DeliveryRequest {
+  readonly destination: DestinationConfig;
+  /** The streams to deliver. */
+  readonly streams: readonly string[];
+  /** Send everything, whatever the destination has. */
+  readonly full: boolean;
+  /** Take over tables that cdsync has not loaded, and start from a record of another store. */
+  readonly adopt: boolean;
+  /** Drop tables, and load them again. */
+  readonly recreate: boolean;
+  /** Compare whole tables with the snapshot. */
+  readonly verify: boolean;
+}
+
+/** The delivery of one stream to one destination. */
+export interface StreamTask<C extends Connector> {
+  readonly context: DeliveryContext;
+  readonly request: DeliveryRequest;
+  readonly connector: C;
+  readonly feed: Feed;
+  readonly session: Session;
+  /** A folder for this stream's delivery alone; removed after it. */
+  readonly folder: string;
+  readonly progress: DeliveryProgress;
+}
+
+/** The progress of one stream's delivery, for display. */
+export interface DeliveryProgress {
+  readonly destination: string;
+  readonly stream: string;
+  phase: 'waiting' | 'preparing' | 'loading' | 'verifying' | 'retrying' | 'done' | 'failed';
+  rows: number;
+  /** Rows of the load; undefined until it is known. */
+  total: number | undefined;
+}
+
+/** The result of delivering one stream to one destination. */
+export interface Delivered {
+  /** Whether the user interrupted it after these rows. */
+  readonly isCutShort?: true;
+  /** Number of rows that the destination took. */
+  readonly rows: number;
+  readonly action: 'nothing' | 'increment' | 'append' | 'reload' | 'create';
+  /** Why this action; empty if it goes without saying. */
+  readonly why: string;
+  /** Values, or records, that the destination cannot hold, also those of earlier deliveries. */
+  readonly refused: number;
+  /** Those of them that no earlier delivery has found. */
+  readonly newlyRefused: number;
+  /** Number of the last erasure that the destination has carried out now; left out if this delivery carried out none. */
+  readonly erased?: number | undefined;
+  /** What was wrong although the delivery ended well. */
+  readonly problem?: CdsyncError;
+}

@@ -1,0 +1,101 @@
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { readFeed } from '../snapshot/feed.js';
+import type { Session } from '../storage/duckdb.js';
+import { readErasures } from '../storage/erasures.js';
+import type { JobLayout } from '../storage/layout.js';
+import { readDeliveryState, writeDeliveryState } from './delivery-state.js';
+import { eraseFromOutbox, outboxProgress } from './records/outbox.js';
+import { readRejects, rejectsPath, writeRejects } from './table/rejects.js';
+
+/** What a destination has of a stream, as the job's folder remembers it. */
+export interface DestinationStatus {
+  name: string;
+  stream: string;
+  table: string | null;
+  /** Number of the snapshot that the destination has; null if nothing was delivered yet. */
+  sequence: number | null;
+  /** ISO 8601, UTC. */
+  delivered_at: string | null;
+  /** Number of commits that the destination lacks. */
+  behind: number;
+  /** When the run of the first of them began: ISO 8601, UTC; null if it lacks none, or that is not known. */
+  behind_since: string | null;
+  /** Number of changes that the destination lacks; null if it needs the whole snapshot. */
+  pending: number | null;
+  /** Why the last load did what it did, and what that was; null if nothing was ever loaded. */
+  last_action: string | null;
+  last_why: string | null;
+  /** Number of values that the destination cannot hold. */
+  refused: number;
+  /** Number of erasures (`cdsync forget`) that the destination has not carried out. */
+  erasures_pending: number;
+  /** An unfinished delivery of records: their number, and how many are acknowledged. */
+  outbox: { records: number; acknowledged: number } | null;
+}
+
+async function streamStatus(layout: JobLayout, name: string, stream: string): Promise<DestinationStatus> {
+  const delivered = (await readDeliveryState(layout, name)).streams[stream];
+  const feed = await readFeed(layout, stream);
+  const erasures = await readErasures(layout, stream);
+  const has = delivered !== undefined && delivered.store_id === feed?.store_id ? delivered.sequence : undefined;
+  const lacking = (feed?.changes ?? []).filter(({ sequence }) => sequence > (has ?? 0));
+  const reaches = has !== undefined && has >= (feed?.complete_since ?? 0);
+  const isBehind = feed !== undefined && (has === undefined || has < feed.sequence);
+  return {
+    name,
+    stream,
+    table: delivered?.table ?? null,
+    sequence: delivered?.sequence ?? null,
+    delivered_at: delivered?.delivered_at ?? null,
+    behind: isBehind ? Math.max(1, lacking.length) : 0,
+    behind_since: isBehind ? (lacking[0]?.synced_at ?? feed.synced_at) : null,
+    pending: isBehind && !reaches ? null : lacking.reduce((sum, { rows }) => sum + rows, 0),
+    last_action: delivered?.action ?? null,
+    last_why: delivered?.why ?? null,
+    refused: (await readRejects(rejectsPath(layout, name, stream))).length,
+    erasures_pending: erasures.filter(({ number, keys }) => keys !== null && number > (delivered?.erased ?? 0)).length,
+    outbox: (await outboxProgress(join(layout.deliveredStream(name, stream), 'outbox'))) ?? null,
+  };
+}
+
+/**
+ * What the destinations of a job have, without connecting to them.
+ * @throws {CdsyncError} `state_unreadable`
+ */
+export async function destinationStatuses(
+  layout: JobLayout,
+  destinations: readonly { readonly name: string; readonly streams: readonly string[] }[],
+): Promise<DestinationStatus[]> {
+  const all = destinations.flatMap(({ name, streams }) => streams.map((stream) => streamStatus(layout, name, stream)));
+  return Promise.all(all);
+}
+
+/**
+ * Erases keys from what the job's folder has of a destination: its rejects, and records that wait. Call it under the destination's lock.
+ */
+export async function eraseFromDestination(
+  session: Session,
+  layout: JobLayout,
+  { destination, stream, keys }: { destination: string; stream: string; keys: readonly string[] },
+): Promise<void> {
+  const path = rejectsPath(layout, destination, stream);
+  const rejects = await readRejects(path);
+  const left = rejects.filter(({ key }) => key === null || !keys.includes(key));
+  if (left.length < rejects.length) await writeRejects(path, left);
+  await eraseFromOutbox(session, join(layout.deliveredStream(destination, stream), 'outbox'), keys);
+}
+
+/**
+ * Removes the files that the job's folder has of a destination: its refused rows, its outbox, its watermark if it cannot store
+ * one itself, and the remembered state. Call it under the destination's lock.
+ */
+export async function forgetDestination(layout: JobLayout, name: string, streams: readonly string[]): Promise<void> {
+  for (const stream of streams) {
+    await rm(rejectsPath(layout, name, stream), { force: true });
+    await rm(layout.deliveredStream(name, stream), { recursive: true, force: true });
+  }
+  const state = await readDeliveryState(layout, name);
+  const kept = Object.entries(state.streams).filter(([stream]) => !streams.includes(stream));
+  await writeDeliveryState(layout, { ...state, streams: Object.fromEntries(kept) });
+}

@@ -1,0 +1,259 @@
+import { copyFile, link, mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ColumnSet, type StoredColumn } from '../columns/columns.js';
+import { rowKey } from '../columns/row-hash.js';
+import { widen } from '../columns/widen.js';
+import { CdsyncError } from '../core/errors.js';
+import { fileText, fileTexts, internalName, quoteIdentifier, sqlText } from '../core/sql.js';
+import type { Mode } from '../sdk/capabilities.js';
+import type { Feed, FeedChanges } from '../snapshot/feed.js';
+import type { Session } from '../storage/duckdb.js';
+import { syncFolder } from '../storage/durable.js';
+import type { JobLayout } from '../storage/layout.js';
+
+/** The approximate number of rows in a piece. */
+export const pieceRows = 122_880;
+
+/** The column with the number of the commit that brought a row. */
+export const sequenceColumn = internalName('sequence');
+const keyColumn = internalName('key');
+
+/**
+ * A part of an input. Its query returns `_op` (insert, update or delete), then `_run_id`, `_synced_at` and {@link sequenceColumn} of
+ * the commit, then the columns of the stream's table.
+ */
+export interface LoadChunk {
+  readonly query: string;
+  readonly rows: number;
+}
+
+interface InputTask {
+  readonly layout: JobLayout;
+  readonly feed: Feed;
+  readonly session: Session;
+  /** A folder for this delivery alone; created, or emptied, when the input opens. */
+  readonly folder: string;
+  /** A query for the keys (`key`) that the destination refused earlier. The present rows of these keys come as well. */
+  readonly retried?: string | undefined;
+}
+
+/** The error for a file that the feed names but that cannot be read. */
+function inputMissing(feed: Feed, path: string, cause: unknown): CdsyncError {
+  return new CdsyncError(`cannot read a file of stream "${feed.stream}": ${path}`, {
+    code: 'snapshot_incomplete',
+    stream: feed.stream,
+    hint: 'cdsync verify says what is missing; cdsync run --full rewrites the stream',
+    cause,
+  });
+}
+
+/**
+ * The rows of a delivery. It takes the published files by hard links, so that a slow load keeps them although later runs
+ * remove them.
+ */
+export class DeliveryInput {
+  readonly #task: InputTask;
+  #linked = 0;
+  #everything: Promise<LoadChunk[]> | undefined;
+
+  private constructor(task: InputTask) {
+    this.#task = task;
+  }
+
+  static async open(task: InputTask): Promise<DeliveryInput> {
+    await rm(task.folder, { recursive: true, force: true });
+    await mkdir(task.folder, { recursive: true, mode: 0o700 });
+    return new DeliveryInput(task);
+  }
+
+  async #take(path: string): Promise<string> {
+    const { layout, feed, folder } = this.#task;
+    const source = join(layout.stream(feed.stream), path);
+    this.#linked += 1;
+    const target = join(folder, `${String(this.#linked).padStart(5, '0')}.parquet`);
+    try {
+      await layout.elsewhere?.bring(source);
+      await link(source, target).catch((error: NodeJS.ErrnoException) => {
+        if (error.code === 'ENOENT') throw error;
+        return copyFile(source, target);
+      });
+    } catch (error) {
+      throw error instanceof CdsyncError ? error : inputMissing(feed, path, error);
+    }
+    return target;
+  }
+
+  /** The changes after a snapshot: in mode `append` every one, in the other modes the last one of each key. */
+  changes(since: number, mode: Mode): Promise<LoadChunk[]> {
+    return mode === 'append' ? this.allChanges(since) : this.foldedChanges(since, mode !== 'upsert');
+  }
+
+  /** All rows of the snapshot, as inserts. */
+  everything(): Promise<LoadChunk[]> {
+    this.#everything ??= this.#takeEverything();
+    return this.#everything;
+  }
+
+  async #takeEverything(): Promise<LoadChunk[]> {
+    const { feed } = this.#task;
+    const stamp = stampSql("'insert'", feed);
+    const columns = widen(feed.columns, feed.columns, 'table');
+    const pieces: LoadChunk[] = [];
+    let group: { path: string; rows: number }[] = [];
+    const seal = () => {
+      if (group.length === 0) return;
+      const from = `read_parquet(${fileTexts(group.map(({ path }) => path))})`;
+      pieces.push({ query: `SELECT ${stamp}, ${columns} FROM ${from}`, rows: sum(group) });
+      group = [];
+    };
+    for (const file of feed.snapshot) {
+      const path = await this.#take(file.path);
+      if (file.rows > 2 * pieceRows) {
+        seal();
+        pieces.push(...ranges(path, file.rows, `SELECT ${stamp}, ${columns}`));
+        continue;
+      }
+      if (sum(group) + file.rows > pieceRows) seal();
+      group.push({ path, rows: file.rows });
+    }
+    seal();
+    return pieces;
+  }
+
+  /** Every change after a sequence, in order. */
+  async allChanges(since: number): Promise<LoadChunk[]> {
+    const pending = this.#pending(since);
+    const pieces: LoadChunk[] = [];
+    for (const changes of pending) pieces.push(...(await this.#changes(changes)));
+    return this.#task.retried === undefined ? pieces : this.#materialize(pieces, true, true);
+  }
+
+  /** The last change of each key after a sequence; without `deletes`, the last one that is not a delete. */
+  async foldedChanges(since: number, deletes: boolean): Promise<LoadChunk[]> {
+    const pending = this.#pending(since);
+    const pieces: LoadChunk[] = [];
+    for (const changes of pending) pieces.push(...(await this.#changes(changes)));
+    // A run changes each key at most once, so a single run needs no folding.
+    if (pending.length < 2 && this.#task.retried === undefined && deletes) return pieces;
+    return this.#materialize(pieces, false, deletes);
+  }
+
+  #pending(since: number): (FeedChanges & { columns: StoredColumn[] })[] {
+    let following = this.#task.feed.columns;
+    const filled = [...this.#task.feed.changes].reverse().map((changes) => {
+      following = changes.columns ?? following;
+      return { ...changes, columns: following };
+    });
+    return filled.reverse().filter(({ sequence }) => sequence > since);
+  }
+
+  async #changes(changes: FeedChanges & { columns: StoredColumn[] }): Promise<LoadChunk[]> {
+    const columns = widen(changes.columns, this.#task.feed.columns, 'table');
+    const select = `SELECT _op, _run_id, _synced_at, ${changes.sequence}::BIGINT AS ${sequenceColumn}, ${columns}`;
+    const [only, ...others] = await Promise.all(changes.files.map((path) => this.#take(path)));
+    if (only === undefined) return [];
+    if (others.length === 0) return ranges(only, changes.rows, select);
+    return this.#pieces([only, ...others], select);
+  }
+
+  /** Divides files whose rows are not counted yet. */
+  async #pieces(paths: readonly string[], select: string): Promise<LoadChunk[]> {
+    const counts = await this.#task.session.rows(
+      `SELECT file_name, num_rows FROM parquet_file_metadata(${fileTexts(paths)}) ORDER BY file_name`,
+    );
+    return counts.flatMap(({ file_name, num_rows }) => ranges(String(file_name), Number(num_rows), select));
+  }
+
+  /** Writes the changes into new files: the last one of each key or, if `keepsAll`, every one, plus the rows to try again. */
+  async #materialize(pieces: readonly LoadChunk[], keepsAll: boolean, deletes: boolean): Promise<LoadChunk[]> {
+    const { session, feed, folder, retried } = this.#task;
+    const key = rowKey(feed.key);
+    const { list } = ColumnSet.restore(feed.columns);
+    const stamped = ['_op', '_run_id', '_synced_at', sequenceColumn];
+    const all = [...stamped, ...list.map(({ name }) => quoteIdentifier(name))].join(', ');
+    // Parquet has no integers of 128 bits: DuckDB would write doubles.
+    const cast = (to: 'type' | 'fileType') =>
+      list.map((column) => {
+        const name = quoteIdentifier(column.name);
+        return column.type === column.fileType ? name : `${name}::${column[to]} AS ${name}`;
+      });
+    const [written, select] = [cast('fileType'), cast('type')].map(
+      (names) => `SELECT ${[...stamped, ...names].join(', ')}`,
+    );
+    const empty = `SELECT NULL::VARCHAR AS ${keyColumn}, ${stampSql("''", feed)}, ${nullColumns(feed)} WHERE false`;
+    const changed = [empty, ...pieces.map(({ query }) => `SELECT ${key} AS ${keyColumn}, * FROM (${query})`)].join(
+      ' UNION ALL BY NAME ',
+    );
+    // Without deletes, the last image of a key that is now deleted must come all the same.
+    const counted = deletes ? 'true' : "_op <> 'delete'";
+    const latest = `SELECT (${keyColumn}, max(${sequenceColumn})) FROM changed WHERE ${counted} GROUP BY ${keyColumn}`;
+    const last = keepsAll ? '' : `WHERE ${counted} AND (${keyColumn}, ${sequenceColumn}) IN (${latest})`;
+    const again = retried === undefined ? '' : ` UNION ALL BY NAME ${await this.#presentImages(retried, !keepsAll)}`;
+    const query = `${written} FROM (WITH changed AS (${changed}) SELECT ${all} FROM changed ${last}${again})`;
+    if (keepsAll) return this.#ordered(query, select as string);
+    const target = join(folder, 'folded');
+    await mkdir(target, { mode: 0o700 });
+    const options = `FORMAT parquet, COMPRESSION snappy, ROW_GROUP_SIZE ${pieceRows}, ROW_GROUPS_PER_FILE 1`;
+    const [copied] = await session.rows(`COPY (${query}) TO ${sqlText(target)} (${options}, RETURN_FILES true)`);
+    const files = ((copied?.Files as { items?: readonly unknown[] } | undefined)?.items ?? []).map(String);
+    if (Number(copied?.Count ?? 0) === 0) return [];
+    await syncFolder(target);
+    return this.#pieces(files, select as string);
+  }
+
+  /** Writes all changes into one file, those of earlier commits first. */
+  async #ordered(query: string, select: string): Promise<LoadChunk[]> {
+    const { session, folder } = this.#task;
+    const path = join(folder, 'changes.parquet');
+    const rows = await session.number(
+      `COPY (${query} ORDER BY ${sequenceColumn}) TO ${sqlText(path)} (FORMAT parquet, COMPRESSION snappy)`,
+    );
+    return ranges(path, rows, select);
+  }
+
+  /**
+   * SQL for the present rows of refused keys; deleted keys have none.
+   * @param folds whether changes are folded: that leaves out changes of rows without a key, so all such rows come from here
+   */
+  async #presentImages(retried: string, folds: boolean): Promise<string> {
+    const { feed } = this.#task;
+    const key = rowKey(feed.key);
+    const now = (await this.everything()).map(({ query }) => query).join(' UNION ALL BY NAME ');
+    if (now === '') return `SELECT * EXCLUDE (${keyColumn}) FROM changed WHERE false`;
+    return `SELECT * REPLACE ('update' AS _op) FROM (${now}) WHERE (${key} IN (SELECT key FROM (${retried}))
+      AND ${key} NOT IN (SELECT ${keyColumn} FROM changed WHERE ${keyColumn} IS NOT NULL))${folds ? ` OR ${key} IS NULL` : ''}`;
+  }
+
+  async close(): Promise<void> {
+    await rm(this.#task.folder, { recursive: true, force: true });
+  }
+}
+
+function sum(files: readonly { rows: number }[]): number {
+  return files.reduce((total, { rows }) => total + rows, 0);
+}
+
+function stampSql(op: string, { run_id, synced_at, sequence }: Feed): string {
+  const moment = `${sqlText(synced_at)}::TIMESTAMPTZ`;
+  return `${op} AS _op, ${sqlText(run_id)} AS _run_id, ${moment} AS _synced_at, ${sequence}::BIGINT AS ${sequenceColumn}`;
+}
+
+function nullColumns({ columns }: Feed): string {
+  return ColumnSet.restore(columns)
+    .list.map(({ name, type }) => `NULL::${type} AS ${quoteIdentifier(name)}`)
+    .join(', ');
+}
+
+/** Divides a file into pieces. */
+function ranges(path: string, rows: number, select: string): LoadChunk[] {
+  if (rows === 0) return [];
+  if (rows <= 2 * pieceRows) return [{ query: `${select} FROM read_parquet(${fileText(path)})`, rows }];
+  const pieces: LoadChunk[] = [];
+  for (let from = 0; from < rows; from += pieceRows) {
+    const to = Math.min(from + pieceRows, rows);
+    const rowsOf = `read_parquet(${fileText(path)}, file_row_number = true)`;
+    const query = `${select} FROM ${rowsOf} WHERE file_row_number >= ${from} AND file_row_number < ${to}`;
+    pieces.push({ query, rows: to - from });
+  }
+  return pieces;
+}

@@ -1,0 +1,80 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { asCdsyncError, type CdsyncError } from '../core/errors.js';
+import type { DestinationContext } from '../sdk/destination.js';
+import { readFeed } from '../snapshot/feed.js';
+import { Database } from '../storage/duckdb.js';
+import type { DeliveryContext, DeliveryRequest } from './delivery.js';
+import { checkRules } from './destination-rules.js';
+import { RecordDelivery } from './records/record-delivery.js';
+import type { PlannedDelivery } from './table/dry-run.js';
+import { TableDelivery } from './table/table-delivery.js';
+
+/** What a delivery of one stream would do. */
+export interface PlannedStream {
+  readonly destination: string;
+  readonly connector: string;
+  readonly stream: string;
+  /** Undefined if it cannot be said, or if the delivery would be refused. */
+  readonly plan: PlannedDelivery | undefined;
+  /** Why there is no plan, if nothing is wrong. */
+  readonly untold: string | undefined;
+  readonly error: CdsyncError | undefined;
+}
+
+/**
+ * What deliveries to one destination would do. It connects, reads the record and describes the table; it writes nothing there, nor into
+ * the storage folder. It does not throw if a destination fails.
+ */
+export async function planDeliveries(context: DeliveryContext, request: DeliveryRequest): Promise<PlannedStream[]> {
+  const { name, connector, options } = request.destination;
+  const planned = (stream: string, rest: Partial<PlannedStream>): PlannedStream => ({
+    ...{ destination: name, connector: connector.name, stream, plan: undefined, untold: undefined, error: undefined },
+    ...rest,
+  });
+  const database = await Database.open(context.resources);
+  const folder = await mkdtemp(join(tmpdir(), 'cdsync-push-'));
+  const planOf = async (stream: string): Promise<PlannedStream> => {
+    const feed = await readFeed(context.layout, stream);
+    if (feed === undefined) return planned(stream, { untold: 'the stream has no snapshot yet' });
+    if ('keepsWatermarks' in connector)
+      return planned(stream, { untold: `deliveries by ${connector.name} cannot be planned` });
+    const session = await database.connect();
+    const progress = { destination: name, stream, phase: 'preparing' as const, rows: 0, total: undefined };
+    const own = join(folder, stream);
+    const destination: DestinationContext = {
+      ...{ destination: name, job: context.layout.job, folder: own, service: context.service, signal: context.signal },
+      options: options as DestinationContext['options'],
+      notice: context.notice,
+      isReadOnly: true,
+    };
+    try {
+      const task = { context, request, feed, session, folder: own, progress };
+      const plan =
+        connector.kind === 'tables'
+          ? await new TableDelivery({ ...task, connector }).planned(destination)
+          : await new RecordDelivery({ ...task, connector }).planned();
+      return planned(stream, { plan });
+    } finally {
+      session.close();
+    }
+  };
+  try {
+    const found: PlannedStream[] = [];
+    for (const stream of request.streams) {
+      try {
+        await checkRules(context.layout, request.destination);
+        found.push(await planOf(stream));
+      } catch (thrown) {
+        const error = asCdsyncError(thrown);
+        if (context.signal.aborted) throw error;
+        found.push(planned(stream, { error }));
+      }
+    }
+    return found;
+  } finally {
+    database.close();
+    await rm(folder, { recursive: true, force: true });
+  }
+}

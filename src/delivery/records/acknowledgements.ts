@@ -1,0 +1,169 @@
+import { type FileHandle, open, readFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { z } from 'zod';
+import { openFlags, syncFolder, writeFileAtomically } from '../../storage/durable.js';
+import type { Reject } from '../table/rejects.js';
+
+const lineSchema = z.union([
+  /** A range of acknowledged offsets: the first is included, the last is not. */
+  z.object({ done: z.tuple([z.number(), z.number()]) }),
+  z.object({
+    refused: z.number(),
+    key: z.string().nullable(),
+    column: z.string().nullable(),
+    reason: z.string(),
+    run_id: z.string(),
+    op: z.enum(['insert', 'update', 'delete']).optional(),
+  }),
+]);
+type Line = z.infer<typeof lineSchema>;
+
+/** Which records of one outbox are dealt with, and which of these were refused. */
+export interface Acknowledged {
+  has(offset: number): boolean;
+  readonly count: number;
+  readonly rejects: readonly Reject[];
+}
+
+/** A set of offsets as sorted ranges. It stays small for millions of offsets that come almost in order. */
+class Ranges {
+  readonly #ranges: [number, number][] = [];
+  count = 0;
+
+  add(from: number, to: number): void {
+    const before = this.#indexOf(from);
+    const last = this.#ranges[before];
+    this.count += to - from;
+    if (last !== undefined && last[1] === from) last[1] = to;
+    else this.#ranges.splice(before + 1, 0, [from, to]);
+  }
+
+  has(offset: number): boolean {
+    const range = this.#ranges[this.#indexOf(offset)];
+    return range !== undefined && offset < range[1];
+  }
+
+  /** Index of the last range that begins at or before an offset; -1 if there is none. */
+  #indexOf(offset: number): number {
+    let [low, high] = [0, this.#ranges.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((this.#ranges[middle]?.[0] ?? 0) <= offset) low = middle + 1;
+      else high = middle;
+    }
+    return low - 1;
+  }
+}
+
+/** Consecutive offsets as ranges. */
+export function asRanges(offsets: readonly number[]): [number, number][] {
+  const ranges: [number, number][] = [];
+  for (const offset of [...offsets].sort((a, b) => a - b)) {
+    const last = ranges.at(-1);
+    if (last !== undefined && last[1] === offset) last[1] = offset + 1;
+    else ranges.push([offset, offset + 1]);
+  }
+  return ranges;
+}
+
+/** The complete lines of a file and their length in bytes. A crash may have torn the last line; it is left out. */
+async function readLines(path: string): Promise<{ lines: Line[]; length: number }> {
+  const bytes = await readFile(path).catch(() => Buffer.alloc(0));
+  const length = bytes.lastIndexOf(0x0a) + 1;
+  const texts = bytes.subarray(0, length).toString('utf8').split('\n').slice(0, -1);
+  return { lines: texts.map((text) => lineSchema.parse(JSON.parse(text))), length };
+}
+
+/**
+ * The acknowledged records of an outbox, in an append-only file. A record goes into the file only after its acknowledgement.
+ * So after a crash at any moment, only records whose acknowledgement was not yet written are sent twice.
+ */
+export class Acknowledgements implements Acknowledged {
+  readonly #handle: FileHandle;
+  readonly #done = new Ranges();
+  readonly #rejects: Reject[] = [];
+  #waiting = '';
+  #writing: Promise<void> | undefined;
+
+  private constructor(handle: FileHandle) {
+    this.#handle = handle;
+  }
+
+  /** Opens the file, or creates it. Cuts off a last line that a crash tore. */
+  static async open(path: string): Promise<Acknowledgements> {
+    const { lines, length } = await readLines(path);
+    const handle = await open(path, openFlags.append, 0o600);
+    await handle.truncate(length);
+    await syncFolder(dirname(path));
+    const journal = new Acknowledgements(handle);
+    for (const line of lines) journal.#take(line);
+    return journal;
+  }
+
+  /** How many records are dealt with, according to a file. Does not change the file. */
+  static async count(path: string): Promise<number> {
+    const { lines } = await readLines(path);
+    return lines.reduce((sum, line) => sum + ('done' in line ? line.done[1] - line.done[0] : 1), 0);
+  }
+
+  /** Erases keys of refused records from a file that nobody has open. */
+  static async erase(path: string, keys: ReadonlySet<string>): Promise<void> {
+    const { lines } = await readLines(path);
+    const isErased = (line: Line) => 'refused' in line && line.key !== null && keys.has(line.key);
+    if (!lines.some(isErased)) return;
+    const left = lines.map((line) => (isErased(line) ? { ...line, key: null } : line));
+    await writeFileAtomically(path, left.map((line) => `${JSON.stringify(line)}\n`).join(''));
+  }
+
+  #take(line: Line): void {
+    if ('done' in line) {
+      this.#done.add(...line.done);
+      return;
+    }
+    const { refused, ...reject } = line;
+    this.#done.add(refused, refused + 1);
+    this.#rejects.push(reject);
+  }
+
+  has(offset: number): boolean {
+    return this.#done.has(offset);
+  }
+
+  get count(): number {
+    return this.#done.count;
+  }
+
+  get rejects(): readonly Reject[] {
+    return this.#rejects;
+  }
+
+  /** Notes results of records. They are on the disk soon, and at the latest after {@link flush}. */
+  note(acknowledged: readonly number[], refused: readonly (Reject & { readonly offset: number })[]): void {
+    const lines: Line[] = asRanges(acknowledged).map((done) => ({ done }));
+    for (const { offset, ...reject } of refused) lines.push({ refused: offset, ...reject });
+    for (const line of lines) this.#take(line);
+    this.#waiting += lines.map((line) => `${JSON.stringify(line)}\n`).join('');
+    this.#writing ??= this.#write();
+    // `flush` reports the failure.
+    this.#writing.catch(() => undefined);
+  }
+
+  /** Writes all waiting lines, including those that arrive during the write. */
+  async #write(): Promise<void> {
+    while (this.#waiting !== '') {
+      const text = this.#waiting;
+      this.#waiting = '';
+      await this.#handle.appendFile(text);
+      await this.#handle.datasync();
+    }
+    this.#writing = undefined;
+  }
+
+  async flush(): Promise<void> {
+    await this.#writing;
+  }
+
+  async close(): Promise<void> {
+    await this.flush().finally(() => this.#handle.close());
+  }
+}

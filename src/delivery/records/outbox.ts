@@ -1,0 +1,272 @@
+import { mkdir, readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { rowKey } from '../../columns/row-hash.js';
+import { fileText, fileTexts, sqlText, sqlTexts } from '../../core/sql.js';
+import type { OutgoingRecord } from '../../sdk/destination.js';
+import type { Feed } from '../../snapshot/feed.js';
+import type { Row, Session } from '../../storage/duckdb.js';
+import {
+  readStateFile,
+  renameDurably,
+  type StateFile,
+  syncFile,
+  syncFolder,
+  temporaryName,
+  writeStateFile,
+} from '../../storage/durable.js';
+import { sequenceColumn } from '../input.js';
+import { Acknowledgements } from './acknowledgements.js';
+import { contentSchema, recordStateHint } from './position.js';
+
+const markSchema = z.object({
+  version: z.literal(1),
+  ...contentSchema.shape,
+  records: z.number(),
+  files: z.array(z.string()),
+  /** The file of the keys whose records were sent from outboxes that this one has taken the place of. */
+  sent: z.string().nullable(),
+});
+type Mark = z.infer<typeof markSchema>;
+
+/** The content of an outbox. */
+export type OutboxContent = z.infer<typeof contentSchema>;
+
+const markFile: StateFile<Mark> = { schema: markSchema, hint: recordStateHint };
+
+/** A record and its place in the outbox. */
+export interface StoredRecord extends OutgoingRecord {
+  readonly offset: number;
+  readonly sequence: number;
+  readonly runId: string;
+}
+
+/** The parts of a new outbox. */
+interface Filling {
+  readonly feed: Feed;
+  /** The rows to send, in order: see {@link LoadChunk}. */
+  readonly queries: readonly string[];
+  /** SQL for each value of a record, and its name there. */
+  readonly columns: readonly { readonly value: string; readonly as: string }[];
+  readonly content: OutboxContent;
+  /** The outbox that this one takes the place of. */
+  readonly replaces?: StoredOutbox | undefined;
+}
+
+/** SQL for the id of a change: the same each time that it is sent. */
+export function recordId(feed: Feed): string {
+  const parts = [sqlText(feed.store_id), sqlText(feed.stream), '_run_id', rowKey(feed.key), '_op'];
+  return `md5(concat_ws(chr(10), ${parts.join(', ')}))`;
+}
+
+/** SQL that makes one record of each row, with the given columns as members. */
+function recordsSql(feed: Feed, columns: Filling['columns'], rows: string): string {
+  const members = columns.map(({ value, as }) => `${sqlText(as)}: ${value}`);
+  const json = `to_json({${members.join(', ')}})::VARCHAR`;
+  const moment = `strftime(_synced_at, '%Y-%m-%dT%H:%M:%S.%gZ')`;
+  return `SELECT ${sequenceColumn} AS sequence, ${recordId(feed)} AS id, _op AS op, ${rowKey(feed.key)} AS key, ${json} AS json,
+    ${moment} AS synced_at, _run_id AS run_id FROM (${rows})`;
+}
+
+/** The folders of outboxes in a folder, the newest first. */
+async function numbers(folder: string): Promise<number[]> {
+  const names = await readdir(folder).catch(() => []);
+  return names
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+    .sort((one, other) => other - one);
+}
+
+async function newest(folder: string): Promise<{ path: string; mark: Mark } | undefined> {
+  for (const number of await numbers(folder)) {
+    const path = join(folder, String(number));
+    const mark = await readStateFile(join(path, 'outbox.json'), markFile);
+    if (mark !== undefined) return { path, mark };
+  }
+  return undefined;
+}
+
+/** The files of an outbox, as SQL. */
+export class StoredOutbox {
+  readonly mark: Mark;
+  readonly #path: string;
+
+  protected constructor(path: string, mark: Mark) {
+    this.#path = path;
+    this.mark = mark;
+  }
+
+  /** The outbox that an earlier delivery left, without changing it; undefined if there is none. @throws {CdsyncError} `state_unreadable` */
+  static async look(folder: string): Promise<StoredOutbox | undefined> {
+    const found = await newest(folder);
+    return found && new StoredOutbox(found.path, found.mark);
+  }
+
+  protected file(name: string): string {
+    return fileText(join(this.#path, name));
+  }
+
+  /** SQL for its records: `offset`, `id`, `op`, `key`, `run_id`. */
+  stored(): string {
+    if (this.mark.files.length === 0)
+      return `SELECT 0::BIGINT AS "offset", '' AS id, '' AS op, '' AS key, '' AS run_id WHERE false`;
+    const files = fileTexts(this.mark.files.map((name) => join(this.#path, name)));
+    return `SELECT "offset", id, op, key, run_id FROM read_parquet(${files})`;
+  }
+
+  /** SQL for those of them that the destination has taken. */
+  sent(): string {
+    return `SELECT * FROM (${this.stored()}) WHERE "offset" IN (SELECT unnest(range(first, last))
+      FROM (SELECT done[1] AS first, done[2] AS last FROM ${this.#lines()} WHERE done IS NOT NULL))`;
+  }
+
+  /** SQL for the others: those that were not sent, and those that were refused. */
+  unsent(): string {
+    return `SELECT * FROM (${this.stored()}) WHERE "offset" NOT IN (SELECT "offset" FROM (${this.sent()}))`;
+  }
+
+  /** SQL for the keys of its records, and of those that outboxes before it have sent. */
+  storedKeys(): string {
+    return this.#keys(this.stored());
+  }
+
+  /** SQL for the keys of records that were sent, also from outboxes that it has taken the place of. */
+  sentKeys(): string {
+    return this.#keys(this.sent());
+  }
+
+  #keys(own: string): string {
+    const { sent } = this.mark;
+    const before = sent === null ? '' : ` UNION ALL SELECT key FROM read_parquet(${this.file(sent)})`;
+    return `SELECT DISTINCT key FROM (SELECT key FROM (${own})${before}) WHERE key IS NOT NULL`;
+  }
+
+  /** The acknowledgements; a last line that a crash tore does not count. */
+  #lines(): string {
+    const columns = "{'done': 'BIGINT[]', 'refused': 'BIGINT'}";
+    return `read_json(${this.file('acknowledged.jsonl')}, format = 'newline_delimited', columns = ${columns}, ignore_errors = true)`;
+  }
+}
+
+/**
+ * The records of one delivery, in a fixed order. They stay on the disk until all are acknowledged. After a crash, the next
+ * delivery sends those without an acknowledgement again, with the same ids. One that is made again lies beside the one before until
+ * its last file is written, so that no acknowledgement is lost.
+ */
+export class Outbox extends StoredOutbox {
+  readonly acknowledged: Acknowledgements;
+  readonly #session: Session;
+
+  private constructor(session: Session, path: string, mark: Mark, acknowledged: Acknowledgements) {
+    super(path, mark);
+    this.#session = session;
+    this.acknowledged = acknowledged;
+  }
+
+  /** Opens the outbox that an earlier delivery left; undefined if there is none. @throws {CdsyncError} `state_unreadable` */
+  static async left(session: Session, folder: string): Promise<Outbox | undefined> {
+    const found = await newest(folder);
+    return found && new Outbox(session, found.path, found.mark, await openAcknowledged(found.path));
+  }
+
+  /** Writes an outbox. Its last step writes the mark; an outbox without a mark does not count. */
+  static async fill(session: Session, folder: string, filling: Filling): Promise<Outbox> {
+    const { feed, queries, columns, content, replaces } = filling;
+    const number = ((await numbers(folder))[0] ?? 0) + 1;
+    const path = join(folder, String(number));
+    await mkdir(path, { recursive: true, mode: 0o700 });
+    const files: string[] = [];
+    let records = 0;
+    for (const [index, query] of queries.entries()) {
+      const name = `${String(index + 1).padStart(5, '0')}.parquet`;
+      const rows = `SELECT (${records} + row_number() OVER () - 1)::BIGINT AS "offset", * FROM (${recordsSql(feed, columns, query)})`;
+      records += await copyTo(session, rows, join(path, name));
+      files.push(name);
+    }
+    const sent = replaces === undefined ? null : 'sent.parquet';
+    if (replaces !== undefined) await copyTo(session, replaces.sentKeys(), join(path, 'sent.parquet'));
+    await syncFolder(path);
+    const mark: Mark = { version: 1, ...content, records, files, sent };
+    await writeStateFile(join(path, 'outbox.json'), mark);
+    await removeOthers(folder, number);
+    return new Outbox(session, path, mark, await openAcknowledged(path));
+  }
+
+  /** The records without an acknowledgement, those of earlier commits first. */
+  async *records(stream: string): AsyncGenerator<StoredRecord> {
+    for (const name of this.mark.files) {
+      const rows = this.#session.stream(
+        `SELECT "offset", sequence, id, op, key, json, synced_at, run_id FROM read_parquet(${this.file(name)})`,
+      );
+      for await (const row of rows) {
+        const record = outgoing(row, stream);
+        if (!this.acknowledged.has(record.offset)) yield record;
+      }
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.acknowledged.close();
+  }
+}
+
+/**
+ * Erases keys and their records from the outbox in a folder. The next delivery makes it again before it sends anything.
+ * Call it under the destination's lock.
+ */
+export async function eraseFromOutbox(session: Session, folder: string, keys: readonly string[]): Promise<void> {
+  const found = await newest(folder);
+  if (found === undefined) return;
+  const isErased = `key IN (SELECT unnest(${sqlTexts(keys)}))`;
+  const { files, sent } = found.mark;
+  for (const name of sent === null ? files : [...files, sent]) {
+    const path = join(found.path, name);
+    const rows = `FROM read_parquet(${fileText(path)})`;
+    if ((await session.number(`SELECT count(*) ${rows} WHERE ${isErased}`)) === 0) continue;
+    const empty = `SELECT * REPLACE (CASE WHEN ${isErased} THEN NULL ELSE key END AS key, CASE WHEN ${isErased} THEN '{}' ELSE json END AS json)`;
+    const written = temporaryName(path);
+    await copyTo(session, name === sent ? `SELECT * ${rows} WHERE NOT ${isErased}` : `${empty} ${rows}`, written);
+    await renameDurably(written, path);
+  }
+  await Acknowledgements.erase(join(found.path, 'acknowledged.jsonl'), new Set(keys));
+}
+
+function openAcknowledged(path: string): Promise<Acknowledgements> {
+  return Acknowledgements.open(join(path, 'acknowledged.jsonl'));
+}
+
+async function copyTo(session: Session, query: string, path: string): Promise<number> {
+  const rows = await session.number(
+    `COPY (${query}) TO ${sqlText(path)} (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 1)`,
+  );
+  await syncFile(path);
+  return rows;
+}
+
+/** Removes outboxes that no longer count: those before a number, and incomplete ones. */
+async function removeOthers(folder: string, number: number): Promise<void> {
+  for (const other of await numbers(folder))
+    if (other !== number) await rm(join(folder, String(other)), { recursive: true, force: true });
+}
+
+function outgoing(row: Row, stream: string): StoredRecord {
+  return {
+    offset: Number(row.offset),
+    sequence: Number(row.sequence),
+    id: String(row.id),
+    stream,
+    op: row.op as OutgoingRecord['op'],
+    key: String(row.key),
+    json: String(row.json),
+    syncedAt: String(row.synced_at),
+    runId: String(row.run_id),
+  };
+}
+
+/** How many records of an outbox are acknowledged, without opening it; undefined if there is none. */
+export async function outboxProgress(folder: string): Promise<{ records: number; acknowledged: number } | undefined> {
+  const found = await newest(folder);
+  if (found === undefined) return undefined;
+  const acknowledged = await Acknowledgements.count(join(found.path, 'acknowledged.jsonl'));
+  return { records: found.mark.records, acknowledged };
+}

@@ -1,0 +1,150 @@
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { CdsyncError } from '../../core/errors.js';
+import type { Feed } from '../../snapshot/feed.js';
+import { readStateFile, type StateFile, writeStateFile } from '../../storage/durable.js';
+import { lineageGap } from '../table/decide.js';
+
+/** A snapshot of a stream. The run tells it from another one with the same number, of a storage folder that was restored. */
+const snapshotSchema = z.object({ store_id: z.string(), sequence: z.number(), run_id: z.string() });
+export type SnapshotId = z.infer<typeof snapshotSchema>;
+
+/** What records were made by. */
+const madeBySchema = z.object({
+  /** The stream's key columns. */
+  key: z.array(z.string()),
+  /** The columns of a record: path in the stream, fingerprint of name and rules. */
+  columns: z.array(z.tuple([z.string(), z.string()])),
+  /** Number of the last erasure. */
+  erased: z.number(),
+});
+export type MadeBy = z.infer<typeof madeBySchema>;
+
+const positionSchema = z.object({ version: z.literal(1), ...snapshotSchema.shape, ...madeBySchema.shape });
+
+/** How far a stream was delivered to a destination of records, and how its records were made. */
+export type Position = z.infer<typeof positionSchema>;
+
+/** The content of an outbox: the state of the destination once it is empty. */
+export const contentSchema = z.object({
+  ...snapshotSchema.shape,
+  ...madeBySchema.shape,
+  /** The snapshot after which its changes come; null: nothing was sent before. */
+  base: snapshotSchema.nullable(),
+  /** Whether it has all rows of the snapshot. */
+  is_whole: z.boolean(),
+});
+type OutboxContent = z.infer<typeof contentSchema>;
+
+export const recordStateHint =
+  'restore it; or remove its folder, then start from here with cdsync push --adopt, or send everything with cdsync push --full';
+const positionFile: StateFile<Position> = { schema: positionSchema, hint: recordStateHint };
+
+/** The position in a folder; undefined if nothing was delivered yet. @throws {CdsyncError} `state_unreadable` */
+export function readPosition(folder: string): Promise<Position | undefined> {
+  return readStateFile(join(folder, 'position.json'), positionFile);
+}
+
+/** Moves the position. The outbox is no longer needed then. */
+export async function movePosition(folder: string, position: Position): Promise<void> {
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await writeStateFile(join(folder, 'position.json'), position);
+}
+
+/** Whether a rule was added, changed or removed. */
+export function hasOtherRules({ columns }: MadeBy, now: MadeBy): boolean {
+  const present = new Map(now.columns);
+  return columns.some(([path, fingerprint]) => present.get(path) !== fingerprint);
+}
+
+/**
+ * What becomes of an outbox that is left:
+ * - `send`: it is sent as it is.
+ * - `drop`: it does not count.
+ * - `from_outbox`: made again from the present snapshot, for the keys that were not sent, and the changes after the outbox.
+ * - `from_base`: its snapshot is none of this storage folder any more: made again from the changes after its base.
+ * - `from_start`: the same, with all rows.
+ */
+interface OutboxPlan {
+  readonly type: 'send' | 'drop' | 'from_outbox' | 'from_base' | 'from_start';
+  readonly why: string;
+}
+
+interface Asked {
+  readonly feed: Feed;
+  readonly now: MadeBy;
+  readonly full: boolean;
+  readonly adopt: boolean;
+}
+
+/** @throws {CdsyncError} `store_unknown`, `changes_gone`, `key_changed` */
+export function planOutbox(outbox: OutboxContent, asked: Asked): OutboxPlan {
+  const { feed, now, full, adopt } = asked;
+  const drop = { type: 'drop', why: '' } as const;
+  if (full) return drop;
+  if (!sameKey(outbox, now)) return adopt ? drop : refuseKey(outbox, asked);
+  const gap = lineageGap(feed, outbox);
+  if (gap === undefined) {
+    const why = differences(outbox, now);
+    return { type: why === '' ? 'send' : 'from_outbox', why };
+  }
+  if (outbox.is_whole || outbox.base === null) return { type: 'from_start', why: gap };
+  if (lineageGap(feed, outbox.base) === undefined) return { type: 'from_base', why: gap };
+  return adopt ? drop : refuse(feed, outbox, gap);
+}
+
+/**
+ * What a delivery sends:
+ * - `nothing`: the destination has everything.
+ * - `changes`: those after the position.
+ * - `everything`: all rows of the snapshot.
+ * - `adopt`: nothing; only the position moves.
+ */
+interface RecordPlan {
+  readonly type: 'nothing' | 'changes' | 'everything' | 'adopt';
+  readonly why: string;
+}
+
+/** @throws {CdsyncError} `store_unknown`, `changes_gone`, `key_changed` */
+export function planRecords(position: Position | undefined, asked: Asked): RecordPlan {
+  const { feed, now, full, adopt } = asked;
+  if (full) return { type: 'everything', why: 'asked (--full)' };
+  if (position === undefined)
+    return adopt ? { type: 'adopt', why: 'asked (--adopt)' } : { type: 'everything', why: 'nothing was sent yet' };
+  const gap = lineageGap(feed, position);
+  if (adopt && (gap !== undefined || !sameKey(position, now))) return { type: 'adopt', why: 'asked (--adopt)' };
+  if (!sameKey(position, now)) return refuseKey(position, asked);
+  if (gap !== undefined) return refuse(feed, position, gap);
+  const isSame = position.sequence === feed.sequence && position.erased === now.erased;
+  return isSame ? { type: 'nothing', why: '' } : { type: 'changes', why: differences(position, now) };
+}
+
+/** The reasons why records would be others today; empty if there are none. */
+function differences(before: MadeBy, now: MadeBy): string {
+  const found: string[] = [];
+  if (hasOtherRules(before, now)) found.push('rules have changed; records sent before stay as they were');
+  if (before.erased !== now.erased) found.push('rows were erased (cdsync forget)');
+  return found.join('; ');
+}
+
+function sameKey(before: MadeBy, now: MadeBy): boolean {
+  return JSON.stringify(before.key) === JSON.stringify(now.key);
+}
+
+function refuseKey(before: MadeBy, { feed, now }: Asked): never {
+  throw new CdsyncError(`records were sent with the key ${before.key.join(', ')}, and now have ${now.key.join(', ')}`, {
+    code: 'key_changed',
+    stream: feed.stream,
+    hint: 'cdsync push --full sends all rows with the new key; --adopt continues from here and sends nothing older',
+  });
+}
+
+function refuse(feed: Feed, { store_id, sequence }: SnapshotId, gap: string): never {
+  const isGone = store_id === feed.store_id && sequence < feed.complete_since;
+  throw new CdsyncError(`the changes no longer lead from the last delivery to this snapshot: ${gap}`, {
+    code: isGone ? 'changes_gone' : 'store_unknown',
+    stream: feed.stream,
+    hint: 'cdsync push --adopt continues from here and sends nothing older; cdsync push --full sends all rows again',
+  });
+}

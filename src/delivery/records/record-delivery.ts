@@ -1,0 +1,333 @@
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { parseColumnType } from '../../sdk/column-type.js';
+import type { DestinationContext, RecordConnector, RecordDestination } from '../../sdk/destination.js';
+import { jsonValueSql } from '../../sdk/json-value.js';
+import { type Erasure, readErasures } from '../../storage/erasures.js';
+import type { Delivered, StreamTask } from '../delivery.js';
+import { DeliveryInput } from '../input.js';
+import { lineageGap } from '../table/decide.js';
+import type { PlannedDelivery } from '../table/dry-run.js';
+import { type Reject, readRejects, rejectsPath, writeRejects } from '../table/rejects.js';
+import { type SourceColumn, wantedColumns } from '../table/wanted-columns.js';
+import { Outbox, type OutboxContent, StoredOutbox } from './outbox.js';
+import {
+  hasOtherRules,
+  type MadeBy,
+  movePosition,
+  type Position,
+  planOutbox,
+  planRecords,
+  readPosition,
+  type SnapshotId,
+} from './position.js';
+import { sendRecords } from './record-sender.js';
+import { RowsToSend, type Selection, type WantedKey } from './rows-to-send.js';
+
+/** The parts of the next outbox. */
+interface Filling {
+  readonly selection: Selection;
+  readonly content: OutboxContent;
+  readonly replaces?: StoredOutbox | undefined;
+}
+
+/**
+ * Sends one stream's changes as records. It first writes them into an outbox, and notes each acknowledgement beside it. After a
+ * crash or a failed attempt it sends the rest of the outbox. If rules, erased rows or the storage folder are others by then, it makes
+ * what was not sent again.
+ */
+export class RecordDelivery {
+  readonly table = undefined;
+  readonly #task: StreamTask<RecordConnector>;
+  /** The folder of position and outbox. */
+  readonly #kept: string;
+  readonly #rejects: string;
+  readonly #columns: readonly SourceColumn[];
+  /** The rejects of earlier deliveries. */
+  #refusedBefore: readonly Reject[] | undefined;
+  #sent = 0;
+  readonly #why = new Set<string>();
+  /** Whether this delivery has written an outbox: then `--full` is carried out, or on its way. */
+  #isFilled = false;
+
+  constructor(task: StreamTask<RecordConnector>) {
+    this.#task = task;
+    const { layout } = task.context;
+    const { destination } = task.request;
+    this.#kept = layout.deliveredStream(destination.name, task.feed.stream);
+    this.#rejects = rejectsPath(layout, destination.name, task.feed.stream);
+    this.#columns = wantedColumns(task.feed, destination.columns).filter(({ isDropped }) => !isDropped);
+  }
+
+  get #outbox(): string {
+    return join(this.#kept, 'outbox');
+  }
+
+  /** One attempt: sends the rest of an earlier delivery, then the changes since. */
+  async attempt(options: DestinationContext): Promise<Delivered> {
+    this.#refusedBefore ??= await readRejects(this.#rejects);
+    const erasures = await readErasures(this.#task.context.layout, this.#task.feed.stream);
+    const waiting = await this.#waiting(erasures);
+    if (waiting !== undefined) await this.#empty(waiting, options);
+    const outbox = await this.#next(erasures, waiting !== undefined);
+    if (outbox !== undefined) await this.#empty(outbox, options);
+    const refused = await readRejects(this.#rejects);
+    const known = new Set(this.#refusedBefore.map(identity));
+    const newlyRefused = refused.filter((reject) => !known.has(identity(reject))).length;
+    return { ...this.#delivered(), refused: refused.length, newlyRefused, erased: lastOf(erasures) };
+  }
+
+  /** The records that were acknowledged. */
+  async taken(): Promise<Delivered | undefined> {
+    return this.#sent === 0 ? undefined : { ...this.#delivered(), refused: 0, newlyRefused: 0 };
+  }
+
+  #delivered(): Pick<Delivered, 'rows' | 'action' | 'why'> {
+    return { rows: this.#sent, action: this.#sent === 0 ? 'nothing' : 'append', why: [...this.#why].join('; ') };
+  }
+
+  #asked(erasures: readonly Erasure[]) {
+    const { feed, request } = this.#task;
+    const columns = this.#columns.map(({ path, as, rule }): [string, string] => [path, `${as} ${rule}`]);
+    const now: MadeBy = { key: feed.key, columns, erased: lastOf(erasures) };
+    return { feed, now, full: request.full && !this.#isFilled, adopt: request.adopt };
+  }
+
+  /** The outbox that is left, made again if it must not be sent as it is; undefined if there is none that counts. */
+  async #waiting(erasures: readonly Erasure[]): Promise<Outbox | undefined> {
+    const left = await Outbox.left(this.#task.session, this.#outbox);
+    if (left === undefined) return undefined;
+    let next: Outbox | undefined;
+    try {
+      const asked = this.#asked(erasures);
+      const plan = planOutbox(left.mark, asked);
+      if (plan.type === 'send') next = left;
+      else if (plan.type === 'drop') await rm(this.#outbox, { recursive: true, force: true });
+      else {
+        this.#why.add(`waiting records were made again: ${plan.why}`);
+        next = await this.#fill(this.#again(left, plan.type, { erasures, now: asked.now }));
+      }
+    } finally {
+      if (next !== left) await left.close();
+    }
+    return next;
+  }
+
+  /** An outbox that takes the place of one that is left. */
+  #again(
+    outbox: StoredOutbox,
+    from: NonNullable<Selection['again']>['from'],
+    { erasures, now }: { readonly erasures: readonly Erasure[]; readonly now: MadeBy },
+  ): Filling {
+    const { mark } = outbox;
+    const since = { from_outbox: mark.sequence, from_base: mark.base?.sequence, from_start: undefined }[from];
+    const selection: Selection = {
+      since,
+      again: { outbox, from },
+      refused: [],
+      erased: erasedSince(erasures, mark.erased),
+      isPresent: hasOtherRules(mark, now),
+    };
+    const content = { ...this.#present(now), base: mark.base, is_whole: mark.is_whole || from === 'from_start' };
+    return { selection, content, replaces: outbox };
+  }
+
+  /** Writes the next outbox; undefined if there is nothing to send. */
+  async #next(erasures: readonly Erasure[], hasSent: boolean): Promise<Outbox | undefined> {
+    const asked = this.#asked(erasures);
+    const position = await readPosition(this.#kept);
+    const { type, why } = planRecords(position, asked);
+    const refused = await readRejects(this.#rejects);
+    if (type === 'nothing' && (refused.length === 0 || hasSent)) return undefined;
+    if (why !== '') this.#why.add(why);
+    if (type === 'adopt') {
+      await movePosition(this.#kept, { version: 1, ...this.#present(asked.now) });
+      await writeRejects(this.#rejects, []);
+      return undefined;
+    }
+    return this.#fill(this.#after(type === 'everything' ? undefined : position, { position, erasures, refused }));
+  }
+
+  /** An outbox of the changes after a snapshot, or of everything. */
+  #after(
+    since: Position | undefined,
+    {
+      position,
+      erasures,
+      refused,
+    }: {
+      readonly position: Position | undefined;
+      readonly erasures: readonly Erasure[];
+      readonly refused: readonly Reject[];
+    },
+  ): Filling {
+    const { now } = this.#asked(erasures);
+    const isReached = position !== undefined && lineageGap(this.#task.feed, position) === undefined;
+    const selection: Selection = {
+      since: since?.sequence,
+      deletesSince: since === undefined && isReached ? position.sequence : undefined,
+      refused: refused.flatMap(asWanted),
+      erased: position === undefined ? [] : erasedSince(erasures, position.erased),
+      isPresent: since !== undefined && hasOtherRules(since, now),
+    };
+    return { selection, content: { ...this.#present(now), base: baseOf(position), is_whole: since === undefined } };
+  }
+
+  #present(now: MadeBy): SnapshotId & MadeBy {
+    const { store_id, sequence, run_id } = this.#task.feed;
+    return { store_id, sequence, run_id, ...now };
+  }
+
+  async #fill({ selection, ...filling }: Filling): Promise<Outbox> {
+    const { feed, session } = this.#task;
+    return this.#withQueries(selection, async (queries) => {
+      const columns = this.#columns.map(({ as, source }) => ({
+        as,
+        value: recordValue(source.value, source.duckdbType),
+      }));
+      const outbox = await Outbox.fill(session, this.#outbox, { feed, queries, columns, ...filling });
+      this.#isFilled = true;
+      return outbox;
+    });
+  }
+
+  async #withQueries<T>(selection: Selection, work: (queries: readonly string[]) => Promise<T>): Promise<T> {
+    const { request, feed, session, context, folder } = this.#task;
+    const input = await DeliveryInput.open({ layout: context.layout, feed, session, folder: join(folder, 'input') });
+    try {
+      const { mode } = request.destination;
+      return await work(await new RowsToSend({ session, input, feed, mode }, selection).queries());
+    } finally {
+      await input.close();
+    }
+  }
+
+  /** The plan of a delivery. Writes nothing. @throws {CdsyncError} `store_unknown`, `changes_gone`, `key_changed` */
+  async planned(): Promise<PlannedDelivery> {
+    const { feed } = this.#task;
+    const erasures = await readErasures(this.#task.context.layout, feed.stream);
+    const asked = this.#asked(erasures);
+    const position = await readPosition(this.#kept);
+    const left = await StoredOutbox.look(this.#outbox);
+    const rows = { insert: 0, update: 0, delete: 0 };
+    const count = (selection: Selection) =>
+      this.#withQueries(selection, async (queries) => {
+        for (const query of queries) await this.#count(rows, `SELECT _op AS op FROM (${query})`);
+      });
+    const why = new Set<string>();
+    let reached = position;
+    if (left !== undefined) {
+      const { type, why: reason } = planOutbox(left.mark, asked);
+      if (type === 'send') {
+        why.add('records wait that were not sent');
+        await this.#count(rows, left.unsent());
+        reached = positionOf(left.mark);
+      } else if (type !== 'drop') {
+        why.add(`waiting records are made again: ${reason}`);
+        await count(this.#again(left, type, { erasures, now: asked.now }).selection);
+        reached = { version: 1, ...this.#present(asked.now) };
+      }
+    }
+    const plan = planRecords(reached, asked);
+    const refused = await readRejects(this.#rejects);
+    if (plan.why !== '') why.add(plan.why);
+    const isRetried = plan.type === 'nothing' && refused.length > 0 && reached === position;
+    if (plan.type === 'everything' || plan.type === 'changes' || isRetried) {
+      const since = plan.type === 'everything' ? undefined : reached;
+      await count(this.#after(since, { position: reached, erasures, refused }).selection);
+    }
+    return {
+      table: null,
+      there:
+        position === undefined
+          ? null
+          : { generation: null, sequence: position.sequence, rows: null, delivered_at: null },
+      action: rows.insert + rows.update + rows.delete === 0 ? 'nothing' : 'append',
+      why: [...why].join('; '),
+      generation: null,
+      drops: false,
+      ...{ add: [], widen: [], fill: [], clear: [], clear_rows: 0, erase: 0, refused: [] },
+      rows,
+    };
+  }
+
+  async #count(rows: PlannedDelivery['rows'], query: string): Promise<void> {
+    for (const { op, n } of await this.#task.session.rows(`SELECT op, count(*) AS n FROM (${query}) GROUP BY op`))
+      rows[String(op) as keyof typeof rows] += Number(n);
+  }
+
+  /** Sends the records of an outbox, moves the position, then removes the outbox. */
+  async #empty(outbox: Outbox, options: DestinationContext): Promise<void> {
+    const { connector, request, feed, context, progress } = this.#task;
+    progress.phase = 'loading';
+    progress.total = outbox.mark.records;
+    const before = outbox.acknowledged.count;
+    const count = () => {
+      progress.rows = outbox.acknowledged.count;
+    };
+    count();
+    let destination: RecordDestination | undefined;
+    try {
+      if (outbox.acknowledged.count < outbox.mark.records) {
+        destination = await connector.open(options);
+        await sendRecords({
+          destination,
+          capabilities: connector.capabilities,
+          outbox,
+          stream: feed.stream,
+          onReject: request.destination.onReject,
+          clock: context.clock,
+          signal: context.signal,
+          progress: count,
+        });
+      }
+      // Whatever was refused earlier is among these records, unless it is gone.
+      await writeRejects(this.#rejects, outbox.acknowledged.rejects);
+    } finally {
+      this.#sent += outbox.acknowledged.count - before;
+      await destination?.close();
+      await outbox.close();
+    }
+    this.#sent -= outbox.acknowledged.rejects.length;
+    await movePosition(this.#kept, positionOf(outbox.mark));
+    await rm(this.#outbox, { recursive: true, force: true });
+  }
+}
+
+/** The state of the destination once an outbox is empty. */
+function positionOf({ store_id, sequence, run_id, key, columns, erased }: OutboxContent): Position {
+  return { version: 1, store_id, sequence, run_id, key, columns, erased };
+}
+
+function baseOf(position: Position | undefined): SnapshotId | null {
+  if (position === undefined) return null;
+  const { store_id, sequence, run_id } = position;
+  return { store_id, sequence, run_id };
+}
+
+function lastOf(erasures: readonly Erasure[]): number {
+  return erasures.at(-1)?.number ?? 0;
+}
+
+/** The keys of erasures after one. */
+function erasedSince(erasures: readonly Erasure[], last: number): WantedKey[] {
+  const due = erasures.filter(({ number }) => number > last);
+  return due.flatMap(({ number, keys }) =>
+    (keys ?? []).map((key): WantedKey => ({ key, op: 'delete', runId: `erasure-${number}`, isHeld: true })),
+  );
+}
+
+/** A record that was refused, to be sent as it is now. */
+function asWanted({ key, op = 'update', run_id: runId }: Reject): WantedKey[] {
+  return key === null ? [] : [{ key, op, runId, isHeld: op !== 'insert' }];
+}
+
+function identity({ key, column, reason }: Reject): string {
+  return JSON.stringify([key, column, reason]);
+}
+
+/** SQL for a value in a record: timestamps as ISO 8601, everything else as DuckDB writes it, if that is JSON. */
+function recordValue(value: string, duckdbType: string): string {
+  if (duckdbType.startsWith('TIMESTAMP')) return `strftime(${value}, '%Y-%m-%dT%H:%M:%S.%fZ')`;
+  return jsonValueSql(value, parseColumnType(duckdbType));
+}

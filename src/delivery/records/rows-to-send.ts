@@ -1,0 +1,202 @@
+import { ColumnSet } from '../../columns/columns.js';
+import { rowKey } from '../../columns/row-hash.js';
+import { internalName, quoteIdentifier, sqlText, sqlTexts } from '../../core/sql.js';
+import type { Mode } from '../../sdk/capabilities.js';
+import type { OutgoingRecord } from '../../sdk/destination.js';
+import type { Feed } from '../../snapshot/feed.js';
+import type { Session } from '../../storage/duckdb.js';
+import { type DeliveryInput, sequenceColumn } from '../input.js';
+import { recordId, type StoredOutbox } from './outbox.js';
+
+const [keyColumn, opColumn, runColumn, heldColumn] = ['key', 'op', 'run', 'held'].map(internalName) as [
+  string,
+  string,
+  string,
+  string,
+];
+const wantedColumns = [keyColumn, opColumn, runColumn, heldColumn].join(', ');
+const wantedTable = internalName('wanted');
+const unsentTable = internalName('unsent');
+
+/** A key whose present row, or whose delete, must be sent although no change says so. */
+export interface WantedKey {
+  readonly key: string;
+  /** How a record of it was, or would have been, sent. */
+  readonly op: OutgoingRecord['op'];
+  readonly runId: string;
+  /** Whether the destination may have the row. */
+  readonly isHeld: boolean;
+}
+
+/** Which rows a delivery of records sends. */
+export interface Selection {
+  /** The changes after this snapshot; undefined: all rows. */
+  readonly since: number | undefined;
+  /** With all rows, the deletes after this snapshot come too. */
+  readonly deletesSince?: number | undefined;
+  /** An outbox that is made again, and from what: see `planOutbox`. */
+  readonly again?:
+    | { readonly outbox: StoredOutbox; readonly from: 'from_outbox' | 'from_base' | 'from_start' }
+    | undefined;
+  /** Refused earlier. A record that was refused, and whose change is not among the others, is sent as it is now. */
+  readonly refused: readonly WantedKey[];
+  /** Erased since: the destination gets a delete. */
+  readonly erased: readonly WantedKey[];
+  /** Whether every image is the present one: those of changes were made by other rules. */
+  readonly isPresent: boolean;
+}
+
+interface SelectTask {
+  readonly session: Session;
+  readonly input: DeliveryInput;
+  readonly feed: Feed;
+  readonly mode: Mode;
+}
+
+/** SQL for the columns of a row that has only its key. */
+function keyOnly({ columns, key }: Feed, text: string): string {
+  const ofKey = (name: string) =>
+    key.length === 1 ? text : `json_extract_string(${text}, ${sqlText(`$[${key.indexOf(name)}]`)})`;
+  return ColumnSet.restore(columns)
+    .list.map(
+      ({ name, type }) =>
+        `${key.includes(name) ? `${ofKey(name)}::${type}` : `NULL::${type}`} AS ${quoteIdentifier(name)}`,
+    )
+    .join(', ');
+}
+
+/** Selects the rows that a delivery of records sends. */
+export class RowsToSend {
+  readonly #task: SelectTask;
+  readonly #selection: Selection;
+  /** SQL for the key of a row. */
+  readonly #key: string;
+
+  constructor(task: SelectTask, selection: Selection) {
+    this.#task = task;
+    this.#selection = selection;
+    this.#key = rowKey(task.feed.key);
+  }
+
+  /** Queries like those of {@link LoadChunk}. They read temporary tables of the session. */
+  async queries(): Promise<string[]> {
+    const { since } = this.#selection;
+    const { input, mode } = this.#task;
+    const chunks = since === undefined ? await input.everything() : await input.changes(since, mode);
+    const changes = chunks.map(({ query }) => query);
+    await this.#noteWanted(changes);
+    const filter = await this.#filter();
+    const kept = changes.map((query) => (filter === undefined ? query : `SELECT * FROM (${query}) WHERE ${filter}`));
+    const results = [...kept, ...(await this.#deletesSince())];
+    return [...results, ...(await this.#wanted(results))];
+  }
+
+  async #deletesSince(): Promise<string[]> {
+    const { deletesSince } = this.#selection;
+    if (deletesSince === undefined || this.#task.mode === 'upsert') return [];
+    const changes = await this.#task.input.changes(deletesSince, 'mirror');
+    const isGone = `_op = 'delete' AND ${this.#key} NOT IN (${await this.#presentKeys()})`;
+    return changes.map(({ query }) => `SELECT * FROM (${query}) WHERE ${isGone}`);
+  }
+
+  /** Notes the keys that must be sent although no change says so, each for its first reason. */
+  async #noteWanted(changes: readonly string[]): Promise<void> {
+    const { session, feed } = this.#task;
+    const { again, refused, erased, isPresent } = this.#selection;
+    for (const table of [wantedTable, unsentTable])
+      await session.run(
+        `CREATE OR REPLACE TEMP TABLE ${table} (${keyColumn} VARCHAR, ${opColumn} VARCHAR, ${runColumn} VARCHAR, ${heldColumn} BOOLEAN)`,
+      );
+    if (again?.from === 'from_outbox') {
+      // One that was sent may have arrived although its acknowledgement did not.
+      const unsent = `SELECT DISTINCT ON (key) key, op, run_id, true FROM (${again.outbox.unsent()}) WHERE key IS NOT NULL ORDER BY "offset"`;
+      await session.run(`INSERT INTO ${unsentTable} ${unsent}`);
+      await this.#want(`FROM ${unsentTable}`);
+    }
+    if (isPresent && changes.length > 0)
+      await this.#want(`SELECT ${this.#key} AS k, arg_max(_op, ${sequenceColumn}), arg_max(_run_id, ${sequenceColumn}), true
+        FROM (${allOf(changes)}) WHERE _op <> 'delete' AND ${this.#key} IS NOT NULL GROUP BY k`);
+    if (again !== undefined && again.from !== 'from_outbox')
+      await this.#want(`SELECT key, 'update', ${sqlText(feed.run_id)}, true FROM (${again.outbox.storedKeys()})`);
+    for (const list of [refused, erased]) {
+      if (list.length === 0) continue;
+      const texts = [list.map(({ key }) => key), list.map(({ op }) => op), list.map(({ runId }) => runId)].map(
+        sqlTexts,
+      );
+      const held = `[${list.map(({ isHeld }) => isHeld).join(', ')}]`;
+      await this.#want(`SELECT ${[...texts, held].map((each) => `unnest(${each})`).join(', ')}`);
+    }
+  }
+
+  async #want(rows: string): Promise<void> {
+    await this.#task.session.run(
+      `INSERT INTO ${wantedTable} SELECT DISTINCT ON (${keyColumn}) * FROM (${rows}) AS t(${wantedColumns})
+         WHERE ${keyColumn} NOT IN (SELECT ${keyColumn} FROM ${wantedTable})`,
+    );
+  }
+
+  /** Which of the changes are sent; undefined: all. */
+  async #filter(): Promise<string | undefined> {
+    const { again, isPresent } = this.#selection;
+    const conditions: string[] = [];
+    if (again?.from === 'from_base')
+      conditions.push(`${recordId(this.#task.feed)} NOT IN (SELECT id FROM (${again.outbox.sent()}))`);
+    if (again?.from === 'from_outbox') {
+      // Of a key that was not sent, the present row counts, or that it is gone.
+      const isGone = `(_op = 'delete' AND ${this.#key} NOT IN (${await this.#presentKeys()}))`;
+      const isSent = `${this.#key} NOT IN (SELECT ${keyColumn} FROM ${unsentTable})`;
+      conditions.push(`coalesce(${isSent} OR ${isGone}, true)`);
+    }
+    if (isPresent) conditions.push(`_op = 'delete'`);
+    return conditions.length === 0 ? undefined : conditions.map((each) => `(${each})`).join(' AND ');
+  }
+
+  /** SQL for the keys of the snapshot. */
+  async #presentKeys(): Promise<string> {
+    const rows = allOf((await this.#task.input.everything()).map(({ query }) => query));
+    if (rows === '') return "SELECT '' WHERE false";
+    return `SELECT ${this.#key} FROM (${rows}) WHERE ${this.#key} IS NOT NULL`;
+  }
+
+  /** Queries for the wanted keys that no change covers. */
+  async #wanted(kept: readonly string[]): Promise<string[]> {
+    const { session, input, mode } = this.#task;
+    const count = (rows: string) => session.number(`SELECT count(*) FROM (${rows})`);
+    if ((await count(`FROM ${wantedTable}`)) === 0) return [];
+    const sent = (op: string) =>
+      kept.length === 0
+        ? ''
+        : `SELECT ${this.#key} FROM (${allOf(kept)}) WHERE ${this.#key} IS NOT NULL AND _op ${op} 'delete'`;
+    if (kept.length > 0) await session.run(`DELETE FROM ${wantedTable} WHERE ${keyColumn} IN (${sent('<>')})`);
+    const rows = allOf((await input.everything()).map(({ query }) => query));
+    const queries: string[] = [];
+    if (rows !== '')
+      queries.push(`SELECT * EXCLUDE (${wantedColumns})
+        REPLACE (CASE ${opColumn} WHEN 'insert' THEN 'insert' ELSE 'update' END AS _op, ${runColumn} AS _run_id)
+        FROM (${rows}) JOIN ${wantedTable} ON ${keyColumn} = ${this.#key}`);
+    if (mode === 'upsert') return queries;
+    const isTold = kept.length === 0 ? '' : ` AND ${keyColumn} NOT IN (${sent('=')})`;
+    const gone = `SELECT * FROM ${wantedTable} WHERE ${heldColumn}
+      AND ${keyColumn} NOT IN (${await this.#presentKeys()})${isTold}`;
+    return (await count(gone)) === 0 ? queries : [...queries, await this.#deletes(gone)];
+  }
+
+  /** A query for deletes: the last image, if the feed still has it, else the key alone. */
+  async #deletes(gone: string): Promise<string> {
+    const { feed, input } = this.#task;
+    const names = ColumnSet.restore(feed.columns).list.map(({ name }) => quoteIdentifier(name));
+    const stamp = `'delete' AS _op, ${runColumn} AS _run_id, ${sqlText(feed.synced_at)}::TIMESTAMPTZ AS _synced_at,
+      ${feed.sequence}::BIGINT AS ${sequenceColumn}`;
+    const bare = `SELECT ${stamp}, ${keyOnly(feed, keyColumn)} FROM (${gone})`;
+    const changes = allOf((await input.allChanges(0)).map(({ query }) => query));
+    if (changes === '') return bare;
+    const last = `SELECT DISTINCT ON (${this.#key}) * FROM (${changes}) WHERE _op = 'delete' ORDER BY ${sequenceColumn} DESC`;
+    const images = `SELECT ${stamp}, ${names.join(', ')} FROM (${last}) JOIN (${gone}) ON ${keyColumn} = ${this.#key}`;
+    return `SELECT * FROM (${images}) UNION ALL BY NAME SELECT * FROM (${bare})
+      WHERE ${this.#key} NOT IN (SELECT ${this.#key} FROM (${images}))`;
+  }
+}
+
+function allOf(queries: readonly string[]): string {
+  return queries.map((query) => `(${query})`).join(' UNION ALL BY NAME ');
+}

@@ -1,0 +1,222 @@
+import { CdsyncError } from '../../core/errors.js';
+import { type ColumnType, isNested, parseColumnType } from '../../sdk/column-type.js';
+import type { MapEntry, Pending, TableRecord } from './record.js';
+
+/** A column of the stream as the destination wants it. */
+export interface WantedColumn {
+  /** Its path in the stream's records. */
+  readonly path: string;
+  /** Its name in the stream's table. */
+  readonly name: string;
+  /** The wanted name in the destination. */
+  readonly as: string;
+  /** As DuckDB spells it. */
+  readonly type: string;
+  /** Whether all of its integers, also those in lists and structs, are at most 2^53 from zero, so that doubles hold them. */
+  readonly isSafe: boolean;
+  /** Fingerprint of all its rules. */
+  readonly rule: string;
+  readonly isDropped: boolean;
+  readonly isTracked: boolean;
+  readonly isKey: boolean;
+}
+
+/** What a destination says about its types. */
+interface TypeRules {
+  /** Whether a column that was declared with a type holds every value of another, exactly. */
+  holds(declared: ColumnType, now: ColumnType): boolean;
+  /** Whether DDL changes a column from one type to the other without losing or changing a value. */
+  widens(declared: ColumnType, now: ColumnType): boolean;
+}
+
+export interface MapTask {
+  /** The record of the table; undefined for a table that begins. */
+  readonly before: Pick<TableRecord, 'map' | 'retired' | 'generation' | 'pending'> | undefined;
+  readonly columns: readonly WantedColumn[];
+  readonly types: TypeRules;
+  readonly onTypeChange: 'variant_column' | 'fail';
+  /** Gives a free name of the destination, like the wanted one. */
+  readonly give: (wanted: string) => string;
+  /** Whether a table that is taken over has a column of a name and a type, which is then used. A key's column has any type. */
+  readonly claims: (name: string, type: ColumnType, isKey: boolean) => boolean;
+  readonly stream: string;
+}
+
+/** A column with the type that it is declared with, as DuckDB spells it. */
+export interface DeclaredColumn {
+  readonly name: string;
+  readonly kind: string;
+}
+
+/** The next column map, and what must happen to the table for it. */
+export interface NextMap {
+  readonly map: ReadonlyMap<string, MapEntry>;
+  readonly retired: ReadonlyMap<string, string>;
+  readonly add: readonly DeclaredColumn[];
+  readonly widen: readonly DeclaredColumn[];
+  /** Columns whose old values must go from rows that the snapshot does not cover. */
+  readonly clear: readonly string[];
+  /** Why unchanged rows need other values; empty if an increment is enough. */
+  readonly why: readonly string[];
+}
+
+/** The types with those columns widened that a delivery has widened before it was cut short. */
+function unfinished(map: ReadonlyMap<string, MapEntry>, pending: Pending | null) {
+  const widened = new Map(pending?.widened);
+  return [...map].map(([path, entry]): [string, MapEntry] => [
+    path,
+    { ...entry, kind: (entry.target !== null ? widened.get(entry.target) : undefined) ?? entry.kind },
+  ]);
+}
+
+class Mapping {
+  readonly map = new Map<string, MapEntry>();
+  readonly retired: Map<string, string>;
+  readonly add: DeclaredColumn[] = [];
+  readonly widen: DeclaredColumn[] = [];
+  readonly clear = new Set<string>();
+  readonly why: string[] = [];
+  readonly #task: MapTask;
+  readonly #before: Map<string, MapEntry>;
+  readonly #generation: number;
+
+  constructor(task: MapTask) {
+    const { before } = task;
+    this.#task = task;
+    this.#before = new Map(unfinished(before?.map ?? new Map(), before?.pending ?? null));
+    // Columns that a delivery added before it was cut short are ours, and empty.
+    this.retired = new Map([...(before?.retired ?? []), ...(before?.pending?.added ?? [])]);
+    this.#generation = (before?.generation ?? 0) + 1;
+  }
+
+  take(): void {
+    const { columns } = this.#task;
+    const paths = new Set(columns.map(({ path }) => path));
+    for (const [path, entry] of this.#before) {
+      if (paths.has(path)) continue;
+      this.#retire(entry);
+      if (entry.target !== null) this.why.push(`the stream has no "${path}" any more`);
+    }
+    // Names that are given up are free before any is given.
+    const kept = columns.map((column) => ({ column, entry: this.#kept(column) }));
+    for (const { column, entry } of kept) this.map.set(column.path, entry ?? this.#begin(column));
+  }
+
+  /** The entry of a column that stays in its place; undefined if it begins. */
+  #kept(column: WantedColumn): MapEntry | undefined {
+    const entry = this.#before.get(column.path);
+    if (entry === undefined) return undefined;
+    if (entry.target === null && column.isDropped) return { ...entry, rule: column.rule, stream_type: column.type };
+    if (entry.rule !== column.rule) this.why.push(`rule of "${column.name}"`);
+    else if (entry.stream_type !== column.type)
+      this.why.push(`type of "${column.name}" (${entry.stream_type} to ${column.type})`);
+    else if (entry.tracked !== column.isTracked) this.why.push(`\`track\` of "${column.name}"`);
+    else if (entry.as !== column.as) this.why.push(`name of "${column.name}"`);
+    const leaves = column.isDropped || entry.as !== column.as;
+    if (leaves) this.#retire(entry);
+    return entry.target === null || leaves ? undefined : this.#continued(column, entry);
+  }
+
+  #continued(column: WantedColumn, entry: MapEntry): MapEntry {
+    const { types, onTypeChange, give } = this.#task;
+    const target = entry.target as string;
+    const isNewRule = entry.rule !== column.rule;
+    const safe = entry.safe && column.isSafe;
+    const next = { ...entry, rule: column.rule, stream_type: column.type, tracked: column.isTracked, safe };
+    if (isNewRule) {
+      next.since = this.#generation;
+      this.clear.add(target);
+      if (entry.variant !== null) this.clear.add(entry.variant);
+    }
+    const [declared, now] = [parseColumnType(entry.kind), parseColumnType(column.type)];
+    if (types.holds(declared, now) || holdsSafely(declared, now, column))
+      return { ...next, kind: heldKind(entry, now) };
+    if (column.isKey) throw this.#keyChanged(column, entry);
+    if (entry.variant !== null) return next;
+    if (!isNewRule && safe && types.widens(declared, now)) {
+      this.widen.push({ name: target, kind: column.type });
+      return { ...next, kind: column.type };
+    }
+    if (!isNewRule && onTypeChange === 'fail') throw this.#typeChanged(column, entry);
+    return { ...next, variant: this.#named(give, `${target}__text`, 'VARCHAR', false) };
+  }
+
+  #begin(column: WantedColumn): MapEntry {
+    const { as, type, rule, isDropped, isTracked, isSafe: safe } = column;
+    const since = this.#generation;
+    const entry = { as, rule, since, variant: null, stream_type: type, tracked: isTracked, kind: type, safe };
+    if (isDropped) return { ...entry, target: null };
+    return { ...entry, target: this.#named(this.#task.give, as, type, column.isKey) };
+  }
+
+  /** A retired column of the same name and type serves again; so does one of a table that is taken over. */
+  #named(give: (wanted: string) => string, wanted: string, kind: string, isKey: boolean): string {
+    if (this.retired.get(wanted) === kind) {
+      this.retired.delete(wanted);
+      return wanted;
+    }
+    const isThere = this.#task.claims(wanted, parseColumnType(kind), isKey);
+    const name = isThere ? wanted : give(wanted);
+    const served = this.retired.get(name) === kind || isThere;
+    this.retired.delete(name);
+    if (!served) this.add.push({ name, kind });
+    return name;
+  }
+
+  #retire({ target, kind, variant }: MapEntry): void {
+    if (target !== null) {
+      this.retired.set(target, kind);
+      this.clear.add(target);
+    }
+    if (variant !== null) {
+      this.retired.set(variant, 'VARCHAR');
+      this.clear.add(variant);
+    }
+  }
+
+  #typeChanged(column: WantedColumn, { target, kind }: MapEntry): CdsyncError {
+    return new CdsyncError(`column "${target}" holds ${kind}, and values of "${column.name}" are ${column.type} now`, {
+      code: 'type_changed',
+      stream: this.#task.stream,
+      hint: 'let cdsync add a column with the text of every value (on_type_change: variant_column), or begin again: cdsync push --recreate',
+    });
+  }
+
+  #keyChanged(column: WantedColumn, { kind }: MapEntry): CdsyncError {
+    return new CdsyncError(`key column "${column.name}" was ${kind}, and is ${column.type} now`, {
+      code: 'key_changed',
+      stream: this.#task.stream,
+      hint: 'give the stream another table with `table:`, or begin again: cdsync push --recreate drops the table and loads it',
+    });
+  }
+}
+
+/** Where lists and objects of all types are kept as JSON, values of another type are JSON of any kind. */
+function heldKind({ kind }: MapEntry, now: ColumnType): string {
+  const declared = parseColumnType(kind);
+  return isNested(declared) && JSON.stringify(declared) !== JSON.stringify(now) ? 'JSON' : kind;
+}
+
+/** Doubles hold the integers of a stream in which none was beyond 2^53. */
+function holdsSafely(declared: ColumnType, now: ColumnType, { isSafe }: WantedColumn): boolean {
+  return declared.kind === 'double' && now.kind === 'int64' && isSafe;
+}
+
+/**
+ * The next column map: a pure function of the record, the stream's columns, and the rules. A column keeps its place and its declared
+ * type. DDL that follows only creates, adds nullable columns, and widens.
+ * @throws {CdsyncError} `type_changed`, `key_changed`
+ */
+export function nextMap(task: MapTask): NextMap {
+  const mapping = new Mapping(task);
+  mapping.take();
+  const { map, retired, add, widen, clear, why } = mapping;
+  return {
+    map,
+    retired,
+    add,
+    widen,
+    clear: [...clear].filter((name) => !add.some((column) => column.name === name)),
+    why,
+  };
+}

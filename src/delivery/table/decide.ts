@@ -1,0 +1,311 @@
+import { CdsyncError } from '../../core/errors.js';
+import type { Mode } from '../../sdk/capabilities.js';
+import type { FoundTable } from '../../sdk/load.js';
+import { type Feed, runOfSnapshot } from '../../snapshot/feed.js';
+import type { Erasure } from '../../storage/erasures.js';
+import type { NextMap } from './column-map.js';
+import type { TableRecord } from './record.js';
+
+/** What the user asked for. */
+interface DeliveryFlags {
+  readonly full: boolean;
+  readonly adopt: boolean;
+  readonly recreate: boolean;
+}
+
+export interface Situation {
+  readonly table: string;
+  readonly destination: string;
+  readonly mode: Mode;
+  readonly deletes: 'hard' | 'soft';
+  readonly job: string;
+  readonly feed: Feed;
+  /** Paths of the key's columns. */
+  readonly key: readonly string[];
+  readonly erasures: readonly Erasure[];
+  readonly flags: DeliveryFlags;
+  readonly record: TableRecord | undefined;
+  /** Another stream, or another destination of the configuration, whose table it is. */
+  readonly owner: string | undefined;
+  /** The table as it is; undefined if there is none. */
+  readonly found: FoundTable | undefined;
+  /** A watermark of a version without records: how far the table was loaded then. */
+  readonly legacy: { readonly storeId: string; readonly sequence: number } | undefined;
+}
+
+/**
+ * What a delivery does with a table:
+ * - `nothing`: it is as recorded, and there is nothing to send.
+ * - `increment`: the changes after the recorded snapshot; in mode `append`, as rows of their own.
+ * - `reload`: all rows, merged in place; in mode `append`, all rows once more.
+ * - `create`: a reload into a table that is new; with `isRecreated`, the present one is dropped before.
+ * - `adopt`: only a record is written.
+ */
+export interface Decision {
+  readonly action: 'nothing' | 'increment' | 'reload' | 'create' | 'adopt';
+  readonly why: string;
+  /** Whether the present table is dropped first. */
+  readonly drops: boolean;
+  /** Recorded columns that the table lacks. */
+  readonly lacking: readonly string[];
+  /** The generation of which the table is an old copy, as its stamp says (-1: it does not say); undefined if it is none. */
+  readonly copyOf: number | undefined;
+  /** Keys that must go from the table. */
+  readonly erase: readonly string[];
+}
+
+const modeHint =
+  'give the stream another table with `table:`, or begin again: cdsync push --recreate drops the table and loads it';
+const appendHint =
+  'cdsync push --adopt goes on from here and sends nothing older; cdsync push --full appends all rows again';
+
+class Refusal {
+  readonly #situation: Situation;
+
+  constructor(situation: Situation) {
+    this.#situation = situation;
+  }
+
+  because(code: string, message: string, hint: string): CdsyncError {
+    return new CdsyncError(message, { code, hint, stream: this.#situation.feed.stream });
+  }
+}
+
+/** The generation in a stamp; -1 if there is no stamp, or another text. */
+function generationOf(stamp: string | null | undefined): number {
+  return Number(/^(\d+):/.exec(stamp ?? '')?.[1] ?? -1);
+}
+
+/** Why a snapshot that was delivered does not lead to the present one; undefined if the changes do. */
+export function lineageGap(
+  feed: Feed,
+  { store_id, sequence, run_id }: Pick<TableRecord, 'store_id' | 'sequence' | 'run_id'>,
+): string | undefined {
+  if (store_id !== feed.store_id) return 'it was loaded from another storage folder';
+  if (sequence > feed.sequence)
+    return 'it has a later snapshot than this storage folder, which was perhaps restored from a backup';
+  if (sequence < feed.complete_since) return 'it is further behind than `keep.changes` reaches';
+  if (runOfSnapshot(feed, sequence) === run_id) return undefined;
+  return 'its snapshot has the number of another one of this storage folder, which was perhaps restored from a backup';
+}
+
+/** Whether rows that the snapshot lacks stay in the table. */
+export function keepsAbsent({ mode, deletes }: Pick<Situation, 'mode' | 'deletes'>): boolean {
+  return mode === 'append' || mode === 'upsert' || (mode === 'mirror' && deletes === 'soft');
+}
+
+function refuseOwner(situation: Situation): void {
+  const { owner, record, flags, table, job, feed } = situation;
+  const refusal = new Refusal(situation);
+  const takeOver = 'give the stream another table with `table:`, or take it over: cdsync push --adopt';
+  if (flags.adopt || flags.recreate) return;
+  if (owner !== undefined) throw refusal.because('table_taken', `table "${table}" belongs to ${owner}`, takeOver);
+  if (record === undefined) return;
+  if (record.tenant !== (feed.definition.tenant_id ?? ''))
+    throw refusal.because('table_taken', `table "${table}" has the profiles of another tenant`, takeOver);
+  if (record.job !== job)
+    throw refusal.because('table_taken', `table "${table}" belongs to job "${record.job}"`, takeOver);
+  const [newest, ...older] = [...record.stores].reverse();
+  const here = older.find(({ id }) => id === feed.store_id);
+  if (record.store_id === feed.store_id || here === undefined || flags.full) return;
+  throw refusal.because(
+    'store_unknown',
+    `two storage folders write table "${table}" by turns: ${feed.store_id} from ${here.since} on, then ${newest?.id} from ${newest?.since} on`,
+    'keep one of them; cdsync push --adopt goes on with this one',
+  );
+}
+
+function refuseShape(situation: Situation): void {
+  const { record, mode, key, table } = situation;
+  if (record === undefined) return;
+  const refusal = new Refusal(situation);
+  const shape = mode === 'append' ? 'append' : 'keyed';
+  if (record.shape !== shape)
+    throw refusal.because(
+      'mode_changed',
+      `table "${table}" was loaded in mode ${record.mode}, and ${mode} needs another one`,
+      modeHint,
+    );
+  if (JSON.stringify(record.key) !== JSON.stringify(key))
+    throw refusal.because(
+      'key_changed',
+      `table "${table}" has the key ${record.key.join(', ')}, and the stream ${key.join(', ')}`,
+      modeHint,
+    );
+}
+
+/** Types that somebody altered. @throws {CdsyncError} `table_altered` */
+function refuseAltered(situation: Situation, record: TableRecord, found: FoundTable): void {
+  const types = new Map(found.columns.map(({ name, type }) => [name, type]));
+  const widened = new Set(record.pending?.widened.map(([name]) => name));
+  const altered = [...record.columns].filter(
+    ([name, type]) => types.has(name) && types.get(name) !== type && !widened.has(name),
+  );
+  if (altered.length === 0 || situation.flags.adopt) return;
+  const words = altered.map(([name, type]) => `"${name}" is ${types.get(name)}, and was ${type}`);
+  throw new Refusal(situation).because(
+    'table_altered',
+    `somebody has changed columns of table "${situation.table}": ${words.join('; ')}`,
+    'change them back; or cdsync push --adopt takes them as they are, --recreate drops the table and loads it',
+  );
+}
+
+/** The keys that must go: those of erasures that the table has not seen, unless the snapshot has them again. */
+function erasuresOf(
+  situation: Situation,
+  { seen, isComplete }: { readonly seen: number; readonly isComplete: boolean },
+): string[] {
+  const due = situation.erasures.filter(({ number }) => number > seen);
+  // Rows that the snapshot lacks go anyway.
+  if (due.some(({ keys }) => keys === null) && !isComplete && !situation.flags.adopt)
+    throw new Refusal(situation).because(
+      'erasures_gone',
+      `table "${situation.table}" is older than an erasure whose keys are no longer kept`,
+      'cdsync push --recreate drops the table and loads it without the erased rows; --adopt goes on if they are not in it',
+    );
+  return due.flatMap(({ keys }) => keys ?? []);
+}
+
+function begin(situation: Situation): Decision {
+  const { found, flags, table, legacy, mode, feed } = situation;
+  const all = { lacking: [], erase: situation.erasures.flatMap(({ keys }) => keys ?? []), copyOf: -1 };
+  if (found === undefined)
+    return { ...all, action: 'create', why: 'the table is new', drops: false, erase: [], copyOf: undefined };
+  if (flags.recreate)
+    return { ...all, action: 'create', why: 'asked (--recreate)', drops: true, erase: [], copyOf: undefined };
+  if (legacy !== undefined) {
+    const why = 'the table has no record yet: an older version loaded it';
+    if (mode !== 'append') return { ...all, action: 'reload', why, drops: false };
+    const isHere =
+      legacy.storeId === feed.store_id && legacy.sequence >= feed.complete_since && legacy.sequence <= feed.sequence;
+    if (isHere) return { ...all, action: 'increment', why, drops: false };
+    if (!flags.adopt && !flags.full)
+      throw new Refusal(situation).because('store_unknown', `table "${table}": ${why}`, appendHint);
+  } else if (!flags.adopt) {
+    throw new Refusal(situation).because(
+      'table_not_ours',
+      `table "${table}" already exists, and cdsync has not loaded it`,
+      'give the stream another table with `table:`, or take this one over: cdsync push --adopt loads all rows into it',
+    );
+  }
+  if (mode === 'append' && !flags.full) return { ...all, action: 'adopt', why: 'asked (--adopt)', drops: false };
+  return { ...all, action: 'reload', why: 'asked (--adopt)', drops: false };
+}
+
+/** The reasons for a reload that record, feed and table give; the column map adds its own. */
+function reasons(situation: Situation, record: TableRecord, found: FoundTable, lacking: readonly string[]): string[] {
+  const { mode, deletes, feed, flags } = situation;
+  const why: string[] = [];
+  if (record.pending !== null) why.push(`a delivery was cut short (pending since ${record.pending.since})`);
+  if (lacking.length > 0) why.push(`the table lacks ${lacking.map((name) => `"${name}"`).join(', ')}`);
+  if (record.pending === null && found.rows !== record.rows)
+    why.push(`the table has ${found.rows} rows, recorded ${record.rows}`);
+  else if (isOldCopy(record, found)) why.push('the table is not the one that was recorded: its stamp is another');
+  if (record.mode !== mode) why.push(`mode ${record.mode} to ${mode}`);
+  if (record.deletes !== deletes && mode === 'mirror') why.push(`deletes ${record.deletes} to ${deletes}`);
+  if (mode === 'replace' && (record.sequence !== feed.sequence || record.run_id !== feed.run_id))
+    why.push('mode replace');
+  if (flags.full && mode !== 'append') why.push('asked (--full)');
+  return why;
+}
+
+function isOldCopy(record: TableRecord, { stamp }: FoundTable): boolean {
+  return record.pending === null && record.stamp !== null && stamp !== undefined && stamp !== record.stamp;
+}
+
+/** @throws {CdsyncError} `store_unknown`, `changes_gone`, `table_changed` */
+function appended(
+  situation: Situation,
+  record: TableRecord,
+  found: FoundTable,
+  common: Omit<Decision, 'action' | 'why'>,
+): Decision {
+  const { feed, flags, table } = situation;
+  const gap = lineageGap(feed, record);
+  const refusal = new Refusal(situation);
+  if (gap !== undefined) {
+    if (flags.full) return { ...common, action: 'reload', why: `asked (--full): ${gap}` };
+    if (flags.adopt) return { ...common, action: 'adopt', why: `asked (--adopt): ${gap}` };
+    const code =
+      record.store_id === feed.store_id && record.sequence < feed.complete_since ? 'changes_gone' : 'store_unknown';
+    throw refusal.because(
+      code,
+      `table "${table}": ${gap}. In mode append, rows would arrive twice or never`,
+      appendHint,
+    );
+  }
+  const isChanged = record.pending === null && (found.rows !== record.rows || isOldCopy(record, found));
+  // The same order twice is carried out once: a kill right after the commit must not append all rows again.
+  if (flags.full && (record.full_of !== feed.run_id || isChanged))
+    return { ...common, action: 'reload', why: 'asked (--full)' };
+  if (isChanged && !flags.adopt)
+    throw refusal.because(
+      'table_changed',
+      `table "${table}" has ${found.rows} rows, recorded ${record.rows}`,
+      appendHint,
+    );
+  return {
+    ...common,
+    action: 'increment',
+    why: isChanged ? 'asked (--adopt)' : record.pending === null ? '' : 'a delivery was cut short',
+  };
+}
+
+/**
+ * Decides from record, definition, feed and table, before the column map is known. The table's looks may only cause that it is as
+ * recorded, that it is loaded whole again, or that the delivery is refused.
+ * @throws {CdsyncError} `table_not_ours`, `table_taken`, `table_altered`, `table_changed`, `mode_changed`, `key_changed`,
+ *   `store_unknown`, `changes_gone`, `erasures_gone`
+ */
+export function decide(situation: Situation): Decision {
+  const { record, found, flags, mode } = situation;
+  refuseOwner(situation);
+  if (record === undefined || (record.pending?.fresh === true && found === undefined)) return begin(situation);
+  const again = { action: 'create', lacking: [], erase: [], copyOf: undefined } as const;
+  if (record.pending?.fresh === true) return { ...again, why: 'the table was being made', drops: true };
+  if (flags.recreate) return { ...again, why: 'asked (--recreate)', drops: found !== undefined };
+  refuseShape(situation);
+  if (found === undefined) return { ...again, why: 'the table is missing', drops: false };
+  refuseAltered(situation, record, found);
+  const there = new Set(found.columns.map(({ name }) => name));
+  const lacking = [...record.columns.keys()].filter((name) => !there.has(name));
+  const copyOf = isOldCopy(record, found) ? generationOf(found.stamp) : undefined;
+  const common = { drops: false, lacking, copyOf };
+  if (mode === 'append') {
+    const erase = erasuresOf(situation, { seen: copyOf === undefined ? record.erased : -1, isComplete: false });
+    return appended(situation, record, found, { ...common, erase });
+  }
+  const why = reasons(situation, record, found, lacking);
+  const gap = lineageGap(situation.feed, record);
+  if (gap !== undefined) why.push(gap);
+  const erase = erasuresOf(situation, {
+    seen: copyOf === undefined ? record.erased : -1,
+    isComplete: !keepsAbsent(situation),
+  });
+  if (why.length > 0 || (erase.length === 0 && isBehindErasure(situation, record)))
+    return { ...common, erase, action: 'reload', why: why.join('; ') || 'an erasure whose keys are no longer kept' };
+  return { ...common, erase, action: 'increment', why: '' };
+}
+
+/** Whether an erasure was not carried out here whose keys are no longer kept. */
+function isBehindErasure({ erasures }: Situation, record: TableRecord): boolean {
+  return erasures.some(({ number, keys }) => number > record.erased && keys === null);
+}
+
+/** The decision once the column map is known: what it asks for, or that there is nothing to do. */
+export function withMap(decision: Decision, { record, feed, mode, erasures }: Situation, next: NextMap): Decision {
+  if (decision.action !== 'increment') return decision;
+  const asked = [decision.why, ...next.why].filter((text) => text !== '').join('; ');
+  if (next.why.length > 0 && mode !== 'append') return { ...decision, action: 'reload', why: asked };
+  const isSame = record?.sequence === feed.sequence && record.run_id === feed.run_id && record.pending === null;
+  const last = erasures.at(-1)?.number ?? 0;
+  const isQuiet =
+    isSame &&
+    decision.why === '' &&
+    next.why.length === 0 &&
+    next.add.length === 0 &&
+    decision.lacking.length === 0 &&
+    last <= (record?.erased ?? 0);
+  if (isQuiet) return { ...decision, action: 'nothing', why: 'nothing has changed' };
+  return { ...decision, why: asked || (next.add.length > 0 ? 'a new column' : 'changes') };
+}

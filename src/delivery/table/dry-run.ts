@@ -1,0 +1,84 @@
+import type { TableConnector } from '../../sdk/destination.js';
+import type { StreamTask } from '../delivery.js';
+import type { PieceData } from '../load-data.js';
+import type { TablePlan } from './plan.js';
+
+/** What a delivery would do, as data: `cdsync push --dry-run --json`. */
+export interface PlannedDelivery {
+  /** Null where a stream goes as records. */
+  readonly table: string | null;
+  /** The table as it is, or what was sent; null if nothing. */
+  readonly there: {
+    readonly generation: number | null;
+    readonly sequence: number | null;
+    /** Null where nobody knows. */
+    readonly rows: number | null;
+    readonly delivered_at: string | null;
+  } | null;
+  readonly action: 'nothing' | 'increment' | 'append' | 'reload' | 'create' | 'refused';
+  readonly why: string;
+  readonly generation: number | null;
+  readonly drops: boolean;
+  readonly add: readonly { readonly column: string; readonly type: string }[];
+  readonly widen: readonly { readonly column: string; readonly type: string }[];
+  /** Columns that get a value in every row. */
+  readonly fill: readonly string[];
+  /** Columns that lose their values in rows that the snapshot lacks. */
+  readonly clear: readonly string[];
+  /** About how many rows that concerns. */
+  readonly clear_rows: number;
+  readonly erase: number;
+  readonly rows: { insert: number; update: number; delete: number };
+  /** Values that the destination cannot hold, by column and reason. */
+  readonly refused: readonly { readonly column: string; readonly reason: string; readonly values: number }[];
+}
+
+/** Columns that unchanged rows need other values in. */
+function filledColumns({ record, next, decision }: TablePlan): string[] {
+  if (decision.action !== 'reload' || record === undefined) return [];
+  return [...next.map].flatMap(([path, { target, variant, rule, stream_type, kind }]) => {
+    const before = record.map.get(path);
+    if (target === null) return [];
+    const isSame =
+      before?.target === target && before.rule === rule && before.stream_type === stream_type && before.kind === kind;
+    return isSame ? [] : [target, ...(variant === null ? [] : [variant])];
+  });
+}
+
+/** @param data the rows that would be sent */
+export async function plannedDelivery(
+  { feed, request }: StreamTask<TableConnector>,
+  plan: TablePlan,
+  data: PieceData,
+): Promise<PlannedDelivery> {
+  const { decision, record, found, change, generation } = plan;
+  data.assume();
+  const isAppend = request.destination.mode === 'append';
+  const rows = await data.operations();
+  const action = decision.action === 'adopt' ? 'nothing' : decision.action;
+  return {
+    table: plan.table.name,
+    there:
+      found === undefined
+        ? null
+        : {
+            generation: record?.generation ?? null,
+            sequence: record?.sequence ?? null,
+            rows: found.rows,
+            delivered_at: record?.delivered_at ?? null,
+          },
+    action: isAppend && (action === 'increment' || action === 'reload') ? 'append' : action,
+    why: decision.why,
+    generation,
+    drops: change.drop,
+    add: change.add.map(({ name: column, type }) => ({ column, type })),
+    widen: change.widen.map(({ name: column, type }) => ({ column, type })),
+    fill: filledColumns(plan),
+    clear: plan.clear,
+    clear_rows:
+      plan.clear.length === 0 ? 0 : isAppend ? (found?.rows ?? 0) : Math.max(0, (found?.rows ?? 0) - feed.rows),
+    erase: decision.erase.length,
+    rows,
+    refused: await data.refusedValues(),
+  };
+}

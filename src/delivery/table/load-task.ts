@@ -1,0 +1,148 @@
+import { rowKey } from '../../columns/row-hash.js';
+import { sqlText, sqlTexts } from '../../core/sql.js';
+import type { TableConnector } from '../../sdk/destination.js';
+import type { Load, Write } from '../../sdk/load.js';
+import { canonicalText } from '../../sdk/sql/canonical.js';
+import type { StreamTask } from '../delivery.js';
+import type { ExportColumns } from '../handover.js';
+import type { LoadChunk } from '../input.js';
+import type { PieceData } from '../load-data.js';
+import { nextRecord } from './next-record.js';
+import { stateKey, type TablePlan } from './plan.js';
+import { readBackOf } from './read-back.js';
+import { recordText } from './record.js';
+import type { Reject } from './rejects.js';
+
+/** How the rows of a delivery are handed over. @param refused values that the destination is known to refuse: keys, by column */
+export function handoverOf(
+  { connector, request, feed }: StreamTask<TableConnector>,
+  plan: Pick<TablePlan, 'columns' | 'write'>,
+  refused?: ReadonlyMap<string, readonly string[]>,
+): ExportColumns {
+  const { mode, deletes } = request.destination;
+  const text = { kind: 'text' } as const;
+  const op = connector.mapColumn(text, { name: '_op', type: text, duckdbType: 'VARCHAR' });
+  return {
+    columns: plan.columns,
+    opType: plan.write === 'merge' ? op.type : undefined,
+    key: feed.key,
+    marksDeletes: deletes === 'soft' && mode === 'mirror',
+    needsKey: mode !== 'append',
+    keyBytes: connector.capabilities.keyBytes,
+    ...(refused === undefined ? {} : { refused }),
+  };
+}
+
+export interface LoadTask {
+  readonly task: StreamTask<TableConnector>;
+  readonly plan: TablePlan;
+  readonly data: PieceData;
+  readonly erase: readonly (readonly string[])[];
+  /** Number of the stream's last erasure. */
+  readonly erased: number;
+}
+
+export interface PreparedLoad {
+  readonly load: Load;
+}
+
+function writeOf({ write, absent, decision }: TablePlan, { feed }: StreamTask<TableConnector>): Write {
+  if (write === 'fill') return { type: 'fill' };
+  if (write === 'merge') return { type: 'merge', absent, isReload: decision.action === 'reload' };
+  return { type: 'append', runs: [...new Set([...feed.changes.map(({ run_id }) => run_id), feed.run_id])] };
+}
+
+/** The load that carries a plan out. */
+export function loadOf({ task, plan, data, erase, erased }: LoadTask): PreparedLoad {
+  const { request, feed, context } = task;
+  const { mode, verify } = request.destination;
+  const moment = new Date(context.clock.now()).toISOString();
+  const next = nextRecord({ task, plan, moment, erased });
+  // Rows that are not in the table because their key cannot be held were never handed over.
+  const live =
+    mode === 'mirror' || mode === 'replace' ? () => feed.rows - (data.rows - data.handedOver) : () => undefined;
+  const isRolledBack = task.connector.capabilities.transactions !== false;
+  const readBack = { stream: feed.stream, table: plan.table.name, columns: plan.columns, data, live, isRolledBack };
+  return {
+    load: {
+      state: stateKey(task),
+      table: plan.table,
+      before: plan.state.own,
+      intent: recordText(next.intent),
+      change: plan.change,
+      write: writeOf(plan, task),
+      empty: plan.empty,
+      clear: plan.clear,
+      erase,
+      // Where a load is rolled back, its rows name none.
+      undo: plan.columns.some(({ name }) => name === '_cdsync_load') ? plan.record?.pending?.load : undefined,
+      supersedes: plan.state.others,
+      data,
+      readBack: verify === 'none' ? undefined : readBackOf(readBack),
+      id: next.id,
+      isReload: plan.decision.action === 'reload',
+      moment,
+      rows: plan.found?.rows ?? 0,
+      finish: (outcome) => next.finish(outcome, data),
+      signal: context.signal,
+    },
+  };
+}
+
+/** The keys, as texts, that rows of the pieces have. */
+async function keysAmong(
+  { session, feed }: StreamTask<TableConnector>,
+  pieces: readonly LoadChunk[],
+  keys: readonly string[],
+): Promise<Set<string>> {
+  const found = new Set<string>();
+  if (keys.length === 0) return found;
+  const key = rowKey(feed.key);
+  for (const { query } of pieces) {
+    const own = `SELECT DISTINCT ${key} AS key FROM (${query}) WHERE ${key} IN (SELECT unnest(${sqlTexts(keys)}))`;
+    for (const row of await session.rows(own)) found.add(String(row.key));
+  }
+  return found;
+}
+
+/** Keys to erase, each as the texts by which its columns are compared: those that the snapshot does not have again. */
+export async function erasedKeys(
+  task: StreamTask<TableConnector>,
+  { columns, table }: Pick<TablePlan, 'columns' | 'table'>,
+  snapshot: readonly LoadChunk[],
+  keys: readonly string[],
+): Promise<string[][]> {
+  const there = await keysAmong(task, snapshot, keys);
+  const gone = [...new Set(keys)].filter((key) => !there.has(key));
+  if (gone.length === 0) return [];
+  const texts = gone.map((key) => (task.feed.key.length === 1 ? [key] : (JSON.parse(key) as string[])));
+  const compared = table.key.map((name, index) => {
+    const column = columns.find((each) => each.name === name);
+    if (column === undefined || column.type.kind === 'text') return `k${index}`;
+    return `coalesce(${canonicalText(`TRY_CAST(k${index} AS ${column.duckdbType})`, column.type)}, k${index})`;
+  });
+  const rows = texts.map((key) => `(${key.map(sqlText).join(', ')})`);
+  const names = table.key.map((_, index) => `k${index}`);
+  const found = await task.session.rows(
+    `SELECT to_json([${compared.join(', ')}])::VARCHAR AS texts FROM (VALUES ${rows.join(', ')}) AS gone(${names.join(', ')})`,
+  );
+  return found.map((row) => JSON.parse(String(row.texts)) as string[]);
+}
+
+/** Of values that could not be held, those whose rows were not sent again, and are not erased. */
+export async function unsentRejects(
+  task: StreamTask<TableConnector>,
+  {
+    before,
+    pieces,
+    erased,
+  }: { readonly before: readonly Reject[]; readonly pieces: readonly LoadChunk[]; readonly erased: readonly string[] },
+): Promise<Reject[]> {
+  const sent = await keysAmong(
+    task,
+    pieces,
+    before.flatMap(({ key }) => (key === null ? [] : [key])),
+  );
+  const gone = new Set(erased);
+  return before.filter(({ key }) => key !== null && !sent.has(key) && !gone.has(key));
+}

@@ -1,0 +1,321 @@
+import { tableName } from '../../config/destination-config.js';
+import { CdsyncError } from '../../core/errors.js';
+import { holdsEverywhere } from '../../sdk/column-type.js';
+import type { TableConnector, TableTypes } from '../../sdk/destination.js';
+import type {
+  FoundTable,
+  StateKey,
+  TableChange,
+  TableState,
+  TargetColumn,
+  TargetTable,
+  Write,
+} from '../../sdk/load.js';
+import type { Erasure } from '../../storage/erasures.js';
+import type { StreamTask } from '../delivery.js';
+import { TargetNames } from '../target-names.js';
+import { type NextMap, nextMap } from './column-map.js';
+import { type Decision, decide, keepsAbsent, type Situation, withMap } from './decide.js';
+import { parseRecord, type TableRecord } from './record.js';
+import {
+  type DeliveredColumn,
+  declaredTarget,
+  mappedColumns,
+  type OwnColumn,
+  ownColumns,
+  ownDelivered,
+  targetColumn,
+} from './target-columns.js';
+import { keyPaths, type SourceColumn, wantedColumns } from './wanted-columns.js';
+
+/** Everything that a delivery of one stream to its table will do. */
+export interface TablePlan {
+  readonly decision: Decision;
+  readonly record: TableRecord | undefined;
+  readonly state: TableState;
+  readonly found: FoundTable | undefined;
+  readonly next: NextMap;
+  readonly table: TargetTable;
+  /** The columns of the rows that are handed over. */
+  readonly columns: readonly DeliveredColumn[];
+  readonly change: TableChange;
+  readonly write: 'fill' | 'append' | 'merge';
+  readonly absent: Extract<Write, { readonly type: 'merge' }>['absent'];
+  /** All rows of the snapshot are handed over. */
+  readonly isEverything: boolean;
+  /** Changes after this snapshot are handed over; undefined if all rows are, or none. */
+  readonly since: number | undefined;
+  readonly empty: readonly string[];
+  readonly clear: readonly string[];
+  readonly generation: number;
+}
+
+interface PlanInput {
+  readonly task: StreamTask<TableConnector>;
+  readonly types: TableTypes;
+  readonly state: TableState;
+  readonly found: FoundTable | undefined;
+  readonly erasures: readonly Erasure[];
+}
+
+/** The table that a stream is delivered to, by the destination's rules for names. */
+export function targetName({ request, context, feed, connector }: StreamTask<TableConnector>): string {
+  const names = new TargetNames(connector.capabilities.identifiers);
+  return names.give(tableName(request.destination.table, context.layout.job, feed.stream));
+}
+
+export function stateKey(task: StreamTask<TableConnector>): StateKey {
+  return { destination: task.request.destination.name, stream: task.feed.stream, table: targetName(task) };
+}
+
+function ownerOf({ others }: TableState): string | undefined {
+  const [other] = others;
+  return other && `stream "${other.stream}" of destination "${other.destination}"`;
+}
+
+function situationOf({ task, state, found, erasures }: PlanInput, record: TableRecord | undefined): Situation {
+  const { request, context, feed } = task;
+  const { mode, deletes, name } = request.destination;
+  return {
+    table: targetName(task),
+    destination: name,
+    mode,
+    deletes,
+    job: context.layout.job,
+    feed,
+    key: keyPaths(feed),
+    erasures,
+    flags: request,
+    record,
+    owner: ownerOf(state),
+    found,
+    legacy: state.legacy,
+  };
+}
+
+/** Columns that cdsync has in the table beside those of the map, and those of a mode before, which stay empty. */
+function ownOf(
+  { task, types, found }: PlanInput,
+  record: TableRecord | undefined,
+  isNew: boolean,
+): { readonly wanted: OwnColumn[]; readonly missing: OwnColumn[]; readonly left: string[] } {
+  const { request, connector, feed } = task;
+  const wanted = ownColumns(request.destination, connector.capabilities.transactions === false);
+  const ours = new Set([...(record?.columns.keys() ?? []), ...(record?.pending?.added ?? []).map(([name]) => name)]);
+  const there = new Map((isNew ? [] : (found?.columns ?? [])).map(({ name, type }) => [name, type]));
+  for (const column of wanted) {
+    const { type } = targetColumn(ownDelivered(types, column));
+    if (!there.has(column.name) || ours.has(column.name) || there.get(column.name) === type) continue;
+    throw new CdsyncError(`column "${column.name}" of table "${targetName(task)}" is not from cdsync`, {
+      code: 'table_not_ours',
+      stream: feed.stream,
+      hint: 'rename it there, or give the stream another table with `table:`',
+    });
+  }
+  const missing = wanted.filter(({ name }) => !there.has(name));
+  const left = ['_deleted_at'].filter(
+    (name) => ours.has(name) && there.has(name) && !wanted.some((column) => column.name === name),
+  );
+  return { wanted, missing, left };
+}
+
+/** Adds columns in which the table differs from its record: somebody has dropped them. */
+function lackingColumns({ lacking }: Decision, { map, retired }: NextMap): { name: string; kind: string }[] {
+  const kinds = new Map(retired);
+  for (const { target, kind, variant } of map.values()) {
+    if (target !== null) kinds.set(target, kind);
+    if (variant !== null) kinds.set(variant, 'VARCHAR');
+  }
+  return lacking.flatMap((name) => (kinds.has(name) ? [{ name, kind: kinds.get(name) as string }] : []));
+}
+
+/** Columns that rows outside of the snapshot may no longer have values in. */
+function clearedColumns(
+  next: NextMap,
+  { copyOf, action }: Decision,
+  sources: readonly SourceColumn[],
+  isAppend: boolean,
+): string[] {
+  const isWhole = action === 'reload' || isAppend;
+  if (!isWhole) return [];
+  const older = sources.flatMap(({ path, isKey, isHidden }) => {
+    const entry = next.map.get(path);
+    if (copyOf === undefined || isKey || entry === undefined || entry.target === null) return [];
+    // Of rows whose age nobody knows, only what a rule hides now is certainly not to be kept.
+    const isOlder = copyOf < 0 ? isHidden : entry.since > copyOf;
+    return isOlder ? [entry.target, ...(entry.variant === null ? [] : [entry.variant])] : [];
+  });
+  const retired = isAppend && copyOf === undefined && next.clear.length === 0 ? [] : [...next.retired.keys()];
+  return [...new Set([...next.clear, ...older, ...retired])];
+}
+
+/** Of what an unfinished delivery announced, what it has done. */
+function carriedOut(record: TableRecord, found: FoundTable | undefined): TableRecord {
+  if (record.pending === null) return record;
+  const types = new Map(found?.columns.map(({ name, type }) => [name, type]));
+  const added = record.pending.added.filter(([name]) => types.has(name));
+  const widened = record.pending.widened.filter(([name]) => types.get(name) !== record.columns.get(name));
+  return { ...record, pending: { ...record.pending, added, widened } };
+}
+
+/** The map of a table that an older version loaded in mode `append`, or that is taken over: columns of the same name and type are ours. */
+function mapTask(
+  input: PlanInput,
+  decision: Decision,
+  sources: readonly SourceColumn[],
+  record: TableRecord | undefined,
+  names: TargetNames,
+) {
+  const { task, types, found } = input;
+  const isNew = decision.action === 'create';
+  // A record that was never followed by rows is an intent: the first load was cut short.
+  const isTakenOver = (record === undefined || record.load === '') && !isNew;
+  const there = new Map(isTakenOver ? (found?.columns ?? []).map(({ name, type }) => [name, type]) : []);
+  const isTypeOf = types.isTypeOf ?? ((one: string, other: string) => one === other);
+  const claims = (name: string, kind: TargetColumn['kind'], isKey: boolean) => {
+    const type = there.get(name);
+    if (type === undefined || isKey) return type !== undefined;
+    return isTypeOf(type, types.mapColumn(kind, { name, type: kind, duckdbType: 'VARCHAR' }).type);
+  };
+  return {
+    before: isNew || record === undefined ? undefined : carriedOut(record, found),
+    columns: sources,
+    types: { holds: types.holds ?? holdsEverywhere, widens: types.widens ?? (() => false) },
+    onTypeChange: task.request.destination.onTypeChange,
+    give: (wanted: string) => names.give(wanted),
+    claims,
+    stream: task.feed.stream,
+  };
+}
+
+/** Names that the map must not give: columns of others, cdsync's own, and all that the record has. */
+function takenNames(
+  { found }: PlanInput,
+  record: TableRecord | undefined,
+  own: readonly OwnColumn[],
+  isNew: boolean,
+): string[] {
+  const entries = isNew ? [] : [...(record?.map.values() ?? [])];
+  return [
+    ...own.map(({ name }) => name),
+    ...entries.flatMap(({ target, variant }) => [target, variant].filter((name) => name !== null)),
+    ...(isNew ? [] : (record?.retired.keys() ?? [])),
+    ...(isNew ? [] : (found?.columns ?? []).map(({ name }) => name)),
+  ];
+}
+
+/**
+ * Plans the delivery of a stream to its table, from what the destination says of both. It asks nothing and changes nothing.
+ * @throws {CdsyncError} the codes of {@link decide} and {@link nextMap}; `destination_columns`
+ */
+export function planTable(input: PlanInput): TablePlan {
+  const { task, types, state, found } = input;
+  const { feed, request, connector } = task;
+  const { mode, deletes } = request.destination;
+  const table = targetName(task);
+  const record = state.own && parseRecord(state.own.record, table);
+  const situation = situationOf(input, record);
+  const decided = decide(situation);
+  const isNew = decided.action === 'create';
+  const known = isNew ? undefined : record;
+  const own = ownOf(input, known, isNew);
+  const sources = withinColumns(wantedColumns(feed, request.destination.columns), connector, own.wanted.length);
+  const names = new TargetNames(connector.capabilities.identifiers, takenNames(input, known, own.wanted, isNew));
+  const next = nextMap(mapTask(input, decided, sources, record, names));
+  const decision = withMap(decided, situation, next);
+  const isAppend = mode === 'append';
+  const columns = [
+    ...own.wanted.map((column) => ownDelivered(types, column)),
+    ...mappedColumns(types, next.map, sources),
+  ];
+  const ordered = isAppend ? columns : [...columns.slice(own.wanted.length), ...columns.slice(0, own.wanted.length)];
+  const added = [...next.add, ...lackingColumns(decision, next)];
+  const target: TargetTable = {
+    name: table,
+    columns: ordered.map(targetColumn),
+    key: keyTargets(feed.key, sources, next),
+    isKeyed: !isAppend,
+  };
+  const isEverything = decision.action === 'reload' || isNew;
+  const absent = absentRows(decision, { mode, deletes });
+  const clear = isNew
+    ? []
+    : [...clearedColumns(next, decision, sources, isAppend), ...(decision.action === 'reload' ? own.left : [])];
+  if (!isAppend && absent !== 'delete') refuseClearedKey(clear, target, feed.stream);
+  return {
+    decision,
+    record: known,
+    state,
+    found: isNew ? undefined : found,
+    next,
+    table: target,
+    columns: ordered,
+    change: {
+      drop: decision.drops,
+      create: isNew,
+      add: isNew
+        ? []
+        : [
+            ...own.missing.map((column) => targetColumn(ownDelivered(types, column))),
+            ...added.map(({ name, kind }) => declaredTarget(types, name, kind)),
+          ],
+      widen: isNew ? [] : next.widen.map(({ name, kind }) => declaredTarget(types, name, kind)),
+    },
+    write: isNew ? 'fill' : isAppend ? 'append' : 'merge',
+    absent,
+    isEverything: isEverything && decision.action !== 'adopt',
+    since: decision.action === 'increment' ? (record?.sequence ?? state.legacy?.sequence ?? 0) : undefined,
+    empty: isAppend ? [] : [...next.retired.keys(), ...own.left],
+    clear,
+    generation: nextGeneration(record, decision, next),
+  };
+}
+
+/** Rows that stay although the snapshot lacks them cannot lose their key. @throws {CdsyncError} `key_changed` */
+function refuseClearedKey(clear: readonly string[], { name, key }: TargetTable, stream: string): void {
+  const column = key.find((each) => clear.includes(each));
+  if (column === undefined) return;
+  throw new CdsyncError(
+    `key column "${column}" of table "${name}" has another rule now, and rows that stay have old keys`,
+    {
+      code: 'key_changed',
+      stream,
+      hint: 'give the stream another table with `table:`, or begin again: cdsync push --recreate drops the table and loads it',
+    },
+  );
+}
+
+function nextGeneration(record: TableRecord | undefined, { action }: Decision, next: NextMap): number {
+  const before = record?.generation ?? 0;
+  return action === 'reload' || action === 'create' || next.why.length > 0 ? before + 1 : Math.max(before, 1);
+}
+
+function absentRows({ action }: Decision, { mode, deletes }: Pick<Situation, 'mode' | 'deletes'>): TablePlan['absent'] {
+  if (action !== 'reload' || mode === 'upsert') return 'keep';
+  if (!keepsAbsent({ mode, deletes })) return 'delete';
+  return mode === 'append' ? 'keep' : 'mark';
+}
+
+/** The targets of the key's columns, in the key's order. */
+function keyTargets(key: readonly string[], sources: readonly SourceColumn[], next: NextMap): string[] {
+  return key.map((name) => {
+    const path = sources.find((source) => source.name === name)?.path ?? name;
+    return next.map.get(path)?.target ?? name;
+  });
+}
+
+/** Leaves out columns for which the destination's tables have no room. */
+function withinColumns(
+  sources: readonly SourceColumn[],
+  { capabilities }: TableConnector,
+  own: number,
+): SourceColumn[] {
+  const most = capabilities.maxColumns;
+  if (most === undefined) return [...sources];
+  let room = most - own;
+  return sources.map((source) => {
+    if (source.isDropped) return source;
+    room -= 1;
+    return room < 0 && !source.isKey ? { ...source, isDropped: true } : source;
+  });
+}

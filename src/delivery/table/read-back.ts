@@ -1,0 +1,113 @@
+import { CdsyncError } from '../../core/errors.js';
+import type { FoundRows, ReadBack } from '../../sdk/load.js';
+import { canonicalText, duckdbHashing } from '../../sdk/sql/canonical.js';
+import { rowNumber } from '../../sdk/sql/row-sum.js';
+import type { Row } from '../../storage/duckdb.js';
+import { handedOver } from '../handover.js';
+import type { PieceData } from '../load-data.js';
+import { type DeliveredColumn, targetColumn } from './target-columns.js';
+
+/** The text by which a column's value is compared with the one at the destination. */
+export function comparedText(column: DeliveredColumn): string {
+  // Where JSON is handed over as text, that text is what a destination may have kept.
+  if (column.mapping.as === 'JSON') return `(${handedOver(column)})::VARCHAR`;
+  return canonicalText(column.value, column.type);
+}
+
+/** Columns that are compared: those of the key first, so that a value in another row is another sum. */
+export function comparedColumns(columns: readonly DeliveredColumn[]): DeliveredColumn[] {
+  const compared = columns.filter(({ path, name }) => path !== undefined || name === '_op' || name === '_run_id');
+  return [...compared.filter(({ isKey }) => isKey), ...compared.filter(({ isKey }) => !isKey)];
+}
+
+/** SQL of the aggregates over rows with columns `c0`, `c1` …: `n`, the sum of the whole rows, and `s0`, `s1` … of each column. */
+function sumsSql(indexes: readonly number[], each: boolean): string {
+  const sum = (of: readonly number[]) =>
+    duckdbHashing.sum(
+      rowNumber(
+        duckdbHashing,
+        of.map((index) => `c${index}`),
+      ),
+    );
+  const own = each ? indexes.map((index) => `${sum([index])} AS s${index}`) : [];
+  return ['count(*) AS n', `${indexes.length === 0 ? "'0'" : sum(indexes)} AS s`, ...own].join(', ');
+}
+
+/** Figures of rows, added up over pieces. */
+export class Total {
+  rows = 0;
+  sum = 0n;
+  readonly each = new Map<number, bigint>();
+
+  add(row: Row, indexes: readonly number[]): void {
+    this.rows += Number(row.n);
+    this.sum += BigInt(String(row.s));
+    for (const index of indexes) {
+      const sum = row[`s${index}`];
+      if (sum !== undefined) this.each.set(index, (this.each.get(index) ?? 0n) + BigInt(String(sum)));
+    }
+  }
+}
+
+function differs({ stream, table, isRolledBack }: ReadBackTask, what: string): CdsyncError {
+  const outcome = isRolledBack ? 'Nothing of this load was kept' : 'The next delivery loads the rows again';
+  return new CdsyncError(`table "${table}" is not as it was written: ${what}`, {
+    code: 'delivery_differs',
+    stream,
+    hint: `does a trigger, a generated column or another program change it? ${outcome}. verify: none leaves out the comparison`,
+  });
+}
+
+/** The columns whose sums differ, in words. @param names of all columns, in the order of the sums */
+function differing(names: readonly string[], expected: Total, found: ReadonlyMap<string, string>): string {
+  const sums = [...expected.each.values()];
+  const differ = names.filter((name, index) => found.has(name) && BigInt(found.get(name) ?? 0) !== (sums[index] ?? 0n));
+  return differ.length === 0 ? 'values are in other rows' : `values of ${differ.map((name) => `"${name}"`).join(', ')}`;
+}
+
+interface ReadBackTask {
+  readonly stream: string;
+  readonly table: string;
+  readonly columns: readonly DeliveredColumn[];
+  readonly data: PieceData;
+  /** Number of rows that the table must have after a reload, those left out for their key not counted; undefined: it may have more. */
+  readonly live: () => number | undefined;
+  /** Whether the load is rolled back if the rows differ. */
+  readonly isRolledBack: boolean;
+}
+
+/** The figures of rows that were handed over. @param names of the columns that are compared, in order */
+export async function expectedSum(
+  data: PieceData,
+  columns: readonly DeliveredColumn[],
+  names: readonly string[],
+  each = false,
+): Promise<Total> {
+  const indexes = names.map((name) => columns.findIndex((column) => column.name === name));
+  const total = new Total();
+  for await (const row of data.expected(sumsSql(indexes, each), comparedText)) total.add(row, indexes);
+  return total;
+}
+
+/** The comparison of what a load has written with what was handed over: by the sum of a hash of every row. */
+export function readBackOf(task: ReadBackTask): ReadBack {
+  const { columns: all, data, live } = task;
+  const columns = comparedColumns(all);
+  return {
+    columns: columns.map(targetColumn),
+    check: async (found: FoundRows) => {
+      const expected = await expectedSum(data, all, found.hashed);
+      const wanted = live();
+      if (found.rows !== expected.rows)
+        throw differs(task, `${expected.rows} rows were sent, and ${found.rows} are there`);
+      if (found.left > 0) throw differs(task, `${found.left} deleted rows are still there`);
+      if (wanted !== undefined && found.live !== undefined && found.live !== wanted)
+        throw differs(task, `it has ${found.live} rows, the snapshot ${wanted}`);
+      if (found.differing.length > 0)
+        throw differs(task, `values of ${found.differing.map((name) => `"${name}"`).join(', ')}`);
+      if (BigInt(found.sum) === expected.sum) return;
+      const each = await expectedSum(data, all, found.hashed, true);
+      throw differs(task, differing(found.hashed, each, await found.sums()));
+    },
+  };
+}

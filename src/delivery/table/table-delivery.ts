@@ -1,0 +1,277 @@
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { CdsyncError } from '../../core/errors.js';
+import type { DestinationContext, TableConnector, TableDestination, TableTypes } from '../../sdk/destination.js';
+import type { Load } from '../../sdk/load.js';
+import { type Erasure, readErasures } from '../../storage/erasures.js';
+import type { Delivered, StreamTask } from '../delivery.js';
+import { DeliveryInput, type LoadChunk } from '../input.js';
+import { PieceData } from '../load-data.js';
+import { type PlannedDelivery, plannedDelivery } from './dry-run.js';
+import { erasedKeys, handoverOf, loadOf, type PreparedLoad, unsentRejects } from './load-task.js';
+import { planTable, stateKey, type TablePlan, targetName } from './plan.js';
+import { parseRecord, recordText } from './record.js';
+import { type Reject, readRejects, rejectsPath, writeRejects } from './rejects.js';
+import { isDue, wholeTableDiffers } from './whole-table.js';
+
+/** A load that was tried. It may have been committed although the attempt failed. */
+interface Tried extends PreparedLoad {
+  readonly plan: TablePlan;
+  readonly data: PieceData;
+  readonly before: readonly Reject[];
+  /** Number of the last erasure that it carries out. */
+  readonly erased: number;
+}
+
+/**
+ * Brings one stream's table up to date. Each attempt opens the destination, reads the record and the table, plans, and begins the
+ * load from its beginning.
+ */
+export class TableDelivery {
+  readonly table: string;
+  readonly #task: StreamTask<TableConnector>;
+  readonly #rejects: string;
+  #tried: Tried | undefined;
+  /** How the whole table has differed from the snapshot: it is loaded whole again. */
+  #difference: string | undefined;
+
+  constructor(task: StreamTask<TableConnector>) {
+    this.#task = task;
+    this.table = targetName(task);
+    this.#rejects = rejectsPath(task.context.layout, task.request.destination.name, task.feed.stream);
+  }
+
+  /** One attempt. */
+  async attempt(options: DestinationContext): Promise<Delivered> {
+    return this.#opened(options, (destination) => this.#deliver(destination));
+  }
+
+  /** What a delivery would do. Writes nothing. */
+  async planned(options: DestinationContext): Promise<PlannedDelivery> {
+    return this.#opened(options, async (destination) => {
+      const plan = await this.#plan(destination, await this.#erasures());
+      return this.#withInput(plan, (pieces) => plannedDelivery(this.#task, plan, this.#data(plan, pieces)));
+    });
+  }
+
+  /** What the load that was tried last has come to, if it was committed after all. */
+  async taken(options: DestinationContext): Promise<Delivered | undefined> {
+    const tried = this.#tried;
+    if (tried === undefined) return undefined;
+    return this.#opened(options, async (destination) => {
+      const { own } = await destination.state(stateKey(this.#task));
+      const isTaken = own !== undefined && parseRecord(own.record, this.table).load === tried.load.id;
+      return isTaken ? this.#settle(tried) : undefined;
+    });
+  }
+
+  async #opened<T>(options: DestinationContext, work: (destination: TableDestination) => Promise<T>): Promise<T> {
+    const destination = await this.#task.connector.open(options);
+    try {
+      return await work(destination);
+    } finally {
+      await destination.close();
+    }
+  }
+
+  #erasures(): Promise<Erasure[]> {
+    return readErasures(this.#task.context.layout, this.#task.feed.stream);
+  }
+
+  async #plan(destination: TableDestination, erasures: readonly Erasure[]): Promise<TablePlan> {
+    const { connector, request } = this.#task;
+    const types: TableTypes = { ...connector, ...destination.types };
+    const state = await destination.state(stateKey(this.#task));
+    const found = await destination.describe(this.table);
+    const task = this.#difference === undefined ? this.#task : { ...this.#task, request: { ...request, full: true } };
+    return planTable({ task, types, state, found, erasures });
+  }
+
+  async #deliver(destination: TableDestination): Promise<Delivered> {
+    this.#task.progress.phase = 'preparing';
+    const erasures = await this.#erasures();
+    const plan = await this.#plan(destination, erasures);
+    const tried = this.#tried;
+    if (tried !== undefined && plan.record?.load === tried.load.id)
+      return this.#look(destination, plan, await this.#settle(tried));
+    if (plan.decision.action === 'create' && plan.state.former.length > 0) this.#noticeFormer(plan);
+    if (plan.decision.action === 'nothing') {
+      const all = (await readRejects(this.#rejects)).length;
+      const erased = lastOf(erasures);
+      return this.#look(destination, plan, this.#delivered(plan, { rows: 0, all, refused: [], before: [], erased }));
+    }
+    // Before the input is opened: the keys are looked for in one of their own, in the same folder.
+    const erase = await this.#erase(plan);
+    const erased = lastOf(erasures);
+    const delivered = await this.#withInput(plan, (pieces) => this.#load(destination, plan, pieces, { erase, erased }));
+    return this.#look(destination, plan, delivered);
+  }
+
+  async #load(
+    destination: TableDestination,
+    plan: TablePlan,
+    pieces: readonly LoadChunk[],
+    { erase, erased }: { readonly erase: readonly (readonly string[])[]; readonly erased: number },
+  ): Promise<Delivered> {
+    const { progress } = this.#task;
+    const data = this.#data(plan, pieces);
+    const prepared = loadOf({ task: this.#task, plan, data, erase, erased });
+    const tried = { ...prepared, plan, data, before: await readRejects(this.#rejects), erased };
+    this.#tried = tried;
+    progress.phase = 'loading';
+    progress.rows = 0;
+    progress.total = data.rows;
+    await this.#carryOut(destination, prepared.load);
+    return this.#settle(tried);
+  }
+
+  async #carryOut(destination: TableDestination, load: Load): Promise<void> {
+    const folder = join(this.#task.folder, 'files');
+    await rm(folder, { recursive: true, force: true });
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    try {
+      await destination.load(load);
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
+  }
+
+  /** What follows from a committed load: the list of the values that the destination cannot hold. */
+  async #settle({ plan, data, before, erased }: Tried): Promise<Delivered> {
+    if (before.length > 0 || data.rejects.length > 0) {
+      const kept = plan.isEverything
+        ? []
+        : await this.#withInput(plan, (pieces) =>
+            unsentRejects(this.#task, { before, pieces, erased: plan.decision.erase }),
+          );
+      await writeRejects(this.#rejects, [...kept, ...data.rejects]);
+    }
+    const all = (await readRejects(this.#rejects)).length;
+    return this.#delivered(plan, { rows: data.handedOver, all, refused: data.rejects, before, erased });
+  }
+
+  #noticeFormer({ state }: TablePlan): void {
+    const { context, request, feed } = this.#task;
+    const names = state.former.map(({ table }) => `"${table}"`).join(', ');
+    context.notice(
+      `destination ${request.destination.name}: stream ${feed.stream} goes to table "${this.table}" now; ${names} is no longer kept up to date, and still has personal data`,
+    );
+  }
+
+  async #withInput<T>(
+    plan: Pick<TablePlan, 'isEverything' | 'since'>,
+    work: (pieces: readonly LoadChunk[]) => Promise<T>,
+  ): Promise<T> {
+    const { feed, session, folder, context, request } = this.#task;
+    const input = await DeliveryInput.open({ layout: context.layout, feed, session, folder: join(folder, 'input') });
+    try {
+      if (plan.isEverything) return await work(await input.everything());
+      return await work(plan.since === undefined ? [] : await input.changes(plan.since, request.destination.mode));
+    } finally {
+      await input.close();
+    }
+  }
+
+  #data(plan: TablePlan, pieces: readonly LoadChunk[], refused?: ReadonlyMap<string, readonly string[]>): PieceData {
+    const { session, connector, request, progress, folder } = this.#task;
+    return new PieceData({
+      session,
+      pieces,
+      handover: handoverOf(this.#task, plan, refused),
+      capabilities: connector.capabilities,
+      folder: join(folder, 'files'),
+      onReject: request.destination.onReject,
+      progress: (rows) => {
+        progress.rows = rows;
+      },
+    });
+  }
+
+  async #erase(plan: TablePlan): Promise<string[][]> {
+    const { erase } = plan.decision;
+    if (erase.length === 0) return [];
+    return this.#withInput({ isEverything: true, since: undefined }, (pieces) =>
+      erasedKeys(this.#task, plan, pieces, erase),
+    );
+  }
+
+  /**
+   * Looks at the whole table if that is due, or asked for. One that differs from the snapshot is loaded whole again.
+   * @throws {CdsyncError} `delivery_differs` if it differs right after such a load
+   */
+  async #look(destination: TableDestination, plan: TablePlan, delivered: Delivered): Promise<Delivered> {
+    const { request, context, progress } = this.#task;
+    const { own } = await destination.state(stateKey(this.#task));
+    if (own === undefined) return delivered;
+    const record = parseRecord(own.record, this.table);
+    const now = context.clock.now();
+    if (!isDue(record, { ...request.destination, isAsked: request.verify }, now)) return this.#told(delivered);
+    progress.phase = 'verifying';
+    const rejects = await readRejects(this.#rejects);
+    const differs = await this.#withInput({ isEverything: true, since: undefined }, (pieces) => {
+      const refused = new Map<string, string[]>();
+      for (const { column, key } of rejects)
+        if (column !== null && key !== null) refused.set(column, [...(refused.get(column) ?? []), key]);
+      const data = this.#data(plan, pieces, refused);
+      data.assume();
+      return wholeTableDiffers({ task: this.#task, destination, plan, record, data });
+    });
+    if (differs === undefined) {
+      await destination.keep(own, recordText({ ...record, verified_at: new Date(now).toISOString() }));
+      return this.#told(delivered);
+    }
+    if (this.#difference !== undefined) throw this.#differsAgain(differs);
+    this.#difference = differs;
+    this.#tried = undefined;
+    return this.#deliver(destination);
+  }
+
+  /** The result, with what was wrong before all rows were loaded again. */
+  #told(delivered: Delivered): Delivered {
+    if (this.#difference === undefined) return delivered;
+    const problem = new CdsyncError(`table "${this.table}" was not as recorded: ${this.#difference}`, {
+      code: 'table_changed',
+      stream: this.#task.feed.stream,
+      hint: 'all rows were loaded again; does another program write to the table?',
+    });
+    return { ...delivered, problem };
+  }
+
+  #differsAgain(differs: string): CdsyncError {
+    return new CdsyncError(`table "${this.table}" is not as the snapshot right after it was loaded: ${differs}`, {
+      code: 'delivery_differs',
+      stream: this.#task.feed.stream,
+      hint: 'does another program write to it? `verify_every: never` leaves out the look at the whole table',
+    });
+  }
+
+  /** @param all how many values of the table could not be held, by this delivery and those before it */
+  #delivered(
+    { decision }: TablePlan,
+    {
+      rows,
+      all,
+      refused,
+      before,
+      erased,
+    }: { rows: number; all: number; refused: readonly Reject[]; before: readonly Reject[]; erased: number },
+  ): Delivered {
+    const identity = ({ key, column, reason }: Reject) => JSON.stringify([key, column, reason]);
+    const known = new Set(before.map(identity));
+    const isAppend = this.#task.request.destination.mode === 'append';
+    const { action, why } = decision;
+    const isSent = action === 'increment' || action === 'reload';
+    return {
+      rows,
+      action: action === 'adopt' ? 'nothing' : isAppend && isSent ? 'append' : action,
+      why,
+      refused: all,
+      newlyRefused: refused.filter((reject) => !known.has(identity(reject))).length,
+      erased,
+    };
+  }
+}
+
+function lastOf(erasures: readonly Erasure[]): number {
+  return erasures.at(-1)?.number ?? 0;
+}

@@ -1,0 +1,83 @@
+import { readdir, readlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { CdsyncError } from '../../core/errors.js';
+import { quoteIdentifier, sqlText, sqlTexts } from '../../core/sql.js';
+import { nearest } from '../../core/suggestions.js';
+import { readManifest } from '../../snapshot/manifest.js';
+import { type HeldStream, heldStreams } from '../../storage/held.js';
+import type { JobLayout } from '../../storage/layout.js';
+
+/** What a guard holds of a stream, and the snapshot that it was compared with, as SQL for a session of DuckDB. */
+interface HeldFiles {
+  readonly held: HeldStream;
+  /** Rows with `_op`; undefined if the run would change nothing. */
+  readonly changes: string | undefined;
+  /** Rows before it; undefined if there was no snapshot. */
+  readonly before: string | undefined;
+}
+
+/** @throws {CdsyncError} `not_held` that names what is held */
+async function findHeld(
+  layout: JobLayout,
+  streams: readonly string[],
+  { runId, stream }: { runId: string; stream: string },
+): Promise<HeldStream> {
+  const all = await heldStreams(layout, streams);
+  const found = all.find((held) => held.run_id === runId && held.stream === stream);
+  if (found !== undefined) return found;
+  const known = all.map((held) => `${held.run_id} ${held.stream}`);
+  const near = nearest(`${runId} ${stream}`, known, 1);
+  throw new CdsyncError(`nothing of stream "${stream}" is held of run ${runId}`, {
+    code: 'not_held',
+    kind: 'configuration',
+    hint: known.length === 0 ? 'nothing is held at all' : `held: ${(near.length > 0 ? near : known).join(', ')}`,
+  });
+}
+
+async function before(layout: JobLayout, { stream, run_id, previous }: HeldStream): Promise<string | undefined> {
+  if (previous === null) return undefined;
+  const manifest = await readManifest(layout.manifest(stream)).catch(() => undefined);
+  if (manifest === undefined) {
+    // Without Parquet there is only the published database.
+    await layout.elsewhere?.bring(join(layout.folder, await readlink(layout.link)));
+    return `(SELECT * FROM published.${quoteIdentifier(stream)})`;
+  }
+  if (manifest.sequence !== previous.sequence) {
+    throw new CdsyncError(`stream "${stream}" has moved on since run ${run_id} was held`, {
+      code: 'held_outdated',
+      stream,
+      hint: `discard it and run again: cdsync discard ${run_id}`,
+    });
+  }
+  const paths = manifest.files.map(({ path }) => join(layout.stream(stream), path));
+  for (const path of paths) await layout.elsewhere?.bring(path);
+  return `read_parquet(${sqlTexts(paths)}, union_by_name = true)`;
+}
+
+/**
+ * The files of a stream that a run has held. They are read where they are; nothing is locked and nothing written.
+ * Of a job in a bucket, only these are brought.
+ * @throws {CdsyncError} `not_held`, `held_outdated`; what bringing throws
+ */
+export async function heldFiles(
+  layout: JobLayout,
+  streams: readonly string[],
+  wanted: { runId: string; stream: string },
+): Promise<HeldFiles> {
+  const held = await findHeld(layout, streams, wanted);
+  const folder = layout.streamRun(held.run_id, held.stream);
+  const all = new Set([...(await readdir(folder)), ...(layout.elsewhere?.names(folder) ?? [])]);
+  const names = [...all].filter((name) => /^changes(-\d+)?\.parquet$/.test(name));
+  const paths = names.sort().map((name) => join(folder, name));
+  for (const path of paths) await layout.elsewhere?.bring(path);
+  return {
+    held,
+    changes: paths.length === 0 ? undefined : `read_parquet(${sqlTexts(paths)}, union_by_name = true)`,
+    before: await before(layout, held),
+  };
+}
+
+/** Attaches the published database, for {@link HeldFiles.before} of a job without Parquet. */
+export function attachPublished(layout: JobLayout): string {
+  return `ATTACH ${sqlText(layout.link)} AS published (READ_ONLY)`;
+}

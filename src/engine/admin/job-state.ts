@@ -1,0 +1,197 @@
+import { mkdir, stat } from 'node:fs/promises';
+import type { JobConfig, JobSummary, StreamConfig } from '../../config/config.js';
+import { CdsyncError } from '../../core/errors.js';
+import { nameHint } from '../../core/suggestions.js';
+import { type DestinationStatus, destinationStatuses, forgetDestination } from '../../delivery/destination-status.js';
+import { SnapshotStore } from '../../snapshot/snapshot-store.js';
+import type { CoveredSpan, StreamState } from '../../snapshot/stream-state.js';
+import { JobLock } from '../../storage/job-lock.js';
+import { Journal } from '../../storage/journal.js';
+import type { JobLayout } from '../../storage/layout.js';
+import { discardStreams } from '../../storage/run-state.js';
+import { runFolders } from '../../storage/storage.js';
+import { refuseUntrustedLinks } from '../../storage/untrusted-links.js';
+import type { StorageEngine } from '../open-engine.js';
+import { type PartitionState, partitionStates, resetPartition } from './partition-state.js';
+
+type DestinationOutline = JobSummary['destinations'][number];
+
+/** What the store remembers about a stream. */
+interface StoredStream {
+  name: string;
+  run_id: string;
+  sequence: number;
+  rows: number;
+  key: string[];
+  synced_at: string;
+  /** Spans of time that are read completely and not read again. */
+  covered: CoveredSpan[];
+}
+
+/** What a job remembers between runs. */
+export interface JobState {
+  job: string;
+  /** Id of the store. */
+  store: string;
+  sequence: number;
+  streams: StoredStream[];
+  /** What runs that were cut short have read, by partition. */
+  partitions: PartitionState[];
+  /** What the destinations had after their last delivery. */
+  destinations: DestinationStatus[];
+}
+
+async function withStore<T>(
+  { database, clock }: StorageEngine,
+  layout: JobLayout,
+  work: (store: SnapshotStore) => Promise<T>,
+): Promise<T> {
+  await refuseUntrustedLinks(layout);
+  await stat(layout.store).catch(() => {
+    throw new CdsyncError(`job "${layout.job}" remembers nothing yet`, {
+      code: 'not_published',
+      hint: 'run it first: cdsync run',
+    });
+  });
+  const lock = await JobLock.acquire(database, layout, new Date(clock.now()).toISOString());
+  try {
+    const store = await SnapshotStore.open(database, layout);
+    try {
+      return await work(store);
+    } finally {
+      await store.close();
+    }
+  } finally {
+    await lock.release();
+  }
+}
+
+function shown({ stream, run_id, sequence, rows, key, synced_at, covered }: StreamState): StoredStream {
+  return { name: stream, run_id, sequence, rows, key, synced_at, covered: covered ?? [] };
+}
+
+/** Whether the configuration lists the partition values. Otherwise they come from records, and are hidden. */
+function listsValues({ reads }: StreamConfig): boolean {
+  return reads.partitionBy !== 'auto' && reads.partitionBy?.values !== undefined;
+}
+
+/** @throws {CdsyncError} `not_published`, `locked` */
+export async function jobState(
+  engine: StorageEngine,
+  job: JobConfig,
+  { showValues, destinations }: { showValues: boolean; destinations: readonly DestinationOutline[] },
+): Promise<JobState> {
+  const layout = engine.layoutOf(job.name);
+  return withStore(engine, layout, async (store) => {
+    const { id, sequence, streams } = await store.state();
+    const partitions = job.streams.map((config) =>
+      partitionStates(layout, config.name, { showValues: showValues || listsValues(config) }),
+    );
+    return {
+      job: job.name,
+      store: id,
+      sequence,
+      streams: job.streams.flatMap(({ name }) => streams.get(name) ?? []).map(shown),
+      partitions: (await Promise.all(partitions)).flat(),
+      destinations: await destinationStatuses(layout, destinations),
+    };
+  });
+}
+
+/** What was forgotten about a stream. */
+interface ResetStream {
+  name: string;
+  /** Runs whose checkpoints are gone. */
+  checkpoints: string[];
+  /** Whether its spans of time will be read again. */
+  covered: boolean;
+}
+
+async function dropCheckpoints(layout: JobLayout, stream: string): Promise<string[]> {
+  const dropped: string[] = [];
+  for (const runId of await runFolders(layout)) {
+    const hasOne = await Journal.read(layout.streamRun(runId, stream)).then(
+      (journal) => journal !== undefined,
+      () => true,
+    );
+    if (!hasOne) continue;
+    await discardStreams(layout, runId, [stream]);
+    dropped.push(runId);
+  }
+  return dropped;
+}
+
+/**
+ * Forgets how far streams were read (their checkpoints and spans of time), so that the next run begins again. The snapshot
+ * and its history stay.
+ * @param choice the streams, by default all; with `partition`, only that part of one stream
+ * @throws {CdsyncError} `stream_not_found`, `partition_not_found`, `not_published`, `locked`
+ */
+export async function resetState(
+  engine: StorageEngine,
+  job: JobConfig,
+  { streams: only, partition }: { streams: readonly string[] | undefined; partition: string | undefined },
+): Promise<ResetStream[]> {
+  const known = job.streams.map(({ name }) => name);
+  for (const name of only ?? []) {
+    if (!known.includes(name)) throw notFound('stream', job.name, name, known);
+  }
+  const layout = engine.layoutOf(job.name);
+  return withStore(engine, layout, async (store) => {
+    const { streams } = await store.state();
+    const reset: ResetStream[] = [];
+    for (const name of only ?? known) {
+      const state = streams.get(name);
+      if (partition !== undefined) {
+        const spans = state?.covered ?? [];
+        const part = await resetPartition(layout, { stream: name, partition, covered: spans });
+        if (state !== undefined && part.covered !== undefined)
+          await store.rememberStream({ ...state, covered: part.covered });
+        reset.push({ name, covered: part.covered !== undefined, checkpoints: part.checkpoints });
+        continue;
+      }
+      const covered = (state?.covered ?? []).length > 0;
+      if (state !== undefined && covered) await store.rememberStream({ ...state, covered: [] });
+      reset.push({ name, covered, checkpoints: await dropCheckpoints(layout, name) });
+    }
+    return reset;
+  });
+}
+
+/**
+ * Forgets what is kept here for a destination ({@link forgetDestination}). Its rows and its watermark there stay.
+ * @returns the streams that were forgotten
+ * @throws {CdsyncError} `destination_not_found`, `stream_not_found`, `locked`
+ */
+export async function resetDestination(
+  { database, clock, layoutOf }: StorageEngine,
+  job: string,
+  destinations: readonly DestinationOutline[],
+  { destination, streams }: { destination: string; streams: readonly string[] | undefined },
+): Promise<string[]> {
+  const names = destinations.map(({ name }) => name);
+  const found = destinations.find(({ name }) => name === destination);
+  if (found === undefined) throw notFound('destination', job, destination, names);
+  for (const name of streams ?? [])
+    if (!found.streams.includes(name)) throw notFound('stream', job, name, found.streams);
+  const layout = layoutOf(job);
+  const reset = streams ?? found.streams;
+  await refuseUntrustedLinks(layout);
+  await mkdir(layout.delivery(destination), { recursive: true, mode: 0o700 });
+  const startedAt = new Date(clock.now()).toISOString();
+  const lock = await JobLock.acquireDestination(database, layout, destination, startedAt);
+  try {
+    await forgetDestination(layout, destination, reset);
+  } finally {
+    await lock.release();
+  }
+  return [...reset];
+}
+
+function notFound(what: 'stream' | 'destination', job: string, name: string, known: readonly string[]): CdsyncError {
+  return new CdsyncError(`job "${job}" has no ${what} "${name}"`, {
+    code: `${what}_not_found`,
+    kind: 'configuration',
+    hint: nameHint(`its ${what}s`, name, known),
+  });
+}

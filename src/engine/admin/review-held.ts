@@ -1,0 +1,256 @@
+import { basename, join } from 'node:path';
+import type { StreamConfig } from '../../config/config.js';
+import { CdsyncError, interrupted } from '../../core/errors.js';
+import { inSeconds } from '../../core/quantities.js';
+import type { JobReport } from '../../core/run-report.js';
+import { nearest } from '../../core/suggestions.js';
+import { type ReadResult, renewKeys } from '../../extract/read-result.js';
+import { mergedStatus } from '../../notify/result.js';
+import { keepColumnFigures } from '../../pages/column-figures.js';
+import { SnapshotStore } from '../../snapshot/snapshot-store.js';
+import { type HeldStream, heldStreams } from '../../storage/held.js';
+import { JobLock } from '../../storage/job-lock.js';
+import { noCounters } from '../../storage/journal.js';
+import { pastRuns } from '../../storage/past-runs.js';
+import { readReport } from '../../storage/reports.js';
+import { discardStreams, type RunIdentity } from '../../storage/run-state.js';
+import { prepareStorage } from '../../storage/storage.js';
+import type { CachedRows } from '../../storage/unchanged-rows.js';
+import { finishRun, hasAfterRun } from '../finish-run.js';
+import { keepReport, reportJob } from '../report-job.js';
+import { type Committed, commitAndPublish } from '../run/commit-and-publish.js';
+import { type ComparedStream, compareStream, ReadingInvalidated } from '../run/compare-stream.js';
+import { type PreviousState, recover } from '../run/recover.js';
+import type { StreamReader } from '../run/stream-reader.js';
+import type { RunContext } from '../run-context.js';
+
+/** What a held stream is compared with, and the run that it is of. */
+interface HeldTask {
+  readonly before: PreviousState;
+  readonly store: SnapshotStore;
+  readonly run: RunIdentity;
+}
+
+/** The held streams to approve or discard. */
+interface HeldChoice {
+  readonly runId: string;
+  /** Undefined: all that are held of this run. */
+  readonly streams: readonly string[] | undefined;
+}
+
+/** @throws {CdsyncError} `not_held`; it names the runs with held streams */
+async function chooseHeld({ layout, job }: RunContext, { runId, streams }: HeldChoice): Promise<HeldStream[]> {
+  const all = await heldStreams(
+    layout,
+    job.streams.map(({ name }) => name),
+  );
+  const ofRun = all.filter((held) => held.run_id === runId);
+  const chosen = ofRun.filter(({ stream }) => streams === undefined || streams.includes(stream));
+  if (chosen.length > 0 && (streams === undefined || chosen.length === streams.length)) return chosen;
+  const known = [...new Set(all.map(({ run_id }) => run_id))];
+  const near = nearest(runId, known, 1);
+  throw new CdsyncError(
+    ofRun.length === 0
+      ? `nothing of run ${runId} is held in job "${job.name}"`
+      : `run ${runId} holds other streams: ${ofRun.map(({ stream }) => stream).join(', ')}`,
+    {
+      code: 'not_held',
+      kind: 'configuration',
+      hint: known.length === 0 ? 'nothing is held at all' : `held: ${(near.length > 0 ? near : known).join(', ')}`,
+    },
+  );
+}
+
+/** A reading that gives a held stream, as if it had just been read. */
+function heldReading({ layout, database }: RunContext, held: HeldStream): StreamReader {
+  const folder = layout.streamRun(held.run_id, held.stream);
+  const inParts = (name: string) => `${folder}/parts/${name}`;
+  const { read } = held;
+  const extracted: ReadResult = {
+    ...read,
+    parts: read.parts.map((part) => ({
+      ...part,
+      path: inParts(basename(part.path)),
+      keysPath: inParts(basename(part.keysPath)),
+    })),
+    standing: { ...read.standing, known: read.standing.known && inFolder(read.standing.known, folder) },
+  };
+  return {
+    live: { ...noCounters },
+    resumed: false,
+    key: held.key,
+    brings: held.brings,
+    covered: held.covered,
+    confirmable: undefined,
+    nextKnown: held.next_known,
+    counters: () => read.counters,
+    read: async () => undefined,
+    extracted: async () => {
+      await renewKeys(database, extracted.parts, held.key);
+      return extracted;
+    },
+    close: async () => undefined,
+  };
+}
+
+/** The same rows, where the run's folder is now. */
+function inFolder({ keysPath, rows, unseenPath }: CachedRows, folder: string): CachedRows {
+  const path = (name: string) => join(folder, basename(name));
+  return { keysPath: path(keysPath), rows, unseenPath: unseenPath && path(unseenPath) };
+}
+
+function outdated({ stream, run_id: runId }: HeldStream, why: string): CdsyncError {
+  return new CdsyncError(`stream "${stream}" ${why} since run ${runId} was held`, {
+    code: 'held_outdated',
+    stream,
+    hint: `discard it and run again: cdsync discard ${runId}`,
+  });
+}
+
+function refuseMoved(held: HeldStream, now: { run_id: string; sequence: number } | undefined): void {
+  if (now?.run_id === held.previous?.run_id && now?.sequence === held.previous?.sequence) return;
+  throw outdated(held, 'has moved on');
+}
+
+/** Compares a held stream with its snapshot once more. @throws {CdsyncError} `held_outdated` */
+async function compareHeld(context: RunContext, held: HeldStream, task: HeldTask): Promise<ComparedStream> {
+  refuseMoved(held, task.before.streams.get(held.stream));
+  const config = context.job.streams.find(({ name }) => name === held.stream) as StreamConfig;
+  const reading = heldReading(context, held);
+  try {
+    return await compareStream(context, { ...task, config, reading, definition: held.definition });
+  } catch (error) {
+    // The rows that it recognised have only their old hashes.
+    if (error instanceof ReadingInvalidated) throw outdated(held, 'has got another way to hash rows');
+    throw error;
+  }
+}
+
+/**
+ * Commits and publishes what a guard has held, if the snapshot is still the one that it was compared with.
+ * In a bucket, the result is there before anybody is told.
+ * @throws {CdsyncError} `not_held`, `held_outdated`, `locked`; `interrupted` before the commit: what is held stays held
+ */
+export async function approveRun(context: RunContext, choice: HeldChoice): Promise<JobReport> {
+  const { layout, clock, job, database } = context;
+  await prepareStorage(layout, job.publish.mode);
+  const telling = hasAfterRun(job)
+    ? new (await import('../after-run.js')).AfterRun({ ...context, accept: true })
+    : undefined;
+  const lock = await JobLock.acquire(database, layout, new Date(clock.now()).toISOString());
+  // The report of the approval takes the place of that of its run.
+  const [last] = await pastRuns(layout, 1);
+  let report: JobReport;
+  try {
+    report = await approveLocked(context, choice);
+  } finally {
+    await lock.release();
+  }
+  await context.bucket?.putBack();
+  const told = telling && { finished: () => telling.followed('approval', report, last?.report) };
+  await finishRun({ ...context, report, telling: told });
+  return report;
+}
+
+async function approveLocked(context: RunContext, choice: HeldChoice): Promise<JobReport> {
+  const { layout, clock, job, database, signal } = context;
+  const began = clock.monotonic();
+  await context.salts.define(database, job);
+  const before = await recover(context);
+  if (signal.aborted) throw interrupted();
+  const held = await chooseHeld(context, choice);
+  const [{ run_id: runId, started_at: startedAt }] = held as [HeldStream, ...HeldStream[]];
+  const run = { runId, startedAt };
+  const { compared, sequence, unpublished } = await commitHeld(context, held, { run, before });
+  const results = compared.map(({ commit, changedValues: changed }, index) => {
+    return { name: held[index]?.stream ?? '', commit, changed };
+  });
+  // The page about the run says that it does not know what is not kept.
+  await keepColumnFigures(layout, runId, results).catch(() => undefined);
+  // What is not published yet will be, out of the folder of the run.
+  if (unpublished === undefined)
+    await discardStreams(
+      layout,
+      runId,
+      held.map(({ stream }) => stream),
+    );
+  const report = reportJob({
+    job: job.name,
+    run,
+    resumed: false,
+    sequence,
+    status: signal.aborted ? 'interrupted' : unpublished === undefined ? 'ok' : 'partial',
+    seconds: inSeconds(clock.monotonic() - began),
+    streams: held.map(({ stream, read }, index) => ({
+      name: stream,
+      error: undefined,
+      findings: [],
+      counters: read.counters,
+      commit: compared[index]?.commit,
+      unpublished,
+    })),
+  });
+  await keepReport(context, withRun(report, (await readReport(layout, runId))?.jobs[0]));
+  return report;
+}
+
+/** The report of a run after an approval: what else the run did stands beside what was approved. */
+function withRun(approval: JobReport, run: JobReport | undefined): JobReport {
+  if (run === undefined) return approval;
+  const approved = new Map(approval.streams.map((stream) => [stream.name, stream]));
+  return {
+    ...approval,
+    resumed: run.resumed,
+    status: mergedStatus(approval, run),
+    streams: run.streams.map((stream) => {
+      const { warnings, unmatched_rules } = stream;
+      const now = approved.get(stream.name);
+      return now === undefined ? stream : { ...now, warnings, unmatched_rules };
+    }),
+    destinations: run.destinations,
+    seconds: inSeconds((run.seconds + approval.seconds) * 1000),
+  };
+}
+
+/** Compares held streams with their snapshots once more, commits them and publishes the result. */
+async function commitHeld(
+  context: RunContext,
+  held: readonly HeldStream[],
+  { run, before }: { run: RunIdentity; before: PreviousState },
+): Promise<Committed & { readonly compared: readonly ComparedStream[] }> {
+  const { layout, database, signal } = context;
+  const store = await SnapshotStore.open(database, layout);
+  try {
+    const compared: ComparedStream[] = [];
+    await store.session.until(signal, async () => {
+      for (const each of held) {
+        compared.push(await compareHeld(context, each, { before, store, run }));
+      }
+    });
+    const streams = compared.map(({ commit }) => commit);
+    const { sequence } = before;
+    const task = { run, status: 'ok', sequence, streams, isNews: true } as const;
+    return { compared, ...(await commitAndPublish(context, store, task)) };
+  } finally {
+    await store.close();
+  }
+}
+
+/**
+ * Throws away what a guard has held; the snapshot stays as it is.
+ * @returns the discarded streams
+ * @throws {CdsyncError} `not_held`, `locked`
+ */
+export async function discardHeld(context: RunContext, choice: HeldChoice): Promise<string[]> {
+  const { layout, clock, database, job } = context;
+  await prepareStorage(layout, job.publish.mode);
+  const lock = await JobLock.acquire(database, layout, new Date(clock.now()).toISOString());
+  try {
+    const held = await chooseHeld(context, choice);
+    const streams = held.map(({ stream }) => stream);
+    await discardStreams(layout, choice.runId, streams);
+    return streams;
+  } finally {
+    await lock.release();
+  }
+}

@@ -1,0 +1,190 @@
+import { dirname } from 'node:path';
+import type { JobConfig, LocalConfig } from '../config/config.js';
+import type { Clock } from '../core/clock.js';
+import { asCdsyncError, type CdsyncError } from '../core/errors.js';
+import type { JobReport } from '../core/run-report.js';
+import { metricsDocument, sendOtlp, traceDocument } from '../metrics/otlp.js';
+import { notePhases, type PhaseTime } from '../metrics/phase-times.js';
+import { afterRunSamples, type RunTrigger, type Sample, samplesOf } from '../metrics/samples.js';
+import { type RunTimes, spansOf } from '../metrics/spans.js';
+import { keepSamples } from '../metrics/stored-samples.js';
+import { writeTextFile } from '../metrics/text-file.js';
+import { runAfter } from '../notify/after-commands.js';
+import { type Anomaly, detectAnomalies, pastRunsJudged } from '../notify/anomalies.js';
+import { reasonOf } from '../notify/channels.js';
+import { Notifier } from '../notify/notifier.js';
+import { mergedStatus, type RunResult, resultOfReport } from '../notify/result.js';
+import { WebhookClient } from '../notify/webhook-client.js';
+import type { JobLayout } from '../storage/layout.js';
+import { pastRuns } from '../storage/past-runs.js';
+
+/** How long all receivers and collectors together may delay the end of a run. */
+const deadlineMs = 10_000;
+
+interface TellingContext {
+  readonly config: LocalConfig;
+  readonly job: JobConfig;
+  readonly layout: JobLayout;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  readonly notice: (line: string) => void;
+  readonly progress: { phase: string; readonly streams: readonly { readonly name: string; phase: string }[] };
+  /** What the user asked for; a run that is meant to differ from those before is not unusual. */
+  readonly accept: boolean;
+  readonly rekey: boolean;
+  readonly range: unknown;
+}
+
+/**
+ * Tells people and programs outside how one run goes: `notify`, `metrics` and `after` of its job. Call {@link started} when the
+ * run has its lock, and then {@link finished} or {@link failed}, once. Nothing of it throws, and nothing changes the run.
+ */
+export class AfterRun {
+  readonly #context: TellingContext;
+  readonly #http = new WebhookClient();
+  readonly #notifier: Notifier;
+  readonly #startedAt: number;
+  readonly #times: RunTimes;
+
+  constructor(context: TellingContext) {
+    const { job, layout, notice, clock, progress } = context;
+    this.#context = context;
+    this.#startedAt = clock.now();
+    const { destinations = [] } = context.config.outline.find(({ name }) => name === job.name) ?? {};
+    const delivers = ({ name, stream }: { readonly name: string; readonly stream: string }) =>
+      destinations.some((each) => each.name === name && each.streams.includes(stream));
+    const { name, notify } = job;
+    const { file } = context.config;
+    this.#notifier = new Notifier({ job: name, file, notify, layout, delivers, http: this.#http, notice, deadlineMs });
+    const isTraced = job.metrics.otlp !== undefined;
+    const now = () => clock.now();
+    this.#times = isTraced ? timesOf(progress, now) : { run: [], streams: new Map() };
+  }
+
+  /** Tells that the run begins, in the background. */
+  started(): void {
+    this.#notifier.started(this.#startedAt);
+  }
+
+  /** Tells of the final report. */
+  async finished(report: JobReport): Promise<void> {
+    const { layout, clock } = this.#context;
+    const times = { startedAt: this.#startedAt, finishedAt: clock.now(), report: layout.report(report.run_id) };
+    await this.#end(resultOfReport(report, times));
+  }
+
+  /**
+   * Tells of what a person did about a run, or a delivery without a run. Receivers hear only of news: that the job is well again, or
+   * no longer. An approval publishes rows, so the commands of `after` follow it.
+   * @param report what was done
+   * @param last the report of the last run, as it was before
+   */
+  async followed(occasion: Exclude<RunTrigger, 'run'>, report: JobReport, last: JobReport | undefined): Promise<void> {
+    const { layout, clock } = this.#context;
+    const times = { startedAt: this.#startedAt, finishedAt: clock.now(), report: layout.report(report.run_id) };
+    const end: RunResult = { ...resultOfReport(report, times), status: mergedStatus(report, last) };
+    await this.#end(end, occasion);
+  }
+
+  /** Tells of an error that left no report. Of words on the command line that name nothing, and of a lock, nobody is told. */
+  async failed(error: CdsyncError): Promise<void> {
+    const { job, clock } = this.#context;
+    if (error.kind === 'locked' || mistyped.has(error.code)) return this.#http.close();
+    const { code, message, hint, requestId } = error;
+    const status = error.kind === 'interrupted' ? 'interrupted' : 'failed';
+    await this.#end({
+      job: job.name,
+      runId: null,
+      status,
+      sequence: null,
+      resumed: false,
+      startedAt: this.#startedAt,
+      finishedAt: clock.now(),
+      streams: [],
+      destinations: [],
+      error: status === 'failed' ? { code, message, hint: hint ?? null, request_id: requestId ?? null } : null,
+      report: null,
+    });
+  }
+
+  async #end(end: RunResult, occasion: RunTrigger = 'run'): Promise<void> {
+    const isRun = occasion === 'run';
+    const unusual = isRun ? await this.#unusual(end) : [];
+    const stop = new AbortController();
+    const timer = setTimeout(() => stop.abort(), deadlineMs);
+    try {
+      const samples = isRun ? samplesOf(end, unusual) : afterRunSamples(end, occasion);
+      const measured = this.#measure(end, { samples, isTraced: isRun }, stop.signal);
+      await Promise.all([measured, this.#notifier.ended(end, unusual, { onlyNews: !isRun })]);
+    } finally {
+      clearTimeout(timer);
+      await this.#http.close();
+    }
+    if (occasion !== 'delivery') await this.#runCommands(end);
+  }
+
+  async #unusual(end: RunResult): Promise<Anomaly[]> {
+    const { layout, accept, rekey, range } = this.#context;
+    if (accept || rekey || range !== undefined) return [];
+    try {
+      const past = await pastRuns(layout, pastRunsJudged + 1);
+      return detectAnomalies(
+        end,
+        past.map(({ report }) => report),
+      );
+    } catch (error) {
+      // A report that somebody has edited must not keep anybody from being told.
+      this.#tell('this run could not be compared with those before', error);
+      return [];
+    }
+  }
+
+  async #measure(
+    end: RunResult,
+    { samples: run, isTraced }: { readonly samples: readonly Sample[]; readonly isTraced: boolean },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { config, job, layout } = this.#context;
+    const { textfile, otlp } = job.metrics;
+    if (textfile === undefined && otlp === undefined) return;
+    const outline = config.outline.find(({ name }) => name === job.name) ?? { ...job, destinations: [] };
+    const { kept, error } = await keepSamples(layout, { job: outline, textfile, run, now: end.startedAt });
+    if (error !== undefined) this.#tell('the figures of this run could not be kept for the next', error);
+    if (textfile !== undefined) {
+      await writeTextFile(config, textfile, { job: job.name, kept }).catch((reason) =>
+        this.#tell(`metrics: ${textfile} could not be written`, reason),
+      );
+    }
+    if (otlp === undefined) return;
+    const about = { now: end.finishedAt, resourceAttributes: otlp.resource };
+    const metrics = { kind: 'metrics', document: metricsDocument(kept, about) } as const;
+    const traces = { kind: 'traces', document: traceDocument(spansOf(end, this.#times), about) } as const;
+    const documents = isTraced ? [metrics, traces] : [metrics];
+    await Promise.all(
+      documents.map((each) =>
+        sendOtlp(otlp, each, { http: this.#http, signal }).catch((reason) =>
+          this.#tell(`metrics: ${each.kind} were not sent`, reason),
+        ),
+      ),
+    );
+  }
+
+  async #runCommands(end: RunResult): Promise<void> {
+    const { config, job, signal, notice } = this.#context;
+    const { secretVariables } = config;
+    await runAfter(job.after, end, { folder: dirname(config.file), env: process.env, secretVariables, signal, notice });
+  }
+
+  #tell(what: string, error: unknown): void {
+    this.#context.notice(`warning: ${what}: ${reasonOf(asCdsyncError(error))}`);
+  }
+}
+
+/** Errors in words of the command line: somebody who looks on has typed them. */
+const mistyped: ReadonlySet<string> = new Set(['usage', 'stream_not_found', 'destination_not_found', 'job_not_found']);
+
+function timesOf(progress: TellingContext['progress'], now: () => number): RunTimes {
+  const streams = new Map<string, readonly PhaseTime[]>();
+  for (const stream of progress.streams) streams.set(stream.name, notePhases(stream, now));
+  return { run: notePhases(progress, now), streams };
+}

@@ -1,0 +1,48 @@
+import { CdsyncError } from '../../core/errors.js';
+import { nameHint } from '../../core/suggestions.js';
+import { type Reject, readRejects, rejectsPath } from '../../delivery/table/rejects.js';
+import type { JobLayout } from '../../storage/layout.js';
+
+/** A value, or a record, that a destination cannot hold. `since` the run that brought it. */
+interface ListedReject extends Reject {
+  readonly destination: string;
+  readonly stream: string;
+}
+
+function known(what: string, names: readonly string[], wanted: readonly string[] = []): void {
+  for (const name of wanted) {
+    if (names.includes(name)) continue;
+    throw new CdsyncError(`the job has no ${what} "${name}"`, {
+      code: `${what}_not_found`,
+      kind: 'configuration',
+      hint: nameHint(`its ${what}s`, name, names),
+    });
+  }
+}
+
+/**
+ * The values that destinations of a job cannot hold, as their last deliveries left them.
+ * @throws {CdsyncError} `destination_not_found`, `stream_not_found`
+ */
+export async function listRejects(
+  layout: JobLayout,
+  destinations: readonly { readonly name: string; readonly streams: readonly string[] }[],
+  only: { readonly destinations?: readonly string[] | undefined; readonly streams?: readonly string[] | undefined },
+): Promise<ListedReject[]> {
+  known(
+    'destination',
+    destinations.map(({ name }) => name),
+    only.destinations,
+  );
+  known('stream', [...new Set(destinations.flatMap(({ streams }) => streams))], only.streams);
+  const found: ListedReject[] = [];
+  for (const { name: destination, streams } of destinations) {
+    if (only.destinations?.includes(destination) === false) continue;
+    for (const stream of streams) {
+      if (only.streams?.includes(stream) === false) continue;
+      for (const { key, column, reason, run_id } of await readRejects(rejectsPath(layout, destination, stream)))
+        found.push({ destination, stream, key, column, reason, run_id });
+    }
+  }
+  return found;
+}

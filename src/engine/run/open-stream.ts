@@ -1,0 +1,233 @@
+import { createHash } from 'node:crypto';
+import type { RequestCounts } from '../../api/client.js';
+import type { ColumnRules } from '../../columns/column-rules.js';
+import type { StoredColumn } from '../../columns/columns.js';
+import type { StreamConfig } from '../../config/config.js';
+import type { ExtractionOptions } from '../../extract/begin-extraction.js';
+import { windowsOf } from '../../extract/partition.js';
+import { ServiceReader } from '../../extract/service-reader.js';
+import type { StreamState } from '../../snapshot/stream-state.js';
+import type { WindowOptions } from '../../sources/declaration.js';
+import type { Source, Window, WindowedSource } from '../../sources/source.js';
+import type { Split } from '../../sources/splits.js';
+import { cut, planWindows } from '../../sources/windows.js';
+import type { Session } from '../../storage/duckdb.js';
+import { partVersion } from '../../storage/part.js';
+import { adoptUnfinished, findUnfinished, type RunIdentity, type UnfinishedStream } from '../../storage/run-state.js';
+import { refuseOtherSalts, rulesOf } from '../column-rules.js';
+import type { RunContext } from '../run-context.js';
+import { chosenSplit } from './choose-split.js';
+import { type Definition, definitionOf, refuseChanged } from './definition.js';
+import { QueryReader } from './query-reader.js';
+import type { StoredKeys } from './stored-keys.js';
+import type { StreamReader } from './stream-reader.js';
+import { cacheOptionsFor } from './usable-cache.js';
+
+/** A `Date` header has whole seconds. The second that is under way is read now, and again by the next run. */
+const dateStepMs = 1000;
+const dayMs = 86_400_000;
+
+/** A digest of everything that decides what a stream's parts contain. A reading with another one is not resumed. */
+export function fingerprint(
+  context: RunContext,
+  config: StreamConfig,
+  { source, rules }: { source: Source | undefined; rules: ColumnRules },
+): string {
+  const { baseUrl, tenantId, apiVersions } = context.config.service;
+  const shaped = {
+    converterVersion: partVersion,
+    baseUrl,
+    tenantId,
+    apiVersions,
+    identity: source?.identity ?? null,
+    key: source?.key ?? null,
+    filter: [...config.reads.filter].sort(),
+    partition: config.reads.partitionBy ?? null,
+    compression: context.job.parquet.compression,
+    contract: config.contract,
+    rules: rules.identity,
+  };
+  return createHash('sha256').update(JSON.stringify(shaped)).digest('hex');
+}
+
+/** A stream that is ready to be read: its source is resolved. */
+export interface OpenedStream {
+  readonly config: StreamConfig;
+  /** Undefined if the stream is a query. */
+  readonly source: Source | undefined;
+  /** The rules of its columns. */
+  readonly rules: ColumnRules;
+  readonly fingerprint: string;
+  readonly definition: Definition;
+  /** The requests that opening it took. */
+  readonly meter: RequestCounts;
+  readonly unfinished: UnfinishedStream | undefined;
+  /** The windows of a list that is read by time; otherwise empty. */
+  readonly windows: readonly Window[];
+}
+
+export interface OpenTask {
+  readonly config: StreamConfig;
+  readonly meter: RequestCounts;
+  readonly previous: StreamState | undefined;
+  /** Shows the streams that this one is made of. */
+  readonly session: Session;
+}
+
+export async function openStream(context: RunContext, task: OpenTask): Promise<OpenedStream> {
+  const { config, meter, previous, session } = task;
+  const { client, signal, clock, notice } = context;
+  const { service } = context.config;
+  const lastRunAt = previous?.covered?.at(-1)?.to;
+  const source = await config.reads.open?.({
+    client,
+    service,
+    signal,
+    notice,
+    meter,
+    session,
+    mayBeEmpty: config.guards.minRows === 0,
+    now: clock.now(),
+    lastRunAt,
+  });
+  const rules = rulesOf(config, context.salts, previous?.columns);
+  if (!context.rekey) refuseOtherSalts(rules, previous?.columns);
+  const print = fingerprint(context, config, { source, rules });
+  const definition = definitionOf(config, source, service.tenantId);
+  if (!context.accept) refuseChanged(previous?.definition, definition);
+  const { resumeWithinMs } = context.job;
+  const limits = { fingerprint: print, now: clock.now(), resumeWithinMs, notice: context.notice };
+  const mayResume = !context.full && context.range === undefined && source !== undefined;
+  const unfinished = mayResume ? await findUnfinished(context.layout, config.name, limits) : undefined;
+  const opened = { config, source, rules, fingerprint: print, definition, meter, unfinished };
+  if (source?.kind !== 'windowed') return { ...opened, windows: [] };
+  const { windows } = config.reads;
+  if (windows === undefined) throw new TypeError(`the manners of ${config.source} lack its windows`);
+  if (unfinished !== undefined) return { ...opened, windows: windowsOf(unfinished.journal.start.partitions) };
+  const toRead = await windowsToRead(context, { source, manners: windows }, task);
+  tellUncertain(context, { source, windows: toRead, stream: config.name });
+  return { ...opened, windows: toRead };
+}
+
+/** The windows that a run must read, up to the present by the service's clock, because that clock stamps the records. */
+async function windowsToRead(
+  context: RunContext,
+  { source, manners }: { source: WindowedSource; manners: WindowOptions },
+  { previous, meter }: OpenTask,
+): Promise<Window[]> {
+  const { client, clock, signal } = context;
+  const { since, reachMs, lagMs } = manners;
+  const now = clock.now();
+  const minute = { from: new Date(now - 60_000).toISOString(), to: new Date(now).toISOString() };
+  const operation = source.page({ window: minute, token: null, limit: 1, filter: new Map(), withTotal: false });
+  const date = await client.send(operation, (_, { headers }) => Date.parse(String(headers.date)), { signal, meter });
+  const first = Date.parse(previous?.covered?.[0]?.from ?? '') || now - reachMs;
+  const untilMs = Number.isNaN(date) ? now : date + dateStepMs;
+  const longestMs = source.longestWindowMs;
+  const { range, full } = context;
+  if (range !== undefined) {
+    const to = Math.min(range.to, untilMs);
+    return range.from < to ? cut([[range.from, to]], longestMs) : [];
+  }
+  return planWindows({
+    sinceMs: since ?? first,
+    untilMs,
+    covered: full ? [] : (previous?.covered ?? []).map(({ from, to }) => [Date.parse(from), Date.parse(to)]),
+    lagMs: lagMs + 2 * dateStepMs,
+    longestMs,
+  });
+}
+
+/** Says it once if the windows reach further back than the service is known to answer. */
+function tellUncertain(
+  { clock, notice }: RunContext,
+  { source: { certainMs }, windows, stream }: { source: WindowedSource; windows: readonly Window[]; stream: string },
+): void {
+  const [first] = windows;
+  if (first === undefined || certainMs === undefined) return;
+  // The day of grace is for the lag, and for the time since the last run.
+  if (Date.parse(first.from) >= clock.now() - certainMs - dayMs) return;
+  const days = certainMs / dayMs;
+  notice(
+    `${stream}: asks for records from ${first.from.slice(0, 10)} on, but the service may not answer for more than the last ${days} days. ` +
+      'Each run asks again for older time that brings none. A later `since` ends that.',
+  );
+}
+
+interface BeginTask {
+  readonly opened: OpenedStream;
+  readonly run: RunIdentity;
+  readonly previous: StreamState | undefined;
+  /** The columns to begin with; undefined before the first snapshot. */
+  readonly columns: readonly StoredColumn[] | undefined;
+  /** Values of the partitioning attribute in the last snapshot. */
+  readonly lastValues: readonly string[];
+  /** If the run chooses how to split the list: the ways that the last snapshot shows. */
+  readonly splits: readonly Split[];
+  /** Stored records that are read again by their keys. */
+  readonly again: StoredKeys;
+  /** Shows the streams that this one is made of. */
+  readonly session: Session;
+  /** Of the store. */
+  readonly storeId: string;
+  readonly duckdbVersion: string;
+  /** Given if nothing may be recognised: why, in words. */
+  readonly refusal?: string;
+}
+
+/** How a list is split; undefined if it is read as one, or if the reading keeps the chains of an earlier process. */
+async function splitFor(
+  context: RunContext,
+  { opened, lastValues, splits }: BeginTask,
+): Promise<ExtractionOptions['partition']> {
+  const { config, unfinished } = opened;
+  const { partitionBy } = config.reads;
+  // Even without values: the chains of an earlier process need the attribute.
+  if (partitionBy !== 'auto') return partitionBy && { ...partitionBy, values: partitionBy.values ?? lastValues };
+  if (unfinished !== undefined) return undefined;
+  const pageSize = config.reads.pageSize ?? context.config.service.pageSize;
+  return chosenSplit(context, opened, { candidates: splits, pageSize });
+}
+
+/** Begins a stream's reading. It resumes an earlier run's reading if it can. */
+export async function openReader(context: RunContext, task: BeginTask): Promise<StreamReader> {
+  const { config: all, client, signal, clock, database, converter, job, layout } = context;
+  const { opened, run, previous, columns, session } = task;
+  const { config, source, unfinished } = opened;
+  const folder = layout.streamRun(run.runId, config.name);
+  const { compression } = job.parquet;
+  if (source === undefined) {
+    const monotonic = () => clock.monotonic();
+    return new QueryReader({ config, session, folder, compression, columns, rules: opened.rules, monotonic });
+  }
+  if (unfinished !== undefined) await adoptUnfinished(layout, unfinished, run);
+  const recognition = cacheOptionsFor(context, { ...task, config, source, rules: opened.rules });
+  return ServiceReader.begin({
+    stream: config.name,
+    meter: opened.meter,
+    source,
+    client,
+    signal,
+    clock,
+    database,
+    converter,
+    filter: config.reads.filter,
+    partition: await splitFor(context, task),
+    windows: opened.windows,
+    unfinished: task.again.asked,
+    known: { skipped: task.again.skipped(context), undetailed: task.again.undetailed },
+    notice: (line) => context.notice(`${config.name}: ${line}`),
+    covered: previous?.covered ?? [],
+    pageSize: config.reads.pageSize ?? all.service.pageSize,
+    atOnce: client.atOnce(config.reads.group ?? 'profile'),
+    compression,
+    folder,
+    fingerprint: opened.fingerprint,
+    startedAt: run.startedAt,
+    columns,
+    rules: opened.rules,
+    resume: unfinished?.journal,
+    recognition,
+    checkTotal: config.reads.checkTotal,
+  });
+}

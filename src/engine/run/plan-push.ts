@@ -1,0 +1,54 @@
+import type { ReportedError } from '../../core/run-report.js';
+import { isRefusal } from '../../delivery/deliver.js';
+import type { DeliveryContext } from '../../delivery/delivery.js';
+import type { PlannedDelivery } from '../../delivery/table/dry-run.js';
+import { reportError } from '../report-job.js';
+import { type DeliverJobOptions, planDeliveriesOfJob } from './deliver-job.js';
+
+/** What a push would do with one stream. `plan` is null if it would be refused, or cannot be said: `why` says so. */
+export interface PushPlanEntry {
+  readonly name: string;
+  readonly connector: string;
+  readonly stream: string;
+  readonly action: string;
+  readonly why: string;
+  readonly plan: PlannedDelivery | null;
+  readonly error: ReportedError | null;
+}
+
+/** The document of `cdsync push --dry-run --json` for one job. */
+export interface PushPlan {
+  readonly job: string;
+  /** `partial`: a delivery would be refused. `failed`: a destination could not be asked. */
+  readonly status: 'ok' | 'partial' | 'failed';
+  /** Whether all that failed did so for a login or a right. */
+  readonly auth: boolean;
+  readonly destinations: readonly PushPlanEntry[];
+}
+
+/** What a push would do. It writes nothing. @throws {CdsyncError} `destination_not_found`, `stream_not_found` */
+export async function planPush(
+  context: DeliveryContext,
+  options: Omit<DeliverJobOptions, 'progress'>,
+): Promise<PushPlan> {
+  const planned = await planDeliveriesOfJob(context, options);
+  const destinations = planned.map(({ destination: name, connector, stream, plan, untold, error }): PushPlanEntry => {
+    const refused = error !== undefined && isRefusal(error) ? 'refused' : 'failed';
+    const action = error !== undefined ? refused : (plan?.action ?? 'unknown');
+    const why = error?.message ?? plan?.why ?? untold ?? '';
+    return {
+      name,
+      connector,
+      stream,
+      action,
+      why,
+      plan: plan ?? null,
+      error: error === undefined ? null : reportError(error),
+    };
+  });
+  const actions = new Set(destinations.map(({ action }) => action));
+  const status = actions.has('failed') ? 'failed' : actions.has('refused') ? 'partial' : 'ok';
+  const failed = planned.flatMap(({ error }) => (error === undefined || isRefusal(error) ? [] : [error]));
+  const auth = failed.length > 0 && failed.every(({ kind }) => kind === 'auth');
+  return { job: options.job.name, status, auth, destinations };
+}

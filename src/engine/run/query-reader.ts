@@ -1,0 +1,245 @@
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { ColumnRules } from '../../columns/column-rules.js';
+import { emptyShape } from '../../columns/column-shape.js';
+import { ColumnSet, type StoredColumn } from '../../columns/columns.js';
+import { maskedValueSql } from '../../columns/masked-value.js';
+import { mergeTextFormats, plainText } from '../../columns/text-code.js';
+import type { StreamConfig } from '../../config/config.js';
+import { CdsyncError } from '../../core/errors.js';
+import { fileText, quoteIdentifier } from '../../core/sql.js';
+import type { ReadResult } from '../../extract/read-result.js';
+import { inferTextFormats } from '../../snapshot/infer-text-formats.js';
+import type { Session } from '../../storage/duckdb.js';
+import { queryError } from '../../storage/duckdb-errors.js';
+import { type Counters, noCounters } from '../../storage/journal.js';
+import { keysVersion, writeKeys } from '../../storage/keys-file.js';
+import { type ParquetCompression, type ParquetFile, type ParquetForm, writeParquet } from '../../storage/parquet.js';
+import { type Part, partFiles } from '../../storage/part.js';
+import { noUnchangedRows } from '../../storage/unchanged-rows.js';
+import type { StreamReader } from './stream-reader.js';
+
+interface SqlReadingOptions {
+  readonly config: Pick<StreamConfig, 'name' | 'reads'>;
+  /** Shows the streams that the query names. */
+  readonly session: Session;
+  /** The stream's private folder in the run. */
+  readonly folder: string;
+  readonly compression: ParquetCompression;
+  /** Columns of the last snapshot. */
+  readonly columns: readonly StoredColumn[] | undefined;
+  readonly rules: ColumnRules;
+  readonly monotonic: () => number;
+}
+
+interface ResultColumn {
+  readonly name: string;
+  readonly type: string;
+}
+
+/** Hint about the names that a query may use. */
+const queryHint =
+  'a query can read the streams of its job by their names, and files by paths relative to the YAML file';
+
+/** Parquet has no integers of 128 bits: DuckDB would write them as doubles. */
+function storableType(type: string): string {
+  const parts = type.split(/("(?:[^"]|"")*")/);
+  return parts
+    .map((part, index) => (index % 2 === 1 ? part : part.replace(/\bU?HUGEINT\b/g, 'DECIMAL(38,0)')))
+    .join('');
+}
+
+/** The query, without semicolons at its end: cdsync puts it into a subquery. */
+function queryText({ name, reads }: SqlReadingOptions['config']): string {
+  if (reads.query === undefined) throw new TypeError(`stream ${name} is no query`);
+  return reads.query.trim().replace(/;\s*$/, '');
+}
+
+/** A reading whose records are the rows of a query over other streams. */
+export class QueryReader implements StreamReader {
+  readonly resumed = false;
+  readonly brings = 'everything';
+  readonly covered = undefined;
+  readonly confirmable = undefined;
+  readonly live = { ...noCounters };
+  readonly key: readonly string[];
+  readonly #options: SqlReadingOptions;
+  readonly #query: string;
+  #result: ReadResult | undefined;
+
+  constructor(options: SqlReadingOptions) {
+    this.#options = options;
+    this.key = options.config.reads.key;
+    this.#query = queryText(options.config);
+  }
+
+  counters(): Counters {
+    return this.live;
+  }
+
+  /** @throws {CdsyncError} `sql_failed`, `key_missing`, `key_not_unique` */
+  async read(): Promise<void> {
+    const { session, folder, compression, monotonic, rules } = this.#options;
+    const began = monotonic();
+    const all = await this.#describe();
+    const found = all.filter(({ name }) => rules.of('envelope', name)?.drop !== true);
+    const columns = await this.#columns(found);
+    await mkdir(join(folder, 'parts'), { recursive: true, mode: 0o700 });
+    const number = 1;
+    const { path, keysPath } = partFiles(join(folder, 'parts'), number);
+    const selected = found.map(({ name, type }) => {
+      const column = columns.obtain('envelope', name);
+      const { hash, mask } = column.treatment ?? {};
+      const value = quoteIdentifier(name);
+      const isTreated = hash !== undefined || mask !== undefined;
+      const kept = isTreated
+        ? maskedValueSql(value, { type, shape: emptyShape() }, { ...column.treatment })
+        : `${value}::${column.type}`;
+      return `${kept} AS ${quoteIdentifier(column.name)}`;
+    });
+    // Whether a query gives -0.0 is known only behind it.
+    const keepsZeroSigns = found.some(({ type }) => type.includes('DOUBLE'));
+    const query = `SELECT ${selected.join(', ')} FROM (${this.#query})`;
+    const form = { compression, keepsZeroSigns };
+    const written = await this.#ask(() => writeParquet(session, query, path, form));
+    const file = (await this.#typed(columns, found, written, form)) ?? written;
+    // The file has only the columns of the query. Earlier columns that it lacks are NULL in the snapshot.
+    const given = new Set(found.map(({ name }) => name));
+    const inFile = columns.store().filter(({ field }) => given.has(field));
+    const { list } = ColumnSet.restore(inFile);
+    await writeKeys(session, { number, path: file.path, columns: list, key: this.key }, keysPath);
+    await this.#checkKeys(keysPath);
+    this.live.read = file.rows;
+    this.live.kept = file.rows;
+    this.live.milliseconds = Math.round(monotonic() - began);
+    const made: Part = {
+      ...file,
+      number,
+      segments: [],
+      rejects: 0,
+      columns: inFile,
+      keysPath,
+      hash_version: keysVersion(),
+    };
+    this.#result = {
+      parts: file.rows === 0 ? [] : [made],
+      columns: columns.store(),
+      leftOut: all.filter((column) => !found.includes(column)).map(({ name }) => ({ place: 'envelope', field: name })),
+      counters: this.live,
+      dropped: [],
+      standing: noUnchangedRows,
+      rejects: [],
+    };
+  }
+
+  async extracted(): Promise<ReadResult> {
+    if (this.#result === undefined) throw new Error('the query was not run');
+    return this.#result;
+  }
+
+  async close(): Promise<void> {}
+
+  /**
+   * Judges the texts of the result, and writes it again if they can be values.
+   * @returns undefined if the file is good as it is
+   */
+  async #typed(
+    columns: ColumnSet,
+    found: readonly ResultColumn[],
+    { path }: ParquetFile,
+    form: ParquetForm,
+  ): Promise<ParquetFile | undefined> {
+    const { session, rules, columns: before = [] } = this.#options;
+    const rows = `read_parquet(${fileText(path)})`;
+    const all = found.map(({ name }) => columns.obtain('envelope', name));
+    const open = all.filter(({ place, field, type }) => type === 'VARCHAR' && rules.judges(place, field));
+    const names = open.map(({ name }) => name);
+    const forms = await inferTextFormats(session, rows, names);
+    for (const column of open) {
+      const known = before.find(({ field }) => field === column.field);
+      const earlier = known === undefined ? undefined : (known.text ?? plainText);
+      column.text = mergeTextFormats(earlier, forms.get(column.name));
+      columns.reshaped(column);
+    }
+    if (open.every((column) => column.form === undefined)) return undefined;
+    const values = all.map((column) => {
+      const value = quoteIdentifier(column.name);
+      return `${column.form?.typed(value, 'file') ?? value} AS ${value}`;
+    });
+    const typedPath = path.replace(/\.parquet$/, '.typed.parquet');
+    return writeParquet(session, `SELECT ${values.join(', ')} FROM ${rows}`, typedPath, form);
+  }
+
+  async #ask<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw queryError(error, queryHint);
+    }
+  }
+
+  async #describe(): Promise<ResultColumn[]> {
+    const { session } = this.#options;
+    const rows = await this.#ask(() => session.rows(`DESCRIBE ${this.#query}`));
+    const found = rows.map((row) => ({ name: String(row.column_name), type: storableType(String(row.column_type)) }));
+    const names = found.map(({ name }) => name.toLowerCase());
+    const twice = found.find(({ name }, index) => names.indexOf(name.toLowerCase()) !== index);
+    if (twice !== undefined)
+      throw this.#invalid(`two columns of the query are called "${twice.name}"`, 'give one another name with AS');
+    for (const field of this.key) {
+      if (found.some(({ name }) => name === field)) continue;
+      const given = found.map(({ name }) => name).join(', ');
+      throw this.#invalid(`the query gives no column "${field}" for its key`, `its columns: ${given}`);
+    }
+    return found;
+  }
+
+  #invalid(message: string, hint: string): CdsyncError {
+    return new CdsyncError(message, { code: 'sql_failed', stream: this.#options.config.name, hint });
+  }
+
+  /** Columns whose types hold both the present values and those of the last snapshot. */
+  async #columns(found: readonly ResultColumn[]): Promise<ColumnSet> {
+    const { rules, columns: before = [] } = this.#options;
+    const columns = ColumnSet.restore(before.filter(({ field }) => rules.of('envelope', field)?.drop !== true));
+    for (const { name, type } of found) {
+      const { hash, mask, track } = rules.of('envelope', name) ?? {};
+      const known = columns.get('envelope', name);
+      const column = known ?? columns.obtain('envelope', name);
+      const wasTreated = known?.treatment !== undefined;
+      column.untracked = track === false;
+      // Texts are written as such first, and judged then.
+      column.text = undefined;
+      column.treatment = hash !== undefined ? { hash } : mask !== undefined ? { mask } : undefined;
+      const given = column.treatment === undefined ? type : 'VARCHAR';
+      const declared = wasTreated || column.treatment !== undefined ? undefined : known?.declared;
+      column.declared = declared === undefined || declared === given ? given : await this.#commonType(declared, given);
+      columns.reshaped(column);
+    }
+    return columns;
+  }
+
+  async #commonType(before: string, now: string): Promise<string> {
+    const both = `SELECT NULL::${before} AS value UNION ALL SELECT NULL::${now}`;
+    const common = await this.#options.session
+      .rows(`SELECT column_type FROM (DESCRIBE ${both})`)
+      .then(([row]) => storableType(String(row?.column_type)))
+      .catch(() => 'VARCHAR');
+    return common;
+  }
+
+  async #checkKeys(keys: string): Promise<void> {
+    const [row] = await this.#options.session.rows(
+      `SELECT count(*) - count(key) AS missing, count(key) - count(DISTINCT key) AS twice FROM read_parquet(${fileText(keys)})`,
+    );
+    const named = this.key.join(', ');
+    const details = { stream: this.#options.config.name, hint: 'choose a unique key' };
+    if (Number(row?.missing) > 0) {
+      throw new CdsyncError(`${row?.missing} rows of the query have no ${named}`, { code: 'key_missing', ...details });
+    }
+    if (Number(row?.twice) > 0) {
+      const message = `${row?.twice} rows of the query have the ${named} of another row`;
+      throw new CdsyncError(message, { code: 'key_not_unique', ...details });
+    }
+  }
+}

@@ -1,0 +1,52 @@
+import type { ReportedWarning } from '../../core/run-report.js';
+import type { LiveCounters } from '../../extract/live-counters.js';
+import type { ReadResult } from '../../extract/read-result.js';
+import type { ReadingSplit } from '../../extract/service-reader.js';
+import type { RecordHashTable } from '../../record-cache/hash-table.js';
+import type { NextCache } from '../../record-cache/stream-cache.js';
+import type { CoveredSpan } from '../../snapshot/stream-state.js';
+import type { ListSource } from '../../sources/source.js';
+import type { Counters } from '../../storage/journal.js';
+
+/** A list that changes while it is read: its absent keys are only candidates for deletes. */
+export interface Confirmable {
+  /** The request for one record; undefined if the service has none. */
+  readonly one: ListSource['one'] | undefined;
+  /** Reads the whole list once more; records that the first reading missed are added. */
+  readAgain(): Promise<void>;
+  /** Adds a record that was asked for by its key. @returns false if it does not match the stream's filter any more */
+  addSingle(key: string, body: Buffer): Promise<boolean>;
+}
+
+/** The reading of a stream, from the service or from a query. */
+export interface StreamReader {
+  readonly live: LiveCounters;
+  /** Records by the service's own total, if it was asked for; null or undefined if it is not known. */
+  readonly total?: number | null;
+  /** Whether it resumes a reading of an earlier process. */
+  readonly resumed: boolean;
+  readonly key: readonly string[];
+  /** `everything`: an absent key is a deleted record. `additions`: it was only not asked for. */
+  readonly brings: 'everything' | 'additions';
+  /** Spans of time that need no second reading once this is committed; undefined if the stream is not read by time. */
+  readonly covered: readonly CoveredSpan[] | undefined;
+  /** How a list is read in parts; undefined if it is read as one. */
+  readonly split?: ReadingSplit | undefined;
+  /** Undefined if absent keys are deletes without asking: of a query, a held reading, or a list proved by its total. */
+  readonly confirmable: Confirmable | undefined;
+  /** Given if records are hashed: what the next run needs to recognise them. */
+  readonly nextKnown?: NextCache | undefined;
+  /** The hashes that it recognised records by. Once it is compared, they may be changed. */
+  readonly knownSet?: RecordHashTable | undefined;
+  /** Given if records are hashed, but none was recognised: why, in words. */
+  readonly unrecognised?: string | undefined;
+  /** Warnings about the reading. */
+  readonly warnings?: readonly ReportedWarning[] | undefined;
+  counters(): Counters;
+  /** The part of its counters that is of earlier processes; undefined if it resumes none. */
+  readonly earlier?: Counters | undefined;
+  read(): Promise<void>;
+  /** Everything read so far, flushed to files. */
+  extracted(): Promise<ReadResult>;
+  close(): Promise<void>;
+}

@@ -1,0 +1,139 @@
+import type { ColumnRules } from '../../columns/column-rules.js';
+import { type ColumnField, columnPath, type StoredColumn } from '../../columns/columns.js';
+import type { StreamConfig } from '../../config/config.js';
+import { CdsyncError } from '../../core/errors.js';
+import type { ReportedWarning } from '../../core/run-report.js';
+import { nearest } from '../../core/suggestions.js';
+
+/** A name in the configuration that no column has. */
+export interface UnknownColumn extends ReportedWarning {
+  /** The name as the configuration has it. */
+  readonly name: string;
+  /** Of what is wrong: a rule of `columns:`, or an option that only looks at values. */
+  readonly isRule: boolean;
+  /** Whether it is to keep values from readers. */
+  readonly hides: boolean;
+}
+
+/** The columns of a stream. */
+interface SeenColumns {
+  /** As they are kept. */
+  readonly columns: readonly Pick<StoredColumn, 'place' | 'field' | 'name'>[];
+  /** Those that rules or the contract leave out. */
+  readonly leftOut: readonly ColumnField[];
+  /** Where they were looked for: `in 1,000 records`. Left out: in all. */
+  readonly scope?: string;
+}
+
+type NamedColumns = Pick<StreamConfig, 'columns' | 'guards' | 'reads'>;
+
+/** What a rule does: `hash`, `drop`. */
+function actionOf(rule: StreamConfig['columns'][string] | undefined): string {
+  const { drop, hash, mask, type, rename } = rule ?? {};
+  if (drop === true) return 'drop';
+  if (hash === true) return 'hash';
+  if (mask !== undefined) return 'mask';
+  return type !== undefined ? 'type' : rename !== undefined ? 'rename' : 'track';
+}
+
+/** What was meant, in words: the member of an object, or the nearest name. */
+function advice(name: string, known: readonly string[]): string {
+  const owner = known.find((each) => name.startsWith(`${each}.`));
+  if (owner !== undefined) return `; a rule concerns a whole column, here ${owner}`;
+  const [near] = nearest(name, known, 1);
+  return near === undefined ? '' : `; did you mean "${near}"?`;
+}
+
+function distinct(names: readonly string[]): string[] {
+  return [...new Set(names)];
+}
+
+function inRules(config: NamedColumns, rules: ColumnRules, { columns, leftOut, scope = '' }: SeenColumns) {
+  const all = [...columns, ...leftOut];
+  const fields = distinct(all.flatMap((column) => [column.field, columnPath(column)]));
+  return rules.unmatched(all).map((name): UnknownColumn => {
+    const action = actionOf(config.columns[name]);
+    const message = `columns: no column "${name}" to ${action}${scope}${advice(name, fields)}`;
+    return { name, isRule: true, hides: ['drop', 'hash', 'mask'].includes(action), code: 'column_unknown', message };
+  });
+}
+
+function inGuards({ guards }: NamedColumns, { columns, scope = '' }: SeenColumns): UnknownColumn[] {
+  const names = columns.map(({ name }) => name);
+  const named: [string, string][] = [
+    ...guards.unique.map((name): [string, string] => ['unique', name]),
+    ...Object.keys(guards.maxNull).map((name): [string, string] => ['max_null', name]),
+  ];
+  return named.flatMap(([guard, name]) => {
+    if (names.includes(name)) return [];
+    const message = `guards.${guard}: no column "${name}"${scope}, so nothing is checked${advice(name, names)}`;
+    return [{ name, isRule: false, hides: false, code: 'guard_column_unknown', message }];
+  });
+}
+
+function inPartition({ reads }: NamedColumns, { columns, leftOut, scope = '' }: SeenColumns): UnknownColumn[] {
+  if (reads.partitionBy === undefined || reads.partitionBy === 'auto') return [];
+  const name = reads.partitionBy.attribute;
+  const fields = [...columns, ...leftOut].flatMap(({ place, field }) => (place === 'attribute' ? [field] : []));
+  if (fields.includes(name)) return [];
+  const message = `partition_by: no record has an attribute "${name}"${scope}${advice(name, fields)}`;
+  return [{ name, isRule: false, hides: false, code: 'column_unknown', message }];
+}
+
+/** The names of a stream's rules, guards and partition that none of its columns has. */
+export function unknownColumns(config: NamedColumns, rules: ColumnRules, seen: SeenColumns): UnknownColumn[] {
+  return [...inRules(config, rules, seen), ...inGuards(config, seen), ...inPartition(config, seen)];
+}
+
+/** Whether a stream names columns that could be unknown. */
+export function namesColumns({ columns, guards, reads }: NamedColumns): boolean {
+  const isSplit = reads.partitionBy !== undefined && reads.partitionBy !== 'auto';
+  return isSplit || [columns, guards.maxNull].some((each) => Object.keys(each).length > 0) || guards.unique.length > 0;
+}
+
+/** New names that another column already has. A column that is renamed itself, or dropped, gives its name away. */
+export function takenNames(
+  rules: ColumnRules,
+  { columns }: Pick<SeenColumns, 'columns'>,
+): { readonly column: string; readonly name: string; readonly taken: string }[] {
+  return columns.flatMap((column) => {
+    const name = rules.name(column.place, column.field);
+    const other = columns.find(
+      (each) =>
+        each !== column &&
+        each.field.toLowerCase() === name?.toLowerCase() &&
+        rules.name(each.place, each.field) === undefined,
+    );
+    if (name === undefined || other === undefined) return [];
+    return [{ column: columnPath(column), name, taken: columnPath(other) }];
+  });
+}
+
+/**
+ * Refuses a new name that another column has: readers would take one for the other. If the last snapshot has the column under its
+ * new name already, the other one came later and gets another name.
+ * @throws {CdsyncError} `column_name_taken`
+ */
+export function refuseTakenNames(
+  rules: ColumnRules,
+  seen: Pick<SeenColumns, 'columns'>,
+  before: readonly StoredColumn[] | undefined,
+): ReportedWarning[] {
+  const taken = takenNames(rules, seen);
+  const isOld = ({ column, name }: { column: string; name: string }) =>
+    before?.some((each) => columnPath(each) === column && each.name === name) === true;
+  const fresh = taken.filter((each) => !isOld(each));
+  if (fresh.length > 0) {
+    const pairs = fresh.map(
+      ({ column, name, taken: other }) => `${column} cannot be renamed to ${name}: ${other} has it`,
+    );
+    throw new CdsyncError(pairs.join('; '), {
+      code: 'column_name_taken',
+      hint: 'choose another name under `columns:`, or rename or drop the other column too',
+    });
+  }
+  return taken.map(({ column, name, taken: other }) => ({
+    code: 'column_name_taken',
+    message: `columns: ${column} is renamed to ${name}, and there is now also ${other}, which gets another name`,
+  }));
+}

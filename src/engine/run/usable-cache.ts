@@ -1,0 +1,91 @@
+import { createHash } from 'node:crypto';
+import type { ColumnRules } from '../../columns/column-rules.js';
+import { hashVersion } from '../../columns/row-hash.js';
+import type { StreamConfig } from '../../config/config.js';
+import { formatDuration } from '../../core/quantities.js';
+import { type CacheHeader, UnusableCache } from '../../record-cache/cache-file.js';
+import { tableBytes } from '../../record-cache/hash-table.js';
+import type { RecognitionOptions } from '../../record-cache/stream-cache.js';
+import type { StreamState } from '../../snapshot/stream-state.js';
+import type { Source } from '../../sources/source.js';
+import { partVersion } from '../../storage/part.js';
+import type { RunContext } from '../run-context.js';
+
+/** The share of `memory_mb` that the known records of one stream may take. */
+const memoryShare = 0.5;
+
+/** A stream whose records may be recognised, and the last snapshot of it. */
+interface RecognitionTask {
+  readonly config: StreamConfig;
+  readonly source: Source;
+  readonly rules: ColumnRules;
+  readonly previous: StreamState | undefined;
+  /** Of the store. */
+  readonly storeId: string;
+  readonly duckdbVersion: string;
+  /** Given if nothing may be recognised this time: why, in words. */
+  readonly refusal?: string | undefined;
+}
+
+/** A digest of all that decides what becomes of the bytes of a record. */
+function recordFingerprint(
+  { config: { service } }: Pick<RunContext, 'config'>,
+  { config, source, rules }: Pick<RecognitionTask, 'config' | 'source' | 'rules'>,
+): string {
+  const decides = {
+    converterVersion: partVersion,
+    baseUrl: service.baseUrl,
+    tenantId: service.tenantId,
+    apiVersions: service.apiVersions,
+    identity: source.identity,
+    key: source.key,
+    filter: [...config.reads.filter].sort(),
+    contract: config.contract,
+    rules: rules.identity,
+  };
+  return createHash('sha256').update(JSON.stringify(decides)).digest('hex');
+}
+
+/**
+ * How to recognise the records of a stream; undefined if they never can be: only a list brings all of its records each
+ * night, and what a contract discards must be told each night again.
+ */
+export function cacheOptionsFor(context: RunContext, task: RecognitionTask): RecognitionOptions | undefined {
+  const { config, source } = task;
+  const { columns, types } = config.contract;
+  const discards = [columns, types].some((action) => action.startsWith('discard'));
+  if (!context.job.recognition.enabled || source.kind !== 'list' || source.brings === 'additions' || discards)
+    return undefined;
+  const fingerprint = recordFingerprint(context, task);
+  return {
+    folder: context.layout.known(config.name),
+    fingerprint,
+    accept: (header) => refuseUnfit(context, task, header, fingerprint),
+  };
+}
+
+/** @throws {UnusableCache} */
+function refuseUnfit(
+  { job, clock, full, rekey, config }: RunContext,
+  { previous, storeId, duckdbVersion, refusal }: RecognitionTask,
+  header: CacheHeader,
+  fingerprint: string,
+): void {
+  const refuse = (why: string) => {
+    throw new UnusableCache(why);
+  };
+  if (refusal !== undefined) refuse(refusal);
+  if (full) refuse('--full asks for that');
+  if (rekey) refuse('--rekey asks for that');
+  if (previous === undefined) refuse('there is no snapshot yet');
+  if (header.store_id !== storeId || header.run_id !== previous?.run_id) refuse('what is known is of another snapshot');
+  if (previous?.hash_version !== hashVersion(duckdbVersion)) refuse('rows are hashed in another way than before');
+  if (header.fingerprint !== fingerprint) refuse('the request, or the rules for its columns, are others than before');
+  const { verifyEvery } = job.recognition;
+  const age = clock.now() - Date.parse(header.verified_at);
+  // A clock that was set back must not put the check off.
+  if (!(Math.abs(age) < verifyEvery)) refuse(`each is checked once in ${formatDuration(verifyEvery)}`);
+  const bytes = tableBytes(header.count);
+  if (bytes > config.resources.memoryMb * 1_000_000 * memoryShare)
+    refuse(`what is known takes ${Math.ceil(bytes / 1_000_000)} MB, too much for \`memory_mb\``);
+}

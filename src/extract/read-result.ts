@@ -1,0 +1,169 @@
+import { mkdir, readdir, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type ColumnField, ColumnSet, type StoredColumn } from '../columns/columns.js';
+import type { Database } from '../storage/duckdb.js';
+import { sha256OfFile, syncFolder } from '../storage/durable.js';
+import type { Counters, JournalState } from '../storage/journal.js';
+import { keysVersion, writeKeys } from '../storage/keys-file.js';
+import { allKeys, type DroppedRows, type Part, type PartRecord, partFiles } from '../storage/part.js';
+import { hitRowsSql, noUnchangedRows, type UnchangedRows } from '../storage/unchanged-rows.js';
+
+/** The result of reading a stream. */
+export interface ReadResult {
+  /** Records that were read again unchanged from the previous snapshot; they are in no part. */
+  readonly standing: UnchangedRows;
+  /** Parts that have rows, in the order of their numbers. */
+  readonly parts: readonly Part[];
+  /** The columns of all parts, with types wide enough for all their values. */
+  readonly columns: readonly StoredColumn[];
+  /** Columns that records had and that no part keeps: rules or the contract leave them out. */
+  readonly leftOut: readonly ColumnField[];
+  readonly counters: Counters;
+  /** Rows of partitions that were read again from their start. */
+  readonly dropped: readonly DroppedRows[];
+  /** Files of the rejected records. */
+  readonly rejects: readonly string[];
+}
+
+function droppedRows({ parts, cursors }: JournalState): DroppedRows[] {
+  const dropped: DroppedRows[] = [];
+  for (const { number, segments } of parts) {
+    let from = 0;
+    for (const [partition, attempt, rows] of segments) {
+      const to = from + rows;
+      if (attempt < (cursors.get(partition)?.attempt ?? 1)) dropped.push({ part: number, from, to });
+      from = to;
+    }
+  }
+  return dropped;
+}
+
+/** Makes the result of a finished reading from its journal and its columns. */
+export function collectReadResult(
+  folder: string,
+  state: JournalState,
+  { columns, leftOut }: { readonly columns: ColumnSet; readonly leftOut: readonly ColumnField[] },
+  counters: Counters,
+): ReadResult {
+  const merged = ColumnSet.restore(columns.store());
+  for (const part of state.parts) merged.merge(ColumnSet.restore(part.columns));
+  const filesOf = (number: number) => partFiles(join(folder, 'parts'), number);
+  return {
+    standing: noUnchangedRows,
+    parts: state.parts
+      .filter(({ rows }) => rows > 0)
+      .map((part) => {
+        const { path, keysPath } = filesOf(part.number);
+        return { ...part, path, keysPath };
+      }),
+    columns: merged.store(),
+    leftOut: [...leftOut, ...state.parts.flatMap((part) => part.left_out ?? [])],
+    counters,
+    dropped: droppedRows(state),
+    rejects: state.parts.filter(({ rejects }) => rejects > 0).map(({ number }) => filesOf(number).rejectsPath),
+  };
+}
+
+/**
+ * Prepares a stream's folders. If a journal is given, it checks the files that the journal names, and removes all others. If a
+ * named file is damaged, or no journal is given, it removes everything.
+ * @returns whether the reading can resume from the journal
+ */
+export async function preparePartsFolder(
+  folder: string,
+  resume: JournalState | undefined,
+  key: readonly string[],
+  database: Database,
+): Promise<boolean> {
+  const parts = join(folder, 'parts');
+  const usable = resume !== undefined && (await partsAreWhole(parts, resume));
+  if (!usable) await rm(folder, { recursive: true, force: true });
+  await rm(join(folder, 'spool'), { recursive: true, force: true });
+  await mkdir(parts, { recursive: true, mode: 0o700 });
+  await mkdir(join(folder, 'spool'), { mode: 0o700 });
+  if (!usable) return false;
+  await removeUnnamed(parts, resume);
+  await restoreKeys(parts, resume, key, database);
+  await syncFolder(parts);
+  return true;
+}
+
+async function partsAreWhole(parts: string, { parts: named }: JournalState): Promise<boolean> {
+  for (const { number, rows, bytes, sha256 } of named) {
+    if (rows === 0) continue;
+    const { path } = partFiles(parts, number);
+    const size = await stat(path).then(
+      (found) => found.size,
+      () => -1,
+    );
+    if (size !== bytes || (await sha256OfFile(path)) !== sha256) return false;
+  }
+  return true;
+}
+
+async function removeUnnamed(parts: string, { parts: named }: JournalState): Promise<void> {
+  const names = new Set(named.flatMap(({ number }) => Object.values(partFiles(parts, number))));
+  for (const name of await readdir(parts)) {
+    const path = join(parts, name);
+    if (!names.has(path)) await rm(path, { force: true });
+  }
+}
+
+/** Whether the keys file of a part has hashes that cannot be compared with those of this process. */
+function isHashedOtherwise({ hash_version: version }: PartRecord): boolean {
+  return version !== undefined && version !== keysVersion();
+}
+
+/** Writes the keys files again that another version of DuckDB has hashed. */
+export async function renewKeys(database: Database, parts: readonly Part[], key: readonly string[]): Promise<void> {
+  const others = parts.filter((part) => part.rows > 0 && isHashedOtherwise(part));
+  if (others.length === 0) return;
+  const session = await database.connect();
+  try {
+    for (const { number, path, keysPath, columns } of others)
+      await writeKeys(session, { number, path, columns: ColumnSet.restore(columns).list, key }, keysPath);
+  } finally {
+    session.close();
+  }
+}
+
+async function restoreKeys(
+  parts: string,
+  { parts: named }: JournalState,
+  key: readonly string[],
+  database: Database,
+): Promise<void> {
+  const missing: typeof named = [];
+  for (const part of named) {
+    if (part.rows === 0) continue;
+    const found = await sha256OfFile(partFiles(parts, part.number).keysPath).catch(() => undefined);
+    if (found === undefined || found !== part.keys_sha256 || isHashedOtherwise(part)) missing.push(part);
+  }
+  if (missing.length === 0) return;
+  const session = await database.connect();
+  try {
+    for (const { number, columns } of missing) {
+      const { list } = ColumnSet.restore(columns);
+      const { path, keysPath } = partFiles(parts, number);
+      await writeKeys(session, { number, path, columns: list, key }, keysPath);
+    }
+  } finally {
+    session.close();
+  }
+}
+
+/** How many records were read, each counted once. Rows of attempts that were given up do not count: they are not part of the result. */
+export async function distinctKeys(database: Database, { parts, standing, dropped }: ReadResult): Promise<number> {
+  const { known } = standing;
+  if (known !== null && known.unseenPath === null && parts.length === 0) return known.rows;
+  const session = await database.connect();
+  try {
+    const gone = dropped.map(({ part, from, to }) => `(part = ${part} AND row >= ${from} AND row < ${to})`);
+    const kept = gone.length === 0 ? '' : ` WHERE NOT (${gone.join(' OR ')})`;
+    const keys = `SELECT key FROM (${allKeys(parts.map(({ keysPath }) => keysPath))})${kept}`;
+    const all = known === null ? keys : `${keys} UNION ALL SELECT key FROM (${hitRowsSql(known)})`;
+    return await session.number(`SELECT count(DISTINCT key) FROM (${all})`);
+  } finally {
+    session.close();
+  }
+}

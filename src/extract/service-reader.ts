@@ -1,0 +1,400 @@
+import { asCdsyncError, CdsyncError } from '../core/errors.js';
+import type { ReportedWarning } from '../core/run-report.js';
+import type { RecordHashTable } from '../record-cache/hash-table.js';
+import type { NextCache, StreamCache } from '../record-cache/stream-cache.js';
+import { requireOwner } from '../sources/key-owner.js';
+import type { ListSource, Source, Window } from '../sources/source.js';
+import { settled } from '../sources/windows.js';
+import { type Counters, firstCursor, Journal, noCounters, type PartitionCursor } from '../storage/journal.js';
+import { beginExtraction, type ExtractionOptions } from './begin-extraction.js';
+import { type CountedRead, readWithTotal } from './completeness.js';
+import type { LiveCounters } from './live-counters.js';
+import { PageChain } from './page-chain.js';
+import { readTotal } from './page-fetcher.js';
+import {
+  isListPart,
+  type Partition,
+  partitionLabel,
+  partitionName,
+  partitionNamed,
+  partitionsOf,
+} from './partition.js';
+import { collectReadResult, distinctKeys, type ReadResult } from './read-result.js';
+import type { ReadTask } from './read-task.js';
+import { hasAttributes, isRecord } from './scan/single-record.js';
+import { fetchSinglePage, SinglePageFetcher } from './single-page.js';
+import { StreamSink } from './stream-sink.js';
+import { TaskRunner } from './task-runner.js';
+
+/** Failures caused by what the service answers: a reading that resumes from the checkpoint would only meet them again. */
+const failuresByContent = new Set([
+  'page_loop',
+  'dead_token',
+  'filter_ignored',
+  'total_mismatch',
+  'members_incomplete',
+  'bad_request',
+  'not_found',
+  'collection_unknown',
+  'index_not_found',
+]);
+
+const requestCounts = ['requests', 'retries', 'throttled', 'bytes'] as const;
+
+/** How a list is read in parts. */
+export interface ReadingSplit {
+  readonly attributes: readonly string[];
+  readonly chains: number;
+  /** How many records only one more pass over the whole list has brought; null if the parts were enough. */
+  readonly missed: number | null;
+}
+
+/** Reads one stream of the service completely into parts, with checkpoints from which a later process resumes. */
+export class ServiceReader {
+  readonly live: LiveCounters;
+  readonly #options: ExtractionOptions;
+  readonly #journal: Journal;
+  readonly #intake: StreamSink;
+  readonly #runner: TaskRunner;
+  readonly #recognition: StreamCache | undefined;
+  readonly #cursors: ReadonlyMap<string, PartitionCursor>;
+  readonly #partitions: readonly Partition[];
+  #totalAtStart: number | null;
+  #missed: number | null = null;
+  #hasTotal = true;
+  readonly #earlierMs: number;
+  readonly #began: number;
+  #ordinal = 0;
+
+  private constructor(
+    options: ExtractionOptions,
+    journal: Journal,
+    start: {
+      readonly total: number | null;
+      readonly partitions: readonly Partition[];
+      readonly recognition: StreamCache | undefined;
+    },
+  ) {
+    const { resume, source, client, clock, signal, atOnce, known, notice } = options;
+    this.#options = options;
+    this.#journal = journal;
+    this.#partitions = start.partitions;
+    this.#totalAtStart = start.total;
+    this.#recognition = start.recognition;
+    this.#cursors = resume?.cursors ?? new Map();
+    this.live = { ...(resume?.counters ?? noCounters) };
+    for (const name of requestCounts) this.live[name] += options.meter[name];
+    this.#earlierMs = this.live.milliseconds;
+    this.#began = clock.monotonic();
+    this.#intake = new StreamSink({
+      ...options,
+      journal,
+      live: this.live,
+      counters: () => this.counters(),
+      recognition: start.recognition,
+    });
+    this.#runner = new TaskRunner({
+      source,
+      client,
+      clock,
+      signal,
+      meter: this.live,
+      atOnce,
+      known,
+      notice,
+      labelOf: ({ partition }) => this.#labelOf(partition),
+      intakeOf: (task) => this.#intake.of(task),
+    });
+  }
+
+  /** Prepares the folder. Resumes from `resume` if that is given and its parts are undamaged. */
+  static async begin(given: ExtractionOptions): Promise<ServiceReader> {
+    const { resume, recognition } = await beginExtraction(given);
+    const options = { ...given, resume };
+    const { startedAt, stream, fingerprint, folder } = options;
+    const partitions = resume?.start.partitions.map(partitionNamed) ?? partitionsOf(options);
+    const journal = await Journal.open(folder, resume);
+    const begun = { partitions, recognition, total: resume?.start.total ?? null };
+    const extraction = new ServiceReader(options, journal, begun);
+    if (resume !== undefined) return extraction;
+    try {
+      const counted = extraction.#counted;
+      // Where one answer may be the whole list, the service may refuse to be asked for a total.
+      const total = counted === undefined || counted.readInOneAnswer !== undefined ? null : await counted.total();
+      const names = partitions.map(partitionName);
+      const version = recognition?.journaled.base ? 2 : 1;
+      const about = { version, stream, fingerprint, started_at: startedAt } as const;
+      const hashed = recognition === undefined ? {} : { recognition: recognition.journaled };
+      await journal.append({ type: 'start', ...about, total, partitions: names, ...hashed });
+      extraction.#totalAtStart = total;
+      return extraction;
+    } catch (error) {
+      for (const name of requestCounts) options.meter[name] = extraction.live[name];
+      await extraction.close();
+      throw error;
+    }
+  }
+
+  /** How many records the list had by its own count when the reading began; null if it was not asked. */
+  get total(): number | null {
+    return this.#totalAtStart;
+  }
+
+  /** Whether the reading resumes that of an earlier process. */
+  get resumed(): boolean {
+    return this.#options.resume !== undefined;
+  }
+
+  /** How the list is split; undefined if it is read as one. */
+  get split(): ReadingSplit | undefined {
+    const parts = this.#partitions.filter(isListPart);
+    const [first] = parts;
+    if (first === undefined) return undefined;
+    const { partition: given } = this.#options;
+    const configured = given !== undefined && 'attribute' in given ? [given.attribute] : [];
+    const attributes = first.kind === 'values' ? first.values.map(([attribute]) => attribute) : configured;
+    return { attributes, chains: parts.length, missed: this.#missed };
+  }
+
+  /** The counters of the processes whose reading it resumes. */
+  get earlier(): Counters {
+    return this.#options.resume?.counters ?? noCounters;
+  }
+
+  #labelOf(partition: Partition): string | undefined {
+    const { partition: split, rules } = this.#options;
+    const attribute = split !== undefined && 'attribute' in split ? split.attribute : undefined;
+    const hides = (name: string) => {
+      const { drop, hash, mask } = rules.of('attribute', name) ?? {};
+      return drop === true || hash !== undefined || mask !== undefined;
+    };
+    return partitionLabel(partition, { attribute, hides });
+  }
+
+  /** Warnings about the reading. */
+  get warnings(): readonly ReportedWarning[] {
+    if (this.#hasTotal) return [];
+    return [{ code: 'total_missing', message: '`check_total` checked nothing: the service gave no total' }];
+  }
+
+  counters(): Counters {
+    const milliseconds = this.#earlierMs + Math.round(this.#options.clock.monotonic() - this.#began);
+    return { ...this.live, milliseconds };
+  }
+
+  get key(): readonly string[] {
+    return this.#options.source.key;
+  }
+
+  get brings(): Source['brings'] {
+    return this.#options.source.brings;
+  }
+
+  /**
+   * The spans of time that need no further reading, including this one ({@link settled}); undefined if the stream is not read
+   * by time.
+   */
+  get covered(): Window[] | undefined {
+    const { source, covered, resume, startedAt } = this.#options;
+    const began = resume?.start.started_at ?? startedAt;
+    if (source.kind === 'windowed') {
+      const windows = this.#partitions.filter((each) => each.kind === 'window');
+      const read = windows.map((each) => ({ ...each, isEmpty: !this.#intake.brought(each) }));
+      return settled({ covered, read, beganMs: Date.parse(began), certainMs: source.certainMs });
+    }
+    return source.kind === 'list' && source.brings === 'additions' ? [{ from: began, to: began }] : undefined;
+  }
+
+  /** The list, to be checked against its own total; undefined if the total is not needed. */
+  get #counted(): CountedRead | undefined {
+    const { source, checkTotal, filter, client, signal, pageSize } = this.#options;
+    const distrustsTokens = source.kind === 'list' && source.distrustsTokens === true;
+    if (source.kind !== 'list') return undefined;
+    if (this.split === undefined && !checkTotal && !distrustsTokens) return undefined;
+    const operation = source.page({ token: null, limit: 1, filter, withTotal: true });
+    return {
+      label: operation.label,
+      distrustsTokens,
+      checkTotal,
+      totalAtStart: this.#totalAtStart,
+      readInOneAnswer: source.plain === undefined ? undefined : () => this.#readInOneAnswer(source),
+      partitions: this.#partitions,
+      pageSize: () => this.#runner.pageSize(pageSize).limit,
+      total: () => client.send(operation, readTotal, { signal, meter: this.live }),
+      cameBefore: this.#cursors.get(partitionName({ kind: 'whole' }))?.came,
+      read: (partitions, options) => this.#runner.run(partitions.map((each) => this.#task(each, options))),
+      distinctKeys: async () => distinctKeys(this.#options.database, await this.extracted()),
+      hasNoTotal: () => {
+        this.#hasTotal = false;
+      },
+      missed: (records) => {
+        this.#missed = records;
+      },
+    };
+  }
+
+  async #readInOneAnswer(source: ListSource): Promise<boolean> {
+    const task = this.#task({ kind: 'answer' });
+    if (task.start.done) return true;
+    // An earlier process has found that it must read in pages.
+    if (this.#cursors.size > 0) return false;
+    const { client, clock, signal, pageSize } = this.#options;
+    const context = { client, clock, signal, meter: this.live, pageSize: { limit: pageSize } };
+    const ask = () => fetchSinglePage(context, source);
+    const answer = await ask();
+    if (!answer.isWhole) {
+      answer.page.release();
+      return false;
+    }
+    const fetcher = new SinglePageFetcher(answer, ask);
+    await new PageChain(task, { fetcher, meter: this.live, intake: this.#intake.of(task) }).read();
+    return true;
+  }
+
+  /**
+   * Reads every partition to its last page. After a failure or an interruption, everything read so far is in the journal
+   * before the error is thrown.
+   */
+  read(): Promise<void> {
+    const counted = this.#counted;
+    return this.#checkpointed(async () => {
+      if (counted === undefined) await this.#runner.run(this.#partitions.map((each) => this.#task(each)));
+      else await readWithTotal(counted);
+      this.#requireFiltered();
+      await this.#requireOwner();
+    });
+  }
+
+  /** A filter on an attribute that none of the records has was ignored: by it, the service had to leave all of them out. */
+  #requireFiltered(): void {
+    const { source, filter } = this.#options;
+    // Records that were recognised, or came before this process, were looked at when they were scanned.
+    if (source.kind !== 'list' || this.live.kept === 0 || this.live.recognised > 0 || this.resumed) return;
+    const [attribute] = this.#intake.unjudged(filter.keys());
+    if (attribute === undefined) return;
+    throw new CdsyncError(`${this.live.kept} records came for the filter on "${attribute}", and none of them has it`, {
+      code: 'filter_ignored',
+      hint: 'the service seems to ignore the filter: is the name right, and is the attribute available for filtering?',
+    });
+  }
+
+  /** Where none of the keys exists, that of which they were asked may not exist either. */
+  async #requireOwner(): Promise<void> {
+    const { source, client, signal } = this.#options;
+    const { kept, missing, read } = this.live;
+    if (source.kind !== 'keyed' || source.owner === undefined || missing === 0 || kept > 0 || read > this.live.rejected)
+      return;
+    await requireOwner({ client, signal, meter: this.live }, source.owner);
+  }
+
+  /** How to confirm that absent records are deleted; undefined if the list cannot be asked again, or its total proves it. */
+  get confirmable():
+    | (Pick<ServiceReader, 'readAgain' | 'addSingle'> & { readonly one: ListSource['one'] | undefined })
+    | undefined {
+    const { source } = this.#options;
+    if (source.kind !== 'list' || source.distrustsTokens === true) return undefined;
+    return {
+      one: source.one,
+      readAgain: () => this.readAgain(),
+      addSingle: (key, body) => this.addSingle(key, body),
+    };
+  }
+
+  /** Why no record was recognised, in words; undefined if some could be, or if that was never wanted. */
+  get unrecognised(): string | undefined {
+    return this.#recognition?.reason;
+  }
+
+  /** What the next night needs to recognise these records; undefined if it shall not. */
+  get nextKnown(): NextCache | undefined {
+    return this.#recognition?.next;
+  }
+
+  /** The hashes that it recognises records by; undefined if there are none. */
+  get knownSet(): RecordHashTable | undefined {
+    return this.#recognition?.recogniser.known;
+  }
+
+  /** Reads the whole list once more, unpartitioned, and adds records that the first reading missed. */
+  readAgain(): Promise<void> {
+    return this.#checkpointed(() => this.#runner.run([this.#task({ kind: 'again' })]));
+  }
+
+  /**
+   * Adds a record that was requested by its key.
+   * @returns whether it was kept; false if it no longer matches the stream's filter
+   * @throws {CdsyncError} `malformed_response` if the answer is not the record with that key
+   */
+  async addSingle(key: string, body: Buffer): Promise<boolean> {
+    const { filter, stream, source } = this.#options;
+    if (source.kind !== 'list') throw new TypeError(`a ${source.kind} source is not a list`);
+    if (!isRecord(body, source, key)) {
+      throw new CdsyncError('the service answered a request for one record with something else', {
+        code: 'malformed_response',
+        stream,
+      });
+    }
+    if (!hasAttributes(body, source, filter.keys())) return false;
+    return this.#intake.addSingle(body, [...filter]);
+  }
+
+  /** Everything read so far, all of it in parts. More may be added afterwards. */
+  async extracted(): Promise<ReadResult> {
+    await this.#intake.flush();
+    const state = await Journal.read(this.#options.folder);
+    if (state === undefined) throw new Error('the journal of a running extraction is gone');
+    const found = collectReadResult(this.#options.folder, state, this.#intake, this.counters());
+    if (this.#recognition === undefined) return found;
+    const { parts, counters, dropped } = found;
+    const connect = () => this.#options.database.connect();
+    const given = { records: counters.recognised, dropped };
+    const { standing, superseded } = await this.#recognition.standing(connect, state, parts, given);
+    return { ...found, standing, dropped: [...dropped, ...superseded] };
+  }
+
+  async close(): Promise<void> {
+    await this.#intake.close();
+    await this.#recognition?.close();
+    await this.#journal.close();
+  }
+
+  #task(
+    partition: Partition,
+    { pageSize = this.#options.pageSize, came }: { readonly pageSize?: number; readonly came?: number } = {},
+  ): ReadTask {
+    const { filter, source } = this.#options;
+    const start = this.#cursors.get(partitionName(partition)) ?? firstCursor;
+    return {
+      partition,
+      ordinal: this.#ordinal++,
+      filter: [...new Map([...filter, ...this.#valuesOf(partition)])],
+      pageSize,
+      distrustsTokens: source.kind === 'list' && source.distrustsTokens === true,
+      start: came === undefined ? start : { ...start, came },
+    };
+  }
+
+  /** The values that a part of a split list has. */
+  #valuesOf(partition: Partition): readonly (readonly [string, string])[] {
+    if (partition.kind === 'values') return partition.values;
+    const { partition: split } = this.#options;
+    return partition.kind === 'value' && split !== undefined && 'attribute' in split
+      ? [[split.attribute, partition.value]]
+      : [];
+  }
+
+  async #checkpointed(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+      await this.#intake.flush();
+    } catch (thrown) {
+      const error = asCdsyncError(thrown);
+      error.stream ??= this.#options.stream;
+      // The first error is the one to report. If the checkpoint fails too, a later run only reads more again.
+      await this.#intake.flush().catch(() => undefined);
+      await this.#intake.spent(this.counters()).catch(() => undefined);
+      if (failuresByContent.has(error.code)) await this.#intake.fail(error.code).catch(() => undefined);
+      throw error;
+    }
+  }
+}

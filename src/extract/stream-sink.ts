@@ -1,0 +1,235 @@
+import { join } from 'node:path';
+import type { ColumnRules } from '../columns/column-rules.js';
+import { type ColumnField, ColumnSet, type StoredColumn } from '../columns/columns.js';
+import type { PageView } from '../record-cache/record-cache.js';
+import type { StreamCache } from '../record-cache/stream-cache.js';
+import type { Source } from '../sources/source.js';
+import {
+  type Counters,
+  firstCursor,
+  type Journal,
+  type JournalState,
+  type PartitionCursor,
+} from '../storage/journal.js';
+import type { ParquetCompression } from '../storage/parquet.js';
+import { BloomFilter } from './bloom-filter.js';
+import type { PartConverter } from './convert/part-converter.js';
+import type { LiveCounters } from './live-counters.js';
+import type { PageBytes } from './page-fetcher.js';
+import { type PageToWrite, PartWriter } from './part-writer.js';
+import { type Partition, partitionName } from './partition.js';
+import type { PageSink, ReadTask } from './read-task.js';
+import { RecordScanner } from './scan/record-scanner.js';
+
+interface StreamSinkOptions {
+  readonly source: Source;
+  /** `streams/<stream>` of the run's private folder. */
+  readonly folder: string;
+  readonly journal: Journal;
+  /** The journal of an earlier process, to resume from. */
+  readonly resume: JournalState | undefined;
+  /** The columns of the last snapshot. */
+  readonly columns: readonly StoredColumn[] | undefined;
+  readonly rules: ColumnRules;
+  readonly converter: PartConverter;
+  readonly compression: ParquetCompression;
+  /** Given if records are hashed, and recognised if they can be. */
+  readonly recognition: StreamCache | undefined;
+  /** Counters to update with every page. */
+  readonly live: LiveCounters;
+  /** The counters so far, for a checkpoint. */
+  readonly counters: () => Counters;
+}
+
+/**
+ * Takes in the pages of all tasks of a stream, one at a time: the tasks share its columns, its parts and its journal
+ * (see docs/decisions/0003-one-batch-for-all-partitions.md).
+ */
+export class StreamSink {
+  readonly #options: StreamSinkOptions;
+  readonly #columns: ColumnSet;
+  readonly #writer: PartWriter;
+  readonly #seen = new BloomFilter();
+  readonly #brought: Set<string>;
+  /** The attributes of filters that any record had a value in. */
+  readonly #judged = new Set<string>();
+
+  constructor(options: StreamSinkOptions) {
+    this.#options = options;
+    this.#columns = startingColumns(options);
+    const parts = options.resume?.parts ?? [];
+    this.#brought = new Set(parts.flatMap(({ segments }) => segments.map(([partition]) => partition)));
+    const { folder, source, compression, rules, converter, journal, resume, recognition, counters } = options;
+    this.#writer = new PartWriter({
+      folder: join(folder, 'parts'),
+      spoolFolder: join(folder, 'spool'),
+      key: source.key,
+      compression,
+      columns: this.#columns,
+      rules,
+      maker: converter,
+      journal,
+      seen: recognition?.log,
+      parts: resume?.parts.at(-1)?.number ?? 0,
+      counters,
+    });
+  }
+
+  /** The columns of all records so far, as they are kept. */
+  get columns(): ColumnSet {
+    return ColumnSet.restore(this.#options.rules.keep(this.#columns.store()));
+  }
+
+  /** The columns of all records so far that are not kept. */
+  get leftOut(): ColumnField[] {
+    return this.#options.rules.leaveOut(this.#columns.store());
+  }
+
+  /** Whether this partition has brought any record. */
+  brought(partition: Partition): boolean {
+    return this.#brought.has(partitionName(partition));
+  }
+
+  /** Which of a filter's attributes no record has: the service may have ignored the filter on them. */
+  unjudged(attributes: Iterable<string>): string[] {
+    // What an earlier process has read is in the columns of its parts.
+    const earlier = this.#options.resume?.parts.flatMap(({ columns }) => columns) ?? [];
+    return [...attributes].filter(
+      (name) => !this.#judged.has(name) && !earlier.some(({ place, field }) => place === 'attribute' && field === name),
+    );
+  }
+
+  /** The intake of one task. */
+  of({ partition, ordinal, filter, distrustsTokens }: ReadTask): PageSink {
+    const name = partitionName(partition);
+    const scanner = this.#scanner(filter);
+    return {
+      take: async (page, cursor) => {
+        const view = { isFirst: cursor.pages === 1, isFiltered: filter.length > 0 };
+        const scanned = await this.#add((each) => this.#scan(scanner, each, view), page, name, cursor);
+        const { mismatches, mismatchedAttribute } = scanned;
+        for (const attribute of scanned.judged) this.#judged.add(attribute);
+        const recognised = 'recognised' in scanned ? scanned.recognised : 0;
+        const records = scanned.records + recognised;
+        if (records > 0) this.#brought.add(name);
+        const bringsNew = this.#bringsNew(scanned, ordinal * 8 + cursor.attempt, distrustsTokens);
+        return { records, bringsNew, mismatches, mismatchedAttribute };
+      },
+      restart: (attempt) => {
+        this.#options.recognition?.restarted();
+        return this.#writer.note({ type: 'attempt', partition: name, attempt });
+      },
+    };
+  }
+
+  /**
+   * Takes in a record that was requested by its key.
+   * @returns whether it was kept; false if it no longer matches the filter
+   */
+  async addSingle(body: Buffer, filter: ReadTask['filter']): Promise<boolean> {
+    const scanner = this.#scanner(filter);
+    const cursor = { ...firstCursor, done: true };
+    const { records } = await this.#writer.add(
+      () => {
+        const whole = { body, start: 0, end: body.length };
+        const page =
+          this.#options.recognition?.recogniser.scanAll(scanner, whole) ?? scanner.scan(body, 0, body.length);
+        if (page.records !== 1 || page.mismatches !== 0) return notKept(page);
+        this.#options.live.read += 1;
+        this.#options.live.kept += 1;
+        return page;
+      },
+      partitionName({ kind: 'single' }),
+      cursor,
+    );
+    return records > 0;
+  }
+
+  /** On return, everything taken in is in parts and in the journal. */
+  flush(): Promise<void> {
+    return this.#writer.flush();
+  }
+
+  /** Notes the requests so far in the journal: parts do not need all of them. */
+  spent({ requests, retries, throttled, bytes, milliseconds }: Counters): Promise<void> {
+    return this.#writer.note({ type: 'spent', counters: { requests, retries, throttled, bytes, milliseconds } });
+  }
+
+  /** Notes in the journal that a reading must not resume: it would only meet the same failure. */
+  fail(code: string): Promise<void> {
+    return this.#writer.note({ type: 'failed', code });
+  }
+
+  close(): Promise<void> {
+    return this.#writer.close();
+  }
+
+  #scanner(filter: ReadTask['filter']): RecordScanner {
+    const { container, key } = this.#options.source;
+    return new RecordScanner(this.#columns, { container, key, filter: new Map(filter) });
+  }
+
+  #scan(scanner: RecordScanner, page: PageBytes, view: PageView): PageToWrite {
+    const { recognition } = this.#options;
+    return recognition === undefined
+      ? scanner.scan(page.body, page.start, page.end)
+      : recognition.recogniser.scan(scanner, page, view);
+  }
+
+  /**
+   * Whether a key is new to the chain; of a record that is recognised, its bytes stand for its key. A record that is new to the run
+   * is new to every chain, so it need not be remembered: a circle is then noticed in its second round, not in its first.
+   * @param isExact whether the first page without anything new already matters
+   */
+  #bringsNew(page: PageToWrite, chain: number, isExact: boolean): boolean {
+    const isFresh = 'recognised' in page && page.isFresh && !isExact;
+    const recognised = 'recognised' in page && !isFresh && this.#seen.add(page.knownHashes, chain);
+    return this.#seen.add(page.keyHashes, chain) || recognised || isFresh;
+  }
+
+  #add(
+    scan: (page: PageBytes) => PageToWrite,
+    page: PageBytes,
+    name: string,
+    cursor: PartitionCursor,
+  ): Promise<PageToWrite> {
+    const counted = () => {
+      const scanned = withUnaskable(scan(page), page.unaskable ?? []);
+      this.#count(scanned, page.missing);
+      return scanned;
+    };
+    return this.#writer.add(counted, name, cursor);
+  }
+
+  #count(page: PageToWrite, missing: number): void {
+    const { live } = this.#options;
+    const recognised = 'recognised' in page ? page.recognised : 0;
+    live.pages += 1;
+    live.recognised += recognised;
+    live.read += page.records + page.rejects.length + recognised;
+    live.kept += page.records + recognised;
+    live.rejected += page.rejects.length;
+    live.replaced += page.replaced;
+    live.missing += missing;
+  }
+}
+
+function startingColumns({ source, columns, resume, rules }: StreamSinkOptions): ColumnSet {
+  const set = rules.begin(source.declared, columns);
+  const last = resume?.parts.at(-1);
+  if (last !== undefined) set.merge(rules.begin([], last.columns));
+  return set;
+}
+
+/** The page of a record that no longer matches: nothing of it is kept. */
+function notKept(page: PageToWrite): PageToWrite {
+  const nothing = { ...page, records: 0, rejects: [] };
+  return 'raw' in nothing ? { ...nothing, raw: new Uint32Array(0) } : nothing;
+}
+
+/** A page whose rejects are also the keys that no request could be made for. */
+function withUnaskable(page: PageToWrite, keys: readonly string[]): PageToWrite {
+  if (keys.length === 0) return page;
+  const nothing = { position: -1, reason: 'id_not_in_url', column: null, raw: Buffer.alloc(0) };
+  return { ...page, rejects: [...page.rejects, ...keys.map((key) => ({ ...nothing, key }))] };
+}

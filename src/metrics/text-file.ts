@@ -1,0 +1,113 @@
+import { readFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { z } from 'zod';
+import type { LocalConfig } from '../config/config.js';
+import { CdsyncError } from '../core/errors.js';
+import { statOrUndefined, writeFileAtomically } from '../storage/durable.js';
+import { JobLayout } from '../storage/layout.js';
+import { makeFolder } from '../storage/storage.js';
+import { families, prometheusName } from './families.js';
+import type { Labels, Sample } from './samples.js';
+import { readSamples, type StoredSamples } from './stored-samples.js';
+
+/** node_exporter runs as another user. The file has figures and names of the configuration, nothing else. */
+const fileMode = 0o644;
+
+function labelText(labels: Labels): string {
+  const escaped = (value: string) => value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n');
+  return Object.entries(labels)
+    .map(([name, value]) => `${name}="${escaped(value)}"`)
+    .join(',');
+}
+
+/** Figures in the text format of Prometheus, version 0.0.4. */
+function expositionText(samples: readonly Sample[]): string {
+  return families
+    .flatMap((family) => {
+      const own = samples.filter(({ name }) => name === family.name);
+      if (own.length === 0) return [];
+      const name = prometheusName(family);
+      const head = [`# HELP ${name} ${family.help}`, `# TYPE ${name} ${family.kind}`];
+      return [...head, ...own.map(({ labels, value }) => `${name}{${labelText(labels)}} ${value}`)];
+    })
+    .map((line) => `${line}\n`)
+    .join('');
+}
+
+const ownerMark = '# cdsync ';
+
+/** Whose figures a file has: the storage folder of its jobs. A comment to Prometheus. */
+function ownerLine(storage: string): string {
+  return `${ownerMark}${JSON.stringify({ storage })}\n`;
+}
+
+/** The storage folder of the configuration that has written a file; undefined for a file of an earlier version. */
+function ownerOf(text: string): string | undefined {
+  const line = text.startsWith(ownerMark) ? text.slice(ownerMark.length).split('\n', 1)[0] : undefined;
+  try {
+    return ownerSchema.parse(JSON.parse(line ?? '')).storage;
+  } catch {
+    return undefined;
+  }
+}
+
+const ownerSchema = z.object({ storage: z.string() });
+
+function jobsIn(text: string): string[] {
+  return [...new Set([...text.matchAll(/^cdsync_run_status\{job="([a-z][a-z0-9_]*)"/gm)].map(([, job = '']) => job))];
+}
+
+/**
+ * Refuses a file of another configuration: each would remove the figures of the other. A file belongs to the storage folder that it
+ * names, as long as that has the figures of one of its jobs: a folder that was moved or removed claims nothing. A file that
+ * names none is foreign if it has jobs that this configuration has never had. A job that was removed from this one has left its
+ * figures in the storage folder.
+ * @throws {CdsyncError} `metrics_shared`
+ */
+async function refuseForeign(path: string, { storage, outline }: Pick<LocalConfig, 'storage' | 'outline'>) {
+  const present = await readFile(path, 'utf8').catch(() => '');
+  const owner = ownerOf(present);
+  if (owner === storage) return;
+  const own = new Set(outline.map(({ name }) => name));
+  for (const job of jobsIn(present)) {
+    if (owner === undefined && own.has(job)) continue;
+    const hasLeft = (await readSamples(new JobLayout(owner ?? storage, job))) !== undefined;
+    if (hasLeft === (owner === undefined)) continue;
+    const whose = owner === undefined ? `job ${job}` : `job ${job}, storage ${owner}`;
+    const message = `another configuration writes there (${whose}), so it stays as it is`;
+    throw new CdsyncError(message, { code: 'metrics_shared', hint: 'give each configuration a file of its own' });
+  }
+}
+
+/** How often the file is written again because another job has changed its figures meanwhile. */
+const mostRounds = 5;
+
+/**
+ * Writes the file that all jobs of a configuration may share: their figures together. Several processes may do so at once: each
+ * has kept its own figures before, writes what it finds, and looks again. So the last one to write has seen all of them.
+ * @param own the figures of the job that has run, also if they could not be kept
+ * @throws {CdsyncError} `metrics_shared`; errors of the file system
+ */
+export async function writeTextFile(
+  { storage, outline }: Pick<LocalConfig, 'storage' | 'outline'>,
+  path: string,
+  own: { readonly job: string; readonly kept: StoredSamples },
+): Promise<void> {
+  await refuseForeign(path, { storage, outline });
+  const compose = async () => {
+    const all: Sample[] = [];
+    for (const { name } of outline) {
+      const kept = name === own.job ? own.kept : await readSamples(new JobLayout(storage, name));
+      if (kept?.textfile === path) all.push(...(kept.samples as Sample[]));
+    }
+    return ownerLine(storage) + expositionText(all);
+  };
+  if ((await statOrUndefined(dirname(path))) === undefined) await makeFolder(dirname(path), 0o755);
+  let text = await compose();
+  for (let round = 0; round < mostRounds; round += 1) {
+    await writeFileAtomically(path, text, fileMode);
+    const now = await compose();
+    if (now === text) return;
+    text = now;
+  }
+}

@@ -1,0 +1,65 @@
+import type { Deprecation } from '../core/deprecation.js';
+import type { DestinationReport, JobReport, ReportedError, StreamReport } from '../core/run-report.js';
+
+/** How a run ended, for people and programs outside: its report, or the error that kept it from having one. */
+export interface RunResult {
+  readonly job: string;
+  /** Null if the run ended before it had an id. */
+  readonly runId: string | null;
+  readonly status: 'ok' | 'held' | 'partial' | 'failed' | 'interrupted';
+  readonly sequence: number | null;
+  readonly resumed: boolean;
+  /** Milliseconds since the Unix epoch. */
+  readonly startedAt: number;
+  readonly finishedAt: number;
+  readonly streams: readonly StreamReport[];
+  readonly destinations: readonly DestinationReport[];
+  readonly deprecations?: readonly Deprecation[] | undefined;
+  /** What ended the run before it had a report. */
+  readonly error: ReportedError | null;
+  /** Path of the report; null if there is none. */
+  readonly report: string | null;
+}
+
+/** The end of a run that has a report. */
+export function resultOfReport(
+  report: JobReport,
+  times: Pick<RunResult, 'startedAt' | 'finishedAt' | 'report'>,
+): RunResult {
+  const { job, run_id: runId, status, sequence, resumed, streams, destinations, deprecations } = report;
+  // A run that meets another one has no report.
+  const ended = status === 'locked' ? 'failed' : status;
+  return { job, runId, status: ended, sequence, resumed, streams, destinations, deprecations, error: null, ...times };
+}
+
+/**
+ * The error of a stream, as it may leave this machine: that of a held stream names keys of records, which a guard's figures do
+ * without.
+ */
+export function errorWithoutKeys({ error, findings }: Pick<StreamReport, 'error' | 'findings'>): ReportedError | null {
+  if (error === null || findings === undefined || findings.length === 0) return error;
+  return { ...error, message: findings.map(({ guard, message }) => `${guard}: ${message}`).join('; ') };
+}
+
+function keyOf({ name, stream }: DestinationReport): string {
+  return `${name} ${stream}`;
+}
+
+/**
+ * How a job stands after what followed its last run: an approval, or a delivery without a run. What that did not touch stands as the
+ * run left it.
+ */
+export function mergedStatus(
+  { status, streams, destinations }: Pick<JobReport, 'status' | 'streams' | 'destinations'>,
+  last: Pick<JobReport, 'status' | 'streams' | 'destinations'> | undefined,
+): RunResult['status'] {
+  if (status === 'interrupted' || last?.status === 'interrupted') return 'interrupted';
+  const allStreams = new Map([...(last?.streams ?? []), ...streams].map((each) => [each.name, each.status]));
+  const done = destinations.filter(({ status: each }) => each !== 'skipped' && each !== 'not_tried');
+  const deliveries = new Map([...(last?.destinations ?? []), ...done].map((each) => [keyOf(each), each.status]));
+  const found = [...allStreams.values(), ...deliveries.values()];
+  // Committed, but not published.
+  if (streams.some((stream) => stream.status === 'ok' && stream.error != null)) return 'partial';
+  if (!found.includes('failed') && !found.includes('partial')) return found.includes('held') ? 'held' : 'ok';
+  return found.includes('ok') || found.includes('partial') ? 'partial' : 'failed';
+}

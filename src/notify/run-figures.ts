@@ -1,0 +1,88 @@
+import type { JobReport, StreamReport } from '../core/run-report.js';
+
+/** What a run did in all, for comparisons with other runs. Undefined is what its report does not tell. */
+interface RunFigures {
+  readonly rows: number | undefined;
+  readonly inserted: number | undefined;
+  readonly updated: number | undefined;
+  readonly deleted: number | undefined;
+  readonly seconds: number;
+  readonly requests: number;
+  /** Bodies of answers, after decompression. */
+  readonly bytes: number;
+  /** Of the limit of requests, the part that was used while reading; 1 is all of it. */
+  readonly budget: number | undefined;
+}
+
+function total(streams: readonly StreamReport[], of: (stream: StreamReport) => number | undefined): number {
+  return streams.reduce((sum, stream) => sum + (of(stream) ?? 0), 0);
+}
+
+/** The part of its limit that a stream used: requests / (limit x seconds of extraction). A limit is one of whole seconds. */
+export function streamBudget({ limit, requests, seconds }: StreamReport): number | undefined {
+  if (limit === undefined || limit === null || !(seconds > 0)) return undefined;
+  return requests / (limit.per_second * Math.max(1, seconds));
+}
+
+/** Streams are read side by side, so those of one limit are taken together, over the longest; of several limits the fullest counts. */
+export function runBudget({ streams }: Pick<JobReport, 'streams'>): number | undefined {
+  const groups = new Map<string, StreamReport[]>();
+  for (const stream of streams) {
+    const { limit } = stream;
+    if (limit) groups.set(limit.group, [...(groups.get(limit.group) ?? []), stream]);
+  }
+  const shares = [...groups.values()].flatMap((group) => {
+    const seconds = Math.max(...group.map((each) => each.seconds));
+    const requests = total(group, (each) => each.requests);
+    return streamBudget({ ...(group[0] as StreamReport), requests, seconds }) ?? [];
+  });
+  return shares.length === 0 ? undefined : Math.max(...shares);
+}
+
+/**
+ * The rows that a stream's snapshot has after a run: those of the run if it committed them, or else those of the last run before that
+ * did, because that snapshot stands. Undefined if none of these runs tells.
+ */
+export function previousRowCount(
+  stream: string,
+  report: Pick<JobReport, 'streams'>,
+  before: readonly Pick<JobReport, 'streams'>[],
+): number | undefined {
+  const ofRun = ({ streams }: Pick<JobReport, 'streams'>) =>
+    streams?.find(({ name, status }) => name === stream && status === 'ok')?.rows;
+  const own = ofRun(report);
+  if (own !== undefined) return own;
+  // Most streams are found in the first report: a page asks for each of them in each of its runs.
+  for (const each of before) {
+    const rows = ofRun(each);
+    if (rows !== undefined) return rows;
+  }
+  return undefined;
+}
+
+/**
+ * The figures of a run. Rows are those that the snapshots of the streams in `of` have after it, and only known if that is known of
+ * all of them: the sum of some streams cannot be compared with that of all.
+ * @param before reports of the runs before it, newest first
+ */
+export function runFigures(
+  report: JobReport,
+  of: readonly string[],
+  before: readonly Pick<JobReport, 'streams'>[] = [],
+): RunFigures {
+  const streams = report.streams ?? [];
+  const good = streams.filter(({ status }) => status === 'ok');
+  const standing = of.flatMap((name) => previousRowCount(name, report, before) ?? []);
+  const changes = (key: 'inserted' | 'updated' | 'deleted') =>
+    good.length === 0 ? undefined : total(good, (stream) => stream[key]);
+  return {
+    rows: standing.length === of.length && of.length > 0 ? standing.reduce((sum, rows) => sum + rows, 0) : undefined,
+    inserted: changes('inserted'),
+    updated: changes('updated'),
+    deleted: changes('deleted'),
+    seconds: report.seconds ?? 0,
+    requests: total(streams, ({ requests }) => requests),
+    bytes: total(streams, ({ bytes }) => bytes),
+    budget: runBudget({ streams }),
+  };
+}

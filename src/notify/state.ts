@@ -1,0 +1,57 @@
+import { createHash } from 'node:crypto';
+import { z } from 'zod';
+import type { NotifyOptions } from '../config/config.js';
+import { readStateIfUsable, writeStateFile } from '../storage/durable.js';
+import type { JobLayout } from '../storage/layout.js';
+import { type Message, messageSchema } from './message.js';
+import { deliverySchema } from './open-failures.js';
+
+/** The most messages that wait for one receiver. The newest stay. */
+const mostWaiting = 5;
+
+const receiverSchema = z.object({
+  /** What was true of the last run that the receiver was told of: see events.ts. */
+  facts: z.array(z.string()),
+  /** Messages that could not be delivered, oldest first. */
+  waiting: z.array(messageSchema),
+});
+
+const toldSchema = z.object({
+  version: z.literal(1),
+  /** Status of the last run, in any case. */
+  status: z.string().nullable(),
+  settled: z.enum(['ok', 'held', 'failed']).nullable(),
+  receivers: z.record(z.string(), receiverSchema),
+  /** Deliveries that have failed and were not tried again with success. */
+  deliveries: z.array(deliverySchema).default([]),
+});
+
+/** What receivers know of a job: kept from run to run in `.cdsync/told.json`. */
+export type NotificationState = z.output<typeof toldSchema>;
+export type ChannelState = z.output<typeof receiverSchema>;
+
+/** A receiver's memory before anything was told. */
+export const nothing: ChannelState = { facts: [], waiting: [] };
+
+/** What is kept; as before the first run if nothing usable is. It is not worth an error: at worst a receiver is told twice. */
+export async function readNotificationState(layout: JobLayout): Promise<NotificationState> {
+  const told = await readStateIfUsable(layout.told, toldSchema);
+  return told ?? { version: 1, status: null, settled: null, receivers: {}, deliveries: [] };
+}
+
+/** @throws errors of the file system */
+export async function writeNotificationState(layout: JobLayout, told: NotificationState): Promise<void> {
+  await writeStateFile(layout.told, told);
+}
+
+/** Where a receiver is, as the key of its memory: a hash, for its URL is a secret. */
+export function channelKey({ webhook, ping, email, format = 'json' }: NotifyOptions): string {
+  const url = webhook?.reveal() ?? ping?.reveal() ?? email?.smtp.reveal();
+  const place = JSON.stringify([webhook && format, ping && 'ping', email?.to, url]);
+  return createHash('sha256').update(place).digest('hex').slice(0, 24);
+}
+
+/** Messages that wait, with one more. */
+export function queueMessage(waiting: readonly Message[], message: Message): Message[] {
+  return [...waiting, { ...message, late: true }].slice(-mostWaiting);
+}

@@ -1,0 +1,117 @@
+import { createHash, type Hash } from 'node:crypto';
+import { open, readFile } from 'node:fs/promises';
+import { readAt } from './blocks.js';
+import type { LocalCache, LocalFile } from './local-cache.js';
+import type { ObjectStore } from './objects.js';
+import { type Entry, type ObjectParts, objectOf, runsFolder, type StoredFile } from './state.js';
+
+/** Files of a stream's folder that only grow. */
+function grows(path: string): boolean {
+  return path.endsWith('/journal.jsonl') || path.endsWith('/seen.log');
+}
+
+/** Files of runs that have not ended, and what says which workflows such a run has started. */
+function isUnderWay(path: string): boolean {
+  return path.startsWith(runsFolder) || path === '.cdsync/workflows.json';
+}
+
+/** How much of a growing file the bucket has. */
+interface Grown {
+  bytes: number;
+  readonly hash: Hash;
+  readonly pieces: { objects: ObjectParts['objects']; ranges: ObjectParts['ranges'] };
+}
+
+/** Puts what a run under way has read, so that another machine can resume it. */
+export class Checkpoints {
+  readonly #cache: LocalCache;
+  readonly #contents: ObjectStore;
+  /** The objects that are in the bucket. */
+  readonly #has: Set<string>;
+  readonly #grown = new Map<string, Grown>();
+
+  constructor(cache: LocalCache, contents: ObjectStore, has: Set<string>) {
+    this.#cache = cache;
+    this.#contents = contents;
+    this.#has = has;
+  }
+
+  /**
+   * Puts the files of the runs that have not ended. Journals are read before the files that they name, which are whole by then and
+   * stay as they are.
+   * @returns the files; undefined if the run removed some meanwhile
+   */
+  async put(): Promise<Entry[] | undefined> {
+    try {
+      const first = await this.#growing(({ path }) => path.endsWith('/journal.jsonl'));
+      const logs = await this.#growing(({ path }) => path.endsWith('/seen.log'));
+      const others: StoredFile[] = [];
+      for (const file of await this.#files(({ path }) => !grows(path))) others.push(await this.#whole(file));
+      return [...others, ...logs, ...first];
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      if (code === 'ENOENT' || error instanceof RangeError) return undefined;
+      throw error;
+    }
+  }
+
+  async #files(which: (file: LocalFile) => boolean): Promise<LocalFile[]> {
+    const { files } = await this.#cache.files();
+    return files.filter((file) => isUnderWay(file.path) && file.stats.isFile() && which(file));
+  }
+
+  async #whole(file: LocalFile): Promise<StoredFile> {
+    const { path, stats } = file;
+    const sha256 = await this.#cache.sumOf(file);
+    const entry = { path, bytes: stats.size, sha256, changed_ms: Math.floor(stats.mtimeMs), mode: stats.mode & 0o777 };
+    const object = objectOf(path, sha256);
+    if (!this.#has.has(object)) this.#has.add(await this.#contents.putFile(this.#cache.path(path), entry));
+    return entry;
+  }
+
+  async #growing(which: (file: LocalFile) => boolean): Promise<StoredFile[]> {
+    const entries: StoredFile[] = [];
+    for (const file of await this.#files(which)) entries.push(await this.#tail(file));
+    return entries;
+  }
+
+  /** Puts what has come to a growing file. Of a journal, a last line that is not whole yet stays behind. */
+  async #tail({ path, stats }: LocalFile): Promise<StoredFile> {
+    const bytes = path.endsWith('.jsonl') ? await wholeLines(this.#cache.path(path)) : stats.size;
+    let known = this.#grown.get(path);
+    if (known === undefined || known.bytes > bytes)
+      known = { bytes: 0, hash: createHash('sha256'), pieces: { objects: [], ranges: [] } };
+    this.#grown.set(path, known);
+    if (bytes > known.bytes || known.pieces.objects.length === 0) {
+      const tail = await readRange(this.#cache.path(path), known.bytes, bytes);
+      const object = await this.#contents.putPacked(tail);
+      known.pieces.ranges.push([known.pieces.objects.length, 0, tail.length]);
+      known.pieces.objects.push(object);
+      known.hash.update(tail);
+      known.bytes = bytes;
+    }
+    return {
+      path,
+      bytes,
+      sha256: known.hash.copy().digest('hex'),
+      changed_ms: Math.floor(stats.mtimeMs),
+      mode: stats.mode & 0o777,
+      pieces: { objects: [...known.pieces.objects], ranges: [...known.pieces.ranges] },
+    };
+  }
+}
+
+async function wholeLines(path: string): Promise<number> {
+  return (await readFile(path)).lastIndexOf(0x0a) + 1;
+}
+
+async function readRange(path: string, from: number, to: number): Promise<Buffer> {
+  const handle = await open(path, 'r');
+  try {
+    const bytes = Buffer.allocUnsafe(to - from);
+    await readAt(handle, bytes, from);
+    return bytes;
+  } finally {
+    await handle.close();
+  }
+}

@@ -1,0 +1,89 @@
+import { CdsyncError } from '../core/errors.js';
+
+/** A failure of the object store as one of the storage. Its code begins with `bucket_`. */
+export function bucketError(error: unknown): unknown {
+  if (!(error instanceof CdsyncError) || !error.code.startsWith('destination_')) return error;
+  const { message, kind, hint, cause, causeQuotesValues } = error;
+  const code = error.code.replace('destination_', 'bucket_');
+  return new CdsyncError(message, { code, kind, hint, cause, causeQuotesValues });
+}
+
+/** A file of this machine cannot be read. The bucket may well have it whole. */
+export function cacheInvalid(error: CdsyncError): CdsyncError {
+  const { message, code, kind, cause, causeQuotesValues, stream } = error;
+  const again =
+    'run again: the files of the cache are then compared with the bucket first, and those that differ are brought again; if that does not help, restore an earlier version of the bucket';
+  const hint = code === 'published_busy' ? `close it where it is open; or else ${again}` : again;
+  return new CdsyncError(message, { code, kind, hint, cause, causeQuotesValues, stream });
+}
+
+/** Another machine has taken the job over: what this one did since is not in the bucket, and never will be. */
+export function superseded(place: string): CdsyncError {
+  return new CdsyncError(`another machine has worked on ${place} meanwhile; what this one did is not put back`, {
+    code: 'superseded',
+    kind: 'locked',
+    hint: 'nothing is lost: the bucket has the state of the other machine, and the next run here begins with it',
+  });
+}
+
+export function busy(place: string, who: string): CdsyncError {
+  return new CdsyncError(`${place} is being worked on by ${who}`, {
+    code: 'locked',
+    kind: 'locked',
+    hint: 'wait until it ends; if its machine is gone, a run takes it over once it has been silent for `takeover_after`',
+  });
+}
+
+export const objectChangedCode = 'bucket_object_changed';
+
+export function objectChanged(object: string, found: string): CdsyncError {
+  return new CdsyncError(`${object} ${found}: somebody has changed the bucket`, {
+    code: objectChangedCode,
+    hint: 'restore that object from a version of the bucket; or remove it and run on the machine that ran last: its cache may have it',
+  });
+}
+
+export function stateUnreadable(object: string, cause: unknown): CdsyncError {
+  return new CdsyncError(`${object} is not a state of cdsync`, {
+    code: 'state_unreadable',
+    hint: 'restore an earlier version of that object; nothing was changed',
+    cause,
+  });
+}
+
+export function stateNewer(object: string): CdsyncError {
+  return new CdsyncError(`${object} was written by a newer cdsync`, {
+    code: 'storage_newer',
+    hint: 'update cdsync on this machine',
+  });
+}
+
+export function withoutConditions(place: string): CdsyncError {
+  return new CdsyncError(`${place} has no conditional writes (If-Match, If-None-Match)`, {
+    code: 'bucket_unconditional',
+    kind: 'configuration',
+    hint: 'use a store that has them; or, if never more than one machine runs these jobs, set `single_machine: true`',
+  });
+}
+
+export function clockOff(place: string, aheadMs: number): CdsyncError {
+  const minutes = Math.round(Math.abs(aheadMs) / 60_000);
+  return new CdsyncError(
+    `the clock of this machine is ${minutes} minutes ${aheadMs > 0 ? 'behind' : 'ahead of'} that of ${place}`,
+    { code: 'clock_off', hint: 'set the clock: runs are named and ordered by it. Nothing was changed' },
+  );
+}
+
+export function foreignCache(folder: string, place: string): CdsyncError {
+  return new CdsyncError(`${folder} has files of a job, and is no cache of ${place}`, {
+    code: 'cache_foreign',
+    hint: 'nothing was changed. Let `cache` name another folder',
+  });
+}
+
+export function bucketForgot(place: string): CdsyncError {
+  return new CdsyncError(`${place} has an older state than this machine has seen there, or none`, {
+    code: 'bucket_older',
+    hint: 'nothing was changed. Is it the right bucket and prefix? If its state was restored on purpose, remove the cache folder of the job',
+  });
+}

@@ -1,0 +1,270 @@
+import type { Stats } from 'node:fs';
+import { lstat, mkdir, open, readdir, readlink, rename, rm, rmdir, symlink, utimes } from 'node:fs/promises';
+import { dirname, join, relative } from 'node:path';
+import pLimit from 'p-limit';
+import { z } from 'zod';
+import { readStateIfUsable, setMode, sha256OfFile, writeStateFile } from '../storage/durable.js';
+import { currentProcess, isOwnerAlive, type LockOwner } from '../storage/job-lock.js';
+import { folderMode } from '../storage/storage.js';
+import type { Blocks } from './blocks.js';
+import type { ObjectStore } from './objects.js';
+import { isLocal, storePath } from './required-files.js';
+import { type Entry, isLink, piecesSchema, type StoredFile } from './state.js';
+
+/** Files brought at the same time. */
+const filesAtOnce = 8;
+
+const recordSchema = z.object({ bytes: z.number(), changed_ms: z.number(), inode: z.number(), sha256: z.string() });
+
+const noteSchema = z.object({
+  version: z.literal(1),
+  /** The job's folder in the bucket. */
+  place: z.string(),
+  /** The state that the files were last brought to, or put back as; null: none. */
+  commit: z.string().nullable(),
+  generation: z.number(),
+  /** Who last worked here, as the bucket's object of the work names it; null while files are brought. */
+  owner: z.string().nullable(),
+  /** Files of the job that were never brought, or only until something removed them. */
+  absent: z.array(z.string()),
+  /** What is known of files, so that they need not be read again. */
+  files: z.record(z.string(), recordSchema),
+  /** The store on this disk, and how it is made of objects: another one with the same objects needs only what differs. */
+  stored: z.object({ sha256: z.string(), pieces: piecesSchema }).nullable().default(null),
+  blocks: z.object({ bytes: z.number(), sha256: z.string(), hashes: z.array(z.string()) }).nullable(),
+});
+
+/** What a cache says of itself. */
+type CacheManifest = z.infer<typeof noteSchema>;
+type FileRecord = z.infer<typeof recordSchema>;
+
+/** A file on this disk. */
+export interface LocalFile {
+  readonly path: string;
+  readonly stats: Stats;
+}
+
+/** The note of a cache that has nothing of the bucket. */
+function emptyNote(place: string): CacheManifest {
+  return {
+    version: 1,
+    place,
+    commit: null,
+    generation: 0,
+    owner: null,
+    absent: [],
+    files: {},
+    stored: null,
+    blocks: null,
+  };
+}
+
+/** The folder of a job on this machine, and what is known of the files in it. */
+export class LocalCache {
+  readonly folder: string;
+  readonly #notePath: string;
+  readonly #lockPath: string;
+  #note: CacheManifest;
+  /** Whether a note was there. */
+  readonly isKnown: boolean;
+
+  private constructor(folder: string, paths: { note: string; lock: string }, note: CacheManifest, isKnown: boolean) {
+    this.folder = folder;
+    this.#notePath = paths.note;
+    this.#lockPath = paths.lock;
+    this.#note = note;
+    this.isKnown = isKnown;
+  }
+
+  /** @param place the job's folder in the bucket, as messages name it */
+  static async open(cache: string, job: string, place: string): Promise<LocalCache> {
+    const own = join(cache, '.bucket');
+    await mkdir(own, { recursive: true, mode: 0o700 });
+    const paths = { note: join(own, `${job}.json`), lock: join(own, `${job}.lock`) };
+    const found = await readStateIfUsable(paths.note, noteSchema);
+    return new LocalCache(join(cache, job), paths, found ?? emptyNote(place), found !== undefined);
+  }
+
+  get note(): CacheManifest {
+    return this.#note;
+  }
+
+  /** Forgets all that it had: from now on the cache belongs to another place. */
+  async moveTo(place: string): Promise<void> {
+    await this.remember(emptyNote(place));
+  }
+
+  async remember(change: Partial<Omit<CacheManifest, 'version'>>): Promise<void> {
+    this.#note = { ...this.#note, ...change };
+    await writeStateFile(this.#notePath, this.#note);
+  }
+
+  /** Believes nothing of its files any more: the next command reads them all, and brings again what the bucket has otherwise. */
+  doubt(): Promise<void> {
+    return this.remember({ owner: null, files: {}, stored: null, blocks: null });
+  }
+
+  /**
+   * Keeps other processes of this machine from changing the files.
+   * @returns undefined if another one has the right
+   */
+  async lock(): Promise<(() => Promise<void>) | undefined> {
+    const owner = await currentProcess(new Date().toISOString());
+    for (let attempt = 0; attempt < 2; attempt += 1) {
+      try {
+        const handle = await open(this.#lockPath, 'wx', 0o600);
+        await handle.writeFile(JSON.stringify(owner)).finally(() => handle.close());
+        return () => rm(this.#lockPath, { force: true });
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+      }
+      const other = await readStateIfUsable(this.#lockPath, lockSchema);
+      if (other !== undefined && other.pid !== process.pid && (await isOwnerAlive(other as LockOwner)))
+        return undefined;
+      await rm(this.#lockPath, { force: true });
+    }
+    return undefined;
+  }
+
+  path(of: string): string {
+    return join(this.folder, of);
+  }
+
+  /** Every file of the job that is there, but for those of this machine alone; and the folders, the innermost first. */
+  async files(): Promise<{ files: LocalFile[]; folders: string[] }> {
+    const files: LocalFile[] = [];
+    const folders: string[] = [];
+    const walk = async (folder: string): Promise<void> => {
+      const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
+        if (error.code === 'ENOENT') return [];
+        throw error;
+      });
+      for (const name of names.sort()) {
+        const at = join(folder, name);
+        const path = relative(this.folder, at);
+        const stats = await lstat(at).catch(() => undefined);
+        if (stats === undefined || isLocal(path)) continue;
+        if (!stats.isDirectory()) files.push({ path, stats });
+        else {
+          await walk(at);
+          folders.push(path);
+        }
+      }
+    };
+    await walk(this.folder);
+    return { files, folders };
+  }
+
+  /** The checksum of a file; it is read only if it may have changed since it was last read. */
+  async sumOf({ path, stats }: LocalFile): Promise<string> {
+    const known = this.#note.files[path];
+    if (known !== undefined && isSame(known, stats)) return known.sha256;
+    const sha256 = await sha256OfFile(this.path(path));
+    this.knowSum({ path, stats }, sha256);
+    return sha256;
+  }
+
+  knowSum({ path, stats }: LocalFile, sha256: string): void {
+    this.#note.files[path] = { bytes: stats.size, changed_ms: stats.mtimeMs, inode: stats.ino, sha256 };
+  }
+
+  knowBlocks(blocks: Blocks | null): void {
+    this.#note = { ...this.#note, blocks: blocks && { ...blocks, hashes: [...blocks.hashes] } };
+  }
+
+  /** Forgets files that are gone. */
+  forgetOthers(paths: ReadonlySet<string>): void {
+    for (const path of Object.keys(this.#note.files)) if (!paths.has(path)) delete this.#note.files[path];
+  }
+
+  /** Whether a file on the disk has the content of an entry. */
+  async #matches(file: LocalFile, entry: Entry): Promise<boolean> {
+    const { path, stats } = file;
+    if (isLink(entry)) return stats.isSymbolicLink() && (await readlink(this.path(path))) === entry.link;
+    return stats.isFile() && stats.size === entry.bytes && (await this.sumOf(file)) === entry.sha256;
+  }
+
+  /**
+   * Makes the folder what the bucket has: removes other files, makes the folders, and brings the files that are needed.
+   * @returns the files of the job that are not on this disk now
+   */
+  async become(
+    target: ReadonlyMap<string, Entry>,
+    { contents, needs, signal }: { contents: ObjectStore; needs: (path: string) => boolean; signal?: AbortSignal },
+  ): Promise<Map<string, StoredFile>> {
+    const { files, folders } = await this.files();
+    const present = new Set<string>();
+    for (const file of files) {
+      const entry = target.get(file.path);
+      if (entry !== undefined && (await this.#matches(file, entry))) present.add(file.path);
+      else if (entry !== undefined && needs(file.path) && (await this.#isNear(file))) continue;
+      else await rm(this.path(file.path), { force: true });
+    }
+    await this.#makeFolders(target, folders);
+    const missing = [...target.values()].filter(({ path }) => !present.has(path));
+    const limit = pLimit(filesAtOnce);
+    const absent = new Map<string, StoredFile>();
+    await Promise.all(
+      missing.map((entry) =>
+        limit(async () => {
+          signal?.throwIfAborted();
+          if (isLink(entry)) await this.#link(entry.path, entry.link);
+          else if (needs(entry.path)) await this.bring(entry, contents);
+          else absent.set(entry.path, entry);
+        }),
+      ),
+    );
+    return absent;
+  }
+
+  /** Whether a file is the store as it was on this machine before: most of its blocks may still be of use. */
+  async #isNear(file: LocalFile): Promise<boolean> {
+    const { stored } = this.#note;
+    return file.path === storePath && stored !== null && stored.sha256 === (await this.sumOf(file));
+  }
+
+  /** The folders of all files, those that are not brought included; none besides. */
+  async #makeFolders(target: ReadonlyMap<string, Entry>, present: readonly string[]): Promise<void> {
+    const wanted = new Map<string, number>();
+    for (const entry of target.values()) {
+      const mode = isLink(entry) || entry.path.startsWith('.cdsync/') ? 0o700 : folderMode(entry.mode);
+      for (let at = dirname(entry.path); at !== '.'; at = dirname(at)) {
+        wanted.set(at, (wanted.get(at) ?? 0) | (at.startsWith('.cdsync') || at === 'reports' ? 0o700 : mode));
+      }
+    }
+    // A folder with files of this machine alone stays.
+    for (const folder of present) if (!wanted.has(folder)) await rmdir(this.path(folder)).catch(() => undefined);
+    for (const [folder, mode] of [...wanted].sort(([a], [b]) => (a < b ? -1 : 1)))
+      await mkdir(this.path(folder), { recursive: true, mode });
+    // Commands that only look lock the job, too.
+    if (wanted.has('.cdsync')) await mkdir(this.path('.cdsync/locks'), { recursive: true, mode: 0o700 });
+  }
+
+  async #link(path: string, target: string): Promise<void> {
+    await mkdir(dirname(this.path(path)), { recursive: true, mode: 0o700 });
+    await rm(this.path(path), { force: true });
+    await symlink(target, this.path(path));
+  }
+
+  /** Brings a file to its place, with its time and its permissions. */
+  async bring(file: StoredFile, contents: ObjectStore): Promise<void> {
+    const target = this.path(file.path);
+    await mkdir(dirname(target), { recursive: true, mode: 0o700 });
+    const stats = file.path === storePath ? await lstat(target).catch(() => undefined) : undefined;
+    const isNear = stats?.isFile() === true && (await this.#isNear({ path: file.path, stats }));
+    const near = isNear && this.#note.stored !== null ? { path: target, pieces: this.#note.stored.pieces } : undefined;
+    const temporary = await contents.bring(file, target, near);
+    // The middle of the millisecond is safe from rounding.
+    const seconds = (file.changed_ms + (file.changed_ms % 1000 === 0 ? 0 : 0.5)) / 1000;
+    await utimes(temporary, seconds, seconds);
+    await setMode(temporary, file.mode);
+    await rename(temporary, target);
+    this.knowSum({ path: file.path, stats: await lstat(target) }, file.sha256);
+  }
+}
+
+const lockSchema = z.object({ host: z.string(), boot_id: z.string(), pid: z.number(), started_at: z.string() });
+
+function isSame(known: FileRecord, stats: Stats): boolean {
+  return known.bytes === stats.size && known.changed_ms === stats.mtimeMs && known.inode === stats.ino;
+}

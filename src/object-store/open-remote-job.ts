@@ -1,0 +1,255 @@
+import { lstat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { BucketOptions } from '../config/config.js';
+import { CdsyncError } from '../core/errors.js';
+import { type S3Store, s3Library } from '../sdk/index.js';
+import { bucketError, bucketForgot, busy, cacheInvalid, clockOff, foreignCache, withoutConditions } from './errors.js';
+import { describeOwner, JobLease, readClaim, type VersionedObject } from './job-lease.js';
+import { LocalCache } from './local-cache.js';
+import { findMissingObjects, withoutLost } from './missing-objects.js';
+import { ObjectStore, withRetry } from './objects.js';
+import { type JobBucketParts, ReadOnlyRemoteJob, RemoteJob } from './remote-job.js';
+import { type FileSet, neededBy, storePath } from './required-files.js';
+import { type Entry, filesOf, isLink, readState, type State, type StoredFile, stateKey, type Work } from './state.js';
+
+/** A clock that differs by more would name runs wrongly, and be refused by some stores. */
+const mostClockMs = 15 * 60_000;
+
+interface BucketTask {
+  readonly bucket: BucketOptions;
+  /** The folder of the cache, absolute. */
+  readonly cache: string;
+  readonly job: string;
+  readonly need: FileSet;
+  readonly notice: (line: string) => void;
+  /** Stops while files are brought. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** The job's folder in the bucket, as messages name it. */
+export function placeOf({ bucket, job }: Pick<BucketTask, 'bucket' | 'job'>): string {
+  return `${bucket.url.replace(/\/+$/, '')}/${job}`;
+}
+
+interface Opened extends Omit<JobBucketParts, 'found' | 'absent'> {
+  readonly signal: AbortSignal | undefined;
+}
+
+async function open(task: BucketTask, writes: boolean): Promise<Opened> {
+  const { bucket, job, notice, signal } = task;
+  const place = placeOf(task);
+  const { S3Store } = await s3Library();
+  // The last word of a run is said after a signal, too.
+  const options = { ...bucket, notice, signal: new AbortController().signal };
+  const store: S3Store = await withRetry(
+    () => (writes ? S3Store.open(options, { warns: false }) : S3Store.look(options)),
+    signal,
+  );
+  try {
+    if (writes && !store.keepsConditions && !bucket.singleMachine) throw withoutConditions(store.place);
+    const cache = await LocalCache.open(task.cache, job, place);
+    return { store, contents: new ObjectStore(store, job), cache, place, job, notice, signal };
+  } catch (error) {
+    store.close();
+    throw bucketError(error);
+  }
+}
+
+async function readStateOf({ store, contents, place }: Opened): Promise<VersionedObject<State> | undefined> {
+  const found = await withRetry(() => store.read(contents.key(stateKey)));
+  return found && { value: readState(`${place}/${stateKey}`, found.text), tag: found.tag, ageMs: found.ageMs };
+}
+
+function refuseClock({ store, place }: Opened): void {
+  const { clockAheadMs: ahead = 0 } = store;
+  if (Math.abs(ahead) > mostClockMs) throw clockOff(place, ahead);
+}
+
+/** Whether the bucket has nothing of the job: no state, and no checkpoint of a first run. */
+function hasNothing(state: State | undefined, work: Work | undefined): boolean {
+  return state === undefined && (work === undefined || work.files.length === 0);
+}
+
+/** Refuses a cache of something else, and a bucket that has lost what it had. */
+async function refuseMismatch(
+  { cache, place }: Opened,
+  state: State | undefined,
+  work: Work | undefined,
+): Promise<void> {
+  const { note } = cache;
+  if (!cache.isKnown || note.place !== place) {
+    const { files } = await cache.files();
+    // A folder of a job that moves into an empty bucket is welcome.
+    const moves = !cache.isKnown && hasNothing(state, work);
+    if (files.length > 0 && !moves) throw foreignCache(cache.folder, place);
+    if (cache.isKnown) await cache.moveTo(place);
+    return;
+  }
+  const { generation = 0, commit } = state ?? {};
+  if (note.commit === null) return;
+  if (generation < note.generation || (generation === note.generation && commit !== note.commit))
+    throw bucketForgot(place);
+}
+
+/**
+ * Whether the folder is further than the bucket: the last one who worked on the job did so here, and could not put everything back.
+ * A folder that lacks its store is none.
+ */
+async function isNewestHere({ cache }: Opened, state: State | undefined, work: Work | undefined): Promise<boolean> {
+  const { note } = cache;
+  // A folder of a job that moves into an empty bucket.
+  if (!cache.isKnown) return hasNothing(state, work);
+  if (work === undefined || work.is_put_back || note.owner !== work.owner.id) return false;
+  if (note.commit !== (state?.commit ?? null)) return false;
+  const hasStore = state?.files.some(({ path }) => path === storePath) === true && !note.absent.includes(storePath);
+  return !hasStore || (await isThere(cache.path(storePath)));
+}
+
+/** Brings what is needed; with a newer folder, only what it never had. @returns the files that are not on this disk */
+async function download(
+  opened: Opened,
+  target: ReadonlyMap<string, Entry>,
+  { need, isNewest }: { need: FileSet; isNewest: boolean },
+): Promise<Map<string, StoredFile>> {
+  const { cache, contents, signal } = opened;
+  const needs = neededBy(need, new Set(target.keys()));
+  if (!isNewest) {
+    await cache.remember({ owner: null });
+    return cache.become(target, { contents, needs, ...(signal === undefined ? {} : { signal }) });
+  }
+  const absent = new Map<string, StoredFile>();
+  for (const path of cache.note.absent) {
+    const entry = target.get(path);
+    if (entry === undefined || isLink(entry) || (await isThere(cache.path(path)))) continue;
+    // A run removes folders as a whole, with what was never brought.
+    if (!(await isThere(cache.path(join(path, '..'))))) continue;
+    if (needs(path)) await cache.bring(entry, contents);
+    else absent.set(path, entry);
+  }
+  return absent;
+}
+
+/** Finds out what the bucket has lost. @returns the files, but for those that are to be made again */
+async function noticeLost(
+  { store, contents, cache, place, notice }: Opened,
+  target: ReadonlyMap<string, Entry>,
+  shown: Readonly<Record<string, string>>,
+): Promise<ReadonlyMap<string, Entry>> {
+  const lost = await findMissingObjects({ store, contents }, { files: target.values(), shown: Object.keys(shown) });
+  if (lost.size === 0) return target;
+  const [first] = lost;
+  notice(`warning: ${place} has lost ${lost.size} objects, ${first} among them; what can be had again is put back`);
+  for (const object of lost) contents.lost.add(object);
+  const here = new Set((await cache.files()).files.map(({ path }) => path));
+  return withoutLost(target, lost, (path) => here.has(path));
+}
+
+/** Whether an error says that a file of the storage folder cannot be read; that a file is busy may mean the same. */
+function tellsOfDamage(error: unknown): error is CdsyncError {
+  return error instanceof CdsyncError && ['state_unreadable', 'published_busy'].includes(error.code);
+}
+
+function isThere(path: string): Promise<boolean> {
+  return lstat(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** Waits until no other process of this machine brings files, which takes a while at most. */
+async function lockCache(cache: LocalCache): Promise<(() => Promise<void>) | undefined> {
+  for (let attempt = 0; attempt < 300; attempt += 1) {
+    const release = await cache.lock();
+    if (release !== undefined) return release;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  return undefined;
+}
+
+/**
+ * Takes the right to work on a job, and brings what the work needs. Puts back what the work has changed, and gives the right back.
+ * @throws {CdsyncError} `locked` if somebody works on the job; `superseded` if another machine has put back something else meanwhile:
+ * nothing of it is overwritten
+ */
+export async function withRemoteJob<T>(task: BucketTask, work: (job: RemoteJob) => Promise<T>): Promise<T> {
+  const opened = await open(task, true);
+  try {
+    return await worked(opened, task, work);
+  } finally {
+    opened.store.close();
+  }
+}
+
+async function worked<T>(opened: Opened, task: BucketTask, work: (job: RemoteJob) => Promise<T>): Promise<T> {
+  const { cache, place } = opened;
+  const last = await readClaim(opened);
+  refuseClock(opened);
+  const found = await readStateOf(opened);
+  opened.contents.knowCopies(found?.value.shown ?? {});
+  await refuseMismatch(opened, found?.value, last?.value);
+  const isNewest = await isNewestHere(opened, found?.value, last?.value);
+  const claim = await JobLease.take({ ...opened, silenceMs: task.bucket.takeoverAfter }, last);
+  const listed = noticeLost(opened, filesOf(found?.value, last?.value), found?.value.shown ?? {});
+  const target = await listed.catch(async (error) => {
+    await claim.say({ released: true }).catch(() => undefined);
+    throw error;
+  });
+  const absent = new Map<string, StoredFile>();
+  const job = new RemoteJob({ ...opened, found, absent }, claim);
+  const release = await lockCache(cache);
+  try {
+    if (release === undefined) throw busy(place, 'another process of this machine');
+    await job.fence();
+    for (const entry of await download(opened, target, { need: task.need, isNewest })) absent.set(...entry);
+    await job.begin();
+    const result = await work(job).catch((error) => {
+      throw tellsOfDamage(error) ? job.doubtCache(error) : error;
+    });
+    await job.end();
+    return result;
+  } catch (error) {
+    await job.abandon();
+    throw job.gone.aborted ? job.gone.reason : error;
+  } finally {
+    // If that cannot be noted, the next run ends as this one.
+    await job.leave().catch(() => undefined);
+    await release?.();
+  }
+}
+
+/** Brings what a command needs that changes nothing. It works beside a run. */
+export async function readRemoteJob<T>(task: BucketTask, work: (job: ReadOnlyRemoteJob) => Promise<T>): Promise<T> {
+  const opened = await open(task, false);
+  try {
+    const last = await readClaim(opened);
+    const found = await readStateOf(opened);
+    opened.contents.knowCopies(found?.value.shown ?? {});
+    await refuseMismatch(opened, found?.value, last?.value);
+    const target = filesOf(found?.value, last?.value);
+    const { cache, notice, place } = opened;
+    const release = await cache.lock();
+    // A run of this machine has the files: they are the newest, and what it works on.
+    const isNewest = release === undefined || (await isNewestHere(opened, found?.value, last?.value));
+    if (last !== undefined && !last.value.released && release !== undefined)
+      notice(`${place} is being worked on by ${describeOwner(last.value, last.ageMs)}`);
+    try {
+      const absent = await download(opened, target, { need: task.need, isNewest });
+      const { commit = null, generation = 0 } = found?.value ?? {};
+      const owner = last?.value.owner.id ?? null;
+      if (!isNewest) await cache.remember({ place, commit, generation, owner: null, absent: [...absent.keys()] });
+      else if (release !== undefined) await cache.remember({ owner, absent: [...absent.keys()] });
+      await release?.();
+      return await work(new ReadOnlyRemoteJob({ ...opened, found, absent }));
+    } catch (error) {
+      if (!tellsOfDamage(error)) throw error;
+      // A run of this machine finds out alone.
+      const locked = await cache.lock();
+      if (locked !== undefined) await cache.doubt().finally(locked);
+      throw cacheInvalid(error);
+    } finally {
+      await release?.();
+    }
+  } finally {
+    opened.store.close();
+  }
+}

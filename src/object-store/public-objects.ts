@@ -1,0 +1,82 @@
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import type { S3Store } from '../sdk/index.js';
+import type { LocalCache } from './local-cache.js';
+import { type ObjectStore, withRetry } from './objects.js';
+import { type Entry, isLink, objectOf, type StoredFile } from './state.js';
+
+/*
+ * What people read has keys that stay the same: `<job>.duckdb`, `parquet/<stream>/manifest.json`, `reports/…`. They are written after
+ * the state, one object each, so each of them is whole at any time. The data files that a manifest names have names of their own,
+ * and stay for a day after the manifest names others.
+ */
+
+/** An object that stores copy within themselves has at most this many bytes. */
+const mostCopied = 5_000_000_000;
+
+interface ShownTask {
+  readonly store: S3Store;
+  readonly contents: ObjectStore;
+  readonly cache: LocalCache;
+  readonly before: ReadonlyMap<string, Entry>;
+  readonly files: ReadonlyMap<string, Entry>;
+  /** What stands at the keys now. */
+  readonly shown: Readonly<Record<string, string>>;
+}
+
+function fileAt(files: ReadonlyMap<string, Entry>, path: string): StoredFile | undefined {
+  const found = files.get(path);
+  return found === undefined || isLink(found) ? undefined : found;
+}
+
+async function show({ store, contents, cache }: ShownTask, file: StoredFile, key: string): Promise<void> {
+  if (file.bytes <= mostCopied)
+    await withRetry(() => store.copy(contents.key(objectOf(file.path, file.sha256)), contents.key(key)));
+  else {
+    await withRetry(() => store.put(cache.path(file.path), contents.key(key)));
+    contents.countPut(file.bytes);
+  }
+}
+
+/** Brings the keys that people read up to date. @returns what stands there now */
+export async function updatePublicObjects(task: ShownTask): Promise<Record<string, string>> {
+  const { store, contents, cache, before, files } = task;
+  const shown = { ...task.shown };
+  for (const [path, entry] of files) {
+    const isPage = path.startsWith('reports/');
+    if (isLink(entry) && !path.includes('/')) {
+      const database = fileAt(files, entry.link);
+      if (database === undefined || shown[path] === database.sha256) continue;
+      await show(task, database, path);
+      shown[path] = database.sha256;
+    } else if (isPage && !isLink(entry) && fileAt(before, path)?.sha256 !== entry.sha256) await show(task, entry, path);
+    else if (/^parquet\/[^/]+\/manifest\.json$/.test(path)) {
+      const text = manifestOf(JSON.parse(await readFile(cache.path(path), 'utf8')), path.split('/')[1] ?? '', files);
+      const sum = createHash('sha256').update(text).digest('hex');
+      if (shown[path] === sum) continue;
+      await withRetry(() => store.putBytes(Buffer.from(text), contents.key(path)));
+      contents.countPut(Buffer.byteLength(text));
+      shown[path] = sum;
+    }
+  }
+  const gone = [...before.keys()].filter((path) => path.startsWith('reports/') && !files.has(path));
+  if (gone.length > 0) await withRetry(() => store.remove(gone.map((path) => contents.key(path))));
+  return shown;
+}
+
+interface LocalManifest {
+  readonly files: readonly { readonly path: string; readonly sha256: string }[];
+}
+
+/** The manifest of a stream with the names that its files have in the bucket, and with the files of its changes, run by run. */
+export function manifestOf(local: LocalManifest, stream: string, files: ReadonlyMap<string, Entry>): string {
+  const folder = `parquet/${stream}/`;
+  const inBucket = (sha256: string) => `files/${sha256}.parquet`;
+  const changes = [...files.values()].flatMap((entry) => {
+    if (isLink(entry) || !entry.path.startsWith(`${folder}changes/`)) return [];
+    const { bytes, sha256 } = entry;
+    return [{ run_id: entry.path.split('/')[3], path: inBucket(sha256), bytes, sha256 }];
+  });
+  const named = { ...local, files: local.files.map((file) => ({ ...file, path: inBucket(file.sha256) })), changes };
+  return `${JSON.stringify(named, null, 1)}\n`;
+}

@@ -1,0 +1,332 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { basename, dirname, join, relative } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import pLimit from 'p-limit';
+import { asCdsyncError, type CdsyncError } from '../core/errors.js';
+import type { BucketTraffic } from '../core/run-report.js';
+import type { S3Store } from '../sdk/index.js';
+import type { RemoteFile, RemoteFiles } from '../storage/remote-files.js';
+import { blocksOf } from './blocks.js';
+import { Checkpoints } from './checkpoint.js';
+import { cacheInvalid, superseded } from './errors.js';
+import type { JobLease, VersionedObject } from './job-lease.js';
+import type { LocalCache } from './local-cache.js';
+import { type ObjectStore, withRetry } from './objects.js';
+import { updatePublicObjects } from './public-objects.js';
+import { storePath } from './required-files.js';
+import { isLink, objectsOf, piecesOf, type State, type StoredFile, stateKey } from './state.js';
+import { objectsIn, uploadFiles } from './upload-files.js';
+
+/** How long an object stays that nobody needs any more: a reader may still have the manifest that names it. */
+export const graceMs = 24 * 3_600_000;
+
+const content = /^(objects\/[0-9a-f]{64}(\.z)?|parquet\/[^/]+\/files\/[0-9a-f]{64}\.parquet)$/;
+
+/** Whether an object can go. @param now by the bucket's clock */
+export function isCollectable(
+  { object, writtenAt }: { readonly object: string; readonly writtenAt: number },
+  {
+    needed,
+    now,
+    graceMs: grace,
+  }: { readonly needed: ReadonlySet<string>; readonly now: number; readonly graceMs: number },
+): boolean {
+  return content.test(object) && !needed.has(object) && now - writtenAt >= grace;
+}
+
+/** Removes the objects that no file needs, once they are old enough. Only the one who may work on the job calls it. */
+async function collectGarbage(
+  { store, contents }: { store: S3Store; contents: ObjectStore },
+  needed: ReadonlySet<string>,
+  grace: number,
+): Promise<void> {
+  await withRetry(async () => {
+    const now = Date.now() + (store.clockAheadMs ?? 0);
+    const gone: string[] = [];
+    for (const folder of ['objects/', 'parquet/']) {
+      for await (const { path, writtenAt } of store.listed(contents.key(folder))) {
+        const object = path.slice(contents.key('').length);
+        if (isCollectable({ object, writtenAt }, { needed, now, graceMs: grace })) gone.push(path);
+      }
+    }
+    if (gone.length > 0) await store.remove(gone);
+  });
+}
+
+export interface JobBucketParts {
+  readonly store: S3Store;
+  readonly contents: ObjectStore;
+  readonly cache: LocalCache;
+  /** The job's folder in the bucket, as messages name it. */
+  readonly place: string;
+  readonly job: string;
+  readonly notice: (line: string) => void;
+  readonly found: VersionedObject<State> | undefined;
+  /** Files of the job that are not on this disk. */
+  readonly absent: Map<string, StoredFile>;
+}
+
+/** A job that is kept in a bucket, as far as it is on this machine: what is missing can be brought. */
+export class ReadOnlyRemoteJob implements RemoteFiles {
+  protected readonly parts: JobBucketParts;
+
+  constructor(parts: JobBucketParts) {
+    this.parts = parts;
+  }
+
+  #relative(path: string): string {
+    return relative(this.parts.cache.folder, path);
+  }
+
+  find(path: string): RemoteFile | undefined {
+    const file = this.parts.absent.get(this.#relative(path));
+    return file && { bytes: file.bytes, sha256: file.sha256, changedMs: file.changed_ms };
+  }
+
+  names(folder: string): readonly string[] {
+    const within = this.#relative(folder);
+    return [...this.parts.absent.keys()].filter((path) => dirname(path) === within).map((path) => basename(path));
+  }
+
+  async bring(path: string): Promise<void> {
+    const { cache, contents, absent } = this.parts;
+    const file = absent.get(this.#relative(path));
+    if (file === undefined) return;
+    await cache.bring(file, contents);
+    absent.delete(file.path);
+  }
+
+  share(from: string, to: string): boolean {
+    const file = this.parts.absent.get(this.#relative(from));
+    if (file === undefined) return false;
+    const path = this.#relative(to);
+    this.parts.absent.set(path, { ...file, path });
+    return true;
+  }
+
+  drop(path: string): void {
+    this.parts.absent.delete(this.#relative(path));
+  }
+}
+
+/** A job that this process has the right to work on. What it changes is put back, or another machine's work stands. */
+export class RemoteJob extends ReadOnlyRemoteJob {
+  readonly #claim: JobLease;
+  readonly #checkpoints: Checkpoints;
+  readonly #has: Set<string>;
+  /** The timer and the run put things back one after the other. */
+  readonly #one = pLimit(1);
+  #state: State | undefined;
+  #tag: string | undefined;
+  /** What stands at the keys that people read. */
+  #shown: Record<string, string>;
+  #timer: NodeJS.Timeout | undefined;
+  #isReading: () => boolean = () => false;
+  #collects = false;
+  #isDoubted = false;
+  #warned = false;
+
+  constructor(parts: JobBucketParts, claim: JobLease) {
+    super(parts);
+    this.#claim = claim;
+    this.#state = parts.found?.value;
+    this.#tag = parts.found?.tag;
+    this.#shown = Object.fromEntries(
+      Object.entries(parts.found?.value.shown ?? {}).filter(([key]) => !parts.contents.lost.has(key)),
+    );
+    this.#has = objectsIn(this.#state?.files ?? [], claim.files);
+    for (const object of parts.contents.lost) this.#has.delete(object);
+    this.#checkpoints = new Checkpoints(parts.cache, parts.contents, this.#has);
+    this.#again();
+  }
+
+  /** Aborts when another machine has taken the job over. */
+  get gone(): AbortSignal {
+    return this.#claim.gone;
+  }
+
+  /** What was moved so far. */
+  get figures(): BucketTraffic {
+    const { brought, put } = this.parts.contents;
+    return {
+      brought_bytes: brought.bytes,
+      brought_files: brought.files,
+      put_bytes: put.bytes,
+      put_files: put.files,
+    };
+  }
+
+  /** From now on, checkpoints of the run go to the bucket as long as `isReading` says so. */
+  keepCheckpoints(isReading: () => boolean): void {
+    this.#isReading = isReading;
+  }
+
+  /** Puts how far the run is at once, for what must not be done twice. */
+  checkpoint(): Promise<void> {
+    return this.#one(async () => {
+      const files = await this.#checkpoints.put();
+      if (files !== undefined) await this.#claim.say({ files, base: this.#state?.commit ?? null });
+    });
+  }
+
+  /** What was erased goes from the bucket at once, not after a day. */
+  collectAtOnce(): void {
+    this.#collects = true;
+  }
+
+  /** A file of this machine is damaged: once the work has ended, nothing is believed of any. @returns the error, with what to do */
+  doubtCache(error: CdsyncError): CdsyncError {
+    this.#isDoubted = true;
+    return cacheInvalid(error);
+  }
+
+  #again(): void {
+    this.#timer = setTimeout(() => {
+      this.#one(() => this.#sayOn())
+        .catch((error) => this.#warn(error))
+        .finally(() => {
+          if (this.#timer !== undefined) this.#again();
+        });
+    }, this.#claim.pauseMs);
+    // A process that has nothing else to do may end.
+    this.#timer.unref();
+  }
+
+  async #sayOn(): Promise<void> {
+    const files = this.#isReading() ? await this.#checkpoints.put() : undefined;
+    // The run may have begun to commit meanwhile, and to move what it has read.
+    const isWhole = files !== undefined && this.#isReading();
+    await this.#claim.say(isWhole ? { files, base: this.#state?.commit ?? null } : {});
+  }
+
+  #warn(error: unknown): void {
+    if (this.#warned || this.#claim.gone.aborted) return;
+    this.#warned = true;
+    this.parts.notice(`warning: ${this.parts.place}: no checkpoint could be put: ${asCdsyncError(error).message}`);
+  }
+
+  /**
+   * Puts back what has changed. On return, the bucket has the job as it is on this machine.
+   * @throws {CdsyncError} `superseded` if another machine has put back something else meanwhile; `bucket_unavailable` and what else
+   * the bucket refuses. In both cases the bucket's state is the one before
+   */
+  putBack(): Promise<void> {
+    return this.#one(() => this.#putBack());
+  }
+
+  async #putBack(change: Partial<State> = {}): Promise<void> {
+    const { cache, contents, absent } = this.parts;
+    if (this.#claim.gone.aborted) throw superseded(this.parts.place);
+    const before = new Map((this.#state?.files ?? []).map((entry) => [entry.path, entry]));
+    for (const object of contents.lost) this.#has.delete(object);
+    const files = await uploadFiles({ cache, contents, before, absent, has: this.#has });
+    await this.#replaceState({ ...change, files: [...files.values()] });
+    this.#shown = await updatePublicObjects({ ...this.parts, before, files, shown: this.#shown });
+    await this.#remember();
+  }
+
+  /** Replaces the state on condition, unless it would stay the same. */
+  async #replaceState(change: Partial<State>, isFence = false): Promise<void> {
+    const { store, contents, place, job } = this.parts;
+    const before = this.#state ?? emptyState(job);
+    const changed = { ...before, shown: this.#shown, ...change };
+    if (this.#state !== undefined && !isFence && isDeepStrictEqual(changed, before)) return;
+    const next: State = {
+      ...changed,
+      generation: before.generation + 1,
+      commit: isFence ? before.commit : randomUUID(),
+      fence: before.fence + (isFence ? 1 : 0),
+      written_at: new Date().toISOString(),
+      written_by: hostname(),
+    };
+    const text = JSON.stringify(next);
+    const tag = await withRetry(() => store.exchange(contents.key(stateKey), text, this.#tag));
+    if (tag === undefined) throw superseded(place);
+    contents.countPut(Buffer.byteLength(text));
+    this.#state = next;
+    this.#tag = tag;
+  }
+
+  /** Makes sure that a machine that was silent, but is not gone, can no longer put back anything. */
+  async fence(): Promise<void> {
+    if (this.#claim.isTakenOver) await this.#replaceState({}, true);
+  }
+
+  async #remember(): Promise<void> {
+    const { cache, place } = this.parts;
+    const { commit = null, generation = 0, files = [] } = this.#state ?? {};
+    const stored = files.find(({ path }) => path === storePath);
+    await cache.remember({
+      stored: stored === undefined || isLink(stored) ? null : { sha256: stored.sha256, pieces: piecesOf(stored) },
+      place,
+      commit,
+      generation,
+      owner: this.#claim.owner.id,
+      absent: [...this.parts.absent.keys()],
+    });
+  }
+
+  /** To be called when the files are on this machine, before anything changes them. */
+  async begin(): Promise<void> {
+    const { cache, absent } = this.parts;
+    const { files } = await cache.files();
+    const isThere = files.some(({ path }) => path === storePath);
+    const stored = this.#state?.files.find(({ path }) => path === storePath);
+    // Without the hashes of its blocks, the store would be put as a whole.
+    if (isThere && stored !== undefined && !isLink(stored) && cache.note.blocks?.sha256 !== stored.sha256) {
+      const blocks = absent.has(storePath) ? undefined : await blocksOf(join(cache.folder, storePath));
+      if (blocks?.sha256 === stored.sha256) cache.knowBlocks(blocks);
+    }
+    await this.#remember();
+  }
+
+  /** Puts back what has changed, removes what nobody needs, and gives the right to work on the job back. */
+  async end(): Promise<void> {
+    const { store, contents } = this.parts;
+    await this.#one(async () => {
+      const now = Date.now();
+      const last = Date.parse(this.#state?.collected_at ?? '');
+      const isDue = this.#collects || !(now - last < graceMs);
+      await this.#putBack(isDue ? { collected_at: new Date(now).toISOString() } : {});
+      // Says what stands at the keys that people read.
+      await this.#replaceState({});
+      await this.#remember();
+      this.#stop();
+      const needed = new Set(objectsOf(this.#state?.files ?? []));
+      if (isDue) await collectGarbage({ store, contents }, needed, this.#collects ? 0 : graceMs);
+      await this.#claim.say({ released: true, is_put_back: true, files: [], base: null });
+    });
+  }
+
+  /** Gives the right back without putting anything back: the bucket stays as it is, with the last checkpoint. */
+  async abandon(): Promise<void> {
+    this.#stop();
+    await this.#one(() => this.#claim.say({ released: true })).catch(() => undefined);
+  }
+
+  /** To be called last. */
+  async leave(): Promise<void> {
+    if (this.#isDoubted) await this.parts.cache.doubt();
+  }
+
+  #stop(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+}
+
+function emptyState(job: string): State {
+  return {
+    version: 1,
+    job,
+    generation: 0,
+    commit: '',
+    fence: 0,
+    written_at: '',
+    written_by: '',
+    shown: {},
+    collected_at: null,
+    files: [],
+  };
+}

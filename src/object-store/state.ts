@@ -1,0 +1,153 @@
+import { z } from 'zod';
+import { stateNewer, stateUnreadable } from './errors.js';
+
+/*
+ * Three kinds of objects, below `<prefix>/<job>/`:
+ *
+ * - **contents** (`objects/…`, `parquet/<stream>/files/…`): named by their checksum, never replaced by other content;
+ * - **the state** (`state.json`): names the contents of every file of the job. It is replaced under the condition that it is
+ *   the version that was read, so a reader has one whole state, and of two writers one wins;
+ * - **the work** (`work.json`): who works on the job, and how far a run is that has not ended.
+ */
+
+export const stateKey = 'state.json';
+export const workKey = 'work.json';
+
+const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
+
+/** A file in pieces: the objects, with their full lengths, and ranges of them in order. Objects that end with `.z` are deflated. */
+export const piecesSchema = z.object({
+  objects: z.array(z.object({ object: z.string(), bytes: z.number() })),
+  /** Index of the object, first byte, number of bytes. */
+  ranges: z.array(z.tuple([z.number(), z.number(), z.number()])),
+});
+
+const fileSchema = z.object({
+  path: z.string(),
+  bytes: z.number(),
+  sha256,
+  /** The time of its last change: milliseconds since 1970. */
+  changed_ms: z.number(),
+  /** Permissions. */
+  mode: z.number(),
+  /** Left out if one object has the whole. */
+  pieces: piecesSchema.optional(),
+});
+
+const linkSchema = z.object({ path: z.string(), link: z.string() });
+
+export type ObjectParts = z.infer<typeof piecesSchema>;
+/** A file of a job, by its path in the job's folder. */
+export type StoredFile = z.infer<typeof fileSchema>;
+/** A link between files of a job. */
+type StoredLink = z.infer<typeof linkSchema>;
+export type Entry = StoredFile | StoredLink;
+
+export function isLink(entry: Entry): entry is StoredLink {
+  return 'link' in entry;
+}
+
+const entries = z.array(z.union([linkSchema, fileSchema]));
+
+const stateSchema = z.object({
+  version: z.literal(1),
+  job: z.string(),
+  /** Counts the states. */
+  generation: z.number(),
+  /** Changes with every state, but not with {@link State.fence}. */
+  commit: z.string(),
+  /** Counts how often a machine took the work over from another: who wrote before can no longer replace this object. */
+  fence: z.number(),
+  written_at: z.string(),
+  written_by: z.string(),
+  /** What stands at the keys that people read: the checksum of each. */
+  shown: z.record(z.string(), z.string()),
+  /** When objects that nobody needs were last removed; null: never. */
+  collected_at: z.string().nullable(),
+  files: entries,
+});
+
+export type State = z.infer<typeof stateSchema>;
+
+const ownerSchema = z.object({
+  id: z.string(),
+  host: z.string(),
+  boot_id: z.string(),
+  /** The space of process ids that `pid` is of; empty if the system has none. */
+  pid_space: z.string(),
+  pid: z.number(),
+  started_at: z.string(),
+});
+
+export type Owner = z.infer<typeof ownerSchema>;
+
+const workSchema = z.object({
+  version: z.literal(1),
+  owner: ownerSchema,
+  released: z.boolean(),
+  /** Whether the owner has put back all that it changed: its cache then has nothing that the bucket lacks. */
+  is_put_back: z.boolean(),
+  /** The owner says again that it is there long before this time is over, in milliseconds. */
+  silence_ms: z.number(),
+  /** Counts what the owner says. */
+  said: z.number(),
+  /** `commit` of the state that the files belong to; null: none yet. */
+  base: z.string().nullable(),
+  /** Files of runs under way, in place of those in the state. */
+  files: entries,
+});
+
+export type Work = z.infer<typeof workSchema>;
+
+function read<T>(schema: z.ZodType<T>, object: string, text: string): T {
+  let plain: unknown;
+  try {
+    plain = JSON.parse(text);
+    return schema.parse(plain);
+  } catch (cause) {
+    const { version } = (plain ?? {}) as { version?: unknown };
+    throw typeof version === 'number' && version > 1 ? stateNewer(object) : stateUnreadable(object, cause);
+  }
+}
+
+/** @throws {CdsyncError} `state_unreadable`, `storage_newer`; both name `object` */
+export function readState(object: string, text: string): State {
+  return read(stateSchema, object, text);
+}
+
+/** @throws {CdsyncError} `state_unreadable`, `storage_newer`; both name `object` */
+export function readWork(object: string, text: string): Work {
+  return read(workSchema, object, text);
+}
+
+/** The object that has the whole content of a file. */
+export function objectOf(path: string, sha: string): string {
+  const [top, stream, kind] = path.split('/');
+  const isRows = top === 'parquet' && (kind === 'snapshot' || kind === 'changes') && path.endsWith('.parquet');
+  return isRows ? `parquet/${stream}/files/${sha}.parquet` : `objects/${sha}`;
+}
+
+/** How a file is made of objects. */
+export function piecesOf({ path, sha256, bytes, pieces }: StoredFile): ObjectParts {
+  return pieces ?? { objects: [{ object: objectOf(path, sha256), bytes }], ranges: [[0, 0, bytes]] };
+}
+
+/** The objects that files need. */
+export function objectsOf(files: readonly Entry[]): string[] {
+  return files.flatMap((entry) => {
+    if (isLink(entry)) return [];
+    return entry.pieces?.objects.map(({ object }) => object) ?? [objectOf(entry.path, entry.sha256)];
+  });
+}
+
+/** The files of a job as the bucket has them: those of the state and, where a run is under way, how far it is. */
+export function filesOf(state: State | undefined, work: Work | undefined): Map<string, Entry> {
+  const found = new Map((state?.files ?? []).map((entry) => [entry.path, entry]));
+  if (work === undefined || work.files.length === 0 || work.base !== (state?.commit ?? null)) return found;
+  for (const path of found.keys()) if (path.startsWith(runsFolder)) found.delete(path);
+  for (const entry of work.files) found.set(entry.path, entry);
+  return found;
+}
+
+/** The folder of runs that have not ended, which checkpoints are of. */
+export const runsFolder = '.cdsync/runs/';

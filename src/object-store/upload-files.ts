@@ -1,0 +1,116 @@
+import { open, readlink, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { type Blocks, blockAt, blocksOf, patchOf, readAt } from './blocks.js';
+import type { LocalCache, LocalFile } from './local-cache.js';
+import type { ObjectStore } from './objects.js';
+import { storePath } from './required-files.js';
+import { type Entry, isLink, type ObjectParts, objectOf, objectsOf, piecesOf, type StoredFile } from './state.js';
+
+interface PutTask {
+  readonly cache: LocalCache;
+  readonly contents: ObjectStore;
+  /** The files of the state that was read. */
+  readonly before: ReadonlyMap<string, Entry>;
+  /** Files of the job that are not on this disk. */
+  readonly absent: ReadonlyMap<string, StoredFile>;
+  /** The objects that are in the bucket; new ones are added. */
+  readonly has: Set<string>;
+}
+
+/** Puts what the bucket lacks of a job's files. @returns the files, by path */
+export async function uploadFiles(task: PutTask): Promise<Map<string, Entry>> {
+  const { cache, absent } = task;
+  const { files } = await cache.files();
+  const shown = await readlink(cache.path(linkOf(files) ?? '')).catch(() => undefined);
+  const isOld = (path: string) => path.startsWith('published/') && path !== shown;
+  const found = new Map<string, Entry>();
+  // The store last: its published copy may have put its content already.
+  for (const file of [...files].sort((a, b) => Number(a.path === storePath) - Number(b.path === storePath))) {
+    if (isOld(file.path)) continue;
+    const entry = file.stats.isSymbolicLink()
+      ? { path: file.path, link: await readlink(cache.path(file.path)) }
+      : file.stats.isFile() && (await putFile(task, file));
+    if (entry) found.set(file.path, entry);
+  }
+  for (const [path, entry] of absent) {
+    if (isOld(path) || found.has(path) || !(await isFolder(cache.path(dirname(path))))) continue;
+    found.set(path, entry);
+  }
+  cache.forgetOthers(new Set(files.map(({ path }) => path)));
+  return new Map([...found].sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/** The link to the published database: the only one at the top. */
+function linkOf(files: readonly LocalFile[]): string | undefined {
+  return files.find(({ path, stats }) => stats.isSymbolicLink() && !path.includes('/'))?.path;
+}
+
+/** A removed folder takes the files with it that were never brought. */
+function isFolder(path: string): Promise<boolean> {
+  return stat(path).then(
+    (stats) => stats.isDirectory(),
+    () => false,
+  );
+}
+
+async function putFile(task: PutTask, file: LocalFile): Promise<StoredFile> {
+  const { cache, contents, before, has } = task;
+  const { path, stats } = file;
+  const known = before.get(path);
+  const sha256 = await cache.sumOf(file);
+  const mode = stats.mode & 0o777;
+  const isWhole = known !== undefined && !isLink(known) && objectsOf([known]).every((each) => has.has(each));
+  const whole = isWhole ? known : undefined;
+  const isKept = whole?.sha256 === sha256;
+  if (isKept && whole.mode === mode) return whole;
+  const entry: StoredFile = { path, bytes: stats.size, sha256, changed_ms: Math.floor(stats.mtimeMs), mode };
+  if (isKept && whole.pieces !== undefined) return { ...entry, pieces: whole.pieces };
+  if (has.has(objectOf(path, sha256))) {
+    if (path === storePath) cache.knowBlocks(await blocksOf(cache.path(path)));
+    return entry;
+  }
+  const pieces = path === storePath ? await putBlocks(task, whole) : undefined;
+  if (pieces !== undefined) return { ...entry, pieces };
+  has.add(await contents.putFile(cache.path(path), entry));
+  return entry;
+}
+
+/** Puts the blocks of the store that the bucket lacks. @returns undefined if the whole is to be put */
+async function putBlocks(
+  { cache, contents, has }: PutTask,
+  known: Entry | undefined,
+): Promise<ObjectParts | undefined> {
+  const before = cache.note.blocks;
+  const now = await blocksOf(cache.path(storePath));
+  cache.knowBlocks(now);
+  if (known === undefined || isLink(known) || before?.sha256 !== known.sha256) return undefined;
+  const patch = patchOf({ blocks: before, pieces: piecesOf(known) }, now);
+  if (patch === undefined) return undefined;
+  const object =
+    patch.bytes === 0
+      ? undefined
+      : await contents.putPacked(await readBlocks(cache.path(storePath), patch.changed, now));
+  if (object !== undefined) has.add(object.object);
+  return { objects: [...patch.objects, ...(object === undefined ? [] : [object])], ranges: patch.ranges };
+}
+
+async function readBlocks(path: string, indexes: readonly number[], { bytes: size }: Blocks): Promise<Buffer> {
+  const handle = await open(path, 'r');
+  try {
+    const blocks: Buffer[] = [];
+    for (const index of indexes) {
+      const { from, bytes } = blockAt(index, size);
+      const block = Buffer.allocUnsafe(bytes);
+      await readAt(handle, block, from);
+      blocks.push(block);
+    }
+    return Buffer.concat(blocks);
+  } finally {
+    await handle.close();
+  }
+}
+
+/** The objects that are in the bucket because files name them. */
+export function objectsIn(...lists: readonly (readonly Entry[])[]): Set<string> {
+  return new Set(lists.flatMap((files) => objectsOf(files)));
+}

@@ -1,0 +1,114 @@
+import { formatCount } from '../core/quantities.js';
+import type { ReportedError } from '../core/run-report.js';
+
+type Failure = ReportedError & { readonly auth: boolean };
+
+interface CheckedDestination {
+  readonly name: string;
+  readonly status: 'ok' | 'failed';
+  readonly reached: string | null;
+  readonly lacks: readonly { readonly message: string; readonly hint: string | null }[];
+  readonly untried: string | null;
+  readonly error: Failure | null;
+}
+
+interface Checked {
+  readonly job: string;
+  readonly warnings: readonly string[];
+  readonly streams: readonly {
+    readonly name: string;
+    readonly total: number | null;
+    readonly untried: string | null;
+    readonly error: Failure | null;
+  }[];
+  readonly destinations: readonly CheckedDestination[];
+  readonly contracts:
+    | readonly {
+        readonly name: string;
+        readonly records: number;
+        readonly differences: readonly string[];
+        readonly texts: readonly string[];
+        readonly breaks: boolean;
+      }[]
+    | null;
+}
+
+/** So many columns are named. */
+const mostNamed = 20;
+
+function textLines(texts: readonly string[]): string[] {
+  const rest = texts.length - mostNamed;
+  const more = rest > 0 ? [`          and ${rest} more columns of text`] : [];
+  return [...texts.slice(0, mostNamed).map((line) => `          ${line}`), ...more];
+}
+
+function contractLines(contracts: NonNullable<Checked['contracts']>): string[] {
+  if (contracts.length === 0) return ['columns: there is no snapshot yet to compare with'];
+  return contracts.flatMap(({ name, records, differences, texts, breaks }) => {
+    const sample = `${formatCount(records)} records that the service has now`;
+    if (records === 0) return [`  ok      ${name}: the service has no records to compare with the last snapshot`];
+    if (differences.length === 0)
+      return [`  ok      ${name}: columns and types of ${sample} are those of the last snapshot`, ...textLines(texts)];
+    const verdict = breaks ? '  breaks ' : '  changes';
+    return [
+      `${verdict} ${name}: ${sample}`,
+      ...differences.map((difference) => `          ${difference}`),
+      ...textLines(texts),
+    ];
+  });
+}
+
+function failed(name: string, message: string, hint: string | null): string[] {
+  return [`  failed  ${name}: ${message}`, ...(hint === null ? [] : [`          ${hint}`])];
+}
+
+function destinationLines({ name, reached, lacks, untried, error }: CheckedDestination): string[] {
+  const place = `destination ${name}`;
+  if (error !== null) return failed(place, `${error.message} [${error.code}]`, error.hint);
+  const later = untried === null ? '' : `; ${untried}`;
+  if (lacks.length === 0) return [`  ok      ${place}: ${reached}${later}`];
+  return lacks.flatMap(({ message, hint }) => failed(place, message, hint));
+}
+
+/** The result of a check, for people. */
+export function checkLines({ job, warnings, streams, destinations, contracts }: Checked): string[] {
+  const lines = streams.flatMap(({ name, total, untried, error }) => {
+    const facts = [
+      ...(total === null ? [] : [`${formatCount(total)} records`]),
+      ...(untried === null ? [] : [untried]),
+    ];
+    if (error === null) return [`  ok      ${name}${facts.length === 0 ? '' : `: ${facts.join('; ')}`}`];
+    return failed(name, `${error.message} [${error.code}]`, error.hint);
+  });
+  const compared = contracts === null ? [] : contractLines(contracts);
+  return [
+    `job ${job}`,
+    ...lines,
+    ...destinations.flatMap(destinationLines),
+    ...compared,
+    ...warnings.map((warning) => `warning: ${warning}`),
+  ];
+}
+
+/** 4 if everything that failed was refused for want of a login or a permission, else 1. */
+export function exitCodeOfCheck({ streams, destinations, contracts }: Checked): 1 | 4 {
+  const refused = [
+    ...streams.flatMap(({ error }) => (error === null ? [] : [error.auth])),
+    ...destinations.flatMap(({ status, error }) => (status === 'ok' ? [] : [error === null || error.auth])),
+    ...(contracts ?? []).flatMap(({ breaks }) => (breaks ? [false] : [])),
+  ];
+  return refused.length > 0 && refused.every(Boolean) ? 4 : 1;
+}
+
+/** What leads on from a check that has failed: never a run, which would fail too. */
+export function nextAfterCheck({ streams, destinations, contracts }: Checked): string {
+  const errors = streams.flatMap(({ error }) => error ?? []);
+  if (destinations.some(({ status }) => status === 'failed') && errors.length === 0)
+    return 'correct the destination, then: cdsync check';
+  if (errors.length === 0 && contracts?.some(({ breaks }) => breaks))
+    return "change the stream's `contract:`, or what the service sends, then: cdsync check --contract";
+  // Without a login, discover fails as well.
+  if (errors.length > 0 && errors.every(({ code }) => code === 'forbidden'))
+    return 'see what the key may read: cdsync discover';
+  return 'correct it, then: cdsync check';
+}

@@ -1,0 +1,363 @@
+import { CdsyncError } from '../core/errors.js';
+import { formatCount, formatCounted } from '../core/quantities.js';
+import { type SchemaChange, schemaLines } from '../core/schema-change.js';
+import { quoteIdentifier } from '../core/sql.js';
+import { nameHint, nearest } from '../core/suggestions.js';
+import { beforeHistory } from '../storage/duckdb-errors.js';
+import { csvLine } from './csv.js';
+import { table } from './table.js';
+
+/** A published snapshot that answers SQL. */
+interface Queried {
+  rows(sql: string): Promise<Record<string, unknown>[]>;
+}
+
+interface DifferenceRequest {
+  readonly stream: string;
+  /** A run id or a time; undefined: the snapshot before the last. */
+  readonly from: string | undefined;
+  /** Undefined: the last snapshot. */
+  readonly to: string | undefined;
+  /** Only updates of this column. */
+  readonly column: string | undefined;
+  /** Rows that are shown. */
+  readonly limit: number;
+  readonly showValues: boolean;
+}
+
+interface ChangedRow {
+  op: 'insert' | 'update' | 'delete';
+  key: string;
+  /** Columns that differ; with the values before and after only if values may be shown. */
+  columns: (string | { column: string; before: unknown; after: unknown })[];
+}
+
+/** What differs between two snapshots of a stream. */
+export interface StreamDifference {
+  stream: string;
+  /** When the snapshots were committed; null before the first. */
+  from: string | null;
+  to: string;
+  inserted: number;
+  updated: number;
+  deleted: number;
+  /** For each column, the rows with a new value in it. */
+  columns: Record<string, number>;
+  rows: ChangedRow[];
+  /** Columns that the runs between the snapshots added, or gave another type, as far as their reports are there. */
+  schema_changes: SchemaChange[];
+}
+
+/** Reads what a run changed of a stream's columns. */
+type ReadSchemaChanges = (runId: string) => Promise<readonly SchemaChange[]>;
+
+interface StoredState {
+  readonly key: string[];
+  readonly columns: { name: string }[];
+}
+
+const text = (value: string) => `'${value.replaceAll("'", "''")}'`;
+
+async function stateOf(published: Queried, stream: string): Promise<StoredState> {
+  const schemas = await published.rows("SELECT 1 FROM duckdb_schemas() WHERE schema_name = 'private'");
+  if (schemas.length === 0) {
+    throw new CdsyncError('an older cdsync made the published file', {
+      code: 'not_published',
+      kind: 'configuration',
+      hint: 'the next run publishes it again: cdsync run',
+    });
+  }
+  const states = await published.rows('SELECT stream, state FROM private.streams');
+  const found = states.find((each) => each.stream === stream);
+  if (found !== undefined) return JSON.parse(String(found.state)) as StoredState;
+  const names = states.map((each) => String(each.stream));
+  throw new CdsyncError(`no stream "${stream}" is published`, {
+    code: 'stream_not_found',
+    kind: 'configuration',
+    hint: nameHint('published', stream, names),
+  });
+}
+
+interface Moment {
+  readonly committedAt: string;
+  readonly runId: string;
+}
+
+/** @throws {CdsyncError} `run_not_found` */
+function momentOf(runs: readonly Moment[], wanted: string, option: string): string {
+  const run = runs.find(({ runId }) => runId === wanted);
+  if (run !== undefined) return run.committedAt;
+  const at = Date.parse(wanted);
+  if (!Number.isNaN(at)) return new Date(at).toISOString();
+  const [near] = nearest(
+    wanted,
+    runs.map(({ runId }) => runId),
+    1,
+  );
+  throw new CdsyncError(`--${option} ${wanted} is neither a time nor a run that was committed`, {
+    code: 'run_not_found',
+    kind: 'configuration',
+    hint: near === undefined ? 'see the runs: cdsync status' : `did you mean ${near}?`,
+  });
+}
+
+async function momentsIn(published: Queried, table: string, time: string, where: string): Promise<Moment[]> {
+  const rows = await published.rows(
+    `SELECT run_id, strftime(${time} AT TIME ZONE 'UTC', '%Y-%m-%dT%H:%M:%S.%gZ') AS at FROM ${table} ${where} ORDER BY ${time}`,
+  );
+  return rows.map(({ run_id, at }) => ({ runId: String(run_id), committedAt: String(at) }));
+}
+
+/** SQL for what happened to each row, and the values before (`a`) and after (`b`). */
+function compared(names: readonly string[], { op, key, from }: { op: string; key: string; from: string }): string {
+  const flags = names.map((name, index) => `a.${name} IS DISTINCT FROM b.${name} AS d${index}`);
+  const values = names.map((name, index) => `a.${name} AS a${index}, b.${name} AS b${index}`);
+  return `SELECT ${op} AS op, concat_ws(' ', ${key}) AS key, ${[...flags, ...values].join(', ')} FROM ${from}`;
+}
+
+/** SQL that joins the two snapshots by key, with what happened to each row. */
+function joined(stream: string, { key, columns }: StoredState, from: string | null, to: string): string {
+  const names = columns.map(({ name }) => quoteIdentifier(name));
+  const as = (at: string | null) =>
+    at === null
+      ? `(SELECT * FROM ${quoteIdentifier(stream)} WHERE false)`
+      : `(SELECT ${names.join(', ')} FROM ${quoteIdentifier(`${stream}_as_of`)}(${text(at)}))`;
+  const keys = key.map((name) => `a.${quoteIdentifier(name)} = b.${quoteIdentifier(name)}`);
+  const shown = key.map((name) => `coalesce(a.${quoteIdentifier(name)}, b.${quoteIdentifier(name)})::VARCHAR`);
+  const first = quoteIdentifier(key[0] as string);
+  return compared(names, {
+    op: `CASE WHEN a.${first} IS NULL THEN 'insert' WHEN b.${first} IS NULL THEN 'delete' ELSE 'update' END`,
+    key: shown.join(', '),
+    from: `${as(from)} AS a FULL OUTER JOIN ${as(to)} AS b ON ${keys.join(' AND ')}`,
+  });
+}
+
+/**
+ * What differs between two snapshots of a stream, according to the published history.
+ * @throws {CdsyncError} `stream_not_found`; `run_not_found`, also for a time that is not kept; `usage` for an unknown column
+ */
+export async function differenceOf(
+  published: Queried,
+  request: DifferenceRequest,
+  readSchemaChanges: ReadSchemaChanges,
+): Promise<StreamDifference> {
+  const { stream } = request;
+  const state = await stateOf(published, stream);
+  const moments = await momentsIn(published, 'private.moments', 'committed_at', `WHERE stream = ${text(stream)}`);
+  const runs = await momentsIn(published, 'cdsync.runs', 'finished_at', 'WHERE sequence IS NOT NULL');
+  const to = request.to === undefined ? moments.at(-1)?.committedAt : momentOf([...moments, ...runs], request.to, 'to');
+  const from =
+    request.from === undefined
+      ? (moments.at(-2)?.committedAt ?? null)
+      : momentOf([...moments, ...runs], request.from, 'from');
+  if (to === undefined) throw new Error(`stream ${stream} is published and has no moment`);
+  const names = state.columns.map(({ name }) => name);
+  const found = await differing(published, { joined: joined(stream, state, from, to), names, request }).catch(
+    (error: unknown) => {
+      throw tooEarly(error, stream) ?? error;
+    },
+  );
+  const between = moments.filter(({ committedAt }) => (from === null || committedAt > from) && committedAt <= to);
+  const changes: SchemaChange[] = [];
+  if (from !== null) for (const { runId } of between) changes.push(...(await readSchemaChanges(runId)));
+  return { stream, from, to, ...found, schema_changes: ofColumn(changes, request.column) };
+}
+
+function ofColumn(changes: readonly SchemaChange[], column: string | undefined): SchemaChange[] {
+  return changes.filter((each) => column === undefined || each.column.split('.').at(-1) === column);
+}
+
+/** The error for a time before the history, which DuckDB gives as one of its query: the user wrote no SQL. */
+function tooEarly(thrown: unknown, stream: string): CdsyncError | undefined {
+  const [, kept] = new RegExp(`${beforeHistory}; (.*)$`, 'm').exec(thrown instanceof Error ? thrown.message : '') ?? [];
+  return kept === undefined
+    ? undefined
+    : new CdsyncError(`${stream}: nothing is kept of that time; ${kept}`, {
+        code: 'run_not_found',
+        kind: 'configuration',
+        hint: 'name a later time, or a run: cdsync status; publish.history in the configuration says how much is kept',
+      });
+}
+
+/** Counts and lists the rows of a join. @throws {CdsyncError} `usage` for an unknown column */
+async function differing(
+  { rows: ask }: Queried,
+  {
+    joined: source,
+    names,
+    request: { stream, column, limit, showValues },
+  }: {
+    readonly joined: string;
+    readonly names: readonly string[];
+    readonly request: Pick<DifferenceRequest, 'stream' | 'column' | 'limit' | 'showValues'>;
+  },
+): Promise<Omit<StreamDifference, 'stream' | 'from' | 'to' | 'schema_changes'>> {
+  if (column !== undefined && !names.includes(column)) {
+    throw new CdsyncError(`stream "${stream}" has no column "${column}"`, {
+      code: 'usage',
+      kind: 'configuration',
+      hint: nameHint('its columns', column, names),
+    });
+  }
+  const differs = names.map((_, index) => `d${index}`);
+  // The change that deletes a row has its last values.
+  const where =
+    column === undefined ? `op <> 'update' OR ${differs.join(' OR ')}` : `op = 'update' AND d${names.indexOf(column)}`;
+  const chosen = `(SELECT * FROM (${source}) WHERE ${where})`;
+  const counts = differs.map((flag) => `count(*) FILTER (op = 'update' AND ${flag}) AS ${flag}`);
+  const [row = {}] = await ask(
+    `SELECT count(*) FILTER (op = 'insert') AS inserted, count(*) FILTER (op = 'update') AS updated,
+       count(*) FILTER (op = 'delete') AS deleted, ${counts.join(', ')} FROM ${chosen}`,
+  );
+  const changed = names
+    .map((name, index) => [name, Number(row[`d${index}`] ?? 0)] as const)
+    .filter(([name, count]) => count > 0 && (column === undefined || name === column));
+  const found = await ask(`SELECT * FROM ${chosen} ORDER BY op, key LIMIT ${limit}`);
+  const numbers = showValues ? await numberColumns(ask, source) : new Set<string>();
+  return {
+    inserted: Number(row.inserted ?? 0),
+    updated: Number(row.updated ?? 0),
+    deleted: Number(row.deleted ?? 0),
+    columns: Object.fromEntries(changed.sort((a, b) => b[1] - a[1])),
+    rows: found.map((each) => changedRow(each, names, { showValues, column, numbers })),
+  };
+}
+
+/** The columns of a query whose values JSON can hold as numbers: DuckDB's JSON has integers and decimals as texts. */
+async function numberColumns(ask: Queried['rows'], source: string): Promise<ReadonlySet<string>> {
+  const described = await ask(`DESCRIBE ${source}`);
+  const isNumber = ({ column_type: type }: Record<string, unknown>) =>
+    /^(?:U?(?:TINY|SMALL|BIG|HUGE)?INT(?:EGER)?|DECIMAL\(\d+,\d+\))$/.test(String(type));
+  return new Set(described.filter(isNumber).map(({ column_name }) => String(column_name)));
+}
+
+/** A number as JSON has it, if no digit is lost. */
+function exactNumber(value: unknown): unknown {
+  const number = Number(value);
+  return typeof value === 'string' && String(number) === value ? number : (value ?? null);
+}
+
+/** What a held run would change, by its own file of changes. */
+interface HeldChanges {
+  readonly runId: string;
+  readonly key: readonly string[];
+  /** SQL of the changes, with `_op`; undefined if there are none. */
+  readonly changes: string | undefined;
+  /** SQL of the rows before them; undefined if there were none. */
+  readonly before: string | undefined;
+}
+
+/**
+ * What a commit of a held run would do to its stream.
+ * @param source must give values that JSON can hold
+ * @throws {CdsyncError} `usage` for an unknown column
+ */
+export async function heldDifferenceOf(
+  source: Queried,
+  { runId, key, changes, before }: HeldChanges,
+  request: Pick<DifferenceRequest, 'stream' | 'column' | 'limit' | 'showValues'>,
+  readSchemaChanges: ReadSchemaChanges,
+): Promise<StreamDifference> {
+  const { stream } = request;
+  const at = {
+    stream,
+    from: before === undefined ? null : 'the last snapshot',
+    to: `run ${runId}, which is held`,
+    schema_changes: ofColumn(await readSchemaChanges(runId), request.column),
+  };
+  if (changes === undefined) return { ...at, inserted: 0, updated: 0, deleted: 0, columns: {}, rows: [] };
+  const columnsOf = async (sql: string) =>
+    (await source.rows(`DESCRIBE SELECT * FROM ${sql}`)).map(({ column_name }) => String(column_name));
+  const names = (await columnsOf(changes)).filter((name) => !['_op', '_run_id', '_synced_at'].includes(name));
+  const known = before === undefined ? [] : await columnsOf(before);
+  const quoted = names.map((name) => quoteIdentifier(name));
+  const old = names.map((name) => {
+    const value = known.includes(name) ? quoteIdentifier(name) : 'NULL';
+    return `${value} AS ${quoteIdentifier(name)}`;
+  });
+  const nothing = `(SELECT * FROM ${changes} WHERE false)`;
+  const previous = before === undefined ? nothing : `(SELECT ${old.join(', ')} FROM ${before})`;
+  const on = key.map((name) => `a.${quoteIdentifier(name)} = b.${quoteIdentifier(name)}`);
+  const joinedRows = compared(quoted, {
+    op: 'b._op',
+    key: key.map((name) => `b.${quoteIdentifier(name)}::VARCHAR`).join(', '),
+    from: `${changes} AS b LEFT JOIN ${previous} AS a ON ${on.join(' AND ')}`,
+  });
+  return { ...at, ...(await differing(source, { joined: joinedRows, names, request })) };
+}
+
+function changedRow(
+  row: Record<string, unknown>,
+  names: readonly string[],
+  { showValues, column, numbers }: Pick<DifferenceRequest, 'showValues' | 'column'> & { numbers: ReadonlySet<string> },
+): ChangedRow {
+  const value = (name: string) => (numbers.has(name) ? exactNumber(row[name]) : (row[name] ?? null));
+  const op = String(row.op) as ChangedRow['op'];
+  const all = op === 'update' ? names.flatMap((name, index) => (row[`d${index}`] ? [{ name, index }] : [])) : [];
+  const differing = column === undefined ? all : all.filter(({ name }) => name === column);
+  return {
+    op,
+    key: String(row.key),
+    columns: differing.map(({ name, index }) =>
+      showValues ? { column: name, before: value(`a${index}`), after: value(`b${index}`) } : name,
+    ),
+  };
+}
+
+/** A value as one word: quotes only where its end would not be clear. */
+function shownValue(value: unknown): string {
+  if (value === null) return 'NULL';
+  return typeof value === 'string' && /^[^\s,;"]+$/.test(value) ? value : JSON.stringify(value);
+}
+
+function cell(column: ChangedRow['columns'][number]): string {
+  if (typeof column === 'string') return column;
+  return `${column.column}: ${shownValue(column.before)} -> ${shownValue(column.after)}`;
+}
+
+/** The updates of one column: a line for each key. */
+function oneColumnLines(
+  { stream, from, to, updated, rows, schema_changes: changes }: StreamDifference,
+  column: string,
+): string[] {
+  const shown = rows.map(({ key, columns: [changed] }) =>
+    changed === undefined || typeof changed === 'string'
+      ? [key]
+      : [key, `${shownValue(changed.before)} -> ${shownValue(changed.after)}`],
+  );
+  return [
+    `${stream}: ${column} changed in ${formatCounted(updated, 'row')}`,
+    `  from ${from ?? 'nothing'} to ${to}`,
+    ...schemaLines(changes).map((line) => `  ${line}`),
+    '',
+    ...table(shown.every((cells) => cells.length > 1) ? ['key', column] : ['key'], shown).map((line) => `  ${line}`),
+    ...(rows.length < updated ? [`  and ${formatCount(updated - rows.length)} more: --limit`] : []),
+  ];
+}
+
+/** A difference for people. @param column the one that was asked for */
+export function differenceLines(difference: StreamDifference, column?: string): string[] {
+  const { stream, from, to, inserted, updated, deleted, columns, rows } = difference;
+  const total = inserted + updated + deleted;
+  if (column !== undefined) return oneColumnLines(difference, column);
+  const counts = `${formatCount(inserted)} inserted, ${formatCount(updated)} updated, ${formatCount(deleted)} deleted`;
+  const lines = [
+    `${stream}: ${counts}`,
+    `  from ${from ?? 'nothing'} to ${to}`,
+    ...schemaLines(difference.schema_changes).map((line) => `  ${line}`),
+  ];
+  const byColumn = Object.entries(columns).map(([name, count]) => [name, formatCount(count)]);
+  if (byColumn.length > 0) lines.push('', ...table(['column', 'updates'], byColumn).map((line) => `  ${line}`));
+  if (rows.length === 0) return lines;
+  const shown = rows.map(({ op, key, columns: changed }) => [op, key, changed.map(cell).join(', ')]);
+  lines.push('', ...table(['op', 'key', 'columns'], shown).map((line) => `  ${line}`));
+  if (rows.length < total) lines.push(`  and ${formatCount(total - rows.length)} more: --limit`);
+  return lines;
+}
+
+/** The same rows as comma-separated values. */
+export function differenceCsv({ rows }: StreamDifference): string[] {
+  return [['op', 'key', 'columns'], ...rows.map(({ op, key, columns }) => [op, key, columns.map(cell).join('; ')])].map(
+    (cells) => csvLine(cells, 'escape'),
+  );
+}

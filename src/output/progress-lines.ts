@@ -1,0 +1,234 @@
+import { formatCount, formatCounted, formatDuration } from '../core/quantities.js';
+import type { StreamFigures } from '../engine/progress.js';
+import type { LimitShare } from '../rate-limit/budget.js';
+import { RateEstimate } from './pace.js';
+
+/** The facts that a progress line shows of one stream. */
+export interface StreamView {
+  readonly name: string;
+  readonly phase: string;
+  readonly rows: number;
+  readonly requests: number;
+  /** All rows, by the service's total or the last snapshot; undefined if unknown. */
+  readonly expectedRows: number | undefined;
+  readonly figures?: StreamFigures | undefined;
+}
+
+/** The facts of one stream on its way to a destination. */
+interface DeliveryView {
+  readonly destination: string;
+  readonly stream: string;
+  readonly phase: string;
+  readonly rows: number;
+  readonly total: number | undefined;
+}
+
+/** Everything that is shown of a run at one moment. */
+export interface RunView {
+  /** What the run does as a whole: reading, committing, publishing, delivering. */
+  readonly phase: string;
+  readonly streams: readonly StreamView[];
+  readonly deliveries: readonly DeliveryView[];
+  readonly share: LimitShare | undefined;
+}
+
+/** One line about the budget, if this process does not have all of it. */
+export function shareLines(share: LimitShare | undefined): string[] {
+  if (share === undefined || (share.otherProcesses === 0 && share.part >= 1)) return [];
+  return [shareLine(share)];
+}
+
+export function shareLine({ part, otherProcesses: others }: LimitShare): string {
+  const shared = others === 0 ? '' : `, shared with ${others === 1 ? '1 other process' : `${others} other processes`}`;
+  const why = others === 0 && part < 1 ? ', because the service answered 429' : '';
+  return `share of the budget: ${Math.round(part * 100)} %${shared}${why}`;
+}
+
+const over = new Set(['done', 'held', 'failed']);
+const barWidth = 20;
+
+/** How much of something is done, in a terminal of any character set. */
+function bar(part: number): string {
+  const filled = Math.floor(Math.min(1, Math.max(0, part)) * barWidth);
+  const tip = filled < barWidth ? '>' : '';
+  return `[${'='.repeat(filled)}${tip}${' '.repeat(barWidth - filled - tip.length)}]`;
+}
+
+const percent = (part: number) => `${Math.min(100, Math.floor(part * 100))} %`;
+
+/** A line of parts that fits: those that matter least are left out first, then the name is cut. */
+function fitted(name: string, parts: readonly (readonly [text: string, matters: number])[], width: number): string {
+  const given = parts.filter(([text]) => text !== '');
+  const most = Math.max(...given.map(([, matters]) => matters));
+  const rest = (least: number) =>
+    given
+      .filter(([, matters]) => matters >= least)
+      .map(([text]) => text)
+      .join('  ');
+  for (let least = 0; least <= most; least += 1) {
+    const line = `${name}  ${rest(least)}`;
+    if (line.length <= width) return line;
+  }
+  const end = rest(most);
+  return `${name.trimEnd().slice(0, Math.max(4, width - end.length - 2))}  ${end}`.slice(0, Math.max(0, width));
+}
+
+function resultText(phase: string, { rows, inserted, updated, deleted }: StreamFigures): string {
+  const changes = (
+    [
+      ['inserted', inserted],
+      ['updated', updated],
+      ['deleted', deleted],
+    ] as const
+  )
+    .filter(([, count]) => count > 0)
+    .map(([what, count]) => `${formatCount(count)} ${what}`);
+  const said = changes.length === 0 ? 'nothing changed' : changes.join(', ');
+  return `${phase}: ${formatCounted(rows, 'row')}, ${said}`;
+}
+
+const deliveryWords: Readonly<Record<string, string>> = { waiting: 'waits', done: 'done', failed: 'failed' };
+
+/** Turns the counters of a run into lines for people, and into facts for machines. */
+export class ProgressLines {
+  readonly #limitPerSecond: number;
+  readonly #startedAt: number;
+  readonly #paces = new Map<string, RateEstimate>();
+
+  /** @param startedAt in the milliseconds of the other methods */
+  constructor(limitPerSecond: number, startedAt: number) {
+    this.#limitPerSecond = limitPerSecond;
+    this.#startedAt = startedAt;
+  }
+
+  /**
+   * The lines of a terminal, none longer than it is wide, and not more than it is high. If there is more to show, finished
+   * and waiting streams are counted instead.
+   */
+  block(view: RunView, at: number, { columns, rows }: { columns: number; rows: number }): string[] {
+    const width = Math.max(1, columns - 1);
+    // The line below the block stays free for the cursor.
+    const height = Math.max(1, rows - 1);
+    const foot = [...shareLines(view.share), this.#foot(view, at)].map((line) => line.slice(0, width));
+    const deliveries = view.deliveries.filter(({ phase }) => phase !== 'waiting').map((each) => this.delivery(each));
+    const room = Math.max(0, height - foot.length);
+    const names = Math.max(0, ...view.streams.map(({ name }) => name.length));
+    const streams = view.phase === 'delivering' ? [] : view.streams;
+    const lines = [
+      ...shownStreams(streams, room - Math.min(room, deliveries.length)).map((shown) =>
+        typeof shown === 'string' ? shown : this.stream(shown, at, { width, names }),
+      ),
+      ...deliveries,
+    ].map((line) => line.slice(0, width));
+    return [...lines.slice(0, room), ...foot.slice(-height)];
+  }
+
+  /** The lines of a log: what goes on, without what waits. */
+  log(view: RunView, at: number): string[] {
+    const active = view.streams.filter(({ phase }) => phase !== 'waiting' && !over.has(phase));
+    const shown = [
+      ...active.map((stream) => this.stream(stream, at, { width: Number.POSITIVE_INFINITY, names: 0 })),
+      ...view.deliveries
+        .filter(({ phase }) => !['waiting', 'done', 'failed'].includes(phase))
+        .map((each) => this.delivery(each)),
+      ...(view.phase === 'reading' ? shareLines(view.share) : []),
+    ];
+    return [...shown, this.#foot(view, at)];
+  }
+
+  /** One line for a stream. */
+  stream(view: StreamView, at: number, { width, names }: { width: number; names: number }): string {
+    const { phase, rows, expectedRows, figures } = view;
+    const name = view.name.padEnd(Math.min(names, Math.floor(width / 3)));
+    if (figures !== undefined && over.has(phase)) return fitted(name, [[resultText(phase, figures), 9]], width);
+    if (phase === 'waiting') return fitted(name, [['waits', 9]], width);
+    if (phase !== 'reading') {
+      const read = `${formatCounted(rows, 'row')} read`;
+      return fitted(
+        name,
+        phase === 'read'
+          ? [[read, 9]]
+          : [
+              [phase, 9],
+              [read, 5],
+            ],
+        width,
+      );
+    }
+    const { rate, share, leftMs } = this.#figures(view, at);
+    const part = expectedRows === undefined || expectedRows === 0 ? undefined : rows / expectedRows;
+    const of = expectedRows === undefined ? '' : ` of ${formatCount(expectedRows)}`;
+    const parts: [string, number][] = [
+      [part === undefined ? '' : bar(part), 3],
+      [part === undefined ? '' : percent(part).padStart(5), 8],
+      [`${formatCount(rows)}${of} rows`, 6],
+      [`${formatCount(Math.round(rate))}/s`, 4],
+      [`${Math.round(share * 100)} % of the budget`, 2],
+      [leftMs === undefined ? '' : `${formatDuration(leftMs)} left`, 7],
+    ];
+    return fitted(name, parts, width);
+  }
+
+  /** One line for a stream on its way to a destination. */
+  delivery({ destination, stream, phase, rows, total }: DeliveryView): string {
+    const part = total === undefined || total === 0 ? '' : ` (${percent(rows / total)})`;
+    const of = total === undefined ? '' : ` of ${formatCount(total)}`;
+    const counted = rows === 0 && total === undefined ? '' : `, ${formatCount(rows)}${of} rows${part}`;
+    return `${stream} to ${destination}: ${deliveryWords[phase] ?? phase}${counted}`;
+  }
+
+  /** What a machine gets of a stream. */
+  facts(view: StreamView, at: number): Readonly<Record<string, unknown>> {
+    const { name, phase, rows, requests } = view;
+    const { rate, share, leftMs } = this.#figures(view, at);
+    const facts = { stream: name, phase, rows, requests };
+    if (phase !== 'reading') return facts;
+    const seconds = leftMs === undefined ? null : Math.round(leftMs / 1000);
+    return {
+      ...facts,
+      rows_per_second: Math.round(rate),
+      share_of_budget: Number(share.toFixed(3)),
+      seconds_left: seconds,
+    };
+  }
+
+  #foot({ phase, streams, deliveries }: RunView, at: number): string {
+    const elapsed = formatDuration(at - this.#startedAt);
+    const left = Math.max(0, ...streams.map((stream) => this.#figures(stream, at).leftMs ?? 0));
+    if (phase === 'reading')
+      return left === 0 ? `${elapsed}: reading` : `${elapsed}: reading, about ${formatDuration(left)} left`;
+    if (phase !== 'delivering') return `${elapsed}: ${phase}`;
+    const open = deliveries.filter((each) => !over.has(each.phase)).map(({ destination }) => destination);
+    return `${elapsed}: delivering${open.length === 0 ? '' : ` to ${[...new Set(open)].join(', ')}`}`;
+  }
+
+  #figures({ name, rows, requests, expectedRows, phase }: StreamView, at: number) {
+    const pace = this.#paces.get(name) ?? new RateEstimate(this.#startedAt, [0, 0]);
+    this.#paces.set(name, pace);
+    pace.observe(at, [rows, requests]);
+    const rate = pace.perSecond(0);
+    const isLeft = phase === 'reading' && expectedRows !== undefined && rate > 0 && expectedRows > rows;
+    return {
+      rate,
+      share: pace.perSecond(1) / this.#limitPerSecond,
+      leftMs: isLeft ? ((expectedRows - rows) / rate) * 1000 : undefined,
+    };
+  }
+}
+
+/** The streams to show in so many lines: what goes on comes first. The last line counts those without a line. */
+function shownStreams(streams: readonly StreamView[], room: number): (StreamView | string)[] {
+  if (streams.length <= room) return [...streams];
+  if (room === 0) return [];
+  const urgent = ({ phase }: StreamView) =>
+    phase === 'failed' ? 0 : phase === 'waiting' ? 3 : over.has(phase) ? 2 : 1;
+  const chosen = new Set([...streams].sort((a, b) => urgent(a) - urgent(b)).slice(0, room - 1));
+  const hidden = streams.filter((stream) => !chosen.has(stream));
+  const counts = new Map<string, number>();
+  for (const { phase } of hidden) {
+    const what = phase === 'waiting' ? 'waiting' : over.has(phase) ? phase : 'under way';
+    counts.set(what, (counts.get(what) ?? 0) + 1);
+  }
+  const told = [...counts].map(([what, count]) => `${count} ${what}`).join(', ');
+  return [...streams.filter((stream) => chosen.has(stream)), `and ${formatCounted(hidden.length, 'stream')}: ${told}`];
+}

@@ -1,0 +1,55 @@
+import { formatCount, formatCounted, formatDuration } from '../core/quantities.js';
+import type { PushPlanEntry } from '../engine/run/plan-push.js';
+
+const quoted = (names: readonly string[]) => names.map((name) => `"${name}"`).join(', ');
+
+function details(
+  plan: NonNullable<PushPlanEntry['plan']>,
+  { action, why }: PushPlanEntry,
+  now: number,
+): [string, string][] {
+  const { there, add, widen, fill, clear, clear_rows, erase, rows, refused } = plan;
+  const total = rows.insert + rows.update + rows.delete;
+  const lines: [string, string][] = [];
+  if (there === null) lines.push(['there', 'nothing']);
+  else {
+    const age =
+      there.delivered_at === null
+        ? ''
+        : `; loaded ${formatDuration(Math.max(0, now - Date.parse(there.delivered_at)))} ago`;
+    const known =
+      there.generation === null ? 'no record' : `generation ${there.generation}, snapshot ${there.sequence}`;
+    const held = there.rows === null ? `snapshot ${there.sequence}` : `${known}, ${formatCounted(there.rows, 'row')}`;
+    lines.push(['there', `${held}${age}`]);
+  }
+  lines.push([action, `${why}${plan.drops ? '; the table is dropped first' : ''}`]);
+  if (add.length > 0) lines.push(['add', add.map(({ column, type }) => `${column} ${type}`).join(', ')]);
+  if (widen.length > 0) lines.push(['widen', widen.map(({ column, type }) => `${column} to ${type}`).join(', ')]);
+  if (fill.length > 0) lines.push(['fill', `${quoted(fill)} in every row`]);
+  if (clear.length > 0)
+    lines.push(['clear', `${quoted(clear)} in ${formatCounted(clear_rows, 'row')} that the snapshot no longer has`]);
+  if (erase > 0) lines.push(['erase', formatCounted(erase, 'key')]);
+  lines.push([
+    'rows',
+    `${formatCount(total)} to send (${rows.insert} inserts, ${rows.update} updates, ${rows.delete} deletes)`,
+  ]);
+  for (const { column, reason, values } of refused)
+    lines.push(['values', `${formatCount(values)} of "${column}" cannot be held: ${reason}`]);
+  return lines;
+}
+
+/** What a push would do, for people. @param now in milliseconds since 1970 */
+export function pushPlanLines(entries: readonly PushPlanEntry[], now: number): string[] {
+  return entries.flatMap((entry) => {
+    const { name, connector, stream, action, plan, error, why } = entry;
+    const head = `${stream} -> ${name} (${connector}${plan === null || plan.table === null ? '' : `, ${plan.table}`})`;
+    if (error !== null)
+      return [
+        `${head}: ${action === 'refused' ? 'refused, ' : ''}${error.code}: ${error.message}`,
+        ...(error.hint === null ? [] : [`  ${error.hint}`]),
+      ];
+    if (plan === null) return [`${head}: ${why}`];
+    if (action === 'nothing') return [`${head}: nothing to do`];
+    return [head, ...details(plan, entry, now).map(([word, text]) => `  ${word.padEnd(9)} ${text}`)];
+  });
+}

@@ -1,0 +1,86 @@
+import type { DuckDBType, DuckDBValue } from '@duckdb/node-api';
+import { type CsvFormulas, csvLine } from './csv.js';
+import { markdownLine, markdownRule } from './markdown.js';
+import type { RowFormat } from './row-formats.js';
+import { fittedTable } from './table.js';
+import { jsonOf, textOf } from './values.js';
+
+/** A result as DuckDB's client gives it: names, and rows in chunks. */
+interface RowChunks {
+  deduplicatedColumnNames(): string[];
+  columnTypes(): readonly DuckDBType[];
+  yieldRows(): AsyncIterableIterator<DuckDBValue[][]>;
+}
+
+interface RowOptions {
+  readonly format: RowFormat;
+  readonly csvFormulas: CsvFormulas;
+  /** Cells of the terminal, which a table must fit; undefined if it goes to a file or a program, where nothing is cut. */
+  readonly width?: number | undefined;
+}
+
+const numericType = /^(U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL\(.*\)|BIGNUM)$/;
+
+function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? '' : 's'}`;
+}
+
+/** What a table leaves out. */
+function leftOut(columns: number, shown: number, cut: number): string {
+  const notes = [
+    ...(shown === columns ? [] : [`${shown} of ${counted(columns, 'column')} fit here`]),
+    ...(cut === 0 ? [] : [`${counted(cut, 'value')} cut`]),
+  ];
+  return notes.length === 0 ? '' : `; ${notes.join(', ')}: --format csv has all`;
+}
+
+/** Lines that are written at once. */
+const linesAtOnce = 100;
+
+async function writeTable(
+  titles: readonly string[],
+  rows: readonly (readonly string[])[],
+  { width }: RowOptions,
+  write: (text: string) => Promise<void>,
+): Promise<void> {
+  const { lines, shown, cut } = fittedTable(titles, rows, width);
+  for (let at = 0; at < lines.length; at += linesAtOnce)
+    await write(`${lines.slice(at, at + linesAtOnce).join('\n')}\n`);
+  await write(`(${counted(rows.length, 'row')}${leftOut(titles.length, shown, cut)})\n`);
+}
+
+/** Writes rows as they arrive, and no faster than they are taken; a table waits for the last, to know its widths. */
+export async function printRows(
+  result: RowChunks,
+  options: RowOptions,
+  write: (text: string) => Promise<void>,
+): Promise<void> {
+  const { format, csvFormulas } = options;
+  const names = result.deduplicatedColumnNames();
+  const types = result.columnTypes();
+  const texts = (row: readonly DuckDBValue[]) => row.map((value, column) => textOf(value, types[column] as DuckDBType));
+  if (format === 'csv') await write(`${csvLine(names, csvFormulas)}\n`);
+  if (format === 'json') await write('[');
+  if (format === 'markdown')
+    await write(`${markdownLine(names)}\n${markdownRule(types.map((type) => numericType.test(String(type))))}\n`);
+  const held: string[][] = [];
+  // Twice what a terminal shows of it: a longer value is cut in any case.
+  const most = options.width === undefined ? Number.POSITIVE_INFINITY : 2 * options.width;
+  let count = 0;
+  for await (const chunk of result.yieldRows()) {
+    const lines: string[] = [];
+    for (const row of chunk) {
+      if (format === 'csv') lines.push(`${csvLine(texts(row), csvFormulas)}\n`);
+      else if (format === 'markdown') lines.push(`${markdownLine(texts(row))}\n`);
+      else if (format === 'table') held.push(texts(row).map((text) => text.slice(0, most)));
+      else {
+        const object = names.map((name, column) => [name, jsonOf(row[column] ?? null, types[column] as DuckDBType)]);
+        lines.push(`${count === 0 ? '' : ',\n '}${JSON.stringify(Object.fromEntries(object))}`);
+      }
+      count += 1;
+    }
+    if (lines.length > 0) await write(lines.join(''));
+  }
+  if (format === 'json') await write(']\n');
+  if (format === 'table') await writeTable(names, held, options, write);
+}

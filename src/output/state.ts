@@ -1,0 +1,86 @@
+import { formatCount } from '../core/quantities.js';
+import { table } from './table.js';
+
+interface Stored {
+  readonly job: string;
+  readonly store: string;
+  readonly sequence: number;
+  readonly streams: readonly {
+    name: string;
+    run_id: string;
+    sequence: number;
+    rows: number;
+    key: string[];
+    covered: { from: string; to: string }[];
+  }[];
+  readonly destinations: readonly {
+    name: string;
+    stream: string;
+    table: string | null;
+    sequence: number | null;
+    delivered_at: string | null;
+    refused: number;
+  }[];
+  readonly partitions: readonly { stream: string; name: string; run_id: string; pages: number; done: boolean }[];
+}
+
+/** What a job remembers, for people. */
+export function stateLines({ job, store, sequence, streams, partitions, destinations }: Stored): string[] {
+  const rows = streams.map((stream) => [
+    stream.name,
+    formatCount(stream.rows),
+    String(stream.sequence),
+    stream.run_id,
+    stream.key.join(', '),
+    stream.covered.map(({ from, to }) => (from === to ? `until ${to}` : `${from} to ${to}`)).join('; ') || '-',
+  ]);
+  const header = ['stream', 'rows', 'snapshot', 'changed by', 'key', 'complete up to'];
+  const lines = table(header, rows).map((line) => `  ${line}`);
+  return [
+    `job ${job}: snapshot ${sequence}, store ${store}`,
+    '',
+    ...lines,
+    ...partitionLines(partitions),
+    ...destinationLines(destinations),
+  ];
+}
+
+/** What the destinations had after their last delivery. */
+function destinationLines(destinations: Stored['destinations']): string[] {
+  if (destinations.length === 0) return [];
+  const rows = destinations.map(({ name, stream, table: target, sequence, delivered_at, refused }) => [
+    name,
+    stream,
+    target ?? '-',
+    sequence === null ? '-' : String(sequence),
+    delivered_at ?? '-',
+    formatCount(refused),
+  ]);
+  const header = ['destination', 'stream', 'table', 'snapshot', 'delivered', 'values not held'];
+  return ['', ...table(header, rows).map((line) => `  ${line}`)];
+}
+
+/** What runs that were cut short have read, by partition. */
+function partitionLines(partitions: Stored['partitions']): string[] {
+  const rows = partitions.map(({ stream, name, run_id, pages, done }) => [
+    stream,
+    name,
+    formatCount(pages),
+    done ? 'to its end' : 'in part',
+    run_id,
+  ]);
+  if (rows.length === 0) return [];
+  const header = ['stream', 'partition', 'pages', 'read', 'by run'];
+  return ['', '  cut short:', ...table(header, rows).map((line) => `  ${line}`)];
+}
+
+/** What was forgotten, for people. */
+export function resetLines(
+  streams: readonly { name: string; checkpoints: readonly string[]; covered: boolean }[],
+): string[] {
+  return streams.map(({ name, checkpoints, covered }) => {
+    const gone = checkpoints.map((run) => `the checkpoint of run ${run}`);
+    if (covered) gone.push('the spans of time that were read');
+    return `${name}: ${gone.length === 0 ? 'there was nothing to forget' : `forgot ${gone.join(', ')}`}`;
+  });
+}

@@ -1,0 +1,206 @@
+import { type Deprecation, deprecationLine } from '../core/deprecation.js';
+import { formatAge, formatCount, formatCounted, formatDuration } from '../core/quantities.js';
+import { type DestinationStatus, destinationStatuses } from '../delivery/destination-status.js';
+import type { LimitShare } from '../rate-limit/budget.js';
+import { readManifest } from '../snapshot/manifest.js';
+import { type HeldStream, heldStreams, readHeld } from '../storage/held.js';
+import { isOwnerAlive, lockOwner } from '../storage/job-lock.js';
+import { Journal } from '../storage/journal.js';
+import type { JobLayout } from '../storage/layout.js';
+import { readReport, recentReports, runStartedAt } from '../storage/reports.js';
+import { runFolders } from '../storage/storage.js';
+import { shareLine } from './progress-lines.js';
+import { table } from './table.js';
+
+/** The snapshot of a stream, and what an unfinished run has read of the next one. */
+export interface StreamStatus {
+  name: string;
+  snapshot: { run_id: string; sequence: number; rows: number } | null;
+  checkpoint: {
+    run_id: string;
+    rows: number;
+    pages: number;
+    partitions: number;
+    partitions_done: number;
+    failed: string | null;
+  } | null;
+  /** What the last run recognised, or why it converted every record; null if no report tells. */
+  recognition: { recognised: number; unrecognised: string | null } | null;
+  /** The run that a guard holds, why, and what its commit would do. */
+  held: {
+    run_id: string;
+    findings: { guard: string; message: string }[];
+    inserted: number;
+    updated: number;
+    deleted: number;
+  } | null;
+}
+
+export interface JobStatus {
+  job: string;
+  /** The run that has the lock now. */
+  running: { run_id: string | null; pid: number; host: string; started_at: string } | null;
+  /** The running process's part of the Profile API's limit; null if it has not asked for anything, or that is not known. */
+  budget: { part: number; other_processes: number } | null;
+  runs: { run_id: string; status: string; sequence: number | null; seconds: number }[];
+  streams: StreamStatus[];
+  destinations: DestinationStatus[];
+  /** API versions whose end the service announced during the last run. */
+  deprecations: Deprecation[];
+}
+
+async function checkpoint(layout: JobLayout, stream: string): Promise<StreamStatus['checkpoint']> {
+  for (const runId of (await runFolders(layout)).reverse()) {
+    const journal = await Journal.read(layout.streamRun(runId, stream)).catch(() => undefined);
+    if (journal === undefined || (await readHeld(layout, runId, stream)) !== undefined) continue;
+    const cursors = [...journal.cursors.values()];
+    return {
+      run_id: runId,
+      rows: journal.counters.kept,
+      pages: journal.counters.pages,
+      partitions: journal.start.partitions.length,
+      partitions_done: cursors.filter(({ done }) => done).length,
+      failed: journal.failed ?? null,
+    };
+  }
+  return null;
+}
+
+async function heldStatus(layout: JobLayout, { run_id, stream, findings }: HeldStream): Promise<StreamStatus['held']> {
+  const report = await readReport(layout, run_id);
+  const { inserted = 0, updated = 0, deleted = 0 } = report?.jobs[0]?.streams.find(({ name }) => name === stream) ?? {};
+  return { run_id, findings, inserted, updated, deleted };
+}
+
+/** Reads reports, journals and manifests, never the store, so that it also works during a run. */
+export async function jobStatus(
+  layout: JobLayout,
+  streams: readonly string[],
+  destinations: readonly { readonly name: string; readonly streams: readonly string[] }[],
+  shareOf: (pid: number) => Promise<LimitShare | undefined> = async () => undefined,
+): Promise<JobStatus> {
+  const owner = await lockOwner(layout);
+  const alive = owner !== undefined && (await isOwnerAlive(owner));
+  const share = alive ? await shareOf(owner.pid) : undefined;
+  const reports = await recentReports(layout, 5);
+  const statuses = streams.map(async (name): Promise<StreamStatus> => {
+    const manifest = await readManifest(layout.manifest(name));
+    const snapshot =
+      manifest === undefined ? null : { run_id: manifest.run_id, sequence: manifest.sequence, rows: manifest.rows };
+    const held = (await heldStreams(layout, [name])).at(-1);
+    const why = held === undefined ? null : await heldStatus(layout, held);
+    const last = reports.flatMap(({ jobs }) => jobs.flatMap((each) => each.streams)).find((each) => each.name === name);
+    const recognition =
+      last?.recognised === undefined ? null : { recognised: last.recognised, unrecognised: last.unrecognised };
+    return { name, snapshot, checkpoint: await checkpoint(layout, name), recognition, held: why };
+  });
+  return {
+    job: layout.job,
+    running: alive
+      ? { run_id: owner.run_id ?? null, pid: owner.pid, host: owner.host, started_at: owner.started_at }
+      : null,
+    budget: share === undefined ? null : { part: share.part, other_processes: share.otherProcesses },
+    runs: reports.flatMap(({ jobs }) =>
+      jobs.map(({ run_id, status, sequence, seconds }) => ({ run_id, status, sequence, seconds })),
+    ),
+    streams: await Promise.all(statuses),
+    destinations: await destinationStatuses(layout, destinations),
+    deprecations: reports.flatMap(({ jobs }) => jobs)[0]?.deprecations ?? [],
+  };
+}
+
+function streamCells({ name, snapshot, checkpoint: left }: StreamStatus): string[] {
+  const partitions =
+    left === null || left.partitions === 1 ? '' : `, ${left.partitions_done} of ${left.partitions} partitions`;
+  return [
+    name,
+    snapshot === null ? '-' : formatCount(snapshot.rows),
+    snapshot === null ? '-' : String(snapshot.sequence),
+    left === null
+      ? '-'
+      : `${formatCount(left.rows)} rows${partitions}${left.failed === null ? '' : ` (failed: ${left.failed})`}`,
+  ];
+}
+
+/** How far a destination is behind, in words. */
+function lag(status: DestinationStatus, now: number): string {
+  const { behind, behind_since, pending, refused, outbox, sequence, erasures_pending } = status;
+  const words: string[] = [];
+  if (outbox !== null) words.push(`${formatCount(outbox.acknowledged)} of ${formatCount(outbox.records)} records sent`);
+  const late = behind_since === null ? Number.NaN : now - Date.parse(behind_since);
+  const since = late >= 0 ? ` since ${formatDuration(late)}` : '';
+  if (behind > 0) {
+    const what = pending === null ? 'needs the whole snapshot' : `lacks ${formatCount(pending)} changes`;
+    words.push(
+      sequence === null
+        ? 'nothing delivered yet'
+        : `${behind === 1 ? '1 commit' : `${behind} commits`} behind${since}, ${what}`,
+    );
+  }
+  if (erasures_pending > 0) words.push(`${formatCounted(erasures_pending, 'erasure')} (forget) not carried out yet`);
+  if (refused > 0) words.push(`${formatCounted(refused, 'value')} cannot be held (cdsync rejects)`);
+  if (words.length === 0 && sequence === null) return 'nothing published yet';
+  return words.length === 0 ? 'up to date' : words.join('; ');
+}
+
+function destinationLines(destinations: readonly DestinationStatus[], now: number): string[] {
+  if (destinations.length === 0) return [];
+  const cells = destinations.map((each) => [
+    each.name,
+    each.stream,
+    each.sequence === null ? '-' : String(each.sequence),
+    each.delivered_at === null ? '-' : formatAge(now - Date.parse(each.delivered_at)),
+    lag(each, now),
+  ]);
+  const reasons = destinations.flatMap(({ name, stream, last_action: action, last_why: why }) =>
+    action === null || !why ? [] : [`  ${name}, ${stream}: the last load was a ${action}, because ${why}`],
+  );
+  const lines = table(['destination', 'stream', 'snapshot', 'delivered', ''], cells).map((line) => `  ${line}`);
+  return [...lines, ...reasons, ''];
+}
+
+function recognitionLines({ name, recognition }: StreamStatus): string[] {
+  if (recognition === null) return [];
+  const { recognised, unrecognised } = recognition;
+  if (recognised > 0) return [`  ${name}: the last run skipped ${formatCount(recognised)} unchanged records`];
+  return unrecognised === null ? [] : [`  ${name}: the last run processed all records: ${unrecognised}`];
+}
+
+function heldLines({ name, held }: StreamStatus): string[] {
+  if (held === null) return [];
+  const why = held.findings.map(({ guard, message }) => `    ${guard}: ${message}`);
+  const { run_id: run, inserted, updated, deleted } = held;
+  const counts = `${formatCount(inserted)} inserted, ${formatCount(updated)} updated, ${formatCount(deleted)} deleted`;
+  return [
+    `  ${name} is held, of run ${run}: ${counts}`,
+    ...why,
+    `    look at it: cdsync diff --held ${run} ${name}`,
+    `    approve: cdsync approve ${run}`,
+    `    discard: cdsync discard ${run}`,
+    '',
+  ];
+}
+
+/** The status for people; `now` in milliseconds since the Unix epoch. */
+export function statusLines(status: JobStatus, now: number): string[] {
+  const { job, running, budget, runs, streams, destinations, deprecations } = status;
+  const age = (runId: string) => formatAge(now - runStartedAt(runId));
+  return [
+    running === null
+      ? `job ${job}: no run under way`
+      : `job ${job}: run ${running.run_id ?? '(starting)'} under way, process ${running.pid} on ${running.host}`,
+    ...(budget === null ? [] : [`  ${shareLine({ part: budget.part, otherProcesses: budget.other_processes })}`]),
+    '',
+    ...table(['stream', 'rows', 'snapshot', 'checkpoint'], streams.map(streamCells)).map((line) => `  ${line}`),
+    '',
+    ...streams.flatMap(recognitionLines),
+    ...streams.flatMap(heldLines),
+    ...destinationLines(destinations, now),
+    ...deprecations.map((each) => `  ${deprecationLine(each)}`),
+    ...(runs.length === 0 ? ['  no run has ended yet'] : []),
+    ...runs.map(
+      ({ run_id, status, seconds }) =>
+        `  ${run_id}  ${status}  ${formatDuration(seconds * 1000)}, begun ${age(run_id)}`,
+    ),
+  ];
+}

@@ -1,0 +1,156 @@
+import { deprecationLine } from '../core/deprecation.js';
+import { formatBytes, formatCount, formatCounted, formatDuration } from '../core/quantities.js';
+import type { JobReport, StreamReport } from '../core/run-report.js';
+import { schemaLines } from '../core/schema-change.js';
+import { table } from './table.js';
+
+const verdicts: Record<JobReport['status'], string> = {
+  ok: 'done',
+  held: 'held by a guard',
+  partial: 'done in part',
+  failed: 'failed',
+  interrupted: 'interrupted, checkpoint kept',
+  locked: 'not started',
+};
+
+function streamCells(stream: StreamReport): string[] {
+  if (stream.status !== 'ok' && stream.status !== 'held')
+    return [stream.name, stream.status, ...Array(5).fill('-'), formatCount(stream.pages)];
+  const counts = [stream.rows, stream.inserted, stream.updated, stream.deleted, stream.unchanged, stream.pages];
+  return [stream.name, stream.status, ...counts.map(formatCount)];
+}
+
+/** The outcome of each destination, and its errors. */
+function destinationLines({ destinations }: JobReport): string[] {
+  if (destinations.length === 0) return [];
+  const cells = destinations.map(({ name, stream, status, action, rows, seconds }) => [
+    name,
+    stream,
+    status,
+    action,
+    formatCount(rows),
+    formatDuration(seconds * 1000),
+  ]);
+  const told = new Set<string>();
+  const notes = destinations.flatMap(({ name, error }) => {
+    if (error === null || told.has(`${name} ${error.message}`)) return [];
+    told.add(`${name} ${error.message}`);
+    return [`${name}: ${error.message} [${error.code}]`, ...(error.hint === null ? [] : [`  ${error.hint}`])];
+  });
+  // A reload or a new table is worth a reason; that changes are sent is not.
+  const reasons = destinations.flatMap(({ name, stream, action, why }) =>
+    action === 'reload' || action === 'create' ? [`${name}: ${stream}: ${action}, because ${why}`] : [],
+  );
+  const left = destinations.flatMap(({ name, stream, refused, error }) =>
+    refused === 0 || error !== null
+      ? []
+      : [`${name}: ${formatCounted(refused, 'value')} of ${stream} cannot be held: cdsync rejects`],
+  );
+  return [
+    ...table(['destination', 'stream', 'status', 'action', 'rows', 'time'], cells),
+    '',
+    ...notes,
+    ...reasons,
+    ...left,
+  ];
+}
+
+function partitionNotes(name: string, { by, chains, missed }: NonNullable<StreamReport['partitions']>): string[] {
+  const attributes = by.join(' and ');
+  const read = `${name}: read in ${formatCounted(chains, 'part')} by ${attributes}`;
+  if (missed === null) return [read];
+  const brought = missed === 0 ? 'nothing more' : formatCounted(missed, 'record');
+  return [`${read}; by the totals they left something out, and one more pass over the whole list brought ${brought}`];
+}
+
+/** How much was recognised and, by their reason, the streams of which nothing was; nothing of first runs, which know nothing yet. */
+function recognition(streams: readonly StreamReport[]): string[] {
+  const recognised = streams.reduce((sum, stream) => sum + stream.recognised, 0);
+  const names = new Map<string, string[]>();
+  for (const { name, rows, inserted, unrecognised } of streams) {
+    if (unrecognised !== null && rows !== inserted) names.set(unrecognised, [...(names.get(unrecognised) ?? []), name]);
+  }
+  return [
+    ...(recognised === 0 ? [] : [`${formatCounted(recognised, 'unchanged record')} skipped`]),
+    ...[...names].map(([reason, of]) => `${of.join(', ')}: every record was converted again, for ${reason}`),
+  ];
+}
+
+function schemaNotes({ name, schema_changes: changes = [] }: StreamReport): string[] {
+  return schemaLines(changes).map((line) => `${name}: ${line}`);
+}
+
+function footnotes({ streams, deprecations = [], warnings: ofRun = [] }: JobReport): string[] {
+  const notes = [
+    ...ofRun.map(({ message }) => `warning: ${message}`),
+    ...deprecations.map(deprecationLine),
+    ...recognition(streams),
+  ];
+  const told = new Set<string>();
+  for (const stream of streams) {
+    const { name, warnings, duplicates, rejected, replaced, missing, partitions, retries, throttled, error } = stream;
+    if (duplicates > 0) notes.push(`${name}: ${formatCounted(duplicates, 'record')} came twice; the last copy counts`);
+    if (rejected > 0) notes.push(`${name}: ${formatCounted(rejected, 'record')} could not be kept; see cdsync.rejects`);
+    if (replaced > 0)
+      notes.push(
+        `${name}: ${formatCounted(replaced, 'record')} held text that is not Unicode; U+FFFD stands in its place`,
+      );
+    for (const { message } of warnings ?? []) notes.push(`warning: ${name}: ${message}`);
+    const values = stream.discarded_values ?? 0;
+    if (values > 0)
+      notes.push(`${name}: ${formatCounted(values, 'value')} did not fit and became NULL; see cdsync.rejects`);
+    notes.push(...schemaNotes(stream));
+    if (missing > 0) notes.push(`${name}: ${formatCount(missing)} of the requested records do not exist`);
+    if (partitions != null) notes.push(...partitionNotes(name, partitions));
+    if (retries > 0)
+      notes.push(`${name}: ${formatCounted(retries, 'request')} sent again (${formatCount(throttled)} for status 429)`);
+    // One cause may fail every stream; it is shown once.
+    if (error !== null && !told.has(error.message)) {
+      const names = streams.flatMap((each) => (each.error?.message === error.message ? [each.name] : []));
+      told.add(error.message);
+      notes.push(`${names.join(', ')}: ${error.message} [${error.code}]`);
+      if (error.hint !== null) notes.push(`  ${error.hint}`);
+    }
+  }
+  return notes;
+}
+
+/** Lines about a job's run, for people. */
+export function summarize(report: JobReport): string[] {
+  const { job, run_id, streams, status, seconds, sequence, resumed } = report;
+  const bytes = streams.reduce((sum, stream) => sum + stream.bytes, 0);
+  const requests = streams.reduce((sum, stream) => sum + stream.requests, 0);
+  const own = streams.reduce((sum, stream) => sum + (stream.process ?? stream).requests, 0);
+  const ofProcess = own === requests ? '' : ` (${formatCount(own)} of them in this process)`;
+  const snapshot = sequence === null ? 'no snapshot yet' : `snapshot ${sequence}`;
+  const unchanged =
+    streams.length > 0 &&
+    streams.every(
+      ({ status: each, inserted, updated, deleted }) => each === 'ok' && inserted + updated + deleted === 0,
+    );
+  const streamLines =
+    streams.length === 0
+      ? []
+      : [
+          ...table(
+            ['stream', 'status', 'rows', 'inserted', 'updated', 'deleted', 'unchanged', 'pages'],
+            streams.map(streamCells),
+          ),
+          '',
+        ];
+  const [notes, loads] = [footnotes(report), destinationLines(report)];
+  // Only a run that has committed has streams that are ok.
+  const isOver = status === 'interrupted' && streams.some((stream) => stream.status === 'ok');
+  return [
+    `job ${job}: ${isOver ? 'interrupted after its commit' : verdicts[status]} in ${formatDuration(seconds * 1000)}${resumed ? ', resumed' : ''} (run ${run_id}, ${snapshot}${
+      status === 'ok' && unchanged ? ', nothing changed' : ''
+    })`,
+    '',
+    ...[...streamLines, ...notes, ...(notes.length > 0 && loads.length > 0 ? [''] : []), ...loads].map((line) =>
+      `  ${line}`.trimEnd(),
+    ),
+    ...(streams.length === 0
+      ? []
+      : [`  ${formatCounted(requests, 'request')}${ofProcess}, ${formatBytes(bytes)} received`]),
+  ];
+}

@@ -1,0 +1,154 @@
+import { mkdir, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { ColumnSet } from '../columns/columns.js';
+import { runIdPattern } from '../core/run-report.js';
+import type { ChangedValues } from '../snapshot/changed-values.js';
+import { isChanged, type StreamCommit } from '../snapshot/commit.js';
+import { readManifest } from '../snapshot/manifest.js';
+import { readStateIfUsable, writeStateFile } from '../storage/durable.js';
+import type { JobLayout } from '../storage/layout.js';
+import { nullCounts } from '../storage/parquet-nulls.js';
+
+const columnSchema = z.object({
+  name: z.string(),
+  type: z.string(),
+  /** Rows of the snapshot without a value; null where that is not known. */
+  nulls: z.number().nullable(),
+  /** Of the compared rows, those with another value than before; null where nothing was compared. */
+  changed: z.number().nullable(),
+});
+
+const streamSchema = z.object({
+  /** The run that last changed the stream, and when it began. */
+  run_id: z.string(),
+  synced_at: z.string(),
+  rows: z.number(),
+  columns: z.array(columnSchema),
+  /** The updated rows of this run, and how many of them were compared; null if it updated none. */
+  updated: z.object({ rows: z.number(), compared: z.number() }).nullable(),
+  /** How many files the counts of nulls are of, and the checksum of the last: files that are added later are counted alone. */
+  counted: z.object({ files: z.number(), last: z.string() }).nullable(),
+  /** Of a stream that is read by time: the time up to which nothing is missing. */
+  covered_to: z.string().nullable(),
+});
+
+const figuresSchema = z.object({ version: z.literal(1), streams: z.record(z.string(), streamSchema) });
+
+/** What a job's streams were like after a run: columns, missing and changed values. No value of a record is in it. */
+export type ColumnFigures = z.infer<typeof figuresSchema>;
+export type StreamFigures = z.infer<typeof streamSchema>;
+type Counts = Pick<StreamFigures, 'counted'> & { readonly nulls: ReadonlyMap<string, number | undefined> };
+
+/** What one stream did in a run. */
+export interface StreamResult {
+  readonly name: string;
+  /** What was committed; undefined if nothing was. */
+  readonly commit: StreamCommit | undefined;
+  readonly changed: ChangedValues | undefined;
+}
+
+/** @returns undefined if the run left none, or if they cannot be read */
+export function readColumnFigures(layout: JobLayout, runId: string): Promise<ColumnFigures | undefined> {
+  return readStateIfUsable(layout.figures(runId), figuresSchema);
+}
+
+/** The missing values of the published files. Those that were counted after an earlier run are not counted again. */
+async function countNulls(layout: JobLayout, stream: string, before: StreamFigures | undefined): Promise<Counts> {
+  const manifest = await readManifest(layout.manifest(stream));
+  const all = manifest?.files ?? [];
+  const last = all.at(-1)?.sha256;
+  if (last === undefined) return { counted: null, nulls: new Map() };
+  const { files, last: known } = before?.counted ?? { files: 0, last: '' };
+  const isLonger = files > 0 && all[files - 1]?.sha256 === known;
+  const nulls = new Map<string, number | undefined>();
+  let rows = isLonger ? (before?.rows ?? 0) : 0;
+  if (isLonger) for (const { name, nulls: count } of before?.columns ?? []) nulls.set(name, count ?? undefined);
+  for (const { path } of isLonger ? all.slice(files) : all) {
+    const local = join(layout.stream(stream), path);
+    await layout.elsewhere?.bring(local);
+    const found = await nullCounts(local);
+    // A column that some files lack has no value in their rows.
+    for (const name of nulls.keys()) if (!found.nulls.has(name)) nulls.set(name, sum(nulls.get(name), found.rows));
+    for (const [name, count] of found.nulls) nulls.set(name, sum(nulls.has(name) ? nulls.get(name) : rows, count));
+    rows += found.rows;
+  }
+  return { counted: { files: all.length, last }, nulls };
+}
+
+function sum(a: number | undefined, b: number | undefined): number | undefined {
+  return a === undefined || b === undefined ? undefined : a + b;
+}
+
+function coveredTo({ covered, task }: StreamCommit): string | null {
+  const spans = covered ?? task.previous?.covered ?? [];
+  return spans.at(-1)?.to ?? null;
+}
+
+function stampOf({ runId, syncedAt }: StreamCommit['task']): Pick<StreamFigures, 'run_id' | 'synced_at'> {
+  return { run_id: runId, synced_at: syncedAt };
+}
+
+async function figuresOf(
+  layout: JobLayout,
+  { commit, changed, name }: StreamResult & { readonly commit: StreamCommit },
+  before: StreamFigures | undefined,
+): Promise<StreamFigures> {
+  const { task } = commit;
+  const { run_id, synced_at } = isChanged(commit) || task.previous === undefined ? stampOf(task) : task.previous;
+  const { counted, nulls } = await countNulls(layout, name, before);
+  const columns = ColumnSet.restore(task.columns).list.map((column) => ({
+    name: column.name,
+    type: column.type,
+    nulls: nulls.get(column.name) ?? null,
+    changed: changed?.columns.get(column.name) ?? null,
+  }));
+  return {
+    run_id,
+    synced_at,
+    rows: task.rows,
+    columns,
+    updated: changed === undefined ? null : { rows: changed.updated, compared: changed.compared },
+    counted,
+    covered_to: coveredTo(commit),
+  };
+}
+
+/** What is left of earlier figures if the run did not change the stream. */
+function unchanged(before: StreamFigures, commit: StreamCommit | undefined): StreamFigures {
+  const columns = before.columns.map((column) => ({ ...column, changed: null }));
+  const covered = commit === undefined ? before.covered_to : coveredTo(commit);
+  return { ...before, columns, updated: null, covered_to: covered };
+}
+
+async function newestFigures(layout: JobLayout): Promise<ColumnFigures | undefined> {
+  const names = await readdir(layout.figuresFolder).catch(() => [] as string[]);
+  const newest = names
+    .filter((name) => runIdPattern.test(name.slice(0, -5)))
+    .sort()
+    .at(-1);
+  return newest === undefined ? undefined : readColumnFigures(layout, newest.slice(0, -5));
+}
+
+/**
+ * Keeps what the streams are like after a run. Of streams that the run did not change it repeats what the run before has left,
+ * so that such a night costs next to nothing. Call it with the job's lock, after the commit is published.
+ */
+export async function keepColumnFigures(
+  layout: JobLayout,
+  runId: string,
+  results: readonly StreamResult[],
+): Promise<void> {
+  const before = await newestFigures(layout);
+  const streams: Record<string, StreamFigures> = { ...before?.streams };
+  for (const [name, known] of Object.entries(streams)) streams[name] = unchanged(known, undefined);
+  for (const result of results) {
+    const { name, commit } = result;
+    const known = before?.streams[name];
+    if (commit === undefined) continue;
+    const stands = known !== undefined && !isChanged(commit) && known.run_id === commit.task.previous?.run_id;
+    streams[name] = stands ? unchanged(known, commit) : await figuresOf(layout, { ...result, commit }, known);
+  }
+  await mkdir(layout.figuresFolder, { recursive: true, mode: 0o700 });
+  await writeStateFile(layout.figures(runId), { version: 1, streams } satisfies ColumnFigures);
+}

@@ -1,0 +1,83 @@
+import { formatCount, formatDuration } from '../core/quantities.js';
+import type { DestinationReport } from '../core/run-report.js';
+import type { DestinationStatus } from '../delivery/destination-status.js';
+import type { PastRun } from '../storage/past-runs.js';
+import type { ColumnFigures } from './column-figures.js';
+import { moment, statusWords } from './format.js';
+import { type Html, html, name } from './html.js';
+import { countCell, table } from './streams.js';
+
+/** When a stream was last read to its end; undefined if none of these runs did. */
+function checkedAt(stream: string, past: readonly PastRun[]): number | undefined {
+  return past.find(({ report }) => report.streams?.some((each) => each.name === stream && each.status === 'ok'))
+    ?.startedAt;
+}
+
+/** When each stream was last read and last changed. `past` has the newest run first. */
+export function freshnessTable(
+  streams: readonly string[],
+  past: readonly PastRun[],
+  figures: ColumnFigures | undefined,
+): Html {
+  const isWindowed = streams.some((stream) => (figures?.streams[stream]?.covered_to ?? null) !== null);
+  const rows = streams.slice(0, 500).map((stream) => {
+    const known = figures?.streams[stream];
+    const checked = checkedAt(stream, past);
+    const covered = known?.covered_to;
+    return html`<tr><th scope="row">${name(stream)}</th>${countCell(known?.rows)}<td>${
+      checked === undefined ? 'never' : moment(checked)
+    }</td><td>${known === undefined ? 'not known' : moment(Date.parse(known.synced_at))}</td>${
+      isWindowed ? html`<td>${covered ? moment(Date.parse(covered)) : '–'}</td>` : undefined
+    }</tr>`;
+  });
+  const heads = [
+    'Stream',
+    { n: 'Rows' },
+    'Last read (UTC)',
+    'Last changed (UTC)',
+    ...(isWindowed ? ['Complete up to (UTC)'] : []),
+  ];
+  return table('Freshness', heads, rows);
+}
+
+function behind({ behind: commits, pending, sequence, outbox }: DestinationStatus): string {
+  if (outbox !== null) return `${formatCount(outbox.acknowledged)} of ${formatCount(outbox.records)} records sent`;
+  if (commits === 0) return sequence === null ? 'nothing delivered yet' : 'up to date';
+  const what = pending === null ? 'needs the whole snapshot' : `lacks ${formatCount(pending)} changes`;
+  return sequence === null
+    ? 'nothing delivered yet'
+    : `${commits === 1 ? '1 commit' : `${formatCount(commits)} commits`} behind, ${what}`;
+}
+
+/** What the run sent to the destinations, and their state now. Undefined if the job has none. */
+export function destinationTable(
+  delivered: readonly DestinationReport[],
+  statuses: readonly DestinationStatus[] | undefined,
+): Html | undefined {
+  const key = (place: { name: string; stream: string }) => `${place.name} ${place.stream}`;
+  const known = new Map(statuses?.map((status) => [key(status), status]));
+  const reports = new Map(delivered.map((report) => [key(report), report]));
+  const places = [
+    ...new Map([...known, ...reports].map(([id, { name: destination, stream }]) => [id, { destination, stream }])),
+  ];
+  if (places.length === 0) return undefined;
+  const rows = places.slice(0, 500).map(([id, { destination, stream }]) => {
+    const [status, report] = [known.get(id), reports.get(id)];
+    return html`<tr><th scope="row">${name(destination)}</th><td>${name(stream)}</td><td>${
+      report === undefined ? 'nothing sent' : statusWords(report.status)
+    }</td>${countCell(report?.rows)}<td class="n">${report === undefined ? '–' : formatDuration(report.seconds * 1000)}</td><td class="n">${
+      status?.sequence ?? '–'
+    }</td><td>${status === undefined ? 'not known' : behind(status)}</td>${countCell(status?.refused ?? report?.refused)}</tr>`;
+  });
+  const heads = [
+    'Destination',
+    'Stream',
+    'This run',
+    { n: 'Rows' },
+    { n: 'Time' },
+    { n: 'Has snapshot' },
+    'Lag',
+    { n: 'Refused' },
+  ];
+  return table('Destinations', heads, rows);
+}

@@ -1,0 +1,125 @@
+import { type CommandPlace, completed } from '../core/command-hints.js';
+import { type Deprecation, deprecationLine } from '../core/deprecation.js';
+import { actionFor } from '../core/error-actions.js';
+import type { JobReport, ReportedError, ReportedWarning, StreamReport } from '../core/run-report.js';
+import { statusWords } from './format.js';
+import { Html, html, name } from './html.js';
+
+const mostBoxes = 100;
+const mostCharacters = 2000;
+
+/** A text of at most 2,000 characters. */
+function cut(text: string): string {
+  return text.length <= mostCharacters ? text : `${text.slice(0, mostCharacters)}…`;
+}
+
+interface Problem {
+  readonly who: readonly string[];
+  readonly status: 'failed' | 'skipped';
+  readonly error: ReportedError;
+}
+
+/** One cause may fail many streams or destinations: it is shown once, with all of them. */
+function problems(all: readonly (Pick<StreamReport, 'name' | 'error'> & { readonly status: string })[]): Problem[] {
+  const causes = new Map<string, Omit<Problem, 'who'> & { readonly who: Set<string> }>();
+  for (const { name: who, status, error } of all) {
+    if (error === null || error === undefined) continue;
+    // `failed` unless it was left out: a delivery may also have failed in part.
+    const shown = status === 'skipped' || status === 'not_tried' ? 'skipped' : 'failed';
+    const key = `${shown} ${error.code} ${error.message}`;
+    const cause = causes.get(key) ?? { who: new Set(), status: shown, error };
+    cause.who.add(who);
+    causes.set(key, cause);
+  }
+  return [...causes.values()].map(({ who, ...cause }) => ({ ...cause, who: [...who] }));
+}
+
+function names(all: readonly string[]): Html {
+  const shown = all.slice(0, 20).map((each, index) => html`${index === 0 ? '' : ', '}${name(each)}`);
+  return html`${shown}${all.length > 20 ? ` and ${all.length - 20} more` : ''}`;
+}
+
+/** `cdsync …` in a text, up to the end of a clause. */
+const commandPattern = /\bcdsync [a-z][^,;:()`\n]*/g;
+
+/** What to do, in words, and its commands as they can be pasted. */
+function action(text: string, place: CommandPlace): Html {
+  const commands = [...new Set(text.match(commandPattern)?.map((each) => completed(each.trim(), place)) ?? [])];
+  const sentence = `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
+  return html`<p><b>Do this:</b> ${cut(sentence)}</p>${commands.length === 0 ? undefined : pasteable(commands)}`;
+}
+
+function pasteable(commands: readonly string[]): Html {
+  return html`<pre><code>${new Html(commands.map((command) => html`${cut(command)}`.text).join('\n'))}</code></pre>`;
+}
+
+/** For errors without a hint and without an action of their own. */
+const retry = 'run it again: cdsync run';
+
+/** What to do about an error. A hint that has no command in common with the action of its code explains it, and follows. */
+function remedy({ code, hint }: ReportedError, place: CommandPlace): Html {
+  const known = actionFor(code);
+  if (known === undefined || !hint) return action(hint ?? known ?? retry, place);
+  const commands = known.match(commandPattern) ?? [];
+  if (commands.some((command) => hint.includes(command.trim()))) return action(hint, place);
+  return html`${action(known, place)}<p class="note">${cut(completed(hint, place))}</p>`;
+}
+
+function errorBox({ who, status, error }: Problem, place: CommandPlace): Html {
+  const request = error.request_id === null || error.request_id === undefined ? '' : `, request ${error.request_id}`;
+  return html`<div class="box ${status}"><h3>${names(who)}: ${statusWords(status)}</h3><p>${cut(String(error.message))} <code>[${error.code}${request}]</code></p>${remedy(error, place)}</div>`;
+}
+
+function heldBox(stream: StreamReport, runId: string, place: CommandPlace, isStillHeld: boolean): Html {
+  const commands = [
+    `cdsync diff --held ${runId} ${stream.name}`,
+    ...['approve', 'discard'].map((command) => `cdsync ${command} ${runId} --stream ${stream.name}`),
+  ];
+  const findings = stream.findings ?? [];
+  // Reports of an older cdsync have only a message that names keys of rows.
+  const figures =
+    findings.length === 0
+      ? html`<p>The guard <code>${stream.error?.code.replace(/^guard_/, '') ?? 'not known'}</code> failed. The report of the run has its figures.</p>`
+      : html`<ul>${findings.map(({ guard, message }) => html`<li><code>${guard}</code>: ${cut(message)}</li>`)}</ul>`;
+  const next = isStillHeld
+    ? html`<p><b>Do this:</b> Look at it, then approve or discard it:</p>${pasteable(commands.map((command) => completed(command, place)))}`
+    : html`<p>It is no longer held: it was approved, discarded, or a later run has replaced it.</p>`;
+  return html`<div class="box held"><h3>${name(stream.name)}: ${statusWords('held')}</h3>${figures}${next}</div>`;
+}
+
+/** What needs attention although nothing was stopped. */
+function warningBoxes({ warnings = [], streams = [] }: JobReport, place: CommandPlace): Html[] {
+  const box = ({ code, message }: ReportedWarning, stream?: string) => {
+    const known = actionFor(code);
+    const who = stream === undefined ? '' : html`${name(stream)}: `;
+    return html`<div class="box held"><h3>${who}warning</h3><p>${cut(message)} <code>[${code}]</code></p>${
+      known === undefined ? undefined : action(known, place)
+    }</div>`;
+  };
+  const ofStreams = streams.flatMap((stream) => (stream.warnings ?? []).map((each) => box(each, stream.name)));
+  return [...warnings.map((each) => box(each)), ...ofStreams];
+}
+
+function deprecationBox(deprecation: Deprecation, place: CommandPlace): Html {
+  const next =
+    deprecation.version === null
+      ? 'ask the service what replaces it; then: cdsync check'
+      : 'set a newer version under `service.api_versions`, then: cdsync check';
+  return html`<div class="box held"><h3>deprecated</h3><p>${cut(deprecationLine(deprecation))}</p>${action(next, place)}</div>`;
+}
+
+/** What went wrong, with what to do about it. Undefined if nothing did. */
+export function problemBoxes(report: JobReport, place: CommandPlace, held: ReadonlySet<string>): Html | undefined {
+  const streams = report.streams ?? [];
+  const ofGuards = streams.filter(({ status }) => status === 'held');
+  const others = problems([...streams.filter(({ status }) => status !== 'held'), ...(report.destinations ?? [])]);
+  const boxes = [
+    ...others.map((problem) => errorBox(problem, place)),
+    ...ofGuards.map((stream) => heldBox(stream, report.run_id, place, held.has(stream.name))),
+    ...warningBoxes(report, place),
+    ...(report.deprecations ?? []).map((each) => deprecationBox(each, place)),
+  ];
+  if (boxes.length === 0) return undefined;
+  const more = boxes.length - mostBoxes;
+  return html`<section><h2>Needs attention</h2>${boxes.slice(0, mostBoxes)}${more > 0 ? html`<p class="note">and ${more} more; the report of the run has all of them.</p>` : undefined}</section>`;
+}

@@ -1,0 +1,60 @@
+import { type CommandPlace, completed } from '../core/command-hints.js';
+import type { DestinationStatus } from '../delivery/destination-status.js';
+import type { PastRun } from '../storage/past-runs.js';
+import { changesSection, firstLoadSection, isFirstRun } from './changes.js';
+import type { ColumnFigures } from './column-figures.js';
+import { changedColumns, columnTables } from './columns.js';
+import { pageDocument } from './document.js';
+import { moment, statusWords } from './format.js';
+import { destinationTable, freshnessTable } from './freshness.js';
+import { type Html, html, name } from './html.js';
+import { lead } from './lead.js';
+import { problemBoxes } from './problems.js';
+import { runFacts } from './run-facts.js';
+import { streamTable } from './streams.js';
+import { trends } from './trends.js';
+
+/** All that a page about a run shows. */
+interface RunPage {
+  /** The run, then the runs before it, newest first. */
+  readonly past: readonly [PastRun, ...PastRun[]];
+  readonly figures: ColumnFigures | undefined;
+  /** The streams of this run that are still held. */
+  readonly held: ReadonlySet<string>;
+  /** What the destinations have now; undefined if that is not known. */
+  readonly destinations: readonly DestinationStatus[] | undefined;
+  /** What the commands on the page work on. */
+  readonly place: CommandPlace;
+  /** When the page is made, in milliseconds since the Unix epoch. */
+  readonly now: number;
+}
+
+function section(title: string, content: Html | undefined): Html | undefined {
+  return content === undefined ? undefined : html`<section><h2>${title}</h2>${content}</section>`;
+}
+
+/**
+ * The page about one run, as a self-contained file: what changed, what needs attention, how fresh it is, then the details. No value
+ * of a record is in it.
+ */
+export function runPage(page: RunPage): string {
+  const { past, figures, held, destinations, place, now } = page;
+  const [{ report, startedAt }, ...earlier] = past;
+  const before = earlier.map((run) => run.report);
+  const streams = (report.streams ?? []).map((stream) => stream.name);
+  const when = moment(startedAt);
+  const isFirst = isFirstRun(report, before);
+  const comparison = past.length === 2 ? 'Beside the run before' : `Beside the ${past.length - 1} runs before`;
+  return pageDocument({
+    title: `${report.job}: ${when}`,
+    header: html`<nav><a href="index.html">All runs of ${name(report.job)}</a></nav><h1>${name(report.job)}</h1><p class="when">${statusWords(report.status, { pill: true })}<span>Run of ${when} UTC</span></p><p class="lead">${lead(report, before)}</p>`,
+    main: html`${isFirst ? firstLoadSection(report, figures) : changesSection(report, before)}${problemBoxes(report, place, held)}${section(
+      'Freshness',
+      freshnessTable(streams, past, figures),
+    )}${section('Destinations', destinationTable(report.destinations ?? [], destinations))}${section('Columns that changed', isFirst ? undefined : changedColumns(figures, streams))}${section(
+      comparison,
+      past.length > 1 ? trends(past) : undefined,
+    )}${section('Columns', columnTables(figures, streams, isFirst))}<section><h2>How it ran</h2>${runFacts(report)}<details><summary>Requests, pages and time of each stream</summary>${streamTable(report.streams ?? [], before)}</details></section>`,
+    footer: html`<p>Run <code>${report.run_id}</code>. Made by cdsync at ${moment(now)} UTC. To make it again: <code>${completed(`cdsync report ${report.run_id}`, place)}</code></p>`,
+  });
+}

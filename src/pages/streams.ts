@@ -1,0 +1,79 @@
+import { formatBytes, formatCount, formatDuration } from '../core/quantities.js';
+import type { JobReport, StreamReport } from '../core/run-report.js';
+import { previousRowCount, streamBudget } from '../notify/run-figures.js';
+import { percent, statusWords } from './format.js';
+import { type Html, html, name } from './html.js';
+
+const mostRows = 500;
+
+/** A table that scrolls alone where the page is too narrow. */
+export function table(label: string, heads: readonly (string | { readonly n: string })[], rows: readonly Html[]): Html {
+  const cells = heads.map((head) =>
+    typeof head === 'string' ? html`<th scope="col">${head}</th>` : html`<th scope="col" class="n">${head.n}</th>`,
+  );
+  return html`<div class="scroll" role="region" aria-label="${label}" tabindex="0"><table><thead><tr>${cells}</tr></thead><tbody>${rows}</tbody></table></div>`;
+}
+
+/** A cell for a count; what is zero is pale, so that the others are seen. */
+export function countCell(value: number | undefined | null): Html {
+  if (value === undefined || value === null) return html`<td class="n zero">–</td>`;
+  return html`<td class="n${value === 0 ? ' zero' : ''}">${formatCount(value)}</td>`;
+}
+
+function notes(stream: StreamReport): string[] {
+  const { duplicates, rejected, replaced, missing, recognised, unrecognised, retries, throttled, partitions } = stream;
+  const said: string[] = [];
+  const add = (count: number | undefined, words: string) => {
+    if (count !== undefined && count > 0) said.push(`${formatCount(count)} ${words}`);
+  };
+  add(duplicates, 'came twice');
+  add(rejected, 'could not be kept');
+  add(replaced, 'held text that is not Unicode');
+  add(missing, 'that were asked for do not exist');
+  add(recognised, 'unchanged, skipped');
+  if (unrecognised) said.push(`all records processed: ${unrecognised}`);
+  if (partitions) said.push(`read in ${formatCount(partitions.chains)} parts by ${partitions.by.join(' and ')}`);
+  add(retries, `requests sent again (${formatCount(throttled ?? 0)} for status 429)`);
+  return said;
+}
+
+/** @param standing the rows of its snapshot, if the run did not commit it */
+function row(stream: StreamReport, standing: number | undefined): Html {
+  const { status, rows, inserted, updated, deleted, unchanged, requests, bytes, seconds } = stream;
+  const hasCounts = status === 'ok' || status === 'held';
+  const shown = hasCounts ? rows : standing;
+  const counts = [shown, ...[inserted, updated, deleted, unchanged].map((value) => (hasCounts ? value : undefined))];
+  const share = streamBudget(stream);
+  return html`<tr><th scope="row">${name(stream.name)}</th><td>${statusWords(status)}</td>${counts.map(countCell)}${countCell(requests)}<td class="n">${
+    share === undefined ? '–' : percent(share)
+  }</td><td class="n">${formatBytes(bytes)}</td><td class="n">${formatDuration(seconds * 1000)}</td></tr>`;
+}
+
+const heads = [
+  'Stream',
+  'Status',
+  ...['Rows', 'Inserted', 'Updated', 'Deleted', 'Unchanged', 'Requests', 'Budget', 'Received', 'Time'].map((n) => ({
+    n,
+  })),
+];
+
+/**
+ * What each stream did. The counts of a held stream are what its commit would do. A stream that failed has the rows that it had.
+ * @param before reports of the runs before, newest first
+ */
+export function streamTable(streams: readonly StreamReport[], before: readonly Pick<JobReport, 'streams'>[]): Html {
+  if (streams.length === 0) return html`<p>The run has reached no stream.</p>`;
+  const more = streams.length - mostRows;
+  const shown = streams.slice(0, mostRows);
+  const said = shown.flatMap((stream) => {
+    const words = notes(stream).join('; ');
+    return words === '' ? [] : [html`<li>${name(stream.name)}: ${words}</li>`];
+  });
+  return html`${table(
+    'Streams',
+    heads,
+    shown.map((stream) => row(stream, previousRowCount(stream.name, { streams: [] }, before))),
+  )}${said.length === 0 ? undefined : html`<ul class="note">${said}</ul>`}${
+    more > 0 ? html`<p class="note">and ${more} more streams; the report of the run has all of them.</p>` : undefined
+  }`;
+}

@@ -1,0 +1,108 @@
+import { readdir, readFile, rm } from 'node:fs/promises';
+import { runIdPattern } from '../core/run-report.js';
+import { type DestinationStatus, destinationStatuses } from '../delivery/destination-status.js';
+import { writeFileAtomically } from '../storage/durable.js';
+import { readHeld } from '../storage/held.js';
+import type { JobLayout } from '../storage/layout.js';
+import { type PastRun, pastRuns, readPastRun } from '../storage/past-runs.js';
+import { readColumnFigures } from './column-figures.js';
+import { indexPage, indexRow, listedRuns, rowsOf } from './index-page.js';
+import { runPage } from './run-page.js';
+import { comparedRuns } from './trends.js';
+
+/** Pages that are kept; `cdsync report RUN` makes those of older runs again. */
+const keptPages = 400;
+
+/** The job whose pages are made. */
+export interface PagesTask {
+  readonly layout: JobLayout;
+  /** The configuration file, for commands that people paste. */
+  readonly file: string;
+  readonly destinations: readonly { readonly name: string; readonly streams: readonly string[] }[];
+  /** Milliseconds since the Unix epoch. */
+  readonly now: number;
+}
+
+/** The ids of a job's runs that have a file of this kind, oldest first. */
+async function runsWith({ elsewhere }: JobLayout, folder: string, ending: string): Promise<string[]> {
+  const present = await readdir(folder).catch(() => [] as string[]);
+  const names = [...present, ...(elsewhere?.names(folder) ?? [])];
+  const ids = names.filter((name) => name.endsWith(ending)).map((name) => name.slice(0, -ending.length));
+  return ids.filter((id) => runIdPattern.test(id)).sort();
+}
+
+async function stillHeld(layout: JobLayout, { report }: PastRun): Promise<Set<string>> {
+  const held = new Set<string>();
+  for (const { name, status } of report.streams ?? [])
+    if (status === 'held' && (await readHeld(layout, report.run_id, name)) !== undefined) held.add(name);
+  return held;
+}
+
+/** The page about a run, from what is kept; undefined if there is no report of the run that can be read. */
+export async function makeRunPage(task: PagesTask, runId: string): Promise<string | undefined> {
+  const { layout, file, destinations, now } = task;
+  const run = await readPastRun(layout, runId);
+  if (run === undefined) return undefined;
+  const past = await pastRuns(layout, comparedRuns, runId);
+  const before = past.filter(({ report }) => report.run_id !== runId).slice(0, comparedRuns - 1);
+  const statuses: readonly DestinationStatus[] | undefined = await destinationStatuses(layout, destinations).catch(
+    () => undefined,
+  );
+  return runPage({
+    past: [run, ...before],
+    figures: await readColumnFigures(layout, runId),
+    held: await stillHeld(layout, run),
+    destinations: statuses,
+    place: { config: file, jobs: [layout.job] },
+    now,
+  });
+}
+
+/** Makes the page about a run, or makes it again. @returns whether there is a report of the run */
+async function writeRunPage(task: PagesTask, runId: string): Promise<boolean> {
+  const page = await makeRunPage(task, runId);
+  if (page !== undefined) await writeFileAtomically(task.layout.page(runId), page);
+  return page !== undefined;
+}
+
+/** Rows of runs that the last page listed are taken from it: reading every report of a job would take longer each night. */
+export async function writeIndex(
+  { layout, now }: PagesTask,
+  { changed }: { changed: string | undefined },
+): Promise<void> {
+  const runsOf = (ending: string) => runsWith(layout, layout.reports, ending);
+  const [runs, pages] = [await runsOf('.json'), new Set(await runsOf('.html'))];
+  const past = await pastRuns(layout, comparedRuns);
+  const known = rowsOf(await readFile(layout.indexPage, 'utf8').catch(() => ''));
+  const fresh = new Map(past.map((run) => [run.report.run_id, run]));
+  const rows: string[] = [];
+  for (const runId of runs.slice(-listedRuns).reverse()) {
+    const kept = known.get(runId);
+    const isCurrent = kept !== undefined && runId !== changed && kept.includes('<a ') === pages.has(runId);
+    const run = fresh.get(runId) ?? (isCurrent ? undefined : await readPastRun(layout, runId));
+    const before = past.slice(past.findIndex(({ report }) => report.run_id === runId) + 1);
+    if (run !== undefined) rows.push(indexRow(run, pages.has(runId), fresh.has(runId) ? before : []));
+    else if (isCurrent) rows.push(kept);
+  }
+  const older = Math.max(0, runs.length - listedRuns);
+  await writeFileAtomically(layout.indexPage, indexPage({ job: layout.job, past, rows, older, now }));
+}
+
+/** Removes what belongs to reports that are gone, and the oldest pages. */
+async function removeOld({ layout }: PagesTask): Promise<void> {
+  const kept = new Set((await runsWith(layout, layout.reports, '.json')).slice(-keptPages));
+  const pages = (await runsWith(layout, layout.reports, '.html')).map((runId) => [runId, layout.page(runId)] as const);
+  const figures = await runsWith(layout, layout.figuresFolder, '.json');
+  for (const [runId, path] of [...pages, ...figures.map((id) => [id, layout.figures(id)] as const)]) {
+    if (kept.has(runId)) continue;
+    await rm(path, { force: true });
+    layout.elsewhere?.drop(path);
+  }
+}
+
+/** Makes the page of a run and the one that lists all runs, and removes old ones. */
+export async function writePages(task: PagesTask, runId: string): Promise<void> {
+  await writeRunPage(task, runId);
+  await removeOld(task);
+  await writeIndex(task, { changed: runId });
+}

@@ -1,0 +1,146 @@
+import { permitWindowMs } from './limiter.js';
+
+/**
+ * How long the permits of a process that is gone stay unused: those of its last second still count, and what it had written
+ * to a connection may reach the service a little later.
+ */
+export const reclaimDelayMs = permitWindowMs + 250;
+
+/** The share of the limit that an idle process keeps, so that its first requests need not wait; divided among all. */
+const idleShare = 0.01;
+/** How often a permit that cannot be divided goes to the next process. */
+const turnMs = 1_250;
+
+/** What one process says about itself. */
+export interface LimitDemand {
+  /** Its configured limit. */
+  readonly limit: number;
+  /** The permits that it may still use or has in use: the larger of its part and the permits in use. */
+  readonly held: number;
+  /** The most permits in use lately. */
+  readonly used: number;
+  /** Whether requests have waited for a permit lately. */
+  readonly waiting: boolean;
+}
+
+interface Sharer extends LimitDemand {
+  readonly part: number;
+  readonly seen: number;
+}
+
+/** Permits that nobody can give back, and when they are free. */
+interface Returning {
+  readonly at: number;
+  readonly permits: number;
+}
+
+/**
+ * The parts of one limit that several processes have. What is held together never exceeds the limit: a part is raised only
+ * from permits that nobody holds, and a lowered part counts as held until its process says that it has come down to it.
+ *
+ * Everybody gets what they need if that is possible; otherwise those who want more than their fair share get the same.
+ */
+export class Division {
+  readonly #sharers = new Map<unknown, Sharer>();
+  /** Permits of processes that are gone, and when they may be used again. */
+  #returning: readonly Returning[];
+
+  /** @param returning permits that were handed out before */
+  constructor(returning: readonly Returning[] = []) {
+    this.#returning = returning;
+  }
+
+  /** Processes that share the limit. */
+  get size(): number {
+    return this.#sharers.size;
+  }
+
+  /** Whether parts will change by themselves. */
+  isSettled(now: number): boolean {
+    this.#returning = this.#returning.filter(({ at }) => at > now);
+    return this.#returning.length === 0;
+  }
+
+  /** The smallest of the limits that the processes are configured with. */
+  get limit(): number {
+    return Math.min(...[...this.#sharers.values()].map(({ limit }) => limit));
+  }
+
+  /**
+   * Takes note of a process, new or known, and returns its part. The process holds `demand.held` until it learns of the part, then
+   * the larger of the two.
+   * @param total the permits to divide, at most {@link limit}
+   */
+  report(who: unknown, demand: LimitDemand, total: number, now: number): number {
+    const { held } = demand;
+    this.#sharers.set(who, { ...demand, part: 0, seen: now });
+    const target = this.#target(who, total, now);
+    const part = target <= held ? target : Math.min(target, held + Math.max(0, this.#free(total, now)));
+    this.#sharers.set(who, { ...demand, held: Math.max(held, part), part, seen: now });
+    return part;
+  }
+
+  /** A process is gone: its permits may be used again when those in use have surely passed. */
+  leave(who: unknown, now: number): void {
+    const gone = this.#sharers.get(who);
+    if (gone === undefined) return;
+    this.#sharers.delete(who);
+    if (gone.held > 0) this.#returning = [...this.#returning, { at: now + reclaimDelayMs, permits: gone.held }];
+  }
+
+  /** Takes the part of each process that was not heard of since `before`; it may come back. */
+  dropSilent(before: number, now: number): void {
+    for (const [who, { seen }] of this.#sharers) if (seen < before) this.leave(who, now);
+  }
+
+  #free(total: number, now: number): number {
+    const held = [...this.#sharers.values()].reduce((sum, sharer) => sum + sharer.held, 0);
+    const returning = this.#returning.reduce((sum, { at, permits }) => sum + (at > now ? permits : 0), 0);
+    return total - held - returning;
+  }
+
+  #target(who: unknown, total: number, now: number): number {
+    const parts = fairShares(total, [...this.#sharers.values()], now);
+    return parts[[...this.#sharers.keys()].indexOf(who)] as number;
+  }
+}
+
+/** The parts of `total` that processes should have, by what they need; in their order. The odd permits go round with the time. */
+export function fairShares(
+  total: number,
+  needs: readonly Pick<LimitDemand, 'used' | 'waiting'>[],
+  now: number,
+): number[] {
+  const kept = Math.floor((total * idleShare) / needs.length);
+  const wanted = needs.map(({ waiting, used }) =>
+    waiting ? Number.POSITIVE_INFINITY : used + Math.max(kept, Math.ceil(used / 4)),
+  );
+  return splitEvenly(total, wanted, Math.floor(now / turnMs));
+}
+
+/**
+ * Divides `total` among those who want so much each: nobody gets more than wanted while somebody lacks something, and those
+ * who lack something get the same, give or take one. The odd ones go round with `turn`. What is left is divided evenly.
+ */
+export function splitEvenly(total: number, wanted: readonly number[], turn: number): number[] {
+  const parts = wanted.map(() => 0);
+  let left = total;
+  let lacking = wanted.map((_, index) => index);
+  while (lacking.length > 0) {
+    const even = Math.floor(left / lacking.length);
+    const content = lacking.filter((index) => (wanted[index] as number) <= even);
+    if (content.length === 0) break;
+    for (const index of content) {
+      parts[index] = wanted[index] as number;
+      left -= wanted[index] as number;
+    }
+    lacking = lacking.filter((index) => !content.includes(index));
+  }
+  const takers = lacking.length > 0 ? lacking : parts.map((_, index) => index);
+  const odd = left % takers.length;
+  for (const [place, index] of takers.entries()) {
+    const isOdd = (place + turn * odd) % takers.length < odd;
+    parts[index] = (parts[index] as number) + Math.floor(left / takers.length) + (isOdd ? 1 : 0);
+  }
+  return parts;
+}

@@ -1,0 +1,285 @@
+import type { Clock } from '../core/clock.js';
+import { interrupted } from '../core/errors.js';
+import { onAbort } from '../core/on-abort.js';
+import type { Permit, RateLimiter } from './budget.js';
+
+/** One entry of a {@link WaiterQueue}: a promise that waits for its turn. */
+export class Waiter<T> {
+  previous: Waiter<T> | undefined;
+  next: Waiter<T> | undefined;
+  readonly resolve: (value: T) => void;
+  readonly reject: (error: Error) => void;
+
+  constructor(resolve: (value: T) => void, reject: (error: Error) => void) {
+    this.resolve = resolve;
+    this.reject = reject;
+  }
+}
+
+/** First in, first out. Adding, taking, and removing from the middle each take constant time. */
+export class WaiterQueue<T> {
+  #first: Waiter<T> | undefined;
+  #last: Waiter<T> | undefined;
+  #length = 0;
+
+  get length(): number {
+    return this.#length;
+  }
+
+  add(waiter: Waiter<T>): void {
+    waiter.previous = this.#last;
+    if (this.#last === undefined) this.#first = waiter;
+    else this.#last.next = waiter;
+    this.#last = waiter;
+    this.#length += 1;
+  }
+
+  take(): Waiter<T> | undefined {
+    const first = this.#first;
+    if (first !== undefined) this.remove(first);
+    return first;
+  }
+
+  /** The waiter must be in this queue. */
+  remove(waiter: Waiter<T>): void {
+    const { previous, next } = waiter;
+    if (previous === undefined) this.#first = next;
+    else previous.next = next;
+    if (next === undefined) this.#last = previous;
+    else next.previous = previous;
+    waiter.previous = undefined;
+    waiter.next = undefined;
+    this.#length -= 1;
+  }
+}
+
+/** The times at which permits become free, in ascending order, in a ring that grows as needed. */
+class ReleaseRing {
+  #times = new Float64Array(64);
+  #head = 0;
+  #count = 0;
+
+  get count(): number {
+    return this.#count;
+  }
+
+  /** The time from which fewer than `count - n` are left: `nth(0)` is the earliest; infinite if there are not so many. */
+  nth(n: number): number {
+    if (n >= this.#count) return Number.POSITIVE_INFINITY;
+    return this.#times[(this.#head + n) % this.#times.length] as number;
+  }
+
+  /** @param time not before any time added so far */
+  push(time: number): void {
+    if (this.#count === this.#times.length) this.#grow();
+    const size = this.#times.length;
+    const end = this.#head + this.#count;
+    this.#times[end < size ? end : end - size] = time;
+    this.#count += 1;
+  }
+
+  /** Removes all times up to and including `now`. */
+  dropUntil(now: number): void {
+    const times = this.#times;
+    while (this.#count > 0 && (times[this.#head] as number) <= now) {
+      this.#head = this.#head + 1 === times.length ? 0 : this.#head + 1;
+      this.#count -= 1;
+    }
+  }
+
+  #grow(): void {
+    const larger = new Float64Array(this.#times.length * 2);
+    larger.set(this.#times.subarray(this.#head));
+    larger.set(this.#times.subarray(0, this.#head), this.#times.length - this.#head);
+    this.#times = larger;
+    this.#head = 0;
+  }
+}
+
+/**
+ * How long a permit stays in use after the answer began. The service counts a request at some moment between its sending
+ * and its answer, so one full second from the answer is enough, and less is not. The extra millisecond covers services that
+ * count both ends of the second or whole milliseconds, and clocks whose speeds differ by up to 0.1 %.
+ */
+export const permitWindowMs = 1_001;
+
+/** How many permits may be in use; changes with time. */
+export interface LimitSource {
+  /** The number at `now`, a whole number. Asked before each permit, so it must be quick. */
+  at(now: number): number;
+  /** When the number may become larger alone; infinite if only a call of {@link SlidingWindowLimiter.wake} tells. */
+  readonly risesAt: number;
+  /** An answer has come, whatever its status. */
+  answered(now: number): void;
+  /** That answer was a 429. */
+  refused(): void;
+}
+
+/**
+ * Allows at most as many requests as its capacity in any sliding second, at whichever moment between sending and answer the service counts
+ * them (specification, section 8). A request holds a permit from before it is sent until a second after its answer began.
+ * So any two requests that the service counts within one second hold permits at the same moment. Since the service may count
+ * a request anywhere in that span, no rule that gives permits back sooner keeps the promise.
+ *
+ * Permits are handed out as soon as they are free, without pacing; each costs constant time. One timer serves all waiters. No
+ * timer runs while nobody waits: it would keep the process alive.
+ */
+export class SlidingWindowLimiter implements RateLimiter {
+  readonly #clock: Clock;
+  readonly #capacity: LimitSource;
+  readonly #cooling = new ReleaseRing();
+  readonly #waiters = new WaiterQueue<Permit>();
+  #underWay = 0;
+  #pausedUntil = Number.NEGATIVE_INFINITY;
+  /** When the one timer fires, and how to stop it. */
+  #timer: { readonly at: number; readonly stop: AbortController } | undefined;
+
+  constructor(capacity: LimitSource, clock: Clock) {
+    this.#capacity = capacity;
+    this.#clock = clock;
+  }
+
+  get effectiveLimit(): number {
+    return this.#capacity.at(this.#clock.monotonic());
+  }
+
+  /** Permits that are in use: under way, or answered within the last second. */
+  get used(): number {
+    this.#cooling.dropUntil(this.#clock.monotonic());
+    return this.#used;
+  }
+
+  get waiting(): number {
+    return this.#waiters.length;
+  }
+
+  async acquire(signal: AbortSignal): Promise<Permit> {
+    if (signal.aborted) throw interrupted(signal.reason);
+    if (this.#waiters.length === 0 && this.#available(this.#clock.monotonic())) return this.#grant();
+    return this.#wait(signal);
+  }
+
+  throttled(retryAfterMs = 0): void {
+    this.#capacity.refused();
+    this.pause(retryAfterMs);
+  }
+
+  pause(ms: number): void {
+    this.#pausedUntil = Math.max(this.#pausedUntil, this.#clock.monotonic() + ms);
+  }
+
+  /** All who wait get the error. */
+  refuse(error: Error): void {
+    for (let waiter = this.#waiters.take(); waiter !== undefined; waiter = this.#waiters.take()) waiter.reject(error);
+    this.#stopTimer();
+  }
+
+  get #used(): number {
+    return this.#underWay + this.#cooling.count;
+  }
+
+  /** Hands out what the capacity allows: it may have become larger. */
+  wake(): void {
+    if (this.#waiters.length > 0) this.#serve();
+  }
+
+  #available(now: number): boolean {
+    this.#cooling.dropUntil(now);
+    return now >= this.#pausedUntil && this.#used < this.#capacity.at(now);
+  }
+
+  #grant(): Permit {
+    this.#underWay += 1;
+    return new HeldPermit((end) => this.#giveBack(end));
+  }
+
+  #giveBack(end: PermitEnd): void {
+    const now = this.#clock.monotonic();
+    this.#underWay -= 1;
+    if (end !== 'cancelled') this.#cooling.push(now + permitWindowMs);
+    if (end === 'answered') this.#capacity.answered(now);
+    if (this.#waiters.length > 0) this.#serve();
+  }
+
+  #wait(signal: AbortSignal): Promise<Permit> {
+    return new Promise<Permit>((resolve, reject) => {
+      const waiter = new Waiter<Permit>(
+        (permit) => {
+          stay();
+          resolve(permit);
+        },
+        (error) => {
+          stay();
+          reject(error);
+        },
+      );
+      const stay = onAbort(signal, () => {
+        this.#waiters.remove(waiter);
+        if (this.#waiters.length === 0) this.#stopTimer();
+        reject(interrupted(signal.reason));
+      });
+      this.#waiters.add(waiter);
+      this.#serve();
+    });
+  }
+
+  /** Hands out the free permits, then sets the timer for the next one. */
+  #serve(): void {
+    const now = this.#clock.monotonic();
+    while (this.#waiters.length > 0 && this.#available(now)) this.#waiters.take()?.resolve(this.#grant());
+    if (this.#waiters.length > 0) this.#setTimer(now);
+    else this.#stopTimer();
+  }
+
+  #setTimer(now: number): void {
+    const capacity = this.#capacity.at(now);
+    let at = this.#used < capacity ? now : this.#cooling.nth(this.#used - capacity);
+    at = Math.max(Math.min(at, this.#capacity.risesAt), this.#pausedUntil);
+    // While all permits are under way, the next answer serves the waiters; a timer that fires earlier sets the next one itself.
+    if (at === Number.POSITIVE_INFINITY || (this.#timer !== undefined && this.#timer.at <= at)) return;
+    this.#stopTimer();
+    const timer = { at, stop: new AbortController() };
+    this.#timer = timer;
+    // Sums of fractions are inexact: a wait of next to nothing might never end.
+    this.#clock.sleep(Math.max(at - now, 0.001), timer.stop.signal).then(
+      () => {
+        if (this.#timer === timer) this.#timer = undefined;
+        this.#serve();
+      },
+      () => undefined,
+    );
+  }
+
+  #stopTimer(): void {
+    this.#timer?.stop.abort();
+    this.#timer = undefined;
+  }
+}
+
+type PermitEnd = 'answered' | 'failed' | 'cancelled';
+
+class HeldPermit implements Permit {
+  #giveBack: ((end: PermitEnd) => void) | undefined;
+
+  constructor(giveBack: (end: PermitEnd) => void) {
+    this.#giveBack = giveBack;
+  }
+
+  answered(): void {
+    this.#end('answered');
+  }
+
+  failed(): void {
+    this.#end('failed');
+  }
+
+  cancelled(): void {
+    this.#end('cancelled');
+  }
+
+  #end(end: PermitEnd): void {
+    const giveBack = this.#giveBack;
+    this.#giveBack = undefined;
+    giveBack?.(end);
+  }
+}

@@ -1,0 +1,227 @@
+import type { Socket } from 'node:net';
+import type pg from 'pg';
+import { CdsyncError } from '../core/errors.js';
+import type { Secret } from '../core/secret.js';
+import { withoutPostgresTls, withPostgresTls } from '../sdk/postgres-tls.js';
+import { reclaimDelayMs } from './lease-table.js';
+
+/** How long the database may take to connect, and to answer. */
+const answerMs = 3_000;
+/** The first wait after a failure, and the longest. */
+const [firstRetryMs, longestRetryMs] = [250, 5_000];
+
+/** What one process reports, and what it asks for. */
+interface LeaseRequest {
+  /** The account, as text. */
+  readonly account: string;
+  /** The process, and the number of its report: a report that arrives late changes nothing. */
+  readonly member: string;
+  readonly number: number;
+  /** Its configured limit. */
+  readonly limit: number;
+  /** The permits that it may still use or has in use. */
+  readonly held: number;
+  readonly used: number;
+  readonly waiting: boolean;
+  /** The part that it wants, at most; it gets more than `held` only from permits that nobody holds. */
+  readonly target: number;
+  /** All that is divided, as far as it knows. */
+  readonly total: number;
+  /** Answers since its last report, and how many of them were 429s. */
+  readonly answered: number;
+  readonly refused: number;
+  /** The service asked everybody to wait for so long; 0 if it did not. */
+  readonly pauseMs: number;
+  /** How long it may use its part; 0 if it leaves. */
+  readonly leaseMs: number;
+}
+
+/** What the ledger knows of a process. */
+export interface ParticipantLease {
+  readonly number: number;
+  readonly limit: number;
+  readonly held: number;
+  readonly part: number;
+  readonly used: number;
+  readonly waiting: boolean;
+  /** Until when its permits count, by the database's clock, in milliseconds. */
+  readonly until: number;
+}
+
+export interface LeaseTable {
+  /** The database's clock, in milliseconds. */
+  readonly now: number;
+  /** Answers of the service to all processes, ever. */
+  readonly answered: number;
+  readonly refused: number;
+  readonly pause_until: number;
+  readonly members: Readonly<Record<string, ParticipantLease>>;
+}
+
+const create = `SELECT pg_advisory_xact_lock(hashtext('cdsync'));
+CREATE TABLE IF NOT EXISTS cdsync_budget (account text PRIMARY KEY, state jsonb NOT NULL) WITH (fillfactor = 50)`;
+
+/**
+ * One statement reads, decides and writes, so nobody holds a lock while it waits for a client. PostgreSQL locks the row before
+ * it evaluates the expression, so what two processes get never exceeds what is free. The parameters are in the order of
+ * {@link parametersOf}.
+ */
+const report = `INSERT INTO cdsync_budget AS b (account, state)
+VALUES ($1, '{"answered": 0, "refused": 0, "pause_until": 0, "members": {}}')
+ON CONFLICT (account) DO UPDATE SET state = (
+  SELECT jsonb_build_object(
+    'answered', (b.state->>'answered')::bigint + $9::bigint,
+    'refused', (b.state->>'refused')::bigint + $10::bigint,
+    'pause_until', greatest((b.state->>'pause_until')::bigint, CASE WHEN $11::bigint > 0 THEN t.now + $11::bigint ELSE 0 END),
+    'members', others.members || jsonb_build_object($2::text, CASE
+      WHEN (b.state->'members'->$2::text->>'number')::bigint >= $3::bigint THEN b.state->'members'->$2::text
+      ELSE jsonb_build_object('number', $3::bigint, 'limit', $4::int, 'held', greatest($5::int, own.part), 'part', own.part,
+        'used', $6::int, 'waiting', $7::boolean, 'until', t.now + $12::bigint + ${reclaimDelayMs}) END))
+  FROM (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now) AS t,
+    LATERAL (
+      SELECT coalesce(jsonb_object_agg(key, value), '{}') AS members, coalesce(sum((value->>'held')::int), 0)::int AS held
+      FROM jsonb_each(b.state->'members')
+      WHERE key <> $2::text AND (value->>'until')::bigint > t.now
+    ) AS others,
+    LATERAL (SELECT least($8::int, $5::int + greatest(0, $13::int - others.held - $5::int)) AS part) AS own
+)
+RETURNING state || jsonb_build_object('now', floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS answer`;
+
+function parametersOf(of: LeaseRequest): unknown[] {
+  const said = [of.account, of.member, of.number, of.limit, of.held, of.used, of.waiting, of.target];
+  return [...said, of.answered, of.refused, of.pauseMs, of.leaseMs, of.total];
+}
+
+/** The database cannot be reached at present. */
+class LeaseStoreUnavailable extends Error {}
+
+/** SQLSTATEs of what passes: connection, deadlock, resources, locks, shutdown, a standby that is being promoted, files. */
+const passing = /^(08|25006|25P0|40|53|55P03|57|58)/;
+
+/**
+ * The table in which the processes of a fleet note what they need of each account's limit: one row an account, in PostgreSQL. All its
+ * times are of the database's clock. One connection serves all accounts; it is made again after a failure.
+ */
+export class PostgresLeases {
+  readonly #url: Secret;
+  readonly #notice: (line: string) => void;
+  #connection: Promise<pg.Client> | undefined;
+  #retryMs = firstRetryMs;
+  #retryAt = Number.NEGATIVE_INFINITY;
+  #isAway = false;
+  #isClosed = false;
+
+  /** @param notice told when the database goes away, and when it is back */
+  constructor(url: Secret, notice: (line: string) => void) {
+    this.#url = url;
+    this.#notice = notice;
+  }
+
+  /**
+   * Notes what a process needs, and says what it gets.
+   * @throws {LeaseStoreUnavailable} if the database does not answer
+   * @throws {CdsyncError} `budget_unusable` if it refuses
+   */
+  async report(of: LeaseRequest): Promise<LeaseTable> {
+    if (performance.now() < this.#retryAt) throw new LeaseStoreUnavailable();
+    try {
+      this.#connection ??= this.#connect();
+      const client = await this.#connection;
+      const { rows } = await client.query<{ answer: LeaseTable }>({
+        text: report,
+        values: parametersOf(of),
+      });
+      this.#isBack();
+      return (rows[0] as { answer: LeaseTable }).answer;
+    } catch (error) {
+      throw this.#failure(error);
+    }
+  }
+
+  tell(line: string): void {
+    this.#notice(line);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#drop();
+  }
+
+  async #connect(): Promise<pg.Client> {
+    const { default: driver } = await import('pg');
+    const url = new URL(this.#url.reveal());
+    const { host } = new driver.Client({ connectionString: withoutPostgresTls(url).href });
+    const client = new driver.Client({
+      connectionString: withPostgresTls(url, host, undefined).href,
+      connectionTimeoutMillis: answerMs,
+      query_timeout: answerMs,
+      keepAlive: true,
+      application_name: 'cdsync budget',
+    });
+    // An idle connection that breaks reports it here; the next statement fails anyhow.
+    client.on('error', () => undefined);
+    try {
+      await client.connect();
+      // A process that waits for nothing may end.
+      (client.connection.stream as Socket).unref();
+      const { rows } = await client.query("SELECT to_regclass('cdsync_budget') AS found");
+      if (rows[0]?.found === null) await client.query(create);
+      return client;
+    } catch (error) {
+      void client.end().catch(() => undefined);
+      throw error;
+    }
+  }
+
+  async #drop(): Promise<void> {
+    const connection = this.#connection;
+    this.#connection = undefined;
+    await connection?.then((client) => client.end()).catch(() => undefined);
+  }
+
+  #isBack(): void {
+    this.#retryMs = firstRetryMs;
+    if (!this.#isAway) return;
+    this.#isAway = false;
+    this.#notice('the database of the budget answers again');
+  }
+
+  #failure(error: unknown): Error {
+    void this.#drop();
+    if (error instanceof CdsyncError) return unusable(error.message, error.hint, error);
+    const { code = '', message } = error as { code?: string; message: string };
+    const isServers = /^[0-9A-Z]{5}$/.test(code) && !/^E[A-Z]+$/.test(code);
+    if (isServers && !passing.test(code)) return unusable(message, hintFor(code), error);
+    if (/^(ERR_TLS_|ERR_SSL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|CERT_)/.test(code) || /support SSL/.test(message))
+      return unusable(
+        message,
+        'for a certificate of a private authority, name its file in the URL: ?sslrootcert=…',
+        error,
+      );
+    this.#retryAt = performance.now() + this.#retryMs;
+    this.#retryMs = Math.min(longestRetryMs, this.#retryMs * 2);
+    if (!this.#isAway && !this.#isClosed) {
+      this.#isAway = true;
+      // The driver's words about a connection that was cut tell a user nothing.
+      const reason = code || (/not queryable|terminated/.test(message) ? 'connection lost' : message);
+      this.#notice(`warning: the database of the budget does not answer (${reason}); requests wait until it does`);
+    }
+    return new LeaseStoreUnavailable();
+  }
+}
+
+function unusable(message: string, hint: string | undefined, cause: unknown): CdsyncError {
+  return new CdsyncError(`the database of service.budget.shared.postgres cannot be used: ${message}`, {
+    code: 'budget_unusable',
+    hint,
+    cause,
+  });
+}
+
+function hintFor(code: string): string {
+  if (code === '3D000') return 'create the database, or correct the URL';
+  if (code.startsWith('28')) return 'check user and password of the URL';
+  if (code === '42501' || code === '3F000')
+    return 'an owner can make the table and grant its use: CREATE TABLE cdsync_budget (account text PRIMARY KEY, state jsonb NOT NULL); GRANT SELECT, INSERT, UPDATE ON cdsync_budget TO …';
+  return 'if the table cdsync_budget is from something else, name another database or schema (?options=-csearch_path%3Dname)';
+}

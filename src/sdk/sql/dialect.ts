@@ -1,0 +1,137 @@
+import type { ColumnType } from '../column-type.js';
+import type { LoadColumn, LoadData, TableColumn, TargetColumn, TargetTable, Write } from '../load.js';
+import type { RowHashing } from './row-sum.js';
+
+export type SqlRow = Readonly<Record<string, unknown>>;
+
+/** A statement that changes rows of the target. */
+export interface Change {
+  readonly sql: string;
+  /**
+   * What each row that it reports as changed does to the number of rows; left out if it cannot be told from the report. `balance`: the
+   * database says how many rows it inserted and deleted (see {@link SqlSession.balance}).
+   */
+  readonly counts?: 1 | -1 | 0 | 'balance';
+}
+
+/** A merge of staged rows into a table. */
+export interface MergeTask {
+  readonly table: TargetTable;
+  /** The table as it was found, with columns of others. */
+  readonly found: FoundColumns;
+  /** The version of the record's row: with each attempt a higher one. */
+  readonly version: number;
+  /** SQL of the table's name, and of the staged rows: a name, or a query in brackets. */
+  readonly target: string;
+  readonly stage: string;
+  /** Aliases that no column of the two has: some databases take a column for the table of the same name. */
+  readonly t: string;
+  readonly s: string;
+  readonly write: Extract<Write, { readonly type: 'merge' }>;
+  readonly empty: readonly string[];
+  readonly clear: readonly string[];
+  /** SQL of the moment that marks rows as deleted. */
+  readonly moment: string;
+}
+
+/** A table for staged rows. */
+export interface Stage {
+  /** SQL of its name. */
+  readonly name: string;
+  /** SQL of its rows in the types of the target, if it holds them in others: a query in brackets. Default: the name. */
+  readonly reads?: string;
+  readonly create: readonly string[];
+  readonly drop: readonly string[];
+}
+
+/** What one SQL database writes differently. No member runs a statement. */
+export interface SqlDialect {
+  /**
+   * - `transaction`: rows and record commit together; DDL commits at once, or would lock readers out, so it comes before, announced
+   *   by an intent.
+   * - `transaction_with_ddl`: DDL is a part of the transaction too.
+   * - `steps`: nothing is rolled back: intent first, record last, every step repeatable.
+   */
+  readonly commit: 'transaction' | 'transaction_with_ddl' | 'steps';
+  /** Whether each load stamps the table in its commit, or only a reload does, because stamping is DDL. */
+  readonly stamps: 'load' | 'reload';
+  /** Whether names of tables that differ only in case are one. */
+  readonly foldsTables: boolean;
+  readonly hashing: RowHashing;
+  /**
+   * Whether rows of `_cdsync_state` are added, never changed, so that the one with the highest version counts: for stores in which a
+   * transaction that changes rows of a table excludes others that add some, or that report no number of changed rows. With
+   * transactions, two loads of one table must exclude each other by other means, such as the stamp. Default: false.
+   */
+  readonly addsState?: boolean;
+  /**
+   * Whether the first record of a table is added by MERGE, which two deliveries cannot do at once: for databases that enforce no keys.
+   * Default: false.
+   */
+  readonly mergesState?: boolean;
+  /** Whether rows of a new table are staged too: for databases that load no files within a transaction. Default: false. */
+  readonly stagesAll?: boolean;
+  /** Types of cdsync's own tables, and what follows the columns of `_cdsync_state`, such as its key. */
+  readonly own: {
+    readonly text: string;
+    readonly integer: string;
+    readonly stateTail?: string;
+    readonly tail?: string;
+  };
+  /** Quotes a name. */
+  identifier(name: string): string;
+  /** SQL of a table's name in the place that is loaded. */
+  table(name: string): string;
+  literal(text: string): string;
+  /** SQL of a moment, in the type of `_deleted_at`. @param iso ISO 8601, UTC */
+  moment(iso: string): string;
+  /**
+   * SQL of a value's text, the same as {@link canonicalText}; undefined if the database cannot give it: the staged value is then
+   * compared by {@link differs}.
+   * @param column SQL of the column
+   */
+  canonical(column: string, kind: ColumnType): string | undefined;
+  /** SQL that is true if two values differ, NULL being a value. Default: `IS DISTINCT FROM`. */
+  differs?(one: string, other: string, kind: ColumnType | undefined): string;
+  create(table: TargetTable): readonly string[];
+  add(table: TargetTable, columns: readonly TargetColumn[]): readonly string[];
+  widen?(table: TargetTable, column: TargetColumn): readonly string[];
+  /** The table for staged rows, seen by this session only if the database has such tables. */
+  stage(table: TargetTable, columns: readonly LoadColumn[]): Stage;
+  /** Default: {@link deleteUpdateInsert}. */
+  merge?(task: MergeTask): readonly Change[];
+  /** Sets columns to NULL in all rows. Default: UPDATE. */
+  clear?(target: string, columns: readonly string[]): string;
+  /** What follows a `fill`: a key, statistics. Default: nothing. */
+  afterFill?(table: TargetTable): readonly string[];
+  /** What follows staging: statistics. Default: nothing. */
+  afterStage?(stage: string): readonly string[];
+  /** Replaces the comment of a table. */
+  comment(table: string, text: string): readonly string[];
+}
+
+/** A connection. Its errors are classified already: see `errors.ts`. */
+export interface SqlSession {
+  rows(sql: string): Promise<readonly SqlRow[]>;
+  /** @returns the number of rows that it changed */
+  run(sql: string): Promise<number>;
+  /** Runs a change whose {@link Change.counts} is `balance`. @returns the number of rows that it inserted, less those that it deleted */
+  balance?(sql: string): Promise<number>;
+  /** Loads all files, or batches, into a table. @param target SQL of its name @returns the number of rows that arrived */
+  fill(target: string, data: LoadData, signal: AbortSignal): Promise<number>;
+  begin(): Promise<void>;
+  commit(): Promise<void>;
+  rollback(): Promise<void>;
+  /** Stops the statement under way, which then fails. */
+  stop(): void;
+  /** Runs a statement also after a stop; left out if a stop ends the session, and its staged rows with it. */
+  tidy?(sql: string): Promise<number>;
+  close(): Promise<void>;
+}
+
+/** A table as a session finds it. */
+export interface FoundColumns {
+  readonly columns: readonly TableColumn[];
+  /** Null if it has none; undefined if this user may not comment on the table. */
+  readonly comment: string | null | undefined;
+}

@@ -1,0 +1,397 @@
+import type { TableDestination, TableSums, TableTypes } from '../destination.js';
+import { countDiffers, tableMoved } from '../errors.js';
+import type {
+  FoundTable,
+  LegacyWatermark,
+  Load,
+  StateKey,
+  StateRow,
+  TableColumn,
+  TableState,
+  TargetColumn,
+  TargetTable,
+} from '../load.js';
+import { legacyWatermarks, loadsTable, stateTable } from '../state.js';
+import type { FoundColumns, MergeTask, SqlDialect, SqlSession, Stage } from './dialect.js';
+import {
+  legacyRows,
+  noteLoad,
+  refuseMoved,
+  removeLegacy,
+  removeRecords,
+  type SqlStore,
+  stateRows,
+  stateTableSql,
+  writeRecord,
+} from './state-rows.js';
+import { clearSql, deleteUpdateInsert, erasedSql, freeAlias, isLive, isOp, nameList, sameKey } from './statements.js';
+import { differingColumns, type Summed, sumRows } from './sum-rows.js';
+
+/** The column of mode `append` that names the load of a row, where loads cannot be rolled back. */
+const loadColumn = '_cdsync_load';
+/** The stamp in a comment, behind whatever the user has written there. */
+const stamped = /\s*\[cdsync ([^\]]*)\]\s*$/;
+
+/** What a table is once nothing but its rows will change. */
+interface Shape {
+  readonly columns: readonly TableColumn[];
+  /** Null if it cannot be stamped. */
+  readonly stamp: string | null;
+}
+
+/**
+ * Tables of a SQL database, from its dialect and a session. It carries out the steps of a delivery in their order; what differs
+ * between databases is in the dialect, and in {@link find} and {@link createPlace}.
+ */
+export abstract class SqlDestination<S extends SqlSession = SqlSession> implements TableDestination {
+  readonly types?: TableTypes;
+  protected readonly dialect: SqlDialect;
+  protected readonly session: S;
+  /** Of each table, as last found. */
+  readonly #found = new Map<string, FoundColumns>();
+  #legacy: LegacyWatermark | undefined;
+
+  constructor(dialect: SqlDialect, session: S) {
+    this.dialect = dialect;
+    this.session = session;
+  }
+
+  /** The columns and the comment of a table; undefined if there is none. @throws {CdsyncError} if it is no table that can be loaded */
+  protected abstract find(table: string): Promise<FoundColumns | undefined>;
+
+  /** Makes one of cdsync's own tables; deliveries of other streams may do so at the same time. */
+  protected async createOwn(sql: string): Promise<void> {
+    await this.session.run(sql);
+  }
+
+  /** Makes the schema or database that the tables are in, if it is missing. */
+  protected async createPlace(): Promise<void> {}
+
+  async #find(table: string): Promise<FoundColumns | undefined> {
+    const found = await this.find(table);
+    if (found !== undefined) this.#found.set(table, found);
+    return found;
+  }
+
+  async state({ destination, stream, table }: StateKey): Promise<TableState> {
+    const folded = (name: string) => (this.dialect.foldsTables ? name.toLowerCase() : name);
+    const isOwn = (row: StateKey) => row.destination === destination && row.stream === stream;
+    const isHere = (row: StateKey) => folded(row.table) === folded(table);
+    const isThere = (name: string) => this.#find(name).then((found) => found !== undefined);
+    const rows = (await isThere(stateTable)) ? await stateRows(this.#store) : [];
+    const legacy = (await isThere(legacyWatermarks)) ? await legacyRows(this.#store) : [];
+    this.#legacy = legacy.find((row) => isOwn(row) && isHere(row));
+    return {
+      own: rows.find((row) => isOwn(row) && isHere(row)),
+      others: rows.filter((row) => !isOwn(row) && isHere(row)),
+      former: rows.filter((row) => isOwn(row) && !isHere(row)),
+      legacy: this.#legacy,
+    };
+  }
+
+  get #store(): SqlStore {
+    return { dialect: this.dialect, session: this.session };
+  }
+
+  async describe(table: string): Promise<FoundTable | undefined> {
+    const found = await this.#find(table);
+    if (found === undefined) return undefined;
+    const rows = await this.#count(table);
+    const stamp = found.comment === undefined ? undefined : (stamped.exec(found.comment ?? '')?.[1] ?? null);
+    return { columns: found.columns, rows, stamp };
+  }
+
+  /** The number of rows. */
+  protected async number(sql: string): Promise<number> {
+    const [row] = await this.session.rows(sql);
+    return Number(Object.values(row ?? {})[0] ?? 0);
+  }
+
+  #count(table: string, where = ''): Promise<number> {
+    return this.number(`SELECT count(*) AS n FROM ${this.dialect.table(table)}${where}`);
+  }
+
+  async load(load: Load): Promise<void> {
+    const stop = () => this.session.stop();
+    load.signal.throwIfAborted();
+    load.signal.addEventListener('abort', stop);
+    try {
+      await this.#createOwn();
+      // Before the intent, which names this load in place of the one that was cut short.
+      const undone = await this.#undo(load);
+      const isFilled = load.write.type === 'fill' && this.dialect.stagesAll !== true;
+      const stage = isFilled ? undefined : this.dialect.stage(load.table, load.data.columns);
+      try {
+        if (stage !== undefined) await this.#stage(stage, load);
+        await this.#written({ ...load, rows: load.rows - undone }, stage && (stage.reads ?? stage.name));
+      } finally {
+        await this.#drop(stage?.drop ?? [], load.signal);
+      }
+    } finally {
+      load.signal.removeEventListener('abort', stop);
+    }
+  }
+
+  /** Writes what a transaction does not hold, announced by the intent, and then the transaction. */
+  async #written(load: Load, stage: string | undefined): Promise<void> {
+    const { session, dialect } = this;
+    const isAnnounced = this.#isStepwise || (dialect.commit === 'transaction' && this.#hasDdl(load));
+    const found = isAnnounced ? await writeRecord(this.#store, load.state, load.before, load.intent) : load.before;
+    if (dialect.commit !== 'transaction_with_ddl') await this.#change(load);
+    // Where a stamp is DDL, it would commit the rows before their record.
+    const isStamped = dialect.commit === 'transaction' && dialect.stamps === 'reload';
+    const shape = isStamped ? await this.#stamp(load) : undefined;
+    try {
+      await session.begin();
+      await this.#commit(load, { found, stage, shape });
+    } catch (error) {
+      await session.rollback().catch(() => undefined);
+      throw error;
+    }
+  }
+
+  #hasDdl({ table, change: { drop, create, add, widen }, isReload }: Load): boolean {
+    const isStamped =
+      isReload && this.dialect.stamps === 'reload' && this.#found.get(table.name)?.comment !== undefined;
+    return drop || create || add.length > 0 || widen.length > 0 || isStamped;
+  }
+
+  get #isStepwise(): boolean {
+    return this.dialect.commit === 'steps';
+  }
+
+  /** Removes the staged rows; if a stop has ended the session, they are gone already. */
+  async #drop(statements: readonly string[], { aborted }: AbortSignal): Promise<void> {
+    const { session } = this;
+    if (aborted && session.tidy === undefined) return;
+    for (const sql of statements) await (session.tidy?.(sql) ?? session.run(sql)).catch(() => undefined);
+  }
+
+  /** Everything that counts only together; without transactions, step by step, and the record last. */
+  async #commit(
+    load: Load,
+    { found, stage, shape }: { found: StateRow | undefined; stage: string | undefined; shape: Shape | undefined },
+  ): Promise<void> {
+    const { session, dialect } = this;
+    const { table, state } = load;
+    // The record's row is taken first: an older delivery that is still under way can then no longer finish.
+    const isTaken = dialect.addsState === true || this.#isStepwise;
+    const before = isTaken ? found : await writeRecord(this.#store, state, found, found?.record ?? load.intent);
+    if (this.#isStepwise) await refuseMoved(this.#store, state, before?.version ?? 0);
+    if (dialect.commit === 'transaction_with_ddl') await this.#change(load);
+    const rows = load.change.create || load.change.drop ? 0 : load.rows;
+    const expected = await this.#writeRows({ ...load, rows }, stage, before?.version ?? 0);
+    const { columns, stamp } = shape ?? (await this.#stamp(load));
+    const after = await this.#count(table.name);
+    if (expected !== undefined && after !== expected) throw tableMoved(state, expected, after);
+    const { record, line } = load.finish({ rows: after, columns, stamp });
+    for (const other of load.supersedes) await removeRecords(this.#store, other);
+    if (this.#legacy !== undefined) await removeLegacy(this.#store, this.#legacy);
+    const { version } = await writeRecord(this.#store, state, before, record);
+    await noteLoad(this.#store, line, load.moment);
+    if (this.#isStepwise) await removeRecords(this.#store, state, ` AND version < ${version}`);
+    await session.commit();
+  }
+
+  /** Makes cdsync's own tables. Only if they are missing: a user may load tables without the right to create them. */
+  async #createOwn(): Promise<void> {
+    const { state, loads } = stateTableSql(this.dialect);
+    if (!this.#found.has(stateTable)) {
+      await this.createPlace();
+      await this.createOwn(state);
+    }
+    if ((await this.#find(loadsTable)) === undefined) await this.createOwn(loads);
+  }
+
+  async #runAll(statements: readonly string[]): Promise<void> {
+    for (const sql of statements) await this.session.run(sql);
+  }
+
+  async #change({ table, change }: Load): Promise<void> {
+    const { dialect } = this;
+    if (change.drop) await this.session.run(`DROP TABLE IF EXISTS ${dialect.table(table.name)}`);
+    if (change.create) await this.#runAll(dialect.create(table));
+    if (change.add.length > 0) await this.#runAll(dialect.add(table, change.add));
+    for (const column of change.widen) await this.#runAll(dialect.widen?.(table, column) ?? []);
+  }
+
+  async #stage({ name, create, drop }: Stage, load: Load): Promise<void> {
+    await this.#runAll(drop);
+    await this.#runAll(create);
+    await this.#fill(name, load, load.signal);
+    await this.#runAll(this.dialect.afterStage?.(name) ?? []);
+  }
+
+  async #fill(target: string, { data }: Load, signal: AbortSignal): Promise<void> {
+    const arrived = await this.session.fill(target, data, signal);
+    if (arrived !== data.handedOver) throw countDiffers('the table', data.handedOver, arrived);
+  }
+
+  /** Writes the rows, and looks at them. @returns the number of rows that the table must have now; undefined if that is not known */
+  async #writeRows(load: Load, stage: string | undefined, version: number): Promise<number | undefined> {
+    const { table, write, clear } = load;
+    const { dialect } = this;
+    const target = dialect.table(table.name);
+    const rows = load.rows - (await this.#delete(table, erasedSql(dialect, table, load.erase)));
+    if (write.type === 'append') {
+      if (clear.length > 0) await this.clear(target, clear);
+      return this.#append(load, stage as string, rows);
+    }
+    if (write.type === 'fill') {
+      if (stage === undefined) await this.#fill(target, load, load.signal);
+      else await this.#insert(load, stage);
+      await this.#runAll(dialect.afterFill?.(table) ?? []);
+      await this.#readBack(
+        load,
+        stage === undefined || !table.isKeyed ? undefined : this.#mergeTask(load, stage, version),
+      );
+      return rows + load.data.handedOver;
+    }
+    // How many rows a merge adds is not reported everywhere; so they are counted before it.
+    const present = this.#isStepwise ? await this.#count(table.name) : rows;
+    if (present !== rows) throw tableMoved(load.state, rows, present);
+    const task = this.#mergeTask(load, stage as string, version);
+    const expected = await this.merge(task, rows);
+    await this.#readBack(load, task);
+    return expected;
+  }
+
+  /** Sets columns to NULL in every row. @param target SQL of the table's name */
+  protected async clear(target: string, columns: readonly string[]): Promise<void> {
+    const { dialect } = this;
+    await this.session.run(dialect.clear?.(target, columns) ?? clearSql(dialect, target, columns));
+  }
+
+  /** @param rows of the table before @returns the rows that it must have afterwards; undefined if that is not known */
+  protected async merge(task: MergeTask, rows: number): Promise<number | undefined> {
+    let expected: number | undefined = rows;
+    for (const { sql, counts } of this.dialect.merge?.(task) ?? deleteUpdateInsert(this.dialect, task)) {
+      const isBalance = counts === 'balance';
+      const changed = isBalance ? await this.session.balance?.(sql) : await this.session.run(sql);
+      if (expected === undefined || counts === undefined || changed === undefined) expected = undefined;
+      else expected += isBalance ? changed : counts * changed;
+    }
+    return expected;
+  }
+
+  /** Deletes rows. @returns how many; a store without transactions need not report it, so its rows are counted */
+  async #delete({ name }: TargetTable, conditions: readonly string[]): Promise<number> {
+    if (conditions.length === 0) return 0;
+    const before = this.#isStepwise ? await this.#count(name) : 0;
+    let deleted = 0;
+    for (const condition of conditions)
+      deleted += await this.session.run(`DELETE FROM ${this.dialect.table(name)} WHERE ${condition}`);
+    return this.#isStepwise ? before - (await this.#count(name)) : deleted;
+  }
+
+  /** Deletes the rows of a load that was cut short. @returns how many */
+  async #undo({ table, undo }: Load): Promise<number> {
+    const { columns = [] } = this.#found.get(table.name) ?? {};
+    if (undo === undefined || !columns.some(({ name }) => name === loadColumn)) return 0;
+    return this.#delete(table, [`${this.dialect.identifier(loadColumn)} = ${this.dialect.literal(undo)}`]);
+  }
+
+  async #append(load: Load, stage: string, rows: number): Promise<number> {
+    const { table, data, readBack, write } = load;
+    const { dialect } = this;
+    const target = dialect.table(table.name);
+    const runs = write.type === 'append' ? write.runs : [];
+    // Rows of these runs may be there already, if everything is appended once more.
+    const where = `${dialect.identifier('_run_id')} IN (${['', ...runs].map((run) => dialect.literal(run)).join(', ')})`;
+    const summed: Summed = { from: target, alias: '', where };
+    const before = readBack && (await sumRows(this.#store, summed, readBack.columns));
+    await this.#insert(load, stage);
+    if (readBack !== undefined && before !== undefined) {
+      const after = await sumRows(this.#store, summed, readBack.columns);
+      await readBack.check({
+        rows: after.rows - before.rows,
+        sum: String(BigInt(after.sum) - BigInt(before.sum)),
+        hashed: after.hashed,
+        sums: async () => new Map(),
+        left: 0,
+        differing: [],
+        live: undefined,
+      });
+    }
+    return rows + data.handedOver;
+  }
+
+  /** Inserts all staged rows. */
+  async #insert({ table, id }: Load, stage: string): Promise<void> {
+    const { dialect } = this;
+    const names = table.columns.map(({ name }) => name);
+    const values = names.map((name) => (name === loadColumn ? dialect.literal(id) : dialect.identifier(name)));
+    await this.session.run(
+      `INSERT INTO ${dialect.table(table.name)} (${nameList(dialect, names)}) SELECT ${values.join(', ')} FROM ${stage} AS cdsync_staged`,
+    );
+  }
+
+  #mergeTask({ table, write, empty, clear, moment }: Load, stage: string, version: number): MergeTask {
+    const { dialect } = this;
+    const { columns: found = table.columns, comment } = this.#found.get(table.name) ?? {};
+    const names = new Set([...found, ...table.columns].map(({ name }) => name.toLowerCase()));
+    const [t, s] = [freeAlias('t', names), freeAlias('s', names)];
+    return {
+      table,
+      found: { columns: found, comment },
+      version,
+      target: dialect.table(table.name),
+      stage,
+      t,
+      s,
+      write: write as MergeTask['write'],
+      empty,
+      clear,
+      moment: dialect.moment(moment),
+    };
+  }
+
+  /** @param staged if the table may have other rows than the staged ones, or if these can be compared by their key */
+  async #readBack({ readBack, table, write }: Load, staged?: MergeTask): Promise<void> {
+    const { dialect } = this;
+    if (readBack === undefined) return;
+    const target = dialect.table(table.name);
+    if (staged === undefined) {
+      const found = await sumRows(this.#store, { from: target, alias: '' }, readBack.columns);
+      await readBack.check({ ...found, left: 0, differing: [], live: undefined });
+      return;
+    }
+    const { t, s, stage } = staged;
+    const isMerge = write.type === 'merge';
+    const joined = `${target} AS ${t} JOIN ${stage} AS ${s} ON ${sameKey(dialect, staged)}`;
+    const where = isMerge ? isOp(dialect, s, 'upsert') : '1 = 1';
+    const found = await sumRows(this.#store, { from: joined, alias: `${t}.`, where }, readBack.columns);
+    const compared = readBack.columns.filter(({ name }) => !found.hashed.includes(name));
+    const differing = await differingColumns(this.#store, staged, `${joined} WHERE ${where}`, compared);
+    const isDelete = isOp(dialect, s, 'delete');
+    const left = isMerge ? await this.number(`SELECT count(*) AS n FROM ${joined} WHERE ${isDelete}`) : 0;
+    const isSoft = table.columns.some(({ name }) => name === '_deleted_at');
+    const isWhole = isMerge && write.isReload && write.absent !== 'keep';
+    const live = isWhole ? await this.#count(table.name, isSoft ? ` WHERE ${isLive(dialect)}` : '') : undefined;
+    await readBack.check({ ...found, left, differing, live });
+  }
+
+  sums(table: string, columns: readonly TargetColumn[], live: boolean): Promise<TableSums> {
+    const where = live ? isLive(this.dialect) : undefined;
+    return sumRows(this.#store, { from: this.dialect.table(table), alias: '', where }, columns);
+  }
+
+  /** Says on the table itself which load it is of, if that can be said. */
+  async #stamp({ table, id, isReload, change }: Load): Promise<Shape> {
+    const { columns = [], comment } = (await this.#find(table.name)) ?? {};
+    if (comment === undefined) return { columns, stamp: null };
+    if (this.dialect.stamps === 'reload' && !isReload && !change.create)
+      return { columns, stamp: stamped.exec(comment ?? '')?.[1] ?? null };
+    const own = (comment ?? '').replace(stamped, '');
+    await this.#runAll(this.dialect.comment(table.name, `${own}${own === '' ? '' : ' '}[cdsync ${id}]`));
+    return { columns, stamp: id };
+  }
+
+  async keep(before: StateRow, record: string): Promise<void> {
+    await writeRecord(this.#store, before, before, record);
+  }
+
+  close(): Promise<void> {
+    return this.session.close();
+  }
+}

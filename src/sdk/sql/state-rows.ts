@@ -1,0 +1,149 @@
+import { CdsyncError, fenced } from '../errors.js';
+import type { LegacyWatermark, LoadLine, StateKey, StateRow } from '../load.js';
+import { legacyWatermarks, loadsColumns, loadsKeptDays, loadsTable, stateColumns, stateTable } from '../state.js';
+import type { SqlDialect, SqlRow, SqlSession } from './dialect.js';
+import { nameList, sameNames } from './statements.js';
+
+/** A place whose tables of cdsync's own are read and written. */
+export interface SqlStore {
+  readonly dialect: SqlDialect;
+  readonly session: SqlSession;
+}
+
+/** SQL that makes cdsync's own tables. */
+export function stateTableSql({ identifier, own, table }: SqlDialect) {
+  const { text, integer, stateTail = '', tail = '' } = own;
+  const state = stateColumns.map((name) => `${identifier(name)} ${name === 'version' ? integer : text}`);
+  const loads = Object.entries(loadsColumns).map(
+    ([name, isNumber]) => `${identifier(name)} ${isNumber ? integer : text}`,
+  );
+  return {
+    state: `CREATE TABLE IF NOT EXISTS ${table(stateTable)} (${state.join(', ')}${stateTail})${tail}`,
+    loads: `CREATE TABLE IF NOT EXISTS ${table(loadsTable)} (${loads.join(', ')})${tail}`,
+  };
+}
+
+function stateKeyOf(row: SqlRow): StateKey {
+  return { destination: String(row.destination), stream: String(row.stream), table: String(row.table_name) };
+}
+
+/** The newest record of each stream and table. */
+export async function stateRows({ dialect, session }: SqlStore): Promise<StateRow[]> {
+  const rows = await session.rows(`SELECT ${nameList(dialect, stateColumns)} FROM ${dialect.table(stateTable)}`);
+  const all = rows.map((row) => ({ ...stateKeyOf(row), version: Number(row.version), record: String(row.record) }));
+  if (dialect.addsState !== true) return all;
+  const newest = new Map<string, StateRow>();
+  for (const row of all) {
+    const key = JSON.stringify([row.destination, row.stream, row.table]);
+    if ((newest.get(key)?.version ?? -1) < row.version) newest.set(key, row);
+  }
+  return [...newest.values()];
+}
+
+export async function legacyRows({ dialect, session }: SqlStore): Promise<LegacyWatermark[]> {
+  const columns = nameList(dialect, ['destination', 'stream', 'table_name', 'store_id', 'sequence']);
+  const rows = await session.rows(`SELECT ${columns} FROM ${dialect.table(legacyWatermarks)}`);
+  return rows.map((row) => ({ ...stateKeyOf(row), storeId: String(row.store_id), sequence: Number(row.sequence) }));
+}
+
+export async function removeLegacy({ dialect, session }: SqlStore, { destination, stream }: StateKey): Promise<void> {
+  const own = equal(dialect, { destination, stream });
+  await session.run(`DELETE FROM ${dialect.table(legacyWatermarks)} WHERE ${own}`);
+}
+
+function equal({ identifier, literal }: SqlDialect, values: Readonly<Record<string, string>>): string {
+  return Object.entries(values)
+    .map(([name, value]) => `${identifier(name)} = ${literal(value)}`)
+    .join(' AND ');
+}
+
+function isKey(dialect: SqlDialect, { destination, stream, table }: StateKey): string {
+  return equal(dialect, { destination, stream, table_name: table });
+}
+
+/** @param where a further condition */
+export async function removeRecords({ dialect, session }: SqlStore, key: StateKey, where = ''): Promise<void> {
+  await session.run(`DELETE FROM ${dialect.table(stateTable)} WHERE ${isKey(dialect, key)}${where}`);
+}
+
+async function stateNumber({ dialect, session }: SqlStore, selected: string, where: string): Promise<number> {
+  const [row] = await session.rows(`SELECT ${selected} AS n FROM ${dialect.table(stateTable)} WHERE ${where}`);
+  return Number(Object.values(row ?? {})[0] ?? 0);
+}
+
+/** @throws {CdsyncError} `fenced` if a record of another version than that is the newest */
+export async function refuseMoved(store: SqlStore, key: StateKey, version: number): Promise<void> {
+  const { dialect } = store;
+  const newest = await stateNumber(store, `coalesce(max(${dialect.identifier('version')}), 0)`, isKey(dialect, key));
+  if (newest !== version) throw fenced(key);
+}
+
+/**
+ * Replaces a record if its row has the version that was read. A store without transactions has no such condition for a row that is
+ * added: of two deliveries that add the same version at once, at most one continues.
+ * @throws {CdsyncError} `fenced`
+ */
+export async function writeRecord(
+  store: SqlStore,
+  key: StateKey,
+  before: StateRow | undefined,
+  record: string,
+): Promise<StateRow> {
+  const { dialect, session } = store;
+  const state = dialect.table(stateTable);
+  const text = dialect.literal(record);
+  const version = (before?.version ?? 0) + 1;
+  const [number, content] = [dialect.identifier('version'), dialect.identifier('record')];
+  if (dialect.addsState === true) await refuseMoved(store, key, version - 1);
+  else if (before !== undefined) {
+    const own = `${isKey(dialect, before)} AND ${number} = ${before.version}`;
+    const changed = await session.run(`UPDATE ${state} SET ${number} = ${version}, ${content} = ${text} WHERE ${own}`);
+    if (changed !== 1) throw fenced(key);
+    return { ...before, version, record };
+  }
+  const values = [key.destination, key.stream, key.table].map((value) => dialect.literal(value));
+  values.push(String(version), text);
+  if (dialect.mergesState === true) {
+    if ((await session.run(mergedRecord(dialect, values))) !== 1) throw fenced(key);
+    return { ...key, version, record };
+  }
+  try {
+    await session.run(`INSERT INTO ${state} (${nameList(dialect, stateColumns)}) VALUES (${values.join(', ')})`);
+  } catch (error) {
+    const isTaken = error instanceof CdsyncError && error.kind === 'fatal' && dialect.commit !== 'steps';
+    throw isTaken ? fenced(key) : error;
+  }
+  if (dialect.commit === 'steps') {
+    const own = ` AND ${number} = ${version} AND ${content} = ${text}`;
+    const others = `${isKey(dialect, key)} AND ${number} >= ${version} AND ${content} <> ${text}`;
+    if ((await stateNumber(store, 'count(*)', others)) > 0) {
+      await removeRecords(store, key, own);
+      throw fenced(key);
+    }
+  }
+  return { ...key, version, record };
+}
+
+/** SQL that adds a record, unless there is one. @param values of the columns, in order */
+function mergedRecord(dialect: SqlDialect, values: readonly string[]): string {
+  const named = stateColumns.map((name, index) => `${values[index]} AS ${dialect.identifier(name)}`);
+  const isSame = sameNames(dialect, ['destination', 'stream', 'table_name'], 't', 's');
+  const columns = nameList(dialect, stateColumns);
+  return `MERGE INTO ${dialect.table(stateTable)} AS t USING (SELECT ${named.join(', ')}) AS s ON ${isSame}
+    WHEN NOT MATCHED THEN INSERT (${columns}) VALUES (${nameList(dialect, stateColumns, 's.')})`;
+}
+
+/** Adds the line about a load, and removes old ones. */
+export async function noteLoad({ dialect, session }: SqlStore, line: LoadLine, moment: string): Promise<void> {
+  const table = dialect.table(loadsTable);
+  const values = Object.entries(loadsColumns).map(([name, isNumber]) => {
+    const value = line[name];
+    if (value === undefined) return 'NULL';
+    return isNumber ? String(value) : dialect.literal(String(value));
+  });
+  await session.run(
+    `INSERT INTO ${table} (${nameList(dialect, Object.keys(loadsColumns))}) VALUES (${values.join(', ')})`,
+  );
+  const oldest = new Date(Date.parse(moment) - loadsKeptDays * 86_400_000).toISOString();
+  await session.run(`DELETE FROM ${table} WHERE ${dialect.identifier('committed_at')} < ${dialect.literal(oldest)}`);
+}

@@ -1,0 +1,141 @@
+import type { ColumnType } from '../column-type.js';
+import type { Change, MergeTask, SqlDialect } from './dialect.js';
+
+/** Names in quotes, separated by commas. @param prefix such as an alias and a point */
+export function nameList(dialect: SqlDialect, names: readonly string[], prefix = ''): string {
+  return names.map((name) => `${prefix}${dialect.identifier(name)}`).join(', ');
+}
+
+/** Sets columns to NULL in all rows. */
+export function clearSql(dialect: SqlDialect, target: string, columns: readonly string[]): string {
+  return `UPDATE ${target} SET ${columns.map((name) => `${dialect.identifier(name)} = NULL`).join(', ')} WHERE 1 = 1`;
+}
+
+/** SQL that is true for rows of the same key. */
+export function sameKey(dialect: SqlDialect, { table, t, s }: Pick<MergeTask, 'table' | 't' | 's'>): string {
+  return sameNames(dialect, table.key, t, s);
+}
+
+/** SQL that is true if columns of two aliases are the same. */
+export function sameNames(dialect: SqlDialect, names: readonly string[], t: string, s: string): string {
+  return names.map((name) => `${t}.${dialect.identifier(name)} = ${s}.${dialect.identifier(name)}`).join(' AND ');
+}
+
+/** SQL that is true for staged rows of one kind. */
+export function isOp(dialect: SqlDialect, s: string, op: 'upsert' | 'delete'): string {
+  return `${s}.${dialect.identifier('_op')} = '${op}'`;
+}
+
+/** SQL that is true for rows that are not marked as deleted. @param prefix such as an alias and a point */
+export function isLive(dialect: SqlDialect, prefix = ''): string {
+  return `${prefix}${dialect.identifier('_deleted_at')} IS NULL`;
+}
+
+/** SQL that is true if two values differ. */
+export function differSql(
+  dialect: SqlDialect,
+  one: string,
+  other: string,
+  kind?: MergeTask['table']['columns'][number]['kind'],
+) {
+  return dialect.differs?.(one, other, kind) ?? `${one} IS DISTINCT FROM ${other}`;
+}
+
+/** What an update of a merge assigns, and SQL that is true if a row is not so already; another `_synced_at` alone does not count. */
+export function assignments(
+  dialect: SqlDialect,
+  { table, t, s, empty }: Pick<MergeTask, 'table' | 't' | 's' | 'empty'>,
+): { readonly set: readonly (readonly [column: string, value: string])[]; readonly differs: string } {
+  const own = table.columns.filter(({ name }) => !table.key.includes(name));
+  const set = [
+    ...own.map(({ name }): [string, string] => [dialect.identifier(name), `${s}.${dialect.identifier(name)}`]),
+    ...empty.map((name): [string, string] => [dialect.identifier(name), 'NULL']),
+  ];
+  const compared = own.filter(({ name }) => name !== '_synced_at');
+  const differs = [
+    ...compared.map(({ name, kind }) =>
+      differSql(dialect, `${t}.${dialect.identifier(name)}`, `${s}.${dialect.identifier(name)}`, kind),
+    ),
+    ...empty.map((name) => `${t}.${dialect.identifier(name)} IS NOT NULL`),
+  ];
+  return { set, differs: differs.length === 0 ? '1 = 0' : `(${differs.join(' OR ')})` };
+}
+
+/** A merge by DELETE … USING, UPDATE … FROM and INSERT … NOT EXISTS, as PostgreSQL and DuckDB write them. */
+export function deleteUpdateInsert(dialect: SqlDialect, task: MergeTask): Change[] {
+  const { table, target, stage, t, s, write, clear, moment } = task;
+  const same = sameKey(dialect, task);
+  const { set, differs } = assignments(dialect, task);
+  const columns = table.columns.map(({ name }) => name);
+  const isAbsent = `NOT EXISTS (SELECT 1 FROM ${stage} AS ${s} WHERE ${same})`;
+  const changes: Change[] = [
+    {
+      sql: `DELETE FROM ${target} AS ${t} USING ${stage} AS ${s} WHERE ${isOp(dialect, s, 'delete')} AND ${same}`,
+      counts: -1,
+    },
+  ];
+  if (set.length > 0)
+    changes.push({
+      sql: `UPDATE ${target} AS ${t} SET ${set.map(([name, value]) => `${name} = ${value}`).join(', ')}
+        FROM ${stage} AS ${s} WHERE ${isOp(dialect, s, 'upsert')} AND ${same}${write.isReload ? ` AND ${differs}` : ''}`,
+      counts: 0,
+    });
+  changes.push({
+    sql: `INSERT INTO ${target} (${nameList(dialect, columns)}) SELECT ${nameList(dialect, columns, `${s}.`)} FROM ${stage} AS ${s}
+      WHERE ${isOp(dialect, s, 'upsert')} AND NOT EXISTS (SELECT 1 FROM ${target} AS ${t} WHERE ${same})`,
+    counts: 1,
+  });
+  if (write.absent === 'delete') changes.push({ sql: `DELETE FROM ${target} AS ${t} WHERE ${isAbsent}`, counts: -1 });
+  if (write.absent === 'mark')
+    changes.push({
+      sql: `UPDATE ${target} AS ${t} SET ${dialect.identifier('_deleted_at')} = ${moment} WHERE ${isLive(dialect, `${t}.`)} AND ${isAbsent}`,
+      counts: 0,
+    });
+  if (write.absent !== 'delete' && clear.length > 0) {
+    const emptied = clear.map((name) => `${dialect.identifier(name)} = NULL`).join(', ');
+    changes.push({ sql: `UPDATE ${target} AS ${t} SET ${emptied} WHERE ${isAbsent}`, counts: 0 });
+  }
+  return changes;
+}
+
+/** An alias that none of the names is. */
+export function freeAlias(wanted: string, names: ReadonlySet<string>): string {
+  return names.has(wanted) ? freeAlias(`${wanted}_`, names) : wanted;
+}
+
+/** SQL of a value of a column that has no text: most are numbers, doubles by their bits. */
+function numberSql(dialect: SqlDialect, text: string, { kind }: ColumnType): string {
+  if (kind === 'double' && /^[0-9a-f]{16}$/.test(text)) return String(Buffer.from(text, 'hex').readDoubleBE());
+  return /^-?\d+(?:\.\d+)?$/.test(text) ? text : dialect.literal(text);
+}
+
+/** Keys in one statement that deletes erased rows: each statement may read the whole table. */
+const erasedAtOnce = 200;
+
+/** SQL conditions that are true for the rows of erased keys. @param keys for each, the text of every key column */
+export function erasedSql(
+  dialect: SqlDialect,
+  { columns, key }: MergeTask['table'],
+  keys: readonly (readonly string[])[],
+): string[] {
+  const isErased = (texts: readonly string[]) => {
+    const own = texts.map((text, index) => {
+      const { name, kind } = columns.find((each) => each.name === key[index]) as MergeTask['table']['columns'][number];
+      const column = dialect.identifier(name);
+      const value = dialect.canonical(column, kind);
+      return value === undefined
+        ? `${column} = ${numberSql(dialect, text, kind)}`
+        : `${value} = ${dialect.literal(text)}`;
+    });
+    return `(${own.join(' AND ')})`;
+  };
+  const conditions: string[] = [];
+  for (let from = 0; from < keys.length; from += erasedAtOnce)
+    conditions.push(
+      keys
+        .slice(from, from + erasedAtOnce)
+        .map(isErased)
+        .join(' OR '),
+    );
+  return conditions;
+}

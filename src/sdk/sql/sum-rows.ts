@@ -1,0 +1,63 @@
+import type { TableSums } from '../destination.js';
+import type { TargetColumn } from '../load.js';
+import type { MergeTask, SqlRow } from './dialect.js';
+import { rowNumber } from './row-sum.js';
+import type { SqlStore } from './state-rows.js';
+import { differSql } from './statements.js';
+
+/** Rows of a table that are summed: all, or those of a condition. */
+export interface Summed {
+  /** SQL after FROM. */
+  readonly from: string;
+  readonly alias: string;
+  readonly where?: string | undefined;
+}
+
+/** A column of a result: some databases answer with names in upper case. */
+function field(row: SqlRow | undefined, name: string): unknown {
+  return row?.[name] ?? row?.[name.toUpperCase()];
+}
+
+/** The number of rows, and the sum of a hash of each. */
+export async function sumRows(
+  { dialect, session }: SqlStore,
+  { from, alias, where }: Summed,
+  columns: readonly TargetColumn[],
+): Promise<TableSums> {
+  const texts = columns.flatMap(({ name, kind }) => {
+    const text = dialect.canonical(`${alias}${dialect.identifier(name)}`, kind);
+    return text === undefined ? [] : [{ name, text }];
+  });
+  const read = async (selected: string) => {
+    const [row] = await session.rows(`SELECT ${selected} FROM ${from}${where === undefined ? '' : ` WHERE ${where}`}`);
+    return row;
+  };
+  const sumOf = (all: readonly string[]) => dialect.hashing.sum(rowNumber(dialect.hashing, all));
+  const all = texts.map(({ text }) => text);
+  const row = await read(`count(*) AS n, ${all.length === 0 ? '0' : sumOf(all)} AS s`);
+  return {
+    rows: Number(field(row, 'n') ?? 0),
+    sum: String(field(row, 's') ?? 0),
+    hashed: texts.map(({ name }) => name),
+    sums: async () => {
+      const each = await read(texts.map(({ text }, index) => `${sumOf([text])} AS s${index}`).join(', '));
+      return new Map(texts.map(({ name }, index) => [name, String(field(each, `s${index}`) ?? 0)]));
+    },
+  };
+}
+
+/** Columns without a text that are not as the staged rows have them. @param joined SQL after FROM */
+export async function differingColumns(
+  { dialect, session }: SqlStore,
+  { t, s }: Pick<MergeTask, 't' | 's'>,
+  joined: string,
+  columns: readonly TargetColumn[],
+): Promise<string[]> {
+  if (columns.length === 0) return [];
+  const counts = columns.map(({ name, kind }, index) => {
+    const [one, other] = [t, s].map((alias) => `${alias}.${dialect.identifier(name)}`) as [string, string];
+    return `sum(CASE WHEN ${differSql(dialect, one, other, kind)} THEN 1 ELSE 0 END) AS d${index}`;
+  });
+  const [row] = await session.rows(`SELECT ${counts.join(', ')} FROM ${joined}`);
+  return columns.filter((_, index) => Number(field(row, `d${index}`) ?? 0) > 0).map(({ name }) => name);
+}

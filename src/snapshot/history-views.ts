@@ -1,0 +1,124 @@
+import { ColumnSet } from '../columns/columns.js';
+import { rowKey } from '../columns/row-hash.js';
+import { quoteIdentifier, sqlText } from '../core/sql.js';
+import type { Session } from '../storage/duckdb.js';
+import { beforeHistory } from '../storage/duckdb-errors.js';
+import { internalSchema, storeName } from './store-tables.js';
+import type { StreamState } from './stream-state.js';
+
+/*
+ * The past of a stream as readers see it. All of it has one axis of time: when a run committed. Names are not qualified by the
+ * database, because readers attach the published file under a name of their own.
+ */
+
+/** The names that the views of a stream need, quoted. */
+interface ViewNames {
+  readonly stream: string;
+  /** SQL for the key of a row as text. */
+  readonly key: string;
+  /** The columns that have a history. */
+  readonly tracked: readonly string[];
+  readonly rows: string;
+  readonly changes: string;
+  readonly before: string;
+  readonly history: string;
+  /** A table expression: when each run committed the stream. */
+  readonly commits: string;
+}
+
+function namesOf(state: StreamState): ViewNames {
+  const { stream } = state;
+  const [rows, changes, history] = [stream, `${stream}__changes`, `${stream}__history`].map(quoteIdentifier);
+  return {
+    stream,
+    key: rowKey(state.key),
+    tracked: ColumnSet.restore(state.columns)
+      .list.filter(({ untracked }) => !untracked)
+      .map(({ name }) => quoteIdentifier(name)),
+    rows: rows as string,
+    changes: changes as string,
+    before: `${internalSchema}.${quoteIdentifier(`before_${stream}`)}`,
+    history: history as string,
+    commits: `(SELECT run_id AS _cdsync_run, committed_at AS _cdsync_at FROM ${internalSchema}.moments WHERE stream = ${sqlText(stream)})`,
+  };
+}
+
+/** A run that an older cdsync committed may have no time of commit. */
+const committedAt = 'coalesce(_cdsync_at, _synced_at)';
+
+function historyView({ key, tracked, rows, changes, before, history, commits }: ViewNames): string {
+  const shown = `_run_id, _synced_at, ${tracked.join(', ')}`;
+  return `CREATE OR REPLACE VIEW ${history} AS
+    SELECT ${tracked.join(', ')}, _run_id, _synced_at, ${committedAt} AS _valid_from,
+      lead(${committedAt}) OVER (PARTITION BY ${key} ORDER BY ${committedAt}) AS _valid_to
+    FROM (SELECT _op, ${shown} FROM ${changes}
+      UNION ALL SELECT 'insert', ${shown} FROM ${before}
+      UNION ALL SELECT 'insert', ${shown} FROM ${rows} WHERE ${key} NOT IN (SELECT ${key} FROM ${changes}))
+    LEFT JOIN ${commits} ON _cdsync_run = _run_id
+    QUALIFY _op <> 'delete'`;
+}
+
+function asOfMacro(state: StreamState, { stream, tracked, history }: ViewNames): string {
+  const ts = parameterName(state);
+  const first = `(SELECT min(kept_from) FROM ${internalSchema}.moments WHERE stream = ${sqlText(stream)})`;
+  const tooEarly = sqlText(`${stream}${beforeHistory}; the first that is kept is `);
+  return `CREATE OR REPLACE MACRO ${quoteIdentifier(`${stream}_as_of`)}(${ts}) AS TABLE
+    SELECT ${tracked.map((name) => `_cdsync_h.${name}`).join(', ')}, _cdsync_h._run_id, _cdsync_h._synced_at
+    FROM ${history} AS _cdsync_h, (SELECT CASE WHEN ${ts}::TIMESTAMPTZ < ${first}
+        THEN error(${tooEarly} || ${first}::VARCHAR)::TIMESTAMPTZ ELSE ${ts}::TIMESTAMPTZ END AS at) AS _cdsync_moment
+    WHERE _cdsync_h._valid_from <= _cdsync_moment.at
+      AND (_cdsync_h._valid_to IS NULL OR _cdsync_moment.at < _cdsync_h._valid_to)`;
+}
+
+/**
+ * The changes of the last run that had any: a row for each value that an update changed, one for each insert and delete. Only rows
+ * of changed keys are looked up, which the history would find by going through all.
+ */
+function lastChangesView({ key, tracked, changes, before, commits, stream }: ViewNames, keys: readonly string[]) {
+  const shownKey = `concat_ws(' ', ${keys.map((name) => `${quoteIdentifier(name)}::VARCHAR`).join(', ')})`;
+  const compared = tracked.filter((name) => !keys.map(quoteIdentifier).includes(name));
+  const texts = (row: string) => `[${compared.map((name) => `${row}.${name}::VARCHAR`).join(', ')}]::VARCHAR[]`;
+  const names = `[${compared.map((name) => sqlText(unquoted(name))).join(', ')}]::VARCHAR[]`;
+  const last = `(SELECT _cdsync_run FROM ${commits} WHERE _cdsync_run IN (SELECT _run_id FROM ${changes}) ORDER BY _cdsync_at DESC LIMIT 1)`;
+  const columns = tracked.join(', ');
+  return `CREATE OR REPLACE VIEW ${quoteIdentifier(`${stream}__last_changes`)} AS
+    WITH _cdsync_last AS (SELECT ${key} AS _cdsync_id, ${shownKey} AS _cdsync_key, _op, _run_id, _synced_at, ${columns}
+        FROM ${changes} WHERE _run_id = ${last}),
+      _cdsync_before AS (SELECT ${key} AS _cdsync_id, ${columns}
+        FROM (SELECT _run_id, _synced_at, ${columns} FROM ${changes} WHERE _run_id <> ${last}
+          UNION ALL SELECT _run_id, _synced_at, ${columns} FROM ${before})
+        LEFT JOIN ${commits} ON _cdsync_run = _run_id
+        WHERE ${key} IN (SELECT _cdsync_id FROM _cdsync_last WHERE _op = 'update')
+        QUALIFY row_number() OVER (PARTITION BY ${key} ORDER BY ${committedAt} DESC) = 1)
+    SELECT _cdsync_key AS key, "column", before, after, _op, _run_id, _synced_at
+    FROM (SELECT _cdsync_n._cdsync_key, unnest(${names}) AS "column", unnest(${texts('_cdsync_o')}) AS before,
+        unnest(${texts('_cdsync_n')}) AS after, _cdsync_n._op, _cdsync_n._run_id, _cdsync_n._synced_at
+      FROM _cdsync_last AS _cdsync_n JOIN _cdsync_before AS _cdsync_o USING (_cdsync_id) WHERE _cdsync_n._op = 'update')
+    WHERE before IS DISTINCT FROM after
+    UNION ALL SELECT _cdsync_key, NULL, NULL, NULL, _op, _run_id, _synced_at FROM _cdsync_last WHERE _op <> 'update'`;
+}
+
+function unquoted(name: string): string {
+  return name.slice(1, -1).replaceAll('""', '"');
+}
+
+/** Creates the views and the macro of a stream's past. Call it again when its columns have changed. */
+export async function defineHistory(session: Session, state: StreamState): Promise<void> {
+  const names = namesOf(state);
+  await session.run(`USE ${storeName}`);
+  try {
+    await session.run(historyView(names));
+    await session.run(asOfMacro(state, names));
+    await session.run(lastChangesView(names, state.key));
+  } finally {
+    await session.run('USE memory');
+  }
+}
+
+/** A name that no column has. DuckDB would confuse the parameter with a column of the same name. */
+function parameterName({ columns }: StreamState): string {
+  const taken = new Set(ColumnSet.restore(columns).list.map(({ name }) => name.toLowerCase()));
+  let name = 'ts';
+  while (taken.has(name)) name = `${name}_`;
+  return name;
+}

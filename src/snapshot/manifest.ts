@@ -1,0 +1,31 @@
+import { z } from 'zod';
+import { readStateFile, type StateFile } from '../storage/durable.js';
+
+const manifestSchema = z.object({
+  version: z.literal(1),
+  stream: z.string(),
+  run_id: z.string(),
+  sequence: z.number(),
+  schema: z.array(z.object({ name: z.string(), type: z.string(), format: z.string().optional() })),
+  rows: z.number(),
+  /** Paths are relative to the manifest. */
+  files: z.array(z.object({ path: z.string(), rows: z.number(), bytes: z.number(), sha256: z.string() })),
+});
+
+/** Lists the Parquet files of a stream's present snapshot. */
+export type Manifest = z.infer<typeof manifestSchema>;
+
+const manifestFile: StateFile<Manifest> = {
+  schema: manifestSchema,
+  what: 'manifest',
+  code: 'manifest_unreadable',
+  hint: 'run again: the run rewrites the manifest from the store',
+};
+
+/**
+ * @returns undefined if there is none
+ * @throws {CdsyncError} `manifest_unreadable`
+ */
+export function readManifest(path: string): Promise<Manifest | undefined> {
+  return readStateFile(path, manifestFile);
+}

@@ -1,0 +1,212 @@
+import { randomBytes } from 'node:crypto';
+import { constants, existsSync } from 'node:fs';
+import { access, mkdir, realpath } from 'node:fs/promises';
+import { join, sep } from 'node:path';
+import {
+  type DuckDBConnection,
+  DuckDBInstance,
+  type DuckDBResult,
+  type DuckDBType,
+  type DuckDBValue,
+} from '@duckdb/node-api';
+import { CdsyncError } from '../core/errors.js';
+import { calledFunction, refusedFunctions, refusedStatement } from '../storage/allowed-sql.js';
+import { ownQueryError, withoutLiterals } from '../storage/duckdb-errors.js';
+import type { JobLayout } from '../storage/layout.js';
+
+/** The rows of a query, in chunks, with the names and types of their columns. */
+interface PublishedRows {
+  deduplicatedColumnNames(): string[];
+  columnTypes(): readonly DuckDBType[];
+  /** @throws {CdsyncError} `sql_failed` */
+  yieldRows(): AsyncIterableIterator<DuckDBValue[][]>;
+}
+
+/** A published snapshot, open for reading. */
+export interface Published {
+  /** The file that the link pointed to when it was opened. */
+  readonly path: string;
+  /**
+   * Rows come in chunks.
+   * @throws {CdsyncError} `sql_not_allowed` if the SQL reaches beyond the published tables; `sql_failed`
+   */
+  query(sql: string): Promise<DuckDBResult>;
+  /** The same; an error that comes while rows are read is told as one of the query, too. */
+  rows(sql: string): Promise<PublishedRows>;
+  /** Ends the query that is under way with an error. */
+  interrupt(): void;
+  close(): void;
+}
+
+interface PublishedOptions {
+  readonly memoryMb: number;
+  readonly threads: number;
+  /**
+   * Whether SQL may also read and write other files, attach databases, load extensions and change settings. The published
+   * file is read-only in any case. Default: false.
+   */
+  readonly allowFiles?: boolean;
+  /** Whether errors of a query may quote stored values. Default: false. */
+  readonly showsValues?: boolean;
+}
+
+/** No file but the published one, no network, no extension, and SQL cannot change that. */
+const confined: Readonly<Record<string, string>> = {
+  enable_external_access: 'false',
+  allow_community_extensions: 'false',
+  allow_persistent_secrets: 'false',
+  lock_configuration: 'true',
+};
+
+/**
+ * Where DuckDB may put what does not fit in memory: several queries may read one file at once, so each has a folder of its own. Empty,
+ * which means nowhere, for a user who may not write in the job's private folder.
+ */
+async function spillFolder({ queries }: JobLayout): Promise<string> {
+  try {
+    await mkdir(queries, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EEXIST') throw error;
+    });
+    await access(queries, constants.W_OK | constants.X_OK);
+    return join(queries, randomBytes(4).toString('hex'));
+  } catch {
+    return '';
+  }
+}
+
+/**
+ * @throws {CdsyncError} `not_published`; `storage_permission`; `storage_link` if the link leads out of the job's folder; `published_busy` if
+ * somebody has that version open for writing
+ */
+export async function openPublished(layout: JobLayout, options: PublishedOptions): Promise<Published> {
+  const path = await publishedPath(layout);
+  const { memoryMb, threads, allowFiles = false, showsValues = false } = options;
+  let instance: DuckDBInstance;
+  try {
+    instance = await DuckDBInstance.create(path, {
+      access_mode: 'READ_ONLY',
+      memory_limit: `${memoryMb}MB`,
+      threads: String(threads),
+      temp_directory: await spillFolder(layout),
+      autoinstall_known_extensions: 'false',
+      autoload_known_extensions: 'false',
+      ...(allowFiles ? {} : confined),
+    });
+  } catch (error) {
+    throw new CdsyncError(`${path} cannot be opened: somebody has it open for writing, or it is damaged`, {
+      code: 'published_busy',
+      hint: 'open it with -readonly; the next run publishes a new version beside it',
+      cause: error,
+    });
+  }
+  const connection = await instance.connect();
+  const query = async (sql: string) => {
+    try {
+      return allowFiles ? await connection.stream(sql) : await readOnly(connection, sql);
+    } catch (error) {
+      throw (allowFiles ? undefined : notAllowed(error)) ?? ownQueryError(error, sql, showsValues);
+    }
+  };
+  return {
+    path,
+    query,
+    rows: async (sql) => {
+      const result = await query(sql);
+      return {
+        deduplicatedColumnNames: () => result.deduplicatedColumnNames(),
+        columnTypes: () => result.columnTypes(),
+        yieldRows: () => readableRows(result, (error) => ownQueryError(error, sql, showsValues)),
+      };
+    },
+    interrupt: () => connection.interrupt(),
+    close: () => {
+      connection.closeSync();
+      instance.closeSync();
+    },
+  };
+}
+
+async function* readableRows(
+  result: DuckDBResult,
+  asError: (error: unknown) => CdsyncError,
+): AsyncIterableIterator<DuckDBValue[][]> {
+  const chunks = result.yieldRows();
+  try {
+    for (;;) {
+      const { done, value } = await chunks.next().catch((error: unknown) => {
+        throw asError(error);
+      });
+      if (done === true) return;
+      yield value;
+    }
+  } finally {
+    await chunks.return?.(undefined);
+  }
+}
+
+/** The file that the link leads to, if this user may read it; undefined if there is none. */
+async function readablePath(link: string): Promise<string | undefined> {
+  try {
+    const path = await realpath(link);
+    await access(path, constants.R_OK);
+    return path;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== 'EACCES' && code !== 'EPERM') return undefined;
+    throw new CdsyncError(`no permission to read ${link}`, {
+      code: 'storage_permission',
+      hint: 'run as the user who owns it; or let others read it with `publish.mode`, such as "0640", and run the job',
+      cause: error,
+    });
+  }
+}
+
+async function publishedPath(layout: JobLayout): Promise<string> {
+  const path = await readablePath(layout.link);
+  if (path === undefined) {
+    const has = existsSync(layout.store) ? 'is not published at present' : 'has published nothing yet';
+    throw new CdsyncError(`job "${layout.job}" ${has}: there is no ${layout.link}`, {
+      code: 'not_published',
+      hint: 'a run publishes it: cdsync run',
+    });
+  }
+  if (path.startsWith((await realpath(layout.folder)) + sep)) return path;
+  throw new CdsyncError(`${layout.link} leads out of the folder of job "${layout.job}"`, {
+    code: 'storage_link',
+    hint: 'find out who put the link there, and remove it; the next run writes it again',
+  });
+}
+
+/** Runs statements of the allowed kinds. @returns the result of the last */
+async function readOnly(connection: DuckDBConnection, sql: string): Promise<DuckDBResult> {
+  // Before anything is prepared: a table function may act as soon as it is bound.
+  const called = calledFunction(sql, await refusedFunctions(connection));
+  if (called !== undefined) throw notAllowedError(called);
+  const statements = await connection.extractStatements(sql);
+  for (let at = 0; ; at += 1) {
+    const statement = await statements.prepare(at);
+    const refused = refusedStatement(statement.statementType);
+    if (refused !== undefined) throw notAllowedError(refused);
+    if (at === statements.count - 1) return statement.stream();
+    await statement.run();
+  }
+}
+
+/** DuckDB's words for what its settings forbid. */
+const refusals = /Permission Error|configuration has been locked|in-memory database in read-only|in read-only mode/;
+
+function notAllowed(thrown: unknown): CdsyncError | undefined {
+  if (thrown instanceof CdsyncError) return thrown;
+  const said = thrown instanceof Error ? thrown.message : String(thrown);
+  return refusals.test(said) ? notAllowedError(withoutLiterals(said.trim()), thrown) : undefined;
+}
+
+function notAllowedError(reason: string, cause?: unknown): CdsyncError {
+  return new CdsyncError(`a query reads the published tables and nothing else; this one was refused: ${reason}`, {
+    code: 'sql_not_allowed',
+    kind: 'configuration',
+    hint: 'for SQL that you trust, --allow-files opens other files; the published tables stay read-only',
+    cause,
+    causeQuotesValues: true,
+  });
+}

@@ -1,0 +1,144 @@
+import { randomUUID } from 'node:crypto';
+import { sqlText } from '../core/sql.js';
+import type { Session } from '../storage/duckdb.js';
+import {
+  aboutTable,
+  commitTimesTable,
+  internalComment,
+  internalSchema,
+  storeName,
+  storeTable,
+  streamsTable,
+} from './store-tables.js';
+
+/** Version of the tables in the store. It rises when an older cdsync could no longer work with them. */
+export const schemaVersion = 4;
+
+export interface StoreVersion {
+  readonly version: number;
+  /** Identifies the store among all others. */
+  readonly id: string;
+}
+
+/** A table of the schema `cdsync`: for each column, its type and its comment. */
+interface PublishedTable {
+  readonly comment: string;
+  readonly columns: Readonly<Record<string, readonly [type: string, comment: string]>>;
+}
+
+const published: Readonly<Record<string, PublishedTable>> = {
+  runs: {
+    comment: 'the runs of the job',
+    columns: {
+      run_id: ['VARCHAR', 'the run'],
+      sequence: ['BIGINT', 'the number of the snapshot that it left; NULL while all of it is held'],
+      status: ['VARCHAR', 'ok, held, partial or failed'],
+      started_at: ['TIMESTAMPTZ', 'when it began'],
+      finished_at: ['TIMESTAMPTZ', 'when it committed'],
+    },
+  },
+  streams: {
+    comment: 'the work of each run on each stream',
+    columns: {
+      run_id: ['VARCHAR', 'the run'],
+      stream: ['VARCHAR', 'the stream'],
+      sequence: ['BIGINT', 'the number of the snapshot that the run left'],
+      changed: ['BOOLEAN', 'whether the run changed the stream'],
+      rows: ['BIGINT', 'rows after the run'],
+      inserted: ['BIGINT', 'rows that are new'],
+      updated: ['BIGINT', 'rows with another value'],
+      deleted: ['BIGINT', 'rows that are no longer there'],
+      unchanged: ['BIGINT', 'rows that are as before'],
+      duplicates: ['BIGINT', 'records that were read more than once'],
+      rejected: ['BIGINT', 'records that could not be kept: see cdsync.rejects'],
+    },
+  },
+  columns: {
+    comment: 'the field of a record that each column is made from',
+    columns: {
+      stream: ['VARCHAR', 'the stream'],
+      path: ['VARCHAR', 'the field'],
+      column_name: ['VARCHAR', 'the column'],
+      type: ['VARCHAR', 'its type'],
+      since_run: ['VARCHAR', 'the first run that had it'],
+    },
+  },
+  rejects: {
+    comment: 'records and values that could not be kept',
+    columns: {
+      run_id: ['VARCHAR', 'the run'],
+      stream: ['VARCHAR', 'the stream'],
+      key: ['VARCHAR', 'the key of the record, under the rule of its column'],
+      column_name: ['VARCHAR', 'the column; NULL for a whole record'],
+      reason: ['VARCHAR', 'why'],
+    },
+  },
+};
+
+const freshness = {
+  comment: 'how fresh each stream is',
+  columns: {
+    stream: 'the stream',
+    run_id: 'the last run that read it completely',
+    checked_at: 'when that run began',
+    changed_at: 'when the last run that changed it began',
+    rows: 'rows after the last run',
+    age: 'time since checked_at',
+  },
+};
+
+const internalTables = [
+  `CREATE TABLE IF NOT EXISTS ${aboutTable} (id VARCHAR, version INTEGER)`,
+  `CREATE TABLE IF NOT EXISTS ${streamsTable} (stream VARCHAR, state VARCHAR)`,
+  // kept_from: the first time that the history gives this snapshot for; NULL once only later ones are kept.
+  `CREATE TABLE IF NOT EXISTS ${commitTimesTable} (stream VARCHAR, run_id VARCHAR, synced_at TIMESTAMPTZ,
+     committed_at TIMESTAMPTZ, kept_from TIMESTAMPTZ)`,
+];
+
+async function commentOn(session: Session, table: string, comment: string, columns: Readonly<Record<string, string>>) {
+  await session.run(
+    `COMMENT ON ${table === 'freshness' ? 'VIEW' : 'TABLE'} ${storeTable(table, 'cdsync')} IS ${sqlText(comment)}`,
+  );
+  for (const [column, text] of Object.entries(columns))
+    await session.run(`COMMENT ON COLUMN ${storeTable(table, 'cdsync')}.${column} IS ${sqlText(text)}`);
+}
+
+async function defineFreshness(session: Session): Promise<void> {
+  await session.run(`USE ${storeName}`);
+  try {
+    await session.run(
+      `CREATE OR REPLACE VIEW cdsync.freshness AS
+       SELECT stream, arg_max(run_id, started_at) AS run_id, max(started_at) AS checked_at,
+         max(started_at) FILTER (WHERE changed) AS changed_at, arg_max(rows, started_at) AS rows,
+         now() - max(started_at) AS age
+       FROM cdsync.streams JOIN cdsync.runs USING (run_id) GROUP BY stream`,
+    );
+  } finally {
+    await session.run('USE memory');
+  }
+  await commentOn(session, 'freshness', freshness.comment, freshness.columns);
+}
+
+/** Creates all schemas, tables and views of a store but those of its streams, unless they are there. Call it in a transaction. */
+export async function defineSchema(session: Session): Promise<void> {
+  for (const schema of ['cdsync', internalSchema])
+    await session.run(`CREATE SCHEMA IF NOT EXISTS ${storeName}.${schema}`);
+  for (const statement of internalTables) await session.run(statement);
+  for (const table of [aboutTable, streamsTable, commitTimesTable])
+    await session.run(`COMMENT ON TABLE ${table} IS '${internalComment}'`);
+  for (const [name, { comment, columns }] of Object.entries(published)) {
+    const typed = Object.entries(columns).map(([column, [type]]) => `${column} ${type}`);
+    await session.run(`CREATE TABLE IF NOT EXISTS ${storeTable(name, 'cdsync')} (${typed.join(', ')})`);
+    const texts = Object.entries(columns).map(([column, [, text]]) => [column, text]);
+    await commentOn(session, name, comment, Object.fromEntries(texts));
+  }
+  await defineFreshness(session);
+}
+
+/** Creates a new store. Call it in a transaction. */
+export async function createStore(session: Session): Promise<StoreVersion> {
+  const id = randomUUID();
+  await defineSchema(session);
+  await session.run(`INSERT INTO ${aboutTable} VALUES ('${id}', ${schemaVersion})`);
+  return { version: schemaVersion, id };
+}

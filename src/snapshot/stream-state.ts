@@ -1,0 +1,62 @@
+import { z } from 'zod';
+import { columnsSchema } from '../columns/stored-columns.js';
+
+const fileSchema = z.object({
+  /** Relative to `parquet/<stream>/`. */
+  path: z.string(),
+  /** Where the file was written, relative to the job's folder. Publishing moves it from there after the commit. */
+  from: z.string(),
+  rows: z.number(),
+  bytes: z.number(),
+  sha256: z.string(),
+  /** When it was last written, in whole milliseconds since 1970; undefined if that was not noted. */
+  changed_ms: z.number().optional(),
+});
+
+/** A Parquet file of a committed snapshot. */
+export type CommittedFile = z.infer<typeof fileSchema>;
+
+const rewrittenChangesSchema = z.object({
+  /** The snapshot from which on they are complete. */
+  since: z.object({ sequence: z.number(), run_id: z.string().nullable() }),
+  commits: z.array(
+    z.object({ run_id: z.string(), sequence: z.number(), synced_at: z.string(), files: z.array(fileSchema) }),
+  ),
+});
+export type RewrittenChanges = z.infer<typeof rewrittenChangesSchema>;
+
+const coveredSchema = z.object({ from: z.string(), to: z.string() });
+
+/** A span of time that needs no further reading; `to` is excluded. ISO 8601, UTC. */
+export type CoveredSpan = z.infer<typeof coveredSchema>;
+
+export const stateSchema = z.object({
+  stream: z.string(),
+  /** Of the commit that last changed the stream. */
+  run_id: z.string(),
+  sequence: z.number(),
+  synced_at: z.string(),
+  rows: z.number(),
+  key: z.array(z.string()),
+  columns: columnsSchema,
+  hash_version: z.string(),
+  snapshot: z.array(fileSchema),
+  changes: z.array(fileSchema),
+  covered: z.array(coveredSchema).optional(),
+  /** What defines the stream, as digests; undefined if an older version committed it. */
+  definition: z.record(z.string(), z.string()).optional(),
+  /** Some text of the stream, now or before, is large: see {@link SnapshotStore.expectLargeTexts}. */
+  large_texts: z.literal(true).optional(),
+  /** This commit removed values that the files of earlier commits still have. */
+  rewritten: z.literal(true).optional(),
+  /** With `rewritten`: the changes of earlier commits without these values. */
+  rewritten_changes: rewrittenChangesSchema.optional(),
+  /**
+   * The first commit. Its rows are in no table of changes: nothing was before them. Null or undefined once it is older than
+   * `publish.history`.
+   */
+  first: z.object({ run_id: z.string(), synced_at: z.string() }).nullable().optional(),
+});
+
+/** What the store knows about a stream: enough to finish publishing it and to compare the next reading with it. */
+export type StreamState = z.infer<typeof stateSchema>;

@@ -1,0 +1,30 @@
+import { collectionStatsOperation } from '../api/realtime-api.js';
+import { source } from './declaration.js';
+import { collection } from './key-options.js';
+
+/** One sample of a collection's statistics (specification, section 4.10). */
+export const collectionStats = source({
+  name: 'collection_stats',
+  description: 'One sample of the statistics of a collection in each run.',
+  options: { collection },
+  group: 'realtime',
+  brings: 'additions',
+  declared: [
+    { field: 'collection', type: 'VARCHAR' },
+    { field: 'sampled_at', type: 'TIMESTAMP WITH TIME ZONE' },
+    { field: 'total_profiles', type: 'BIGINT' },
+  ],
+  container: null,
+  key: ['collection', 'sampled_at'],
+  open: ({ collection: of }, { now }) => ({
+    kind: 'keyed',
+    mayMiss: false,
+    requests: [
+      {
+        operation: () => collectionStatsOperation(of),
+        answers: 'record',
+        added: { collection: of, sampled_at: new Date(now).toISOString() },
+      },
+    ],
+  }),
+});

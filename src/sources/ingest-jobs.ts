@@ -1,0 +1,41 @@
+import { getIngestJobOperation, ingestJobsOperation } from '../api/management-api.js';
+import { source } from './declaration.js';
+import { windowOptionNames, windowOptions, windowReadOptions } from './window-options.js';
+import { isUnfinishedRun } from './workflow-run-state.js';
+
+const dayMs = 86_400_000;
+/** Some deployments answer only for this long (published facts, Management API). */
+const certainDays = 7;
+
+/** The ingest jobs of the tenant, by the time they were created (specification, section 4.11). */
+export const ingestJobs = source({
+  name: 'ingest_jobs',
+  description: 'The ingest jobs of the tenant. cdsync reads a job again by id until it has ended.',
+  options: windowOptions(certainDays),
+  notDefining: windowOptionNames,
+  group: 'management',
+  brings: 'additions',
+  declared: [
+    { field: 'id', type: 'VARCHAR' },
+    { field: 'workflow_id', type: 'VARCHAR' },
+  ],
+  container: null,
+  key: ['id'],
+  watched: ['tables'],
+  // A job has no state of its own: it has ended when all of its tables have.
+  isUnfinished: ({ tables }) =>
+    !Array.isArray(tables) ||
+    tables.length === 0 ||
+    tables.some((table: { state?: unknown } | null) => isUnfinishedRun(table?.state)),
+  pages: {},
+  manners: windowReadOptions(certainDays),
+  open: () => ({
+    kind: 'windowed',
+    // The service allows 7 days. Shorter windows have fewer jobs, and no answer can be told from one that was cut off.
+    longestWindowMs: dayMs,
+    takesLimit: false,
+    certainMs: certainDays * dayMs,
+    page: ({ window }) => ingestJobsOperation({ createdFrom: window.from, createdTo: window.to }),
+    one: (id) => getIngestJobOperation(id),
+  }),
+});

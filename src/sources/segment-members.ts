@@ -1,0 +1,47 @@
+import { segmentMembersPageOperation } from '../api/realtime-api.js';
+import { verbatim } from '../sdk/option-types.js';
+import { source } from './declaration.js';
+import { completeSource, type ListSource, type ListSourceInput, type RecordFacts } from './source.js';
+
+const name = 'segment_members';
+
+const facts: RecordFacts = {
+  brings: 'everything',
+  declared: [
+    { field: 'segment_id', type: 'VARCHAR' },
+    { field: 'profile_id', type: 'VARCHAR' },
+  ],
+  container: null,
+  key: ['segment_id', 'profile_id'],
+};
+
+function given(segment: string): ListSourceInput {
+  return {
+    kind: 'list',
+    added: { segment_id: segment },
+    // Some deployments refuse the page tokens that they gave.
+    distrustsTokens: true,
+    // Some take no parameter at all, and answer with everybody (published facts, Real-time API).
+    plain: () => segmentMembersPageOperation(segment, {}),
+    page: ({ token, limit, withTotal }) => segmentMembersPageOperation(segment, { nextToken: token, limit, withTotal }),
+  };
+}
+
+/** The members of a segment, for code that reads the service without a stream. */
+export function membersOfSegment(segment: string): ListSource {
+  return completeSource({ name, ...facts }, given(segment), { segment });
+}
+
+/** The members of a real-time segment (specification, section 4.10). */
+export const segmentMembers = source({
+  name,
+  description: 'The members of a real-time segment. Each run tells who entered and who left.',
+  options: {
+    segment: verbatim({ description: 'Id of the real-time segment.', example: 'seg-vip' }),
+  },
+  group: 'realtime',
+  ...facts,
+  hashesKey: true,
+  pages: {},
+  open: ({ segment }) => given(segment),
+});

@@ -1,0 +1,23 @@
+import { segmentsPageOperation } from '../api/management-api.js';
+import { source } from './declaration.js';
+
+/** The segments of the tenant (specification, section 4.11). */
+export const segments = source({
+  name: 'segments',
+  description: 'The segments of the tenant.',
+  options: {},
+  group: 'management',
+  brings: 'everything',
+  declared: [
+    { field: 'id', type: 'VARCHAR' },
+    { field: 'name', type: 'VARCHAR' },
+    { field: 'status', type: 'VARCHAR' },
+  ],
+  container: null,
+  key: ['id'],
+  pages: {},
+  open: () => ({
+    kind: 'list',
+    page: ({ token, limit, withTotal }) => segmentsPageOperation({ nextToken: token, limit, withTotal }),
+  }),
+});

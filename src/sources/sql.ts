@@ -1,0 +1,30 @@
+import { z } from 'zod';
+import { option } from '../sdk/option.js';
+import { text } from '../sdk/option-types.js';
+import { source } from './declaration.js';
+
+/** The rows of a query over other streams. It sends no request to the service. */
+export const sql = source({
+  name: 'sql',
+  description: 'The rows of a query over other streams. cdsync runs it after the streams that it names.',
+  options: {
+    query: text({
+      description:
+        'A SELECT over the other streams of the job, by their names, and over local files. Paths are relative to the YAML file.',
+      example: 'select id, ltv from members where ltv::double > 1000',
+    }),
+    key: option(z.array(text({ description: 'A column of the query.', example: 'id' })).min(1), {
+      description: 'The columns that tell one row from another.',
+      example: ['id'],
+      allowed: 'a list of columns of the query',
+    }),
+  },
+  group: null,
+  brings: 'everything',
+  declared: [],
+  container: null,
+  key: { option: 'key' },
+  hashesKey: true,
+  refusedRules: { names: ['rename', 'type'], instead: 'let the query do it: a cast, or AS' },
+  manners: ({ query }) => ({ query }),
+});

@@ -1,0 +1,16 @@
+/** The states of jobs, tables and runs that have ended, as {@link plainState} writes them. */
+const ended = new Set(['succeeded', 'failed', 'stopped', 'canceled', 'skipped']);
+
+/** A state in one spelling: `IN_PROGRESS` is `in progress`, `Cancelled` is `canceled`. */
+export function plainState(state: string): string {
+  return state
+    .trim()
+    .toLowerCase()
+    .replace(/[\s_-]+/g, ' ')
+    .replace(/^cancelled$/, 'canceled');
+}
+
+/** Whether a job, a table or a run in this state may still change; in an unknown state it may. */
+export function isUnfinishedRun(state: unknown): boolean {
+  return typeof state !== 'string' || !ended.has(plainState(state));
+}

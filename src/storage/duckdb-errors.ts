@@ -1,0 +1,144 @@
+import { CdsyncError, type ErrorKind, storageError } from '../core/errors.js';
+import { outOfMemory } from '../core/sql.js';
+
+/** Messages about a text or a number that could not become another type: they quote it. */
+const ofValue =
+  /^Conversion Error: (Could not convert string|Could not cast value|invalid \w+ (field|value)|\w+ field value out of range|Type \w+ with value)/i;
+
+/** The literals of a query: strings and numbers. */
+function literalsOf(sql: string): string[] {
+  const strings = [...sql.matchAll(/'((?:[^']|'')*)'/g)].map(([, text = '']) => text.replaceAll("''", "'"));
+  const numbers = [...sql.matchAll(/\b\d[\d_.]*/g)].map(([text]) => text);
+  return [...strings, ...numbers].sort((a, b) => b.length - a.length);
+}
+
+/** Whether a message about a value quotes nothing but literals of the query. */
+function quotesOwnLiteral(message: string, sql: string): boolean {
+  if (!ofValue.test(message)) return false;
+  let rest = message;
+  for (const literal of literalsOf(sql)) {
+    rest = rest.replaceAll(`'${literal}'`, '').replaceAll(`"${literal}"`, '').replaceAll(`value ${literal} `, 'value ');
+  }
+  const left = rest.replace(/\b(U?INT|FLOAT|DECIMAL)\d+\b/g, '').replace(/\([A-Z]{4}-[A-Z]{2}(-[A-Z]{2})?.*?\)/g, '');
+  return rest !== message && !/['"\d]/.test(left);
+}
+
+/** DuckDB's message, and below it the line of the query that it marks with a caret. */
+function parted(said: string): { message: string; line: string | undefined } {
+  const at = said.search(/\n+LINE \d+: /);
+  if (at < 0) return { message: said, line: undefined };
+  // A tab would be shown as two characters, and the caret would point beside its place.
+  return { message: said.slice(0, at).trim(), line: said.slice(at).trim().replaceAll('\t', ' ') };
+}
+
+const hint = 'the tables: cdsync query "show tables"';
+
+/**
+ * The error for the author of a query on the command line. What DuckDB says of the query's own text is shown, with its literals and
+ * the line that it marks; a message that quotes a stored value is not, unless values are asked for.
+ */
+export function ownQueryError(thrown: unknown, sql: string, showsValues: boolean): CdsyncError {
+  const error = queryError(thrown, hint, 'configuration');
+  if (error.code !== 'sql_failed') return error;
+  const { cause } = error;
+  const { message, line } = parted(duckdbMessage(cause));
+  // The general form leaves out messages about values, and says so.
+  const [, hidden] = /^DuckDB refused the query( \(.*\))$/.exec(error.message) ?? [];
+  const isShown = hidden === undefined || showsValues || quotesOwnLiteral(message, sql);
+  return new CdsyncError(`DuckDB refused the query${isShown ? `: ${message}` : hidden?.replace('--verbose ', '')}`, {
+    code: error.code,
+    kind: error.kind,
+    hint: line === undefined ? hint : `${line}\n${hint}`,
+    cause,
+    causeQuotesValues: true,
+  });
+}
+
+/** Messages of DuckDB about a refusal of the operating system, and that system's error code for each. */
+const systemCodes: readonly (readonly [RegExp, string])[] = [
+  // What does not fit in memory may take nine tenths of what is free on the disk.
+  [/no space left|could not write all bytes|ENOSPC|disk quota|max_temp_directory_size/i, 'ENOSPC'],
+  [/file too large/i, 'EFBIG'],
+  [/permission denied|operation not permitted/i, 'EACCES'],
+  [/read-only file system/i, 'EROFS'],
+  [/too many open files/i, 'EMFILE'],
+  [/^IO Error: (could not|cannot|failed to)|input\/output error|fsync failed/i, 'EIO'],
+];
+
+/** SQL for messages, without its literals: they may hold personal values. Also removes a literal that an excerpt cuts off. */
+export function withoutLiterals(sql: string): string {
+  return sql.replace(/'(?:[^'\n]|'')*('|$)/gm, "'…'");
+}
+
+/** The error for a failure of DuckDB. DuckDB's own message may quote records, so it is kept only in the cause. */
+export function databaseError(cause: unknown): CdsyncError {
+  const message = cause instanceof Error ? cause.message : String(cause);
+  if (isCorruption(cause)) {
+    return new CdsyncError('DuckDB met a file that is torn or damaged', {
+      code: 'state_unreadable',
+      hint: 'cdsync verify says which; everything published stays as it was. Restore the storage folder from a backup',
+      cause,
+      causeQuotesValues: true,
+    });
+  }
+  const [, code] = systemCodes.find(([pattern]) => pattern.test(message)) ?? [];
+  if (code !== undefined) return storageError(code, 'DuckDB could not do its work', cause);
+  if (outOfMemory.test(message)) return memoryExceeded(cause);
+  const kind = /^[A-Z][A-Za-z ]{2,40}(?=:)/.exec(message)?.[0] ?? 'error';
+  return new CdsyncError(`DuckDB refused a statement (${kind})`, {
+    code: 'database_failed',
+    hint: 'its message may quote records, and is shown with --verbose --show-values',
+    cause,
+    causeQuotesValues: true,
+  });
+}
+
+function memoryExceeded(cause: unknown): CdsyncError {
+  return new CdsyncError('DuckDB needs more memory than it may use', {
+    code: 'memory_exceeded',
+    hint: 'raise `resources.memory_mb`',
+    cause,
+  });
+}
+
+/** Whether DuckDB says that a file is not a database of DuckDB, or is torn. */
+export function isCorruption(error: unknown): boolean {
+  const said = error instanceof CdsyncError ? error.cause : error;
+  const message = said instanceof Error ? said.message : String(said);
+  return /not a valid DuckDB|corrupt|checksum|serialization|magic|could not read enough bytes/i.test(message);
+}
+
+/** Codes that become `sql_failed` for a query: a file that cannot be read is one that the query names. */
+const isOfQuery = new Set(['database_failed', 'state_unreadable', 'storage_failed', 'storage_permission']);
+
+/** What the macros of published files say, through DuckDB, of a time before their history. It names no value of a record. */
+export const beforeHistory = '_as_of: nothing is kept of that time';
+
+/** What DuckDB said of a statement, without its client's words about the step that failed. */
+function duckdbMessage(cause: unknown): string {
+  return (cause instanceof Error ? cause.message : String(cause)).replace(/^Failed to extract statements: /, '').trim();
+}
+
+/**
+ * The error that the author of a query sees if DuckDB refuses it. Messages about names and grammar quote only the query, and
+ * are shown; messages about values quote records, and are left out.
+ */
+export function queryError(thrown: unknown, hint: string, kind: ErrorKind = 'fatal'): CdsyncError {
+  const cause = thrown instanceof CdsyncError ? thrown.cause : thrown;
+  if (thrown instanceof CdsyncError && !isOfQuery.has(thrown.code)) return thrown;
+  const said = duckdbMessage(cause);
+  if (outOfMemory.test(said)) return memoryExceeded(cause);
+  const ofNames = /^(Parser|Binder|Catalog|IO|Permission|Not implemented) Error/.test(said);
+  const harmless = ofNames || said.includes(beforeHistory) || said.includes('attached in read-only mode');
+  const type = /^[A-Z][A-Za-z ]{2,40}(?=:)/.exec(said)?.[0] ?? 'error';
+  const shown = harmless
+    ? `: ${withoutLiterals(said)}`
+    : ` (${type}; its message may quote records: --verbose --show-values)`;
+  return new CdsyncError(`DuckDB refused the query${shown}`, {
+    code: 'sql_failed',
+    kind,
+    hint,
+    cause,
+    causeQuotesValues: true,
+  });
+}

@@ -1,0 +1,355 @@
+import './duckdb-text.js';
+import { stat } from 'node:fs/promises';
+import {
+  type DuckDBConnection,
+  DuckDBDataChunk,
+  DuckDBInstance,
+  type DuckDBValue,
+  type DuckDBVector,
+  UBIGINT,
+} from '@duckdb/node-api';
+import { wideColumns } from '../columns/row-hash.js';
+import { type CdsyncError, interrupted } from '../core/errors.js';
+import { quoteIdentifier, sqlText } from '../core/sql.js';
+import { databaseError, isCorruption } from './duckdb-errors.js';
+import { type Limits, SharedLimits } from './shared-limits.js';
+
+export type Row = Record<string, DuckDBValue>;
+
+/** Whether a database file of DuckDB is damaged. A missing file, or one that another process has locked, is not damaged. */
+export async function isDamaged(database: Database, path: string): Promise<boolean> {
+  const session = await database.connect();
+  try {
+    await session.run(`ATTACH ${sqlText(path)} AS looked_at (READ_ONLY)`);
+    const bytes = await session.number(
+      "SELECT block_size * total_blocks FROM pragma_database_size() WHERE database_name = 'looked_at'",
+    );
+    await session.run('DETACH looked_at');
+    return (await stat(path)).size < bytes;
+  } catch (error) {
+    return isCorruption(error);
+  } finally {
+    session.close();
+  }
+}
+
+/**
+ * Reads every value in a DuckDB file; DuckDB compares each block with its checksum on the way.
+ * @throws {CdsyncError} `state_unreadable` if a block is damaged
+ */
+export async function readAllValues(database: Database, path: string): Promise<void> {
+  const session = await database.connect();
+  try {
+    await session.run(`ATTACH ${sqlText(path)} AS read_through (READ_ONLY)`);
+    const tables = await session.rows(
+      "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'read_through' AND coalesce(estimated_size, 1) > 0",
+    );
+    for (const { schema_name, table_name } of tables) {
+      const table = ['read_through', String(schema_name), String(table_name)].map(quoteIdentifier).join('.');
+      // DuckDB can count values without reading them. Any value of each column takes half the time of a hash of all.
+      await session.run(`SELECT any_value(COLUMNS(*)) FROM ${table}`);
+    }
+  } finally {
+    await session.run('DETACH DATABASE IF EXISTS read_through').catch(() => undefined);
+    session.close();
+  }
+}
+
+/**
+ * The format of the files that cdsync writes: DuckDB 1.2 and later read them. It is the oldest that has zstd for texts.
+ */
+const storageVersion = 'v1.2.0';
+
+/** SQL that attaches a database file to write to it; creates it if it is missing. */
+export function attachForWriting(path: string, name: string, blockBytes?: number): string {
+  const blocks = blockBytes === undefined ? '' : `, BLOCK_SIZE ${blockBytes}`;
+  return `ATTACH ${sqlText(path)} AS ${name} (STORAGE_VERSION '${storageVersion}'${blocks})`;
+}
+
+/** Rows in a chunk of DuckDB. */
+const chunkRows = 2048;
+
+/** The memory of a vector of UBIGINT. Its own access makes a big integer of each value, which costs more than all else. */
+function wordsOf(vector: DuckDBVector): Uint32Array {
+  const { items } = vector as unknown as { readonly items?: unknown };
+  if (!(items instanceof BigUint64Array)) throw new TypeError('this version of DuckDB keeps numbers in another way');
+  return new Uint32Array(items.buffer, items.byteOffset, items.length * 2);
+}
+
+/** One connection to a {@link Database}: its statements run one after the other. */
+export class Session {
+  readonly #connection: DuckDBConnection;
+  /** Of {@link until}. */
+  #signal: AbortSignal | undefined;
+
+  constructor(connection: DuckDBConnection) {
+    this.#connection = connection;
+  }
+
+  async run(sql: string): Promise<void> {
+    try {
+      await this.#begun().run(sql);
+    } catch (error) {
+      throw this.#error(error);
+    }
+  }
+
+  async rows(sql: string): Promise<Row[]> {
+    try {
+      const reader = await this.#begun().runAndReadAll(sql);
+      return reader.getRowObjects() as Row[];
+    } catch (error) {
+      throw this.#error(error);
+    }
+  }
+
+  /** The same with values that JSON can hold: numbers that JavaScript cannot hold, and times, as text. */
+  async jsonRows(sql: string): Promise<Row[]> {
+    try {
+      return (await this.#begun().runAndReadAll(sql)).getRowObjectsJson() as Row[];
+    } catch (error) {
+      throw this.#error(error);
+    }
+  }
+
+  /** The rows of a query one by one, without the whole result in memory. */
+  async *stream(sql: string): AsyncGenerator<Row> {
+    try {
+      const result = await this.#begun().stream(sql);
+      for await (const rows of result.yieldRowObjects()) yield* rows as Row[];
+    } catch (error) {
+      throw this.#error(error);
+    }
+  }
+
+  /** DuckDB's chunks of a query's result, each of at most 2048 rows. */
+  async *chunks(sql: string): AsyncGenerator<DuckDBDataChunk> {
+    try {
+      const result = await this.#begun().stream(sql);
+      for (;;) {
+        const chunk = await result.fetchChunk();
+        if (chunk === null || chunk.rowCount === 0) return;
+        yield chunk;
+      }
+    } catch (error) {
+      throw this.#error(error);
+    }
+  }
+
+  /**
+   * Appends rows of 64-bit numbers to a temporary table.
+   * @param words two for each number, the lower one first; the columns of a row follow each other
+   */
+  async appendWords(table: string, words: Uint32Array, columns: number): Promise<void> {
+    const appender = await this.#begun().createAppender(table, null, 'temp');
+    try {
+      const rows = words.length / (2 * columns);
+      const types = Array.from({ length: columns }, () => UBIGINT);
+      for (let from = 0; from < rows; from += chunkRows) {
+        const chunk = DuckDBDataChunk.create(types, Math.min(chunkRows, rows - from));
+        for (let column = 0; column < columns; column += 1) {
+          const vector = chunk.getColumnVector(column);
+          const target = wordsOf(vector);
+          for (let row = 0; row < chunk.rowCount; row += 1) {
+            const source = 2 * ((from + row) * columns + column);
+            target[2 * row] = words[source] as number;
+            target[2 * row + 1] = words[source + 1] as number;
+          }
+          vector.flush();
+        }
+        appender.appendDataChunk(chunk);
+      }
+    } catch (error) {
+      throw this.#error(error);
+    } finally {
+      appender.closeSync();
+    }
+  }
+
+  /** The columns of a query's rows, chunk by chunk: 64-bit numbers without NULL, two words each, the lower one first. */
+  async *words(sql: string): AsyncGenerator<Uint32Array[]> {
+    for await (const chunk of this.chunks(sql)) {
+      const columns: Uint32Array[] = [];
+      for (let column = 0; column < chunk.columnCount; column += 1)
+        columns.push(wordsOf(chunk.getColumnVector(column)).subarray(0, 2 * chunk.rowCount));
+      yield columns;
+    }
+  }
+
+  /** The connection for the next statement; none may begin once the signal has aborted. */
+  #begun(): DuckDBConnection {
+    if (this.#signal?.aborted) throw interrupted();
+    return this.#connection;
+  }
+
+  /** DuckDB's error for a stopped statement hides the reason. */
+  #error(cause: unknown): CdsyncError {
+    return this.#signal?.aborted ? interrupted(cause) : databaseError(cause);
+  }
+
+  /** Runs `work`. As soon as the signal aborts, the statement under way stops and none begins: they throw `interrupted`. */
+  async until<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    const stop = () => this.interrupt();
+    this.#signal = signal;
+    signal.addEventListener('abort', stop);
+    try {
+      return await work();
+    } finally {
+      signal.removeEventListener('abort', stop);
+      this.#signal = undefined;
+    }
+  }
+
+  /** The result of a query that returns one number; 0 if it returns no row. */
+  async number(sql: string): Promise<number> {
+    const [row] = await this.rows(sql);
+    return row === undefined ? 0 : Number(Object.values(row)[0] ?? 0);
+  }
+
+  /**
+   * Commits all statements of `work`, or none. Rethrows the error that stopped it.
+   * @param signal stops the work, but never the COMMIT: whether that counted would be unknown
+   */
+  async transaction<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+    await this.run('BEGIN TRANSACTION');
+    try {
+      const result = await (signal === undefined ? work() : this.until(signal, work));
+      if (signal?.aborted) throw interrupted();
+      await this.run('COMMIT');
+      return result;
+    } catch (error) {
+      // After a failed COMMIT there is no transaction, so ROLLBACK fails too; only the first error matters.
+      await this.run('ROLLBACK').catch(() => undefined);
+      throw error;
+    }
+  }
+
+  /** Stops the statement under way, which then rejects. */
+  interrupt(): void {
+    this.#connection.interrupt();
+  }
+
+  close(): void {
+    this.#connection.closeSync();
+  }
+}
+
+/** DuckDB exceeds its memory limit by up to a sixth: it does not count allocations outside of its buffers. */
+const limitShare = 0.85;
+
+function limitOf({ memoryMb }: Pick<DatabaseOptions, 'memoryMb'>): number {
+  return Math.floor(memoryMb * limitShare);
+}
+
+/** What DuckDB may use of its memory whatever others hold of it. */
+const leastShare = 0.4;
+
+/** In MB, what one thread needs to write a table without reading its own blocks again. */
+const onePassMb = 256;
+
+/** DuckDB works on this many rows at once, and has a few copies of large ones on the way. */
+const rowsAtOnce = 4 * chunkRows;
+
+/** Memory is what DuckDB may use in fact; Node's comes on top. */
+export type DatabaseOptions = Limits;
+
+/**
+ * What DuckDB counts for each column while it writes a table of many columns: room for 2048 values, in each copy and thread. Of a
+ * table of few rows it touches little of that, but it would refuse the statement.
+ */
+const countedBytesPerColumn = 2048 * 16 * 10;
+
+/** The process's one DuckDB instance, in memory; files are attached to it. */
+export class Database {
+  readonly #instance: DuckDBInstance;
+  readonly #limits: SharedLimits;
+  readonly #options: DatabaseOptions;
+
+  private constructor(instance: DuckDBInstance, options: DatabaseOptions) {
+    this.#instance = instance;
+    this.#options = options;
+    this.#limits = new SharedLimits({ ...options, memoryMb: limitOf(options) }, async (setting) => {
+      const session = await this.connect();
+      await session.run(`SET ${setting}`).finally(() => session.close());
+    });
+  }
+
+  static async open({ memoryMb, threads }: DatabaseOptions): Promise<Database> {
+    const instance = await DuckDBInstance.create(':memory:', {
+      memory_limit: `${limitOf({ memoryMb })}MB`,
+      threads: String(threads),
+      // By itself, DuckDB would spill into a folder in the working directory, and a crash would leave rows there.
+      temp_directory: '',
+      // Never fetch an extension from the network without the user's knowledge.
+      autoinstall_known_extensions: 'false',
+      autoload_known_extensions: 'false',
+    });
+    const database = new Database(instance, { memoryMb, threads });
+    const session = await database.connect();
+    // RLE takes -0.0 and 0.0 in a row for a run of one value. As an option of the instance, DuckDB forgets this setting.
+    await session.run("SET GLOBAL disabled_compression_methods = 'rle'").finally(() => session.close());
+    return database;
+  }
+
+  async connect(): Promise<Session> {
+    const session = new Session(await this.#instance.connect());
+    await session.run("SET TimeZone = 'UTC'");
+    return session;
+  }
+
+  /** Lets DuckDB count more memory than it touches, for tables with this many columns. */
+  async makeRoom(columns: number): Promise<void> {
+    if (columns > wideColumns) await this.#limits.makeRoom(Math.ceil((columns * countedBytesPerColumn) / 1_000_000));
+  }
+
+  /**
+   * Runs `work` while DuckDB has no threads of its own: each statement keeps to the thread that waits for it. For statements that
+   * are too small to share, side by side: threads that wait for a share cost a third more CPU time. The number of threads belongs
+   * to the whole instance, so statements of other sessions have only one thread meanwhile, too.
+   */
+  onOneThread<T>(work: () => Promise<T>): Promise<T> {
+    return this.#limits.within({ threads: 1 }, work);
+  }
+
+  /**
+   * Runs `work` in little memory. For statements that write or read a whole table in one pass and need no row a second time: DuckDB
+   * would keep what it has written for as long as there is room, and each thread holds a row group that is not yet compressed.
+   * @param rowBytes the bytes of a row, on average, in the table with the largest
+   */
+  sparingly<T>(rowBytes: number, work: () => Promise<T>): Promise<T> {
+    const threads = Math.max(1, Math.floor(this.#options.memoryMb / (2 * onePassMb)));
+    const eachMb = onePassMb + Math.ceil((rowsAtOnce * rowBytes) / 1_000_000);
+    return this.#limits.within({ threads, memoryMb: eachMb * Math.min(threads, this.#options.threads) }, work);
+  }
+
+  /** Runs `work` while others hold so many bytes of the memory that was given to DuckDB. */
+  besides<T>(bytes: number, work: () => Promise<T>): Promise<T> {
+    const { memoryMb: most } = this.#options;
+    const memoryMb = Math.max(most * leastShare, most - Math.floor(bytes / 1_000_000));
+    return this.#limits.within({ memoryMb: limitOf({ memoryMb }) }, work);
+  }
+
+  /**
+   * From now on tables are written for large texts, or as usual again. In a segment of texts that is not compressed, DuckDB gives each
+   * NULL the place of the text before it, so a scan copies a large one up to 2048 times. By itself it compresses with zstd only
+   * where the average is large.
+   */
+  async compressTexts(isForced: boolean): Promise<void> {
+    const session = await this.connect();
+    await session.run(`SET force_compression = '${isForced ? 'zstd' : 'auto'}'`).finally(() => session.close());
+  }
+
+  /**
+   * Sets the folder for data that does not fit in memory; without one, statements that need it fail. DuckDB makes the folder when it
+   * needs it, and removes it in the end.
+   */
+  async spillTo(folder: string): Promise<void> {
+    const session = await this.connect();
+    await session.run(`SET temp_directory = ${sqlText(folder)}`);
+    session.close();
+  }
+
+  close(): void {
+    this.#instance.closeSync();
+  }
+}

@@ -1,0 +1,72 @@
+import { join } from 'node:path';
+import { z } from 'zod';
+import { columnFieldsSchema, columnsSchema } from '../columns/stored-columns.js';
+import { readStateIfUsable, writeStateFile } from './durable.js';
+import { countersSchema } from './journal.js';
+import type { JobLayout } from './layout.js';
+import { partSchema } from './part.js';
+import { runFolders } from './storage.js';
+import { noUnchangedRows, standingSchema } from './unchanged-rows.js';
+
+const finding = z.object({ guard: z.string(), message: z.string(), figures: z.string().optional() });
+const span = z.object({ from: z.string(), to: z.string() });
+
+const nextKnown = z.object({
+  fingerprint: z.string(),
+  secret: z.string(),
+  separator: z.object({ bytes: z.string(), before: z.number(), next: z.number() }).nullable(),
+  verifiedAt: z.string().nullable(),
+});
+
+const heldSchema = z.object({
+  version: z.literal(1),
+  stream: z.string(),
+  run_id: z.string(),
+  started_at: z.string(),
+  findings: z.array(finding),
+  /** The snapshot that the guards compared it with; null if there was none. */
+  previous: z.object({ run_id: z.string(), sequence: z.number() }).nullable(),
+  definition: z.record(z.string(), z.string()),
+  key: z.array(z.string()),
+  brings: z.enum(['everything', 'additions']),
+  covered: z.array(span).optional(),
+  read: z.object({
+    parts: z.array(partSchema),
+    columns: columnsSchema,
+    leftOut: columnFieldsSchema.default([]),
+    counters: countersSchema,
+    dropped: z.array(z.object({ part: z.number(), from: z.number(), to: z.number() })),
+    rejects: z.array(z.string()),
+    standing: standingSchema.default(noUnchangedRows),
+  }),
+  /** What the next run recognises records by, after an approval; left out if it cannot. */
+  next_known: nextKnown.optional(),
+});
+
+/** A stream that a guard has held: everything that its commit needs, except the parts in the same folder. */
+export type HeldStream = z.infer<typeof heldSchema>;
+
+function heldPath(layout: JobLayout, runId: string, stream: string): string {
+  return join(layout.streamRun(runId, stream), 'held.json');
+}
+
+export async function writeHeld(layout: JobLayout, held: HeldStream): Promise<void> {
+  await writeStateFile(heldPath(layout, held.run_id, held.stream), held);
+}
+
+/** A stream that a run has held; undefined if the run has not held it, or if the file cannot be read. */
+export function readHeld(layout: JobLayout, runId: string, stream: string): Promise<HeldStream | undefined> {
+  return readStateIfUsable(heldPath(layout, runId, stream), heldSchema);
+}
+
+/** The held data of these streams, the oldest first. */
+export async function heldStreams(layout: JobLayout, streams: readonly string[]): Promise<HeldStream[]> {
+  const found: HeldStream[] = [];
+  for (const runId of await runFolders(layout)) {
+    for (const stream of streams) {
+      const held = await readHeld(layout, runId, stream);
+      if (held !== undefined) found.push(held);
+    }
+  }
+  return found;
+}

@@ -1,0 +1,158 @@
+import { join } from 'node:path';
+import type { RemoteFiles } from './remote-files.js';
+
+/** The paths of one job's files, below `<storage>/<job>/`. Nothing here touches the disk. */
+export class JobLayout {
+  readonly folder: string;
+  readonly job: string;
+  /** Where the files are that are not on this disk; undefined if all are. */
+  readonly elsewhere: RemoteFiles | undefined;
+
+  constructor(storage: string, job: string, elsewhere?: RemoteFiles) {
+    this.folder = join(storage, job);
+    this.job = job;
+    this.elsewhere = elsewhere;
+  }
+
+  /** The link that users open. */
+  get link(): string {
+    return join(this.folder, `${this.job}.duckdb`);
+  }
+  get publishedFolder(): string {
+    return join(this.folder, 'published');
+  }
+  /** The file of a published version: many programs call a database as its file, so it is called as the job. */
+  published(version: number | string): string {
+    return join(this.publishedFolder, String(version), `${this.job}.duckdb`);
+  }
+  get reports(): string {
+    return join(this.folder, 'reports');
+  }
+  report(runId: string): string {
+    return join(this.reports, `${runId}.json`);
+  }
+  /** The report for people. */
+  page(runId: string): string {
+    return join(this.reports, `${runId}.html`);
+  }
+  get indexPage(): string {
+    return join(this.reports, 'index.html');
+  }
+  get parquet(): string {
+    return join(this.folder, 'parquet');
+  }
+  stream(stream: string): string {
+    return join(this.parquet, stream);
+  }
+  manifest(stream: string): string {
+    return join(this.stream(stream), 'manifest.json');
+  }
+  /** The link to the folder of the newest snapshot. */
+  current(stream: string): string {
+    return join(this.stream(stream), 'current');
+  }
+  snapshots(stream: string): string {
+    return join(this.stream(stream), 'snapshot');
+  }
+  snapshot(stream: string, runId: string): string {
+    return join(this.snapshots(stream), runId);
+  }
+  changes(stream: string, runId: string): string {
+    return join(this.stream(stream), 'changes', runId);
+  }
+
+  get private(): string {
+    return join(this.folder, '.cdsync');
+  }
+  get format(): string {
+    return join(this.private, 'format.json');
+  }
+  get store(): string {
+    return join(this.private, 'store.duckdb');
+  }
+  get locks(): string {
+    return join(this.private, 'locks');
+  }
+  /** The run that owns the job holds this file open, and nothing else may open it: see JobLock. */
+  get lock(): string {
+    return join(this.locks, 'job.duckdb');
+  }
+  /** Says who holds {@link lock}. */
+  get lockOwner(): string {
+    return join(this.locks, 'job.json');
+  }
+  /** The workflows that a run has started; kept until the run ends. */
+  get startedWorkflows(): string {
+    return join(this.private, 'workflows.json');
+  }
+  /** What receivers of notifications know of the job. */
+  get told(): string {
+    return join(this.private, 'told.json');
+  }
+  /** The figures of the job's runs, for metrics. */
+  get metrics(): string {
+    return join(this.private, 'metrics.json');
+  }
+  /** What the next run recognises records by: a folder for each stream. */
+  get knownFolder(): string {
+    return join(this.private, 'known');
+  }
+  known(stream: string): string {
+    return join(this.knownFolder, stream);
+  }
+  get figuresFolder(): string {
+    return join(this.private, 'figures');
+  }
+  /** What the columns of the streams were like after a run. */
+  figures(runId: string): string {
+    return join(this.figuresFolder, `${runId}.json`);
+  }
+  /** Files rewritten from the store, before they are published. */
+  get restored(): string {
+    return join(this.private, 'restored');
+  }
+  /** For each query that needs it, a folder for data that does not fit in memory. */
+  get queries(): string {
+    return join(this.private, 'queries');
+  }
+  get runs(): string {
+    return join(this.private, 'runs');
+  }
+  run(runId: string): string {
+    return join(this.runs, runId);
+  }
+  runState(runId: string): string {
+    return join(this.run(runId), 'run.json');
+  }
+  streamRun(runId: string, stream: string): string {
+    return join(this.run(runId), 'streams', stream);
+  }
+
+  /** The feed of a stream: its data for destinations. */
+  feed(stream: string): string {
+    return join(this.private, 'feeds', `${stream}.json`);
+  }
+  get erasuresFolder(): string {
+    return join(this.private, 'erasures');
+  }
+  /** The erasures of a stream, for destinations that still have the rows: a folder of one file each. */
+  erasures(stream: string): string {
+    return join(this.erasuresFolder, stream);
+  }
+  get deliveries(): string {
+    return join(this.private, 'deliveries');
+  }
+  /** The records that cdsync keeps about a destination, and the working files of a delivery to it. */
+  delivery(destination: string): string {
+    return join(this.deliveries, destination);
+  }
+  /** The progress of a stream's records, for a destination that can store none. */
+  deliveredStream(destination: string, stream: string): string {
+    return join(this.delivery(destination), 'streams', stream);
+  }
+  /** The delivery to the destination holds `file` open, and nothing else may open it; `owner` says which process that is. */
+  destinationLock(destination: string): { file: string; owner: string } {
+    const folder = this.delivery(destination);
+    return { file: join(folder, 'lock.duckdb'), owner: join(folder, 'lock.json') };
+  }
+}

@@ -1,0 +1,83 @@
+import { constants } from 'node:fs';
+import { access, readdir, readFile } from 'node:fs/promises';
+import { type RunReport, runIdStamp } from '../core/run-report.js';
+import type { JobLayout } from './layout.js';
+
+/** A run that began later than this from now had a clock that was ahead. */
+const farMs = 31 * 86_400_000;
+
+/** The report of a run; undefined if there is none, or if it cannot be read. */
+export async function readReport(layout: JobLayout, runId: string): Promise<RunReport | undefined> {
+  const report = await readFile(layout.report(runId), 'utf8')
+    .then((text) => JSON.parse(text) as RunReport)
+    .catch(() => undefined);
+  return typeof report?.jobs?.[0]?.run_id === 'string' ? report : undefined;
+}
+
+/**
+ * Reports of a job's runs, newest first; those that cannot be read are left out.
+ * @param until only this run and those before it
+ */
+export async function recentReports(layout: JobLayout, most: number, until?: string): Promise<RunReport[]> {
+  const names = await readdir(layout.reports).catch(() => [] as string[]);
+  const runs = names.flatMap((name) => (name.endsWith('.json') ? [name.slice(0, -5)] : []));
+  runs.sort().reverse();
+  const latest = runIdStamp(Date.now() + farMs);
+  const isAhead = (runId: string) => runId > latest;
+  const ahead: RunReport[] = [];
+  for (const runId of runs.filter((each) => isAhead(each) && (until === undefined || each <= until)))
+    ahead.push(...[await readReport(layout, runId)].flatMap((each) => each ?? []));
+  const reports: RunReport[] = [];
+  for (const runId of runs.filter((each) => !isAhead(each))) {
+    if (reports.length >= most) break;
+    if (until !== undefined && runId > until) continue;
+    const report = await readReport(layout, runId);
+    if (report !== undefined) reports.push(report);
+  }
+  return ahead.length === 0 ? reports : withAhead(reports, ahead).slice(0, most);
+}
+
+/** Reports of runs whose clock was ahead, among the others: their snapshots' numbers tell which run was later. */
+function withAhead(reports: readonly RunReport[], ahead: readonly RunReport[]): RunReport[] {
+  const numberOf = ({ jobs }: RunReport) => jobs[0]?.sequence ?? 0;
+  const placed = [...reports];
+  for (const report of ahead) {
+    const at = placed.findIndex((each) => numberOf(each) <= numberOf(report));
+    const isSame = at >= 0 && numberOf(placed[at] as RunReport) === numberOf(report);
+    // With one number, the run with the wrong clock made the snapshot, or came between runs that changed nothing.
+    const end = isSame ? placed.findLastIndex((each) => numberOf(each) === numberOf(report)) + 1 : at;
+    placed.splice(end < 0 ? placed.length : end, 0, report);
+  }
+  return placed;
+}
+
+/** When a run began, by its id: milliseconds since the Unix epoch. */
+export function runStartedAt(runId: string): number {
+  const [, date, time] = /^(\d{8})T(\d{6})Z/.exec(runId) ?? [];
+  if (date === undefined || time === undefined) return Number.NaN;
+  const day = `${date.slice(0, 4)}-${date.slice(4, 6)}-${date.slice(6)}`;
+  return Date.parse(`${day}T${time.slice(0, 2)}:${time.slice(2, 4)}:${time.slice(4)}Z`);
+}
+
+/**
+ * The last run that brought or confirmed a snapshot, if only of some of its streams.
+ * @throws the error of the file system if the reports may not be read
+ */
+export async function lastGoodRun(
+  layout: JobLayout,
+): Promise<{ runId: string; sequence: number | null; startedAt: number } | undefined> {
+  await access(layout.reports, constants.R_OK | constants.X_OK).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error;
+  });
+  for (const { jobs } of await recentReports(layout, 1000)) {
+    const [job] = jobs;
+    // What is committed and not published is for nobody to read yet.
+    if (job?.streams?.some(({ status, error }) => status === 'ok' && error != null)) continue;
+    const isGood = job?.status === 'ok' || job?.status === 'partial';
+    // A run of which a part is held, or that was interrupted after its commit, has streams that are ok.
+    const isInPart = job?.status === 'interrupted' || job?.status === 'held';
+    if (isGood || (isInPart && job.streams.some(({ status }) => status === 'ok')))
+      return { runId: job.run_id, sequence: job.sequence, startedAt: runStartedAt(job.run_id) };
+  }
+  return undefined;
+}

@@ -1,0 +1,114 @@
+import { randomBytes } from 'node:crypto';
+import type { Stats } from 'node:fs';
+import { lstat, open, readdir, readlink, rm } from 'node:fs/promises';
+import { dirname, isAbsolute, join, relative } from 'node:path';
+import { asCdsyncError, CdsyncError } from '../core/errors.js';
+import type { JobLayout } from './layout.js';
+
+/*
+ * Somebody who may write to a storage folder, or who made the archive that it was unpacked from, could put a link where cdsync
+ * keeps a file or a folder, so that cdsync writes, or removes, somewhere else. `storage` itself may be a link; below the job's
+ * folder there are none but our own, and these point inside.
+ *
+ * Node cannot open a file relative to an open folder, so links that are planted between this check and the work are not seen.
+ * `.cdsync` is closed to others by its mode and belongs to this user: only this user and root could plant one then.
+ */
+
+/**
+ * Refuses what somebody has planted in the folder of a job. Call it before the first write.
+ * @throws {CdsyncError} `storage_link` for a link, a pipe, a socket or a device; `storage_owner` for a file in `.cdsync` that
+ * belongs neither to this user nor to root
+ */
+export async function refuseUntrustedLinks(layout: JobLayout): Promise<void> {
+  try {
+    const folder = await statsOf(layout.folder);
+    if (folder === undefined) return;
+    if (!folder.isDirectory()) throw planted(layout, layout.folder, folder);
+    await checkOwnLink(layout, layout.link);
+    for (const top of [layout.publishedFolder, layout.parquet, layout.reports]) await check(layout, top, undefined);
+    await check(layout, layout.private, await ownersOf(layout));
+  } catch (error) {
+    throw asCdsyncError(error);
+  }
+}
+
+/** A file and, if it is a folder, all below it. */
+async function check(layout: JobLayout, path: string, owners: ReadonlySet<number> | undefined): Promise<void> {
+  const stats = await statsOf(path);
+  if (stats === undefined) return;
+  if (owners !== undefined && !owners.has(stats.uid)) throw foreign(layout, path, stats.uid);
+  if (stats.isFile()) return;
+  if (stats.isSymbolicLink() && isCurrent(layout, path)) return checkOwnLink(layout, path);
+  if (!stats.isDirectory()) throw planted(layout, path, stats);
+  const names = await readdir(path).catch(goneAs([]));
+  await Promise.all(names.map((name) => check(layout, join(path, name), owners)));
+}
+
+/** `parquet/<stream>/current`, the link to a stream's newest snapshot, or one that a run was about to put in its place. */
+function isCurrent(layout: JobLayout, path: string): boolean {
+  return /^[^/]+\/(current|\.current\.[0-9a-f]{8}\.tmp)$/.test(relative(layout.parquet, path));
+}
+
+/** Our own links point to something beside or below them. */
+async function checkOwnLink(layout: JobLayout, path: string): Promise<void> {
+  const stats = await statsOf(path);
+  if (stats?.isSymbolicLink() !== true) return;
+  const target = await readlink(path).catch(goneAs('.'));
+  if (isAbsolute(target) || target.split('/').includes('..')) throw planted(layout, path, stats);
+}
+
+/** The users whose files may be in `.cdsync`; undefined if the system has none. */
+async function ownersOf(layout: JobLayout): Promise<ReadonlySet<number> | undefined> {
+  const user = process.geteuid?.();
+  const folder = await statsOf(layout.private);
+  if (user === undefined || folder === undefined || !folder.isDirectory()) return undefined;
+  const owners = new Set([0, user]);
+  // Some file systems of networks give all files to one user, whoever makes them.
+  if (!owners.has(folder.uid)) owners.add(await ownerOfNewFile(layout.private));
+  return owners;
+}
+
+async function ownerOfNewFile(folder: string): Promise<number> {
+  const path = join(folder, `.owner.${randomBytes(4).toString('hex')}.tmp`);
+  const file = await open(path, 'wx', 0o600);
+  try {
+    return (await file.stat()).uid;
+  } finally {
+    await file.close();
+    await rm(path, { force: true });
+  }
+}
+
+/** Of the name itself, not of what a link leads to; undefined if it is gone: other work may be removing files. */
+async function statsOf(path: string): Promise<Stats | undefined> {
+  return lstat(path).catch(goneAs(undefined));
+}
+
+function goneAs<T>(value: T): (error: NodeJS.ErrnoException) => T {
+  return (error) => {
+    if (error.code === 'ENOENT') return value;
+    throw error;
+  };
+}
+
+function nameOf(layout: JobLayout, path: string): string {
+  return relative(dirname(layout.folder), path);
+}
+
+function planted(layout: JobLayout, path: string, stats: Stats): CdsyncError {
+  const kind = stats.isSymbolicLink() ? 'a link' : stats.isFile() ? 'a file' : 'a pipe, a socket or a device';
+  return new CdsyncError(`${nameOf(layout, path)} is ${kind}; cdsync keeps its own files there, and follows no links`, {
+    code: 'storage_link',
+    hint:
+      path === layout.folder
+        ? 'let `storage` itself name the other place, or move the folder back'
+        : 'nothing was written. Find out who put it there, remove it, and run again',
+  });
+}
+
+function foreign(layout: JobLayout, path: string, uid: number): CdsyncError {
+  return new CdsyncError(`${nameOf(layout, path)} belongs to another user (${uid})`, {
+    code: 'storage_owner',
+    hint: 'run as that user; or, if you trust what is in the folder, make it yours: chown -R',
+  });
+}

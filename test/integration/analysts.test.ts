@@ -1,0 +1,70 @@
+import { readFile } from 'node:fs/promises';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { Workspace } from '../fixtures/workspace.js';
+
+let space: Workspace;
+let queries: string[];
+let afterFirst: string;
+
+async function serve(index: string, records: Readonly<Record<string, object>>): Promise<void> {
+  const texts = Object.entries(records).map(([id, attributes]) => JSON.stringify({ id, index_id: index, attributes }));
+  await space.control('profiles', { index, records: texts });
+}
+
+/** Three runs: a first load; one tier changes, one person is deleted, one is new and enters VIP; nothing but a delete from VIP. */
+beforeAll(async () => {
+  space = await Workspace.open({ profiles: 10 });
+  const page = await readFile('docs/analysts.md', 'utf8');
+  queries = [...page.matchAll(/```sql\n([\s\S]*?);\n```/g)].map(([, sql = '']) => sql);
+  const stream = (name: string, index: string) => ({ name, source: 'index_profiles', index });
+  const job = { guards: { max_deleted: 'off', max_changed: 'off' } };
+  await space.configure('nightly', [stream('members', 'made'), stream('vip', 'vips')] as never, { job: job as never });
+  await serve('made', { 'p-0001': { tier: 'silver' }, 'p-0002': { tier: 'gold' }, 'p-0003': { tier: 'gold' } });
+  await serve('vips', { 'p-0002': { n: 1 }, 'p-0003': { n: 1 } });
+  await space.runWell('nightly');
+  afterFirst = new Date().toISOString();
+  await serve('made', { 'p-0001': { tier: 'bronze' }, 'p-0002': { tier: 'gold' }, 'p-0004': { tier: 'silver' } });
+  await serve('vips', { 'p-0002': { n: 1 }, 'p-0003': { n: 1 }, 'p-0004': { n: 1 } });
+  await space.runWell('nightly');
+  await serve('vips', { 'p-0002': { n: 1 }, 'p-0004': { n: 1 } });
+  await space.runWell('nightly');
+});
+afterAll(() => space.close());
+
+async function answer(number: number): Promise<Record<string, unknown>[]> {
+  const sql = (queries[number] ?? '').replace('2026-10-25 06:00:00+00', afterFirst);
+  return space.query('nightly', sql);
+}
+
+it('the ten questions have the answers of a small history', async () => {
+  expect(queries).toHaveLength(10);
+  expect(await answer(0)).toEqual([{ key: 'p-0001', before: 'silver', after: 'bronze' }]);
+  expect((await answer(1)).map(({ id }) => id)).toEqual(['p-0004']);
+  expect((await answer(2)).map(({ tier, _valid_to }) => [tier, _valid_to === null])).toEqual([
+    ['silver', false],
+    ['bronze', true],
+  ]);
+  expect((await answer(3)).map(({ change, rows }) => [change, Number(rows)])).toEqual([
+    ['delete', 1],
+    ['insert', 1],
+    ['update', 1],
+  ]);
+  expect((await answer(4)).map(({ id, tier }) => [id, tier])).toEqual([
+    ['p-0001', 'silver'],
+    ['p-0002', 'gold'],
+    ['p-0003', 'gold'],
+  ]);
+  expect((await answer(5)).map(({ id }) => id)).toEqual(['p-0003']);
+  expect((await answer(6)).map(({ id }) => id)).toEqual(['p-0004']);
+  expect((await answer(7)).map(({ id }) => id)).toEqual(['p-0002', 'p-0003', 'p-0004']);
+  expect((await answer(8)).map(({ sequence, tier, members }) => [Number(sequence), tier, Number(members)])).toEqual([
+    [1, 'gold', 2],
+    [1, 'silver', 1],
+    ...[2, 3].flatMap((sequence) => [
+      [sequence, 'bronze', 1],
+      [sequence, 'gold', 1],
+      [sequence, 'silver', 1],
+    ]),
+  ]);
+  expect((await answer(9)).map(({ stream }) => stream)).toEqual(['members', 'vip']);
+});

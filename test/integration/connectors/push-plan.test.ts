@@ -1,0 +1,105 @@
+import { join } from 'node:path';
+import { DuckDBInstance } from '@duckdb/node-api';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { folderContents } from '../../fixtures/folder-contents.js';
+import { Workspace } from '../../fixtures/workspace.js';
+
+let space: Workspace;
+beforeAll(async () => {
+  space = await Workspace.open({ profiles: 10 });
+});
+afterAll(() => space.close());
+
+const warehouse = { name: 'warehouse', connector: 'duckdb', path: './warehouse.duckdb' };
+const stream = { name: 'made', source: 'index_profiles', index: 'made' };
+
+async function serve(records: Record<string, object>): Promise<void> {
+  const texts = Object.entries(records).map(([id, attributes]) => JSON.stringify({ id, index_id: 'made', attributes }));
+  await space.control('profiles', { index: 'made', records: texts });
+}
+
+async function configure(columns: object = {}): Promise<void> {
+  await space.configure('plans', [stream] as never, { job: { destinations: [{ ...warehouse, columns }] } as never });
+}
+
+async function sql(statement: string): Promise<unknown[]> {
+  const instance = await DuckDBInstance.create(join(space.folder, 'warehouse.duckdb'));
+  const connection = await instance.connect();
+  try {
+    return (await connection.runAndReadAll(statement)).getRowObjectsJson();
+  } finally {
+    connection.closeSync();
+    instance.closeSync();
+  }
+}
+
+async function plan(...words: string[]) {
+  const { code, stdout } = await space.cdsync(['push', 'plans.json', '--dry-run', '--json', ...words]);
+  const document = JSON.parse(stdout) as {
+    jobs: { destinations: { action: string; plan: object; error: object | null }[] }[];
+  };
+  return { code, ...(document.jobs[0]?.destinations[0] as { action: string; plan: object; error: object | null }) };
+}
+
+describe('push --dry-run', () => {
+  it('says what would be done, and writes nothing anywhere', async () => {
+    await serve({ a: { email: 'a@x.org', score: 1 }, b: { email: 'b@x.org', score: 2 } });
+    await configure();
+    expect((await space.cdsync(['run', 'plans.json', '--no-push'])).code).toBe(0);
+    const contents = async () => (await folderContents(space.folder)).filter((line) => !line.startsWith('. '));
+    const before = await contents();
+    expect(await plan()).toMatchObject({ code: 0, action: 'create', plan: { there: null, rows: { insert: 2 } } });
+    expect(await contents()).toEqual(before);
+    expect((await space.cdsync(['push', 'plans.json'])).code).toBe(0);
+    expect(await plan()).toMatchObject({ code: 0, action: 'nothing', error: null });
+    const { stdout } = await space.cdsync(['push', 'plans.json', '--dry-run']);
+    expect(stdout).toContain('made -> warehouse (duckdb, made): nothing to do');
+  });
+
+  it('names the rule or type that needs all rows, and what is added and cleared', async () => {
+    await configure({ email: { drop: true } });
+    expect(await plan()).toMatchObject({ action: 'reload', plan: { clear: ['email'] } });
+    await configure();
+    await serve({ a: { email: 'a@x.org', score: 'one' }, b: { email: 'b@x.org', score: 2 } });
+    expect((await space.cdsync(['run', 'plans.json', '--no-push'])).code).toBe(0);
+    const { stdout } = await space.cdsync(['push', 'plans.json', '--dry-run']);
+    expect(stdout).toContain('type of "score"');
+    expect(stdout).toContain('score__text VARCHAR');
+    expect((await space.cdsync(['push', 'plans.json'])).code).toBe(0);
+    expect(await sql('SELECT id, score__text FROM made ORDER BY id')).toEqual([
+      { id: 'a', score__text: 'one' },
+      { id: 'b', score__text: '2' },
+    ]);
+  });
+
+  it('ends with 5 if something would be refused, and the refusal has a way out', async () => {
+    await sql('ALTER TABLE made ALTER COLUMN email SET DATA TYPE BLOB USING email::BLOB');
+    expect(await plan()).toMatchObject({ code: 5, action: 'refused', error: { code: 'table_altered' } });
+    const pushed = await space.cdsync(['push', 'plans.json', '--json']);
+    expect(JSON.parse(pushed.stdout).jobs[0].destinations[0]).toMatchObject({ status: 'failed', action: 'refused' });
+    expect((await space.cdsync(['push', 'plans.json', '--recreate'])).code).toBe(0);
+    expect(await sql('SELECT id, email FROM made ORDER BY id')).toEqual([
+      { id: 'a', email: 'a@x.org' },
+      { id: 'b', email: 'b@x.org' },
+    ]);
+  });
+});
+
+describe('push --verify', () => {
+  it('finds values that somebody edited or exchanged, loads all rows again, and says so', async () => {
+    await sql("UPDATE made SET email = CASE id WHEN 'a' THEN 'b@x.org' ELSE 'a@x.org' END");
+    expect((await space.cdsync(['push', 'plans.json'])).code).toBe(0);
+    const { code, stdout } = await space.cdsync(['push', 'plans.json', '--verify', '--json']);
+    expect([code, JSON.parse(stdout).jobs[0].destinations[0].error.code]).toEqual([5, 'table_changed']);
+    expect(await sql('SELECT email FROM made ORDER BY id')).toEqual([{ email: 'a@x.org' }, { email: 'b@x.org' }]);
+    expect((await space.cdsync(['push', 'plans.json', '--verify'])).code).toBe(0);
+  });
+
+  it('is not needed for rows that somebody deleted', async () => {
+    await sql("DELETE FROM made WHERE id = 'a'");
+    const { code, stdout } = await space.cdsync(['push', 'plans.json', '--json']);
+    expect([code, JSON.parse(stdout).jobs[0].destinations[0]]).toMatchObject([0, { status: 'ok', action: 'reload' }]);
+    expect(await sql('SELECT count(*)::INT AS n FROM made')).toEqual([{ n: 2 }]);
+    expect(await sql('SELECT action FROM _cdsync_loads ORDER BY committed_at')).toHaveLength(5);
+  });
+});

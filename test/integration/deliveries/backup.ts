@@ -1,0 +1,106 @@
+import type { Hand } from './hand.js';
+import type { Series } from './series.js';
+
+/** Copies a table and its record. @returns puts them back, or the table alone */
+async function backUp(series: Series): Promise<(isAlone: boolean) => Promise<void>> {
+  const { place, target, table } = series;
+  const { hands } = target;
+  if (hands === undefined) throw new Error('no statements copy this table');
+  const own = place.table(`${table}_bak${series.history.length}`);
+  const state = place.table('_cdsync_state');
+  for (const sql of hands.copy(place.table(table), own)) await place.run(sql);
+  const row = (await place.rows('_cdsync_state')).find((each) => each.get('table_name') === table);
+  const { stamp } = JSON.parse(String(row?.get('record'))) as { stamp: string };
+  const [expected, users] = [series.expected.copy(), new Set(series.users)];
+  return async (isAlone) => {
+    if (series.table !== table) return;
+    await place.run(`DROP TABLE IF EXISTS ${place.table(table)}`);
+    for (const sql of hands.copy(own, place.table(table))) await place.run(sql);
+    if (hands.comment !== undefined) await place.run(hands.comment(place.table(table), `[cdsync ${stamp}]`));
+    if (!isAlone) {
+      const set = `version = ${row?.get('version')}, record = ${place.literal(String(row?.get('record')))}`;
+      await place.run(`UPDATE ${state} SET ${set} WHERE table_name = ${place.literal(table)}`);
+    }
+    const recorded = isAlone ? series.expected.recorded : expected.recorded;
+    series.expected = expected.copy();
+    series.expected.recorded = recorded;
+    series.expected.isOldCopy = isAlone;
+    for (const key of series.forgotten) series.expected.erased(key);
+    series.users.clear();
+    for (const name of users) series.users.add(name);
+  };
+}
+
+/** What a copy from before does not know: a rule that hides a column, and a key that is forgotten. */
+async function hideSince(series: Series): Promise<void> {
+  const { source, options, dice } = series;
+  const column = source.columns.find(({ name, form }) => form === 'text' && options.rules[name] === undefined);
+  if (column !== undefined) options.rules[column.name] = { mask: 'all' };
+  source.change();
+  series.product.now += 3_600_000;
+  await series.commit();
+  if (dice.once(2)) await series.forget();
+  await series.deliver();
+}
+
+export const backup: Hand = {
+  name: 'backup',
+  keyed: true,
+  async act(series) {
+    const saved = await backUp(series);
+    const last = series.history.length;
+    series.later.push(async () => {
+      if (series.options.mode === 'append') return;
+      const isAlone = series.dice.once(2);
+      if (isAlone && !series.target.stampsLoads && series.options.mode === 'upsert') return;
+      if (series.dice.once(2)) await hideSince(series);
+      series.note(`backup of the ${isAlone ? 'table alone' : 'table and its record'} put back`);
+      await saved(isAlone);
+      series.waiting = series.history.slice(last);
+      // Where loads stamp the table, the stamp alone tells.
+      const code = await series.refusedWith({ verify: !series.target.stampsLoads }, ['table_altered', 'erasures_gone']);
+      if (code === undefined) return;
+      series.note(`backup refused: ${code}`);
+      series.expected.emptied();
+      series.users.clear();
+      await series.deliver({ recreate: true });
+    });
+  },
+};
+
+/** Keeps the storage folder as it is now, and puts it back in a later run. */
+async function keepStorage(series: Series): Promise<void> {
+  const restore = await series.product.keepStorage();
+  const [{ last }, forgotten] = [series, series.forgotten.size];
+  series.later.push(async () => {
+    // Erasures of a folder that is gone are not known to the one before it.
+    if (series.forgotten.size !== forgotten) return;
+    series.note('storage put back');
+    await restore();
+    series.last = last;
+    const { sequence } = await series.record();
+    // Up to another snapshot of the same number, if that is not far.
+    while ((await series.product.published()).sequence < sequence - 1) {
+      series.source.change();
+      series.product.now += 3_600_000;
+      await series.commit();
+    }
+    series.source.change();
+    await series.recommit();
+  });
+}
+
+export const storage: Hand = { name: 'storage kept', anywhere: true, act: keepStorage };
+
+export const newStorage: Hand = {
+  name: 'storage lost',
+  anywhere: true,
+  may: ({ isForgetting }) => !isForgetting,
+  async act(series) {
+    await keepStorage(series);
+    await series.product.loseStorage();
+    series.last = undefined;
+    series.source.fill();
+    await series.recommit();
+  },
+};

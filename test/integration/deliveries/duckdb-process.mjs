@@ -1,0 +1,22 @@
+// Another process than the one that delivers: opens a DuckDB file for each statement, and closes it again before it answers.
+import { DuckDBInstance } from '@duckdb/node-api';
+
+async function answer({ path, sql, writes }) {
+  const instance = await DuckDBInstance.create(path, writes || path === ':memory:' ? {} : { access_mode: 'READ_ONLY' });
+  const connection = await instance.connect();
+  try {
+    await connection.run("SET TimeZone = 'UTC'");
+    return (await connection.runAndReadAll(sql)).getRowObjectsJson();
+  } finally {
+    connection.closeSync();
+    instance.closeSync();
+  }
+}
+
+process.on('message', async (question) => {
+  try {
+    process.send({ rows: await answer(question) });
+  } catch (error) {
+    process.send({ error: String(error) });
+  }
+});

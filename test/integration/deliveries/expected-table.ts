@@ -1,0 +1,328 @@
+import type { ComparedRow } from '../../../src/conformance/index.js';
+import { held, isNull, isSameText, type Json, plain, shown } from './json-value.js';
+import type { Target } from './targets.js';
+
+/** A row of the stream by paths, after the stream's rules, and the types that its columns had then. */
+export interface Image {
+  readonly values: ReadonlyMap<string, Json>;
+  readonly types: ReadonlyMap<string, string>;
+}
+
+/** What one run has committed. */
+export interface Commit {
+  readonly run: string;
+  readonly rows: ReadonlyMap<string, Image>;
+  readonly changes: readonly { readonly op: string; readonly key: string; readonly image: Image }[];
+}
+
+interface LogRow {
+  readonly op: string;
+  readonly run: string;
+  readonly key: string;
+  image: Image;
+  /** The rule of each column when the row was written, and the columns that had a variant then. */
+  readonly rules: ReadonlyMap<string, string>;
+  variants: ReadonlySet<string> | undefined;
+}
+
+/** Where a column of the stream is in the table, as the record says. */
+interface Entry {
+  readonly target: string | null;
+  readonly variant: string | null;
+  readonly kind: string;
+  readonly as: string;
+}
+
+export interface Recorded {
+  readonly map: Readonly<Record<string, Entry>>;
+  readonly retired: Readonly<Record<string, string>>;
+}
+
+/** The configuration of a delivery, as far as it decides what the table has. */
+export interface Wanted {
+  readonly mode: 'mirror' | 'upsert' | 'replace' | 'append';
+  readonly deletes: 'hard' | 'soft';
+  /** For each path, all rules that concern it. */
+  readonly rules: ReadonlyMap<string, string>;
+  /** Paths that no delivery gives a column. */
+  readonly dropped: ReadonlySet<string>;
+  readonly untracked: ReadonlySet<string>;
+}
+
+interface Left {
+  /** Images of which one, or a part of each, may be there. */
+  images: Image[];
+  /** Whether the row may be missing: it came and went between two deliveries. */
+  readonly isOptional: boolean;
+}
+
+const own = new Set(['_synced_at', '_deleted_at', '_op', '_run_id']);
+
+const nothing: Image = { values: new Map(), types: new Map() };
+
+export class Difference extends Error {}
+
+/** Whether values of a column's first type are as they were under the second. */
+function mayWiden(from: string, to: string): boolean {
+  if (from === 'BIGINT') return to === 'HUGEINT' || to === 'DOUBLE';
+  // All JSON is one type for many databases.
+  return (from.startsWith('STRUCT(') && to.startsWith('STRUCT(')) || (/\]$|^STRUCT/.test(from) && to === 'JSON');
+}
+
+function fail(what: string): never {
+  throw new Difference(what);
+}
+
+function without(image: Image, path: string): Image {
+  const values = new Map(image.values);
+  values.delete(path);
+  return { ...image, values };
+}
+
+/**
+ * What a table must have after each delivery, from what the source had and the rules that applied. The record only says how columns
+ * are called; it may not contradict what it said before.
+ */
+export class ExpectedTable {
+  covered: ReadonlyMap<string, Image> = new Map();
+  left = new Map<string, Left>();
+  log: LogRow[] = [];
+  rules: ReadonlyMap<string, string> = new Map();
+  recorded: Recorded | undefined;
+  /** Whether rows that no delivery brings are those of a copy that was put back: rules that came and went since have cleared them. */
+  isOldCopy = false;
+  /** Rows and columns that somebody has removed since the last delivery. */
+  readonly #missing = new Set<string>();
+  readonly #lost = new Set<string>();
+  readonly #target: Target;
+
+  constructor(target: Target) {
+    this.#target = target;
+  }
+
+  copy(): ExpectedTable {
+    const copy = new ExpectedTable(this.#target);
+    Object.assign(copy, {
+      isOldCopy: this.isOldCopy,
+      covered: this.covered,
+      rules: this.rules,
+      recorded: this.recorded,
+      log: [...this.log],
+    });
+    for (const [key, each] of this.left) copy.left.set(key, { ...each, images: [...each.images] });
+    return copy;
+  }
+
+  /** Somebody has removed rows. */
+  removed(keys: readonly string[]): void {
+    for (const key of keys) {
+      this.left.delete(key);
+      this.#missing.add(key);
+    }
+    this.log = this.log.filter(({ key }) => !keys.includes(key));
+  }
+
+  /** A table that begins again. */
+  emptied(): void {
+    this.left.clear();
+    this.log = [];
+    this.covered = new Map();
+    this.recorded = undefined;
+    this.isOldCopy = false;
+  }
+
+  /** Somebody has removed a column: rows that no delivery touches again have nothing in it. */
+  lostColumn(path: string): void {
+    this.#lost.add(path);
+    for (const each of this.left.values()) each.images = each.images.map((image) => without(image, path));
+    for (const row of this.log) row.image = without(row.image, path);
+  }
+
+  erased(key: string): void {
+    this.covered = new Map([...this.covered].filter(([each]) => each !== key));
+    this.left.delete(key);
+    this.log = this.log.filter((row) => row.key !== key);
+  }
+
+  delivered(commits: readonly Commit[], wanted: Wanted, isEverything = false): void {
+    const now = commits.at(-1)?.rows ?? this.covered;
+    if (wanted.mode === 'append') this.#appended(commits, wanted, isEverything);
+    else this.#merged(commits, now, wanted);
+    this.covered = now;
+    this.rules = wanted.rules;
+  }
+
+  #merged(commits: readonly Commit[], now: ReadonlyMap<string, Image>, { mode, deletes, rules }: Wanted): void {
+    const keeps = mode === 'upsert' || (mode === 'mirror' && deletes === 'soft');
+    const before = new Map<string, Left>();
+    for (const [key, image] of this.covered) before.set(key, { images: [image], isOptional: this.#missing.has(key) });
+    for (const { rows } of commits)
+      for (const [key, image] of rows) {
+        const known = before.get(key) ?? this.left.get(key);
+        before.set(key, { images: [...(known?.images ?? []), image], isOptional: known?.isOptional ?? true });
+      }
+    if (!keeps) this.left.clear();
+    else for (const [key, each] of before) this.left.set(key, each);
+    for (const key of now.keys()) this.left.delete(key);
+    const changed = [...rules.keys()].filter(
+      (path) => this.#lost.has(path) || (this.rules.has(path) && this.rules.get(path) !== rules.get(path)),
+    );
+    this.#missing.clear();
+    this.#lost.clear();
+    for (const each of this.left.values())
+      each.images = each.images.map((image) => changed.reduce((rest, path) => without(rest, path), image));
+  }
+
+  #appended(commits: readonly Commit[], { rules }: Wanted, isEverything: boolean): void {
+    // What a rule has cleared does not come back with the rule before it.
+    for (const row of this.log)
+      for (const [path, rule] of rules)
+        if (row.rules.has(path) && row.rules.get(path) !== rule) row.image = without(row.image, path);
+    const last = commits.at(-1);
+    const changes = isEverything
+      ? [...(last?.rows ?? this.covered)].map(([key, image]) => ({ op: 'insert', key, image, run: last?.run ?? '' }))
+      : commits.flatMap(({ run, changes }) => changes.map((change) => ({ ...change, run })));
+    for (const change of changes) this.log.push({ ...change, rules, variants: undefined });
+  }
+
+  /** Compares the table, and takes the names of columns from its record. */
+  check(recorded: Recorded, rows: readonly ComparedRow[], wanted: Wanted, facts: Facts): void {
+    this.#checkNames(recorded, rows, wanted, facts);
+    this.#checkHidden(rows, facts);
+    if (wanted.mode === 'append') this.#checkLog(recorded, rows, facts);
+    else this.#checkRows(recorded, rows, wanted, facts);
+    this.recorded = recorded;
+  }
+
+  #checkNames({ map, retired }: Recorded, rows: readonly ComparedRow[], { dropped }: Wanted, facts: Facts): void {
+    for (const path of facts.paths)
+      if (!dropped.has(path) && !map[path]?.target) fail(`column ${path} has no place in the table`);
+    for (const path of dropped) if (map[path]?.target) fail(`column ${path} is dropped, and is ${map[path]?.target}`);
+    for (const [path, { target, kind, as }] of Object.entries(map)) {
+      const before = this.recorded?.map[path];
+      const isSame = before?.target === target && before?.as === as;
+      if (before && isSame && before.kind !== kind && !mayWiden(before.kind, kind))
+        fail(`column ${path} was declared ${before.kind}, and is ${kind}`);
+    }
+    const places = Object.values(map).flatMap(({ target, variant }) =>
+      [target, variant].filter((name) => name !== null),
+    );
+    const known = [...places, ...Object.keys(retired)];
+    if (new Set(known).size !== known.length) fail(`two columns are one: ${known}`);
+    for (const name of facts.columns)
+      if (!known.includes(name) && !own.has(name) && !facts.users.has(name)) fail(`column ${name} is nobody's`);
+    for (const name of known) if (!facts.columns.includes(name)) fail(`column ${name} is not there`);
+    for (const row of rows)
+      for (const name of Object.keys(retired))
+        if (row.get(name) !== null) fail(`retired column ${name} holds a value in row ${row.get('id')}`);
+  }
+
+  #checkHidden(rows: readonly ComparedRow[], { hidden, forgotten, users }: Facts): void {
+    for (const row of rows) {
+      if (forgotten.has(String(row.get('id')))) fail(`forgotten key ${row.get('id')} is there`);
+      for (const [name, text] of row)
+        if (text !== null && !users.has(name))
+          for (const each of hidden)
+            if (text.includes(`z${each}~`))
+              fail(`column ${name} of row ${row.get('id')} shows a hidden value of ${each}`);
+    }
+  }
+
+  #checkRows({ map }: Recorded, rows: readonly ComparedRow[], wanted: Wanted, facts: Facts): void {
+    const found = new Map(rows.map((row) => [String(row.get('id')), row]));
+    if (found.size !== rows.length) fail(`${rows.length} rows with ${found.size} keys`);
+    const isSoft = wanted.mode === 'mirror' && wanted.deletes === 'soft';
+    for (const [key, image] of this.covered) {
+      const row = found.get(key) ?? fail(`row ${key} is missing`);
+      const marked = row.get('_deleted_at');
+      if (marked !== null && marked !== undefined) fail(`row ${key} is marked as deleted`);
+      for (const [path, entry] of Object.entries(map)) {
+        const isExact = !wanted.untracked.has(path);
+        this.#checkCell(row, path, entry, isExact ? [image] : facts.past(key, path), isExact);
+      }
+    }
+    for (const [key, row] of found) {
+      if (this.covered.has(key)) continue;
+      const left = this.left.get(key) ?? fail(`row ${key} should not be there`);
+      if (isSoft && row.get('_deleted_at') === null) fail(`row ${key} is not marked as deleted`);
+      for (const [path, entry] of Object.entries(map)) {
+        // A value that was once not tracked may be one of long ago.
+        const past = facts.loose.has(path) ? facts.past(key, path) : [];
+        this.#checkCell(row, path, entry, [...left.images, ...past, ...(this.isOldCopy ? [nothing] : [])], false);
+      }
+    }
+    for (const [key, { isOptional }] of this.left) {
+      if (!isOptional && !found.has(key)) fail(`row ${key}, which the source has no more, has gone`);
+      if (!found.has(key)) this.left.delete(key);
+    }
+  }
+
+  /** @param isExact whether the snapshot covers the row; else it keeps what one of its images had */
+  #checkCell(row: ComparedRow, path: string, entry: Entry, images: readonly Image[], isExact: boolean): void {
+    const { target, variant, kind } = entry;
+    if (target === null) return;
+    const cell = shown(kind, row.get(target) ?? null);
+    const other = variant === null ? null : shown('VARCHAR', row.get(variant) ?? null);
+    const wanted = images.map(({ values, types }) => {
+      const value = values.get(path);
+      return { value, ...this.#texts(kind, value, types.get(path) ?? 'VARCHAR', variant !== null) };
+    });
+    const isGiven = (each: (typeof wanted)[number]) =>
+      isSameText(cell, each.target) && (isSameText(other, each.variant) || (!isExact && other === null));
+    const lost = wanted.find(
+      ({ value, isRefused, ...each }) => !isNull(value) && !isRefused && each.target === null && variant === null,
+    );
+    const words = () =>
+      `row ${row.get('id')}, ${path} (${kind}): ${JSON.stringify([cell, other])}, not ${JSON.stringify(wanted)}`;
+    if (isExact && lost !== undefined) fail(`a value is lost: ${words()}`);
+    if (!wanted.some(isGiven)) fail(words());
+  }
+
+  #texts(kind: string, value: Json | undefined, type: string, hasVariant: boolean) {
+    const text = held(kind, value, type);
+    const isRefused = text !== null && this.#target.refuses(kind, text);
+    const whole = !hasVariant || isNull(value) ? null : shown('VARCHAR', plain(value));
+    const variant = whole !== null && this.#target.refuses('VARCHAR', whole) ? null : whole;
+    return { target: isRefused ? null : text, variant, isRefused };
+  }
+
+  #checkLog({ map }: Recorded, rows: readonly ComparedRow[], facts: Facts): void {
+    const variants = new Set(Object.entries(map).flatMap(([path, { variant }]) => (variant === null ? [] : [path])));
+    for (const row of this.log) row.variants ??= variants;
+    const id = (op: unknown, run: unknown, key: unknown) => JSON.stringify([op, run, key]);
+    const open = new Map<string, ComparedRow[]>();
+    for (const row of rows) {
+      const own = id(row.get('_op'), row.get('_run_id'), row.get('id'));
+      open.set(own, [...(open.get(own) ?? []), row]);
+    }
+    for (const { op, run, key, image, variants: had } of this.log) {
+      const own = id(op, run, key);
+      const row = open.get(own)?.pop() ?? fail(`the log lacks ${own}`);
+      for (const [path, entry] of Object.entries(map)) {
+        const isLoose = facts.loose.has(path);
+        const images = [image, ...(isLoose && image.values.has(path) ? facts.past(key, path) : [])];
+        this.#checkCell(row, path, had?.has(path) ? entry : { ...entry, variant: null }, images, !isLoose);
+        if (entry.variant !== null && !had?.has(path) && row.get(entry.variant) !== null)
+          fail(`${own} has a value in ${entry.variant}`);
+      }
+    }
+    const more = [...open].filter(([, each]) => each.length > 0).map(([own]) => own);
+    if (more.length > 0) fail(`the log has ${more} too often`);
+  }
+}
+
+/** What else a check must know. */
+export interface Facts {
+  /** Paths that the stream has columns for. */
+  readonly paths: readonly string[];
+  readonly columns: readonly string[];
+  /** Columns of users. */
+  readonly users: ReadonlySet<string>;
+  /** Attributes whose values nobody may see. */
+  readonly hidden: readonly string[];
+  readonly forgotten: ReadonlySet<string>;
+  /** Paths of columns that are, or were, not tracked. */
+  readonly loose: ReadonlySet<string>;
+  /** Images with each value that a key ever had in a column. */
+  past(key: string, path: string): readonly Image[];
+}

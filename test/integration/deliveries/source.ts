@@ -1,0 +1,155 @@
+import type { Dice } from '../incremental-runs/dice.js';
+import type { Json } from './json-value.js';
+
+type Form = 'text' | 'int' | 'big' | 'double' | 'bool' | 'digits' | 'price' | 'day' | 'list' | 'object';
+
+/** What a column's values become in a later run. */
+const next: Readonly<Record<Form, readonly Form[]>> = {
+  text: ['text', 'text', 'list'],
+  int: ['double', 'big', 'text', 'list'],
+  big: ['text', 'double'],
+  double: ['text', 'object'],
+  bool: ['text', 'int'],
+  digits: ['text', 'price', 'int'],
+  price: ['text', 'digits'],
+  day: ['text', 'digits'],
+  list: ['text', 'object'],
+  object: ['text', 'object'],
+};
+const forms = Object.keys(next) as Form[];
+
+/** Names that something else has, or that SQL could take for something else. */
+const names = [
+  '_sequence',
+  '_key',
+  't',
+  's',
+  'Score',
+  'score',
+  'mine',
+  'amount',
+  'amount__text',
+  '_op',
+  'käse "x"',
+  'id2',
+];
+
+interface SourceColumn {
+  readonly name: string;
+  form: Form;
+}
+
+/** The records of the service, as a seed changes them from run to run. */
+export class Source {
+  readonly rows = new Map<string, Map<string, Json>>();
+  readonly columns: SourceColumn[] = [];
+  /** Every value that a key's attribute ever had. */
+  readonly past = new Map<string, Set<Json>>();
+  readonly gone: string[] = [];
+  readonly #dice: Dice;
+  #numbers = 1_000_000;
+  #keys = 0;
+
+  constructor(dice: Dice) {
+    this.#dice = dice;
+    for (const form of ['text', 'int', 'digits', 'text'] as const) this.#column(form);
+  }
+
+  #column(form = this.#dice.pick(forms)): void {
+    const free = names.filter((name) => !this.columns.some((column) => column.name === name));
+    const odd = free.length > 0 && this.#dice.once(3) ? this.#dice.pick(free) : undefined;
+    this.columns.push({ name: odd ?? `c${this.columns.length}`, form });
+    this.fill();
+  }
+
+  /** Texts that name their column, so that one that a rule hides is recognised wherever it is. */
+  #value({ name, form }: SourceColumn): Json {
+    this.#numbers += 1;
+    const n = this.#numbers;
+    if (this.#dice.once(9)) return 'null';
+    const tag = `z${name}~`;
+    switch (form) {
+      case 'int':
+        return String(n);
+      case 'big':
+        return `${n}00000000000000000000${n % 7}`;
+      case 'double':
+        return this.#dice.once(3) ? String(n) : `${n}.5`;
+      case 'bool':
+        return String(n % 3 > 0);
+      case 'digits':
+        return JSON.stringify(String(n));
+      case 'price':
+        return JSON.stringify(`${n}.50`);
+      case 'day':
+        return JSON.stringify(`20${10 + (n % 80)}-0${1 + (n % 9)}-1${n % 10}`);
+      case 'list':
+        return `[${n},${n + 1}]`;
+      case 'object':
+        return this.#dice.once(2) ? `{"a":${n}}` : `{"a":${n},"b":"${n}"}`;
+      default:
+        return JSON.stringify(
+          this.#dice.pick([`${tag}${n}`, `${tag}${n} 'é"\\`, `${tag}\0${n}`, `${tag}${n}\n,;`, `  ${tag}${n} `, '']),
+        );
+    }
+  }
+
+  #set(key: string, column: SourceColumn): void {
+    const value = this.#value(column);
+    this.rows.get(key)?.set(column.name, value);
+    const id = JSON.stringify([key, column.name]);
+    this.past.set(id, (this.past.get(id) ?? new Set()).add(value));
+  }
+
+  #insert(key: string): void {
+    this.rows.set(key, new Map());
+    for (const column of this.columns) this.#set(key, column);
+  }
+
+  /** One run's changes. */
+  change(): void {
+    const dice = this.#dice;
+    if (dice.once(4)) this.#column();
+    const drifting = this.columns.length > 0 && dice.once(3) ? dice.pick(this.columns) : undefined;
+    if (drifting !== undefined) drifting.form = dice.pick(next[drifting.form]);
+    for (const key of [...this.rows.keys()]) {
+      const choice = dice.whole(10);
+      if (choice === 0) this.remove(key);
+      else if (choice < 4) for (const column of this.columns) if (dice.once(2)) this.#set(key, column);
+    }
+    const fresh = this.rows.size < 6 ? 10 : dice.whole(3);
+    for (let index = 0; index < fresh; index += 1) {
+      this.#keys += 1;
+      this.#insert(dice.once(12) ? `k'"${this.#keys}` : `k${this.#keys}`);
+    }
+    if (this.gone.length > 0 && dice.once(4)) {
+      const [back] = this.gone.splice(dice.whole(this.gone.length), 1);
+      this.#insert(back as string);
+    }
+  }
+
+  /** Lets some record have each column. */
+  fill(): void {
+    const [key] = this.rows.keys();
+    for (const column of this.columns)
+      if (key !== undefined && ![...this.rows.values()].some((values) => values.has(column.name)))
+        this.#set(key, column);
+  }
+
+  remove(key: string, forGood = false): void {
+    this.rows.delete(key);
+    if (!forGood) this.gone.push(key);
+  }
+
+  /** As the service lists them. */
+  records(): string[] {
+    return [...this.rows].map(([key, values]) => {
+      const attributes = [...values].map(([name, value]) => `${JSON.stringify(name)}:${value}`);
+      return `{"id":${JSON.stringify(key)},"index_id":"made","attributes":{${attributes.join(',')}}}`;
+    });
+  }
+
+  image(): Map<string, Map<string, Json>> {
+    return new Map([...this.rows].map(([key, values]) => [key, new Map(values)]));
+  }
+}

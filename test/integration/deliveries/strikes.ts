@@ -1,0 +1,89 @@
+import { unavailable } from '../../../src/sdk/index.js';
+import { SqlDestination } from '../../../src/sdk/sql/sql-destination.js';
+
+/** What happens at one step of a delivery. */
+export interface Strike {
+  /** - `death`: nothing more is done, not even a rollback. - `outage`: the server is away until the next attempt. */
+  readonly how: 'death' | 'outage' | 'aside';
+  readonly step: number;
+  /** Whether the step was still carried out, and its answer lost. */
+  readonly after: boolean;
+  /** What others do right before rows and record are written; only then, because a transaction holds locks. */
+  readonly aside?: () => Promise<void>;
+}
+
+type Session = Record<string, (...given: unknown[]) => Promise<unknown>>;
+
+const steps = new Set(['run', 'rows', 'fill', 'begin', 'commit', 'rollback', 'number']);
+let present: Strike | undefined;
+let passed = 0;
+let last = '';
+const guarded = new WeakSet<object>();
+
+class Killed extends Error {}
+
+function failure({ how }: Strike): Error {
+  return how === 'outage' ? unavailable('the server went away') : new Killed('killed');
+}
+
+function guard(session: Session): Session {
+  let isDead = false;
+  const stop = (strike: Strike) => {
+    isDead = true;
+    // A server that went away is there again for the next attempt.
+    if (strike.how === 'outage') present = undefined;
+    throw failure(strike);
+  };
+  const step = async (name: string, work: () => Promise<unknown>, words: unknown) => {
+    const strike = present;
+    if (isDead) throw failure(strike ?? { how: 'outage', step: 0, after: false });
+    if (strike?.how === 'aside') {
+      if (name === 'begin') {
+        present = undefined;
+        await strike.aside?.();
+      }
+      return work();
+    }
+    passed += 1;
+    const isHere = strike !== undefined && passed === strike.step;
+    if (isHere) last = `${strike.how} ${strike.after ? 'after' : 'before'} ${name} ${String(words).slice(0, 40)}`;
+    if (isHere && !strike.after) stop(strike);
+    const answer = await work();
+    if (isHere) stop(strike);
+    return answer;
+  };
+  return new Proxy(session, {
+    get(target, name) {
+      const value = Reflect.get(target, name, target) as unknown;
+      if (typeof value !== 'function') return value;
+      if (!steps.has(String(name))) return value.bind(target);
+      return (...given: unknown[]) => step(String(name), () => value.apply(target, given), given[0]);
+    },
+  });
+}
+
+/** Puts the strikes between cdsync's steps and the session that carries them out. */
+export function watchSteps(): void {
+  const prototype = SqlDestination.prototype as unknown as Session;
+  for (const name of ['state', 'describe', 'load', 'keep', 'sums']) {
+    const own = prototype[name] as (...given: unknown[]) => Promise<unknown>;
+    prototype[name] = async function watched(this: { session: Session }, ...given: unknown[]) {
+      if (!guarded.has(this)) {
+        guarded.add(this);
+        this.session = guard(this.session);
+      }
+      return own.apply(this, given);
+    };
+  }
+}
+
+/** Works with a strike. @returns what it did; empty if the work had fewer steps */
+export async function struck(strike: Strike, work: () => Promise<void>): Promise<string> {
+  [present, passed, last] = [strike, 0, ''];
+  try {
+    await work();
+  } finally {
+    present = undefined;
+  }
+  return last;
+}

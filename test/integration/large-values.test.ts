@@ -1,0 +1,99 @@
+import { createHash } from 'node:crypto';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { PlainList } from '../fixtures/plain-list.js';
+import { ended, Workspace } from '../fixtures/workspace.js';
+
+const megabyte = 1 << 20;
+let space: Workspace;
+let list: PlainList;
+beforeAll(async () => {
+  space = await Workspace.open({ profiles: 10 });
+  list = await PlainList.open();
+  await writeFile(
+    join(space.folder, 'usage.cjs'),
+    "process.on('exit', () => require('node:fs').writeFileSync(process.env.USAGE, String(process.resourceUsage().maxRSS)));",
+  );
+});
+afterAll(async () => {
+  await space.close();
+  await list.close();
+});
+
+/** Text that no compression makes small. */
+function randomText(bytes: number, seed: number): string {
+  const parts: string[] = [];
+  for (let at = 0; at * 64 < bytes; at += 1) parts.push(createHash('sha256').update(`${seed} ${at}`).digest('hex'));
+  return parts.join('').slice(0, bytes);
+}
+
+function record(at: number, attributes: Record<string, unknown>): string {
+  return JSON.stringify({ id: `p${at}`, index_id: 'made', attributes: { name: `n${at}`, ...attributes } });
+}
+
+/** Small records, and among them some that have what the others lack. */
+function records(large: Readonly<Record<number, Record<string, unknown>>>): string[] {
+  return Array.from({ length: 2500 }, (_, at) => record(at, large[at] ?? {}));
+}
+
+/** Runs a command and expects it to succeed in the memory that the default of `memory_mb` allows. */
+async function within(words: readonly string[], mostMb = 768): Promise<string> {
+  const usage = join(space.folder, 'usage.txt');
+  const env = { NODE_OPTIONS: `--require ${join(space.folder, 'usage.cjs')}`, USAGE: usage };
+  const { code, stdout, stderr } = await ended(space.spawn(words, env));
+  expect({ code, stderr: code === 0 ? '' : stderr }, words.join(' ')).toEqual({ code: 0, stderr: '' });
+  expect(Number(await readFile(usage, 'utf8')) / 1024, words.join(' ')).toBeLessThan(mostMb);
+  return stdout;
+}
+
+const own = { name: 'made', source: 'index_profiles', index: 'made' };
+const noted = { name: 'noted', source: 'sql', key: ['id'], query: 'select id, note from made where note is not null' };
+
+it('keeps one text of 16 MB among small records, in every command, at the default memory', async () => {
+  const overrides = { service: { base_url: list.url }, job: { guards: { max_deleted: '90%' } } };
+  await space.configure('large', [own, noted], overrides);
+  const [first, second] = [1, 2].map((seed) => randomText(16 * megabyte, seed)) as [string, string];
+  list.records = records({ 100: { note: first }, 700: { note: 'short' } });
+  await within(['run', 'large.json', '--quiet']);
+  const stored = async (table: string) => space.query('large', `select id, md5(note) as md5 from ${table} order by id`);
+  const md5 = (text: string) => createHash('md5').update(text).digest('hex');
+  const holds = (text: string) => [
+    { id: 'p100', md5: md5(text) },
+    { id: 'p700', md5: md5('short') },
+  ];
+  expect(await stored('noted')).toEqual(holds(first));
+  list.records = records({ 100: { note: second }, 700: { note: 'short' } });
+  await within(['run', 'large.json', '--quiet']);
+  expect(await stored('noted')).toEqual(holds(second));
+  expect(await stored('(from made where note is not null)')).toEqual(holds(second));
+  const csv = await within(['query', 'large.json', "select note from made where id = 'p100'", '--format', 'csv']);
+  expect(csv).toBe(`note\n${second}\n`);
+  await within(['query', 'large.json', 'select * from made order by name', '--format', 'json']);
+  await within(['query', 'large.json', 'select * from made']);
+  await within(['diff', 'large.json', 'made']);
+  await within(['diff', 'large.json', 'made', '--json']);
+  await within(['verify', 'large.json']);
+  await within(['run', 'large.json', '--quiet', '--full']);
+  await within(['forget', 'large.json', 'made', 'p100']);
+  await within(['verify', 'large.json']);
+}, 120_000);
+
+describe.each([
+  ['a text', (text: string) => text, 'note'],
+  ['a member of an object', (text: string) => ({ a: text, b: 1 }), 'note.a'],
+  ['an element of a list', (text: string) => ['x', text], 'note[2]'],
+  ['an element of an object in a list', (text: string) => [{ a: text }], 'note[1].a'],
+] as const)('a large text as %s', (what, shaped, column) => {
+  it('comes, changes and goes', async () => {
+    const job = `kind_${what.replaceAll(' ', '_')}`;
+    await space.configure(job, [own], { service: { base_url: list.url } });
+    for (const text of [randomText(megabyte, 1), randomText(megabyte, 2), undefined]) {
+      list.records = records(text === undefined ? {} : { 100: { note: shaped(text) } });
+      await within(['run', `${job}.json`, '--quiet']);
+      const found = `select ${column} as found from made where id = 'p100'`;
+      expect(await space.query(job, found)).toEqual([{ found: text ?? null }]);
+      await within(['verify', `${job}.json`]);
+    }
+  }, 60_000);
+});

@@ -1,0 +1,131 @@
+import { gzipSync } from 'node:zlib';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { type BodyAllocation, BodyMemory } from '../../../src/api/body-memory.js';
+import { indexesPageOperation } from '../../../src/api/profile-api.js';
+import { formatBytes } from '../../../src/core/quantities.js';
+import { type Reply, scriptedService, serviceOptions, testClient } from './scripted-service.js';
+
+const MB = 1_000_000;
+const list = indexesPageOperation({});
+
+/** A page of about this many bytes. */
+function page(bytes: number): string {
+  return JSON.stringify({ data: [{ id: 'x'.repeat(bytes) }] });
+}
+
+const ways: Readonly<Record<string, (text: string) => Reply>> = {
+  'a stated length': (text) => (response) => {
+    response.writeHead(200, { 'content-length': text.length });
+    response.end(text);
+  },
+  'an unknown length': (text) => (response) => {
+    response.writeHead(200);
+    response.write(text.slice(0, 100_000));
+    response.end(text.slice(100_000));
+  },
+  gzip: (text) => {
+    const body = gzipSync(text);
+    return (response) => {
+      response.writeHead(200, { 'content-encoding': 'gzip' });
+      response.end(body);
+    };
+  },
+};
+
+describe('The room for bodies', () => {
+  it('never keeps a body waiting for ever, and never gives out more than twice its bytes', () => {
+    const step = fc.record({ which: fc.nat(9), does: fc.constantFrom('grow', 'grow', 'settle', 'take') });
+    fc.assert(
+      fc.property(fc.integer({ min: 10, max: 100 }), fc.array(step, { maxLength: 200 }), (bytes, steps) => {
+        const room = new BodyMemory(bytes);
+        const growing: BodyAllocation[] = [];
+        const whole: BodyAllocation[] = [];
+        const grow = (place: BodyAllocation) => {
+          if (place.wanted === 0 && place.bytes < bytes) place.claim(Math.min(bytes, place.bytes + 7), () => undefined);
+        };
+        const check = () => {
+          const sum = [...growing, ...whole].reduce((all, place) => all + place.bytes, 0);
+          expect(room.used).toBe(sum);
+          expect(room.used).toBeLessThanOrEqual(2 * bytes);
+        };
+        for (const { which, does } of steps) {
+          const place = growing[which];
+          if (does === 'take') whole.shift()?.release();
+          else if (place === undefined) growing.push(room.enter());
+          else if (does === 'grow') grow(place);
+          else if (place.wanted === 0) {
+            growing.splice(which, 1);
+            place.settle(Math.ceil(place.bytes / 2));
+            whole.push(place);
+          }
+          check();
+        }
+        // What is whole is taken in; then every body in turn can become as large as a body may be.
+        for (const place of whole.splice(0)) place.release();
+        for (const place of growing.splice(0)) {
+          while (place.bytes < bytes) {
+            grow(place);
+            expect(place.wanted).toBe(0);
+          }
+          place.release();
+        }
+        expect(room.used).toBe(0);
+        expect(room.calm).toBeUndefined();
+      }),
+    );
+  });
+
+  for (const [name, way] of Object.entries(ways)) {
+    it(`lets large bodies of ${name} come one after the other`, async () => {
+      const service = await scriptedService(way(page(3 * MB)));
+      const { client, abort, meter } = testClient(serviceOptions(service.baseUrl), { bodyBytes: 4 * MB });
+      let kept = 0;
+      const bodies = Array.from({ length: 8 }, async () => {
+        const release = await client.send(list, (_, { keep }) => keep(), { signal: abort.signal, meter });
+        kept += 1;
+        expect(kept).toBe(1);
+        await new Promise((resolve) => setImmediate(resolve));
+        kept -= 1;
+        release();
+      });
+      await Promise.all(bodies);
+      expect(meter).toMatchObject({ requests: 8, retries: 0 });
+    });
+
+    it(`refuses a body of ${name} that alone is too large, and names the options`, async () => {
+      const service = await scriptedService(way(page(5 * MB)));
+      const { failure, meter } = testClient(serviceOptions(service.baseUrl), { bodyBytes: 4 * MB });
+      const error = await failure(list);
+      expect(error).toMatchObject({ code: 'response_too_large', kind: 'fatal' });
+      expect(error.message).toContain(`more than ${formatBytes(4 * MB)}`);
+      expect(error.hint).toMatch(/`page_size`.*`resources.memory_mb`/);
+      expect(meter.retries).toBe(0);
+    });
+  }
+
+  it('is not fooled by a compressed body that states a smaller size than it has', async () => {
+    const bomb = Buffer.concat([gzipSync(page(50 * MB)), gzipSync('')]);
+    const service = await scriptedService((response) => {
+      response.writeHead(200, { 'content-encoding': 'gzip' });
+      response.end(bomb);
+    });
+    const { failure } = testClient(serviceOptions(service.baseUrl), { bodyBytes: 4 * MB });
+    expect(await failure(list)).toMatchObject({ code: 'response_too_large' });
+    const small = testClient(serviceOptions(service.baseUrl), { bodyBytes: 60 * MB });
+    await expect(small.send(list)).resolves.toHaveProperty('data');
+  });
+
+  it('is given back by requests that are aborted while they wait for it', async () => {
+    const service = await scriptedService(ways['an unknown length']?.(page(3 * MB)) as Reply);
+    const { client, abort, meter, failure } = testClient(serviceOptions(service.baseUrl), { bodyBytes: 4 * MB });
+    const { signal } = new AbortController();
+    const release = await client.send(list, (_, { keep }) => keep(), { signal, meter });
+    const waiting = Array.from({ length: 5 }, () => failure(list));
+    while (service.received.length < 2) await new Promise((resolve) => setImmediate(resolve));
+    abort.abort();
+    for (const error of await Promise.all(waiting)) expect(error).toMatchObject({ code: 'interrupted' });
+    release();
+    await client.send(list, () => undefined, { signal, meter });
+  });
+});

@@ -1,0 +1,63 @@
+import { gzipSync } from 'node:zlib';
+import { expect, it } from 'vitest';
+import { indexesPageOperation } from '../../../src/api/profile-api.js';
+import { rawService, scriptedService, serviceOptions, testClient } from './scripted-service.js';
+
+const list = indexesPageOperation({});
+const page = { data: [{ id: 'i' }], next_token: '' };
+const text = JSON.stringify(page);
+
+it.each([
+  ['GZIP', gzipSync(text)],
+  ['x-gzip', gzipSync(text)],
+  ['X-GZip', gzipSync(text)],
+  ['Identity', Buffer.from(text)],
+  ['identity, gzip', gzipSync(text)],
+  ['gzip , GZIP', gzipSync(gzipSync(text))],
+  ['', Buffer.from(text)],
+])('an answer with Content-Encoding "%s" is read', async (coding, body) => {
+  const { baseUrl } = await scriptedService((response) => {
+    response.writeHead(200, { 'content-type': 'application/json', 'content-encoding': coding });
+    response.end(body);
+  });
+  const { send, meter } = testClient(serviceOptions(baseUrl));
+  expect(await send(list)).toEqual(page);
+  expect(meter).toMatchObject({ requests: 1, retries: 0, bytes: text.length });
+});
+
+it.each([
+  ['plain', (body: Buffer) => body],
+  ['compressed', (body: Buffer) => gzipSync(body)],
+])('an answer that begins with a byte order mark is read, %s', async (kind, encode) => {
+  const { baseUrl } = await scriptedService((response) => {
+    response.writeHead(200, kind === 'plain' ? {} : { 'content-encoding': 'gzip' });
+    response.end(encode(Buffer.from(`\ufeff${text}`)));
+  });
+  expect(await testClient(serviceOptions(baseUrl)).send(list)).toEqual(page);
+});
+
+const answer = `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text}`;
+
+it.each([
+  ['100 Continue', ['HTTP/1.1 100 Continue\r\n\r\n']],
+  ['100 Continue with a header, twice', ['HTTP/1.1 100 Continue\r\nx: y\r\n\r\nHTTP/1.1 100\r\n\r\n']],
+  ['100 Continue in pieces', ['HTTP', '/1.1 1', '00 Continue\r\n', '\r', '\nHTTP/1.1']],
+  ['103 Early Hints', ['HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n']],
+  ['100 and 103', ['HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n']],
+  ['nothing', []],
+])('before an answer, %s is no trouble, on a kept connection too', async (_, pieces) => {
+  let connections = new Set();
+  const { baseUrl } = await rawService((socket) => {
+    connections = connections.add(socket);
+    socket.setNoDelay(true);
+    const rest = pieces.at(-1)?.endsWith('HTTP/1.1') ? answer.slice('HTTP/1.1'.length) : answer;
+    const [first, ...others] = [...pieces, rest];
+    const write = (piece: string, later: string[]) =>
+      socket.write(piece, () => setImmediate(() => later[0] !== undefined && write(later[0], later.slice(1))));
+    write(first as string, others);
+  });
+  const { send, meter } = testClient(serviceOptions(baseUrl, { concurrency: 1 }));
+  for (let request = 0; request < 3; request += 1) expect(await send(list)).toEqual(page);
+  expect(meter).toMatchObject({ requests: 3, retries: 0 });
+  expect(connections.size).toBe(1);
+});

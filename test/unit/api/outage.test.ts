@@ -1,0 +1,45 @@
+import { expect, it } from 'vitest';
+import { indexesPageOperation } from '../../../src/api/profile-api.js';
+import { emptyPage, type Reply, scriptedService, serviceOptions, testClient } from './scripted-service.js';
+
+const list = indexesPageOperation({});
+
+/** A service that is away for a time of the client's clock, after its first answer. */
+async function awayFor(ms: number) {
+  let isAway: () => boolean = () => false;
+  const reply: Reply = (response) => {
+    response.statusCode = isAway() ? 503 : 200;
+    response.end(JSON.stringify(emptyPage));
+  };
+  const service = await scriptedService(reply);
+  const given = testClient(serviceOptions(service.baseUrl));
+  await given.send(list);
+  const until = given.clock.monotonic() + ms;
+  isAway = () => given.clock.monotonic() < until;
+  return { ...given, service };
+}
+
+it.each([1, 64])('Four minutes of 503 are survived by %i chains, with less than 100 requests', async (chains) => {
+  const { send, service } = await awayFor(240_000);
+  await Promise.all(Array.from({ length: chains }, () => send(list)));
+  expect(service.received.length - 1 - chains).toBeLessThan(100);
+});
+
+it('An outage longer than the patience fails all who wait, each with its own error', async () => {
+  const { failure, clock } = await awayFor(1_000_000);
+  const errors = await Promise.all(Array.from({ length: 20 }, () => failure(list)));
+  expect(new Set(errors).size).toBe(20);
+  for (const error of errors) {
+    expect(error).toMatchObject({ code: 'service_unavailable', status: 503 });
+    expect(error.message).toContain('since 2026-01-01T00:00:00Z');
+  }
+  expect(clock.monotonic()).toBeLessThanOrEqual(301_000);
+});
+
+it('An interruption ends the pause of an outage at once', async () => {
+  const { failure, abort, meter } = await awayFor(1_000_000);
+  const error = failure(list);
+  while (meter.retries === 0) await new Promise(setImmediate);
+  abort.abort();
+  expect(await error).toMatchObject({ code: 'interrupted' });
+});

@@ -1,0 +1,29 @@
+import { expect, it } from 'vitest';
+import { exitCodeOfRun } from '../../../src/cli/print-report.js';
+import type { JobReport, RunStatus } from '../../../src/core/run-report.js';
+
+/** The report of a run whose streams and destinations ended with these codes; null stands for a good end. */
+function reportOf(
+  status: RunStatus,
+  streams: readonly (string | null)[],
+  destinations: readonly string[] = [],
+): JobReport {
+  const ended = (code: string | null) => ({ error: code === null ? null : { code } });
+  return { status, streams: streams.map(ended), destinations: destinations.map(ended) } as unknown as JobReport;
+}
+
+it.each<[number, RunStatus, (string | null)[], string[]]>([
+  [0, 'ok', [null], []],
+  [130, 'interrupted', ['interrupted', 'unauthorized'], []],
+  [5, 'partial', [null, 'unauthorized'], []],
+  [3, 'held', ['guard_max_deleted'], []],
+  [4, 'failed', ['unauthorized', 'forbidden'], []],
+  [4, 'failed', ['unauthorized', 'dependency'], []],
+  [4, 'failed', [null], ['destination_login']],
+  [1, 'failed', ['unauthorized', 'page_loop'], []],
+  [1, 'failed', ['page_loop', 'dependency'], []],
+  [1, 'failed', ['dependency'], []],
+  [1, 'failed', [null], []],
+])('the exit code is %i for a run that is %s with %j and %j', (code, status, streams, destinations) => {
+  expect(exitCodeOfRun(reportOf(status, streams, destinations))).toBe(code);
+});

@@ -1,0 +1,66 @@
+import { describe, expect, test } from 'vitest';
+import { annotation } from '../../../src/config/annotation.js';
+import { lintConfig } from '../../../src/config/parse.js';
+import { ConfigError } from '../../../src/config/problem.js';
+
+const open = '$\u007b';
+
+const text = `service:
+  base_url: ${open}URL}
+  tenant_id: ${open}TENANT}
+  auth: { token_file: "${open}file:./token}" }
+jobs:
+  nightly:
+    streams:
+      - { name: members, source: index_profiles, index: "${open}INDEX}", columns: { email: { hash: true, salt: "${open}SALT}" } } }
+    destinations:
+      - { name: warehouse, connector: postgres, url: "${open}WAREHOUSE}" }
+`;
+
+function problemsOf(given: string, env: Record<string, string> = {}) {
+  try {
+    lintConfig(given, '/srv/sync/cdsync.yaml', { env, cwd: '/srv/sync' });
+  } catch (error) {
+    if (error instanceof ConfigError) return error.problems;
+    throw error;
+  }
+  return [];
+}
+
+describe('a configuration without the values of its variables', () => {
+  test('is checked as far as it goes, without any other file', () => {
+    const { unset } = lintConfig(text, '/srv/sync/cdsync.yaml', { env: {} });
+    expect([...unset].sort()).toEqual(['INDEX', 'SALT', 'TENANT', 'URL', 'WAREHOUSE']);
+  });
+
+  test.each([
+    ['a misspelt key', text.replace('index:', 'indx:'), 2],
+    ['a wrong value', text.replace('    streams:', '    strings: maybe\n    streams:'), 1],
+    ['a missing key', text.replace('connector: postgres, ', ''), 1],
+  ])('%s is a problem all the same', (_, given, count) => {
+    expect(problemsOf(given)).toHaveLength(count);
+  });
+
+  test('the value of a variable that is set is checked', () => {
+    expect(problemsOf(text, { URL: 'nowhere' }).map(({ path }) => path)).toEqual(['service.base_url']);
+  });
+
+  test('all is checked that a run would check if every variable is set', () => {
+    const twice = text.replace(/( {6}- \{ name: warehouse.*\n)/, '$1$1');
+    const env = {
+      URL: 'http://127.0.0.1:1',
+      TENANT: 't',
+      INDEX: 'i',
+      SALT: 'long enough',
+      WAREHOUSE: 'postgres://x/y',
+    };
+    expect(problemsOf(twice.replace(/auth: .*/, 'auth: { token_file: ./token }'), env).length).toBeGreaterThan(0);
+  });
+});
+
+test('a mistake is shown by GitHub at its line', () => {
+  const [problem] = problemsOf(text.replace('nightly:', 'nightly: # 100%').replace('hash: true', 'hsh: true'));
+  expect(problem && annotation({ ...problem, file: 'a,b:c.yaml', message: 'so\n100%' })).toBe(
+    `::error file=a%2Cb%3Ac.yaml,line=8,col=${problem?.column}::jobs.nightly.streams[0].columns.email.hsh: so%0A100%25; did you mean "hash"?  allowed: drop, hash, normalize, salt, mask, type, rename, track`,
+  );
+});

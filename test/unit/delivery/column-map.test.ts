@@ -1,0 +1,197 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { type MapTask, type NextMap, nextMap, type WantedColumn } from '../../../src/delivery/table/column-map.js';
+import type { TableRecord } from '../../../src/delivery/table/record.js';
+import { TargetNames } from '../../../src/delivery/target-names.js';
+import { holdsEverywhere, parseColumnType } from '../../../src/sdk/column-type.js';
+
+type Before = MapTask['before'];
+
+function wanted(name: string, type: string, rest: Partial<WantedColumn> = {}): WantedColumn {
+  const path = `attributes.${name}`;
+  const plain = { isSafe: true, rule: '', isDropped: false, isTracked: true, isKey: false };
+  return { path, name, as: name, type, ...plain, ...rest };
+}
+
+const id = wanted('id', 'VARCHAR', { path: 'id', isKey: true });
+
+function next(before: Before, columns: readonly WantedColumn[], rest: Partial<MapTask> = {}): NextMap {
+  const taken = [
+    ...[...(before?.map.values() ?? [])].flatMap(({ target, variant }) =>
+      [target, variant].filter((name) => name !== null),
+    ),
+    ...(before?.retired.keys() ?? []),
+  ];
+  const names = new TargetNames({}, taken);
+  return nextMap({
+    before,
+    columns: [id, ...columns],
+    types: { holds: holdsEverywhere, widens: (from, to) => from.kind === 'int64' && to.kind === 'double' },
+    onTypeChange: 'variant_column',
+    give: (name) => names.give(name),
+    claims: () => false,
+    stream: 'members',
+    ...rest,
+  });
+}
+
+function recorded({ map, retired }: NextMap, generation = 1): NonNullable<Before> {
+  return { map, retired, generation, pending: null };
+}
+
+const target = ({ map }: NextMap, name: string) => map.get(`attributes.${name}`);
+
+describe('the next column map', () => {
+  const first = next(undefined, [wanted('score', 'BIGINT')]);
+
+  it('begins with every column under its own name and type', () => {
+    expect(first.add).toEqual([
+      { name: 'id', kind: 'VARCHAR' },
+      { name: 'score', kind: 'BIGINT' },
+    ]);
+    expect([first.why, first.clear]).toEqual([[], []]);
+  });
+
+  it('stays as it was if nothing changes', () => {
+    const same = next(recorded(first), [wanted('score', 'BIGINT')]);
+    expect([same.add, same.widen, same.clear, same.why]).toEqual([[], [], [], []]);
+    expect([...same.map]).toEqual([...first.map]);
+  });
+
+  it('needs no reload for a column that the stream did not have', () => {
+    const more = next(recorded(first), [wanted('score', 'BIGINT'), wanted('note', 'VARCHAR')]);
+    expect([more.add, more.why]).toEqual([[{ name: 'note', kind: 'VARCHAR' }], []]);
+  });
+
+  it('widens integers that were never beyond 2^53, and gives others a variant', () => {
+    const safe = next(recorded(first), [wanted('score', 'DOUBLE')]);
+    expect([safe.widen, target(safe, 'score')?.variant]).toEqual([[{ name: 'score', kind: 'DOUBLE' }], null]);
+    const unsafe = next(recorded(next(undefined, [wanted('score', 'BIGINT', { isSafe: false })])), [
+      wanted('score', 'DOUBLE'),
+    ]);
+    expect([unsafe.widen, target(unsafe, 'score')?.variant]).toEqual([[], 'score__text']);
+    expect(unsafe.why).toEqual(['type of "score" (BIGINT to DOUBLE)']);
+  });
+
+  it('keeps a declared type that holds the new one, and never adds a second variant', () => {
+    const texts = next(recorded(first), [wanted('score', 'VARCHAR')]);
+    expect(texts.add).toEqual([{ name: 'score__text', kind: 'VARCHAR' }]);
+    const back = next(recorded(texts, 2), [wanted('score', 'BIGINT')]);
+    expect([back.add, target(back, 'score')?.variant]).toEqual([[], 'score__text']);
+    expect(back.why).toEqual(['type of "score" (VARCHAR to BIGINT)']);
+    const lists = next(recorded(back, 3), [wanted('score', 'BIGINT[]')]);
+    expect([lists.add, target(lists, 'score')?.variant]).toEqual([[], 'score__text']);
+  });
+
+  it('is JSON of any kind once lists or objects of another type, or texts beside them, are in one JSON column', () => {
+    const types = { holds: () => true, widens: () => false };
+    const lists = next(undefined, [wanted('tags', 'BIGINT[]')], { types });
+    const same = next(recorded(lists), [wanted('tags', 'BIGINT[]')], { types });
+    const mixed = next(recorded(same), [wanted('tags', 'JSON')], { types });
+    expect([same, mixed].map((each) => target(each, 'tags')?.kind)).toEqual(['BIGINT[]', 'JSON']);
+    expect(target(mixed, 'tags')?.variant).toBeNull();
+  });
+
+  it('refuses another type if told to, and another type of the key always', () => {
+    const refused = () => next(recorded(first), [wanted('score', 'VARCHAR')], { onTypeChange: 'fail' });
+    expect(refused).toThrowError(expect.objectContaining({ code: 'type_changed' }));
+    const key = next(undefined, [], { columns: [{ ...id, type: 'BIGINT' }] });
+    expect(() => next(recorded(key), [])).toThrowError(expect.objectContaining({ code: 'key_changed' }));
+  });
+
+  it('clears a column whose rule changes, and its variant', () => {
+    const texts = next(recorded(first), [wanted('score', 'VARCHAR')]);
+    const hashed = next(recorded(texts, 2), [wanted('score', 'VARCHAR', { rule: 'hash' })]);
+    expect([hashed.clear, target(hashed, 'score')?.since]).toEqual([['score', 'score__text'], 3]);
+    expect(hashed.why).toEqual(['rule of "score"']);
+  });
+
+  it('retires and clears the columns of a rule that drops or renames, and of one that has gone', () => {
+    for (const change of [
+      [wanted('score', 'BIGINT', { isDropped: true, rule: 'drop' })],
+      [wanted('score', 'BIGINT', { as: 'points' })],
+      [],
+    ]) {
+      const changed = next(recorded(first), change);
+      expect([[...changed.retired], changed.clear]).toEqual([[['score', 'BIGINT']], ['score']]);
+      expect(changed.why).toHaveLength(1);
+      // The retired column serves again.
+      const again = next(recorded(changed, 2), [wanted('score', 'BIGINT')]);
+      expect([again.add, target(again, 'score')?.target, [...again.retired.keys()].includes('score')]).toEqual([
+        [],
+        'score',
+        false,
+      ]);
+    }
+  });
+
+  it('gives no name that another column has', () => {
+    const both = next(undefined, [wanted('amount', 'BIGINT'), wanted('amount__text', 'VARCHAR')]);
+    const changed = next(recorded(both), [wanted('amount', 'VARCHAR'), wanted('amount__text', 'VARCHAR')]);
+    const variant = target(changed, 'amount')?.variant;
+    expect(variant).toMatch(/^amount__text_[0-9a-f]{6}$/);
+    expect(target(changed, 'amount__text')?.target).toBe('amount__text');
+  });
+
+  it('takes columns for its own that a delivery added before it was cut short', () => {
+    const pending = {
+      load: '1:x',
+      fresh: false,
+      since: '',
+      added: [['note', 'VARCHAR']],
+      widened: [],
+    } as unknown as TableRecord['pending'];
+    const more = next({ ...recorded(first), pending }, [wanted('score', 'BIGINT'), wanted('note', 'VARCHAR')]);
+    expect([more.add, target(more, 'note')?.target]).toEqual([[], 'note']);
+  });
+});
+
+describe('over any series of changes', () => {
+  const types = ['BIGINT', 'DOUBLE', 'VARCHAR', 'JSON', 'BOOLEAN', 'BIGINT[]', 'DECIMAL(10,2)'];
+  const column = fc.record({
+    type: fc.constantFrom(...types),
+    rule: fc.constantFrom('', 'hash'),
+    as: fc.constantFrom('a', 'b', 'c'),
+    isDropped: fc.boolean(),
+    isSafe: fc.boolean(),
+  });
+  const night = fc.dictionary(fc.constantFrom('x', 'y', 'z'), column);
+  const unique = (columns: readonly WantedColumn[]) => new Set(columns.map(({ as }) => as)).size === columns.length;
+
+  it('no column is in two places, none is forgotten, and whatever unchanged rows lack is a reason to reload', () => {
+    fc.assert(
+      fc.property(fc.array(night, { minLength: 1, maxLength: 8 }), (nights) => {
+        let before: Before;
+        const ever = new Set<string>();
+        for (const [index, columns] of nights.entries()) {
+          const all = Object.entries(columns).map(([name, rest]) => wanted(name, rest.type, rest));
+          if (!unique(all)) continue;
+          const made = next(before, all);
+          const places = [...made.map.values()].flatMap(({ target: one, variant }) =>
+            [one, variant].filter((name) => name !== null),
+          );
+          expect(new Set(places).size).toBe(places.length);
+          for (const name of made.retired.keys()) expect(places).not.toContain(name);
+          for (const { name } of made.add) ever.add(name);
+          // Every column that was ever added is in use or retired: a value in it is never forgotten.
+          expect(new Set([...places, ...made.retired.keys()])).toEqual(ever);
+          for (const { path, type } of all) {
+            const [entry, was] = [made.map.get(path), before?.map.get(path)];
+            if (entry?.target == null) continue;
+            const holds = holdsEverywhere(parseColumnType(entry.kind), parseColumnType(type));
+            const isDouble = entry.kind === 'DOUBLE' && type === 'BIGINT';
+            expect(holds || isDouble || entry.variant !== null).toBe(true);
+            const differs =
+              was !== undefined &&
+              (was.target !== entry.target ||
+                was.variant !== entry.variant ||
+                was.rule !== entry.rule ||
+                was.stream_type !== type);
+            if (differs) expect(made.why.length).toBeGreaterThan(0);
+          }
+          before = recorded(made, index + 1);
+        }
+      }),
+    );
+  });
+});

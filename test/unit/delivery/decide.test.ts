@@ -1,0 +1,292 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { NextMap } from '../../../src/delivery/table/column-map.js';
+import { decide, type Situation, withMap } from '../../../src/delivery/table/decide.js';
+import type { TableRecord } from '../../../src/delivery/table/record.js';
+import type { Feed } from '../../../src/snapshot/feed.js';
+
+const feed = {
+  version: 1,
+  stream: 'members',
+  store_id: 'here',
+  run_id: 'run-7',
+  sequence: 7,
+  synced_at: '2026-01-07T00:00:00.000Z',
+  rows: 10,
+  key: ['id'],
+  columns: [],
+  definition: { tenant_id: 'acme' },
+  snapshot: [],
+  changes: [5, 7].map((sequence) => ({ run_id: `run-${sequence}`, sequence, synced_at: '', rows: 1, files: [] })),
+  complete_since: 3,
+  complete_since_run: 'run-3',
+} satisfies Feed;
+
+const record: TableRecord = {
+  version: 1,
+  tenant: 'acme',
+  job: 'nightly',
+  stores: [{ id: 'here', since: '2026-01-01T00:00:00.000Z' }],
+  store_id: 'here',
+  sequence: 7,
+  run_id: 'run-7',
+  generation: 4,
+  load: '4:abc',
+  stamp: '4:abc',
+  mode: 'mirror',
+  deletes: 'hard',
+  shape: 'keyed',
+  key: ['id'],
+  map: new Map(),
+  retired: new Map(),
+  columns: new Map([
+    ['id', 'text'],
+    ['score', 'bigint'],
+  ]),
+  rows: 10,
+  erased: 0,
+  refused: 0,
+  full_of: null,
+  verified_at: null,
+  delivered_at: '2026-01-07T00:00:00.000Z',
+  action: 'increment',
+  why: '',
+  pending: null,
+};
+
+const found = {
+  columns: [
+    { name: 'id', type: 'text' },
+    { name: 'score', type: 'bigint' },
+  ],
+  rows: 10,
+  stamp: '4:abc',
+};
+
+const quiet: Situation = {
+  table: 'members',
+  destination: 'warehouse',
+  mode: 'mirror',
+  deletes: 'hard',
+  job: 'nightly',
+  feed,
+  key: ['id'],
+  erasures: [],
+  flags: { full: false, adopt: false, recreate: false },
+  record,
+  owner: undefined,
+  found,
+  legacy: undefined,
+};
+const appending = { ...quiet, mode: 'append', record: { ...record, mode: 'append', shape: 'append' } } as const;
+const pending = { load: '5:x', fresh: false, added: [], widened: [], since: '2026-01-08T00:00:00.000Z' };
+const flag = (name: 'full' | 'adopt' | 'recreate') => ({ flags: { ...quiet.flags, [name]: true } });
+const same: NextMap = { map: new Map(), retired: new Map(), add: [], widen: [], clear: [], why: [] };
+const withRecord = (of: Situation, rest: Partial<TableRecord>): Situation => ({
+  ...of,
+  record: { ...(of.record as TableRecord), ...rest },
+});
+
+/** The action, or the code of the refusal. */
+function outcome(situation: Situation, next: NextMap = same): string {
+  try {
+    return withMap(decide(situation), situation, next).action;
+  } catch (error) {
+    return (error as { code: string }).code;
+  }
+}
+
+const late = { number: 9, keys: ['p1'] };
+
+describe('a keyed table', () => {
+  it.each<[string, Partial<Situation> | Situation, string]>([
+    ['has no record and is missing', { record: undefined, found: undefined }, 'create'],
+    ['has no record and is there', { record: undefined }, 'table_not_ours'],
+    ['has no record, is there, and is taken over', { record: undefined, ...flag('adopt') }, 'reload'],
+    [
+      'was loaded by a version without records',
+      { record: undefined, legacy: { storeId: 'here', sequence: 5 } },
+      'reload',
+    ],
+    ['belongs to another stream', { owner: 'stream "x"' }, 'table_taken'],
+    [
+      'belongs to another stream, and is taken over',
+      { owner: 'stream "x"', record: undefined, ...flag('adopt') },
+      'reload',
+    ],
+    ['has the profiles of another tenant', withRecord(quiet, { tenant: 'other' }), 'table_taken'],
+    ['belongs to another job', withRecord(quiet, { job: 'other' }), 'table_taken'],
+    ['is as recorded, with nothing new', {}, 'nothing'],
+    ['is as recorded, with changes', withRecord(quiet, { sequence: 5, run_id: 'run-5' }), 'increment'],
+    [
+      'is as recorded, in mode replace, with changes',
+      { ...withRecord(quiet, { sequence: 5, run_id: 'run-5', mode: 'replace' }), mode: 'replace' },
+      'reload',
+    ],
+    ['was loaded in another mode', { mode: 'upsert' }, 'reload'],
+    ['was loaded with other deletes', { deletes: 'soft' }, 'reload'],
+    ['was loaded in mode append', withRecord(quiet, { shape: 'append', mode: 'append' }), 'mode_changed'],
+    ['has another key', { key: ['email'] }, 'key_changed'],
+    ['has another key, and is made again', { key: ['email'], ...flag('recreate') }, 'create'],
+    ['is further behind than changes are kept', withRecord(quiet, { sequence: 2, run_id: 'run-2' }), 'reload'],
+    ['is of another store', withRecord(quiet, { store_id: 'there', stores: [{ id: 'there', since: '' }] }), 'reload'],
+    [
+      'is of a store that another one has replaced before',
+      withRecord(quiet, {
+        store_id: 'there',
+        stores: [
+          { id: 'here', since: '' },
+          { id: 'there', since: '' },
+        ],
+      }),
+      'store_unknown',
+    ],
+    ['is ahead of the store', withRecord(quiet, { sequence: 8, run_id: 'run-8' }), 'reload'],
+    ['has a snapshot of the same number from another run', withRecord(quiet, { run_id: 'run-7b' }), 'reload'],
+    ['has an older snapshot from another run', withRecord(quiet, { sequence: 5, run_id: 'run-5b' }), 'reload'],
+    ['still has an erased row', { erasures: [late] }, 'increment'],
+    ['is older than an erasure whose keys are gone', { erasures: [{ number: 9, keys: null }] }, 'reload'],
+    [
+      'is older than an erasure whose keys are gone, and keeps rows',
+      { ...withRecord(quiet, { mode: 'upsert' }), mode: 'upsert', erasures: [{ number: 9, keys: null }] },
+      'erasures_gone',
+    ],
+    ['has carried the erasure out', { ...withRecord(quiet, { erased: 9 }), erasures: [late] }, 'nothing'],
+    ['has a delivery that was cut short', withRecord(quiet, { pending }), 'reload'],
+    ['was being made', withRecord(quiet, { pending: { ...pending, fresh: true } }), 'create'],
+    [
+      'was about to be made',
+      { ...withRecord(quiet, { pending: { ...pending, fresh: true } }), found: undefined },
+      'create',
+    ],
+    ['has a record and is missing', { found: undefined }, 'create'],
+    ['lacks a column', { found: { ...found, columns: [{ name: 'id', type: 'text' }] } }, 'reload'],
+    [
+      'has a column of another type',
+      { found: { ...found, columns: [found.columns[0] as never, { name: 'score', type: 'numeric' }] } },
+      'table_altered',
+    ],
+    ['has another number of rows', { found: { ...found, rows: 9 } }, 'reload'],
+    ['has another stamp', { found: { ...found, stamp: '3:old' } }, 'reload'],
+    ['has no stamp any more', { found: { ...found, stamp: null } }, 'reload'],
+    ['cannot be stamped', { ...withRecord(quiet, { stamp: null }), found: { ...found, stamp: undefined } }, 'nothing'],
+    [
+      'has columns of others',
+      { found: { ...found, columns: [...found.columns, { name: 'mine', type: 'date' }] } },
+      'nothing',
+    ],
+    ['is loaded whole because that is asked', flag('full'), 'reload'],
+  ])('that %s', (_, change, expected) => {
+    expect(outcome({ ...quiet, ...change })).toBe(expected);
+  });
+
+  it('that is an old copy names the generation it is of, and gets every erasure', () => {
+    const decision = decide({
+      ...withRecord(quiet, { erased: 9 }),
+      erasures: [late],
+      found: { ...found, stamp: '3:old' },
+    });
+    expect(decision).toMatchObject({ action: 'reload', copyOf: 3, erase: ['p1'] });
+  });
+
+  it('is loaded whole if the column map says that unchanged rows need other values', () => {
+    expect(outcome(quiet, { ...same, why: ['rule of "email"'] })).toBe('reload');
+    expect(outcome(quiet, { ...same, add: [{ name: 'note', kind: 'VARCHAR' }] })).toBe('increment');
+  });
+});
+
+describe('a table of mode append', () => {
+  it.each<[string, Partial<Situation> | Situation, string]>([
+    ['has nothing new', {}, 'nothing'],
+    ['has changes', withRecord(appending, { sequence: 5, run_id: 'run-5' }), 'increment'],
+    ['has no record, is there, and is taken over', { record: undefined, ...flag('adopt') }, 'adopt'],
+    [
+      'was loaded by a version without records',
+      { record: undefined, legacy: { storeId: 'here', sequence: 5 } },
+      'increment',
+    ],
+    [
+      'was loaded by such a version from another store',
+      { record: undefined, legacy: { storeId: 'there', sequence: 5 } },
+      'store_unknown',
+    ],
+    [
+      'is further behind than changes are kept',
+      withRecord(appending, { sequence: 2, run_id: 'run-2' }),
+      'changes_gone',
+    ],
+    ['is of another store', withRecord(appending, { store_id: 'there', stores: [] }), 'store_unknown'],
+    [
+      'has a snapshot of the same number from another run',
+      withRecord(appending, { run_id: 'run-7b' }),
+      'store_unknown',
+    ],
+    [
+      'is of another store, and goes on',
+      { ...withRecord(appending, { store_id: 'there', stores: [] }), ...flag('adopt') },
+      'adopt',
+    ],
+    [
+      'is of another store, and gets all rows',
+      { ...withRecord(appending, { store_id: 'there', stores: [] }), ...flag('full') },
+      'reload',
+    ],
+    ['has another number of rows', { found: { ...found, rows: 9 } }, 'table_changed'],
+    ['has another number of rows, and goes on', { found: { ...found, rows: 9 }, ...flag('adopt') }, 'increment'],
+    ['is missing', { found: undefined }, 'create'],
+    ['has a delivery that was cut short', withRecord(appending, { pending }), 'increment'],
+    ['gets all rows once more', flag('full'), 'reload'],
+    [
+      'has all rows of this snapshot once more already',
+      { ...withRecord(appending, { full_of: 'run-7' }), ...flag('full') },
+      'nothing',
+    ],
+    ['was keyed', withRecord(appending, { shape: 'keyed' }), 'mode_changed'],
+  ])('that %s', (_, change, expected) => {
+    expect(outcome({ ...appending, ...change })).toBe(expected);
+  });
+
+  it('moves its map on without a reload', () => {
+    const changed = { ...same, why: ['type of "score"'] };
+    expect(outcome(withRecord(appending, { sequence: 5, run_id: 'run-5' }), changed)).toBe('increment');
+  });
+});
+
+describe('any table', () => {
+  const situations = fc.record({
+    sequence: fc.integer({ min: 0, max: 9 }),
+    run: fc.constantFrom('run-3', 'run-5', 'run-7', 'run-9'),
+    store: fc.constantFrom('here', 'there'),
+    rows: fc.constantFrom(10, 9),
+    stamp: fc.constantFrom('4:abc', '3:old', null),
+    pending: fc.boolean(),
+    mode: fc.constantFrom('mirror', 'upsert', 'replace' as const),
+    lacks: fc.boolean(),
+  });
+
+  it('never gets an increment unless it is as recorded and the changes lead on from it', () => {
+    fc.assert(
+      fc.property(situations, (is) => {
+        const changed = withRecord(quiet, {
+          sequence: is.sequence,
+          run_id: is.run,
+          store_id: is.store,
+          pending: is.pending ? pending : null,
+        });
+        const columns = is.lacks ? found.columns.slice(0, 1) : found.columns;
+        const situation = { ...changed, mode: is.mode as 'mirror', found: { columns, rows: is.rows, stamp: is.stamp } };
+        const action = outcome(situation);
+        if (action !== 'increment' && action !== 'nothing') return;
+        expect([is.store, is.rows, is.stamp, is.pending, is.lacks, is.mode]).toEqual([
+          'here',
+          10,
+          '4:abc',
+          false,
+          false,
+          'mirror',
+        ]);
+        expect(['3 run-3', '5 run-5', '7 run-7']).toContain(`${is.sequence} ${is.run}`);
+      }),
+    );
+  });
+});

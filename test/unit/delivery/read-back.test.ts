@@ -1,0 +1,39 @@
+import { describe, expect, it } from 'vitest';
+import type { PieceData } from '../../../src/delivery/load-data.js';
+import { readBackOf } from '../../../src/delivery/table/read-back.js';
+
+describe('rows that are not as they were written', () => {
+  it.each([
+    [true, 'Nothing of this load was kept'],
+    [false, 'The next delivery loads the rows again'],
+  ])('fail the load, and the error says what becomes of it: rolled back %s', async (isRolledBack, outcome) => {
+    const data = {
+      async *expected() {
+        yield { n: 2, s: '0' };
+      },
+    } as unknown as PieceData;
+    const readBack = readBackOf({
+      stream: 'people',
+      table: 'people',
+      columns: [],
+      data,
+      live: () => undefined,
+      isRolledBack,
+    });
+    const found = {
+      rows: 1,
+      sum: '0',
+      hashed: [],
+      sums: async () => new Map(),
+      left: 0,
+      differing: [],
+      live: undefined,
+    };
+    const checked = readBack.check(found);
+    await expect(checked).rejects.toMatchObject({
+      code: 'delivery_differs',
+      message: 'table "people" is not as it was written: 2 rows were sent, and 1 are there',
+      hint: expect.stringContaining(outcome),
+    });
+  });
+});

@@ -1,0 +1,293 @@
+import { cp, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import type { DestinationConfig } from '../../../../src/config/destination-config.js';
+import { deliverTo, type StreamDelivery } from '../../../../src/delivery/deliver.js';
+import type { DeliveryRequest } from '../../../../src/delivery/delivery.js';
+import { type PlannedStream, planDeliveries } from '../../../../src/delivery/plan-deliveries.js';
+import { type Connector, type OutgoingRecord, recordConnector } from '../../../../src/sdk/destination.js';
+import { writeFeed } from '../../../../src/snapshot/feed.js';
+import { addErasure } from '../../../../src/storage/erasures.js';
+import { JumpingClock } from '../../api/clocks.js';
+import { type Change, PublishedStream } from '../published-stream.js';
+
+/** A receiver: what it has got, and what it does with the next records. */
+class Receiver {
+  readonly got: (OutgoingRecord & { data: Record<string, unknown> })[] = [];
+  readonly rows = new Map<string, Record<string, unknown>>();
+  refused: ReadonlySet<string> = new Set();
+  /** How many records it takes before it is gone. */
+  takes = Number.POSITIVE_INFINITY;
+
+  readonly connector: Connector = recordConnector({
+    name: 'receiver',
+    summary: 'Takes records.',
+    options: { url: z.string() },
+    capabilities: { batchRecords: 2 },
+    open: async () => ({
+      send: async (batch) => batch.map((record) => this.#take(record)),
+      close: async () => undefined,
+    }),
+  });
+
+  #take(record: OutgoingRecord) {
+    if (this.takes <= 0) throw new Error('the receiver is gone');
+    this.takes -= 1;
+    if (this.refused.has(record.key)) return { type: 'refused', reason: 'unknown' } as const;
+    const data = JSON.parse(record.json) as Record<string, unknown>;
+    this.got.push({ ...record, data });
+    if (record.op === 'delete') this.rows.delete(record.key);
+    else this.rows.set(record.key, data);
+    return { type: 'acknowledged' } as const;
+  }
+}
+
+let stream: PublishedStream;
+let receiver: Receiver;
+let columns: DestinationConfig['columns'];
+beforeEach(async () => {
+  [stream, receiver, columns] = [await PublishedStream.open(), new Receiver(), new Map()];
+});
+afterEach(() => stream.close());
+
+const dropped = { drop: true, rename: undefined } as unknown as ReturnType<DestinationConfig['columns']['get']> &
+  object;
+
+function requested(own: Partial<DestinationConfig> = {}) {
+  const destination: DestinationConfig = {
+    ...{ name: 'crm', connector: receiver.connector, streams: ['members'], mode: 'mirror', columns },
+    ...{ table: '{stream}', deletes: 'hard', verify: 'rows', verifyEvery: undefined, onReject: 'continue' },
+    ...{ onTypeChange: 'variant_column', options: { url: 'x' } },
+    ...own,
+  };
+  const context = {
+    layout: stream.layout,
+    resources: { memoryMb: 128, threads: 1 },
+    clock: new JumpingClock(),
+    signal: new AbortController().signal,
+    service: { sendEvent: () => Promise.reject(new Error('it sends none')) },
+    notice: () => undefined,
+  };
+  const flags = { full: false, adopt: false, recreate: false, verify: false };
+  return { context, request: { destination, streams: ['members'], ...flags } };
+}
+
+async function deliver(
+  asked: Partial<DeliveryRequest> = {},
+  own: Partial<DestinationConfig> = {},
+): Promise<StreamDelivery> {
+  await writeFeed(stream.layout, stream.feed);
+  const { context, request } = requested(own);
+  const [delivered] = await deliverTo(context, { ...request, ...asked }, []);
+  return delivered as StreamDelivery;
+}
+
+/** What a push would do. */
+async function planned(): Promise<PlannedStream> {
+  await writeFeed(stream.layout, stream.feed);
+  const { context, request } = requested();
+  const [found] = await planDeliveries(context, request);
+  return found as PlannedStream;
+}
+
+async function forget(id: string): Promise<void> {
+  await addErasure(stream.layout, 'members', [id], Date.now());
+  await stream.forget(id);
+}
+
+const insert = (id: string, n: number): Change => ({ op: 'insert', id, n });
+const update = (id: string, n: number): Change => ({ op: 'update', id, n });
+const gone = (id: string, n: number): Change => ({ op: 'delete', id, n });
+const said = () => receiver.got.splice(0).map(({ op, key, data }) => `${op} ${key} ${data.n ?? '-'}`);
+
+describe('a delivery of records', () => {
+  it('sends everything, then the changes, then nothing', async () => {
+    await stream.commit([insert('a', 1), insert('b', 1)]);
+    expect([(await deliver()).status, said()]).toEqual(['ok', ['insert a 1', 'insert b 1']]);
+    await stream.commit([update('a', 2), gone('b', 1)]);
+    expect([(await deliver()).action, said()]).toEqual(['append', ['update a 2', 'delete b 1']]);
+    expect([(await deliver()).action, said()]).toEqual(['nothing', []]);
+  });
+
+  it('gives a change of a folder that was put back another id', async () => {
+    await stream.commit([insert('a', 1)]);
+    await deliver();
+    const putBack = stream.remember();
+    const kept = join(stream.folder, 'kept');
+    await cp(join(stream.folder, 'nightly', '.cdsync'), kept, { recursive: true });
+    await stream.commit([update('a', 2)]);
+    await deliver();
+    putBack();
+    await rm(join(stream.folder, 'nightly', '.cdsync'), { recursive: true });
+    await cp(kept, join(stream.folder, 'nightly', '.cdsync'), { recursive: true });
+    await stream.commit([update('a', 3)]);
+    expect((await deliver()).status).toBe('ok');
+    expect(new Set(receiver.got.map(({ id }) => id)).size).toBe(3);
+    expect(receiver.rows.get('a')).toMatchObject({ n: 3 });
+  });
+
+  it('makes what waits again by a rule of today, and does not send again what was sent', async () => {
+    await stream.commit(['a', 'b', 'c', 'd'].map((id) => insert(id, 1)));
+    receiver.takes = 2;
+    expect((await deliver()).status).toBe('failed');
+    columns = new Map([['n', dropped]]);
+    receiver.takes = Number.POSITIVE_INFINITY;
+    expect(await deliver()).toMatchObject({
+      status: 'ok',
+      rows: 2,
+      why: expect.stringContaining('rules have changed'),
+    });
+    expect(said()).toEqual(['insert a 1', 'insert b 1', 'insert c -', 'insert d -']);
+  });
+
+  it('sends nothing but a delete of a person who was erased in between', async () => {
+    await stream.commit(['a', 'b', 'c', 'd'].map((id) => insert(id, 1)));
+    receiver.takes = 2;
+    await deliver();
+    await forget('d');
+    receiver.takes = Number.POSITIVE_INFINITY;
+    expect((await deliver()).status).toBe('ok');
+    expect(said()).toEqual(['insert a 1', 'insert b 1', 'insert c 1', 'delete d -']);
+  });
+
+  it('a refused delete waits as a delete', async () => {
+    await stream.commit([insert('a', 1), insert('b', 1)]);
+    await deliver();
+    await stream.commit([gone('a', 1)]);
+    receiver.refused = new Set(['a']);
+    expect(await deliver()).toMatchObject({ status: 'partial', refused: 1 });
+    said();
+    receiver.refused = new Set();
+    expect(await deliver()).toMatchObject({ status: 'ok', refused: 0 });
+    expect(said()).toEqual(['delete a 1']);
+  });
+
+  it('a record that was refused and is then deleted is deleted', async () => {
+    await stream.commit([insert('a', 1), insert('b', 1)]);
+    await deliver();
+    receiver.refused = new Set(['a']);
+    await stream.commit([update('a', 2)]);
+    await deliver();
+    await stream.commit([gone('a', 2)]);
+    await deliver();
+    said();
+    receiver.refused = new Set();
+    await deliver();
+    expect([said(), [...receiver.rows.keys()]]).toEqual([['delete a 2'], ['b']]);
+  });
+
+  it('--full sends everything, whatever waits', async () => {
+    await stream.commit([insert('a', 1), insert('b', 1), insert('c', 1)]);
+    receiver.takes = 2;
+    await deliver();
+    said();
+    receiver.takes = Number.POSITIVE_INFINITY;
+    await deliver({ full: true });
+    expect(said()).toEqual(['insert a 1', 'insert b 1', 'insert c 1']);
+  });
+
+  it('is foretold, and nothing is written for it', async () => {
+    await stream.commit([insert('a', 1), insert('b', 1), insert('c', 1)]);
+    expect((await planned()).plan).toMatchObject({ action: 'append', rows: { insert: 3, update: 0, delete: 0 } });
+    receiver.takes = 2;
+    await deliver();
+    expect((await planned()).plan).toMatchObject({ rows: { insert: 1 }, why: 'records wait that were not sent' });
+    await stream.commit([update('a', 2), gone('c', 1)]);
+    columns = new Map([['n', dropped]]);
+    const { plan } = await planned();
+    expect([plan?.rows, plan?.why]).toEqual([
+      { insert: 0, update: 1, delete: 1 },
+      expect.stringContaining('made again: rules have changed'),
+    ]);
+    receiver.takes = Number.POSITIVE_INFINITY;
+    receiver.got.length = 0;
+    await deliver();
+    expect(said()).toEqual(['delete c -', 'update a -']);
+    expect((await planned()).plan).toMatchObject({ action: 'nothing' });
+  });
+
+  it('continues after changes were skipped that are gone, if asked to', async () => {
+    await stream.commit([insert('a', 1), insert('b', 1)]);
+    await deliver();
+    await stream.commit([update('a', 2)]);
+    await stream.commit([update('a', 3)]);
+    stream.dropChanges();
+    expect((await deliver()).error).toMatchObject({ code: 'changes_gone', hint: expect.stringContaining('--full') });
+    said();
+    await deliver({ full: true });
+    expect(said()).toEqual(['insert a 3', 'insert b 1']);
+  });
+});
+
+type Event =
+  | { readonly type: 'changes'; readonly keys: readonly string[] }
+  | { readonly type: 'deliver'; readonly takes: number; readonly refused: readonly string[] }
+  | { readonly type: 'rule' }
+  | { readonly type: 'forget'; readonly key: string };
+
+const key = fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f');
+const events: fc.Arbitrary<Event> = fc.oneof(
+  {
+    weight: 5,
+    arbitrary: fc.record({ type: fc.constant('changes' as const), keys: fc.uniqueArray(key, { minLength: 1 }) }),
+  },
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      type: fc.constant('deliver' as const),
+      takes: fc.oneof(fc.constant(Number.POSITIVE_INFINITY), fc.integer({ min: 0, max: 8 })),
+      refused: fc.oneof(fc.constant([]), fc.uniqueArray(key, { maxLength: 2 })),
+    }),
+  },
+  { weight: 1, arbitrary: fc.constant({ type: 'rule' as const }) },
+  { weight: 1, arbitrary: fc.record({ type: fc.constant('forget' as const), key }) },
+);
+
+describe('a receiver that keeps the last image of each key', () => {
+  it.each(['mirror', 'append'] as const)('has the snapshot in the end, after any days, in mode %s', async (mode) => {
+    const property = fc.asyncProperty(fc.array(events, { maxLength: 14 }), async (days) => {
+      await stream.close();
+      [stream, receiver, columns] = [await PublishedStream.open(), new Receiver(), new Map()];
+      const erased = new Set<string>();
+      let n = 1;
+      const send = () => deliver({}, { mode });
+      await stream.commit([insert('a', 1), insert('b', 1)]);
+      for (const day of days) {
+        n += 1;
+        if (day.type === 'rule') columns = new Map(columns.size === 0 ? [['n', dropped]] : []);
+        if (day.type === 'changes') {
+          const changes = day.keys.map((id, index): Change => {
+            const before = stream.rows.get(id);
+            if (before === undefined) return insert(id, n);
+            return index % 3 === 2 ? gone(id, Number(before)) : update(id, n);
+          });
+          for (const { id } of changes) erased.delete(id);
+          await stream.commit(changes);
+        }
+        if (day.type === 'forget' && stream.rows.has(day.key)) {
+          await forget(day.key);
+          erased.add(day.key);
+          receiver.got.length = 0;
+        }
+        if (day.type === 'deliver') {
+          [receiver.takes, receiver.refused] = [day.takes, new Set(day.refused)];
+          const before = receiver.got.length;
+          await send();
+          for (const { key: sent, op, data } of receiver.got.slice(before)) {
+            if (columns.size > 0) expect(data).not.toHaveProperty('n');
+            if (erased.has(sent)) expect([op, data.n ?? null]).toEqual(['delete', null]);
+          }
+        }
+      }
+      [receiver.takes, receiver.refused] = [Number.POSITIVE_INFINITY, new Set()];
+      await send();
+      expect((await send()).status).toBe('ok');
+      expect([...receiver.rows.keys()].sort()).toEqual([...stream.rows.keys()].sort());
+      for (const [id, row] of receiver.rows) if ('n' in row) expect([id, row.n]).toEqual([id, stream.rows.get(id)]);
+      expect(await deliver({}, { mode })).toMatchObject({ status: 'ok', action: 'nothing' });
+    });
+    await fc.assert(property, { numRuns: 10 });
+  });
+});

@@ -1,0 +1,234 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Acknowledgements } from '../../../../src/delivery/records/acknowledgements.js';
+import type { StoredRecord } from '../../../../src/delivery/records/outbox.js';
+import { type SendTask, sendRecords } from '../../../../src/delivery/records/record-sender.js';
+import type { RecordCapabilities } from '../../../../src/sdk/capabilities.js';
+import type { OutgoingRecord, RecordResult } from '../../../../src/sdk/destination.js';
+import { JumpingClock, turn } from '../../api/clocks.js';
+
+let folder: string;
+let acknowledged: Acknowledgements;
+let clock: JumpingClock;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'cdsync-sender-'));
+  acknowledged = await Acknowledgements.open(join(folder, 'acknowledged.jsonl'));
+  clock = new JumpingClock();
+});
+afterEach(async () => {
+  await acknowledged.close();
+  await rm(folder, { recursive: true });
+});
+
+const ok: RecordResult = { type: 'acknowledged' };
+
+/** Records of several commits, given as one list of keys for each commit. */
+function outbox(commits: readonly (readonly string[])[], json = (key: string) => `{"id":"${key}"}`): StoredRecord[] {
+  const all = commits.flatMap((keys, index) => keys.map((key) => ({ key, sequence: index + 1 })));
+  return all.map(({ key, sequence }, offset) => ({
+    offset,
+    sequence,
+    id: `${key}@${sequence}`,
+    stream: 'members',
+    op: 'update',
+    key,
+    json: json(key),
+    syncedAt: '2026-01-01T00:00:00.000Z',
+    runId: `run-${sequence}`,
+  }));
+}
+
+/** Sends records to a destination that treats each batch as the test says. */
+async function send(
+  records: readonly StoredRecord[],
+  answer: (batch: readonly OutgoingRecord[]) => readonly RecordResult[] | Promise<readonly RecordResult[]>,
+  {
+    onReject = 'continue',
+    signal = new AbortController().signal,
+    ...capabilities
+  }: RecordCapabilities & Partial<Pick<SendTask, 'onReject' | 'signal'>> = {},
+): Promise<string[][]> {
+  const sent: string[][] = [];
+  async function* waiting() {
+    for (const record of records) if (!acknowledged.has(record.offset)) yield record;
+  }
+  await sendRecords({
+    destination: {
+      send: async (batch) => {
+        sent.push(batch.map(({ id }) => id));
+        await turn();
+        return answer(batch);
+      },
+      close: async () => undefined,
+    },
+    capabilities,
+    outbox: { acknowledged, records: waiting },
+    stream: 'members',
+    onReject,
+    clock,
+    signal,
+    progress: () => undefined,
+  });
+  return sent;
+}
+
+const all = (batch: readonly OutgoingRecord[]) => batch.map(() => ok);
+
+describe('records are handed over', () => {
+  it('in batches of as many as the destination takes, in order', async () => {
+    const sent = await send(outbox([['a', 'b', 'c', 'd', 'e']]), all, { batchRecords: 2 });
+    expect(sent).toEqual([['a@1', 'b@1'], ['c@1', 'd@1'], ['e@1']]);
+    expect(acknowledged.count).toBe(5);
+  });
+
+  it('one by one if the destination sets no batch size', async () => {
+    expect(await send(outbox([['a', 'b']]), all)).toEqual([['a@1'], ['b@1']]);
+  });
+
+  it('in batches of as many bytes as the destination takes; a longer record is refused', async () => {
+    const records = outbox([['a', 'b', 'c', 'd']], (key) => (key === 'c' ? 'x'.repeat(11) : 'xxxx'));
+    const sent = await send(records, all, { batchRecords: 10, batchBytes: 10 });
+    expect(sent).toEqual([['a@1', 'b@1'], ['d@1']]);
+    expect(acknowledged.rejects).toEqual([
+      {
+        key: 'c',
+        column: null,
+        reason: 'a record of 11 bytes, longer than a batch may be (10)',
+        run_id: 'run-1',
+        op: 'update',
+      },
+    ]);
+  });
+
+  it('only if they are not acknowledged yet', async () => {
+    acknowledged.note([0, 2], []);
+    expect(await send(outbox([['a', 'b', 'c']]), all)).toEqual([['b@1']]);
+  });
+
+  it('of one key in the order of the commits, with no more batches at once than the destination takes', async () => {
+    const commits = fc.array(fc.uniqueArray(fc.constantFrom('a', 'b', 'c', 'd'), { minLength: 1 }), { maxLength: 4 });
+    const troubles = fc.array(fc.constantFrom(false, false, true), { minLength: 1, maxLength: 8 });
+    const property = fc.asyncProperty(
+      commits,
+      troubles,
+      fc.integer({ min: 1, max: 3 }),
+      async (keys, trouble, atOnce) => {
+        await acknowledged.close();
+        await rm(join(folder, 'acknowledged.jsonl'));
+        acknowledged = await Acknowledgements.open(join(folder, 'acknowledged.jsonl'));
+        const [taken, underWay] = [new Map<string, number[]>(), new Set<string>()];
+        let [calls, batches] = [0, 0];
+        const records = outbox(keys);
+        await send(
+          records,
+          async (batch) => {
+            batches += 1;
+            expect(batches).toBeLessThanOrEqual(atOnce);
+            for (const { key } of batch) expect(underWay.has(key)).toBe(false);
+            for (const { key } of batch) underWay.add(key);
+            await turn();
+            // Only the first few calls may fail.
+            calls += 1;
+            const fails = calls <= trouble.length && trouble[calls - 1];
+            const results = batch.map(({ key, id }): RecordResult => {
+              underWay.delete(key);
+              if (fails) return { type: 'again', reason: 'busy' };
+              taken.set(key, [...(taken.get(key) ?? []), Number(id.split('@')[1])]);
+              return ok;
+            });
+            batches -= 1;
+            return results;
+          },
+          { batchRecords: 2, batchesAtOnce: atOnce },
+        ).catch((error: { code?: string }) => expect(error.code).toBe('destination_unavailable'));
+        for (const sequences of taken.values()) expect(sequences).toEqual([...new Set(sequences)].sort());
+        const known = records.filter(({ offset }) => acknowledged.has(offset)).map(({ id }) => id);
+        expect(known.sort()).toEqual([...taken].flatMap(([key, list]) => list.map((n) => `${key}@${n}`)).sort());
+      },
+    );
+    await fc.assert(property, { numRuns: 60 });
+  });
+});
+
+describe('a record that the destination asks for again', () => {
+  it('is sent after the requested wait, and before later records of its key', async () => {
+    let refusals = 2;
+    const sent = await send(outbox([['a'], ['a']]), () =>
+      refusals-- > 0 ? [{ type: 'again', reason: 'busy', afterMs: 5_000 }] : [ok],
+    );
+    expect(sent).toEqual([['a@1'], ['a@1'], ['a@1'], ['a@2']]);
+    expect(clock.slept).toEqual([5_000, 5_000]);
+  });
+
+  it('is not sent forever, and acknowledgements meanwhile are kept', async () => {
+    let times = 0;
+    const answer = (batch: readonly OutgoingRecord[]) => {
+      times += 1;
+      return batch.map(({ key }): RecordResult => (key === 'b' ? { type: 'again', reason: 'busy' } : ok));
+    };
+    const sending = send(outbox([['a', 'b', 'c']]), answer, { batchRecords: 3 });
+    await expect(sending).rejects.toMatchObject({
+      code: 'destination_unavailable',
+      kind: 'retryable',
+      message: '1 records were sent 6 times, and the destination still asks for them again: busy',
+    });
+    expect(times).toBe(6);
+    expect(clock.slept).toEqual([500, 1000, 2000, 4000, 8000]);
+    expect([0, 1, 2].map((offset) => acknowledged.has(offset))).toEqual([true, false, true]);
+  });
+});
+
+describe('a record that is refused', () => {
+  const answer = (batch: readonly OutgoingRecord[]) =>
+    batch.map(({ key }): RecordResult => (key === 'b' ? { type: 'refused', reason: 'unknown', column: 'id' } : ok));
+
+  it('is kept with its reason, and the others are delivered', async () => {
+    await send(outbox([['a', 'b', 'c']]), answer, { batchRecords: 3 });
+    expect(acknowledged.count).toBe(3);
+    expect(acknowledged.rejects).toEqual([
+      { key: 'b', column: 'id', reason: 'unknown', run_id: 'run-1', op: 'update' },
+    ]);
+  });
+
+  it('ends the delivery if the job says so; records acknowledged with it are not sent again', async () => {
+    await expect(
+      send(outbox([['a', 'b', 'c', 'd']]), answer, { batchRecords: 3, onReject: 'fail' }),
+    ).rejects.toMatchObject({ code: 'row_rejected', message: 'the destination refuses a record: unknown' });
+    expect([0, 1, 2, 3].map((offset) => acknowledged.has(offset))).toEqual([true, false, true, false]);
+    expect(acknowledged.rejects).toEqual([]);
+  });
+});
+
+describe('a delivery of records ends', () => {
+  it('with the error of the connector, and hands over nothing more', async () => {
+    let calls = 0;
+    const sending = send(outbox([['a', 'b', 'c', 'd']]), (batch) => {
+      calls += 1;
+      if (calls === 2) throw new Error('the login is refused');
+      return all(batch);
+    });
+    await expect(sending).rejects.toThrow('the login is refused');
+    expect([calls, acknowledged.count]).toEqual([2, 1]);
+  });
+
+  it('if the connector returns another number of results than it got records', async () => {
+    await expect(send(outbox([['a', 'b']]), () => [ok, ok])).rejects.toThrow('returned 2 results for 1 records');
+  });
+
+  it('as soon as it is aborted', async () => {
+    const stop = new AbortController();
+    const sending = send(
+      outbox([['a', 'b', 'c']]),
+      (batch) => {
+        stop.abort();
+        return all(batch);
+      },
+      { signal: stop.signal },
+    );
+    await expect(sending).rejects.toThrow();
+    expect(acknowledged.count).toBeLessThan(3);
+  });
+});

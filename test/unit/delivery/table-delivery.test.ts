@@ -1,0 +1,168 @@
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import duckdb from '../../../connectors/duckdb/index.js';
+import type { DestinationConfig } from '../../../src/config/destination-config.js';
+import { systemClock } from '../../../src/core/clock.js';
+import { deliverTo, type StreamDelivery } from '../../../src/delivery/deliver.js';
+import type { DeliveryRequest } from '../../../src/delivery/delivery.js';
+import type { Connector } from '../../../src/sdk/destination.js';
+import { writeFeed } from '../../../src/snapshot/feed.js';
+import { Database, type Row } from '../../../src/storage/duckdb.js';
+import { addErasure } from '../../../src/storage/erasures.js';
+import { PublishedStream } from './published-stream.js';
+
+let stream: PublishedStream;
+beforeEach(async () => {
+  stream = await PublishedStream.open();
+});
+afterEach(() => stream.close());
+
+const flags = { full: false, adopt: false, recreate: false, verify: false };
+
+/** Publishes what was committed, and delivers it to a table of a DuckDB file. */
+async function deliver(
+  own: Partial<DestinationConfig> = {},
+  asked: Partial<DeliveryRequest> = {},
+): Promise<StreamDelivery> {
+  await writeFeed(stream.layout, stream.feed);
+  const destination: DestinationConfig = {
+    name: 'warehouse',
+    connector: duckdb as Connector,
+    streams: ['members'],
+    mode: 'mirror',
+    columns: new Map(),
+    table: '{stream}',
+    deletes: 'hard',
+    verify: 'rows',
+    verifyEvery: undefined,
+    onReject: 'continue',
+    onTypeChange: 'variant_column',
+    options: { path: join(stream.folder, 'warehouse.duckdb'), schema: 'cdp', memoryMb: 128 },
+    ...own,
+  };
+  const context = {
+    layout: stream.layout,
+    resources: { memoryMb: 128, threads: 1 },
+    clock: systemClock,
+    signal: new AbortController().signal,
+    service: { sendEvent: () => Promise.reject(new Error('it sends none')) },
+    notice: () => undefined,
+  };
+  const [delivered] = await deliverTo(context, { destination, streams: ['members'], ...flags, ...asked }, []);
+  return delivered as StreamDelivery;
+}
+
+/** A statement in the warehouse. */
+async function ask(sql: string, schema = 'cdp'): Promise<Row[]> {
+  const database = await Database.open({ memoryMb: 128, threads: 1 });
+  const session = await database.connect();
+  try {
+    await session.run(`ATTACH '${join(stream.folder, 'warehouse.duckdb')}' AS warehouse; USE warehouse.${schema}`);
+    return await session.rows(sql);
+  } finally {
+    session.close();
+    database.close();
+  }
+}
+
+const rows = async () => (await ask('SELECT id, n FROM members ORDER BY id')).map(({ id, n }) => `${id} ${n}`);
+
+describe('a delivery to a table', () => {
+  it('erases keys and brings changes in one load', async () => {
+    await stream.commit([
+      { op: 'insert', id: 'a', n: 1 },
+      { op: 'insert', id: 'b', n: 2 },
+    ]);
+    await deliver({ mode: 'upsert' });
+    await stream.commit([{ op: 'update', id: 'a', n: 3 }]);
+    await addErasure(stream.layout, 'members', ['b'], Date.now());
+    await stream.commit([
+      { op: 'delete', id: 'b', n: 2 },
+      { op: 'insert', id: 'c', n: 4 },
+    ]);
+    expect(await deliver({ mode: 'upsert' })).toMatchObject({ status: 'ok', action: 'increment', error: undefined });
+    expect(await rows()).toEqual(['a 3', 'c 4']);
+  });
+
+  it.each(['mirror', 'append'] as const)('goes on after one that was cut short behind its intent: %s', async (mode) => {
+    await stream.commit([{ op: 'insert', id: 'a', n: 1 }]);
+    await deliver({ mode });
+    const pending = { load: '1:gone', fresh: false, added: [], widened: [], since: '2026-01-01T00:00:00.000Z' };
+    const patch = JSON.stringify({ pending });
+    await ask(`UPDATE _cdsync_state SET record = json_merge_patch(record, '${patch}')`);
+    await stream.commit([{ op: 'insert', id: 'b', n: 2 }]);
+    expect(await deliver({ mode })).toMatchObject({ status: 'ok', error: undefined });
+    expect(await rows()).toEqual(['a 1', 'b 2']);
+    expect(await deliver({ mode })).toMatchObject({ status: 'ok', action: 'nothing' });
+  });
+
+  it('keeps every digit of integers of 128 bits when it folds several commits', async () => {
+    stream.isHuge = true;
+    const huge = 12_345_678_901_234_567_890_123_456n;
+    await stream.commit([{ op: 'insert', id: 'a', n: 1 }]);
+    await deliver();
+    await stream.commit([{ op: 'update', id: 'a', n: huge }]);
+    await stream.commit([{ op: 'insert', id: 'b', n: -huge }]);
+    expect(await deliver()).toMatchObject({ status: 'ok', action: 'increment', error: undefined });
+    expect(await ask('SELECT n::VARCHAR AS n FROM members ORDER BY id')).toEqual([{ n: `${huge}` }, { n: `${-huge}` }]);
+  });
+
+  it('carries out what an unfinished one had only announced', async () => {
+    await stream.commit([{ op: 'insert', id: 'a', n: 1 }]);
+    await deliver();
+    const pending = { load: '1:gone', fresh: false, since: '2026-01-01T00:00:00.000Z' };
+    const announced = { ...pending, added: [['note', 'VARCHAR']], widened: [['n', 'DOUBLE']] };
+    await ask(
+      `UPDATE _cdsync_state SET record = json_merge_patch(record, '${JSON.stringify({ pending: announced })}')`,
+    );
+    stream.columns = [
+      { field: 'id', type: 'VARCHAR' },
+      { field: 'n', type: 'DOUBLE' as never },
+      { field: 'note', type: 'VARCHAR' },
+    ];
+    await stream.commit([
+      { op: 'update', id: 'a', n: 1 },
+      { op: 'insert', id: 'b', n: 2.5 },
+    ]);
+    expect(await deliver()).toMatchObject({ status: 'ok', error: undefined });
+    expect(await ask('SELECT id, n::VARCHAR AS n, n__text, note FROM members ORDER BY id')).toEqual([
+      { id: 'a', n: '1', n__text: '1.0', note: null },
+      { id: 'b', n: null, n__text: '2.5', note: null },
+    ]);
+  });
+
+  it('finds the columns of a table again that it was about to take over when it was cut short', async () => {
+    await stream.commit([{ op: 'insert', id: 'a', n: 1 }]);
+    await ask("CREATE SCHEMA cdp; CREATE TABLE cdp.members AS SELECT 'b' AS id, 2::BIGINT AS n", 'main');
+    await deliver({ mode: 'upsert' }, { adopt: true });
+    const pending = { load: '1:gone', fresh: false, added: [], widened: [], since: '2026-01-01T00:00:00.000Z' };
+    const intent = JSON.stringify({ load: '', sequence: -1, run_id: '', pending });
+    await ask(
+      `UPDATE _cdsync_state SET record = json_merge_patch(json_merge_patch(record, '{"map": null, "columns": null}'), '${intent}')`,
+    );
+    expect(await deliver({ mode: 'upsert' })).toMatchObject({ status: 'ok', action: 'reload' });
+    expect(await ask('SELECT column_name AS name FROM (DESCRIBE members)')).toEqual(
+      ['id', 'n', '_synced_at'].map((name) => ({ name })),
+    );
+    expect(await rows()).toEqual(['a 1', 'b 2']);
+  });
+
+  it.each(['taken over', 'without its comment', 'without its record'])(
+    'leaves rows that the snapshot lacks as they are in a table %s',
+    async (how) => {
+      await stream.commit([
+        { op: 'insert', id: 'a', n: 1 },
+        { op: 'insert', id: 'b', n: 2 },
+      ]);
+      if (how === 'taken over') {
+        await ask("CREATE SCHEMA cdp; CREATE TABLE cdp.members AS SELECT 'b' AS id, 2::BIGINT AS n", 'main');
+      } else await deliver({ mode: 'upsert' });
+      await stream.commit([{ op: 'delete', id: 'b', n: 2 }]);
+      if (how === 'without its comment') await ask("COMMENT ON TABLE members IS 'ours'");
+      if (how === 'without its record') await ask('DELETE FROM _cdsync_state');
+      const adopt = how !== 'without its comment';
+      expect(await deliver({ mode: 'upsert' }, { adopt })).toMatchObject({ status: 'ok', action: 'reload' });
+      expect(await rows()).toEqual(['a 1', 'b 2']);
+    },
+  );
+});

@@ -1,0 +1,58 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { CdsyncError } from '../../../src/core/errors.js';
+import { type FinishedRun, finishRun } from '../../../src/engine/finish-run.js';
+import { JobLayout } from '../../../src/storage/layout.js';
+import { pastRuns } from '../../../src/storage/past-runs.js';
+
+describe('what follows from a run', () => {
+  it('is done in its order, and what fails becomes one notice', async () => {
+    const notices: string[] = [];
+    const done: string[] = [];
+    const run = { notice: (line: string) => notices.push(line) } as unknown as FinishedRun;
+    await finishRun(run, [
+      { what: 'the first', do: async () => void done.push('first') },
+      { what: 'telling anybody', do: () => Promise.reject(new CdsyncError('nobody answers', { code: 'network' })) },
+      {
+        what: 'the third',
+        do: () => {
+          throw new Error('at once');
+        },
+      },
+      { what: 'the last', do: async () => void done.push('last') },
+    ]);
+    expect(done).toEqual(['first', 'last']);
+    expect(notices[0]).toBe('warning: after the run, telling anybody failed: nobody answers');
+    expect(notices).toHaveLength(2);
+  });
+});
+
+describe('the past runs of a job', () => {
+  let folder: string;
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'cdsync-past-'));
+  });
+  afterEach(() => rm(folder, { recursive: true }));
+
+  it('come newest first, without reports that cannot be read', async () => {
+    const layout = new JobLayout(folder, 'nightly');
+    expect(await pastRuns(layout, 30)).toEqual([]);
+    await mkdir(layout.reports, { recursive: true });
+    const keep = (
+      id: string,
+      text = JSON.stringify({ status: 'ok', jobs: [{ run_id: id, streams: [] }], error: null }),
+    ) => writeFile(layout.report(id), text);
+    await keep('20261101T020000Z-aaaaaa');
+    await keep('20261103T020000Z-cccccc');
+    await keep('20261102T020000Z-bbbbbb', '{"status": "ok", "jobs": [{');
+    await keep('20261104T020000Z-dddddd', 'null');
+    await keep('20261105T020000Z-eeeeee', '{"status": "failed", "jobs": []}');
+    await writeFile(join(layout.reports, 'index.html'), '<!doctype html>');
+    const found = await pastRuns(layout, 30);
+    expect(found.map(({ report }) => report.run_id)).toEqual(['20261103T020000Z-cccccc', '20261101T020000Z-aaaaaa']);
+    expect(found[0]?.startedAt).toBe(Date.parse('2026-11-03T02:00:00Z'));
+    expect(await pastRuns(layout, 1)).toHaveLength(1);
+  });
+});

@@ -1,0 +1,26 @@
+import { expect, it } from 'vitest';
+import { eventKeysOf, newEvents, nextEventKeys } from '../../../src/notify/events.js';
+
+const ending = {
+  api: 'profile',
+  version: '2025-07-31',
+  deprecated: '2026-01-01T00:00:00.000Z',
+  sunset: '2026-12-31T00:00:00.000Z',
+} as const;
+const receiver = { on: ['deprecated'] as const, every: false };
+const after = (deprecations: readonly (typeof ending)[], status: 'ok' | 'failed' = 'ok') =>
+  eventKeysOf({ status, deprecations }, 'ok', []);
+
+it('a receiver is told once of each announcement that a version ends', () => {
+  const first = after([ending]);
+  expect(newEvents({ ...receiver, on: [...receiver.on] }, first, [])).toEqual(['deprecated']);
+  const known = nextEventKeys('ok', first, []);
+  expect(newEvents({ ...receiver, on: [...receiver.on] }, after([ending]), known)).toEqual([]);
+  const moved = after([{ ...ending, sunset: '2027-06-30T00:00:00.000Z' as never }]);
+  expect(newEvents({ ...receiver, on: [...receiver.on] }, moved, known)).toEqual(['deprecated']);
+});
+
+it('a run that reached nothing does not make it news again', () => {
+  const known = nextEventKeys('failed', after([], 'failed'), nextEventKeys('ok', after([ending]), []));
+  expect(newEvents({ ...receiver, on: [...receiver.on] }, after([ending]), known)).toEqual([]);
+});

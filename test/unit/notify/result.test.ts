@@ -1,0 +1,54 @@
+import { describe, expect, it } from 'vitest';
+import type { DestinationReport, JobReport, StreamReport } from '../../../src/core/run-report.js';
+import { errorWithoutKeys, mergedStatus } from '../../../src/notify/result.js';
+
+type Statuses = Readonly<Record<string, string>>;
+
+/** A report with streams and deliveries of these statuses; a delivery is written `destination stream`. */
+function report(status: JobReport['status'], streams: Statuses, deliveries: Statuses = {}) {
+  return {
+    status,
+    streams: Object.entries(streams).map(([name, each]) => ({ name, status: each }) as StreamReport),
+    destinations: Object.entries(deliveries).map(([names, each]) => {
+      const [name, stream] = names.split(' ');
+      return { name, stream, status: each } as DestinationReport;
+    }),
+  };
+}
+
+describe('how a job stands after what followed its run', () => {
+  it('is ok once all that was held is approved', () => {
+    const last = report('held', { a: 'ok', b: 'held', c: 'held' });
+    expect(mergedStatus(report('ok', { b: 'ok', c: 'ok' }), last)).toBe('ok');
+    expect(mergedStatus(report('ok', { b: 'ok' }), last)).toBe('held');
+  });
+
+  it('stays as bad as what was not touched', () => {
+    const last = report('partial', { a: 'failed', b: 'held' }, { 'x a': 'failed', 'y a': 'failed' });
+    expect(mergedStatus(report('ok', { b: 'ok' }), last)).toBe('partial');
+    const failed = report('partial', { a: 'ok' }, { 'x a': 'failed', 'y a': 'failed' });
+    expect(mergedStatus(report('ok', {}, { 'x a': 'ok' }), failed)).toBe('partial');
+    expect(mergedStatus(report('ok', {}, { 'x a': 'ok', 'y a': 'skipped' }), failed)).toBe('partial');
+    expect(mergedStatus(report('ok', {}, { 'x a': 'ok', 'y a': 'ok' }), failed)).toBe('ok');
+  });
+
+  it('is that of a delivery that fails after a good run, or without any', () => {
+    expect(mergedStatus(report('failed', {}, { 'x a': 'failed' }), report('ok', { a: 'ok' }))).toBe('partial');
+    expect(mergedStatus(report('failed', {}, { 'x a': 'failed' }), undefined)).toBe('failed');
+  });
+
+  it('is not known after an interruption', () => {
+    expect(mergedStatus(report('ok', {}, { 'x a': 'ok' }), report('interrupted', { a: 'skipped' }))).toBe(
+      'interrupted',
+    );
+    expect(mergedStatus(report('interrupted', {}), report('ok', { a: 'ok' }))).toBe('interrupted');
+  });
+});
+
+it('leaves keys of records out of the error of a held stream, and no other error is touched', () => {
+  const error = { code: 'guard_unique', message: 'unique: 2 rows: ann@example.com', hint: null, request_id: null };
+  const findings = [{ guard: 'unique', message: '2 rows' }];
+  expect(errorWithoutKeys({ error, findings })).toEqual({ ...error, message: 'unique: 2 rows' });
+  expect(errorWithoutKeys({ error, findings: [] })).toBe(error);
+  expect(errorWithoutKeys({ error: null, findings: [] })).toBeNull();
+});

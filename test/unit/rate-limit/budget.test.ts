@@ -1,0 +1,140 @@
+import { expect, it } from 'vitest';
+import { indexesPageOperation } from '../../../src/api/profile-api.js';
+import { systemClock } from '../../../src/core/clock.js';
+import { type Budget, type RateLimiter, tenantFamily } from '../../../src/rate-limit/budget.js';
+import { ProcessBudget } from '../../../src/rate-limit/open-budget.js';
+import { JumpingClock } from '../api/clocks.js';
+import { emptyPage, rawService, scriptedService, serviceOptions, testClient } from '../api/scripted-service.js';
+
+const list = indexesPageOperation({});
+
+/** A service that refuses a request if the second before it, both ends included, already has `limit` requests. */
+function strictService(limit: number) {
+  const taken: number[] = [];
+  return scriptedService((response) => {
+    const now = performance.now();
+    const oldest = taken.at(-limit);
+    response.statusCode = oldest !== undefined && now - oldest <= 1_000 ? 429 : 200;
+    if (response.statusCode === 200) taken.push(now);
+    response.end('{"data":[]}');
+  });
+}
+
+it('a service that counts strictly refuses nothing, and gets as many requests as it allows', async () => {
+  const limit = 100;
+  const service = await strictService(limit);
+  const rateLimits = { profile: limit, management: 1, realtime: 1 };
+  const { send, meter } = testClient(serviceOptions(service.baseUrl, { rateLimits }), { clock: systemClock });
+  let left = 2 * limit + 10;
+  const started = performance.now();
+  const chain = async () => {
+    while (left-- > 0) await send(list);
+  };
+  await Promise.all(Array.from({ length: 16 }, chain));
+  expect(meter).toMatchObject({ requests: 2 * limit + 10, throttled: 0 });
+  // Two whole seconds are needed; a busy machine may add the rest.
+  expect(performance.now() - started).toBeGreaterThan(2_000);
+  expect(performance.now() - started).toBeLessThan(6_000);
+});
+
+it('the budget adapts to a service that allows less than configured, and no request is lost', async () => {
+  const service = await strictService(20);
+  const retry = { patienceMs: 300000, maxDelayMs: 60_000 };
+  const { send, meter, effectiveLimit } = testClient(serviceOptions(service.baseUrl, { retry }), {
+    clock: systemClock,
+  });
+  await Promise.all(Array.from({ length: 60 }, () => send(list)));
+  expect(meter.throttled).toBeGreaterThan(0);
+  expect(meter.requests).toBe(60 + meter.throttled);
+  expect(effectiveLimit('profile')).toBeLessThan(2_000);
+});
+
+it('a request that was lost after it was sent counts for a second from its loss', async () => {
+  const service = await rawService((socket, request) => {
+    if (request === 0) socket.resetAndDestroy();
+    else socket.write('HTTP/1.1 200 OK\r\ncontent-length: 11\r\n\r\n{"data":[]}');
+  });
+  const rateLimits = { profile: 1, management: 1, realtime: 1 };
+  const { send, clock } = testClient(serviceOptions(service.baseUrl, { rateLimits }));
+  await send(list);
+  expect(clock.monotonic()).toBeGreaterThan(1_000);
+});
+
+it.each([
+  ['acme-sb-3', 'acme'],
+  ['acme-sb', 'acme'],
+  ['acme-17', 'acme-17'],
+  ['acme-sbx', 'acme-sbx'],
+])('the limit of %s is that of %s', (tenant, family) => {
+  expect(tenantFamily(tenant)).toBe(family);
+});
+
+it('a tenant and its sandbox share a budget across clients; the groups of the API do not', async () => {
+  const service = await scriptedService(emptyPage);
+  const clock = new JumpingClock();
+  const budget = new ProcessBudget(clock);
+  const rateLimits = { profile: 1, management: 1, realtime: 1 };
+  const production = testClient(serviceOptions(service.baseUrl, { rateLimits }), { clock, budget });
+  const sandbox = testClient(serviceOptions(service.baseUrl, { rateLimits, tenantId: 'acme-sb-3' }), {
+    clock,
+    budget,
+  });
+  await production.send(list);
+  await production.send({ ...list, group: 'management' });
+  await production.send({ ...list, group: 'realtime' });
+  expect(clock.monotonic()).toBe(0);
+  await sandbox.send(list);
+  expect(clock.monotonic()).toBeGreaterThan(1_000);
+});
+
+/** The simplest other budget: one request at a time; it lists every call. */
+function oneAtATime(told: string[]): Budget {
+  let turn = Promise.resolve();
+  const allowance: RateLimiter = {
+    effectiveLimit: 1,
+    acquire: () => {
+      let end = () => {};
+      const mine = turn.then(() => {
+        const ended = (word: string) => () => {
+          told.push(word);
+          end();
+        };
+        return { answered: ended('answered'), failed: ended('failed'), cancelled: ended('cancelled') };
+      });
+      turn = turn.then(() => new Promise((resolve) => (end = resolve)));
+      return mine;
+    },
+    throttled: (ms) => told.push(`throttled ${ms}`),
+    pause: (ms) => told.push(`pause ${ms}`),
+  };
+  return {
+    allowance: ({ family, group }, limit) => {
+      told.push(`${family} ${group} ${limit}`);
+      return allowance;
+    },
+    close: async () => undefined,
+  };
+}
+
+it('a client uses another kind of budget: one allowance a group, a permit for each request, a call for each refusal', async () => {
+  const service = await scriptedService(
+    { status: 429, headers: { 'retry-after': '2' } },
+    { status: 503, headers: { 'retry-after': '3' } },
+    (response) => response.destroy(),
+    emptyPage,
+  );
+  const told: string[] = [];
+  const { send } = testClient(serviceOptions(service.baseUrl, { tenantId: 'acme-sb-1' }), { budget: oneAtATime(told) });
+  await send(list);
+  await send(list);
+  expect(told).toEqual([
+    'acme profile 2000',
+    'answered',
+    'throttled 2000',
+    'answered',
+    'pause 3000',
+    'failed',
+    'answered',
+    'answered',
+  ]);
+});

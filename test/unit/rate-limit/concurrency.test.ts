@@ -1,0 +1,81 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { type AtOnceOptions, ConcurrencyController, requiredConcurrency } from '../../../src/rate-limit/concurrency.js';
+
+function atOnce(options: Partial<AtOnceOptions> = {}): ConcurrencyController {
+  return new ConcurrencyController({ limit: () => 2_000, concurrency: undefined, bodyBytes: 192_000_000, ...options });
+}
+
+/** Many answers that take this long. */
+function answers(each: ConcurrencyController, ms: number, bytes = 85_000): number {
+  for (let answer = 0; answer < 1_024; answer += 1) each.answered(ms, bytes);
+  return each.count;
+}
+
+describe('requests at once', () => {
+  it('are few before the latency is known, and for a service that is near', () => {
+    expect(atOnce().count).toBe(8);
+    expect(answers(atOnce(), 2)).toBe(8);
+  });
+
+  it('use the whole limit of a service that is far, and not many more', () => {
+    for (const ms of [20, 50, 200]) {
+      const count = answers(atOnce(), ms);
+      expect(count).toBeGreaterThanOrEqual(requiredConcurrency(2_000, ms));
+      expect(count).toBeLessThanOrEqual(requiredConcurrency(2_000, ms) * 1.3);
+    }
+  });
+
+  it('follow the part of the limit that the budget leaves', () => {
+    let limit = 2_000;
+    const each = atOnce({ limit: () => limit });
+    const all = answers(each, 50);
+    limit = 500;
+    expect(answers(each, 50)).toBeLessThanOrEqual(all / 3);
+  });
+
+  it('are no more than the memory for bodies holds, never more than `concurrency`, and 512 in any case', () => {
+    expect(answers(atOnce({ bodyBytes: 20_000_000 }), 200, 1_000_000)).toBe(10);
+    expect(answers(atOnce({ concurrency: 32 }), 200)).toBe(32);
+    expect(answers(atOnce({ concurrency: 1 }), 200)).toBe(1);
+    expect(answers(atOnce(), 10_000)).toBe(512);
+  });
+
+  it('do not chase answers that become slow because there are many of them', () => {
+    const each = atOnce();
+    const before = answers(each, 20);
+    // As slow as in a service that serves only 500 requests a second, however many come.
+    for (let round = 0; round < 20; round += 1) answers(each, Math.max(20, (each.count / 500) * 1_000));
+    expect(each.count).toBeLessThanOrEqual(before * 3);
+  });
+
+  it('do not take pages for slow because single records are quick', () => {
+    const each = atOnce();
+    answers(each, 5, 800);
+    expect(answers(each, 50)).toBeGreaterThanOrEqual(requiredConcurrency(2_000, 50));
+  });
+
+  it('keep what they govern up to date until that ends', () => {
+    const each = atOnce();
+    const [one, other] = [{ concurrency: 0 }, { concurrency: 0 }];
+    each.govern(one);
+    const end = each.govern(other);
+    expect([one.concurrency, other.concurrency]).toEqual([8, 8]);
+    end();
+    const count = answers(each, 50);
+    expect([one.concurrency, other.concurrency]).toEqual([count, 8]);
+  });
+
+  it('stay within their bounds whatever comes', () => {
+    const answer = fc.tuple(fc.double({ min: 0, max: 1e6, noNaN: true }), fc.nat({ max: 1e9 }));
+    fc.assert(
+      fc.property(fc.array(answer, { maxLength: 200 }), fc.option(fc.integer({ min: 1, max: 1024 })), (all, given) => {
+        const each = atOnce({ concurrency: given ?? undefined });
+        for (const [ms, bytes] of all) each.answered(ms, bytes);
+        expect(Number.isInteger(each.count)).toBe(true);
+        expect(each.count).toBeGreaterThanOrEqual(1);
+        expect(each.count).toBeLessThanOrEqual(given ?? 512);
+      }),
+    );
+  });
+});

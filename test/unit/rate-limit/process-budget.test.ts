@@ -1,0 +1,46 @@
+import { describe, expect, it } from 'vitest';
+import { accountOf, tenantFamily } from '../../../src/rate-limit/budget.js';
+import { ProcessBudget } from '../../../src/rate-limit/open-budget.js';
+import { ManualClock } from '../api/clocks.js';
+
+describe('accountOf', () => {
+  it.each([
+    ['acme', 'acme'],
+    ['acme-sb-12', 'acme'],
+    ['acme-sb-', 'acme-sb-'],
+    ['acme-sb-x', 'acme-sb-x'],
+    ['a-sb-1-sb-2', 'a-sb-1'],
+  ])('counts %s to the family of %s', (tenantId, family) => {
+    expect(tenantFamily(tenantId)).toBe(family);
+  });
+
+  it('is the same for one service however its address is written', () => {
+    const [lower, upper] = ['https://cds.example', 'https://CDS.example'].map((baseUrl) =>
+      accountOf({ baseUrl, tenantId: 'acme' }, 'profile'),
+    );
+    expect(upper).toEqual(lower);
+  });
+});
+
+describe('ProcessBudget', () => {
+  const account = (tenantId: string, group: 'profile' | 'management' = 'profile', baseUrl = 'https://cds.example') =>
+    accountOf({ baseUrl, tenantId }, group);
+
+  it('gives a tenant and its sandboxes one allowance for each group and address', () => {
+    const budget = new ProcessBudget(new ManualClock());
+    const allowance = budget.allowance(account('acme'), 2_000);
+    expect(budget.allowance(account('acme-sb-2'), 2_000)).toBe(allowance);
+    expect(budget.allowance(account('acme', 'management'), 2_000)).not.toBe(allowance);
+    expect(budget.allowance(account('other'), 2_000)).not.toBe(allowance);
+    expect(budget.allowance(account('acme', 'profile', 'https://other.example'), 2_000)).not.toBe(allowance);
+  });
+
+  it('keeps the smaller of two limits', () => {
+    const budget = new ProcessBudget(new ManualClock());
+    const allowance = budget.allowance(account('acme'), 500);
+    budget.allowance(account('acme-sb-1'), 2_000);
+    expect(allowance.effectiveLimit).toBe(500);
+    budget.allowance(account('acme-sb-2'), 20);
+    expect(allowance.effectiveLimit).toBe(20);
+  });
+});

@@ -1,0 +1,78 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { type CacheHits, readCacheHits, SeenLog } from '../../../src/record-cache/cache-hits.js';
+
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'cdsync-test-'));
+});
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+const whole = fc.integer({ min: 0, max: 2 ** 32 - 2 });
+const run = fc.record({
+  partition: fc.constantFrom('*', '=Zürich', '**', '=', `=${'x'.repeat(70)}`),
+  attempt: fc.integer({ min: 1, max: 3 }),
+  part: whole,
+  row: whole,
+  slots: fc.array(whole, { maxLength: 30 }),
+});
+
+async function read(path: string, length: number): Promise<CacheHits[]> {
+  const found: CacheHits[] = [];
+  for await (const { slots, ...rest } of readCacheHits(path, length))
+    found.push({ ...rest, slots: [...Array.from(slots)] });
+  return found;
+}
+
+describe('the log of what was recognised', () => {
+  test('gives back what was added before each sync, whatever came after it', async () => {
+    let files = 0;
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.array(run, { maxLength: 5 }), { maxLength: 4 }), async (batches) => {
+        const path = join(folder, String(files++));
+        const lengths: number[] = [];
+        const log = await SeenLog.open(path, 0);
+        for (const batch of batches) {
+          for (const each of batch) log.add(each);
+          lengths.push(await log.sync());
+        }
+        await log.close();
+        for (const [index, length] of lengths.entries()) {
+          expect(await read(path, length)).toEqual(batches.slice(0, index + 1).flat());
+        }
+      }),
+      { numRuns: 30 },
+    );
+  });
+
+  test('goes on behind the length that the journal names', async () => {
+    const path = join(folder, 'log');
+    const entry = (part: number): CacheHits => ({ partition: '*', attempt: 1, part, row: 0, slots: [part] });
+    const first = await SeenLog.open(path, 0);
+    first.add(entry(1));
+    const length = await first.sync();
+    first.add(entry(2));
+    await first.sync();
+    await first.close();
+    const second = await SeenLog.open(path, length);
+    second.add({ ...entry(3), partition: '=DE' });
+    const end = await second.sync();
+    await second.close();
+    expect(await read(path, end)).toEqual([entry(1), { ...entry(3), partition: '=DE' }]);
+  });
+
+  test('takes more than its buffer holds, and is refused if it is too short', async () => {
+    const path = join(folder, 'log');
+    const log = await SeenLog.open(path, 0);
+    const slots = Array.from({ length: 300_000 }, (_, index) => index);
+    for (const part of [1, 2, 3]) log.add({ partition: '*', attempt: 1, part, row: 7, slots });
+    const length = await log.sync();
+    await log.close();
+    expect((await read(path, length)).map((each) => each.slots.length)).toEqual([300_000, 300_000, 300_000]);
+    await expect(read(path, length + 4)).rejects.toThrow('too short');
+    await expect(read(path, length - 4)).rejects.toThrow('inside of a record');
+  });
+});

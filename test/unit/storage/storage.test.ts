@@ -1,0 +1,87 @@
+import { spawnSync } from 'node:child_process';
+import { chmod, mkdir, mkdtemp, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { JobLayout } from '../../../src/storage/layout.js';
+import { makeFolder, prepareStorage, sweepStorage } from '../../../src/storage/storage.js';
+
+let root: string;
+let umask: number;
+beforeAll(async () => {
+  root = await mkdtemp(join(tmpdir(), 'storage-'));
+  umask = process.umask();
+});
+afterAll(async () => {
+  process.umask(umask);
+  await rm(root, { recursive: true });
+});
+
+async function modeOf(path: string): Promise<string> {
+  return ((await stat(path)).mode & 0o7777).toString(8);
+}
+
+it.each([
+  ['077', 0o077],
+  ['022', 0o022],
+  ['000', 0o000],
+])('folders get the mode they are to have with umask %s', async (name, mask) => {
+  process.umask(mask);
+  const storage = join(root, name);
+  const layout = new JobLayout(storage, 'nightly');
+  await prepareStorage(layout, 0o640);
+  for (const folder of [storage, layout.folder, layout.publishedFolder, layout.parquet])
+    expect([folder, await modeOf(folder)]).toEqual([folder, '750']);
+  for (const folder of [layout.private, layout.locks, layout.runs, layout.reports])
+    expect([folder, await modeOf(folder)]).toEqual([folder, '700']);
+});
+
+it('an existing folder gets its mode, unless its owner has locked it, and keeps a group that files inherit', async () => {
+  const folder = join(root, 'there');
+  await mkdir(folder);
+  await chmod(folder, 0o2755);
+  await makeFolder(folder, 0o700);
+  expect(await modeOf(folder)).toBe('2700');
+  await chmod(folder, 0o500);
+  await makeFolder(folder, 0o750);
+  expect(await modeOf(folder)).toBe('500');
+});
+
+it('a folder where none can be made is told at once, and not asked for again and again', async () => {
+  await expect(prepareStorage(new JobLayout('/proc/cdsync', 'nightly'), 0o600)).rejects.toMatchObject({
+    code: 'storage_failed',
+    message: 'no folder can be made in /proc',
+    hint: expect.stringContaining('storage'),
+  });
+});
+
+it('a read-only file system is told as such, with what to do', async ({ skip }) => {
+  const place = join(root, 'read-only');
+  await mkdir(place);
+  if (spawnSync('mount', ['-t', 'tmpfs', '-o', 'ro', 'none', place]).status !== 0) {
+    console.warn('NOT TRIED: this user cannot mount a file system');
+    skip();
+  }
+  try {
+    const outcome = prepareStorage(new JobLayout(join(place, 'data', 'deep'), 'nightly'), 0o600);
+    await expect(outcome).rejects.toMatchObject({
+      code: 'storage_permission',
+      message: expect.stringContaining('the file system is read-only'),
+      hint: expect.stringContaining('mount it for writing'),
+    });
+  } finally {
+    spawnSync('umount', [place]);
+  }
+});
+
+it('is prepared by several processes at once, even if the first, which has the lock, sweeps temporary files of the others', async () => {
+  for (let round = 0; round < 100; round++) {
+    const layout = new JobLayout(join(root, 'together'), `job${round}`);
+    let toPrepare = 4;
+    const prepare = async () => {
+      await prepareStorage(layout, 0o600).finally(() => toPrepare--);
+      while (toPrepare > 0) await sweepStorage(layout);
+    };
+    await Promise.all([prepare(), prepare(), prepare(), prepare()]);
+  }
+});
