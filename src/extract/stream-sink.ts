@@ -43,7 +43,7 @@ interface StreamSinkOptions {
 
 /**
  * Takes in the pages of all tasks of a stream, one at a time: the tasks share its columns, its parts and its journal
- * (see docs/decisions/0003-one-batch-for-all-partitions.md).
+ * (see docs/decisions.md#3).
  */
 export class StreamSink {
   readonly #options: StreamSinkOptions;

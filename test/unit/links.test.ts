@@ -14,8 +14,9 @@ async function pages(): Promise<string[]> {
   return found.flat();
 }
 
-/** Anchors as GitHub makes them of headings. */
+/** Anchors that a page sets itself, and those that GitHub makes of headings. */
 function anchors(text: string): Set<string> {
+  const own = [...text.matchAll(/<a id="([^"]+)"><\/a>/g)].map(([, id = '']) => id);
   const headings = [...text.replaceAll(/^```[\s\S]*?^```/gm, '').matchAll(/^#+ +(.+)$/gm)].map(([, heading = '']) =>
     heading
       .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1')
@@ -24,7 +25,7 @@ function anchors(text: string): Set<string> {
       .trim()
       .replaceAll(/\s/g, '-'),
   );
-  return new Set(headings);
+  return new Set([...own, ...headings]);
 }
 
 function links(text: string): string[] {
