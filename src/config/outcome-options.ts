@@ -133,7 +133,7 @@ export const metricsOptions = {
   }).optional(),
   otlp: option(collector, {
     description:
-      'Address of an OpenTelemetry collector (OTLP over HTTP): it gets metrics at `/v1/metrics` and a trace of each run at `/v1/traces`. Empty text sends nothing. Headers, such as a login, stand in the variable `OTEL_EXPORTER_OTLP_HEADERS`.',
+      'Address of an OpenTelemetry collector (OTLP over HTTP): it gets metrics at `/v1/metrics`. Empty text sends nothing. Headers, such as a login, stand in the variable `OTEL_EXPORTER_OTLP_HEADERS`.',
     example: '${OTEL_EXPORTER_OTLP_ENDPOINT:-}',
     allowed: 'empty, or a URL that begins with https:// or http://, without a login and without a query',
   }).optional(),

@@ -3,10 +3,8 @@ import type { JobConfig, LocalConfig } from '../config/config.js';
 import type { Clock } from '../core/clock.js';
 import { asCdsyncError, type CdsyncError } from '../core/errors.js';
 import type { JobReport } from '../core/run-report.js';
-import { metricsDocument, sendOtlp, traceDocument } from '../metrics/otlp.js';
-import { notePhases, type PhaseTime } from '../metrics/phase-times.js';
+import { metricsDocument, sendOtlp } from '../metrics/otlp.js';
 import { afterRunSamples, type RunTrigger, type Sample, samplesOf } from '../metrics/samples.js';
-import { type RunTimes, spansOf } from '../metrics/spans.js';
 import { keepSamples } from '../metrics/stored-samples.js';
 import { writeTextFile } from '../metrics/text-file.js';
 import { runAfter } from '../notify/after-commands.js';
@@ -28,7 +26,6 @@ interface TellingContext {
   readonly clock: Clock;
   readonly signal: AbortSignal;
   readonly notice: (line: string) => void;
-  readonly progress: { phase: string; readonly streams: readonly { readonly name: string; phase: string }[] };
   /** What the user asked for; a run that is meant to differ from those before is not unusual. */
   readonly accept: boolean;
   readonly rekey: boolean;
@@ -44,10 +41,9 @@ export class AfterRun {
   readonly #http = new WebhookClient();
   readonly #notifier: Notifier;
   readonly #startedAt: number;
-  readonly #times: RunTimes;
 
   constructor(context: TellingContext) {
-    const { job, layout, notice, clock, progress } = context;
+    const { job, layout, notice, clock } = context;
     this.#context = context;
     this.#startedAt = clock.now();
     const { destinations = [] } = context.config.outline.find(({ name }) => name === job.name) ?? {};
@@ -56,9 +52,6 @@ export class AfterRun {
     const { name, notify } = job;
     const { file } = context.config;
     this.#notifier = new Notifier({ job: name, file, notify, layout, delivers, http: this.#http, notice, deadlineMs });
-    const isTraced = job.metrics.otlp !== undefined;
-    const now = () => clock.now();
-    this.#times = isTraced ? timesOf(progress, now) : { run: [], streams: new Map() };
   }
 
   /** Tells that the run begins, in the background. */
@@ -114,7 +107,7 @@ export class AfterRun {
     const timer = setTimeout(() => stop.abort(), deadlineMs);
     try {
       const samples = isRun ? samplesOf(end, unusual) : afterRunSamples(end, occasion);
-      const measured = this.#measure(end, { samples, isTraced: isRun }, stop.signal);
+      const measured = this.#measure(end, samples, stop.signal);
       await Promise.all([measured, this.#notifier.ended(end, unusual, { onlyNews: !isRun })]);
     } finally {
       clearTimeout(timer);
@@ -139,11 +132,7 @@ export class AfterRun {
     }
   }
 
-  async #measure(
-    end: RunResult,
-    { samples: run, isTraced }: { readonly samples: readonly Sample[]; readonly isTraced: boolean },
-    signal: AbortSignal,
-  ): Promise<void> {
+  async #measure(end: RunResult, run: readonly Sample[], signal: AbortSignal): Promise<void> {
     const { config, job, layout } = this.#context;
     const { textfile, otlp } = job.metrics;
     if (textfile === undefined && otlp === undefined) return;
@@ -156,16 +145,9 @@ export class AfterRun {
       );
     }
     if (otlp === undefined) return;
-    const about = { now: end.finishedAt, resourceAttributes: otlp.resource };
-    const metrics = { kind: 'metrics', document: metricsDocument(kept, about) } as const;
-    const traces = { kind: 'traces', document: traceDocument(spansOf(end, this.#times), about) } as const;
-    const documents = isTraced ? [metrics, traces] : [metrics];
-    await Promise.all(
-      documents.map((each) =>
-        sendOtlp(otlp, each, { http: this.#http, signal }).catch((reason) =>
-          this.#tell(`metrics: ${each.kind} were not sent`, reason),
-        ),
-      ),
+    const document = metricsDocument(kept, { now: end.finishedAt, resourceAttributes: otlp.resource });
+    await sendOtlp(otlp, document, { http: this.#http, signal }).catch((reason) =>
+      this.#tell('metrics were not sent', reason),
     );
   }
 
@@ -182,9 +164,3 @@ export class AfterRun {
 
 /** Errors in words of the command line: somebody who looks on has typed them. */
 const mistyped: ReadonlySet<string> = new Set(['usage', 'stream_not_found', 'destination_not_found', 'job_not_found']);
-
-function timesOf(progress: TellingContext['progress'], now: () => number): RunTimes {
-  const streams = new Map<string, readonly PhaseTime[]>();
-  for (const stream of progress.streams) streams.set(stream.name, notePhases(stream, now));
-  return { run: notePhases(progress, now), streams };
-}

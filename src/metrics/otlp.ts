@@ -5,35 +5,33 @@ import { printable } from '../core/printable.js';
 import type { WebhookClient } from '../notify/webhook-client.js';
 import { families } from './families.js';
 import type { Sample } from './samples.js';
-import type { Span } from './spans.js';
 import type { StoredSamples } from './stored-samples.js';
 
 interface Answer {
   readonly partialSuccess?: {
     readonly rejectedDataPoints?: string | number;
-    readonly rejectedSpans?: string | number;
     readonly errorMessage?: string;
   };
 }
 
 /**
- * Posts one document to a collector.
- * @param signal what it names, such as `metrics`: a part of the path
+ * Posts metrics to a collector.
+ * @param document see {@link metricsDocument}
  * @throws {CdsyncError} `receiver_failed`, also if the collector refuses a part
  */
 export async function sendOtlp(
   { endpoint, headers }: NonNullable<MetricsOptions['otlp']>,
-  { kind, document }: { readonly kind: 'metrics' | 'traces'; readonly document: object },
+  document: object,
   { http, signal }: { readonly http: WebhookClient; readonly signal: AbortSignal },
 ): Promise<void> {
-  const url = `${endpoint.replace(/\/+$/, '')}/v1/${kind}`;
+  const url = `${endpoint.replace(/\/+$/, '')}/v1/metrics`;
   const all = { ...pairsOf(headers?.reveal()), 'content-type': 'application/json' };
   const { body } = await http.send({ url, method: 'POST', headers: all, body: JSON.stringify(document) }, signal);
-  const { rejectedDataPoints, rejectedSpans, errorMessage } = answerOf(body).partialSuccess ?? {};
-  const refused = Number(rejectedDataPoints ?? rejectedSpans ?? 0);
+  const { rejectedDataPoints, errorMessage } = answerOf(body).partialSuccess ?? {};
+  const refused = Number(rejectedDataPoints ?? 0);
   if (refused === 0) return;
   const reason = errorMessage ? `: ${printable(errorMessage)}` : '';
-  throw new CdsyncError(`${new URL(endpoint).host} refused ${refused} of the ${kind}${reason}`, {
+  throw new CdsyncError(`${new URL(endpoint).host} refused ${refused} of the metrics${reason}`, {
     code: 'receiver_failed',
   });
 }
@@ -48,7 +46,7 @@ function answerOf(body: string): Answer {
 
 /*
  * Documents of OTLP 1 as JSON (https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding): 64-bit integers are decimal
- * texts, ids are hex, enumerations are numbers. One document a run needs none of an SDK's aggregation, periods and buffers.
+ * texts, enumerations are numbers. One document a run needs none of an SDK's aggregation, periods and buffers.
  */
 
 type Attributes = Readonly<Record<string, string | number>>;
@@ -92,7 +90,7 @@ function resource(more: string | undefined): object {
 
 const scope = () => ({ name: 'cdsync', version: packageVersion() });
 
-/** The figures of a job as one document for `/v1/metrics`. */
+/** The figures of a job as a document for `/v1/metrics`. */
 export function metricsDocument(
   { since, samples }: Pick<StoredSamples, 'since' | 'samples'>,
   { now, resourceAttributes }: { readonly now: number; readonly resourceAttributes: string | undefined },
@@ -116,27 +114,4 @@ export function metricsDocument(
     ];
   });
   return { resourceMetrics: [{ resource: resource(resourceAttributes), scopeMetrics: [{ scope: scope(), metrics }] }] };
-}
-
-/** The spans of a run as one document for `/v1/traces`. */
-export function traceDocument(
-  spans: readonly Span[],
-  { resourceAttributes }: { readonly resourceAttributes: string | undefined },
-): object {
-  const written = spans.map(({ traceId, spanId, parentId, name, from, to, facts, error }) => ({
-    traceId,
-    spanId,
-    ...(parentId === undefined ? {} : { parentSpanId: parentId }),
-    name,
-    // 1: internal.
-    kind: 1,
-    startTimeUnixNano: nanoseconds(from),
-    endTimeUnixNano: nanoseconds(to),
-    attributes: attributes(error === undefined ? facts : { ...facts, 'error.type': error.code }),
-    // 2: error; 0: unset.
-    status: error === undefined ? { code: 0 } : { code: 2, message: error.message },
-  }));
-  return {
-    resourceSpans: [{ resource: resource(resourceAttributes), scopeSpans: [{ scope: scope(), spans: written }] }],
-  };
 }

@@ -12,12 +12,12 @@ import { unwrap } from '../../../src/sdk/option.js';
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const read = (path: string) => readFileSync(`${root}${path}`, 'utf8');
 
-test('docs/configuration.md is what the declarations say', () => {
+test('docs/configuration.md agrees with the declarations', () => {
   const regenerate = 'regenerate it: npx tsx src/cli/main.ts schema --docs > docs/configuration.md';
   expect(read('docs/configuration.md') === configReference(), regenerate).toBe(true);
 });
 
-test('configs/cdsync.schema.json is what the declarations say', () => {
+test('configs/cdsync.schema.json agrees with the declarations', () => {
   const regenerate = 'regenerate it: npx tsx src/cli/main.ts schema > configs/cdsync.schema.json';
   expect(read('configs/cdsync.schema.json') === `${JSON.stringify(configJsonSchema(), null, 2)}\n`, regenerate).toBe(
     true,
