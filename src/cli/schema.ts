@@ -36,7 +36,8 @@ export const schemaCommand: Command<CommonArguments, SchemaArguments> = {
 
 async function referencePage({ json }: CommonArguments): Promise<string> {
   const { configReference } = await import('../config/reference.js');
-  return json ? `${JSON.stringify({ markdown: configReference() })}\n` : configReference();
+  const page = configReference({ all: true });
+  return json ? `${JSON.stringify({ markdown: page })}\n` : page;
 }
 
 async function jsonSchema(): Promise<string> {

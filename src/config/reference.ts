@@ -6,8 +6,7 @@ import { nameRule } from './names.js';
 /** The beginning of the reference page: rules for every option. */
 const introduction = `# Configuration
 
-<!-- Generated: change the declarations in src/config and src/sources, then run
-     npx tsx src/cli/main.ts schema --docs > docs/configuration.md -->
+<!-- Generated: change the declarations in src/config and src/sources, then: npm run reference -->
 
 A configuration is one YAML 1.2 file, or JSON, which is YAML. Commands take it as their first argument; the default is
 \`./cdsync.yaml\`. \`configs/\` has examples. \`cdsync schema\` prints the JSON Schema for editors:
@@ -16,91 +15,166 @@ A configuration is one YAML 1.2 file, or JSON, which is YAML. Commands take it a
 # yaml-language-server: $schema=./cdsync.schema.json
 \`\`\`
 
-## What holds everywhere
+## General rules
 
-- **Nothing is ignored.** cdsync reports unknown keys, wrong types, values out of bounds and missing variables all together, each with
-  file, line, column, the value found and the values allowed.
-- **A key without a value is refused.** Leave the key out to get its default.
+- **No key is ignored.** cdsync reports unknown keys, wrong types, values out of bounds and missing variables together, each with file, line,
+  column, the value found and the values allowed.
+- **A key without a value is an error.** Leave the key out to get its default.
 - **Relative paths** are relative to the YAML file.
-- **Names** of jobs and streams are ${nameRule}. A stream may not be called \`cdsync\`, and no two streams of a job share a name.
-- **Anchors, aliases and merge keys** (\`<<\`) work. cdsync refuses tags (\`!name\`), a second document and keys that stand twice.
+- **Names** of jobs, streams and destinations are ${nameRule}. No stream is called \`cdsync\`, and each has a name of its own.
+- **A duration** is a number and ms, s, m, h, d or w, such as \`90s\` or \`12h\`.
+- **Anchors, aliases and merge keys** (\`<<\`) work. Tags (\`!name\`), a second document and duplicate keys are errors.
 
 ## Variables
 
-cdsync replaces variables in values, never in keys, after it has parsed the YAML. So a variable can never become a key, a list or a comment.
+cdsync replaces variables in values, never in keys, after it has parsed the YAML. A variable never becomes a key, a list or a comment.
 
 | written | becomes |
 |---|---|
-| \`\${NAME}\` | the variable; a problem if it is not set |
+| \`\${NAME}\` | the variable; an error if it is not set |
 | \`\${NAME:-default}\` | the default if the variable is not set or empty |
-| \`\${file:PATH}\` | the text of a file, without one line break at its end. A relative path begins at the folder of the YAML file |
+| \`\${file:PATH}\` | the text of a file without its last line break; the path is relative to the YAML file |
 | \`$$\` | a dollar |
 
-- A value that is one \`\${…}\` alone, in quotes or not, is read again as a YAML scalar: \`page_size: \${SIZE}\` takes \`SIZE=500\`. Secrets and
-  the texts of the next section are not read again.
-- What a file holds is a secret: no output, log or report shows it. It may be a part of a value, \`postgres://me:\${file:password}@db/crm\`, and it
-  is not read again as a YAML scalar. Files of at most 64 kB in UTF-8; an empty one is a problem. cdsync warns if every user of the machine can
-  read it. Docker and Kubernetes put secrets into such files.
+- A value that is one \`\${…}\` alone, quoted or not, is read again as a YAML scalar: \`page_size: \${SIZE}\` takes \`SIZE=500\`. Secrets, and texts that
+  are kept as written (below), are not read again.
+- The text of a file is a secret: no output, log or report shows it. It may be part of a value, \`postgres://me:\${file:password}@db/crm\`. A file has
+  at most 64 kB of UTF-8 and is not empty. cdsync warns if every user of the machine can read it. Docker and Kubernetes put secrets into such files.
 - Inside \`{…}\` YAML needs quotes: \`{ client_id: "\${CDS_CLIENT_ID}" }\`.
-- Set only the variables that a command uses: \`--job a\` asks for none of job \`b\`, and a command that does not talk to the service asks for
-  no credentials. The name of a stream is always needed.
-- \`--env-file PATH\` reads \`KEY=VALUE\` lines. \`#\` begins a comment after a blank, and \`export\` may stand in front. A value in \`'…'\` stays
-  as it is; in \`"…"\` cdsync replaces \`\\n\`, \`\\r\`, \`\\t\`, \`\\"\`, \`\\\\\` and \`\\$\`. Both may span several lines. A variable
-  of the file wins over one of the environment.
-- A secret in the file itself works, with a warning.
+- Only variables that a command uses must be set: \`--job a\` needs none of job \`b\`, and a command that sends no requests to the service needs no
+  credentials. Names of streams must always be known.
+- \`--env-file PATH\` reads \`NAME=value\` lines. \`#\` after a blank begins a comment, and \`export\` may precede the name. A value in \`'…'\` is
+  literal; in \`"…"\` cdsync replaces \`\\n\`, \`\\r\`, \`\\t\`, \`\\"\`, \`\\\\\` and \`\\$\`. Both may span lines. A variable of the file overrides one of
+  the environment.
+- A plain-text secret in the YAML works, with a warning.
 
 ## Text is kept as written
 
-Filter values, partition values, ids and the tenant are texts, character by character, with quotes or without: \`02134\` is not 2134, and
-\`1.50\`, \`yes\`, \`true\`, \`0x10\` and \`2026-01-01\` stay what they are. The same holds for a variable's value, even \`null\` or something in
-quotes. Without quotes, \`null\`, \`~\` and nothing at all are no text in YAML, and cdsync refuses them in the file. In quotes they are text.
+Filter values, partition values, ids and the tenant are texts, character by character, quoted or not: \`02134\` is not 2134, and \`1.50\`, \`yes\`,
+\`true\`, \`0x10\` and \`2026-01-01\` are not converted. The same holds for a variable's value, even \`null\` or a quoted text. Without quotes, \`null\`,
+\`~\` and an empty value in the file are errors; in quotes they are text.`;
 
-## Sources
-
-Each \`source\` has its own keys, below, and a page in \`docs/streams/\`.`;
+interface Key {
+  readonly key: string;
+  readonly option: Unwrapped;
+}
 
 /** One map of the configuration, with the path that leads to it. */
 interface Section {
   readonly title: string;
   readonly path: string;
   readonly option: Unwrapped;
+  /** The connector that alone has it. */
+  readonly connector?: string;
+  /** For a section of common keys: the kinds that share them. */
+  readonly union?: z.ZodDiscriminatedUnion;
+  /** The keys that its table has. */
+  readonly keys: readonly Key[];
 }
 
-/** The reference page of all options, in Markdown: docs/configuration.md. */
-export function configReference(): string {
+/** Where a link points to, if the section is on the page. */
+type Href = (section: Section) => string;
+
+/** The reference page of all options in Markdown. Options of a single connector are on that connector's page, unless `all`. */
+export function configReference({ all = false } = {}): string {
   const sections = allSections();
-  const pages = sections.map((section) => sectionText(section, sections));
-  return `${[introduction, ...pages].join('\n\n')}\n`;
+  const shown = sections.filter(({ connector }) => all || connector === undefined);
+  const href: Href = ({ title, connector }) =>
+    all || connector === undefined ? `#${anchor(title)}` : `../connectors/${connector}/README.md#options`;
+  return `${[introduction, ...shown.map((section) => sectionText(section, sections, href))].join('\n\n')}\n`;
+}
+
+/** The tables of the options that only this connector has, for its page. */
+export function connectorReference(name: string): string {
+  const sections = allSections();
+  const own = sections.filter(({ connector }) => connector === name);
+  const title = ({ path }: Section) => path.slice(path.lastIndexOf('.') + 1);
+  const href: Href = (section) =>
+    section.connector === name ? `#${anchor(title(section))}` : `../../docs/configuration.md#${anchor(section.title)}`;
+  return own
+    .flatMap((section, index) => [
+      ...(index === 0 ? [] : [`### \`${title(section)}\``]),
+      table(section, sections, href),
+    ])
+    .join('\n\n');
+}
+
+/** A connector's page with these tables between its two marks. */
+export function withOptions(page: string, tables: string): string {
+  return page.replace(
+    /(<!-- options: npm run reference -->\n)[\s\S]*?(<!-- end of options -->)/,
+    (_, begin, end) => `${begin}\n${tables}\n\n${end}`,
+  );
 }
 
 function allSections(): Section[] {
   const found: Section[] = [];
   const documented = new Set<z.core.$ZodType>();
-  const visit = (title: string, path: string, option: Unwrapped): void => {
+  const visitKeys = (keys: readonly Key[], path: string, connector?: string): void => {
+    for (const { key, option } of keys) {
+      const below = path === '' ? key : `${path}.${key}`;
+      visit(below, below, option, connector);
+    }
+  };
+  const visit = (title: string, path: string, option: Unwrapped, connector?: string): void => {
     const { core } = option;
     if (documented.has(core)) return;
     if (core instanceof z.ZodObject) {
       documented.add(core);
-      found.push({ title, path, option });
-      for (const [key, schema] of Object.entries(core.shape)) {
-        const below = path === '' ? key : `${path}.${key}`;
-        visit(below, below, unwrap(schema));
-      }
+      const keys = keysOf(option);
+      found.push({ title, path, option, keys, ...(connector !== undefined && { connector }) });
+      visitKeys(keys, path, connector);
     } else if (core instanceof z.ZodRecord) {
-      visit(`${title}.<name>`, `${path}.<name>`, unwrap(core.valueType));
+      visit(`${title}.<name>`, `${path}.<name>`, unwrap(core.valueType), connector);
     } else if (core instanceof z.ZodArray) {
-      visit(`${title}[]`, `${path}[]`, unwrap(core.element));
+      visit(`${title}[]`, `${path}[]`, unwrap(core.element), connector);
     } else if (core instanceof z.ZodDiscriminatedUnion) {
-      for (const branch of core.options) {
-        const inner = unwrap(branch);
-        visit(kindTitle(core, inner), path, inner);
-      }
+      visitKinds(core, path, option);
     } else if (core instanceof z.ZodUnion) {
-      for (const form of core.options) visit(title, path, unwrap(form));
+      for (const form of core.options) visit(title, path, unwrap(form), connector);
+    }
+  };
+  const visitKinds = (union: z.ZodDiscriminatedUnion, path: string, option: Unwrapped): void => {
+    documented.add(union);
+    const common = commonKeys(union);
+    const keys = [...common.values()];
+    found.push({ title: commonTitle(union), path, option, union, keys });
+    visitKeys(keys, path);
+    for (const branch of union.options) {
+      const inner = unwrap(branch);
+      const keys = keysOf(inner).filter((key) => !common.has(wordsOf(key)) && key.key !== union.def.discriminator);
+      const connector = union.def.discriminator === 'connector' ? { connector: tagOf(union, inner) } : {};
+      found.push({ title: kindTitle(union, inner), path, option: inner, keys, ...connector });
+      visitKeys(keys, path, connector.connector);
     }
   };
   visit('The file', '', unwrap(fileSchema));
   return found;
+}
+
+function keysOf({ core }: Unwrapped): Key[] {
+  return Object.entries((core as z.ZodObject).shape).map(([key, schema]) => ({ key, option: unwrap(schema) }));
+}
+
+/** The words that document a key, without links. */
+function wordsOf(key: Key): string {
+  return row(key, [], () => '').join();
+}
+
+/** The keys that at least half of the kinds have in the same words, by these words. */
+function commonKeys(union: z.ZodDiscriminatedUnion): Map<string, Key> {
+  const found = new Map<string, { key: Key; kinds: number }>();
+  for (const branch of union.options)
+    for (const key of keysOf(unwrap(branch))) {
+      const words = wordsOf(key);
+      found.set(words, { key, kinds: (found.get(words)?.kinds ?? 0) + 1 });
+    }
+  const shared = [...found].filter(([, { kinds }]) => kinds * 2 >= union.options.length);
+  return new Map(shared.map(([words, { key }]) => [words, key]));
+}
+
+function commonTitle(union: z.ZodDiscriminatedUnion): string {
+  return union.def.discriminator === 'source' ? 'Sources' : 'Destinations';
 }
 
 /** The title of one kind of maps: `source: segments`. */
@@ -112,20 +186,46 @@ function tagOf(union: z.ZodDiscriminatedUnion, branch: Unwrapped): string {
   return ((branch.core as z.ZodObject).shape[union.def.discriminator] as z.ZodLiteral<string>).value;
 }
 
-function sectionText({ title, path, option }: Section, sections: readonly Section[]): string {
-  const entries = Object.entries((option.core as z.ZodObject).shape).map(([key, schema]) => ({
-    key,
-    option: unwrap(schema),
-  }));
-  const heading = path === '' ? `## ${title}` : `## \`${title}\``;
-  const parts = [heading];
-  if (option.facts !== undefined) parts.push(option.facts.description);
-  const rows = entries.map((entry) => `| ${row(entry.key, entry.option, sections).join(' | ')} |`);
-  parts.push(['| key | value | default | meaning |', '|---|---|---|---|', ...rows].join('\n'));
+function sectionText(section: Section, sections: readonly Section[], href: Href): string {
+  const { title, path, option, union } = section;
+  const parts = [path === '' || union !== undefined ? `## ${title}` : `## \`${title}\``];
+  if (union !== undefined) parts.push(commonText(union, sections, href));
+  else if (option.facts !== undefined) parts.push(option.facts.description);
+  if (section.keys.length === 0) parts[parts.length - 1] += ' It has only the [keys of every source](#sources).';
+  else parts.push(table(section, sections, href));
   return parts.join('\n\n');
 }
 
-function row(key: string, option: Unwrapped, sections: readonly Section[]): string[] {
+function commonText(union: z.ZodDiscriminatedUnion, sections: readonly Section[], href: Href): string {
+  const { discriminator } = union.def;
+  const kinds = kindLinks(union, sections, href).join(', ');
+  const where =
+    discriminator === 'source'
+      ? 'Each `source` has these keys, and those of its own section below. [sources.md](sources.md) says what each reads'
+      : 'Each `connector` has these keys, and those of its own page';
+  return `${where}: ${kinds}.`;
+}
+
+function table(section: Section, sections: readonly Section[], href: Href): string {
+  const { union } = section;
+  const lines = section.keys.map((key) => {
+    const cells = row(key, sections, href);
+    const without = union === undefined ? [] : kindsWithout(union, key);
+    if (without.length > 0) cells[3] += ` Not for ${without.map((kind) => `\`${kind}\``).join(', ')}.`;
+    return `| ${cells.join(' | ')} |`;
+  });
+  return ['| key | value | default | meaning |', '|---|---|---|---|', ...lines].join('\n');
+}
+
+/** The kinds that have no such key. */
+function kindsWithout(union: z.ZodDiscriminatedUnion, { key }: Key): string[] {
+  return union.options
+    .map((branch) => unwrap(branch))
+    .filter((kind) => keysOf(kind).every((each) => each.key !== key))
+    .map((kind) => tagOf(union, kind));
+}
+
+function row({ key, option }: Key, sections: readonly Section[], href: Href): string[] {
   const { facts, required } = option;
   const unit = facts?.unit === undefined ? '' : `, in ${facts.unit}`;
   const example =
@@ -134,7 +234,7 @@ function row(key: string, option: Unwrapped, sections: readonly Section[]): stri
   const meaning = `${facts?.description ?? 'Selects this kind.'}${secret}${example}`;
   return [
     `\`${key}\``,
-    `${valueText(option, sections)}${unit}`,
+    `${valueText(option, sections, href)}${unit}`,
     required ? 'required' : fallbackText(option),
     meaning,
   ].map((cell) => cell.replaceAll('|', '\\|'));
@@ -145,30 +245,41 @@ function fallbackText({ core, fallback }: Unwrapped): string {
   return fallback === undefined ? 'none' : code(fallback);
 }
 
-function valueText(option: Unwrapped, sections: readonly Section[]): string {
+function valueText(option: Unwrapped, sections: readonly Section[], href: Href): string {
   const { core } = option;
   if (core instanceof z.ZodObject) {
     const section = sections.find((candidate) => candidate.option.core === core);
-    return section === undefined ? 'a map' : `[a map](#${anchor(section.title)})`;
+    return section === undefined ? 'a map' : `[a map](${href(section)})`;
   }
   if (core instanceof z.ZodRecord) {
     const inner = unwrap(core.valueType);
-    return inner.core instanceof z.ZodObject ? `${valueText(inner, sections)} for each name` : 'a map of texts';
+    return inner.core instanceof z.ZodObject ? `${valueText(inner, sections, href)} for each name` : 'a map of texts';
   }
   if (core instanceof z.ZodArray) {
     const inner = unwrap(core.element);
-    if (inner.core instanceof z.ZodObject) return `a list, each ${valueText(inner, sections)}`;
+    if (inner.core instanceof z.ZodObject) return `a list, each ${valueText(inner, sections, href)}`;
     return inner.core instanceof z.ZodDiscriminatedUnion
-      ? `a list of maps: ${valueText(inner, sections)}`
+      ? `a list of maps: [one for each](#${anchor(commonTitle(inner.core))})`
       : 'a list of texts';
   }
-  if (core instanceof z.ZodDiscriminatedUnion) {
-    const kinds = core.options.map((branch) => unwrap(branch));
-    const links = kinds.map((kind) => `[${tagOf(core, kind)}](#${anchor(kindTitle(core, kind))})`);
-    return [...links, ...(option.facts?.otherKinds ? [option.facts.otherKinds] : [])].join(', ');
-  }
-  if (core instanceof z.ZodUnion) return core.options.map((form) => valueText(unwrap(form), sections)).join(' or ');
-  return allowedWords(option);
+  if (core instanceof z.ZodUnion)
+    return core.options.map((form) => valueText(unwrap(form), sections, href)).join(' or ');
+  return shortened(allowedWords(option));
+}
+
+/** Rules that the beginning of the page explains. */
+function shortened(words: string): string {
+  return words.replace(nameRule, 'a name').replace(/a duration: a number and .+$/, 'a duration');
+}
+
+function kindLinks(union: z.ZodDiscriminatedUnion, sections: readonly Section[], href: Href): string[] {
+  const links = union.options.map((branch) => {
+    const kind = unwrap(branch);
+    const section = sections.find(({ option }) => option.core === kind.core) as Section;
+    return `[${tagOf(union, kind)}](${href(section)})`;
+  });
+  const others = sections.find((section) => section.union === union)?.option.facts?.otherKinds;
+  return others === undefined ? links : [...links, others];
 }
 
 /** A heading's anchor as Markdown renderers make it. */

@@ -2,26 +2,54 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
+import { connectors } from '../../../connectors/index.js';
 import { schemaCommand } from '../../../src/cli/schema.js';
 import { fileSchema } from '../../../src/config/job-options.js';
 import { configJsonSchema } from '../../../src/config/json-schema.js';
 import { loadConfig } from '../../../src/config/load.js';
-import { configReference } from '../../../src/config/reference.js';
+import { configReference, connectorReference, withOptions } from '../../../src/config/reference.js';
 import { unwrap } from '../../../src/sdk/option.js';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const read = (path: string) => readFileSync(`${root}${path}`, 'utf8');
 
+const regenerate = 'regenerate it: npm run reference';
+
 test('docs/configuration.md agrees with the declarations', () => {
-  const regenerate = 'regenerate it: npx tsx src/cli/main.ts schema --docs > docs/configuration.md';
   expect(read('docs/configuration.md') === configReference(), regenerate).toBe(true);
 });
 
 test('configs/cdsync.schema.json agrees with the declarations', () => {
-  const regenerate = 'regenerate it: npx tsx src/cli/main.ts schema > configs/cdsync.schema.json';
-  expect(read('configs/cdsync.schema.json') === `${JSON.stringify(configJsonSchema(), null, 2)}\n`, regenerate).toBe(
-    true,
-  );
+  const schema = `${JSON.stringify(configJsonSchema(), null, 2)}\n`;
+  expect(read('configs/cdsync.schema.json') === schema, regenerate).toBe(true);
+});
+
+describe.each(connectors.map(({ name }) => name).filter((name) => name !== 'trino'))(
+  'connectors/%s/README.md',
+  (name) => {
+    test('has the options that the connector declares', () => {
+      const page = read(`connectors/${name}/README.md`);
+      expect(page).toContain('## Options\n\n<!-- options: npm run reference -->\n');
+      expect(page === withOptions(page, connectorReference(name)), regenerate).toBe(true);
+    });
+  },
+);
+
+test('each option of each connector is on its page or among those of all connectors', () => {
+  const all = configReference({ all: true });
+  const common = configReference();
+  for (const { name, options } of connectors) {
+    const own = connectorReference(name);
+    for (const key of Object.keys(options)) {
+      const row = `| \`${key}\` |`;
+      expect([name, key, all.includes(row), own.includes(row) || common.includes(row)]).toEqual([
+        name,
+        key,
+        true,
+        true,
+      ]);
+    }
+  }
 });
 
 test('cdsync schema prints them', async () => {
@@ -34,7 +62,7 @@ test('cdsync schema prints them', async () => {
   } finally {
     process.stdout.write = write;
   }
-  expect(printed).toEqual([read('configs/cdsync.schema.json'), read('docs/configuration.md')]);
+  expect(printed).toEqual([read('configs/cdsync.schema.json'), configReference({ all: true })]);
 });
 
 describe.each(readdirSync(`${root}configs`).filter((name) => name.endsWith('.yaml')))('configs/%s', (name) => {
