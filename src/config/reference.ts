@@ -21,7 +21,7 @@ A configuration is one YAML 1.2 file, or JSON, which is YAML. Commands take it a
   column, the value found and the values allowed.
 - **A key without a value is an error.** Leave the key out to get its default.
 - **Relative paths** are relative to the YAML file.
-- **Names** of jobs, streams and destinations are ${nameRule}. No stream is called \`cdsync\`, and each has a name of its own.
+- **Names** of jobs, streams and destinations are ${nameRule}. No stream is called \`cdsync\`, and no two share a name.
 - **A duration** is a number and ms, s, m, h, d or w, such as \`90s\` or \`12h\`.
 - **Anchors, aliases and merge keys** (\`<<\`) work. Tags (\`!name\`), a second document and duplicate keys are errors.
 
@@ -201,8 +201,8 @@ function commonText(union: z.ZodDiscriminatedUnion, sections: readonly Section[]
   const kinds = kindLinks(union, sections, href).join(', ');
   const where =
     discriminator === 'source'
-      ? 'Each `source` has these keys, and those of its own section below. [sources.md](sources.md) says what each reads'
-      : 'Each `connector` has these keys, and those of its own page';
+      ? 'Each `source` has these keys, and those of its section below. [sources.md](sources.md) says what each reads'
+      : 'Each `connector` has these keys, and those of its page';
   return `${where}: ${kinds}.`;
 }
 
