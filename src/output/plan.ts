@@ -57,13 +57,11 @@ function sampleLines({ name, sample }: PlannedStream): string[] {
   return lines;
 }
 
-/** `members: one chain 2 h 47 min, partitioned by country 4 min`. */
+/** `members: partitioned by country, 24 chains of pages`. */
 function splitLines({ name, split }: PlannedStream): string[] {
   if (split === null) return [];
-  const { by, chains, used, seconds, one_chain_seconds } = split;
-  const [parts, one] = [seconds, one_chain_seconds].map((each) => formatDuration(each * 1000));
-  const line = `${name}: one chain ${one}, partitioned by ${by.join(' and ')} ${parts} (${formatCount(chains)} chains)`;
-  return [used ? line : `${line}: set \`partition_by: auto\``];
+  const parts = `partitioned by ${split.by.join(' and ')}, ${formatCount(split.chains)} chains of pages`;
+  return [split.used ? `${name}: ${parts}` : `${name}: set \`partition_by: auto\` to read it ${parts}`];
 }
 
 function stateLines({ name, resumes, held, error }: PlannedStream): string[] {
@@ -100,15 +98,6 @@ function diskLines({ need, free, short }: JobPlan['disk']): string[] {
   return [...lines, `  ${what}; free some space, or keep less (\`keep\`)`];
 }
 
-/** What the times are by: past runs, where there are any. */
-function timingLine(streams: readonly PlannedStream[]): string[] {
-  const runs = streams.flatMap(({ timed_by_runs }) => timed_by_runs ?? []);
-  if (runs.length === 0) return [];
-  const others = streams.filter(({ seconds, timed_by_runs }) => seconds !== null && timed_by_runs === null);
-  const rest = others.length === 0 ? '' : `; of ${others.map(({ name }) => name).join(', ')} by the sample`;
-  return [`times are by the median of up to ${Math.max(...runs)} past runs${rest}`];
-}
-
 function workflowLines({ workflows }: JobPlan): string[] {
   return workflows.map(({ config_id, would_start, deadline_ms }) =>
     would_start
@@ -119,26 +108,12 @@ function workflowLines({ workflows }: JobPlan): string[] {
 
 const groupNames = { profile: 'Profile API', management: 'Management API', realtime: 'Real-time API' };
 
-function budgetLines(budget: JobPlan['budgets'][number]): string[] {
-  const { group, limit, other_processes: others, requests, seconds, reach } = budget;
+function budgetLine(budget: JobPlan['budgets'][number]): string {
+  const { group, limit, other_processes: others, requests, seconds } = budget;
   const shared = others === 0 ? '' : ` (shared with ${others === 1 ? '1 other process' : `${others} other processes`})`;
   const name = groupNames[group];
   const time = formatDuration(seconds * 1000);
-  const lines = [
-    `${name}: ${formatCount(requests)} requests at ${formatCount(limit)} a second${shared} take ${time} at least`,
-  ];
-  const { share: used, best_share, at_once, needed_at_once, round_trip_ms } = reach;
-  // Less than a second of requests: they are sent at once.
-  if (requests <= limit || needed_at_once <= at_once) return lines;
-  return [
-    ...lines,
-    `  ${at_once === 1 ? '1 request' : `${formatCount(at_once)} requests`} at once, ${round_trip_ms} ms each, use ${percent(used)} of that limit; ` +
-      `${formatCount(needed_at_once)} partitions, and no smaller \`concurrency\`, use ${percent(Math.min(0.98, best_share))}`,
-  ];
-}
-
-function percent(part: number): string {
-  return `${Math.round(part * 100)} %`;
+  return `${name}: ${formatCount(requests)} requests at ${formatCount(limit)} a second${shared} take ${time} at least`;
 }
 
 /** A plan, for people. */
@@ -151,7 +126,7 @@ export function planLines(plan: JobPlan): string[] {
       : [
           `run ${running.run_id ?? '(starting)'} is under way, process ${running.pid} on ${running.host}: another would exit with 75`,
         ];
-  const limits = budgets.flatMap(budgetLines);
+  const limits = budgets.map(budgetLine);
   const about = streams.flatMap((stream) => [...stateLines(stream), ...splitLines(stream), ...sampleLines(stream)]);
   return [
     `job ${job}: ${sequence === null ? 'no snapshot yet' : `snapshot ${sequence}`}`,
@@ -163,7 +138,6 @@ export function planLines(plan: JobPlan): string[] {
     ...(about.length === 0 ? [] : [...about.map((line) => `  ${line}`), '']),
     ...workflowLines(plan).map((line) => `  ${line}`),
     ...limits.map((line) => `  ${line}`),
-    ...timingLine(streams).map((line) => `  ${line}`),
     `  about ${formatCounted(requests, 'request')}, ${formatDuration(seconds * 1000)} of reading`,
     ...diskLines(disk).map((line) => `  ${line}`),
     ...notes.map((note) => `  ${note}`),

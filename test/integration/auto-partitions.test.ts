@@ -152,15 +152,14 @@ describe('a plan', () => {
     const hint = await planOf('planned');
     expect(hint.stream).toMatchObject({ reads: 'list', chains: 1 });
     expect(hint.stream?.split).toMatchObject({ by: ['country', 'tier'], chains: 24, used: false });
-    expect(hint.text).toMatch(
-      /members: one chain .+, partitioned by country and tier .+ \(24 chains\): set `partition_by: auto`/,
+    expect(hint.text).toContain(
+      'members: set `partition_by: auto` to read it partitioned by country and tier, 24 chains of pages\n',
     );
     await configure('planned');
     const { stream, text } = await planOf('planned');
     expect(stream).toMatchObject({ reads: 'partitions', chains: 24, pages: 24 });
     expect(stream?.split).toMatchObject({ used: true });
-    expect(stream?.split?.seconds).toBeLessThanOrEqual(stream?.split?.one_chain_seconds ?? 0);
-    expect(text).toMatch(/members: one chain .+, partitioned by country and tier .+ \(24 chains\)\n/);
+    expect(text).toContain('members: partitioned by country and tier, 24 chains of pages\n');
     expect((await night('planned')).requests).toBe(stream?.requests);
   });
 });

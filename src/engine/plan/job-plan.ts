@@ -3,7 +3,6 @@ import type { ReportedError } from '../../core/run-report.js';
 import type { ApiGroup } from '../../core/service-options.js';
 import type { DiskNeed } from '../run/disk-need.js';
 import type { PlannedReading } from './plan-stream.js';
-import type { Reach } from './plan-time.js';
 import type { StreamSample } from './sample-stream.js';
 
 /** What a run would do for one stream. */
@@ -24,18 +23,13 @@ export interface PlannedStream {
   readonly requests: number | null;
   readonly round_trip_ms: number | null;
   readonly seconds: number | null;
-  /** How many past runs `seconds` is the median of; null if it is by the round trip of the sample. */
-  readonly timed_by_runs: number | null;
   /**
-   * How `partition_by: auto` splits the list, or would if the stream said so (`used`): the attributes, the number of parts, and the
-   * time that they take against one chain of pages. Null if there is no better way than the present one.
+   * How `partition_by: auto` splits the list, or would if the stream said so (`used`): the attributes, and the number of parts. Null if there is no better way than the present one.
    */
   readonly split: {
     readonly by: readonly string[];
     readonly chains: number;
     readonly used: boolean;
-    readonly seconds: number;
-    readonly one_chain_seconds: number;
   } | null;
   /** What an earlier run has read: this one would resume there. */
   readonly resumes: { readonly run_id: string; readonly records: number; readonly pages: number } | null;
@@ -79,7 +73,6 @@ export interface JobPlan {
     readonly requests: number;
     /** How long they take if only the limit slows them. */
     readonly seconds: number;
-    readonly reach: Reach;
   }[];
   readonly requests: number;
   /** Time of the reading, without workflows. */

@@ -4,11 +4,9 @@ import { asCdsyncError, type CdsyncError } from '../../core/errors.js';
 import type { JobReport } from '../../core/run-report.js';
 import type { ApiGroup } from '../../core/service-options.js';
 import { sqlText } from '../../core/sql.js';
-import { maxConcurrency } from '../../rate-limit/concurrency.js';
 import { readManifest } from '../../snapshot/manifest.js';
 import { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import type { StreamState } from '../../snapshot/stream-state.js';
-import { pagesOf } from '../../sources/splits.js';
 import type { Session } from '../../storage/duckdb.js';
 import { bytesOf } from '../../storage/free-space.js';
 import { heldStreams } from '../../storage/held.js';
@@ -19,23 +17,24 @@ import { reportError } from '../report-job.js';
 import { diskNeed, type StreamSize } from '../run/disk-need.js';
 import { type PreviousState, readPreviousState } from '../run/recover.js';
 import { roomFor } from '../run/require-space.js';
-import { maxParallelStreams, missingDependency } from '../run/stage.js';
+import { missingDependency } from '../run/stage.js';
 import { chosenStreams, type OrderedStream, orderStreams } from '../run/stream-order.js';
 import { showStored } from '../run/stream-views.js';
 import type { RunContext } from '../run-context.js';
 import { resumesRun } from '../workflow/before-run.js';
 import { unfinishedWorkflow } from '../workflow/started-workflows.js';
 import type { JobPlan, PlannedStream } from './job-plan.js';
-import { type PastPace, pastPace, pastRunsAsked, type TimedReading } from './past-pace.js';
 import { type PlannedReading, planStream } from './plan-stream.js';
-import { budgets, type Load, readingTime, streamTime } from './plan-time.js';
+import { budgets, type Load, lastTime, pastRunsAsked, readingTime, streamTime } from './plan-time.js';
 import type { StreamSample } from './sample-stream.js';
 
 /** A stream while the plan is being made. */
 interface Planned {
   readonly shown: PlannedStream;
   /** Undefined if the stream does not ask the service, or could not. */
-  readonly reading: TimedReading | undefined;
+  readonly reading: PlannedReading | undefined;
+  /** Undefined if its requests are unknown. */
+  readonly load?: Load | undefined;
 }
 
 /** Parquet compresses each column alone: to about this share of the same records compressed in one piece. */
@@ -103,41 +102,13 @@ function sampled(sample: StreamSample | undefined): PlannedStream['sample'] {
   };
 }
 
-function requestsOf({ chains, others }: Pick<PlannedReading, 'chains' | 'others'>): number {
-  return (chains ?? []).reduce((sum, pages) => sum + pages, 0) + others;
-}
-
-function loadOf(reading: TimedReading | undefined): Load | undefined {
-  if (reading === undefined || reading.chains === null) return undefined;
-  const { chains, group, sample, pace } = reading;
-  const roundTripMs = sample?.roundTripMs ?? assumedRoundTripMs;
-  return { group, requests: requestsOf(reading), chains, roundTripMs, pastMs: pace?.milliseconds };
-}
-
-/** A reading that resumes an earlier one is like no past one. */
-function paceOf({ past }: PlanContext, stream: string, reading: PlannedReading): PastPace | undefined {
-  const { chains, reads, resumes } = reading;
-  if (chains === null || resumes !== null) return undefined;
-  return pastPace(stream, { reads, requests: requestsOf(reading), chains: chains.length }, past);
-}
-
-/** The time that a split takes, and that one chain takes. */
-function splitOf({ context }: PlanContext, reading: TimedReading): PlannedStream['split'] {
-  const { split, records, pageSize } = reading;
-  if (split === null || records === null) return null;
-  const { limits } = sharedLimits(context);
-  const concurrency = maxConcurrency(context.config.service);
-  const seconds = (chains: readonly number[]) => {
-    const load = loadOf({ ...reading, chains, pace: undefined });
-    return load === undefined ? 0 : readingTime([load], { limits, concurrency, lanes: 1 }) / 1000;
-  };
-  return {
-    by: split.attributes,
-    chains: split.chains.length,
-    used: split.isUsed,
-    seconds: seconds(split.chains),
-    one_chain_seconds: seconds([pagesOf(records, pageSize)]),
-  };
+function loadOf({ past }: PlanContext, stream: string, reading: PlannedReading): Load | undefined {
+  const { chains, others, group, reads, resumes, sample } = reading;
+  if (chains === null) return undefined;
+  const requests = chains.reduce((sum, pages) => sum + pages, 0) + others;
+  // A run that resumes another reads only the rest.
+  const lastMs = resumes === null ? lastTime(stream, { reads, requests }, past) : undefined;
+  return { group, requests, chains, roundTripMs: sample?.roundTripMs ?? assumedRoundTripMs, lastMs };
 }
 
 /** The facts of a stream that are known even if it cannot be read. */
@@ -158,7 +129,6 @@ async function known({ context, before }: PlanContext, { config, needs }: Ordere
     requests: reads.open === undefined ? 0 : null,
     round_trip_ms: null,
     seconds: null,
-    timed_by_runs: null,
     split: null,
     resumes: null,
     held: held === undefined ? null : { run_id: held.run_id, findings: held.findings },
@@ -195,11 +165,8 @@ async function planOne(plan: PlanContext, stream: OrderedStream, earlier: readon
     }
     const planned = await planStream(context, { config, before, session, running: running?.run_id });
     if (planned === undefined) return { shown, reading: planned };
-    const pace = paceOf(plan, config.name, planned);
-    const reading = { ...planned, pace };
-    const { group, reads, total, records, chains, resumes, sample } = reading;
-    const load = loadOf(reading);
-    const concurrency = maxConcurrency(context.config.service);
+    const { group, reads, total, records, chains, resumes, sample, split } = planned;
+    const load = loadOf(plan, config.name, planned);
     const read: PlannedStream = {
       ...shown,
       reads,
@@ -210,13 +177,12 @@ async function planOne(plan: PlanContext, stream: OrderedStream, earlier: readon
       pages: chains?.reduce((sum, pages) => sum + pages, 0) ?? null,
       requests: load?.requests ?? null,
       round_trip_ms: sample === undefined ? null : Math.round(sample.roundTripMs * 10) / 10,
-      seconds: load === undefined ? null : streamTime(load, concurrency) / 1000,
-      timed_by_runs: pace?.runs ?? null,
-      split: splitOf(plan, reading),
+      seconds: load === undefined ? null : streamTime(load, sharedLimits(context).limits) / 1000,
+      split: split === null ? null : { by: split.attributes, chains: split.chains.length, used: split.isUsed },
       resumes: resumes === null ? null : { run_id: resumes.runId, records: resumes.records, pages: resumes.pages },
       sample: sampled(sample),
     };
-    return { shown: read, reading };
+    return { shown: read, reading: planned, load };
   } catch (thrown) {
     const error = asCdsyncError(thrown);
     if (error.kind === 'interrupted') throw error;
@@ -247,7 +213,6 @@ function sharedLimits({ client, config }: RunContext) {
 }
 
 async function planLevels(plan: PlanContext, levels: readonly (readonly OrderedStream[])[]) {
-  const { service } = plan.context.config;
   const planned: Planned[] = [];
   let milliseconds = 0;
   for (const level of levels) {
@@ -255,10 +220,8 @@ async function planLevels(plan: PlanContext, levels: readonly (readonly OrderedS
     const streams: Planned[] = [];
     for (const stream of level) streams.push(await planOne(plan, stream, planned));
     planned.push(...streams);
-    const loads = streams.flatMap(({ reading }) => loadOf(reading) ?? []);
-    const { limits } = sharedLimits(plan.context);
-    const concurrency = maxConcurrency(service);
-    if (loads.length > 0) milliseconds += readingTime(loads, { limits, concurrency, lanes: maxParallelStreams });
+    const loads = streams.flatMap(({ load }) => load ?? []);
+    milliseconds += readingTime(loads, sharedLimits(plan.context).limits);
   }
   return { planned, seconds: milliseconds / 1000 };
 }
@@ -286,7 +249,7 @@ async function planWith(plan: PlanContext): Promise<JobPlan> {
   await session.run(`SET file_search_path = ${sqlText(dirname(config.file))}`);
   const levels = await orderStreams(session, configs, job.streams);
   const { planned, seconds } = await planLevels(plan, levels);
-  const loads = planned.flatMap(({ reading }) => loadOf(reading) ?? []);
+  const loads = planned.flatMap(({ load }) => load ?? []);
   const { limits, others } = sharedLimits(context);
   const places = new Map(configs.map(({ name }, index) => [name, index]));
   const streams = planned
@@ -300,10 +263,7 @@ async function planWith(plan: PlanContext): Promise<JobPlan> {
     running: running === undefined ? null : { run_id: running.run_id ?? null, pid: running.pid, host: running.host },
     workflows: await planWorkflows(context),
     streams,
-    budgets: budgets(loads, { limits, concurrency: maxConcurrency(config.service) }).map((budget) => ({
-      ...budget,
-      other_processes: others(budget.group),
-    })),
+    budgets: budgets(loads, limits).map((budget) => ({ ...budget, other_processes: others(budget.group) })),
     requests: loads.reduce((sum, { requests }) => sum + requests, 0),
     seconds,
     disk,

@@ -34,8 +34,6 @@ export interface PlannedReading {
   readonly chains: readonly number[] | null;
   /** Requests besides the pages: to resolve names, to count. */
   readonly others: number;
-  /** Records in a page. */
-  readonly pageSize: number;
   /** What an earlier run has read already. */
   readonly resumes: { readonly runId: string; readonly records: number; readonly pages: number } | null;
   readonly sample: StreamSample | undefined;
@@ -224,7 +222,6 @@ export async function planStream(context: RunContext, task: PlanTask): Promise<P
     reads: split?.isUsed ? 'partitions' : readsBy(config, source, values),
     ...counted,
     split,
-    pageSize,
     chains: counted.chains === null ? null : remaining(counted.chains, opened),
     others: counted.others + others,
     resumes:

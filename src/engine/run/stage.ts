@@ -10,7 +10,7 @@ import { StreamRun } from './stream-run.js';
 import { hideStreams, showStored, showStream } from './stream-views.js';
 
 /** Streams read at the same time; each may read several partitions. */
-export const maxParallelStreams = 4;
+const maxParallelStreams = 4;
 
 /** What the levels of a run share. */
 export interface StageTask {
