@@ -60,7 +60,7 @@ async function dbtPage(args: SchemaArguments): Promise<string> {
       .finally(() => published.close());
     if (args.json) return `${JSON.stringify(sources)}\n`;
     const { stringify } = await import('yaml');
-    const head = `# Written by cdsync schema --dbt. Attach the published file as ${job.name} (docs/dbt.md).\n`;
+    const head = `# Written by cdsync schema --dbt. Attach the published file as ${job.name} (docs/snapshots.md).\n`;
     return head + stringify(sources, { lineWidth: 0, aliasDuplicateObjects: false });
   });
 }

@@ -152,11 +152,11 @@ describe('cdsync schema --dbt', () => {
     expect(values.filter((value) => text.includes(String(value)))).toEqual([]);
   });
 
-  it('is what docs/dbt.md shows how to attach', async () => {
-    const page = await readFile(join(import.meta.dirname, '..', '..', 'docs', 'dbt.md'), 'utf8');
+  it('is attached as docs/snapshots.md shows', async () => {
+    const page = await readFile(join(import.meta.dirname, '..', '..', 'docs', 'snapshots.md'), 'utf8');
     const [, profiles = ''] = /```yaml profiles\.yml\n([\s\S]*?)```/.exec(page) ?? [];
-    expect(parse(profiles).cdp.outputs.dev.attach).toMatchObject([{ alias: 'nightly', read_only: true }]);
-    expect(page).toContain("source('nightly', 'members')");
+    expect(parse(profiles).cdp.outputs.dev.attach).toMatchObject([{ alias: 'quickstart', read_only: true }]);
+    expect(page).toContain("source('quickstart', 'members')");
   });
 
   it('asks for a configuration only where it needs one', async () => {

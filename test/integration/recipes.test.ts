@@ -60,7 +60,7 @@ describe('docs/snapshots.md', () => {
     'shows what its commands then show',
     async () => {
       const blocks = scripts(await blocksOf('snapshots.md'));
-      expect(blocks.length).toBe(5);
+      expect(blocks.length).toBe(6);
       for (const block of blocks) {
         if (block.heading === 'What has changed') await aDay();
         const { stdout } = await paste(block);
