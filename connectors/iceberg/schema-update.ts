@@ -53,7 +53,6 @@ function sourceOf(fields: readonly IcebergField[], column: string, table: NewTab
     `\`${key}\` names the column "${column}", ${field === undefined ? `which table "${table.name}" lacks` : 'which has parts'}`,
     {
       code: 'partition_column',
-      kind: 'configuration',
       hint: `name columns as they are called in the destination: ${fields.map(({ name }) => name).join(', ')}`,
     },
   );

@@ -47,7 +47,6 @@ function targetOf(url: string): { target: URL; login: string | undefined } {
     // Without the cause: it would quote the URL.
     throw new CdsyncError('`url` is not a URL', {
       code: 'destination_url',
-      kind: 'configuration',
       hint: 'write it as https://host/path; in a password, write characters other than letters and digits as %xx',
     });
   }

@@ -11,7 +11,6 @@ async function authorities(path: string): Promise<string> {
   } catch (error) {
     throw new CdsyncError(`the file of \`ca_file\` cannot be read: ${path}`, {
       code: 'destination_ca_file',
-      kind: 'configuration',
       hint: 'it must hold the certificates of the authorities to trust, in PEM',
       cause: error,
     });

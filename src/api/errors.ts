@@ -1,3 +1,4 @@
+import type { ErrorCode } from '../core/error-codes.js';
 import { CdsyncError, type ErrorDetails } from '../core/errors.js';
 
 interface ServiceErrorDetails extends ErrorDetails {
@@ -16,6 +17,7 @@ interface ServiceErrorDetails extends ErrorDetails {
  * `malformed_response`, `response_too_large`, `unsendable_request`, `oauth_failed`.
  */
 export class ServiceError extends CdsyncError {
+  declare readonly code: ErrorCode;
   /** The status of the answer; undefined if none came. */
   readonly status: number | undefined;
   /** The service's own message, shortened, without the client's secrets and without the request's values. */
@@ -38,7 +40,7 @@ export class ServiceError extends CdsyncError {
 export class MalformedBodyError extends CdsyncError {
   /** @param reason what is wrong with the body, without any of its contents: `it is not JSON` */
   constructor(reason: string, cause?: unknown) {
-    super(reason, { code: 'malformed_response', kind: 'retryable', cause });
+    super(reason, { code: 'malformed_response', cause });
     this.name = 'MalformedBodyError';
   }
 }

@@ -84,7 +84,6 @@ export class AnswerJudge {
       const tries = attempts > 1 ? `, tried ${attempts} times` : '';
       return new ServiceError(`${operation.label} got an answer that cannot be read (${status})${tries}: ${reason}`, {
         code: 'malformed_response',
-        kind: 'retryable',
         status,
         hint: html
           ? 'this looks like a proxy or a login page: is `base_url` the address of the API itself?'

@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import { z } from 'zod';
-import type { ErrorKind } from '../core/errors.js';
+import type { ErrorCode, ErrorKind } from '../core/error-codes.js';
 import { printable } from '../core/printable.js';
 import type { ApiGroup, AuthOptions } from '../core/service-options.js';
 import { ServiceError } from './errors.js';
@@ -91,8 +91,8 @@ function addressOf({ origin, pathname }: URL, option: AddressOption): string {
 }
 
 interface Classified {
-  readonly code: string;
-  readonly kind: ErrorKind;
+  readonly code: ErrorCode;
+  readonly kind?: ErrorKind;
   readonly hint?: string | undefined;
 }
 
@@ -100,21 +100,20 @@ function classify(status: number, said: string, context: StatusContext): Classif
   const versionHint = /version/i.test(said)
     ? 'check `api_versions`: the service seems to refuse the one sent'
     : undefined;
-  if (status === 401) return { code: 'unauthorized', kind: 'auth', hint: versionHint ?? tokenHints[context.auth] };
-  if (status === 403) return { code: 'forbidden', kind: 'auth', hint: permissionHint(context) };
+  if (status === 401) return { code: 'unauthorized', hint: versionHint ?? tokenHints[context.auth] };
+  if (status === 403) return { code: 'forbidden', hint: permissionHint(context) };
   if (status === 404) {
-    return { code: 'not_found', kind: 'fatal', hint: context.group === 'realtime' ? realtimeHint : undefined };
+    return { code: 'not_found', hint: context.group === 'realtime' ? realtimeHint : undefined };
   }
-  if (status === 405) return { code: 'method_not_allowed', kind: 'fatal', hint: versionHint };
-  if (status === 409) return { code: 'conflict', kind: 'fatal' };
+  if (status === 405) return { code: 'method_not_allowed', hint: versionHint };
+  if (status === 409) return { code: 'conflict' };
   if (status === 429) {
     return {
       code: 'too_many_requests',
-      kind: 'retryable',
       hint: 'something else uses up the limit of the tenant: lower `rate_limits`, or run at another time',
     };
   }
-  if (status === 408) return { code: 'timeout', kind: 'retryable' };
+  if (status === 408) return { code: 'timeout' };
   if (status >= 500) {
     return {
       code: 'service_unavailable',
@@ -122,7 +121,7 @@ function classify(status: number, said: string, context: StatusContext): Classif
       hint: 'the service has trouble; run again later: everything read so far is kept',
     };
   }
-  return { code: 'bad_request', kind: 'fatal', hint: versionHint };
+  return { code: 'bad_request', hint: versionHint };
 }
 
 const tokenHints: Record<AuthOptions['type'], string> = {

@@ -83,7 +83,6 @@ export class TokenFile implements TokenSource {
     const code = (error as NodeJS.ErrnoException).code ?? 'an error';
     return new CdsyncError(`the token file ${this.#path} cannot be read: ${code}`, {
       code: 'token_unusable',
-      kind: 'auth',
       hint: '`auth.token_file` must name a file that holds the access token and that this user may read',
       cause: error,
     });

@@ -61,7 +61,6 @@ export function usableToken(text: string, where: string): string {
   if (/^[\x21-\x7e]+$/.test(token)) return token;
   throw new CdsyncError(`${where} ${token === '' ? 'is empty' : 'has characters that no token has'}`, {
     code: 'token_unusable',
-    kind: 'auth',
     hint: 'give the access token as it was shown when it was issued, on one line',
   });
 }

@@ -172,7 +172,6 @@ async function endOf<R>({ output, signal }: JobsTask, job: JobConfig, command: J
   if (signal?.aborted) {
     const error = new CdsyncError('not begun, because the command was interrupted', {
       code: notBegun,
-      kind: 'interrupted',
     });
     return { job: name, code: 130, error };
   }

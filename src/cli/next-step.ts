@@ -1,4 +1,4 @@
-import { actionFor } from '../core/error-actions.js';
+import { errorType } from '../core/error-codes.js';
 import { formatDuration } from '../core/quantities.js';
 import { JobLayout } from '../storage/layout.js';
 import { lastGoodRun } from '../storage/reports.js';
@@ -12,7 +12,7 @@ const ofQueries = new Set(['sql_failed', 'sql_not_allowed']);
 
 function nextForError({ errorCode: error = '', command }: Ending): string | undefined {
   if (command === 'query' && ofQueries.has(error)) return 'correct the SQL; the tables: cdsync query "show tables"';
-  if (error !== 'usage') return actionFor(error);
+  if (error !== 'usage') return errorType(error).next;
   return `see: cdsync ${command === undefined ? '' : `${command} `}--help`;
 }
 

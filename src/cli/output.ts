@@ -248,5 +248,5 @@ export function exitCodeOf({ kind }: CdsyncError): number {
 
 /** A wrong word on the command line. */
 export function usageError(message: string, hint: string): CdsyncError {
-  return new CdsyncError(message, { code: 'usage', kind: 'configuration', hint });
+  return new CdsyncError(message, { code: 'usage', hint });
 }

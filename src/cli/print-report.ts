@@ -1,3 +1,4 @@
+import { errorType } from '../core/error-codes.js';
 import type { JobReport, RunReport } from '../core/run-report.js';
 import type { CommandResult, JobCommand } from './for-each-job.js';
 import type { Output } from './output.js';
@@ -30,17 +31,8 @@ export function exitCodeOfRun(report: JobReport): number {
   if (status !== 'failed') return 0;
   const tried = report.destinations.filter((each) => each.status !== 'not_tried');
   const causes = causesOf([...report.streams, ...tried]);
-  return causes.length > 0 && causes.every((code) => authCodes.has(code)) ? 4 : 1;
+  return causes.length > 0 && causes.every((code) => errorType(code).kind === 'auth') ? 4 : 1;
 }
-
-const authCodes = new Set([
-  'unauthorized',
-  'forbidden',
-  'oauth_failed',
-  'token_unusable',
-  'destination_login',
-  'destination_permission',
-]);
 
 /** Shows what a run or a delivery did. @returns what follows from it */
 async function tellReport(report: JobReport, output: Output): Promise<CommandResult> {

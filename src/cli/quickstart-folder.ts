@@ -73,7 +73,6 @@ function unwritable(path: string) {
   return (cause: NodeJS.ErrnoException): never => {
     throw new CdsyncError(`${path} cannot be written: ${cause.code ?? 'unknown error'}`, {
       code: 'config_unwritable',
-      kind: 'configuration',
       hint: 'name a folder that this user may write to: cdsync quickstart FOLDER',
       cause,
     });

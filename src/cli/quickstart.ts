@@ -114,7 +114,6 @@ class Quickstart {
     if (line === undefined) {
       throw new CdsyncError('the local service did not start', {
         code: 'service_not_started',
-        kind: 'fatal',
         hint: `its message is above; it is this command: ${commandText(['serve', ...words])}`,
       });
     }
@@ -236,6 +235,5 @@ async function nextDay({ url, control_token }: Listening): Promise<void> {
   if (answer.ok) return;
   throw new CdsyncError(`the local service refused a day of changes: ${answer.status}`, {
     code: 'service_not_started',
-    kind: 'fatal',
   });
 }

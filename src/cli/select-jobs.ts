@@ -28,7 +28,6 @@ function refuseUnknown(what: 'stream' | 'destination', named: readonly string[],
   if (unknown === undefined) return;
   throw new CdsyncError(`none of these jobs has a ${what} "${unknown}"`, {
     code: `${what}_not_found`,
-    kind: 'configuration',
     hint: nameHint(`their ${what}s`, unknown, [...new Set(known)]),
   });
 }
@@ -72,7 +71,6 @@ export function selectJobs(jobs: readonly JobConfig[], narrowing: JobSelection):
   }
   throw new CdsyncError('none of these jobs has such a destination', {
     code: 'destination_not_found',
-    kind: 'configuration',
     hint: 'add one under `destinations:`; docs/destinations.md has examples',
   });
 }

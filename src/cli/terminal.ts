@@ -61,7 +61,7 @@ export class Terminal {
       if (!signal.aborted) throw error;
     }
     this.say('');
-    throw new CdsyncError('interrupted; nothing was written', { code: 'interrupted', kind: 'interrupted' });
+    throw new CdsyncError('interrupted; nothing was written', { code: 'interrupted' });
   }
 
   close(): void {

@@ -1,6 +1,6 @@
 import type { CommandModule } from 'yargs';
 import type { WorkflowRun } from '../api/management-api.js';
-import { asCdsyncError, CdsyncError } from '../core/errors.js';
+import { asCdsyncError, type CdsyncError, reworded } from '../core/errors.js';
 import type { WorkflowContext } from '../engine/workflow/start-workflow.js';
 import { configAndWords, oneOf, textOption } from './arguments.js';
 import type { Command } from './command.js';
@@ -43,8 +43,7 @@ function withHint(thrown: unknown): CdsyncError {
   const error = asCdsyncError(thrown);
   const hint = hints[error.code];
   if (hint === undefined) return error;
-  const { code, kind, message, requestId } = error;
-  return new CdsyncError(message, { code, kind, hint, requestId, cause: error });
+  return reworded(error, error.message, { hint, requestId: error.requestId, cause: error });
 }
 
 type Work = (context: WorkflowContext, id: string) => Promise<Outcome>;

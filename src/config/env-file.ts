@@ -102,7 +102,6 @@ export async function readEnvFile(path: string, cwd: string = process.cwd()): Pr
     const reason = (cause as NodeJS.ErrnoException).code === 'ENOENT' ? 'there is no such file' : 'it cannot be read';
     throw new CdsyncError(`the env file ${path} was not read: ${reason}`, {
       code: 'env_file_unreadable',
-      kind: 'configuration',
       hint: `--env-file was looked for at ${file}`,
       cause,
     });

@@ -58,7 +58,7 @@ async function readBytes(file: string, path: string): Promise<Buffer> {
 }
 
 function unreadable(cause: NodeJS.ErrnoException, file: string, path: string): CdsyncError {
-  const details = { code: 'config_unreadable', kind: 'configuration', cause } as const;
+  const details = { code: 'config_unreadable', cause } as const;
   if (cause.code === 'ENOENT' || cause.code === 'ENOTDIR') {
     return new CdsyncError(`there is no configuration file ${path} (looked for ${file})`, {
       ...details,

@@ -231,7 +231,6 @@ function refuseUnknownJob(jobs: PlainMap, job: Needs['job']): void {
   const advice = near === undefined ? '' : `; did you mean "${near}"?`;
   throw new CdsyncError(`no job is called ${JSON.stringify(wanted)}${advice}`, {
     code: 'job_not_found',
-    kind: 'configuration',
     hint: `the jobs of this file: ${names.join(', ')}`,
   });
 }

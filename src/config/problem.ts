@@ -1,4 +1,5 @@
 import { relative } from 'node:path';
+import type { ErrorCode } from '../core/error-codes.js';
 import { CdsyncError } from '../core/errors.js';
 
 /** What is wrong with a part of a configuration. Holds no secret and no value that came from a variable. */
@@ -46,11 +47,10 @@ export function describeProblem({ path, message, found, allowed, nearest }: Omit
 export class ConfigError extends CdsyncError {
   readonly problems: readonly ConfigProblem[];
 
-  constructor(problems: readonly ConfigProblem[], details: { code?: string; hint?: string; cause?: unknown } = {}) {
+  constructor(problems: readonly ConfigProblem[], details: { code?: ErrorCode; hint?: string; cause?: unknown } = {}) {
     const sorted = inOrder(problems);
     super(sorted.map(formatProblem).join('\n'), {
       code: details.code ?? 'config_invalid',
-      kind: 'configuration',
       hint: details.hint ?? setThem(problems),
       cause: details.cause,
     });

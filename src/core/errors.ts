@@ -1,18 +1,12 @@
-/**
- * What the engine does with an error:
- * - `configuration`: refused before any work; exit 2.
- * - `auth`: the service or a destination refused the caller; exit 4 if every failure of the run is of this kind.
- * - `retryable`: may succeed if tried again; the client and the destinations' runner retry it, the rest treat it as fatal.
- * - `interrupted`: the caller asked to stop; exit 130.
- * - `locked`: another run has the job; exit 75.
- * - `fatal`: everything else; exit 1.
- */
-export type ErrorKind = 'configuration' | 'auth' | 'retryable' | 'interrupted' | 'locked' | 'fatal';
+import { type ErrorCode, type ErrorKind, errorType } from './error-codes.js';
 
-export interface ErrorDetails {
+export type { ErrorKind } from './error-codes.js';
+
+export interface ErrorDetails<Code extends string = ErrorCode> {
   /** Stable, snake_case; every code is listed in docs/errors.md. */
-  readonly code: string;
-  readonly kind?: ErrorKind;
+  readonly code: Code;
+  /** Default: the kind that {@link errorType} has for the code. */
+  readonly kind?: ErrorKind | undefined;
   /** What the reader can do next: one sentence. */
   readonly hint?: string | undefined;
   readonly cause?: unknown;
@@ -37,22 +31,36 @@ export class CdsyncError extends Error {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
     this.name = 'CdsyncError';
     this.code = details.code;
-    this.kind = details.kind ?? 'fatal';
+    this.kind = details.kind ?? errorType(details.code).kind ?? 'fatal';
     this.hint = details.hint;
     this.requestId = details.requestId;
     this.stream = details.stream;
     this.causeQuotesValues = details.causeQuotesValues ?? false;
     this.destination = details.destination;
   }
+
+  /** Whether a run may resume what was read before the error. */
+  get resumable(): boolean {
+    return errorType(this.code).resumable ?? true;
+  }
+}
+
+/** An error of the same code and kind in other words. */
+export function reworded(
+  { code, kind }: CdsyncError,
+  message: string,
+  details: Omit<ErrorDetails, 'code' | 'kind'>,
+): CdsyncError {
+  return new CdsyncError(message, { ...details, code: code as ErrorCode, kind });
 }
 
 /** The error of work that the caller asked to stop. */
 export function interrupted(cause?: unknown): CdsyncError {
-  return new CdsyncError('interrupted', { code: 'interrupted', kind: 'interrupted', cause });
+  return new CdsyncError('interrupted', { code: 'interrupted', cause });
 }
 
 interface StorageProblem {
-  readonly code: string;
+  readonly code: ErrorCode;
   readonly says: string;
   readonly hint: string;
 }

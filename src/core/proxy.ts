@@ -57,7 +57,6 @@ function isLoopback({ hostname }: Target): boolean {
 function invalid(name: string): CdsyncError {
   return new CdsyncError(`the variable ${name} is not the URL of a proxy`, {
     code: 'proxy_invalid',
-    kind: 'configuration',
     hint: 'write it as http://host:port or https://host:port, with user:password@ before the host if it asks for them',
   });
 }

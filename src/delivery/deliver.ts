@@ -1,6 +1,7 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import pLimit from 'p-limit';
+import { errorType } from '../core/error-codes.js';
 import { asCdsyncError, CdsyncError, interrupted } from '../core/errors.js';
 import { formatCounted, inSeconds } from '../core/quantities.js';
 import type { DestinationContext } from '../sdk/destination.js';
@@ -30,24 +31,9 @@ export interface StreamDelivery {
   readonly error: CdsyncError | undefined;
 }
 
-/** Errors that say why a table was not touched. */
-const refusals: ReadonlySet<string> = new Set([
-  'table_not_ours',
-  'table_taken',
-  'table_altered',
-  'table_changed',
-  'type_changed',
-  'mode_changed',
-  'key_changed',
-  'store_unknown',
-  'changes_gone',
-  'erasures_gone',
-  'column_unknown',
-]);
-
 /** Whether an error says why a table was not touched. */
 export function isRefusal({ code }: CdsyncError): boolean {
-  return refusals.has(code);
+  return errorType(code).refusesTable ?? false;
 }
 
 const attempts = 5;
@@ -262,7 +248,6 @@ class Delivering {
 function cutShort(stream: string): CdsyncError {
   return new CdsyncError('interrupted: these rows are there, but nothing was verified', {
     code: 'interrupted',
-    kind: 'interrupted',
     stream,
     hint: 'cdsync push brings the rest, if there is one',
   });

@@ -65,7 +65,6 @@ export async function checkRules(
   const all = [first, ...others].map(({ column }) => `"${column}"`).join(', ');
   throw new CdsyncError(`\`columns\` of destination "${name}" names ${all}: no stream there has such a column`, {
     code: 'column_unknown',
-    kind: 'configuration',
     hint:
       first.nearest === undefined
         ? 'correct the name, or remove the rule; nothing was sent'

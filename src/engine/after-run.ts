@@ -1,6 +1,7 @@
 import { dirname } from 'node:path';
 import type { JobConfig, LocalConfig } from '../config/config.js';
 import type { Clock } from '../core/clock.js';
+import { errorType } from '../core/error-codes.js';
 import { asCdsyncError, type CdsyncError } from '../core/errors.js';
 import type { JobReport } from '../core/run-report.js';
 import { metricsDocument, sendOtlp } from '../metrics/otlp.js';
@@ -82,7 +83,7 @@ export class AfterRun {
   /** Tells of an error that left no report. Of words on the command line that name nothing, and of a lock, nobody is told. */
   async failed(error: CdsyncError): Promise<void> {
     const { job, clock } = this.#context;
-    if (error.kind === 'locked' || mistyped.has(error.code)) return this.#http.close();
+    if (error.kind === 'locked' || errorType(error.code).notify === false) return this.#http.close();
     const { code, message, hint, requestId } = error;
     const status = error.kind === 'interrupted' ? 'interrupted' : 'failed';
     await this.#end({
@@ -161,6 +162,3 @@ export class AfterRun {
     this.#context.notice(`warning: ${what}: ${reasonOf(asCdsyncError(error))}`);
   }
 }
-
-/** Errors in words of the command line: somebody who looks on has typed them. */
-const mistyped: ReadonlySet<string> = new Set(['usage', 'stream_not_found', 'destination_not_found', 'job_not_found']);

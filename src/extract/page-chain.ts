@@ -1,4 +1,5 @@
 import type { RequestCounts } from '../api/client.js';
+import type { ErrorCode } from '../core/error-codes.js';
 import { CdsyncError } from '../core/errors.js';
 import { formatCount, formatCounted } from '../core/quantities.js';
 import { maxRestarts, mayBeDeadToken, type PageBytes, type PageFetcher } from './page-fetcher.js';
@@ -210,7 +211,7 @@ export class PageChain {
     );
   }
 
-  #failure(code: string, message: string, details: { hint: string; cause?: unknown }): CdsyncError {
+  #failure(code: ErrorCode, message: string, details: { hint: string; cause?: unknown }): CdsyncError {
     return new CdsyncError(message, { code, ...details });
   }
 }

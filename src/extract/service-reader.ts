@@ -26,19 +26,6 @@ import { fetchSinglePage, SinglePageFetcher } from './single-page.js';
 import { StreamSink } from './stream-sink.js';
 import { TaskRunner } from './task-runner.js';
 
-/** Failures caused by what the service answers: a reading that resumes from the checkpoint would only meet them again. */
-const failuresByContent = new Set([
-  'page_loop',
-  'dead_token',
-  'filter_ignored',
-  'total_mismatch',
-  'members_incomplete',
-  'bad_request',
-  'not_found',
-  'collection_unknown',
-  'index_not_found',
-]);
-
 const requestCounts = ['requests', 'retries', 'throttled', 'bytes'] as const;
 
 /** How a list is read in parts. */
@@ -331,6 +318,7 @@ export class ServiceReader {
     if (!isRecord(body, source, key)) {
       throw new CdsyncError('the service answered a request for one record with something else', {
         code: 'malformed_response',
+        kind: 'fatal',
         stream,
       });
     }
@@ -393,7 +381,7 @@ export class ServiceReader {
       // The first error is the one to report. If the checkpoint fails too, a later run only reads more again.
       await this.#intake.flush().catch(() => undefined);
       await this.#intake.spent(this.counters()).catch(() => undefined);
-      if (failuresByContent.has(error.code)) await this.#intake.fail(error.code).catch(() => undefined);
+      if (!error.resumable) await this.#intake.fail(error.code).catch(() => undefined);
       throw error;
     }
   }

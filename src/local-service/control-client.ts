@@ -42,7 +42,6 @@ export async function askForKeys({ host, port, controlToken }: ControlAddress, r
   if (response.ok) return answer;
   throw new CdsyncError(`the local service refused the request: ${answer.message ?? `status ${response.status}`}`, {
     code: 'control_refused',
-    kind: 'configuration',
     hint:
       response.status === 401
         ? 'set CDS_CONTROL_TOKEN to the token that cdsync serve printed, or name it with --control-token'

@@ -53,7 +53,6 @@ export class EventJournal {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
       throw new CdsyncError(`the events file ${this.#path} cannot be read`, {
         code: 'service_state_unreadable',
-        kind: 'configuration',
         hint: 'remove it to continue without the last events, or make it readable',
         cause: error,
       });

@@ -59,7 +59,6 @@ async function listen(server: Server, host: string, port: number): Promise<numbe
   }).catch((error: NodeJS.ErrnoException) => {
     throw new CdsyncError(`cannot listen on ${host}:${port}: ${error.message}`, {
       code: error.code === 'EADDRINUSE' ? 'port_in_use' : 'cannot_listen',
-      kind: 'configuration',
       hint: 'choose another port with --port, or 0 for any free one',
       cause: error,
     });

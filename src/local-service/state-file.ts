@@ -57,7 +57,6 @@ export async function readState(path: string, seed: number): Promise<SavedState>
   if (state.seed !== undefined && state.seed !== seed) {
     throw new CdsyncError(`the state file ${path} belongs to a service with seed ${state.seed}, not ${seed}`, {
       code: 'seed_mismatch',
-      kind: 'configuration',
       hint: `start with --seed ${state.seed}, or with another state file`,
     });
   }
@@ -93,7 +92,6 @@ function parse(path: string, text: string): SavedState {
 function unreadable(path: string, cause: unknown): CdsyncError {
   return new CdsyncError(`the state file ${path} cannot be read`, {
     code: 'service_state_unreadable',
-    kind: 'configuration',
     hint: 'remove it to start without it, or name another file',
     cause,
   });

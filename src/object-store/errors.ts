@@ -1,27 +1,34 @@
-import { CdsyncError } from '../core/errors.js';
+import type { ErrorCode } from '../core/error-codes.js';
+import { CdsyncError, reworded } from '../core/errors.js';
+
+const bucketCodes: Readonly<Record<string, ErrorCode>> = {
+  destination_login: 'bucket_login',
+  destination_permission: 'bucket_permission',
+  destination_unavailable: 'bucket_unavailable',
+  destination_refused: 'bucket_refused',
+};
 
 /** A failure of the object store as one of the storage. Its code begins with `bucket_`. */
 export function bucketError(error: unknown): unknown {
-  if (!(error instanceof CdsyncError) || !error.code.startsWith('destination_')) return error;
-  const { message, kind, hint, cause, causeQuotesValues } = error;
-  const code = error.code.replace('destination_', 'bucket_');
-  return new CdsyncError(message, { code, kind, hint, cause, causeQuotesValues });
+  const code = error instanceof CdsyncError ? bucketCodes[error.code] : undefined;
+  if (code === undefined) return error;
+  const { message, hint, cause, causeQuotesValues } = error as CdsyncError;
+  return new CdsyncError(message, { code, hint, cause, causeQuotesValues });
 }
 
 /** A file of this machine cannot be read. The bucket may well have it whole. */
 export function cacheInvalid(error: CdsyncError): CdsyncError {
-  const { message, code, kind, cause, causeQuotesValues, stream } = error;
+  const { message, code, cause, causeQuotesValues, stream } = error;
   const again =
     'run again: the files of the cache are then compared with the bucket first, and those that differ are brought again; if that does not help, restore an earlier version of the bucket';
   const hint = code === 'published_busy' ? `close it where it is open; or else ${again}` : again;
-  return new CdsyncError(message, { code, kind, hint, cause, causeQuotesValues, stream });
+  return reworded(error, message, { hint, cause, causeQuotesValues, stream });
 }
 
 /** Another machine has taken the job over: what this one did since is not in the bucket, and never will be. */
 export function superseded(place: string): CdsyncError {
   return new CdsyncError(`another machine has worked on ${place} meanwhile; what this one did is not put back`, {
     code: 'superseded',
-    kind: 'locked',
     hint: 'nothing is lost: the bucket has the state of the other machine, and the next run here begins with it',
   });
 }
@@ -29,7 +36,6 @@ export function superseded(place: string): CdsyncError {
 export function busy(place: string, who: string): CdsyncError {
   return new CdsyncError(`${place} is being worked on by ${who}`, {
     code: 'locked',
-    kind: 'locked',
     hint: 'wait until it ends; if its machine is gone, a run takes it over once it has been silent for `takeover_after`',
   });
 }
@@ -61,7 +67,6 @@ export function stateNewer(object: string): CdsyncError {
 export function withoutConditions(place: string): CdsyncError {
   return new CdsyncError(`${place} has no conditional writes (If-Match, If-None-Match)`, {
     code: 'bucket_unconditional',
-    kind: 'configuration',
     hint: 'use a store that has them; or, if never more than one machine runs these jobs, set `single_machine: true`',
   });
 }

@@ -73,7 +73,6 @@ async function stateOf(published: Queried, stream: string): Promise<StoredState>
   const names = states.map((each) => String(each.stream));
   throw new CdsyncError(`no stream "${stream}" is published`, {
     code: 'stream_not_found',
-    kind: 'configuration',
     hint: nameHint('published', stream, names),
   });
 }
@@ -96,7 +95,6 @@ function momentOf(runs: readonly Moment[], wanted: string, option: string): stri
   );
   throw new CdsyncError(`--${option} ${wanted} is neither a time nor a run that was committed`, {
     code: 'run_not_found',
-    kind: 'configuration',
     hint: near === undefined ? 'see the runs: cdsync status' : `did you mean ${near}?`,
   });
 }
@@ -174,7 +172,6 @@ function tooEarly(thrown: unknown, stream: string): CdsyncError | undefined {
     ? undefined
     : new CdsyncError(`${stream}: nothing is kept of that time; ${kept}`, {
         code: 'run_not_found',
-        kind: 'configuration',
         hint: 'name a later time, or a run: cdsync status; publish.history in the configuration says how much is kept',
       });
 }
@@ -195,7 +192,6 @@ async function differing(
   if (column !== undefined && !names.includes(column)) {
     throw new CdsyncError(`stream "${stream}" has no column "${column}"`, {
       code: 'usage',
-      kind: 'configuration',
       hint: nameHint('its columns', column, names),
     });
   }

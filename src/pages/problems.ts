@@ -1,6 +1,6 @@
 import { type CommandPlace, completed } from '../core/command-hints.js';
 import { type Deprecation, deprecationLine } from '../core/deprecation.js';
-import { actionFor } from '../core/error-actions.js';
+import { errorType } from '../core/error-codes.js';
 import type { JobReport, ReportedError, ReportedWarning, StreamReport } from '../core/run-report.js';
 import { statusWords } from './format.js';
 import { Html, html, name } from './html.js';
@@ -58,7 +58,7 @@ const retry = 'run it again: cdsync run';
 
 /** What to do about an error. A hint that has no command in common with the action of its code explains it, and follows. */
 function remedy({ code, hint }: ReportedError, place: CommandPlace): Html {
-  const known = actionFor(code);
+  const known = errorType(code).next;
   if (known === undefined || !hint) return action(hint ?? known ?? retry, place);
   const commands = known.match(commandPattern) ?? [];
   if (commands.some((command) => hint.includes(command.trim()))) return action(hint, place);
@@ -90,7 +90,7 @@ function heldBox(stream: StreamReport, runId: string, place: CommandPlace, isSti
 /** What needs attention although nothing was stopped. */
 function warningBoxes({ warnings = [], streams = [] }: JobReport, place: CommandPlace): Html[] {
   const box = ({ code, message }: ReportedWarning, stream?: string) => {
-    const known = actionFor(code);
+    const known = errorType(code).next;
     const who = stream === undefined ? '' : html`${name(stream)}: `;
     return html`<div class="box held"><h3>${who}warning</h3><p>${cut(message)} <code>[${code}]</code></p>${
       known === undefined ? undefined : action(known, place)

@@ -48,5 +48,5 @@ function notFound(job: string, wanted: string | undefined, recent: readonly stri
   const near = wanted === undefined ? [] : nearest(wanted, recent, 3);
   const known = near.length > 0 ? `did you mean ${near.join(', ')}?` : `the last runs: ${recent.join(', ')}`;
   const hint = recent.length === 0 ? 'next: cdsync run' : known;
-  return new CdsyncError(message, { code: 'run_not_found', kind: 'configuration', hint });
+  return new CdsyncError(message, { code: 'run_not_found', hint });
 }

@@ -39,7 +39,6 @@ async function buildOf(connection: DuckdbStatements): Promise<Build> {
 function missing(message: string, { version, platform }: Build, cause?: unknown): CdsyncError {
   return new CdsyncError(message, {
     code: 'duckdb_extension_missing',
-    kind: 'configuration',
     hint: `online, DuckDB downloads it from extensions.duckdb.org; offline, put the file of DuckDB ${version} for ${platform} into a folder and name it with \`extensions:\``,
     cause,
   });

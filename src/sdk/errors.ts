@@ -1,7 +1,15 @@
-import { CdsyncError } from '../core/errors.js';
+import { CdsyncError as CoreError, type ErrorDetails as CoreErrorDetails } from '../core/errors.js';
 import type { StateKey } from './load.js';
 
-export { CdsyncError, type ErrorDetails, type ErrorKind } from '../core/errors.js';
+export type { ErrorKind } from '../core/errors.js';
+
+/** Unlike in cdsync itself, the code may be one that only the connector has; its kind is then `fatal`, unless `kind` is set. */
+export type ErrorDetails = CoreErrorDetails<string>;
+export type CdsyncError = CoreError;
+export const CdsyncError = CoreError as {
+  new (message: string, details: ErrorDetails): CoreError;
+  readonly prototype: CoreError;
+};
 
 interface Told {
   /** What the reader can do next: one sentence. */
@@ -13,17 +21,17 @@ interface Told {
 
 /** The destination does not know the caller, or its password. The message is the server's, without any secret. Not retried. */
 export function loginRefused(message: string, told: Told = {}): CdsyncError {
-  return new CdsyncError(message, { code: 'destination_login', kind: 'auth', ...told });
+  return new CdsyncError(message, { code: 'destination_login', ...told });
 }
 
 /** The caller lacks a permission; the hint says what to grant. Not retried. */
 export function permissionMissing(message: string, told: Told = {}): CdsyncError {
-  return new CdsyncError(message, { code: 'destination_permission', kind: 'auth', ...told });
+  return new CdsyncError(message, { code: 'destination_permission', ...told });
 }
 
 /** The destination cannot be reached, has gone away, or asks to wait. The load is repeated from its beginning. */
 export function unavailable(message: string, told: Told = {}): CdsyncError {
-  return new CdsyncError(message, { code: 'destination_unavailable', kind: 'retryable', ...told });
+  return new CdsyncError(message, { code: 'destination_unavailable', ...told });
 }
 
 /** The destination refuses the load, and would refuse it again. */
@@ -44,7 +52,6 @@ export function fenced({ stream, table }: StateKey): CdsyncError {
 export function tableMoved({ stream, table }: StateKey, expected: number, found: number): CdsyncError {
   return new CdsyncError(`others have changed table "${table}" during the load: ${found} rows, ${expected} expected`, {
     code: 'table_moved',
-    kind: 'retryable',
     stream,
     hint: 'nothing of this load was kept',
   });
@@ -54,7 +61,6 @@ export function tableMoved({ stream, table }: StateKey, expected: number, found:
 export function countDiffers(what: string, expected: number, found: number): CdsyncError {
   return new CdsyncError(`${what} holds ${found} rows where ${expected} were sent`, {
     code: 'count_differs',
-    kind: 'retryable',
     hint: 'nothing of this load was kept',
   });
 }
@@ -70,7 +76,6 @@ export async function vendorLibrary<T>(name: string, load: () => Promise<T>): Pr
     if ((error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw error;
     throw new CdsyncError(`the package ${name} is not installed`, {
       code: 'connector_package_missing',
-      kind: 'configuration',
       hint: `npm install ${name}`,
       cause: error,
     });

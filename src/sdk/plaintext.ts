@@ -24,7 +24,6 @@ export function isThisMachine(host: string): boolean {
 export function plaintextRefused(host: string, what: string, hint: string): CdsyncError {
   return new CdsyncError(`${what} would go to ${host} without encryption`, {
     code: 'destination_plaintext',
-    kind: 'configuration',
     hint,
   });
 }

@@ -204,7 +204,6 @@ function notAllowed(thrown: unknown): CdsyncError | undefined {
 function notAllowedError(reason: string, cause?: unknown): CdsyncError {
   return new CdsyncError(`a query reads the published tables and nothing else; this one was refused: ${reason}`, {
     code: 'sql_not_allowed',
-    kind: 'configuration',
     hint: 'for SQL that you trust, --allow-files opens other files; the published tables stay read-only',
     cause,
     causeQuotesValues: true,

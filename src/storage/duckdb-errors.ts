@@ -1,4 +1,4 @@
-import { CdsyncError, type ErrorKind, storageError } from '../core/errors.js';
+import { CdsyncError, type ErrorKind, reworded, storageError } from '../core/errors.js';
 import { outOfMemory } from '../core/sql.js';
 
 /** Messages about a text or a number that could not become another type: they quote it. */
@@ -45,9 +45,7 @@ export function ownQueryError(thrown: unknown, sql: string, showsValues: boolean
   // The general form leaves out messages about values, and says so.
   const [, hidden] = /^DuckDB refused the query( \(.*\))$/.exec(error.message) ?? [];
   const isShown = hidden === undefined || showsValues || quotesOwnLiteral(message, sql);
-  return new CdsyncError(`DuckDB refused the query${isShown ? `: ${message}` : hidden?.replace('--verbose ', '')}`, {
-    code: error.code,
-    kind: error.kind,
+  return reworded(error, `DuckDB refused the query${isShown ? `: ${message}` : hidden?.replace('--verbose ', '')}`, {
     hint: line === undefined ? hint : `${line}\n${hint}`,
     cause,
     causeQuotesValues: true,

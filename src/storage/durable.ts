@@ -3,6 +3,7 @@ import { constants, createReadStream, type Stats } from 'node:fs';
 import { copyFile, type FileHandle, link, open, readFile, rename, rm, stat, symlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { z } from 'zod';
+import type { ErrorCode } from '../core/error-codes.js';
 import { CdsyncError } from '../core/errors.js';
 
 /** A kind of small JSON file that cdsync keeps for itself, and the error for one that cannot be read. */
@@ -11,7 +12,7 @@ export interface StateFile<T> {
   /** Its name in messages. Default: `state file`. */
   readonly what?: string;
   /** Default: `state_unreadable`. */
-  readonly code?: string;
+  readonly code?: ErrorCode;
   readonly hint: string;
 }
 

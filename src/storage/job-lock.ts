@@ -214,7 +214,6 @@ async function lockedError({ owner: path, what }: LockPlace, cause?: unknown): P
       : `run ${owner.run_id ?? '(starting)'}, process ${owner.pid} on ${owner.host}, since ${owner.started_at}`;
   return new CdsyncError(`${what} by ${who}`, {
     code: 'locked',
-    kind: 'locked',
     hint: 'wait until it ends, or stop it; the lock is released when its process ends',
     cause,
   });

@@ -22,7 +22,6 @@ function unwritable(cause: NodeJS.ErrnoException, file: string): CdsyncError {
   const hint = cause.code === 'ENOENT' ? 'make its folder first' : 'check that this user may write there';
   return new CdsyncError(`${file} cannot be written: ${cause.code ?? 'unknown error'}`, {
     code: 'config_unwritable',
-    kind: 'configuration',
     hint,
     cause,
   });

@@ -1,4 +1,5 @@
 import type { Index } from '../../api/profile-api.js';
+import type { ErrorCode } from '../../core/error-codes.js';
 import { asCdsyncError, CdsyncError } from '../../core/errors.js';
 import { type Listed, listIndexes, type ServiceBrowser, tryList } from '../../engine/inspect/explorer.js';
 import { onOneLine } from '../../output/discovery.js';
@@ -26,7 +27,7 @@ function listed({ items, error }: Listed<Index>, wanted: WantedStreams): readonl
   if (error === null) return items;
   if (wanted.index !== undefined) return wanted.index.map((id) => ({ id }));
   throw new CdsyncError(`the indexes cannot be listed: ${error.message}`, {
-    code: error.code,
+    code: error.code as ErrorCode,
     kind: error.auth ? 'auth' : 'fatal',
     hint: 'give the API key the permission to list indexes, or name one by its id: --index ID',
   });

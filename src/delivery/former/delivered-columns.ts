@@ -34,7 +34,6 @@ function keptColumns(
     if (rule?.drop === true && rules.has(name)) {
       throw new CdsyncError(`column "${name}" is part of the key of stream "${feed.stream}" and cannot be dropped`, {
         code: 'destination_columns',
-        kind: 'configuration',
         stream: feed.stream,
         hint: 'remove its `drop` from the destination',
       });
@@ -50,7 +49,6 @@ function refuseClashes(names: readonly string[], stream: string): void {
     if (seen.has(folded)) {
       throw new CdsyncError(`two columns of stream "${stream}" would be called "${name}" in the destination`, {
         code: 'destination_columns',
-        kind: 'configuration',
         stream,
         hint: 'give one of them another name with `rename`',
       });

@@ -75,7 +75,6 @@ async function verifyChecksum(task: VerifyTask): Promise<void> {
   if (destination.checksum === undefined) {
     throw new CdsyncError('this destination has no checksums', {
       code: 'checksum_unsupported',
-      kind: 'configuration',
       stream,
       hint: 'verify: count',
     });

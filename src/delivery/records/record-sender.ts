@@ -156,7 +156,6 @@ function unanswered(waiting: readonly Again[]): CdsyncError {
     `${waiting.length} records were sent ${rounds} times, and the destination still asks for them again: ${waiting[0]?.reason}`,
     {
       code: 'destination_unavailable',
-      kind: 'retryable',
       hint: 'acknowledged records are not sent again; the next delivery sends the rest',
     },
   );

@@ -1,3 +1,4 @@
+import type { ErrorCode } from '../../core/error-codes.js';
 import { CdsyncError } from '../../core/errors.js';
 import type { Mode } from '../../sdk/capabilities.js';
 import type { FoundTable } from '../../sdk/load.js';
@@ -66,7 +67,7 @@ class Refusal {
     this.#situation = situation;
   }
 
-  because(code: string, message: string, hint: string): CdsyncError {
+  because(code: ErrorCode, message: string, hint: string): CdsyncError {
     return new CdsyncError(message, { code, hint, stream: this.#situation.feed.stream });
   }
 }

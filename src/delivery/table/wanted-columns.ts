@@ -79,7 +79,6 @@ export function keyPaths(feed: Feed): string[] {
 function keyDropped(stream: string, name: string): CdsyncError {
   return new CdsyncError(`column "${name}" is part of the key of stream "${stream}" and cannot be dropped`, {
     code: 'destination_columns',
-    kind: 'configuration',
     stream,
     hint: 'remove its `drop` from the destination',
   });
@@ -95,7 +94,6 @@ function refuseClashes(columns: readonly WantedColumn[], stream: string): void {
     if (seen.has(folded) && as !== name) {
       throw new CdsyncError(`two columns of stream "${stream}" would be called "${as}" in the destination`, {
         code: 'destination_columns',
-        kind: 'configuration',
         stream,
         hint: 'give one of them another name with `rename`',
       });

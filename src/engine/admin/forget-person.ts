@@ -117,7 +117,6 @@ function configOf(job: JobConfig, stream: string): StreamConfig {
   const known = job.streams.map(({ name }) => name);
   throw new CdsyncError(`job "${job.name}" has no stream "${stream}"`, {
     code: 'stream_not_found',
-    kind: 'configuration',
     hint: nameHint('its streams', stream, known),
   });
 }

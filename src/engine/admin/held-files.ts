@@ -29,7 +29,6 @@ async function findHeld(
   const near = nearest(`${runId} ${stream}`, known, 1);
   throw new CdsyncError(`nothing of stream "${stream}" is held of run ${runId}`, {
     code: 'not_held',
-    kind: 'configuration',
     hint: known.length === 0 ? 'nothing is held at all' : `held: ${(near.length > 0 ? near : known).join(', ')}`,
   });
 }

@@ -191,7 +191,6 @@ export async function resetDestination(
 function notFound(what: 'stream' | 'destination', job: string, name: string, known: readonly string[]): CdsyncError {
   return new CdsyncError(`job "${job}" has no ${what} "${name}"`, {
     code: `${what}_not_found`,
-    kind: 'configuration',
     hint: nameHint(`its ${what}s`, name, known),
   });
 }

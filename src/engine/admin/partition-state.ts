@@ -134,7 +134,6 @@ export async function resetPartition(
   const near = nearest(partition, known).join(', ') || known.slice(0, 10).join(', ');
   throw new CdsyncError(`nothing of a partition "${partition}" of stream "${stream}" was read`, {
     code: 'partition_not_found',
-    kind: 'configuration',
     hint: near === '' ? 'see what was read: cdsync state show' : `what was read: ${near}`,
   });
 }

@@ -55,7 +55,6 @@ async function chooseHeld({ layout, job }: RunContext, { runId, streams }: HeldC
       : `run ${runId} holds other streams: ${ofRun.map(({ stream }) => stream).join(', ')}`,
     {
       code: 'not_held',
-      kind: 'configuration',
       hint: known.length === 0 ? 'nothing is held at all' : `held: ${(near.length > 0 ? near : known).join(', ')}`,
     },
   );

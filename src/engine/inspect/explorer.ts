@@ -69,7 +69,7 @@ export async function listIndexes(explorer: ServiceBrowser): Promise<Listed<Inde
     // This is the first request of all, so it is the first to fail if the tenant header has another name.
     if (error.code !== 'bad_request' || error.hint !== null) throw thrown;
     const hint = '`tenant_header` may be wrong: its real name contains the brand of the service (--tenant-header)';
-    throw new CdsyncError(error.message, { code: error.code, hint, cause: thrown });
+    throw new CdsyncError(error.message, { code: 'bad_request', hint, cause: thrown });
   }
 }
 

@@ -9,12 +9,11 @@ interface ListedReject extends Reject {
   readonly stream: string;
 }
 
-function known(what: string, names: readonly string[], wanted: readonly string[] = []): void {
+function known(what: 'stream' | 'destination', names: readonly string[], wanted: readonly string[] = []): void {
   for (const name of wanted) {
     if (names.includes(name)) continue;
     throw new CdsyncError(`the job has no ${what} "${name}"`, {
       code: `${what}_not_found`,
-      kind: 'configuration',
       hint: nameHint(`its ${what}s`, name, names),
     });
   }

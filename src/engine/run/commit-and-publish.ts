@@ -1,6 +1,6 @@
 import { readlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { asCdsyncError, CdsyncError } from '../../core/errors.js';
+import { asCdsyncError, type CdsyncError, reworded } from '../../core/errors.js';
 import type { RunStatus } from '../../core/run-report.js';
 import { removeCacheFile } from '../../record-cache/cache-file.js';
 import { type CommitCacheUpdate, prepareCacheUpdate } from '../../snapshot/cache-update.js';
@@ -119,8 +119,8 @@ export interface Committed {
 
 /** The error of a stream whose commit counts, but which no reader sees yet. */
 function unpublishedError(thrown: unknown): CdsyncError {
-  const { message, ...details } = asCdsyncError(thrown);
-  return new CdsyncError(`committed, but not published: ${message}`, { ...details, cause: thrown });
+  const error = asCdsyncError(thrown);
+  return reworded(error, `committed, but not published: ${error.message}`, { ...error, cause: thrown });
 }
 
 /**

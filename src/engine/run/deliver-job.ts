@@ -28,11 +28,10 @@ export interface DeliverJobOptions {
   readonly progress: DeliveryProgress[];
 }
 
-function unknownName(what: string, job: string, name: string, known: readonly string[]): CdsyncError {
+function unknownName(what: 'stream' | 'destination', job: string, name: string, known: readonly string[]): CdsyncError {
   const hint = known.length === 0 ? 'add one under `destinations:`' : nameHint(`its ${what}s`, name, known);
   return new CdsyncError(`job "${job}" has no ${what} "${name}"`, {
     code: `${what}_not_found`,
-    kind: 'configuration',
     hint,
   });
 }

@@ -36,7 +36,6 @@ export async function pushJob(context: DeliveryContext, options: DeliverJobOptio
   if (job.destinations.length === 0) {
     throw new CdsyncError(`job "${job.name}" has no destinations`, {
       code: 'destination_not_found',
-      kind: 'configuration',
       hint: 'add one under `destinations:`; docs/destinations.md has examples',
     });
   }
@@ -45,7 +44,7 @@ export async function pushJob(context: DeliveryContext, options: DeliverJobOptio
   const locked = destinations.filter(({ error }) => error?.code === 'locked');
   if (locked[0]?.error && locked.length === destinations.length) {
     const { message, hint } = locked[0].error;
-    throw new CdsyncError(message, { code: 'locked', kind: 'locked', hint: hint ?? undefined });
+    throw new CdsyncError(message, { code: 'locked', hint: hint ?? undefined });
   }
   const { runId, sequence } = await newestRun(layout, job);
   return {

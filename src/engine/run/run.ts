@@ -33,7 +33,6 @@ function chosenJob({ jobs, outline }: Config, { job: wanted, deliver = true }: R
   if (wanted === undefined && jobs.length > 1) {
     throw new CdsyncError(`the configuration has several jobs: ${loaded.join(', ')}`, {
       code: 'usage',
-      kind: 'configuration',
       hint: `choose one, for example: run(config, { job: '${loaded[0]}' })`,
     });
   }
@@ -41,7 +40,6 @@ function chosenJob({ jobs, outline }: Config, { job: wanted, deliver = true }: R
   if (job === undefined) {
     throw new CdsyncError(wanted === undefined ? 'no job was loaded' : `no job is called ${JSON.stringify(wanted)}`, {
       code: 'job_not_found',
-      kind: 'configuration',
       hint: `the jobs that were loaded: ${loaded.join(', ') || 'none'}`,
     });
   }
@@ -50,7 +48,6 @@ function chosenJob({ jobs, outline }: Config, { job: wanted, deliver = true }: R
   if (configured.length > 0 && job.destinations.length === 0) {
     throw new CdsyncError(`job "${job.name}" was loaded without its destinations`, {
       code: 'usage',
-      kind: 'configuration',
       hint: 'load it with needs: { destinations: true }, or run it with deliver: false',
     });
   }

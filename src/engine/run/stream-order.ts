@@ -13,7 +13,6 @@ export function chosenStreams(context: RunContext): readonly StreamConfig[] {
   if (byTime.length > 0) return byTime;
   throw new CdsyncError('no stream of the run is read by time, so there is nothing to read again', {
     code: 'usage',
-    kind: 'configuration',
     hint: '--from and --to are for the sources that have the option `since`',
   });
 }
@@ -26,7 +25,6 @@ function namedStreams({ job, only }: RunContext): readonly StreamConfig[] {
     if (stream !== undefined) return stream;
     throw new CdsyncError(`job "${job.name}" has no stream "${name}"`, {
       code: 'stream_not_found',
-      kind: 'configuration',
       hint: nameHint('its streams', name, [...known.keys()]),
     });
   });
@@ -143,7 +141,6 @@ export async function orderStreams(
     if (level.length === 0) {
       throw new CdsyncError(`the streams ${[...unread].join(', ')} need each other`, {
         code: 'stream_circle',
-        kind: 'configuration',
         hint: 'let one of them read what it needs from another stream',
       });
     }

@@ -23,15 +23,6 @@ import { noStoredKeys } from './stored-keys.js';
 import type { StreamReader } from './stream-reader.js';
 import { refuseTakenNames, type UnknownColumn, unknownColumns } from './unknown-columns.js';
 
-/** Failures because of what was read: comparing it again would fail again. */
-const failuresByContent = new Set([
-  'unbalanced',
-  'key_missing',
-  'key_not_unique',
-  'contract_violated',
-  'column_name_taken',
-]);
-
 /** The rules that matched nothing when the last run with a report looked at all records. */
 async function unmatchedBefore(layout: RunContext['layout'], stream: string): Promise<ReadonlySet<string>> {
   const reports = await recentReports(layout, 10);
@@ -272,8 +263,8 @@ export class StreamRun {
     const { name, outcome, opened } = this;
     if (this.commit !== undefined) return { name, state: 'committed' };
     if (this.isHeld) return { name, state: 'held' };
-    if (failuresByContent.has(outcome.error?.code ?? '')) return { name, state: 'wrong' };
-    return { name, state: opened === undefined ? 'unopened' : 'failed' };
+    if (opened === undefined) return { name, state: 'unopened' };
+    return { name, state: outcome.error?.resumable === false ? 'wrong' : 'failed' };
   }
 
   /** Keeps a held stream for `cdsync approve`. */

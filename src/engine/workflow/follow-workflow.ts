@@ -6,7 +6,7 @@ import {
   stopWorkflowOperation,
   type WorkflowRun,
 } from '../../api/management-api.js';
-import { asCdsyncError, CdsyncError } from '../../core/errors.js';
+import { asCdsyncError, CdsyncError, reworded } from '../../core/errors.js';
 import { printable } from '../../core/printable.js';
 import { formatDuration } from '../../core/quantities.js';
 import { isUnfinishedRun } from '../../sources/workflow-run-state.js';
@@ -131,9 +131,7 @@ class Follower {
   }
 
   #lost(error: CdsyncError): CdsyncError {
-    return new CdsyncError(`workflow ${this.#options.name} cannot be followed: ${error.message}`, {
-      code: error.code,
-      kind: error.kind,
+    return reworded(error, `workflow ${this.#options.name} cannot be followed: ${error.message}`, {
       hint: `run ${this.#run.id} continues in the service: cdsync workflow status ${this.#run.id}`,
       cause: error,
       requestId: error.requestId,

@@ -10,7 +10,6 @@ export class MalformedPageError extends CdsyncError {
   constructor(expected: string) {
     super(`the page is malformed: expected ${expected}`, {
       code: 'malformed_response',
-      kind: 'retryable',
       hint: 'the service, or something between, cut or garbled its answer; run again',
     });
     this.name = 'MalformedPageError';

@@ -1,25 +1,105 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { allErrorCodes, type ErrorCode, type ErrorKind, errorType } from '../../../src/core/error-codes.js';
+import { CdsyncError as SdkError } from '../../../src/sdk/errors.js';
 
-/** Codes of warnings in a report, and of findings: they end no command. */
-const noErrors: ReadonlySet<string> = new Set(['custom', 'delete_unconfirmed']);
+/** A code of a finding of zod, which ends no command. */
+const noErrors: ReadonlySet<string> = new Set(['custom']);
+/** Codes that the sources put together: `guard_${name}`, `${what}_not_found`. */
+const composed = /^guard_(?!column_unknown)|^(stream|destination)_not_found$/;
 
-async function thrown(): Promise<Set<string>> {
-  const codes = new Set<string>();
-  for (const root of ['src', 'connectors'])
-    for (const name of await readdir(root, { recursive: true })) {
-      if (!name.endsWith('.ts')) continue;
-      const text = await readFile(join(root, name), 'utf8');
-      for (const [, code = ''] of text.matchAll(/\bcode: '([a-z]+(?:_[a-z]+)*)'/g)) codes.add(code);
-    }
-  return codes;
+const exitOfKind: Readonly<Record<ErrorKind, string>> = {
+  configuration: '2',
+  auth: '4',
+  retryable: '1',
+  interrupted: '130',
+  locked: '75',
+  fatal: '1',
+};
+
+/** Exit codes of errors that end different commands differently, of held streams and of warnings. */
+const otherExits: Partial<Record<ErrorCode, string>> = {
+  sql_failed: '2, 1',
+  empty_answer: '3',
+  guard_max_deleted: '3',
+  guard_max_changed: '3',
+  guard_max_rejected: '3',
+  guard_min_rows: '3',
+  guard_max_null: '3',
+  guard_unique: '3',
+  guard_expect: '3',
+  guard_scope: '3',
+  column_unknown: '3, 0, 1',
+  guard_column_unknown: '0',
+  no_rows: '0',
+  total_missing: '0',
+  delete_unconfirmed: '0',
+  not_held: '2, 1',
+  held_outdated: '2, 1',
+  clock_off: '1, 0',
+  metrics_shared: '-',
+  receiver_failed: '-',
+  // Of a destination: the run continues, and ends with 1.
+  destination_url: '1',
+  destination_ca_file: '1',
+  table_changed: '5, 1',
+  values_refused: '5, 1',
+  row_rejected: '1, 5',
+};
+
+function exitsOf(code: ErrorCode): string {
+  return otherExits[code] ?? exitOfKind[errorType(code).kind ?? 'fatal'];
 }
 
-it('docs/errors.md has a line for every code that is thrown', async () => {
-  const page = await readFile('docs/errors.md', 'utf8');
-  const described = new Set([...page.matchAll(/`([a-z]+(?:_[a-z]+)*)`/g)].map(([, code]) => code));
-  const codes = [...(await thrown())].filter((code) => !noErrors.has(code));
-  expect(codes.length).toBeGreaterThan(80);
-  expect(codes.filter((code) => !described.has(code)).sort()).toEqual([]);
+async function sources(): Promise<string> {
+  const texts: string[] = [];
+  for (const root of ['src', 'connectors'])
+    for (const name of await readdir(root, { recursive: true }))
+      if (name.endsWith('.ts') && name !== join('core', 'error-codes.ts'))
+        texts.push(await readFile(join(root, name), 'utf8'));
+  return texts.join('\n');
+}
+
+/** For each code on the page its exit codes, as the first columns of its rows have them. */
+async function documented(): Promise<Map<string, string[]>> {
+  const exits = new Map<string, string[]>();
+  for (const row of (await readFile('docs/errors.md', 'utf8')).split('\n')) {
+    const [, codes = '', exit = ''] = row.split('|');
+    for (const [, code = ''] of codes.matchAll(/`([a-z]+(?:_[a-z]+)*)`/g))
+      exits.set(code, [...(exits.get(code) ?? []), ...exit.trim().split(', ')].sort());
+  }
+  return exits;
+}
+
+describe('the table of error codes', () => {
+  it('has a row on docs/errors.md for each code, with its exit code, and the page has no other', async () => {
+    const expected = allErrorCodes.map((code) => [code, exitsOf(code).split(', ').sort()]);
+    expect(Object.fromEntries(await documented())).toEqual(Object.fromEntries(expected));
+  });
+
+  it('has only codes that are used', async () => {
+    const text = await sources();
+    expect(allErrorCodes.filter((code) => !composed.test(code) && !text.includes(`'${code}'`))).toEqual([]);
+  });
+
+  it('has every code of a connector and of a warning', async () => {
+    const used = (await sources()).matchAll(/\bcode: '([a-z]+(?:_[a-z]+)*)'/g);
+    const codes = new Set(Array.from(used, ([, code = '']) => code).filter((code) => !noErrors.has(code)));
+    expect(codes.size).toBeGreaterThan(80);
+    expect([...codes].filter((code) => !(allErrorCodes as string[]).includes(code))).toEqual([]);
+  });
+});
+
+describe('the error of a connector from outside', () => {
+  it('may have a code that no other has, of any kind', () => {
+    expect(new SdkError('no', { code: 'own_refusal' })).toMatchObject({ kind: 'fatal', resumable: true });
+    expect(new SdkError('no', { code: 'own_refusal', kind: 'retryable' }).kind).toBe('retryable');
+    expect(new SdkError('no', { code: 'constructor' }).kind).toBe('fatal');
+  });
+
+  it('takes its kind from the code if cdsync has it', () => {
+    expect(new SdkError('no', { code: 'destination_login' }).kind).toBe('auth');
+    expect(new SdkError('no', { code: 'page_loop' }).resumable).toBe(false);
+  });
 });

@@ -14,7 +14,10 @@ describe('what follows from a run', () => {
     const run = { notice: (line: string) => notices.push(line) } as unknown as FinishedRun;
     await finishRun(run, [
       { what: 'the first', do: async () => void done.push('first') },
-      { what: 'telling anybody', do: () => Promise.reject(new CdsyncError('nobody answers', { code: 'network' })) },
+      {
+        what: 'telling anybody',
+        do: () => Promise.reject(new CdsyncError('nobody answers', { code: 'timeout' })),
+      },
       {
         what: 'the third',
         do: () => {

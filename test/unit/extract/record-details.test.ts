@@ -16,7 +16,8 @@ function details(answerTo: (id: string, view: 'one' | 'details') => object | str
     async send({ label, path }: Operation, decode: (body: Buffer, head: object) => unknown) {
       asked.push(`${label} ${path}`);
       const answer = answerTo(path, label as 'one' | 'details');
-      if (typeof answer === 'number') throw new ServiceError(`${label} got ${answer}`, { code: 'x', status: answer });
+      if (typeof answer === 'number')
+        throw new ServiceError(`${label} got ${answer}`, { code: 'bad_request', status: answer });
       return decode(Buffer.from(typeof answer === 'string' ? answer : JSON.stringify(answer)), {});
     },
   } as unknown as ServiceClient;
