@@ -60,7 +60,7 @@ export class TaskRunner {
   async run(tasks: readonly ReadTask[]): Promise<void> {
     const { source, atOnce, signal } = this.#options;
     const limit = pLimit(source.kind === 'keyed' ? chunksAtOnce : chainsAtOnce);
-    if (source.kind !== 'keyed') atOnce.expect(tasks.filter(({ start }) => !start.done).length);
+    atOnce.expect(source.kind === 'keyed' ? source.requests.length : tasks.filter(({ start }) => !start.done).length);
     const end = atOnce.govern(this.#requestLimit);
     const stop = new AbortController();
     const either = AbortSignal.any([signal, stop.signal]);

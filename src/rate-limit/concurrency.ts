@@ -56,7 +56,8 @@ export interface AtOnceOptions {
  * advance together. The number follows the latency of the answers and the budget: enough to use the limit, no more than help,
  * no more than the memory holds, never more than `concurrency`.
  *
- * - *start*: it doubles with each round of answers until the latency tells what is needed.
+ * - *start*: it begins with the number that all readings could use ({@link ConcurrencyController.expect}), and doubles with
+ *   each round of answers until the latency is known.
  * - *steady*: it follows the latency.
  * - *restart*, after an outage: it begins with one request, and doubles in the same way, but slowly.
  */
@@ -76,6 +77,7 @@ export class ConcurrencyController {
   readonly #waiters = new WaiterQueue<void>();
   #underWay = 0;
   #phase: 'start' | 'steady' | 'restart' = 'start';
+  #expected = 0;
   /** Answers since the number was doubled, and when that was. */
   #round = 0;
   #doubledAt = Number.NEGATIVE_INFINITY;
@@ -94,15 +96,12 @@ export class ConcurrencyController {
     return (latency * mostSlowdown) / Math.max(mostSlowdown, median(this.#slowdowns));
   }
 
-  /**
-   * What a reading will need, for the time before its first answers.
-   * @param chains how many chains of pages there are
-   * @param last how many requests were under way at once in the last run
-   */
-  expect(chains: number, last?: number): void {
+  /** This many more requests could be under way at once. Until the latency is known, they may be, up to a tenth of the limit. */
+  expect(requests: number): void {
     if (this.#phase !== 'start') return;
-    const wanted = last ?? Math.min(chains, Math.ceil(this.#options.limit() * firstShare));
-    this.#set(Math.max(this.count, Math.min(wanted, this.most)));
+    this.#expected += requests;
+    const first = Math.min(this.#expected, Math.ceil(this.#options.limit() * firstShare), this.most);
+    this.#set(Math.max(this.count, first));
   }
 
   /**

@@ -18,6 +18,33 @@ describe('requests at once', () => {
     expect(answers(atOnce(), 2)).toBe(8);
   });
 
+  it('begin with the number that all readings could use, up to a tenth of the limit', () => {
+    const each = atOnce();
+    each.expect(1);
+    expect(each.count).toBe(8);
+    each.expect(63);
+    expect(each.count).toBe(64);
+    each.expect(64);
+    expect(each.count).toBe(128);
+    each.expect(1_000);
+    expect(each.count).toBe(200);
+    const few = atOnce({ concurrency: 32 });
+    few.expect(64);
+    expect(few.count).toBe(32);
+  });
+
+  it('double with each round of answers until the latency is known', () => {
+    const each = atOnce();
+    each.expect(64);
+    const counts = [64, 128, 256].map((round) => {
+      for (let answer = 0; answer < round; answer += 1) each.answered(200, 85_000);
+      return each.count;
+    });
+    expect(counts).toEqual([128, 256, Math.ceil(requiredConcurrency(2_000, 200) * 1.25)]);
+    each.expect(512);
+    expect(each.count).toBe(counts[2]);
+  });
+
   it('use the whole limit of a service that is far, and not many more', () => {
     for (const ms of [20, 50, 200]) {
       const count = answers(atOnce(), ms);
