@@ -8,20 +8,30 @@ export function configPositional<T>(parser: Argv<T>) {
 }
 
 export function jobOption<T>(parser: Argv<T>) {
-  return parser.option('job', { type: 'string', requiresArg: true, describe: 'the job, if the file has several' });
+  return parser.option('job', textOption('the job, if the file has several'));
 }
 
 /** For commands that work on several jobs, one after the other. */
 export function jobsOptions<T>(parser: Argv<T>) {
   return parser.options({
-    job: {
-      type: 'string',
-      array: true,
-      requiresArg: true,
-      describe: 'the job, if the file has several; may be given again',
-    },
-    all: { type: 'boolean', default: false, describe: 'all jobs of the file, one after the other' },
+    job: many('the job, if the file has several; may be given again'),
+    all: flag('all jobs of the file, one after the other'),
   });
+}
+
+/** An option that is on or off. */
+export function flag(describe: string) {
+  return { type: 'boolean', default: false, describe } as const;
+}
+
+/** An option that takes a text, and may be given again. */
+export function many(describe: string) {
+  return { type: 'string', array: true, requiresArg: true, describe } as const;
+}
+
+/** The arguments of a command that takes several. */
+export function positionals(describe: string) {
+  return { type: 'string', array: true, demandOption: true, describe } as const;
 }
 
 /** An option that takes a text. */
@@ -70,11 +80,11 @@ export function configAndWords(all: readonly string[]): { config: string | undef
 /** The options of every command. */
 export function commonOptions() {
   return {
-    json: { type: 'boolean', default: false, describe: 'print one JSON document on standard output' },
-    'env-file': { type: 'string', requiresArg: true, describe: 'file of variables for the configuration' },
-    quiet: { type: 'boolean', default: false, describe: 'hide progress and notices; summary and warnings remain' },
-    verbose: { type: 'boolean', default: false, describe: 'also show the causes of errors' },
-    'show-values': { type: 'boolean', default: false, describe: 'show values of records, which are personal data' },
+    json: flag('print one JSON document on standard output'),
+    'env-file': textOption('file of variables for the configuration'),
+    quiet: flag('hide progress and notices; summary and warnings remain'),
+    verbose: flag('also show the causes of errors'),
+    'show-values': flag('show values of records, which are personal data'),
     'log-format': {
       type: 'string',
       requiresArg: true,

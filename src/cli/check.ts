@@ -1,4 +1,4 @@
-import { configPositional, jobsOptions } from './arguments.js';
+import { configPositional, flag, jobsOptions } from './arguments.js';
 import type { Command } from './command.js';
 import type { JobsArguments } from './load.js';
 import { type CommonArguments, Output } from './output.js';
@@ -12,16 +12,11 @@ interface CheckArguments extends JobsArguments {
 export const checkCommand: Command<CommonArguments, CheckArguments> = {
   builder: (parser) =>
     jobsOptions(configPositional(parser))
-      .option('contract', {
-        type: 'boolean',
-        default: false,
-        describe: 'compare columns and types with the last snapshot, by a page or two of each stream',
-      })
-      .option('offline', {
-        type: 'boolean',
-        default: false,
-        describe: 'read the configuration file and nothing else: no service, no storage; variables may be unset',
-      })
+      .option('contract', flag('compare columns and types with the last snapshot, by a page or two of each stream'))
+      .option(
+        'offline',
+        flag('read the configuration file and nothing else: no service, no storage; variables may be unset'),
+      )
       .epilogue(
         'Asks the service for one record of each stream, logs in to each destination, and writes nothing.\n' +
           'Exit codes: 0 all is well, 2 wrong configuration, 4 refused, 1 a stream cannot be read or breaks its contract, or a\n' +

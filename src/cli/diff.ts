@@ -3,7 +3,7 @@ import type { JobConfig, ResourceOptions } from '../config/config.js';
 import type { SchemaChange } from '../core/schema-change.js';
 import type { StreamDifference } from '../output/difference.js';
 import type { JobLayout } from '../storage/layout.js';
-import { configAndWords, jobOption } from './arguments.js';
+import { configAndWords, flag, jobOption, positionals, textOption } from './arguments.js';
 import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output, usageError } from './output.js';
@@ -22,27 +22,14 @@ interface DiffArguments extends JobArguments {
 export const diffCommand: Command<CommonArguments, DiffArguments> = {
   builder: (parser) =>
     jobOption(parser)
-      .positional('stream', {
-        type: 'string',
-        array: true,
-        demandOption: true,
-        describe: '[configuration file] stream',
-      })
+      .positional('stream', positionals('[configuration file] stream'))
       .options({
-        from: {
-          type: 'string',
-          requiresArg: true,
-          describe: 'a run or a time [default: the snapshot before the last]',
-        },
-        to: { type: 'string', requiresArg: true, describe: 'a run or a time [default: the last snapshot]' },
-        column: { type: 'string', requiresArg: true, describe: 'only rows in which this column differs' },
+        from: textOption('a run or a time [default: the snapshot before the last]'),
+        to: textOption('a run or a time [default: the last snapshot]'),
+        column: textOption('only rows in which this column differs'),
         limit: { type: 'number', requiresArg: true, default: 20, describe: 'rows that are listed' },
-        held: {
-          type: 'string',
-          requiresArg: true,
-          describe: 'show the held changes of this run',
-        },
-        csv: { type: 'boolean', default: false, describe: 'the rows as comma-separated values' },
+        held: textOption('show the held changes of this run'),
+        csv: flag('the rows as comma-separated values'),
       })
       .example('$0 diff members --from 2026-11-01', 'what November has changed so far')
       .example('$0 diff --held 20261103T021500Z-9f3a1c members', 'what a guard holds, before you approve it')

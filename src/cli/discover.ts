@@ -1,4 +1,4 @@
-import { configPositional } from './arguments.js';
+import { configPositional, flag } from './arguments.js';
 import type { Command } from './command.js';
 import { Output, usageError } from './output.js';
 import { type ServiceArguments, serviceOptions } from './service-flags.js';
@@ -18,12 +18,8 @@ export const discoverCommand: Command<ServiceArguments, DiscoverArguments> = {
     serviceOptions(configPositional(parser))
       .options({
         sample: { type: 'number', default: 500, requiresArg: true, describe: 'profiles of each index to look at' },
-        totals: { type: 'boolean', default: false, describe: 'ask how many profiles there are: can be expensive' },
-        filters: {
-          type: 'boolean',
-          default: false,
-          describe: 'ask which attributes can be filtered: one request each',
-        },
+        totals: flag('ask how many profiles there are: can be expensive'),
+        filters: flag('ask which attributes can be filtered: one request each'),
       })
       .example('$0 discover', 'the service of ./cdsync.yaml')
       .example('$0 discover --base-url https://cds.example.com --tenant-id acme', 'no file, secrets from $CDS_TOKEN')

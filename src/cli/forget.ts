@@ -1,5 +1,5 @@
 import type { Argv } from 'yargs';
-import { jobOption } from './arguments.js';
+import { flag, jobOption, positionals } from './arguments.js';
 import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output, usageError } from './output.js';
@@ -28,18 +28,12 @@ async function isMeant({ yes }: ForgetArguments, stream: string, keys: number): 
 export const forgetCommand: Command<CommonArguments, ForgetArguments> = {
   builder: (parser) =>
     jobOption(parser)
-      .positional('stream', {
-        type: 'string',
-        array: true,
-        demandOption: true,
-        describe: '[configuration file] stream key...',
-      })
-      .option('even-if-absent', {
-        type: 'boolean',
-        default: false,
-        describe: 'delete earlier Parquet files, and rows at destinations, although no row here has the key',
-      })
-      .option('yes', { type: 'boolean', default: false, describe: 'do not ask on a terminal' })
+      .positional('stream', positionals('[configuration file] stream key...'))
+      .option(
+        'even-if-absent',
+        flag('delete earlier Parquet files, and rows at destinations, although no row here has the key'),
+      )
+      .option('yes', flag('do not ask on a terminal'))
       .example('$0 forget members p-0001', 'erase one profile')
       .example(`$0 forget vip '["seg-vip","p-0001"]'`, 'a key of several columns is a JSON list')
       .epilogue(

@@ -1,6 +1,6 @@
 import { CdsyncError } from '../core/errors.js';
 import type { Keychain, LookupTask } from '../engine/inspect/lookup-profiles.js';
-import { configAndWords } from './arguments.js';
+import { configAndWords, flag, positionals } from './arguments.js';
 import type { Command } from './command.js';
 import { exitCodeOf, failureDocument, Output, usageError } from './output.js';
 import { type ServiceArguments, serviceOptions } from './service-flags.js';
@@ -15,14 +15,9 @@ interface LookupArguments extends ServiceArguments {
 export const lookupCommand: Command<ServiceArguments, LookupArguments> = {
   builder: (parser) =>
     serviceOptions(parser)
-      .positional('collection', {
-        type: 'string',
-        array: true,
-        demandOption: true,
-        describe: '[configuration file] COLLECTION [key=value..]',
-      })
+      .positional('collection', positionals('[configuration file] COLLECTION [key=value..]'))
       .options({
-        enrich: { type: 'boolean', default: false, describe: 'ask for enriched attributes too' },
+        enrich: flag('ask for enriched attributes too'),
         method: {
           choices: ['post', 'get'] as const,
           default: 'post' as const,

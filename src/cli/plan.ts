@@ -1,4 +1,4 @@
-import { configPositional, jobsOptions } from './arguments.js';
+import { configPositional, jobsOptions, many } from './arguments.js';
 import type { Command } from './command.js';
 import type { JobsArguments } from './load.js';
 import { type CommonArguments, Output } from './output.js';
@@ -11,12 +11,7 @@ interface PlanArguments extends JobsArguments {
 export const planCommand: Command<CommonArguments, PlanArguments> = {
   builder: (parser) =>
     jobsOptions(configPositional(parser))
-      .option('stream', {
-        type: 'string',
-        array: true,
-        requiresArg: true,
-        describe: 'only this stream; may be given again',
-      })
+      .option('stream', many('only this stream; may be given again'))
       .epilogue(
         'Asks the service for totals and a page or two of each list, and compares the pages with the snapshot. Writes\n' +
           'nothing and needs no lock. Exit codes: 0 a run would work, 1 a stream could not be read or the disk is too small,\n' +

@@ -2,7 +2,7 @@ import type { Argv } from 'yargs';
 import type { Config, JobConfig, LocalConfig } from '../config/config.js';
 import type { JobReport } from '../core/run-report.js';
 import type { PushPlan } from '../engine/run/plan-push.js';
-import { configPositional, jobsOptions } from './arguments.js';
+import { configPositional, flag, jobsOptions, many } from './arguments.js';
 import type { Command } from './command.js';
 import type { JobCommand } from './for-each-job.js';
 import type { Interruption } from './interruption.js';
@@ -23,43 +23,13 @@ interface PushArguments extends JobsArguments {
 export const pushCommand: Command<CommonArguments, PushArguments> = {
   builder: (parser) =>
     jobsOptions(configPositional(parser))
-      .option('destination', {
-        type: 'string',
-        array: true,
-        requiresArg: true,
-        describe: 'only this destination; may be given again',
-      })
-      .option('stream', {
-        type: 'string',
-        array: true,
-        requiresArg: true,
-        describe: 'only this stream; may be given again',
-      })
-      .option('full', {
-        type: 'boolean',
-        default: false,
-        describe: 'send everything, even what the destination has already',
-      })
-      .option('adopt', {
-        type: 'boolean',
-        default: false,
-        describe: 'take over tables that are not from this storage folder',
-      })
-      .option('recreate', {
-        type: 'boolean',
-        default: false,
-        describe: 'drop the tables, and load them from the start',
-      })
-      .option('verify', {
-        type: 'boolean',
-        default: false,
-        describe: 'compare whole tables with the snapshot; one that differs is loaded again',
-      })
-      .option('dry-run', {
-        type: 'boolean',
-        default: false,
-        describe: 'show what would be done, and write nothing',
-      })
+      .option('destination', many('only this destination; may be given again'))
+      .option('stream', many('only this stream; may be given again'))
+      .option('full', flag('send everything, even what the destination has already'))
+      .option('adopt', flag('take over tables that are not from this storage folder'))
+      .option('recreate', flag('drop the tables, and load them from the start'))
+      .option('verify', flag('compare whole tables with the snapshot; one that differs is loaded again'))
+      .option('dry-run', flag('show what would be done, and write nothing'))
       .epilogue(
         'Asks the service for nothing, and runs beside a run. Exit codes: 0 done, 1 failed, 2 wrong configuration,\n' +
           '4 refused by the destinations, 5 done in part or, with --dry-run, something would be refused, 75 another process delivers there, 130 interrupted.',

@@ -4,7 +4,7 @@ import { interrupted } from '../core/errors.js';
 import { type CsvFormulas, csvFormulas } from '../output/csv.js';
 import { type RowFormat, rowFormats } from '../output/row-formats.js';
 import type { JobLayout } from '../storage/layout.js';
-import { configAndWords, jobOption, oneOf } from './arguments.js';
+import { configAndWords, flag, jobOption, oneOf, positionals } from './arguments.js';
 import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output, usageError } from './output.js';
@@ -21,17 +21,13 @@ interface QueryArguments extends JobArguments {
 export const queryCommand: Command<CommonArguments, QueryArguments> = {
   builder: (parser) =>
     jobOption(parser)
-      .positional('sql', { type: 'string', array: true, demandOption: true, describe: '[configuration file] SQL' })
+      .positional('sql', positionals('[configuration file] SQL'))
       .option('format', {
         choices: rowFormats,
         default: 'table' as const,
         describe: 'how rows are printed; a table fits the width of the terminal',
       })
-      .option('allow-files', {
-        type: 'boolean',
-        default: false,
-        describe: 'SQL may also read and write other files; only for SQL that you trust',
-      })
+      .option('allow-files', flag('SQL may also read and write other files; only for SQL that you trust'))
       .option('csv-formulas', {
         default: 'escape',
         ...oneOf('csv-formulas', csvFormulas, 'text in CSV that a spreadsheet program would run'),

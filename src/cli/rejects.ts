@@ -1,5 +1,5 @@
 import type { Argv } from 'yargs';
-import { configPositional, jobOption } from './arguments.js';
+import { configPositional, jobOption, many } from './arguments.js';
 import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output } from './output.js';
@@ -13,18 +13,8 @@ interface RejectsArguments extends JobArguments {
 export const rejectsCommand: Command<CommonArguments, RejectsArguments> = {
   builder: (parser) =>
     jobOption(configPositional(parser))
-      .option('destination', {
-        type: 'string',
-        array: true,
-        requiresArg: true,
-        describe: 'only this destination; may be given again',
-      })
-      .option('stream', {
-        type: 'string',
-        array: true,
-        requiresArg: true,
-        describe: 'only this stream; may be given again',
-      })
+      .option('destination', many('only this destination; may be given again'))
+      .option('stream', many('only this stream; may be given again'))
       .epilogue(
         'Reads the storage folder alone. Exit codes: 0 also if there are some, 2 wrong configuration.',
       ) as unknown as Argv<RejectsArguments>,

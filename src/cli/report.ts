@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import type { Argv } from 'yargs';
 import type { JobReport } from '../core/run-report.js';
-import { configAndWords, jobsOptions, textOption } from './arguments.js';
+import { configAndWords, flag, jobsOptions, textOption } from './arguments.js';
 import type { Command } from './command.js';
 import type { JobsArguments } from './load.js';
 import { type CommonArguments, Output, usageError } from './output.js';
@@ -24,7 +24,7 @@ export const reportCommand: Command<CommonArguments, ReportArguments> = {
       })
       .options({
         out: textOption('write a copy of the page to this file; - is standard output'),
-        open: { type: 'boolean', default: false, describe: 'open the page in the browser' },
+        open: flag('open the page in the browser'),
       })
       .epilogue('It reads only what is kept, so that it also works during a run.') as unknown as Argv<ReportArguments>,
   handler: async (args) => {

@@ -1,6 +1,6 @@
 import type { ArgumentsCamelCase } from 'yargs';
 import type { RunContext } from '../engine/run-context.js';
-import { configAndWords, jobOption } from './arguments.js';
+import { configAndWords, jobOption, many, positionals } from './arguments.js';
 import type { Command } from './command.js';
 import type { JobCommand } from './for-each-job.js';
 import type { JobArguments } from './load.js';
@@ -33,18 +33,8 @@ function decision<R>(
   return {
     builder: (parser) =>
       jobOption(parser)
-        .positional('run', {
-          type: 'string',
-          array: true,
-          demandOption: true,
-          describe: '[configuration file] run id',
-        })
-        .option('stream', {
-          type: 'string',
-          array: true,
-          requiresArg: true,
-          describe: 'only this stream; may be given again',
-        }),
+        .positional('run', positionals('[configuration file] run id'))
+        .option('stream', many('only this stream; may be given again')),
     handler: async (args) => {
       process.exitCode = await decide(command, { args, parts, begin });
     },

@@ -2,7 +2,7 @@ import type { Argv } from 'yargs';
 import type { Config, JobConfig } from '../config/config.js';
 import { parseMoment } from '../core/quantities.js';
 import type { JobReport } from '../core/run-report.js';
-import { configPositional, jobsOptions } from './arguments.js';
+import { configPositional, flag, jobsOptions, many, textOption } from './arguments.js';
 import type { Command } from './command.js';
 import type { Interruption } from './interruption.js';
 import type { JobsArguments } from './load.js';
@@ -24,39 +24,14 @@ export const runCommand: Command<CommonArguments, RunArguments> = {
   // The cast: yargs also gives options with dashes a name in camel case; its types do not show that.
   builder: (parser) =>
     jobsOptions(configPositional(parser))
-      .option('stream', {
-        type: 'string',
-        array: true,
-        requiresArg: true,
-        describe: 'only this stream; may be given again',
-      })
-      .option('full', {
-        type: 'boolean',
-        default: false,
-        describe: 'start again, even if an earlier run was cut short',
-      })
-      .option('accept', {
-        type: 'boolean',
-        default: false,
-        describe: 'accept a changed filter, key or query; skip change guards',
-      })
-      .option('rekey', {
-        type: 'boolean',
-        default: false,
-        describe: 're-hash columns after a salt change; skip change guards',
-      })
-      .option('no-push', {
-        type: 'boolean',
-        default: false,
-        describe: 'leave the destinations for a later run, or for cdsync push',
-      })
+      .option('stream', many('only this stream; may be given again'))
+      .option('full', flag('start again, even if an earlier run was cut short'))
+      .option('accept', flag('accept a changed filter, key or query; skip change guards'))
+      .option('rekey', flag('re-hash columns after a salt change; skip change guards'))
+      .option('no-push', flag('leave the destinations for a later run, or for cdsync push'))
       .options({
-        from: {
-          type: 'string',
-          requiresArg: true,
-          describe: 'read streams that are read by time from this time on, even if they were read before',
-        },
-        to: { type: 'string', requiresArg: true, describe: 'with --from: up to this time [default: now]' },
+        from: textOption('read streams that are read by time from this time on, even if they were read before'),
+        to: textOption('with --from: up to this time [default: now]'),
       })
       .epilogue(
         'The next run resumes one that was cut short. Exit codes: 0 done, 1 failed, 2 wrong configuration,\n' +

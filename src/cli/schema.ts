@@ -1,5 +1,5 @@
 import type { Argv } from 'yargs';
-import { configPositional, jobOption } from './arguments.js';
+import { configPositional, flag, jobOption } from './arguments.js';
 import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output, usageError } from './output.js';
@@ -14,16 +14,8 @@ interface SchemaArguments extends JobArguments {
 export const schemaCommand: Command<CommonArguments, SchemaArguments> = {
   builder: (parser) =>
     jobOption(configPositional(parser)).options({
-      docs: {
-        type: 'boolean',
-        default: false,
-        describe: 'print the reference page of all options instead, in Markdown',
-      },
-      dbt: {
-        type: 'boolean',
-        default: false,
-        describe: 'print the sources.yml of what the job has published instead, for dbt',
-      },
+      docs: flag('print the reference page of all options instead, in Markdown'),
+      dbt: flag('print the sources.yml of what the job has published instead, for dbt'),
     }) as unknown as Argv<SchemaArguments>,
   handler: async (args) => {
     const { docs, dbt, config, job } = args;

@@ -1,6 +1,7 @@
 import type { ArgumentsCamelCase, Argv, CommandModule } from 'yargs';
 import type { KeyAnswer } from '../local-service/control-client.js';
 import type { Fault } from '../local-service/faults/fault.js';
+import { flag, many, textOption } from './arguments.js';
 import type { Command } from './command.js';
 import { leaveSignals } from './interruption.js';
 import { type CommonArguments, Output, usageError } from './output.js';
@@ -48,11 +49,7 @@ function addressOptions<T>(parser: Argv<T>) {
   return parser.options({
     port: { type: 'number', default: 8787, requiresArg: true, describe: 'port; 0 takes any free one' },
     host: { type: 'string', default: '127.0.0.1', requiresArg: true, describe: 'address to listen on' },
-    'control-token': {
-      type: 'string',
-      requiresArg: true,
-      describe: 'what requests to /_control/ must send [default: $CDS_CONTROL_TOKEN, or a new one]',
-    },
+    'control-token': textOption('what requests to /_control/ must send [default: $CDS_CONTROL_TOKEN, or a new one]'),
   });
 }
 
@@ -154,17 +151,12 @@ const keysCommand: CommandModule<AddressArguments, KeyArguments> = {
       })
       .options({
         key: { type: 'string', default: 'default', requiresArg: true, describe: 'name of the key' },
-        tenant: { type: 'string', requiresArg: true, describe: 'its tenant or sandbox, such as acme-sb-1' },
-        permission: {
-          type: 'string',
-          array: true,
-          requiresArg: true,
-          describe: 'create: what it may do [default: all]',
-        },
+        tenant: textOption('its tenant or sandbox, such as acme-sb-1'),
+        permission: many('create: what it may do [default: all]'),
         days: { type: 'number', requiresArg: true, describe: 'issue: validity in days, 0 for ever [default: 90]' },
-        rotate: { type: 'boolean', default: false, describe: 'issue: earlier tokens end in 30 days' },
-        old: { type: 'boolean', default: false, describe: 'revoke: tokens from before the last rotation' },
-        all: { type: 'boolean', default: false, describe: 'revoke: every token' },
+        rotate: flag('issue: earlier tokens end in 30 days'),
+        old: flag('revoke: tokens from before the last rotation'),
+        all: flag('revoke: every token'),
       }),
   handler: async (args) => {
     const { askForKeys } = await import('../local-service/control-client.js');
@@ -182,7 +174,7 @@ export const serveCommand: Command<CommonArguments, ServeArguments> = {
       .options({
         profiles: { type: 'number', default: 100_000, requiresArg: true, describe: 'profiles of loyalty_members' },
         seed: { type: 'number', default: 1, requiresArg: true, describe: 'the same seed gives the same data and keys' },
-        state: { type: 'string', requiresArg: true, describe: 'file that keeps keys, time and changes over restarts' },
+        state: textOption('file that keeps keys, time and changes over restarts'),
         attributes: {
           choices: ['text', 'typed'] as const,
           default: 'text' as const,
@@ -207,12 +199,7 @@ export const serveCommand: Command<CommonArguments, ServeArguments> = {
           requiresArg: true,
           describe: 'issue tokens at this port only, as a host of its own would',
         },
-        behaviour: {
-          type: 'string',
-          array: true,
-          requiresArg: true,
-          describe: 'how this deployment differs: a kind of fault, or its JSON; may be repeated',
-        },
+        behaviour: many('how this deployment differs: a kind of fault, or its JSON; may be repeated'),
       })
       .command(keysCommand as unknown as CommandModule)
       .epilogue(

@@ -1,5 +1,5 @@
 import type { Argv, CommandModule } from 'yargs';
-import { configPositional, jobOption, textOption } from './arguments.js';
+import { configPositional, jobOption, many, textOption } from './arguments.js';
 import type { Command } from './command.js';
 import type { JobArguments } from './load.js';
 import { type CommonArguments, Output, usageError } from './output.js';
@@ -61,12 +61,7 @@ const resetCommand: CommandModule<CommonArguments, StateArguments> = {
   describe: 'forget how far streams were read, or what is kept for a destination; the snapshot stays',
   builder: (parser) =>
     jobOption(configPositional(parser)).options({
-      stream: {
-        type: 'string',
-        array: true,
-        requiresArg: true,
-        describe: 'only this stream; may be given again',
-      },
+      stream: many('only this stream; may be given again'),
       destination: textOption(
         'forget what is kept here for this destination instead: rows that it refused, and how far an event stream or a webhook is',
       ),

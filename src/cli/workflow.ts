@@ -2,7 +2,7 @@ import type { CommandModule } from 'yargs';
 import type { WorkflowRun } from '../api/management-api.js';
 import { asCdsyncError, type CdsyncError, reworded } from '../core/errors.js';
 import type { WorkflowContext } from '../engine/workflow/start-workflow.js';
-import { configAndWords, oneOf, textOption } from './arguments.js';
+import { configAndWords, flag, oneOf, positionals, textOption } from './arguments.js';
 import type { Command } from './command.js';
 import { exitCodeOf, failureDocument, Output, usageError } from './output.js';
 import { type ServiceArguments, serviceOptions } from './service-flags.js';
@@ -111,12 +111,7 @@ const startCommand: CommandModule<ServiceArguments, StartArguments> = {
   describe: 'start a workflow; with --wait, follow it to its end',
   builder: (parser) =>
     parser
-      .positional('words', {
-        type: 'string',
-        array: true,
-        demandOption: true,
-        describe: '[configuration file] CONFIG_ID',
-      })
+      .positional('words', positionals('[configuration file] CONFIG_ID'))
       .options({
         'run-mode': oneOf(
           'run-mode',
@@ -125,11 +120,7 @@ const startCommand: CommandModule<ServiceArguments, StartArguments> = {
         ),
         'range-from': textOption('beginning of the range to run it for, such as 2026-01-01; alone, that one day'),
         'range-to': textOption('end of that range, not included'),
-        wait: {
-          type: 'boolean',
-          default: false,
-          describe: 'wait until it has ended; Ctrl-C stops it in the service too',
-        },
+        wait: flag('wait until it has ended; Ctrl-C stops it in the service too'),
         deadline: textOption('with --wait: stop it after this time, such as 90m [default: 24h]'),
       })
       .epilogue(
@@ -164,13 +155,11 @@ const statusCommand: CommandModule<ServiceArguments, StatusArguments> = {
   command: 'status <words..>',
   describe: 'show a run of a workflow',
   builder: (parser) =>
-    parser
-      .positional('words', { type: 'string', array: true, demandOption: true, describe: '[configuration file] RUN' })
-      .option('view', {
-        choices: ['overview', 'verbose'] as const,
-        requiresArg: true,
-        describe: 'verbose shows its tasks as well',
-      }) as never,
+    parser.positional('words', positionals('[configuration file] RUN')).option('view', {
+      choices: ['overview', 'verbose'] as const,
+      requiresArg: true,
+      describe: 'verbose shows its tasks as well',
+    }) as never,
   handler: async (args) => {
     const { getWorkflowRunOperation, readWorkflowRun } = await import('../api/management-api.js');
     const { newMeter } = await import('../engine/workflow/start-workflow.js');
@@ -184,13 +173,7 @@ const statusCommand: CommandModule<ServiceArguments, StatusArguments> = {
 const stopCommand: CommandModule<ServiceArguments, WorkflowArguments> = {
   command: 'stop <words..>',
   describe: 'tell a run of a workflow to stop',
-  builder: (parser) =>
-    parser.positional('words', {
-      type: 'string',
-      array: true,
-      demandOption: true,
-      describe: '[configuration file] RUN',
-    }) as never,
+  builder: (parser) => parser.positional('words', positionals('[configuration file] RUN')) as never,
   handler: async (args) => {
     const { readWorkflowRun, stopWorkflowOperation } = await import('../api/management-api.js');
     const { newMeter } = await import('../engine/workflow/start-workflow.js');

@@ -1,4 +1,4 @@
-import { textOption } from '../arguments.js';
+import { flag, many, textOption } from '../arguments.js';
 import type { Command } from '../command.js';
 import { Output, usageError } from '../output.js';
 import { type ServiceArguments, serviceOptions } from '../service-flags.js';
@@ -10,22 +10,12 @@ export const initCommand: Command<ServiceArguments, InitArguments> = {
     serviceOptions(parser)
       .positional('file', { type: 'string', default: 'cdsync.yaml', describe: 'the file to write' })
       .options({
-        index: {
-          type: 'string',
-          array: true,
-          requiresArg: true,
-          describe: 'index to read, by id or name; may be repeated',
-        },
-        segment: {
-          type: 'string',
-          array: true,
-          requiresArg: true,
-          describe: 'real-time segment whose members to read, by id; may be repeated',
-        },
+        index: many('index to read, by id or name; may be repeated'),
+        segment: many('real-time segment whose members to read, by id; may be repeated'),
         storage: textOption('folder for all data [default: ./data beside the file]'),
         job: textOption('name of the job [default: nightly]'),
-        force: { type: 'boolean', default: false, describe: 'overwrite a file that exists' },
-        yes: { type: 'boolean', default: false, describe: 'ask nothing: all indexes, and defaults for the rest' },
+        force: flag('overwrite a file that exists'),
+        yes: flag('ask nothing: all indexes, and defaults for the rest'),
       })
       .example('$0 init', 'asks for what it needs')
       .example('$0 init --base-url https://cds.example.com --tenant-id acme --yes', 'asks nothing')
