@@ -95,6 +95,8 @@ export interface DestinationReport {
   /** Values that the destination cannot hold: NULL in a table, records that were not sent. */
   refused: number;
   seconds: number;
+  /** Variant columns that a delivery without a run added; those of a run are in its streams. */
+  schema_changes?: SchemaChange[];
   error: ReportedError | null;
 }
 

@@ -4,6 +4,7 @@ import pLimit from 'p-limit';
 import { errorType } from '../core/error-codes.js';
 import { asCdsyncError, CdsyncError, interrupted } from '../core/errors.js';
 import { formatCounted, inSeconds } from '../core/quantities.js';
+import type { SchemaChange } from '../core/schema-change.js';
 import type { DestinationContext } from '../sdk/destination.js';
 import type { TableConnector as FormerTableConnector } from '../sdk/former/destination.js';
 import { type Feed, readFeed } from '../snapshot/feed.js';
@@ -28,6 +29,8 @@ export interface StreamDelivery {
   /** Values, or records, that the destination cannot hold. */
   readonly refused: number;
   readonly seconds: number;
+  /** Variant columns that the destination has since this delivery. */
+  readonly variants?: readonly SchemaChange[];
   readonly error: CdsyncError | undefined;
 }
 
@@ -96,7 +99,7 @@ class Delivering {
       delivered?: Delivered,
     ): StreamDelivery => {
       progress.phase = status === 'failed' ? 'failed' : 'done';
-      const { action = 'nothing', why = '', rows = 0, refused = 0 } = delivered ?? {};
+      const { action = 'nothing', why = '', rows = 0, refused = 0, variants = [] } = delivered ?? {};
       const seconds = inSeconds(clock.monotonic() - began);
       return {
         destination: this.#request.destination.name,
@@ -107,6 +110,7 @@ class Delivering {
         rows,
         refused,
         seconds,
+        variants,
         error,
       };
     };

@@ -1,6 +1,7 @@
 import type { DestinationConfig } from '../config/config.js';
 import type { Clock } from '../core/clock.js';
 import type { CdsyncError } from '../core/errors.js';
+import type { SchemaChange } from '../core/schema-change.js';
 import type { Connector, ServiceAccess } from '../sdk/destination.js';
 import type { Feed } from '../snapshot/feed.js';
 import type { DatabaseOptions, Session } from '../storage/duckdb.js';
@@ -70,6 +71,8 @@ export interface Delivered {
   readonly refused: number;
   /** Those of them that no earlier delivery has found. */
   readonly newlyRefused: number;
+  /** Columns for texts that the destination has beside columns of another type, since this delivery. */
+  readonly variants?: readonly SchemaChange[];
   /** Number of the last erasure that the destination has carried out now; left out if this delivery carried out none. */
   readonly erased?: number | undefined;
   /** What was wrong although the delivery ended well. */

@@ -1,6 +1,7 @@
 import type { Deprecation } from '../core/deprecation.js';
 import type { CdsyncError } from '../core/errors.js';
 import type {
+  DestinationReport,
   JobReport,
   ReportedError,
   ReportedWarning,
@@ -169,6 +170,20 @@ export function reportJob(outcome: JobOutcome): JobReport {
     deprecations: [...deprecations],
     warnings: outcome.doubt === undefined ? [] : [{ code: 'clock_off', message: outcome.doubt }],
     seconds,
+  };
+}
+
+/** A run's report with its deliveries; the columns that they added are among the schema changes of the streams. */
+export function withDestinations(report: JobReport, destinations: readonly DestinationReport[]): JobReport {
+  const changesOf = (name: string) =>
+    destinations.flatMap(({ stream, schema_changes: changes = [] }) => (stream === name ? changes : []));
+  return {
+    ...report,
+    streams: report.streams.map((stream) => ({
+      ...stream,
+      schema_changes: [...stream.schema_changes, ...changesOf(stream.name)],
+    })),
+    destinations: destinations.map(({ schema_changes: _, ...rest }) => rest),
   };
 }
 

@@ -1,4 +1,5 @@
 import type { NotifyOptions, RunEvent } from '../config/config.js';
+import { countedSchemaChanges, type SchemaChange } from '../core/schema-change.js';
 import type { Anomaly } from './anomalies.js';
 import type { RunResult } from './result.js';
 
@@ -27,10 +28,18 @@ function passedGuards({ name, status, findings = [] }: RunResult['streams'][numb
   return findings.flatMap(({ guard }) => [`held:${name}.${guard}`, `unusual:${name}.${guard}`]);
 }
 
-/** Changes of columns that are in the new snapshot. */
-function changedColumns({ name, status, schema_changes: changes = [] }: RunResult['streams'][number]): EventKey[] {
-  if (status !== 'ok') return [];
-  return changes.map(({ column, to }) => `schema_changed:${name}.${column} ${to}`);
+function columnKey(stream: string, { column, to, destination }: SchemaChange): EventKey {
+  return `schema_changed:${stream}.${column} ${destination === undefined ? to : `${to} in ${destination}`}`;
+}
+
+/** Changes of columns that are in the new snapshot, or at a destination. */
+function changedColumns({ streams = [], destinations = [] }: Partial<RunResult>): EventKey[] {
+  return [
+    ...streams.flatMap((each) => countedSchemaChanges(each).map((change) => columnKey(each.name, change))),
+    ...destinations.flatMap(({ stream, schema_changes: changes = [] }) =>
+      changes.map((change) => columnKey(stream, change)),
+    ),
+  ];
 }
 
 /** Everything that is true of a run. */
@@ -39,7 +48,8 @@ export function eventKeysOf(
     status,
     deprecations = [],
     streams = [],
-  }: Pick<RunResult, 'status' | 'deprecations'> & Partial<Pick<RunResult, 'streams'>>,
+    destinations = [],
+  }: Pick<RunResult, 'status' | 'deprecations'> & Partial<Pick<RunResult, 'streams' | 'destinations'>>,
   before: LastStatus,
   unusual: readonly Anomaly[],
 ): EventKey[] {
@@ -50,7 +60,7 @@ export function eventKeysOf(
     ...(recovered ? ['recovered'] : []),
     ...unusual.map(({ stream, figure }) => `unusual:${stream}.${figure}`),
     ...streams.flatMap(passedGuards),
-    ...streams.flatMap(changedColumns),
+    ...changedColumns({ streams, destinations }),
     ...deprecations.map(
       ({ api, version, deprecated, sunset }) => `deprecated:${[api, version, deprecated, sunset].join(' ')}`,
     ),

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { runEvents } from '../config/outcome-options.js';
 import { completed } from '../core/command-hints.js';
 import type { DestinationReport, ReportedError, StreamReport } from '../core/run-report.js';
+import { countedSchemaChanges } from '../core/schema-change.js';
 import type { Anomaly } from './anomalies.js';
 import { errorWithoutKeys, type RunResult } from './result.js';
 
@@ -58,9 +59,11 @@ const deprecation = z.object({
 const schemaChange = z.object({
   stream: z.string(),
   column: z.string(),
-  change: z.enum(['column_added', 'type_widened', 'type_fell_back']),
+  change: z.enum(['column_added', 'type_widened', 'type_fell_back', 'variant_column']),
   from: z.string().nullable(),
   to: z.string(),
+  destination: z.string().optional(),
+  variant: z.string().optional(),
 });
 
 /**
@@ -149,9 +152,12 @@ export function endMessage(end: RunResult, { previous, found, file }: About): Me
     warnings: end.streams.flatMap(({ name, warnings = [] }) =>
       warnings.map(({ code, message }) => ({ stream: name, code, message })),
     ),
-    schema_changes: end.streams
-      .filter(({ status }) => status === 'ok')
-      .flatMap(({ name, schema_changes: changes = [] }) => changes.map((each) => ({ stream: name, ...each }))),
+    schema_changes: [
+      ...end.streams.flatMap((each) => countedSchemaChanges(each).map((change) => ({ stream: each.name, ...change }))),
+      ...end.destinations.flatMap(({ stream, schema_changes: changes = [] }) =>
+        changes.map((change) => ({ stream, ...change })),
+      ),
+    ],
     deprecations: (end.deprecations ?? []).map((each) => ({ ...each })),
     report: end.report,
   };

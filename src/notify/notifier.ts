@@ -66,7 +66,7 @@ export class Notifier {
 
   /**
    * Tells of the end, and what could not be told before.
-   * @param onlyNews tells only if the job is now ok, held or failed, and was not before
+   * @param onlyNews tells only if the job is now ok, held or failed, and was not before, or if a delivery added columns
    */
   async ended(done: RunResult, unusual: readonly Anomaly[], { onlyNews = false } = {}): Promise<void> {
     const { file, notify, layout, deadlineMs, delivers } = this.#options;
@@ -79,8 +79,9 @@ export class Notifier {
       const before = told.deliveries.filter(delivers);
       const deliveries = openFailuresAfter(done, before);
       const end = withOpenFailures(done, before);
-      if (onlyNews && nextLastStatus(end.status, settled) === (settled ?? 'ok'))
-        return await this.#keep({ ...told, deliveries });
+      const isSame = nextLastStatus(end.status, settled) === (settled ?? 'ok');
+      const addedColumns = done.destinations.some(({ schema_changes: changes = [] }) => changes.length > 0);
+      if (onlyNews && isSame && !addedColumns) return await this.#keep({ ...told, deliveries });
       const facts = eventKeysOf(end, settled, unusual);
       const body = endMessage(end, { previous: told.status, found: unusual, file });
       const memories = await Promise.all(

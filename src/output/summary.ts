@@ -52,6 +52,9 @@ function destinationLines({ destinations }: JobReport): string[] {
     ...notes,
     ...reasons,
     ...left,
+    ...destinations.flatMap(({ stream, schema_changes: changes = [] }) =>
+      schemaLines(changes).map((line) => `${stream}: ${line}`),
+    ),
   ];
 }
 

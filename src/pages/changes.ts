@@ -1,6 +1,6 @@
 import { formatCount, formatCounted, formatDuration } from '../core/quantities.js';
 import type { JobReport, StreamReport } from '../core/run-report.js';
-import { schemaLines } from '../core/schema-change.js';
+import { countedSchemaChanges, schemaLines } from '../core/schema-change.js';
 import { previousRowCount } from '../notify/run-figures.js';
 import type { ColumnFigures } from './column-figures.js';
 import { statusWords } from './format.js';
@@ -45,11 +45,9 @@ export function changedStreams(report: JobReport, before: EarlierReports): Strea
 
 /** The columns of streams that are new or have another type. */
 function schemaNotes(streams: readonly StreamReport[]): Html | undefined {
-  const lines = streams
-    .filter(({ status }) => status === 'ok')
-    .flatMap(({ name: stream, schema_changes: changes = [] }) =>
-      schemaLines(changes).map((line) => html`<li>${name(stream)}: ${line}</li>`),
-    );
+  const lines = streams.flatMap((stream) =>
+    schemaLines(countedSchemaChanges(stream)).map((line) => html`<li>${name(stream.name)}: ${line}</li>`),
+  );
   return lines.length === 0 ? undefined : html`<ul class="news">${lines}</ul>`;
 }
 

@@ -1,5 +1,6 @@
 import { formatCounted } from '../core/quantities.js';
 import type { JobReport } from '../core/run-report.js';
+import { countedSchemaChanges } from '../core/schema-change.js';
 import { errorWithoutKeys } from '../notify/result.js';
 import { changedStreams, changeWords, type EarlierReports, isFirstRun } from './changes.js';
 import { type Html, html, name } from './html.js';
@@ -49,10 +50,7 @@ function changes(report: JobReport, before: EarlierReports): Html[] {
 
 /** The result of a run in a cell of a table: failures and why, then changes. */
 export function runSummary(report: JobReport, before: EarlierReports): Html {
-  const columns = (report.streams ?? []).reduce(
-    (sum, { status, schema_changes: all = [] }) => sum + (status === 'ok' ? all.length : 0),
-    0,
-  );
+  const columns = (report.streams ?? []).flatMap(countedSchemaChanges).length;
   const parts = [
     ...troubles(report),
     ...changes(report, before),

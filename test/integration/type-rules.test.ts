@@ -1,4 +1,8 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { RunReport } from '../../src/core/run-report.js';
+import { Receiver } from '../fixtures/webhook-server.js';
 import { streamOf, Workspace } from '../fixtures/workspace.js';
 
 let space: Workspace;
@@ -166,4 +170,61 @@ it('schema changes are in the report: new columns, and wider types', async () =>
   expect(stdout).toContain('new columns: attributes.w (VARCHAR)\n  wider types: attributes.v (BIGINT to DOUBLE)');
   const ofOne = await space.cdsync(['diff', 'grown.json', 'made', '--column', 'w', '--json']);
   expect(JSON.parse(ofOne.stdout).schema_changes).toMatchObject([{ column: 'attributes.w' }]);
+});
+
+describe('a text column that a destination gets beside a column of another type', () => {
+  const variant = {
+    ...{ column: 'attributes.v', change: 'variant_column', from: 'BIGINT', to: 'VARCHAR' },
+    ...{ destination: 'warehouse', variant: 'v__text' },
+  };
+  const line = 'made: new text columns: v__text in warehouse, because the column there is BIGINT';
+  type Sent = readonly { events: string[]; schema_changes: unknown[] }[];
+  let receiver: Receiver;
+  beforeAll(async () => {
+    receiver = await Receiver.open();
+  });
+  afterAll(() => receiver.close());
+
+  async function begin(job: string): Promise<void> {
+    const destinations = [{ name: 'warehouse', connector: 'duckdb', path: `./${job}-warehouse.duckdb` }];
+    const notify = [{ on: ['schema_changed'], webhook: `http://127.0.0.1:${receiver.port}/${job}`, format: 'json' }];
+    await space.configure(job, [{ name: 'made', source: 'index_profiles', index: 'made' }], {
+      job: { destinations, notify },
+    });
+    await serve([1, 2]);
+    await space.runWell(job);
+    await serve([1, 'many']);
+  }
+
+  function messages(job: string): Sent {
+    return receiver.received.filter(({ path }) => path === `/${job}`).map(({ body }) => JSON.parse(body));
+  }
+
+  it('is a schema change of the run: in the summary, the document, the page, diff and notify', async () => {
+    await begin('variant');
+    const { stdout } = await space.cdsync(['run', 'variant.json']);
+    expect(stdout).toContain(line);
+    const { stdout: document } = await space.cdsync(['report', 'variant.json', '--json']);
+    const [job] = (JSON.parse(document) as RunReport).jobs;
+    expect(job?.streams[0]?.schema_changes).toContainEqual(variant);
+    expect(job?.destinations[0]).not.toHaveProperty('schema_changes');
+    const page = await readFile(join(space.folder, `data/variant/reports/${job?.run_id}.html`), 'utf8');
+    expect(page).toContain('v__text in warehouse, because the column there is BIGINT');
+    const diff = await space.cdsync(['diff', 'variant.json', 'made']);
+    expect(diff.stdout).toContain('v__text in warehouse');
+    expect(messages('variant')).toMatchObject([{ events: ['schema_changed'] }]);
+    expect(messages('variant')[0]?.schema_changes).toContainEqual({ stream: 'made', ...variant });
+    expect(streamOf(await space.runWell('variant'), 'made').schema_changes).toEqual([]);
+  });
+
+  it('is one of a delivery without a run', async () => {
+    await begin('pushed');
+    await space.runWell('pushed', ['--no-push']);
+    const { stdout } = await space.cdsync(['push', 'pushed.json', '--json']);
+    const [job] = (JSON.parse(stdout) as RunReport).jobs;
+    expect(job?.destinations[0]?.schema_changes).toEqual([variant]);
+    expect(messages('pushed').at(-1)?.schema_changes).toEqual([{ stream: 'made', ...variant }]);
+    const again = await space.cdsync(['push', 'pushed.json', '--full', '--json']);
+    expect(JSON.parse(again.stdout).jobs[0].destinations[0]).not.toHaveProperty('schema_changes');
+  });
 });

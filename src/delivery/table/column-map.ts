@@ -1,4 +1,5 @@
 import { CdsyncError } from '../../core/errors.js';
+import type { SchemaChange } from '../../core/schema-change.js';
 import { type ColumnType, isNested, parseColumnType } from '../../sdk/column-type.js';
 import type { MapEntry, Pending, TableRecord } from './record.js';
 
@@ -189,6 +190,19 @@ class Mapping {
       hint: 'give the stream another table with `table:`, or begin again: cdsync push --recreate drops the table and loads it',
     });
   }
+}
+
+/** The columns whose texts go into a column of their own by the next map, and by the map before did not. */
+export function newVariants(
+  before: ReadonlyMap<string, MapEntry> | undefined,
+  next: ReadonlyMap<string, MapEntry>,
+  destination: string,
+): SchemaChange[] {
+  return [...next].flatMap(([column, { variant, kind: from }]): SchemaChange[] =>
+    variant === null || before?.get(column)?.variant === variant
+      ? []
+      : [{ column, change: 'variant_column', from, to: 'VARCHAR', destination, variant }],
+  );
 }
 
 /** Where lists and objects of all types are kept as JSON, values of another type are JSON of any kind. */

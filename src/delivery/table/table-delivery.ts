@@ -7,6 +7,7 @@ import { type Erasure, readErasures } from '../../storage/erasures.js';
 import type { Delivered, StreamTask } from '../delivery.js';
 import { DeliveryInput, type LoadChunk } from '../input.js';
 import { PieceData } from '../load-data.js';
+import { newVariants } from './column-map.js';
 import { type PlannedDelivery, plannedDelivery } from './dry-run.js';
 import { erasedKeys, handoverOf, loadOf, type PreparedLoad, unsentRejects } from './load-task.js';
 import { planTable, stateKey, type TablePlan, targetName } from './plan.js';
@@ -223,7 +224,8 @@ export class TableDelivery {
     if (this.#difference !== undefined) throw this.#differsAgain(differs);
     this.#difference = differs;
     this.#tried = undefined;
-    return this.#deliver(destination);
+    const again = await this.#deliver(destination);
+    return { ...again, variants: [...(delivered.variants ?? []), ...(again.variants ?? [])] };
   }
 
   /** The result, with what was wrong before all rows were loaded again. */
@@ -247,7 +249,7 @@ export class TableDelivery {
 
   /** @param all how many values of the table could not be held, by this delivery and those before it */
   #delivered(
-    { decision }: TablePlan,
+    { decision, record, next }: TablePlan,
     {
       rows,
       all,
@@ -260,12 +262,14 @@ export class TableDelivery {
     const known = new Set(before.map(identity));
     const isAppend = this.#task.request.destination.mode === 'append';
     const { action, why } = decision;
+    const variants = newVariants(record?.map, next.map, this.#task.request.destination.name);
     const isSent = action === 'increment' || action === 'reload';
     return {
       rows,
       action: action === 'adopt' ? 'nothing' : isAppend && isSent ? 'append' : action,
       why,
       refused: all,
+      variants,
       newlyRefused: refused.filter((reject) => !known.has(identity(reject))).length,
       erased,
     };

@@ -47,10 +47,11 @@ function chosen({ job, destinations, streams }: DeliverJobOptions): DestinationC
 }
 
 function report({ destination: name, error, ...rest }: StreamDelivery): DestinationReport {
-  const { stream, action, why, rows, refused, seconds } = rest;
+  const { stream, action, why, rows, refused, seconds, variants = [] } = rest;
   const status = error?.code === 'not_published' ? 'not_tried' : rest.status;
   const reported = error === undefined ? null : reportError(error);
-  return { name, stream, status, action, why, rows, refused, seconds, error: reported };
+  const changes = variants.length === 0 ? {} : { schema_changes: [...variants] };
+  return { name, stream, status, action, why, rows, refused, seconds, ...changes, error: reported };
 }
 
 function requestsOf(options: DeliverJobOptions): DeliveryRequest[] {

@@ -2,7 +2,7 @@ import { asCdsyncError } from '../../core/errors.js';
 import { inSeconds } from '../../core/quantities.js';
 import type { DestinationReport, JobReport } from '../../core/run-report.js';
 import { finishRun, hasAfterRun } from '../finish-run.js';
-import { keepReport } from '../report-job.js';
+import { keepReport, withDestinations } from '../report-job.js';
 import type { RunContext } from '../run-context.js';
 import { serviceAccess } from '../service-access.js';
 import { runJob } from './run-job.js';
@@ -86,7 +86,7 @@ async function reportOfRun(context: RunContext): Promise<JobReport> {
   progress.phase = 'done';
   const status = signal.aborted ? 'interrupted' : statusWithDestinations(report.status, destinations);
   const seconds = inSeconds(report.seconds * 1000 + clock.monotonic() - began);
-  const keep = () => keepReport(context, { ...report, status, destinations, seconds });
+  const keep = () => keepReport(context, { ...withDestinations(report, destinations), status, seconds });
   // The lock is free: a run that begins now may take the temporary file for the rest of a crash, and remove it.
   return keep().catch((error: NodeJS.ErrnoException) => (error.code === 'ENOENT' ? keep() : Promise.reject(error)));
 }
