@@ -143,6 +143,16 @@ export class Series {
     if (JSON.stringify([...keys].sort()) !== JSON.stringify([...rows.keys()].sort()))
       throw new Difference('the published file has other keys than the service');
     const commit = { run, rows, changes: await this.#changes(run, rows) };
+    // A rule that hides values writes the changes of earlier runs again.
+    const masked = (earlier: Commit): Commit => ({
+      ...earlier,
+      changes: earlier.changes.map((change) => ({
+        ...change,
+        image: { ...this.#hidden(change.image), types: change.image.types },
+      })),
+    });
+    this.waiting = this.waiting.map(masked);
+    this.history = this.history.map(masked);
     this.waiting.push(commit);
     this.history.push(commit);
     this.last = commit;
