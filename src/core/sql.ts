@@ -50,7 +50,3 @@ const rowNumberColumn = 'file_row_number';
 
 /** That column, and what DuckDB calls the place of a row in a table. */
 export const rowNumberColumns: readonly string[] = [rowNumberColumn, 'rowid'];
-
-/** What DuckDB says, of a statement or of its COMMIT, where something does not fit into the memory that it may use. */
-export const outOfMemory =
-  /^(TransactionContext Error: Failed to commit: )?(Out of Memory Error|failed to (pin|allocate))/;

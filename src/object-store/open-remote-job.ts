@@ -145,7 +145,7 @@ async function noticeLost(
 }
 
 /** Whether an error says that a file of the storage folder cannot be read; that a file is busy may mean the same. */
-function tellsOfDamage(error: unknown): error is CdsyncError {
+function isCacheSuspect(error: unknown): error is CdsyncError {
   return error instanceof CdsyncError && ['state_unreadable', 'published_busy'].includes(error.code);
 }
 
@@ -203,7 +203,7 @@ async function worked<T>(opened: Opened, task: BucketTask, work: (job: RemoteJob
     for (const entry of await download(opened, target, { need: task.need, isNewest })) absent.set(...entry);
     await job.begin();
     const result = await work(job).catch((error) => {
-      throw tellsOfDamage(error) ? job.doubtCache(error) : error;
+      throw isCacheSuspect(error) ? job.doubtCache(error) : error;
     });
     await job.end();
     return result;
@@ -241,7 +241,7 @@ export async function readRemoteJob<T>(task: BucketTask, work: (job: ReadOnlyRem
       await release?.();
       return await work(new ReadOnlyRemoteJob({ ...opened, found, absent }));
     } catch (error) {
-      if (!tellsOfDamage(error)) throw error;
+      if (!isCacheSuspect(error)) throw error;
       // A run of this machine finds out alone.
       const locked = await cache.lock();
       if (locked !== undefined) await cache.doubt().finally(locked);

@@ -3,7 +3,7 @@ import { formatCount, formatCounted } from '../core/quantities.js';
 import { type SchemaChange, schemaLines } from '../core/schema-change.js';
 import { quoteIdentifier } from '../core/sql.js';
 import { nameHint, nearest } from '../core/suggestions.js';
-import { beforeHistory } from '../storage/duckdb-errors.js';
+import { beforeHistory } from '../sdk/duckdb/errors.js';
 import { csvLine } from './csv.js';
 import { table } from './table.js';
 

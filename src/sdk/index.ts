@@ -43,9 +43,9 @@ export {
   type TableTypes,
   tableConnector,
 } from './destination.js';
+export { duckdbRefused } from './duckdb/errors.js';
 export { type DuckdbStatements, extensionsOption, loadDuckdbExtensions } from './duckdb-extensions.js';
 export { duckdbProxy } from './duckdb-proxy.js';
-export { duckdbRefused } from './duckdb-refused.js';
 export {
   CdsyncError,
   connectionLost,

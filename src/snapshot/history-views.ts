@@ -1,8 +1,8 @@
 import { ColumnSet } from '../columns/columns.js';
 import { rowKey } from '../columns/row-hash.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
+import { beforeHistory } from '../sdk/duckdb/errors.js';
 import type { Session } from '../storage/duckdb.js';
-import { beforeHistory } from '../storage/duckdb-errors.js';
 import { internalSchema, storeName } from './store-tables.js';
 import type { StreamState } from './stream-state.js';
 

@@ -10,8 +10,8 @@ import {
   type DuckDBValue,
 } from '@duckdb/node-api';
 import { CdsyncError } from '../core/errors.js';
+import { ownQueryError, withoutLiterals } from '../sdk/duckdb/errors.js';
 import { calledFunction, refusedFunctions, refusedStatement } from '../storage/allowed-sql.js';
-import { ownQueryError, withoutLiterals } from '../storage/duckdb-errors.js';
 import type { JobLayout } from '../storage/layout.js';
 
 /** The rows of a query, in chunks, with the names and types of their columns. */

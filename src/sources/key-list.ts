@@ -3,8 +3,8 @@ import { basename, extname } from 'node:path';
 
 import { CdsyncError } from '../core/errors.js';
 import { sqlText } from '../core/sql.js';
+import { queryError } from '../sdk/duckdb/errors.js';
 import type { Row, Session } from '../storage/duckdb.js';
-import { queryError } from '../storage/duckdb-errors.js';
 import type { SourceContext } from './declaration.js';
 import type { KeyListOptions } from './key-options.js';
 

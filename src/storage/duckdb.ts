@@ -11,7 +11,7 @@ import {
 import { wideColumns } from '../columns/row-hash.js';
 import { type CdsyncError, interrupted } from '../core/errors.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
-import { databaseError, isCorruption } from './duckdb-errors.js';
+import { databaseError, isCorruption } from '../sdk/duckdb/errors.js';
 import { type Limits, SharedLimits } from './shared-limits.js';
 
 export type Row = Record<string, DuckDBValue>;

@@ -1,5 +1,31 @@
-import { CdsyncError, type ErrorKind, reworded, storageError } from '../core/errors.js';
-import { outOfMemory } from '../core/sql.js';
+import { CdsyncError, type ErrorKind, reworded, storageError } from '../../core/errors.js';
+import { loadRefused } from '../errors.js';
+
+/** Why DuckDB failed, by its words; a refusal of the operating system by that system's error code. The first that fits counts. */
+const reasons = {
+  corrupt: /not a valid DuckDB|corrupt|checksum|serialization|magic|could not read enough bytes/i,
+  // What does not fit in memory may take nine tenths of what is free on the disk.
+  ENOSPC: /no space left|could not write all bytes|ENOSPC|disk quota|max_temp_directory_size/i,
+  EFBIG: /file too large/i,
+  EACCES: /permission denied|operation not permitted/i,
+  EROFS: /read-only file system/i,
+  EMFILE: /too many open files/i,
+  EIO: /^IO Error: (could not|cannot|failed to)|input\/output error|fsync failed/i,
+  // DuckDB says it of a statement, or of its COMMIT.
+  memory: /^(TransactionContext Error: Failed to commit: )?(Out of Memory Error|failed to (pin|allocate))/,
+} as const;
+type Reason = keyof typeof reasons;
+const allReasons = Object.keys(reasons) as Reason[];
+
+/** The reason for a failure, if it is one of those, and DuckDB's name for it: `Binder Error`. */
+function classify(message: string, among = allReasons): { reason: Reason | undefined; name: string } {
+  const reason = among.find((each) => reasons[each].test(message));
+  return { reason, name: /^[A-Z][A-Za-z ]{2,40}(?=:)/.exec(message)?.[0] ?? 'error' };
+}
+
+function messageOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause);
+}
 
 /** Messages about a text or a number that could not become another type: they quote it. */
 const ofValue =
@@ -52,17 +78,6 @@ export function ownQueryError(thrown: unknown, sql: string, showsValues: boolean
   });
 }
 
-/** Messages of DuckDB about a refusal of the operating system, and that system's error code for each. */
-const systemCodes: readonly (readonly [RegExp, string])[] = [
-  // What does not fit in memory may take nine tenths of what is free on the disk.
-  [/no space left|could not write all bytes|ENOSPC|disk quota|max_temp_directory_size/i, 'ENOSPC'],
-  [/file too large/i, 'EFBIG'],
-  [/permission denied|operation not permitted/i, 'EACCES'],
-  [/read-only file system/i, 'EROFS'],
-  [/too many open files/i, 'EMFILE'],
-  [/^IO Error: (could not|cannot|failed to)|input\/output error|fsync failed/i, 'EIO'],
-];
-
 /** SQL for messages, without its literals: they may hold personal values. Also removes a literal that an excerpt cuts off. */
 export function withoutLiterals(sql: string): string {
   return sql.replace(/'(?:[^'\n]|'')*('|$)/gm, "'…'");
@@ -70,8 +85,8 @@ export function withoutLiterals(sql: string): string {
 
 /** The error for a failure of DuckDB. DuckDB's own message may quote records, so it is kept only in the cause. */
 export function databaseError(cause: unknown): CdsyncError {
-  const message = cause instanceof Error ? cause.message : String(cause);
-  if (isCorruption(cause)) {
+  const { reason, name } = classify(messageOf(cause));
+  if (reason === 'corrupt') {
     return new CdsyncError('DuckDB met a file that is torn or damaged', {
       code: 'state_unreadable',
       hint: 'cdsync verify says which; everything published stays as it was. Restore the storage folder from a backup',
@@ -79,11 +94,9 @@ export function databaseError(cause: unknown): CdsyncError {
       causeQuotesValues: true,
     });
   }
-  const [, code] = systemCodes.find(([pattern]) => pattern.test(message)) ?? [];
-  if (code !== undefined) return storageError(code, 'DuckDB could not do its work', cause);
-  if (outOfMemory.test(message)) return memoryExceeded(cause);
-  const kind = /^[A-Z][A-Za-z ]{2,40}(?=:)/.exec(message)?.[0] ?? 'error';
-  return new CdsyncError(`DuckDB refused a statement (${kind})`, {
+  if (reason === 'memory') return memoryExceeded(cause);
+  if (reason !== undefined) return storageError(reason, 'DuckDB could not do its work', cause);
+  return new CdsyncError(`DuckDB refused a statement (${name})`, {
     code: 'database_failed',
     hint: 'its message may quote records, and is shown with --verbose --show-values',
     cause,
@@ -101,9 +114,7 @@ function memoryExceeded(cause: unknown): CdsyncError {
 
 /** Whether DuckDB says that a file is not a database of DuckDB, or is torn. */
 export function isCorruption(error: unknown): boolean {
-  const said = error instanceof CdsyncError ? error.cause : error;
-  const message = said instanceof Error ? said.message : String(said);
-  return /not a valid DuckDB|corrupt|checksum|serialization|magic|could not read enough bytes/i.test(message);
+  return reasons.corrupt.test(messageOf(error instanceof CdsyncError ? error.cause : error));
 }
 
 /** Codes that become `sql_failed` for a query: a file that cannot be read is one that the query names. */
@@ -114,7 +125,9 @@ export const beforeHistory = '_as_of: nothing is kept of that time';
 
 /** What DuckDB said of a statement, without its client's words about the step that failed. */
 function duckdbMessage(cause: unknown): string {
-  return (cause instanceof Error ? cause.message : String(cause)).replace(/^Failed to extract statements: /, '').trim();
+  return messageOf(cause)
+    .replace(/^Failed to extract statements: /, '')
+    .trim();
 }
 
 /**
@@ -125,13 +138,13 @@ export function queryError(thrown: unknown, hint: string, kind: ErrorKind = 'fat
   const cause = thrown instanceof CdsyncError ? thrown.cause : thrown;
   if (thrown instanceof CdsyncError && !isOfQuery.has(thrown.code)) return thrown;
   const said = duckdbMessage(cause);
-  if (outOfMemory.test(said)) return memoryExceeded(cause);
+  const { reason, name } = classify(said, ['memory']);
+  if (reason === 'memory') return memoryExceeded(cause);
   const ofNames = /^(Parser|Binder|Catalog|IO|Permission|Not implemented) Error/.test(said);
   const harmless = ofNames || said.includes(beforeHistory) || said.includes('attached in read-only mode');
-  const type = /^[A-Z][A-Za-z ]{2,40}(?=:)/.exec(said)?.[0] ?? 'error';
   const shown = harmless
     ? `: ${withoutLiterals(said)}`
-    : ` (${type}; its message may quote records: --verbose --show-values)`;
+    : ` (${name}; its message may quote records: --verbose --show-values)`;
   return new CdsyncError(`DuckDB refused the query${shown}`, {
     code: 'sql_failed',
     kind,
@@ -139,4 +152,25 @@ export function queryError(thrown: unknown, hint: string, kind: ErrorKind = 'fat
     cause,
     causeQuotesValues: true,
   });
+}
+
+/**
+ * The error for a statement that DuckDB refused for a reason that is not the connector's own, without DuckDB's message: that may quote rows.
+ * @param did the refused work, for the message
+ * @param details the cause, which is kept beside the message
+ */
+export function duckdbRefused(did: string, message: string, details: { readonly cause: unknown }): CdsyncError {
+  const { reason, name } = classify(message, ['ENOSPC', 'memory']);
+  if (reason === 'ENOSPC')
+    return loadRefused('there is no space left for the work of a load', {
+      ...details,
+      causeQuotesValues: true,
+      hint: 'the storage folder of the job needs room for about the whole table, twice',
+    });
+  if (reason === 'memory')
+    return loadRefused('DuckDB needs more memory than it may use to load', {
+      ...details,
+      hint: 'raise `memory_mb` of the destination',
+    });
+  return loadRefused(`${did} (${name})`, { ...details, causeQuotesValues: true });
 }

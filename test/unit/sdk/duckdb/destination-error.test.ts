@@ -1,6 +1,6 @@
 import { DuckDBInstance } from '@duckdb/node-api';
 import { expect, it } from 'vitest';
-import { duckdbRefused } from '../../../src/sdk/index.js';
+import { duckdbRefused } from '../../../../src/sdk/index.js';
 
 /** What DuckDB says of a statement that it cannot run in 20 MB and without a disk. */
 async function refused(sql: string) {
@@ -32,4 +32,11 @@ it('quotes nothing of what DuckDB says about values', async () => {
   const error = await refused("SELECT CAST('ada@example.com' AS INTEGER)");
   expect(error.message).toBe('DuckDB refused a statement (Conversion Error)');
   expect(error.causeQuotesValues).toBe(true);
+});
+
+it('says that the disk is full, however DuckDB says it', () => {
+  const message = 'IO Error: Could not write all bytes to file "stage.tmp": wanted=8192 wrote=0';
+  expect(duckdbRefused('DuckDB refused a statement', message, { cause: undefined }).message).toBe(
+    'there is no space left for the work of a load',
+  );
 });

@@ -1,6 +1,6 @@
 import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ownQueryError } from '../../../src/storage/duckdb-errors.js';
+import { ownQueryError } from '../../../../src/sdk/duckdb/errors.js';
 
 let instance: DuckDBInstance;
 beforeAll(async () => {
