@@ -29,7 +29,7 @@ let page = '';
 let rows = 0;
 
 beforeAll(async () => {
-  page = await readFile(join(import.meta.dirname, '..', '..', 'docs', 'bucket-storage.md'), 'utf8');
+  page = await readFile(join(import.meta.dirname, '..', '..', 'docs', 'object-storage.md'), 'utf8');
   space = await Workspace.open({ profiles: 3000 });
   server = await Versitygw.open(bucketName);
   if (server === undefined) {
