@@ -1,11 +1,15 @@
 import type { Clock } from '../core/clock.js';
+import { interrupted } from '../core/errors.js';
 import { onAbort } from '../core/on-abort.js';
-import { interrupted } from './errors.js';
-import { Outage, type OutageView } from './outage.js';
-import { outageError, singleError } from './patience-error.js';
-import { connectPatienceMs, mostUnreadable, type RetryOptions, singlePauseMs } from './retry-policy.js';
-import type { Setback } from './setback.js';
-import type { Trial } from './trial.js';
+import { Outage, type OutageView, outageError, singleError } from './outage.js';
+import {
+  connectPatienceMs,
+  mostUnreadable,
+  type RetryOptions,
+  type Setback,
+  singlePauseMs,
+  type Trial,
+} from './retry.js';
 
 /** This many failures in a row are an outage, however many requests are under way. */
 const mostInRow = 4;

@@ -1,5 +1,5 @@
+import { interrupted } from '../core/errors.js';
 import { onAbort } from '../core/on-abort.js';
-import { interrupted } from './errors.js';
 import { BufferPool } from './response-body.js';
 import { TransportError } from './transport-error.js';
 

@@ -1,4 +1,4 @@
-import { MalformedBodyError } from './errors.js';
+import { MalformedBodyError } from './service-error.js';
 
 const tab = 0x09;
 const lineFeed = 0x0a;

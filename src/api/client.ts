@@ -1,6 +1,7 @@
 import { abortable } from '../core/abortable.js';
 import type { Clock } from '../core/clock.js';
 import type { Deprecation } from '../core/deprecation.js';
+import { interrupted } from '../core/errors.js';
 import { packageVersion } from '../core/package-version.js';
 import type { ApiGroup, ServiceOptions } from '../core/service-options.js';
 import { sleepUntilAborted } from '../core/sleep.js';
@@ -11,7 +12,6 @@ import type { Availability } from './availability.js';
 import { BodyMemory, bodyBytesOf } from './body-memory.js';
 import { requireJsonObject } from './body-shape.js';
 import { Deprecations } from './deprecations.js';
-import { interrupted, MalformedBodyError } from './errors.js';
 import { openTokenSource } from './open-token-source.js';
 import type { OutageView } from './outage.js';
 import { PathSpellings } from './path-spelling.js';
@@ -19,16 +19,15 @@ import { isIdempotent, type Operation, type RequestCounts, requestTarget } from 
 import { RequestHeaders } from './request-headers.js';
 import { AnswerJudge } from './response-check.js';
 import type { Release, ServiceResponse } from './response-reader.js';
-import { failureSetback, Setback } from './setback.js';
+import { failureSetback, RetryAfterNotices, Setback, Trial } from './retry.js';
+import { MalformedBodyError } from './service-error.js';
 import type { TokenSource } from './token-source.js';
 import { oauthTransport, Transport, type WireRequest } from './transport.js';
 import { TransportError } from './transport-error.js';
-import { Trial } from './trial.js';
-import { RetryAfterNotices } from './wait-notices.js';
 
 export { bodyBytesOf } from './body-memory.js';
-export { MalformedBodyError, ServiceError } from './errors.js';
 export type { Operation, RequestCounts } from './request.js';
+export { MalformedBodyError, ServiceError } from './service-error.js';
 
 export interface ServiceClientOptions {
   readonly service: ServiceOptions;

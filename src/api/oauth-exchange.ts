@@ -1,16 +1,20 @@
 import { z } from 'zod';
 import { redactor, type Secret } from '../core/secret.js';
 import type { ServiceOptions } from '../core/service-options.js';
-import { MalformedBodyError, ServiceError } from './errors.js';
-import type { AddressOption } from './failure-error.js';
 import type { IssuedToken } from './oauth-token.js';
 import { objectDecoder } from './page-envelope.js';
 import { encodeQuery } from './request.js';
 import { shownBy } from './response-check.js';
 import type { ServiceResponse } from './response-reader.js';
-import { retryAfterMs } from './retry-policy.js';
-import { failureSetback, Setback } from './setback.js';
-import { isRetryableStatus, redirectError, statusError } from './status-error.js';
+import { failureSetback, retryAfterMs, Setback } from './retry.js';
+import {
+  type AddressOption,
+  isRetryableStatus,
+  MalformedBodyError,
+  redirectError,
+  ServiceError,
+  statusError,
+} from './service-error.js';
 import { tokenLifetimeMs, usableToken } from './token-source.js';
 import type { Transport, WireRequest } from './transport.js';
 import { TransportError } from './transport-error.js';

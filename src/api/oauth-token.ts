@@ -1,7 +1,7 @@
 import { abortable } from '../core/abortable.js';
 import type { Clock } from '../core/clock.js';
+import { interrupted } from '../core/errors.js';
 import { Secret } from '../core/secret.js';
-import { interrupted } from './errors.js';
 import type { TokenSource } from './token-source.js';
 
 /** A token is renewed this long before it expires, or after four fifths of its life if that is later. */

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { MalformedBodyError } from './errors.js';
+import { MalformedBodyError } from './service-error.js';
 
 /** One page of a list (specification, section 2.5). */
 export interface Page<T> {

@@ -2,12 +2,10 @@ import type { Clock } from '../core/clock.js';
 import { redactor, Secret } from '../core/secret.js';
 import type { ApiGroup, AuthOptions } from '../core/service-options.js';
 import { looksLikeHtml } from './body-shape.js';
-import { ServiceError } from './errors.js';
 import type { Operation } from './request.js';
 import type { ServiceResponse } from './response-reader.js';
-import { retryAfterMs } from './retry-policy.js';
-import { type Again, Setback, type Shows } from './setback.js';
-import { isRetryableStatus, redirectError, statusError } from './status-error.js';
+import { type Again, retryAfterMs, Setback, type Shows } from './retry.js';
+import { isRetryableStatus, redirectError, ServiceError, statusError } from './service-error.js';
 import type { TokenSource } from './token-source.js';
 
 /** The values of a request that may be about a person, and that a service may repeat in its messages. */

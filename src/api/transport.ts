@@ -1,13 +1,13 @@
 import { promisify } from 'node:util';
 import { gunzip } from 'node:zlib';
 import { buildConnector, Pool } from 'undici';
+import { interrupted } from '../core/errors.js';
 import { onAbort } from '../core/on-abort.js';
 import { byProxy, proxyFor } from '../core/proxy.js';
 import type { ServiceOptions } from '../core/service-options.js';
 import { maxConcurrency } from '../rate-limit/concurrency.js';
 import type { BodyAllocation, BodyMemory } from './body-memory.js';
 import { stripContinueResponses } from './continue-responses.js';
-import { interrupted } from './errors.js';
 import {
   type ExchangeObserver,
   type RawAnswer,

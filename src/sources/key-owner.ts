@@ -1,6 +1,6 @@
-import { ServiceError } from '../api/errors.js';
 import { getIndexOperation } from '../api/profile-api.js';
 import { collectionStatsOperation } from '../api/realtime-api.js';
+import { ServiceError } from '../api/service-error.js';
 import { CdsyncError } from '../core/errors.js';
 import type { KeyOwner } from './source.js';
 import type { ServiceAsk } from './whole-list.js';

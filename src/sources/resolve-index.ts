@@ -1,5 +1,5 @@
-import { ServiceError } from '../api/errors.js';
 import type { Index } from '../api/profile-api.js';
+import { ServiceError } from '../api/service-error.js';
 import { CdsyncError } from '../core/errors.js';
 import { nearest } from '../core/suggestions.js';
 import { readAllIndexes, type ServiceAsk } from './whole-list.js';

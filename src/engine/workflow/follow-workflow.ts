@@ -1,12 +1,11 @@
 import { ServiceError } from '../../api/client.js';
-import { interrupted } from '../../api/errors.js';
 import {
   getWorkflowRunOperation,
   readWorkflowRun,
   stopWorkflowOperation,
   type WorkflowRun,
 } from '../../api/management-api.js';
-import { asCdsyncError, CdsyncError, reworded } from '../../core/errors.js';
+import { asCdsyncError, CdsyncError, interrupted, reworded } from '../../core/errors.js';
 import { printable } from '../../core/printable.js';
 import { formatDuration } from '../../core/quantities.js';
 import { isUnfinishedRun } from '../../sources/workflow-run-state.js';

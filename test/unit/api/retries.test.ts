@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { startWorkflowOperation } from '../../../src/api/management-api.js';
 import { indexesPageOperation } from '../../../src/api/profile-api.js';
 import type { Operation } from '../../../src/api/request.js';
-import { outagePauseMs, retryAfterMs, singlePauseMs } from '../../../src/api/retry-policy.js';
+import { outagePauseMs, retryAfterMs, singlePauseMs } from '../../../src/api/retry.js';
 import { emptyPage, type Reply, rawService, scriptedService, serviceOptions, testClient } from './scripted-service.js';
 
 const list = indexesPageOperation({});

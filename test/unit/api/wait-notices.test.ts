@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { indexesPageOperation } from '../../../src/api/profile-api.js';
-import { RetryAfterNotices } from '../../../src/api/wait-notices.js';
+import { RetryAfterNotices } from '../../../src/api/retry.js';
 import { ManualClock } from './clocks.js';
 import { emptyPage, scriptedService, serviceOptions, testClient } from './scripted-service.js';
 

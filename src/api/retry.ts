@@ -1,0 +1,173 @@
+import type { Clock } from '../core/clock.js';
+import { type CdsyncError, interrupted } from '../core/errors.js';
+import { formatDuration } from '../core/quantities.js';
+import type { ServiceOptions } from '../core/service-options.js';
+import type { ResponseHeaders } from './response-reader.js';
+import { type AddressOption, failureError, isPassing, isUnconnected } from './service-error.js';
+import type { TransportError } from './transport-error.js';
+
+export type RetryOptions = ServiceOptions['retry'];
+
+/** Before any request has succeeded, a connection that cannot be made has this long: the address is probably wrong. */
+export const connectPatienceMs = 20_000;
+/** An answer that cannot be read is asked for this often while others can be read. */
+export const mostUnreadable = 8;
+
+/** The longest pause before the first retry of one request; it doubles with each further one. */
+const singleMs = 200;
+/** The shortest pause before the first probe of an outage; it doubles with each further one. */
+const outageMs = 1_000;
+/** Pauses of an outage are up to this many times as long, so that processes do not probe at the same moments. */
+const jitter = 1.25;
+
+/** The pause after the n-th failure of one request, counted from 1: exponential, with full jitter. */
+export function singlePauseMs(
+  failures: number,
+  { maxDelayMs, random }: Pick<RetryOptions, 'maxDelayMs'> & { readonly random: () => number },
+): number {
+  return random() * Math.min(maxDelayMs, singleMs * 2 ** Math.min(failures - 1, 30));
+}
+
+/** The pause before the n-th probe of an outage, counted from 0. */
+export function outagePauseMs(
+  probes: number,
+  { maxDelayMs, random }: Pick<RetryOptions, 'maxDelayMs'> & { readonly random: () => number },
+): number {
+  return Math.min(maxDelayMs / jitter, outageMs * 2 ** Math.min(probes, 30)) * (1 + random() * (jitter - 1));
+}
+
+/**
+ * Milliseconds that `Retry-After` asks to wait, given as seconds or as a date; undefined if the header is missing or
+ * unreadable. A date is compared with the answer's own `Date`, so that clocks need not agree.
+ * @param now the time of day in milliseconds, used if the answer has no `Date`
+ */
+export function retryAfterMs(headers: ResponseHeaders, now: number): number | undefined {
+  const value = headers['retry-after'];
+  if (typeof value !== 'string') return undefined;
+  if (/^\s*\d+(\.\d+)?\s*$/.test(value)) return Number(value) * 1000;
+  // Date.parse takes almost any number for a date.
+  const until = /^\s*[a-z]{3}/i.test(value) ? Date.parse(value) : Number.NaN;
+  if (Number.isNaN(until)) return undefined;
+  const date = typeof headers.date === 'string' ? Date.parse(headers.date) : Number.NaN;
+  return Math.max(0, until - (Number.isNaN(date) ? now : date));
+}
+
+/**
+ * When a failed attempt may be repeated:
+ * - `never`: another attempt cannot succeed, or could do something twice.
+ * - `at_once`: the reason is gone, for example the token was renewed.
+ * - `later`: after a pause, for as long as `retry.patience` allows.
+ * - `when_allowed`: the same for a 429, which the budget answers too.
+ */
+export type Again = 'never' | 'at_once' | 'later' | 'when_allowed';
+
+/** What a failure shows of the service: that it is away, that it answers, or neither (a 401, a 429). */
+export type Shows = 'away' | 'alive' | 'nothing';
+
+interface SetbackDetails {
+  readonly again: Again;
+  readonly shows: Shows;
+  /** In a few words, for notices: `503`, `no connection`. */
+  readonly reason: string;
+  /** There was no connection, or what answered was not the service: before the first success, the address may be wrong. */
+  readonly isUnconnected?: boolean;
+  /** The answer was whole, but cannot be read. */
+  readonly isUnreadable?: boolean;
+  /** Milliseconds that the service asked to wait. */
+  readonly waitMs?: number | undefined;
+}
+
+/** One failed attempt, with the error that it becomes if it is the last; never leaves the client. */
+export class Setback extends Error {
+  readonly again: Again;
+  readonly shows: Shows;
+  readonly reason: string;
+  readonly isUnconnected: boolean;
+  readonly isUnreadable: boolean;
+  readonly waitMs: number;
+  readonly toError: (attempts: number) => CdsyncError;
+
+  constructor(toError: (attempts: number) => CdsyncError, details: SetbackDetails) {
+    super(details.reason);
+    this.toError = toError;
+    this.again = details.again;
+    this.shows = details.shows;
+    this.reason = details.reason;
+    this.isUnconnected = details.isUnconnected ?? false;
+    this.isUnreadable = details.isUnreadable ?? false;
+    this.waitMs = details.waitMs ?? 0;
+  }
+
+  /** The same setback with another time for the next attempt. */
+  andAgain(again: Again): Setback {
+    return new Setback(this.toError, { again, shows: this.shows, reason: this.reason });
+  }
+}
+
+interface FailureCircumstances {
+  readonly label: string;
+  readonly host: string;
+  /** Whether the request went, or may have gone, onto a connection. */
+  readonly sent: boolean;
+  readonly idempotent: boolean;
+  /** The option that has the address. Default: `base_url`. */
+  readonly option?: AddressOption;
+}
+
+/** @returns the value to throw for an exchange that brought no answer */
+export function failureSetback(failure: TransportError, circumstances: FailureCircumstances): Setback | CdsyncError {
+  const { reason } = failure;
+  if (reason === 'closed') return interrupted(failure);
+  const { sent, idempotent, ...context } = circumstances;
+  const passes = isPassing(reason);
+  return new Setback((attempts) => failureError(failure, reason, { ...context, attempts }), {
+    again: passes && (idempotent || !sent) ? 'later' : 'never',
+    shows: passes ? 'away' : 'nothing',
+    reason: failure.systemCode ?? reason.replaceAll('_', ' '),
+    isUnconnected: !sent && isUnconnected(reason),
+  });
+}
+
+/** One request over all its attempts. */
+export class Trial {
+  /** Attempts so far, the present one included. */
+  attempts = 0;
+  /** When the present attempt began. */
+  triedAt = 0;
+  /** When an attempt failed first; undefined: none has. */
+  failedAt: number | undefined;
+  /** When it was last sent to find out whether the service is back. */
+  probedAt = Number.NEGATIVE_INFINITY;
+  /** Milliseconds of outages that were over, or under way, when it failed first: they do not count against its own patience. */
+  outageMs = 0;
+
+  begin(now: number): void {
+    this.attempts += 1;
+    this.triedAt = now;
+  }
+}
+
+/** Shorter waits are not worth a line. */
+const shortestMs = 5_000;
+/** Requests that were under way together are refused one after the other, and each is told to wait. */
+const sameWithinMs = 2_000;
+
+/** Says that the service asked to wait, once for each wait, when it begins: otherwise nothing would seem to happen. */
+export class RetryAfterNotices {
+  readonly #tell: (notice: string) => void;
+  readonly #clock: Clock;
+  #toldUntil = Number.NEGATIVE_INFINITY;
+
+  constructor(tell: (notice: string) => void, clock: Clock) {
+    this.#tell = tell;
+    this.#clock = clock;
+  }
+
+  /** @param ms how long the service asked to wait @param status of its answer */
+  begins(ms: number, status: number): void {
+    const until = this.#clock.monotonic() + ms;
+    if (ms <= shortestMs || until <= this.#toldUntil + sameWithinMs) return;
+    this.#toldUntil = until;
+    this.#tell(`waiting ${formatDuration(ms)}: the service asked for it (${status})`);
+  }
+}
