@@ -1,7 +1,21 @@
+import { type ConfigProblem, describeProblem } from '../config/problem.js';
 import { configPositional, flag, jobsOptions } from './arguments.js';
 import type { Command } from './command.js';
 import type { JobsArguments } from './load.js';
 import { type CommonArguments, Output } from './output.js';
+
+const escapes: Readonly<Record<string, string>> = { '%': '%25', '\r': '%0D', '\n': '%0A', ':': '%3A', ',': '%2C' };
+
+function escaped(text: string, characters: RegExp): string {
+  return text.replace(characters, (character) => escapes[character] ?? character);
+}
+
+/** The line by which GitHub Actions shows a problem at its place in the file. */
+export function annotation(problem: ConfigProblem): string {
+  const { file, line, column } = problem;
+  const place = `file=${escaped(file, /[%\r\n:,]/g)},line=${line},col=${column}`;
+  return `::error ${place}::${escaped(describeProblem(problem), /[%\r\n]/g)}`;
+}
 
 interface CheckArguments extends JobsArguments {
   contract: boolean;
@@ -66,7 +80,6 @@ async function lint(args: CheckArguments, output: Output): Promise<number> {
   const { defaultFile, environment } = await import('./load.js');
   const { lintFile } = await import('../config/load.js');
   const { ConfigError } = await import('../config/problem.js');
-  const { annotation } = await import('../config/annotation.js');
   const file = args.config ?? defaultFile;
   output.at({ config: args.config });
   const isGitHub = (process.env.GITHUB_ACTIONS ?? '') !== '';

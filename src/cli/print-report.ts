@@ -1,3 +1,4 @@
+import { appendFile } from 'node:fs/promises';
 import { errorType } from '../core/error-codes.js';
 import type { JobReport, RunReport } from '../core/run-report.js';
 import type { CommandResult, JobCommand } from './for-each-job.js';
@@ -38,8 +39,7 @@ export function exitCodeOfRun(report: JobReport): number {
 async function tellReport(report: JobReport, output: Output): Promise<CommandResult> {
   const { summarize } = await import('../output/summary.js');
   for (const line of summarize(report)) output.advice(line);
-  if ((process.env.GITHUB_STEP_SUMMARY ?? '') !== '')
-    await (await import('./step-summary.js')).writeStepSummary(report, output);
+  await writeStepSummary(report, output);
   const code = exitCodeOfRun(report);
   const { streams, destinations, job: _, ...facts } = report;
   for (const { name, ...of } of streams) {
@@ -63,4 +63,14 @@ export function reportPrinter(output: Output): Pick<JobCommand<JobReport>, 'tell
     tell: (report) => tellReport(report, output),
     document: (report): RunReport => ({ status: report.status, jobs: [report], error: null }),
   };
+}
+
+/** Adds what a job did to the summary of a build, where CI names a file for it (GITHUB_STEP_SUMMARY). No run fails for that. */
+async function writeStepSummary(report: JobReport, output: Output): Promise<void> {
+  const file = process.env.GITHUB_STEP_SUMMARY ?? '';
+  if (file === '') return;
+  const { markdownSummary } = await import('../output/markdown-summary.js');
+  await appendFile(file, markdownSummary(report)).catch((error: NodeJS.ErrnoException) => {
+    output.notice(`warning: the summary of this build could not be written: ${error.code}`);
+  });
 }

@@ -1,15 +1,24 @@
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { join, relative } from 'node:path';
 import { createInterface } from 'node:readline';
 import { CdsyncError, interrupted } from '../core/errors.js';
 import type { JobReport, RunReport } from '../core/run-report.js';
 import type { Command } from './command.js';
-import { freePort } from './free-port.js';
 import { interruption } from './interruption.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 import { commandText, ended, shellWord, startCommand } from './own-command.js';
 import { defaultProfiles, type LocalLogin, QuickstartFolder, quickstartJob, servicePort } from './quickstart-folder.js';
+
+/** The port if nothing on this machine listens there, otherwise 0: any free one. */
+export function freePort(port: number, host = '127.0.0.1'): Promise<number> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', () => resolve(0));
+    server.listen({ port, host, exclusive: true }, () => server.close(() => resolve(port)));
+  });
+}
 
 interface QuickstartArguments extends CommonArguments {
   folder: string;

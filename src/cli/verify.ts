@@ -1,7 +1,26 @@
+import { formatBytes, formatCounted } from '../core/quantities.js';
 import { configPositional, jobsOptions } from './arguments.js';
 import type { Command } from './command.js';
 import type { JobsArguments } from './load.js';
 import { type CommonArguments, Output } from './output.js';
+
+interface Verified {
+  readonly job: string;
+  readonly sequence: number;
+  readonly streams: readonly { name: string; rows: number; files: number; bytes: number }[];
+  readonly mismatches: readonly { stream: string | null; file: string | null; problem: string }[];
+}
+
+/** The result of a verification, for people. */
+function verificationLines({ job, sequence, streams, mismatches }: Verified): string[] {
+  const lines = streams.map(({ name, rows, files, bytes }) => {
+    const wrong = mismatches.filter(({ stream }) => stream === name).length;
+    const of = files === 0 ? 'no Parquet files' : `${formatCounted(files, 'file')}, ${formatBytes(bytes)}`;
+    return `  ${wrong === 0 ? 'ok     ' : 'failed '} ${name}: ${formatCounted(rows, 'row')}, ${of}`;
+  });
+  const problems = mismatches.map(({ file, problem }) => `  ${file === null ? '' : `${file}: `}${problem}`);
+  return [`job ${job}: snapshot ${sequence}`, ...lines, ...(problems.length === 0 ? [] : ['', ...problems])];
+}
 
 /** `cdsync verify`: checks that all kept and published files are whole, and agree with each other. */
 export const verifyCommand: Command<CommonArguments, JobsArguments> = {
@@ -15,7 +34,6 @@ export const verifyCommand: Command<CommonArguments, JobsArguments> = {
     const { withStorage } = await import('../engine/open-engine.js');
     const { remedyOf, verifyJob } = await import('../engine/inspect/verify-job.js');
     const { JobLayout } = await import('../storage/layout.js');
-    const { verificationLines } = await import('../output/verification.js');
     const { forEachJob } = await import('./for-each-job.js');
     const output = new Output(args);
     const { config, jobs } = await loadLocalJobs(args, output);

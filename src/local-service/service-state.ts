@@ -1,22 +1,114 @@
 import type { AttributeForm } from './data/attribute-text.js';
+import { mix } from './data/hash.js';
 import type { DayShares } from './data/moment.js';
 import { type NetChange, TenantData } from './data/tenant-data.js';
 import { faultSchema } from './faults/fault.js';
 import { FaultInjector } from './faults/fault-injector.js';
-import { ErrorBodies } from './http/error-bodies.js';
+import { type Answer, jsonAnswer } from './http/answer.js';
+import { ServiceError } from './http/service-error.js';
 import { KeyStore } from './keys/key-store.js';
 import { TokenIssuer } from './keys/token-issuer.js';
 import { FamilyLimits, publishedLimits } from './limits/family-limits.js';
 import { type ManagementChange, ManagementTenants } from './management/management-tenants.js';
-import { PageBuffers } from './operations/page-buffers.js';
 import type { EndForm } from './operations/page-envelope.js';
 import type { LocalServiceOptions } from './options.js';
 import { PageTokens } from './page-token.js';
 import type { RealtimeChange } from './realtime/net-change.js';
 import { RealtimeTenants } from './realtime/realtime-tenants.js';
-import { RequestStats } from './request-stats.js';
 import { ServiceClock } from './service-clock.js';
 import { noState, type SavedState } from './state-file.js';
+
+/** Counts the requests since the service's start or the last reset. */
+class RequestStats {
+  requests = 0;
+  /** Answers with status 429. */
+  throttled = 0;
+  /** Answered pages of lists. */
+  pages = 0;
+  readonly #operations = new Map<string, number>();
+  readonly #statuses = new Map<number, number>();
+
+  arrived(operation: string): void {
+    this.requests += 1;
+    this.#operations.set(operation, (this.#operations.get(operation) ?? 0) + 1);
+  }
+
+  answered(status: number): void {
+    if (status === 429) this.throttled += 1;
+    this.#statuses.set(status, (this.#statuses.get(status) ?? 0) + 1);
+  }
+
+  reset(): void {
+    this.requests = 0;
+    this.throttled = 0;
+    this.pages = 0;
+    this.#operations.clear();
+    this.#statuses.clear();
+  }
+
+  report() {
+    return {
+      requests: this.requests,
+      throttled: this.throttled,
+      pages: this.pages,
+      operations: Object.fromEntries(this.#operations),
+      statuses: Object.fromEntries(this.#statuses),
+    };
+  }
+}
+
+const smallest = 1 << 12;
+const maxIdleBytes = 1 << 25;
+
+/** Reuses the buffers of pages: a new one of 85 kB for each page would keep the garbage collector busy. */
+class PageBuffers {
+  readonly #idle = new Map<number, Buffer[]>();
+  #idleBytes = 0;
+
+  /** A buffer of at least this size. */
+  take(size: number): Buffer {
+    let rounded = smallest;
+    while (rounded < size) rounded *= 2;
+    const buffer = this.#idle.get(rounded)?.pop();
+    if (buffer === undefined) return Buffer.allocUnsafeSlow(rounded);
+    this.#idleBytes -= rounded;
+    return buffer;
+  }
+
+  /** Takes a buffer back. The caller must not use it afterwards. */
+  give(buffer: Buffer): void {
+    if (this.#idleBytes + buffer.length > maxIdleBytes) return;
+    const idle = this.#idle.get(buffer.length);
+    if (idle === undefined) this.#idle.set(buffer.length, [buffer]);
+    else idle.push(buffer);
+    this.#idleBytes += buffer.length;
+  }
+}
+
+/** Makes error bodies (specification, section 2.6), each with its own ids. */
+class ErrorBodies {
+  #count = 0;
+
+  /** @param hasIds whether the body has the ids, which are optional */
+  answer(thrown: unknown, hasIds = true): Answer {
+    const error = thrown instanceof ServiceError ? thrown : new ServiceError(500, `internal error: ${String(thrown)}`);
+    return {
+      ...jsonAnswer({ status: error.status, message: error.message, ...(hasIds ? this.#ids() : {}) }, error.status),
+      headers: error.headers,
+    };
+  }
+
+  #ids(): Record<string, unknown> {
+    this.#count += 1;
+    const id = this.#count.toString(16).padStart(8, '0');
+    const trace = [1, 2, 3, 4].map((part) =>
+      mix(this.#count * 4 + part)
+        .toString(16)
+        .padStart(8, '0'),
+    );
+    return { request_id: `req-${id}`, trace_id: trace.join('') };
+  }
+}
 
 /** The net change of a tenant's data over some days. */
 interface DataChange {

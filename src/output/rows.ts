@@ -1,9 +1,29 @@
 import type { DuckDBType, DuckDBValue } from '@duckdb/node-api';
+import { visible } from '../core/printable.js';
 import { type CsvFormulas, csvLine } from './csv.js';
-import { markdownLine, markdownRule } from './markdown.js';
 import type { RowFormat } from './row-formats.js';
 import { fittedTable } from './table.js';
 import { jsonOf, textOf } from './values.js';
+
+/** What Markdown would take for more than text. */
+const marks = /[\\`*|<[\]~]/g;
+
+function cell(text: string): string {
+  return text
+    .split(/\r?\n/)
+    .map((line) => visible(line).replace(marks, '\\$&'))
+    .join('<br>');
+}
+
+/** One line of a Markdown table, without its end. */
+function markdownLine(cells: readonly string[]): string {
+  return `| ${cells.map(cell).join(' | ')} |`;
+}
+
+/** The line below the titles: numbers are aligned to the right. */
+function markdownRule(numeric: readonly boolean[]): string {
+  return `| ${numeric.map((right) => (right ? '---:' : '---')).join(' | ')} |`;
+}
 
 /** A result as DuckDB's client gives it: names, and rows in chunks. */
 interface RowChunks {

@@ -1,6 +1,90 @@
 import { visible } from '../core/printable.js';
-import { fitColumns, gap } from './fit.js';
-import { shortened, textWidth } from './text-width.js';
+
+/** Cells between two columns. */
+const gap = 2;
+/** A shortened column keeps at least so many cells: enough to tell one value from another. */
+const leastWidth = 12;
+
+/** What of a table fits into a line. */
+interface Fit {
+  /** Positions of the columns that are shown, in their order. */
+  readonly shown: readonly number[];
+  /** Their widths. */
+  readonly widths: readonly number[];
+}
+
+function total(widths: readonly number[]): number {
+  return widths.reduce((sum, width) => sum + width, 0) + gap * Math.max(0, widths.length - 1);
+}
+
+/** The widest columns give way first, down to a least width. */
+function shortenedWidths(widths: readonly number[], room: number): number[] {
+  const cells = room - gap * (widths.length - 1);
+  let [low, high] = [leastWidth, Math.max(leastWidth, ...widths)];
+  while (low < high) {
+    const most = Math.ceil((low + high) / 2);
+    if (widths.reduce((sum, width) => sum + Math.min(width, most), 0) <= cells) low = most;
+    else high = most - 1;
+  }
+  const fitted = widths.map((width) => Math.min(width, low));
+  let spare = cells - fitted.reduce((sum, width) => sum + width, 0);
+  return fitted.map((width, column) => {
+    const more = Math.min(Math.max(0, spare), (widths[column] as number) - width, 1);
+    spare -= more;
+    return width + more;
+  });
+}
+
+/**
+ * Fits columns into a width: shortens wide ones; if that is not enough, leaves out those in the middle, for the first say what a row
+ * is and the last often what was computed of it.
+ */
+export function fitColumns(widths: readonly number[], room: number): Fit {
+  const all = widths.map((_, column) => column);
+  if (total(widths) <= room) return { shown: all, widths };
+  const least = (columns: readonly number[]) =>
+    total(columns.map((column) => Math.min(leastWidth, widths[column] as number)));
+  let shown = all;
+  while (shown.length > 1 && least(shown) > room) {
+    // Two of three from the front.
+    const leftOut = Math.min(shown.length - 1, Math.ceil((shown.length * 2) / 3));
+    shown = shown.filter((_, index) => index !== leftOut);
+  }
+  const chosen = shown.map((column) => widths[column] as number);
+  if (shown.length === 1) return { shown, widths: [Math.min(chosen[0] as number, Math.max(1, room))] };
+  return { shown, widths: total(chosen) <= room ? chosen : shortenedWidths(chosen, room) };
+}
+
+/** Scripts and signs that terminals show on two cells. */
+const wide =
+  /[\u1100-\u115f\u2e80-\u303e\u3041-\u33ff\u3400-\u4dbf\u4e00-\u9fff\ua000-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1f64f}\u{1f680}-\u{1f6ff}\u{1f900}-\u{1f9ff}\u{20000}-\u{3fffd}]/u;
+const none = /\p{Mn}|\p{Me}|[\u200b-\u200d]/u;
+const plain = /^[\x20-\x7e]*$/;
+
+function cellsOf(character: string): number {
+  return none.test(character) ? 0 : wide.test(character) ? 2 : 1;
+}
+
+/** Cells that a text takes on a terminal. */
+export function textWidth(text: string): number {
+  if (plain.test(text)) return text.length;
+  let width = 0;
+  for (const character of text) width += cellsOf(character);
+  return width;
+}
+
+/** The text, or as much of it as fits with a `…` at its end. */
+function shortened(text: string, width: number): string {
+  if (textWidth(text) <= width) return text;
+  let taken = 0;
+  let kept = '';
+  for (const character of text) {
+    taken += cellsOf(character);
+    if (taken > width - 1) break;
+    kept += character;
+  }
+  return `${kept}…`;
+}
 
 /** Where nothing may be cut, a wider cell moves the rest of its own line instead of all other lines. */
 const widestColumn = 200;

@@ -1,18 +1,51 @@
 import { type CommandPlace, completed } from '../core/command-hints.js';
+import { apiNames } from '../core/deprecation.js';
+import { formatBytes, formatCount, formatCounted, formatDuration } from '../core/quantities.js';
+import type { JobReport } from '../core/run-report.js';
 import type { DestinationStatus } from '../delivery/destination-status.js';
+import { runBudget } from '../notify/run-figures.js';
 import type { PastRun } from '../storage/past-runs.js';
 import { changesSection, firstLoadSection, isFirstRun } from './changes.js';
 import type { ColumnFigures } from './column-figures.js';
 import { changedColumns, columnTables } from './columns.js';
 import { pageDocument } from './document.js';
-import { moment, statusWords } from './format.js';
+import { moment, percent, statusWords } from './format.js';
 import { destinationTable, freshnessTable } from './freshness.js';
 import { type Html, html, name } from './html.js';
 import { lead } from './lead.js';
 import { problemBoxes } from './problems.js';
-import { runFacts } from './run-facts.js';
 import { streamTable } from './streams.js';
 import { trends } from './trends.js';
+
+function fact(term: string, value: string, small?: string): Html {
+  return html`<div><dt>${term}</dt><dd>${value}${small === undefined ? undefined : html`<small>${small}</small>`}</dd></div>`;
+}
+
+/** How the run went: time, requests, how much of the limits it used. */
+function runFacts(report: JobReport): Html {
+  const streams = report.streams ?? [];
+  const sum = (of: 'requests' | 'retries' | 'throttled' | 'bytes' | 'pages') =>
+    streams.reduce((all, stream) => all + (stream[of] ?? 0), 0);
+  const limits = new Map(streams.flatMap(({ limit }) => (limit ? [[limit.group, limit.per_second] as const] : [])));
+  const named = [...limits].map(([group, most]) => `${apiNames[group]}: ${formatCount(most)} a second`);
+  const again = sum('retries');
+  const budget = runBudget({ streams });
+  return html`<dl class="facts">${[
+    fact('Time', formatDuration((report.seconds ?? 0) * 1000), report.resumed ? 'resumed an earlier run' : undefined),
+    fact('Snapshot', report.sequence === null ? 'none yet' : formatCount(report.sequence)),
+    fact(
+      'Requests',
+      formatCount(sum('requests')),
+      again > 0 ? `${formatCount(again)} sent again, ${formatCount(sum('throttled'))} for 429` : undefined,
+    ),
+    fact('Received', formatBytes(sum('bytes')), formatCounted(sum('pages'), 'page')),
+    fact(
+      'Share of the limit',
+      budget === undefined ? 'not known' : percent(budget),
+      named.length === 0 ? undefined : named.join('; '),
+    ),
+  ]}</dl>`;
+}
 
 /** All that a page about a run shows. */
 interface RunPage {

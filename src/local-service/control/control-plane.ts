@@ -1,17 +1,140 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { z } from 'zod';
+import { usualDay } from '../data/moment.js';
+import { defaultTenant } from '../default-tenant.js';
 import { faultSchema } from '../faults/fault.js';
 import { type Answer, doneAnswer, jsonAnswer } from '../http/answer.js';
 import { requestBody } from '../http/request-body.js';
 import { send } from '../http/send.js';
 import { badRequest, notFound, ServiceError } from '../http/service-error.js';
-import { addAuditEvents } from './audit.js';
-import { changeData } from './change.js';
 import { type Control, type ControlContext, checked } from './control.js';
 import { manageKeys, showKeys } from './keys.js';
-import { setLimits } from './limits.js';
-import { forgetProfiles, setProfiles } from './profiles.js';
-import { setRealtime } from './realtime.js';
+
+const tenantName = z.string().default(defaultTenant);
+const realtimeBody = z.union([
+  z.strictObject({ tenant: tenantName, enabled: z.boolean() }),
+  z.strictObject({ tenant: tenantName, segment: z.string(), exists: z.boolean() }),
+]);
+
+/** Enables or disables a tenant's real-time features, or shows or hides one segment (specification, section 1). */
+const setRealtime: Control = {
+  method: 'POST',
+  path: 'realtime',
+  lasting: true,
+  handle: (given, { state }) => {
+    const request = checked(realtimeBody, given);
+    const realtime = state.realtime.of(request.tenant);
+    if ('enabled' in request) realtime.enabled = request.enabled;
+    else if (!realtime.setSegment(request.segment, request.exists)) {
+      throw notFound(`there never was a real-time segment ${request.segment}`);
+    }
+    return { enabled: realtime.enabled, segments: realtime.segments.map(({ id }) => id) };
+  },
+};
+
+const profilesBody = z.strictObject({
+  index: z.string().min(1),
+  tenant: z.string().default(defaultTenant),
+  filterable: z.array(z.string()).default([]),
+  /** A string is JSON text and served unchanged; any other value is served as its JSON. */
+  records: z.array(z.unknown()),
+});
+
+/** Gives the tenant an index of given records; it replaces an index of the same name. */
+const setProfiles: Control = {
+  method: 'POST',
+  path: 'profiles',
+  handle: (given, { state }) => {
+    const { index, tenant, filterable, records } = checked(profilesBody, given);
+    const texts = records.map((record) => (typeof record === 'string' ? record : JSON.stringify(record)));
+    return state.data(tenant).record(index, filterable, texts, state.clock.now());
+  },
+};
+
+const whichIndex = z.strictObject({ index: z.string(), tenant: z.string().default(defaultTenant) });
+
+/** Removes an index of given records; a generated index of the same name shows again. */
+const forgetProfiles: Control = {
+  method: 'DELETE',
+  path: 'profiles',
+  handle: (given, { state }) => {
+    const { index, tenant } = checked(whichIndex, given);
+    if (!state.data(tenant).forget(index)) throw notFound(`no records were given for an index ${index}`);
+  },
+};
+
+const limit = z.int().min(0).optional();
+const group = z.enum(['profile', 'management', 'realtime']);
+const limitsBody = z.strictObject({
+  profile: limit,
+  management: limit,
+  realtime: limit,
+  /** Groups in which each sandbox has a budget of its own. */
+  sandboxes_apart: z.array(group).default([]),
+});
+
+/** Sets how many requests a second pass; budgets begin again. */
+const setLimits: Control = {
+  method: 'POST',
+  path: 'limits',
+  handle: (given, { state }) => {
+    const { sandboxes_apart: apart, ...limits } = checked(limitsBody, given);
+    const set = Object.entries(limits).filter(([, requests]) => requests !== undefined);
+    return { ...state.limits.set(Object.fromEntries(set), apart), sandboxes_apart: apart };
+  },
+};
+
+const share = z.number().min(0).max(1);
+const changeBody = z.strictObject({
+  days: z.int().min(1).max(3660).default(1),
+  updated: share.default(usualDay.updated),
+  inserted: share.default(usualDay.inserted),
+  deleted: share.default(usualDay.deleted),
+  /** The tenant whose changes are reported; the days pass for every tenant. */
+  tenant: z.string().default(defaultTenant),
+});
+
+/** Lets days pass for the data, not for the clock. */
+const changeData: Control = {
+  method: 'POST',
+  path: 'change',
+  lasting: true,
+  handle: (given, { state }) => {
+    const { days, tenant, ...shares } = checked(changeBody, given);
+    const changed = state.change(
+      Array.from({ length: days }, () => shares),
+      tenant,
+    );
+    return { days: state.days.length, ...changed };
+  },
+};
+
+const auditBody = z.strictObject({
+  tenant: z.string().default(defaultTenant),
+  events: z.array(
+    z.strictObject({
+      happened_at: z.iso.datetime({ offset: true }),
+      event_type: z.string().default(':service.test/happened'),
+      object_id: z.string().default('obj-test'),
+    }),
+  ),
+});
+
+/** Adds audit events at given times, so that a test can let events come late. */
+const addAuditEvents: Control = {
+  method: 'POST',
+  path: 'audit',
+  lasting: true,
+  handle: (given, { state }) => {
+    const { tenant, events } = checked(auditBody, given);
+    const management = state.management.of(tenant);
+    const actor = { id: 'usr-control', name: 'Control', originIp: '127.0.0.1', userAgent: 'control' };
+    for (const { happened_at, event_type, object_id } of events) {
+      management.record(event_type, { id: object_id }, actor, Date.parse(happened_at));
+    }
+    return { added: events.length };
+  },
+};
 
 /** Sets a fault. */
 const setFault: Control = {
@@ -30,13 +153,13 @@ const showFaults: Control = {
   handle: (_, { state }) => ({ faults: state.faults.reports }),
 };
 
-const which = z.strictObject({ id: z.int().optional() });
+const whichFault = z.strictObject({ id: z.int().optional() });
 
 /** Clears the fault with an id, or every fault. */
 export const clearFaults: Control = {
   method: 'DELETE',
   path: 'faults',
-  handle: (given, { state }) => state.faults.clear(checked(which, given).id),
+  handle: (given, { state }) => state.faults.clear(checked(whichFault, given).id),
 };
 
 /** Writes the state file now; the service also writes it after every lasting change. */
@@ -64,7 +187,7 @@ const resetStats: Control = {
   },
 };
 
-const body = z.strictObject({ advance_ms: z.int() });
+const timeBody = z.strictObject({ advance_ms: z.int() });
 
 const shown = (now: number) => ({ now: new Date(now).toISOString() });
 
@@ -74,7 +197,7 @@ const moveTime: Control = {
   path: 'time',
   lasting: true,
   handle: (given, { state }) => {
-    state.clock.advance(checked(body, given).advance_ms);
+    state.clock.advance(checked(timeBody, given).advance_ms);
     return shown(state.clock.now());
   },
 };

@@ -1,12 +1,90 @@
 import type { AttributeForm } from './attribute-text.js';
-import { catalogue } from './catalogue.js';
+import { BodyTable } from './body-table.js';
+import { catalogue, type IndexDefinition } from './catalogue.js';
 import { GeneratedIndex } from './generated-index.js';
 import { hashText } from './hash.js';
-import type { IndexResource, IndexSource } from './index-source.js';
+import type { Filters, IndexResource, IndexSource, ProfileList } from './index-source.js';
 import type { DayShares } from './moment.js';
 import { type Population, tenantPeople } from './population.js';
-import { RecordedIndex } from './recorded-index.js';
-import { renderedBodies } from './rendered-bodies.js';
+
+interface Recorded {
+  readonly id: unknown;
+  readonly attributes: Record<string, unknown>;
+}
+
+function parsed(text: string): Recorded {
+  try {
+    const { id, attributes } = JSON.parse(text) ?? {};
+    return { id, attributes: (Array.isArray(attributes) ? attributes[0] : attributes) ?? {} };
+  } catch {
+    // Tests give broken JSON on purpose: the service serves it all the same.
+    return { id: undefined, attributes: {} };
+  }
+}
+
+/** An index whose records a test has given as raw JSON text; it serves them byte for byte, in the given order. */
+class RecordedIndex implements IndexSource {
+  readonly maxRecordBytes: number;
+  readonly #texts: readonly Buffer[];
+  readonly #records: readonly Recorded[];
+
+  constructor(
+    readonly resource: IndexResource,
+    readonly filterable: readonly string[],
+    texts: readonly string[],
+  ) {
+    this.#texts = texts.map((text) => Buffer.from(text));
+    this.#records = texts.map(parsed);
+    this.maxRecordBytes = this.#texts.reduce((most, { length }) => Math.max(most, length), 0);
+  }
+
+  list(filters: Filters): ProfileList {
+    const positions = [...this.#records.keys()].filter((position) =>
+      filters.every(([attribute, value]) => this.#hasValue(position, attribute, value)),
+    );
+    return {
+      total: () => positions.length,
+      select: (from, limit) => {
+        const begin = positions.findIndex((position) => position >= from);
+        if (begin < 0) return { positions: [], count: 0, next: -1 };
+        const page = positions.slice(begin, begin + limit);
+        return { positions: page, count: page.length, next: positions[begin + limit] ?? -1 };
+      },
+    };
+  }
+
+  write(position: number, target: Uint8Array, offset: number): number {
+    const text = this.#texts[position] as Buffer;
+    target.set(text, offset);
+    return offset + text.length;
+  }
+
+  find(id: string): number {
+    return this.#records.findIndex((record) => record.id === id);
+  }
+
+  #hasValue(position: number, attribute: string, value: string): boolean {
+    const own = this.#records[position]?.attributes[attribute];
+    return own !== undefined && own !== null && String(own) === value;
+  }
+}
+
+/** Enough for two seeds, or for both forms of one. A table takes some megabytes. */
+const maxTables = 2 * catalogue.length;
+const tables = new Map<string, BodyTable>();
+
+/** The records of an index, rendered once for all tenants and services in this process that share the seed. */
+function renderedBodies(definition: IndexDefinition, seed: number, form: AttributeForm): BodyTable {
+  const key = `${seed} ${form} ${definition.name}`;
+  let table = tables.get(key);
+  if (table === undefined) {
+    table = new BodyTable(definition, hashText(`bodies ${seed}`), form);
+    const [oldest] = tables.keys();
+    if (tables.size === maxTables && oldest !== undefined) tables.delete(oldest);
+    tables.set(key, table);
+  }
+  return table;
+}
 
 /** The net change of an index over some days: its state after the last compared with its state before the first. */
 export interface NetChange {

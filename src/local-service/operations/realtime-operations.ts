@@ -1,15 +1,7 @@
 import { jsonAnswer } from '../http/answer.js';
 import { flag, type Query, single } from '../http/query.js';
 import { badRequest } from '../http/service-error.js';
-import {
-  bucketRange,
-  collectionHistory,
-  type HistoryRange,
-  maxBuckets,
-  type Scale,
-  scales,
-} from '../realtime/collection-history.js';
-import { collectionStats } from '../realtime/collection-stats.js';
+import type { Collection } from '../realtime/collection.js';
 import { shownProfile } from '../realtime/shown-profile.js';
 import { answerPage } from './answer-page.js';
 import { listSegmentMembers } from './list-segment-members.js';
@@ -18,6 +10,71 @@ import { lookupByBody, lookupByQuery } from './lookup-profile.js';
 import type { Operation } from './operation.js';
 import { namedCollection, namedProfile, profileForm, realtimeApi, realtimeOf } from './realtime-api.js';
 import { sendEvent } from './send-event.js';
+
+/** The statistics of a collection as the API answers them (specification, section 4.10). */
+interface CollectionStats {
+  readonly total_profiles: number;
+  readonly link_cardinality: Readonly<Record<string, number>>;
+}
+
+/** Counts the profiles, and for each key name the links. */
+function collectionStats(collection: Collection): CollectionStats {
+  const links = new Map([
+    ['email', 0],
+    ['phone', 0],
+    ['loyalty_id', 0],
+  ]);
+  const add = (name: string, count: number) => links.set(name, (links.get(name) ?? 0) + count);
+  let total = 0;
+  for (let at = collection.seek(0); at >= 0; at = collection.seek(at + 1)) {
+    if (collection.version(at) < 0) continue;
+    total += 1;
+    const number = collection.personAt(at);
+    if (number !== undefined) {
+      add('email', collection.people.emails(number));
+      add('phone', 1);
+      add('loyalty_id', 1);
+    }
+    for (const [name] of collection.touched.get(at)?.links ?? []) add(name, 1);
+  }
+  return { total_profiles: total, link_cardinality: Object.fromEntries(links) };
+}
+
+/** Widths of buckets, in milliseconds. */
+const scales = { minute: 60_000, hour: 3_600_000, day: 86_400_000 } as const;
+
+type Scale = keyof typeof scales;
+
+const maxBuckets = 5000;
+const defaultBuckets = 30;
+
+interface HistoryRange {
+  readonly scale: Scale;
+  /** Milliseconds since the Unix epoch. The first bucket contains this time. */
+  readonly after?: number | undefined;
+  /** Milliseconds since the Unix epoch. The last bucket contains this time (published facts, Real-time API). */
+  readonly before?: number | undefined;
+}
+
+/** The start of the first bucket, and of the one after the last; no bucket begins in the future. */
+function bucketRange({ scale, after, before }: HistoryRange, now: number): { first: number; end: number } {
+  const width = scales[scale];
+  const end = (Math.floor(Math.min(before ?? Number.POSITIVE_INFINITY, now) / width) + 1) * width;
+  const first = after === undefined ? end - defaultBuckets * width : Math.floor(after / width) * width;
+  return { first, end: Math.max(first, end) };
+}
+
+/** The size of a collection at the end of each bucket, and now for the present one (specification, section 4.10). */
+function collectionHistory(collection: Collection, range: HistoryRange, now: number) {
+  const width = scales[range.scale];
+  const { first, end } = bucketRange(range, now);
+  const data = Array.from({ length: (end - first) / width }, (_, index) => {
+    const start = first + index * width;
+    const count = start + width > now ? collection.total() : collection.counts.before(start + width);
+    return { bucket: new Date(start).toISOString(), count };
+  });
+  return { scale: range.scale, data };
+}
 
 /** GET /profiles/{collection-id}/{profile-id}/segments (specification, section 4.8). It always has a total. */
 const listProfileSegments: Operation = {

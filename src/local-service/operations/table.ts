@@ -1,11 +1,94 @@
-import { getIndex } from './get-index.js';
-import { getProfile } from './get-profile.js';
-import { listIndexes } from './list-indexes.js';
-import { listProfiles } from './list-profiles.js';
+import { type Filters, type IndexSource, recordBytes } from '../data/index-source.js';
+import { jsonAnswer } from '../http/answer.js';
+import type { Query } from '../http/query.js';
+import { badRequest, notFound } from '../http/service-error.js';
+import type { ServiceState } from '../service-state.js';
+import { answerPage } from './answer-page.js';
+import { listingId, listingOf } from './listing.js';
 import { managementOperations } from './management-operations.js';
 import { oauthToken } from './oauth-token.js';
-import type { Operation } from './operation.js';
+import type { Call, Operation } from './operation.js';
+import { profileApi } from './profile-api.js';
 import { realtimeOperations } from './realtime-operations.js';
+
+/** The index that the path names. @throws {ServiceError} 404 */
+function namedIndex({ tenant, parameters }: Call, state: ServiceState): IndexSource {
+  const source = state.data(tenant).index(parameters[0] as string);
+  if (source === undefined) throw notFound();
+  return source;
+}
+
+/** GET /indexes/{id} (specification, section 4.3). */
+const getIndex: Operation = {
+  method: 'GET',
+  path: '/api/indexes/{id}',
+  guard: profileApi('indexes:read'),
+  handle: (call, state) => jsonAnswer(namedIndex(call, state).resource),
+};
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** Sorts the filters: a token belongs to a set of filters, whatever their order in the query. */
+function parseFilters(query: Query, { filterable, resource }: IndexSource, ignored: boolean): Filters {
+  const filters: (readonly [string, string])[] = [];
+  for (const [name, value] of query) {
+    if (name !== 'filter' && !name.startsWith('filter[')) continue;
+    const attribute = /^filter\[(.+)\]$/s.exec(name)?.[1];
+    if (attribute === undefined) throw badRequest(`${name} is not of the form filter[<attribute>]`);
+    if (!ignored && !filterable.includes(attribute)) {
+      throw badRequest(`attribute ${attribute} of index ${resource.name} is not available for filtering`);
+    }
+    filters.push([attribute, value]);
+  }
+  return filters.length < 2 ? filters : filters.sort((a, b) => compare(a[0], b[0]) || compare(a[1], b[1]));
+}
+
+/** GET /indexes/{id}/profiles (specification, section 4.4). */
+const listProfiles: Operation = {
+  method: 'GET',
+  path: '/api/indexes/{id}/profiles',
+  guard: profileApi('index-profiles:read'),
+  handle: (call, state) => {
+    const source = namedIndex(call, state);
+    const ignored = call.faults.some(({ kind }) => kind === 'ignore_filter');
+    const filters = parseFilters(call.query, source, ignored);
+    const list = source.list(ignored ? [] : filters);
+    const listing = {
+      id: listingId(`${source.resource.id} ${JSON.stringify(filters)}`),
+      maxRecordBytes: source.maxRecordBytes,
+      total: () => list.total(),
+      select: (from: number, limit: number) => list.select(from, limit),
+      write: (position: number, target: Uint8Array, offset: number) => source.write(position, target, offset),
+    };
+    return answerPage(call, listing, state);
+  },
+};
+
+/** GET /indexes (specification, section 4.2). */
+const listIndexes: Operation = {
+  method: 'GET',
+  path: '/api/indexes',
+  guard: profileApi('indexes:read'),
+  handle: (call, state) => {
+    const resources = state.data(call.tenant).indexes.map(({ resource }) => resource);
+    return answerPage(call, listingOf('indexes', resources), state);
+  },
+};
+
+/** GET /indexes/{id}/profiles/{id} (specification, section 4.5). */
+const getProfile: Operation = {
+  method: 'GET',
+  path: '/api/indexes/{id}/profiles/{profile-id}',
+  guard: profileApi('index-profiles:read'),
+  handle: (call, state) => {
+    const source = namedIndex(call, state);
+    const position = source.find(call.parameters[1] as string);
+    if (position < 0) throw notFound();
+    return { status: 200, headers: {}, body: recordBytes(source, position) };
+  },
+};
 
 /** Every operation of the published interface. */
 export const operations: readonly Operation[] = [

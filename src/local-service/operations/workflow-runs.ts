@@ -4,14 +4,30 @@ import { readMoment, spanOf } from '../http/moment-parameter.js';
 import { single } from '../http/query.js';
 import { jsonObject } from '../http/request-body.js';
 import { badRequest, ServiceError } from '../http/service-error.js';
-import { stateNamed } from '../management/state-words.js';
 import type { Actor, StopRules } from '../management/tenant-management.js';
-import { shownRun } from '../management/workflow-run.js';
+import { type RunState, runStates, shownRun } from '../management/workflow-run.js';
 import type { ServiceState } from '../service-state.js';
 import { answerPage } from './answer-page.js';
 import { listingOf } from './listing.js';
 import { managementApi, managementOf } from './management-api.js';
 import type { Call, Operation } from './operation.js';
+
+/** The words of the screen that differ from those of the answers. */
+const screenWords: Readonly<Record<string, RunState>> = {
+  running: 'in progress',
+  cancelled: 'canceled',
+  success: 'succeeded',
+  'running with failures': 'in progress',
+};
+
+/**
+ * The state that a filter asks for, in any case of letters (published facts, Management API); undefined if no run is ever
+ * in it.
+ */
+function stateNamed(word: string): RunState | undefined {
+  const plain = word.trim().toLowerCase().replace(/[_-]/g, ' ');
+  return screenWords[plain] ?? runStates.find((state) => state === plain);
+}
 
 const maxBodyBytes = 64 * 1024;
 const startFields = ['config_id', 'range_from', 'range_to', 'run_mode'];

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { expect, it } from 'vitest';
-import { freePort } from '../../../src/cli/free-port.js';
+import { freePort } from '../../../src/cli/quickstart.js';
 
 it('a port is taken while nobody else has it', async () => {
   const server = createServer().listen(0, '127.0.0.1');

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { annotation } from '../../../src/config/annotation.js';
+import { annotation } from '../../../src/cli/check.js';
 import { lintConfig } from '../../../src/config/parse.js';
 import { ConfigError } from '../../../src/config/problem.js';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { it } from 'vitest';
-import { writeDigits, writeHex } from '../../../src/local-service/data/digits.js';
+import { writeDigits, writeHex } from '../../../src/local-service/data/body-table.js';
 
 const bits = fc.integer({ min: 0, max: 0xffff_ffff });
 

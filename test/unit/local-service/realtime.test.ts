@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { CountLog } from '../../../src/local-service/realtime/count-log.js';
-import { EventIds } from '../../../src/local-service/realtime/event-ids.js';
-import { MemberSet } from '../../../src/local-service/realtime/roster.js';
+import { CountLog, MemberSet } from '../../../src/local-service/realtime/collection.js';
+import { EventIds } from '../../../src/local-service/realtime/tenant-realtime.js';
 
 describe('the roster of a collection', () => {
   const sizes = fc

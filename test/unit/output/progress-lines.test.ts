@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { drawsBlock, heightOf } from '../../../src/cli/show-progress.js';
-import { RateEstimate } from '../../../src/output/pace.js';
-import { ProgressLines, type RunView, type StreamView } from '../../../src/output/progress-lines.js';
+import { ProgressLines, RateEstimate, type RunView, type StreamView } from '../../../src/output/progress-lines.js';
 
 const stream = (name: string, more: Partial<StreamView> = {}): StreamView => ({
   name,

@@ -2,10 +2,9 @@ import { DuckDBInstance } from '@duckdb/node-api';
 import { describe, expect, it, test } from 'vitest';
 import type { CsvFormulas } from '../../../src/output/csv.js';
 import { differenceCsv } from '../../../src/output/difference.js';
-import { fitColumns } from '../../../src/output/fit.js';
 import type { RowFormat } from '../../../src/output/row-formats.js';
 import { printRows } from '../../../src/output/rows.js';
-import { textWidth } from '../../../src/output/text-width.js';
+import { fitColumns, textWidth } from '../../../src/output/table.js';
 
 async function printed(
   sql: string,

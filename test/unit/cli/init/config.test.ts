@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { plannedStreams } from '../../../../src/cli/init/choice.js';
 import { type ConfigPlan, configText } from '../../../../src/cli/init/config.js';
+import { plannedStreams } from '../../../../src/cli/init/streams.js';
 import { oauthAuth, tokenAuth } from '../../../../src/cli/service-from-flags.js';
 import { parseConfig } from '../../../../src/config/parse.js';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { streamNameFor } from '../../../../src/cli/init/names.js';
+import { streamNameFor } from '../../../../src/cli/init/streams.js';
 import { streamNameSchema } from '../../../../src/config/names.js';
 
 const names = fc.oneof(
