@@ -3,10 +3,10 @@ import { interrupted } from '../core/errors.js';
 import { onAbort } from '../core/on-abort.js';
 import { Outage, type OutageView, outageError, singleError } from './outage.js';
 import {
+  type AttemptFailure,
   connectPatienceMs,
   mostUnreadable,
   type RetryOptions,
-  type Setback,
   singlePauseMs,
   type Trial,
 } from './retry.js';
@@ -146,28 +146,28 @@ export class Availability {
    * @returns milliseconds to wait before {@link pass}
    * @throws the error of the request if it has failed for good
    */
-  failed(trial: Trial, setback: Setback): number {
+  failed(trial: Trial, failure: AttemptFailure): number {
     const now = this.#now;
     const underWay = this.#underWay;
     this.#underWay -= 1;
-    if (setback.shows === 'alive') this.#alive();
-    if (setback.again === 'never') {
-      if (setback.shows === 'away') this.#count(trial, setback, { underWay, now });
+    if (failure.shows === 'alive') this.#alive();
+    if (failure.again === 'never') {
+      if (failure.shows === 'away') this.#count(trial, failure, { underWay, now });
       this.gaveUp(trial);
-      throw setback.toError(trial.attempts);
+      throw failure.toError(trial.attempts);
     }
-    if (setback.again === 'at_once') return 0;
+    if (failure.again === 'at_once') return 0;
     // It had failed before the last success: then it is no sign of an outage.
     const isAlone = trial.failedAt !== undefined && trial.failedAt < this.#succeededAt;
     if (trial.failedAt === undefined) {
       trial.failedAt = trial.triedAt;
       trial.outageMs = this.#outageMs(now);
     }
-    if (setback.shows === 'away' && (!isAlone || this.#outage !== undefined))
-      this.#count(trial, setback, { underWay, now });
-    else if (this.#prober === trial) this.#probeFailed(trial, setback, now);
+    if (failure.shows === 'away' && (!isAlone || this.#outage !== undefined))
+      this.#count(trial, failure, { underWay, now });
+    else if (this.#prober === trial) this.#probeFailed(trial, failure, now);
     if (this.#outage?.spent !== undefined) throw this.#outage.spent();
-    return this.#outage === undefined ? this.#alonePause(trial, setback, now) : 0;
+    return this.#outage === undefined ? this.#alonePause(trial, failure, now) : 0;
   }
 
   close(): void {
@@ -197,10 +197,10 @@ export class Availability {
     for (const { resolve } of all) resolve();
   }
 
-  #count(trial: Trial, setback: Setback, { underWay, now }: { underWay: number; now: number }): void {
+  #count(trial: Trial, failure: AttemptFailure, { underWay, now }: { underWay: number; now: number }): void {
     if (this.#outage !== undefined) {
-      if (this.#prober === trial) this.#probeFailed(trial, setback, now);
-      else this.#outage.failed(setback, trial.attempts);
+      if (this.#prober === trial) this.#probeFailed(trial, failure, now);
+      else this.#outage.failed(failure, trial.attempts);
       return;
     }
     this.#rowBeganAt = this.#row === 0 ? trial.triedAt : Math.min(this.#rowBeganAt, trial.triedAt);
@@ -209,31 +209,31 @@ export class Availability {
     const { name, clock, tell } = this.#options;
     const since = Math.max(this.#succeededAt, this.#rowBeganAt);
     this.#outage = new Outage({ name, clock, tell, since, requests: this.#row - 1 });
-    this.#outage.failed(setback, trial.attempts);
-    this.#pause(this.#outage, setback, now);
+    this.#outage.failed(failure, trial.attempts);
+    this.#pause(this.#outage, failure, now);
   }
 
-  #probeFailed(trial: Trial, setback: Setback, now: number): void {
+  #probeFailed(trial: Trial, failure: AttemptFailure, now: number): void {
     const outage = this.#outage;
     if (outage === undefined) return;
     this.#prober = undefined;
     trial.probedAt = now;
-    outage.failed(setback, trial.attempts);
-    this.#pause(outage, setback, now);
+    outage.failed(failure, trial.attempts);
+    this.#pause(outage, failure, now);
   }
 
   /** Sets the time of the next probe, or ends the waiting if the patience is spent. */
-  #pause(outage: Outage, setback: Setback, now: number): void {
+  #pause(outage: Outage, failure: AttemptFailure, now: number): void {
     const left = this.#left(outage, now);
-    const pause = outage.nextPause(this.#options, setback.waitMs);
-    if (left <= 0 || setback.waitMs > left) {
+    const pause = outage.nextPause(this.#options, failure.waitMs);
+    if (left <= 0 || failure.waitMs > left) {
       outage.nextAt = now + pause;
       this.#spend(outage, now);
       return;
     }
     outage.nextAt = now + Math.min(pause, left);
-    if (setback.waitMs > 0) this.#options.onAsked(setback.waitMs);
-    outage.waits(left, setback);
+    if (failure.waitMs > 0) this.#options.onAsked(failure.waitMs);
+    outage.waits(left, failure);
     this.#arm();
   }
 
@@ -270,15 +270,15 @@ export class Availability {
     return this.#overMs + (this.#outage === undefined ? 0 : now - this.#outage.since);
   }
 
-  #alonePause(trial: Trial, setback: Setback, now: number): number {
+  #alonePause(trial: Trial, failure: AttemptFailure, now: number): number {
     const { patienceMs, contact } = this.#options;
-    const most = !contact.made && setback.isUnconnected ? Math.min(connectPatienceMs, patienceMs) : patienceMs;
+    const most = !contact.made && failure.isUnconnected ? Math.min(connectPatienceMs, patienceMs) : patienceMs;
     const sinceMs = now - (trial.failedAt ?? now);
     const left = most - (sinceMs - (this.#outageMs(now) - trial.outageMs));
-    const isUnreadable = setback.isUnreadable && trial.attempts >= mostUnreadable;
-    if (left <= 0 || setback.waitMs > left || isUnreadable)
-      throw singleError(setback, trial, { sinceMs, timeOfDay: this.#options.clock.now() });
-    return Math.max(setback.waitMs, Math.min(left, singlePauseMs(trial.attempts, this.#options)));
+    const isUnreadable = failure.isUnreadable && trial.attempts >= mostUnreadable;
+    if (left <= 0 || failure.waitMs > left || isUnreadable)
+      throw singleError(failure, trial, { sinceMs, timeOfDay: this.#options.clock.now() });
+    return Math.max(failure.waitMs, Math.min(left, singlePauseMs(trial.attempts, this.#options)));
   }
 
   /** Starts the timer of the next probe, if requests wait and none probes. */

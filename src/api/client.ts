@@ -17,9 +17,9 @@ import type { OutageView } from './outage.js';
 import { PathSpellings } from './path-spelling.js';
 import { isIdempotent, type Operation, type RequestCounts, requestTarget } from './request.js';
 import { RequestHeaders } from './request-headers.js';
-import { AnswerJudge } from './response-check.js';
+import { ResponseCheck } from './response-check.js';
 import type { Release, ServiceResponse } from './response-reader.js';
-import { failureSetback, RetryAfterNotices, Setback, Trial } from './retry.js';
+import { AttemptFailure, failedExchange, RetryAfterNotices, Trial } from './retry.js';
 import { MalformedBodyError } from './service-error.js';
 import type { TokenSource } from './token-source.js';
 import { oauthTransport, Transport, type WireRequest } from './transport.js';
@@ -67,7 +67,7 @@ const tokenPauseMs = 2_000;
 const mostNewTokens = 2;
 
 /** One call of {@link ServiceClient.send}, over all its attempts. */
-interface Errand<T> extends SendOptions {
+interface PendingRequest<T> extends SendOptions {
   readonly operation: Operation;
   readonly decode: Decode<T>;
   target: string;
@@ -109,7 +109,7 @@ export class ServiceClient {
   readonly #retry: ServiceOptions['retry'];
   readonly #random: () => number;
   readonly #waitNotices: RetryAfterNotices;
-  readonly #judge: AnswerJudge;
+  readonly #check: ResponseCheck;
   readonly #deprecations: Deprecations;
   readonly #spellings: PathSpellings;
   readonly #room: BodyMemory;
@@ -143,7 +143,7 @@ export class ServiceClient {
       bodyBytes: this.#room.bytes,
       tell,
     });
-    this.#judge = new AnswerJudge(service.auth.type, this.#tokens, clock);
+    this.#check = new ResponseCheck(service.auth.type, this.#tokens, clock);
     this.#deprecations = new Deprecations(tell);
     this.#spellings = new PathSpellings(service.baseUrl);
   }
@@ -168,7 +168,7 @@ export class ServiceClient {
   async send<T>(operation: Operation, decode: Decode<T>, options: SendOptions): Promise<T> {
     const { meter } = options;
     const signal = this.#untilClosed(options.signal);
-    const errand: Errand<T> = {
+    const pending: PendingRequest<T> = {
       operation,
       decode,
       signal,
@@ -185,28 +185,28 @@ export class ServiceClient {
     };
     try {
       for (;;) {
-        const delay = await this.#try(errand);
+        const delay = await this.#try(pending);
         if ('value' in delay) return delay.value;
         if (signal.aborted) throw interrupted(signal.reason);
         meter.retries += 1;
         if (delay.ms > 0) await sleepUntilAborted(this.#clock, delay.ms, signal);
       }
     } finally {
-      errand.availability.gaveUp(errand.trial);
+      pending.availability.gaveUp(pending.trial);
     }
   }
 
   /** One attempt: its result, or how long to wait before the next one. */
-  async #try<T>(errand: Errand<T>): Promise<{ readonly value: T } | { readonly ms: number }> {
-    const { availability, trial } = errand;
-    const clearance = await this.#enter(errand);
-    if ('setback' in clearance) return { ms: this.#failed(errand, clearance.setback) };
+  async #try<T>(pending: PendingRequest<T>): Promise<{ readonly value: T } | { readonly ms: number }> {
+    const { availability, trial } = pending;
+    const clearance = await this.#enter(pending);
+    if ('failure' in clearance) return { ms: this.#failed(pending, clearance.failure) };
     try {
-      const value = await this.#attempt(errand, clearance);
+      const value = await this.#attempt(pending, clearance);
       availability.succeeded();
       return { value };
     } catch (thrown) {
-      if (thrown instanceof Setback) return { ms: this.#failed(errand, thrown) };
+      if (thrown instanceof AttemptFailure) return { ms: this.#failed(pending, thrown) };
       availability.left(trial);
       throw thrown;
     } finally {
@@ -214,15 +214,15 @@ export class ServiceClient {
     }
   }
 
-  #failed({ availability, trial }: Errand<unknown>, setback: Setback): number {
-    const ms = availability.failed(trial, setback);
-    if (setback.again === 'when_allowed') this.#waitNotices.begins(setback.waitMs, 429);
+  #failed({ availability, trial }: PendingRequest<unknown>, failure: AttemptFailure): number {
+    const ms = availability.failed(trial, failure);
+    if (failure.again === 'when_allowed') this.#waitNotices.begins(failure.waitMs, 429);
     return ms;
   }
 
   /** Waits until the request may be sent: no outage, not too many under way, room for its body, a permit, a token. */
-  async #enter(errand: Errand<unknown>): Promise<Clearance | { readonly setback: Setback }> {
-    const { availability, trial, atOnce, allowance, signal } = errand;
+  async #enter(pending: PendingRequest<unknown>): Promise<Clearance | { readonly failure: AttemptFailure }> {
+    const { availability, trial, atOnce, allowance, signal } = pending;
     for (;;) {
       await availability.pass(trial, signal);
       await atOnce.acquire(signal);
@@ -233,11 +233,11 @@ export class ServiceClient {
         if (!availability.holds(trial)) permit = await allowance.acquire(signal);
         if (permit !== undefined && !availability.holds(trial)) {
           availability.begins(trial);
-          const token = await this.#token(errand);
-          if (token instanceof Setback) {
+          const token = await this.#token(pending);
+          if (token instanceof AttemptFailure) {
             permit.cancelled();
             atOnce.release();
-            return { setback: token };
+            return { failure: token };
           }
           if (!availability.holds(trial)) return { permit, token, leave: () => atOnce.release() };
           availability.left(trial);
@@ -290,27 +290,27 @@ export class ServiceClient {
     return either;
   }
 
-  /** The token to send; a setback if the token endpoint failed, which counts as a failure of the request. */
-  async #token({ signal, availability, trial }: Errand<unknown>): Promise<string | Setback> {
+  /** The token to send; a failure if the token endpoint failed, which counts as a failure of the request. */
+  async #token({ signal, availability, trial }: PendingRequest<unknown>): Promise<string | AttemptFailure> {
     const ready = this.#tokens.current();
     if (ready !== undefined) return ready;
     try {
       return await this.#tokens.obtain(signal);
     } catch (error) {
-      if (error instanceof Setback) return error;
+      if (error instanceof AttemptFailure) return error;
       availability.left(trial);
       throw error;
     }
   }
 
-  async #attempt<T>(errand: Errand<T>, { permit, token }: Clearance): Promise<T> {
-    const { meter, availability, trial } = errand;
-    const signal = availability.probeSignal(trial, errand.signal);
+  async #attempt<T>(pending: PendingRequest<T>, { permit, token }: Clearance): Promise<T> {
+    const { meter, availability, trial } = pending;
+    const signal = availability.probeSignal(trial, pending.signal);
     let sent = false;
     let sentAt = 0;
     let answer: ServiceResponse;
     try {
-      answer = await this.#transport.exchange(this.#wireRequest(errand, token), signal, {
+      answer = await this.#transport.exchange(this.#wireRequest(pending, token), signal, {
         onSent: () => {
           sent = true;
           sentAt = this.#clock.monotonic();
@@ -321,58 +321,58 @@ export class ServiceClient {
     } catch (error) {
       if (sent) permit.failed();
       else permit.cancelled();
-      errand.refusedTokens = 0;
-      if (error instanceof TransportError) throw this.#failure(error, errand.operation, sent);
-      if (!errand.signal.aborted && signal.aborted)
-        throw this.#failure(new TransportError('first_byte_timeout', error), errand.operation, sent);
+      pending.refusedTokens = 0;
+      if (error instanceof TransportError) throw this.#failure(error, pending.operation, sent);
+      if (!pending.signal.aborted && signal.aborted)
+        throw this.#failure(new TransportError('first_byte_timeout', error), pending.operation, sent);
       throw error;
     }
     meter.bytes += answer.body.length;
-    this.#deprecations.notice(errand.operation.group, errand.version, answer.headers);
+    this.#deprecations.notice(pending.operation.group, pending.version, answer.headers);
     this.#noteDate(answer.headers.date);
     if (answer.status < 200 || answer.status > 299) {
       answer.release();
-      throw await this.#refusal(errand, answer, token);
+      throw await this.#refusal(pending, answer, token);
     }
-    errand.atOnce.answered(this.#clock.monotonic() - sentAt, answer.body.length);
-    return this.#decode(errand, answer);
+    pending.atOnce.answered(this.#clock.monotonic() - sentAt, answer.body.length);
+    return this.#decode(pending, answer);
   }
 
-  #wireRequest({ operation, target, body, version }: Errand<unknown>, token: string): WireRequest {
+  #wireRequest({ operation, target, body, version }: PendingRequest<unknown>, token: string): WireRequest {
     const headers = this.#headers.list(version, body !== null, token);
     return { method: operation.method, target, headers, body };
   }
 
   #failure(failure: TransportError, operation: Operation, sent: boolean): Error {
     const { host } = this.#transport;
-    return failureSetback(failure, { label: operation.label, host, sent, idempotent: isIdempotent(operation) });
+    return failedExchange(failure, { label: operation.label, host, sent, idempotent: isIdempotent(operation) });
   }
 
-  /** The setback for an answer that is not a success; the allowance and the token source learn of it too. */
-  async #refusal<T>(errand: Errand<T>, answer: ServiceResponse, token: string): Promise<Setback> {
-    const { operation, allowance, meter, signal } = errand;
-    const setback = this.#judge.refusal(operation, answer, isIdempotent(operation));
-    if (!errand.respelled && this.#spellings.learn(operation, errand.target, answer)) {
-      errand.respelled = true;
-      errand.target = requestTarget(this.#spellings.spelled(operation));
-      return setback.andAgain('at_once');
+  /** The failure for an answer that is not a success; the allowance and the token source learn of it too. */
+  async #refusal<T>(pending: PendingRequest<T>, answer: ServiceResponse, token: string): Promise<AttemptFailure> {
+    const { operation, allowance, meter, signal } = pending;
+    const failure = this.#check.refusal(operation, answer, isIdempotent(operation));
+    if (!pending.respelled && this.#spellings.learn(operation, pending.target, answer)) {
+      pending.respelled = true;
+      pending.target = requestTarget(this.#spellings.spelled(operation));
+      return failure.andAgain('at_once');
     }
     if (answer.status === 429) {
       meter.throttled += 1;
-      allowance.throttled(setback.waitMs > this.#retry.patienceMs ? 0 : setback.waitMs);
+      allowance.throttled(failure.waitMs > this.#retry.patienceMs ? 0 : failure.waitMs);
     }
     if (answer.status !== 401) {
-      errand.refusedTokens = 0;
-      return setback;
+      pending.refusedTokens = 0;
+      return failure;
     }
-    errand.refusedTokens += 1;
-    if (errand.refusedTokens > mostNewTokens) return setback;
-    if (errand.refusedTokens === mostNewTokens)
+    pending.refusedTokens += 1;
+    if (pending.refusedTokens > mostNewTokens) return failure;
+    if (pending.refusedTokens === mostNewTokens)
       await sleepUntilAborted(this.#clock, tokenPauseMs * (0.5 + this.#random()), signal);
-    return (await this.#tokens.renew(token, signal)) ? setback.andAgain('at_once') : setback;
+    return (await this.#tokens.renew(token, signal)) ? failure.andAgain('at_once') : failure;
   }
 
-  #decode<T>({ operation, decode }: Errand<T>, answer: ServiceResponse): T {
+  #decode<T>({ operation, decode }: PendingRequest<T>, answer: ServiceResponse): T {
     const { status, headers, body, release } = answer;
     let isKept = false;
     const keep = () => {
@@ -382,13 +382,13 @@ export class ServiceClient {
     try {
       if (operation.method === 'GET' || body.length > 0) requireJsonObject(body);
       const decoded = decode(body, { status, headers, keep });
-      this.#judge.understood();
+      this.#check.understood();
       if (!isKept) release();
       return decoded;
     } catch (error) {
       release();
       if (!(error instanceof MalformedBodyError || error instanceof SyntaxError)) throw error;
-      throw this.#judge.malformed(operation, answer, error, isIdempotent(operation));
+      throw this.#check.malformed(operation, answer, error, isIdempotent(operation));
     }
   }
 }

@@ -6,7 +6,7 @@ import { objectDecoder } from './page-envelope.js';
 import { encodeQuery } from './request.js';
 import { shownBy } from './response-check.js';
 import type { ServiceResponse } from './response-reader.js';
-import { failureSetback, retryAfterMs, Setback } from './retry.js';
+import { AttemptFailure, failedExchange, retryAfterMs } from './retry.js';
 import {
   type AddressOption,
   isRetryableStatus,
@@ -39,7 +39,7 @@ interface OauthContext {
 
 /**
  * Exchanges client credentials for an access token, in one attempt (specification, section 4.9).
- * @throws {Setback} `oauth_failed`, of kind `auth` if the credentials were refused; the error of a request without an answer
+ * @throws {AttemptFailure} `oauth_failed`, of kind `auth` if the credentials were refused; the error of a request without an answer
  * @throws {CdsyncError} `interrupted`
  */
 export function exchangeCredentials(context: OauthContext, signal: AbortSignal): Promise<IssuedToken> {
@@ -95,7 +95,7 @@ async function attempt(context: OauthContext, request: WireRequest, signal: Abor
     answer = await transport.exchange(request, signal, observer);
   } catch (error) {
     if (!(error instanceof TransportError)) throw error;
-    throw failureSetback(error, { label, host: transport.host, sent, idempotent: true, option });
+    throw failedExchange(error, { label, host: transport.host, sent, idempotent: true, option });
   }
   answer.release();
   if (answer.status !== 200 && answer.status !== 201) throw refusal(context, answer);
@@ -110,7 +110,7 @@ function issued({ body }: ServiceResponse, label: string): IssuedToken {
   } catch (error) {
     if (!(error instanceof MalformedBodyError)) throw error;
     const details = { code: 'oauth_failed', kind: 'retryable', cause: error } as const;
-    throw new Setback(
+    throw new AttemptFailure(
       () => new ServiceError(`${label} got an answer without a usable token: ${error.message}`, details),
       { again: 'later', shows: 'away', reason: 'no usable token', isUnreadable: true },
     );
@@ -123,12 +123,12 @@ const notFoundHints: Record<AddressOption, string> = {
   oauth_token_url: 'is `oauth_token_url` right? It is the whole URL of the token endpoint',
 };
 
-function refusal({ clientSecret, now, service }: OauthContext, answer: ServiceResponse): Setback {
+function refusal({ clientSecret, now, service }: OauthContext, answer: ServiceResponse): AttemptFailure {
   const { label, option } = endpointOf(service);
   const { status, headers } = answer;
   const about = { shows: shownBy(status), reason: `${status} from the token endpoint` };
   if (status >= 300 && status < 400)
-    return new Setback(() => redirectError(answer, label, option), { again: 'never', ...about });
+    return new AttemptFailure(() => redirectError(answer, label, option), { again: 'never', ...about });
   const toError = (attempts: number) => {
     const redact = redactor([clientSecret]);
     const error = statusError(answer, { label, attempts, auth: 'client_credentials', permissions: undefined, redact });
@@ -148,5 +148,5 @@ function refusal({ clientSecret, now, service }: OauthContext, answer: ServiceRe
     });
   };
   const again = !isRetryableStatus(status) ? 'never' : status === 429 ? 'when_allowed' : 'later';
-  return new Setback(toError, { again, waitMs: retryAfterMs(headers, now()), ...about });
+  return new AttemptFailure(toError, { again, waitMs: retryAfterMs(headers, now()), ...about });
 }

@@ -1,6 +1,6 @@
 import type { Clock } from '../core/clock.js';
 import { formatCounted, formatDuration } from '../core/quantities.js';
-import { outagePauseMs, type RetryOptions, type Setback, type Trial } from './retry.js';
+import { type AttemptFailure, outagePauseMs, type RetryOptions, type Trial } from './retry.js';
 import { ServiceError } from './service-error.js';
 
 /** How often a notice says that an outage lasts. */
@@ -25,7 +25,7 @@ export class Outage {
   readonly since: number;
   /** Failed requests, those before its begin included. */
   requests: number;
-  last: Setback | undefined;
+  last: AttemptFailure | undefined;
   attempts = 1;
   /** When the next request may be sent. */
   nextAt = 0;
@@ -61,9 +61,9 @@ export class Outage {
     return { name: this.name, ms: now - this.since, requests: this.requests, last: this.last?.reason ?? '' };
   }
 
-  failed(setback: Setback, attempts: number): void {
+  failed(failure: AttemptFailure, attempts: number): void {
     this.requests += 1;
-    this.last = setback;
+    this.last = failure;
     this.attempts = attempts;
   }
 
@@ -74,7 +74,7 @@ export class Outage {
   }
 
   /** Requests wait for the next probe; `leftMs` of the patience are left. */
-  waits(leftMs: number, { waitMs }: Setback): void {
+  waits(leftMs: number, { waitMs }: AttemptFailure): void {
     this.#left = this.#clock.monotonic() + leftMs;
     const isFirst = this.#toldAt === undefined;
     if (isFirst && this.#pauses < 2 && waitMs <= longWaitMs) return;
@@ -150,18 +150,23 @@ export function outageError(
 
 /** The error of a request that kept failing while others succeeded. */
 export function singleError(
-  setback: Setback,
+  failure: AttemptFailure,
   { attempts }: Trial,
   { sinceMs, timeOfDay }: { readonly sinceMs: number; readonly timeOfDay: number },
 ): Error {
-  const cause = setback.toError(attempts);
-  if (setback.again === 'when_allowed' || setback.isUnreadable || (setback.isUnconnected && sinceMs === 0))
+  const cause = failure.toError(attempts);
+  if (failure.again === 'when_allowed' || failure.isUnreadable || (failure.isUnconnected && sinceMs === 0))
     return cause;
   const message = `${cause.message}. It has failed ${since(timeOfDay, sinceMs)}`;
-  return unavailable(message, setback, cause, true);
+  return unavailable(message, failure, cause, true);
 }
 
-function unavailable(message: string, { waitMs, isUnreadable }: Setback, cause: Error, isSingle = false): ServiceError {
+function unavailable(
+  message: string,
+  { waitMs, isUnreadable }: AttemptFailure,
+  cause: Error,
+  isSingle = false,
+): ServiceError {
   const { status, serviceMessage, requestId, traceId, code, hint: own } = cause as ServiceError;
   const hasOwn = isUnreadable || code === 'timeout';
   return new ServiceError(message, {

@@ -4,7 +4,7 @@ import type { ApiGroup, AuthOptions } from '../core/service-options.js';
 import { looksLikeHtml } from './body-shape.js';
 import type { Operation } from './request.js';
 import type { ServiceResponse } from './response-reader.js';
-import { type Again, retryAfterMs, Setback, type Shows } from './retry.js';
+import { type Again, AttemptFailure, retryAfterMs, type Shows } from './retry.js';
 import { isRetryableStatus, redirectError, ServiceError, statusError } from './service-error.js';
 import type { TokenSource } from './token-source.js';
 
@@ -27,8 +27,8 @@ function* texts(value: unknown): Generator<string> {
   else if (typeof value === 'object' && value !== null) for (const member of Object.values(value)) yield* texts(member);
 }
 
-/** Judges an answer that cannot be used: which error it becomes, and whether the request may be sent again. */
-export class AnswerJudge {
+/** Checks responses that cannot be used: which error each becomes, and whether the request may be sent again. */
+export class ResponseCheck {
   readonly #auth: AuthOptions['type'];
   readonly #tokens: TokenSource;
   readonly #clock: Clock;
@@ -46,13 +46,13 @@ export class AnswerJudge {
     this.#understood = true;
   }
 
-  /** The setback for an answer whose status is not a success. */
-  refusal(operation: Operation, answer: ServiceResponse, idempotent: boolean): Setback {
+  /** The failure for an answer whose status is not a success. */
+  refusal(operation: Operation, answer: ServiceResponse, idempotent: boolean): AttemptFailure {
     const { status, headers } = answer;
     const { label, permissions, permissionInstead, group } = operation;
     const about = { shows: shownBy(status), reason: String(status) };
     if (status >= 300 && status < 400)
-      return new Setback(() => redirectError(answer, label), { again: 'never', ...about });
+      return new AttemptFailure(() => redirectError(answer, label), { again: 'never', ...about });
     const toError = (attempts: number) => {
       const redact = this.#redactor(operation);
       return statusError(answer, {
@@ -66,16 +66,16 @@ export class AnswerJudge {
       });
     };
     const waitMs = retryAfterMs(headers, this.#clock.now());
-    return new Setback(toError, { again: againAfter(status, idempotent, group), waitMs, ...about });
+    return new AttemptFailure(toError, { again: againAfter(status, idempotent, group), waitMs, ...about });
   }
 
-  /** The setback for a success whose body is not what the operation should answer. */
+  /** The failure for a success whose body is not what the operation should answer. */
   malformed(
     operation: Operation,
     { body, headers, status }: ServiceResponse,
     cause: Error,
     idempotent: boolean,
-  ): Setback {
+  ): AttemptFailure {
     const html = looksLikeHtml(body, headers['content-type']);
     const reason = html ? 'it is a web page' : cause instanceof SyntaxError ? 'it is not JSON' : cause.message;
     const toError = (attempts: number) => {
@@ -88,7 +88,7 @@ export class AnswerJudge {
           : 'if it happens again, something between cdsync and the service may cut or change its answers',
       });
     };
-    return new Setback(toError, {
+    return new AttemptFailure(toError, {
       again: idempotent ? 'later' : 'never',
       shows: 'away',
       reason,

@@ -64,7 +64,7 @@ export type Again = 'never' | 'at_once' | 'later' | 'when_allowed';
 /** What a failure shows of the service: that it is away, that it answers, or neither (a 401, a 429). */
 export type Shows = 'away' | 'alive' | 'nothing';
 
-interface SetbackDetails {
+interface AttemptFailureDetails {
   readonly again: Again;
   readonly shows: Shows;
   /** In a few words, for notices: `503`, `no connection`. */
@@ -78,7 +78,7 @@ interface SetbackDetails {
 }
 
 /** One failed attempt, with the error that it becomes if it is the last; never leaves the client. */
-export class Setback extends Error {
+export class AttemptFailure extends Error {
   readonly again: Again;
   readonly shows: Shows;
   readonly reason: string;
@@ -87,7 +87,7 @@ export class Setback extends Error {
   readonly waitMs: number;
   readonly toError: (attempts: number) => CdsyncError;
 
-  constructor(toError: (attempts: number) => CdsyncError, details: SetbackDetails) {
+  constructor(toError: (attempts: number) => CdsyncError, details: AttemptFailureDetails) {
     super(details.reason);
     this.toError = toError;
     this.again = details.again;
@@ -98,9 +98,9 @@ export class Setback extends Error {
     this.waitMs = details.waitMs ?? 0;
   }
 
-  /** The same setback with another time for the next attempt. */
-  andAgain(again: Again): Setback {
-    return new Setback(this.toError, { again, shows: this.shows, reason: this.reason });
+  /** The same failure with another time for the next attempt. */
+  andAgain(again: Again): AttemptFailure {
+    return new AttemptFailure(this.toError, { again, shows: this.shows, reason: this.reason });
   }
 }
 
@@ -115,12 +115,15 @@ interface FailureCircumstances {
 }
 
 /** @returns the value to throw for an exchange that brought no answer */
-export function failureSetback(failure: TransportError, circumstances: FailureCircumstances): Setback | CdsyncError {
+export function failedExchange(
+  failure: TransportError,
+  circumstances: FailureCircumstances,
+): AttemptFailure | CdsyncError {
   const { reason } = failure;
   if (reason === 'closed') return interrupted(failure);
   const { sent, idempotent, ...context } = circumstances;
   const passes = isPassing(reason);
-  return new Setback((attempts) => failureError(failure, reason, { ...context, attempts }), {
+  return new AttemptFailure((attempts) => failureError(failure, reason, { ...context, attempts }), {
     again: passes && (idempotent || !sent) ? 'later' : 'never',
     shows: passes ? 'away' : 'nothing',
     reason: failure.systemCode ?? reason.replaceAll('_', ' '),
