@@ -1,10 +1,9 @@
-import { abortable } from '../core/abortable.js';
 import type { Clock } from '../core/clock.js';
 import type { Deprecation } from '../core/deprecation.js';
 import { interrupted } from '../core/errors.js';
+import { abortable, sleepUntilAborted } from '../core/on-abort.js';
 import { packageVersion } from '../core/package-version.js';
 import type { ApiGroup, ServiceOptions } from '../core/service-options.js';
-import { sleepUntilAborted } from '../core/sleep.js';
 import type { Budget, LimitShare, Permit, RateLimiter } from '../rate-limit/budget.js';
 import type { ConcurrencyController } from '../rate-limit/concurrency.js';
 import { ApiGroups } from './api-groups.js';

@@ -1,6 +1,6 @@
-import { abortable } from '../core/abortable.js';
 import type { Clock } from '../core/clock.js';
 import { interrupted } from '../core/errors.js';
+import { abortable } from '../core/on-abort.js';
 import { Secret } from '../core/secret.js';
 import type { TokenSource } from './token-source.js';
 

@@ -1,7 +1,7 @@
 import { readFile, stat } from 'node:fs/promises';
-import { abortable } from '../core/abortable.js';
 import type { Clock } from '../core/clock.js';
 import { CdsyncError } from '../core/errors.js';
+import { abortable } from '../core/on-abort.js';
 import { Secret } from '../core/secret.js';
 import { type TokenSource, usableToken } from './token-source.js';
 

@@ -44,8 +44,7 @@ export {
   tableConnector,
 } from './destination.js';
 export { duckdbRefused } from './duckdb/errors.js';
-export { type DuckdbStatements, extensionsOption, loadDuckdbExtensions } from './duckdb-extensions.js';
-export { duckdbProxy } from './duckdb-proxy.js';
+export { type DuckdbStatements, duckdbProxy, extensionsOption, loadDuckdbExtensions } from './duckdb/extensions.js';
 export {
   CdsyncError,
   connectionLost,
