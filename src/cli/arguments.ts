@@ -58,7 +58,7 @@ function choiceOf(words: readonly string[]): string {
 }
 
 /** The format of standard error. @throws {CdsyncError} `usage` */
-export function logFormat(written: string | string[]): LogFormat {
+function logFormat(written: string | string[]): LogFormat {
   const format = logFormats.find((known) => known === written);
   if (format !== undefined) return format;
   throw usageError(`--log-format, or $${logFormatVariable}, must be text or json`, 'leave it out for text');

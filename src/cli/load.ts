@@ -20,7 +20,7 @@ export interface JobsArguments extends CommonArguments {
 }
 
 /** A configuration, and the jobs of it that a command works on, in the order in which they were named. */
-export interface Loaded<C extends LocalConfig = LocalConfig> {
+interface Loaded<C extends LocalConfig = LocalConfig> {
   readonly config: C;
   readonly jobs: readonly JobConfig[];
 }

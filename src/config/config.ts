@@ -42,12 +42,11 @@ type Completed<P extends StreamPart> = P extends unknown
 export type StreamConfig = Completed<StreamPart>;
 
 type ParquetOptions = JobOptions['parquet'];
-export type Compression = ParquetOptions['compression'];
 /** Times in milliseconds. */
 type KeepOptions = JobOptions['keep'];
-export type RecognitionOptions = JobOptions['recognition'];
+type RecognitionOptions = JobOptions['recognition'];
 /** `mode` as a number: 0o600; `history` in milliseconds. */
-export type PublishOptions = JobOptions['publish'];
+type PublishOptions = JobOptions['publish'];
 export type ResourceOptions = FileOptions['resources'];
 
 export type { ColumnRule, DestinationConfig } from './destination-config.js';

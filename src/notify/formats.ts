@@ -3,7 +3,7 @@ import type { Message } from './message.js';
 import { attentionLines, errorLines, footLines, headline, resultLines, textOf } from './message-text.js';
 
 /** What is posted. */
-export interface Body {
+interface Body {
   readonly type: string;
   readonly text: string;
 }

@@ -9,7 +9,7 @@ interface WebhookRequest {
   readonly body?: string;
 }
 
-export interface Reply {
+interface Reply {
   readonly status: number;
   readonly body: string;
 }

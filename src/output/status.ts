@@ -13,7 +13,7 @@ import { shareLine } from './progress-lines.js';
 import { table } from './table.js';
 
 /** The snapshot of a stream, and what an unfinished run has read of the next one. */
-export interface StreamStatus {
+interface StreamStatus {
   name: string;
   snapshot: { run_id: string; sequence: number; rows: number } | null;
   checkpoint: {

@@ -1,3 +1,4 @@
+import { median } from '../core/quantities.js';
 import { brief } from './format.js';
 import { type Html, html } from './html.js';
 
@@ -37,12 +38,6 @@ function roundUp(value: number): number {
   if (value <= 0) return 1;
   const size = 10 ** Math.floor(Math.log10(value));
   return ([1, 2, 2.5, 5, 10].find((step) => step * size >= value * 0.999) ?? 10) * size;
-}
-
-function medianOf(values: readonly number[]): number | undefined {
-  const sorted = [...values].sort((a, b) => a - b);
-  const [low, high] = [sorted[Math.floor((sorted.length - 1) / 2)], sorted[Math.ceil((sorted.length - 1) / 2)]];
-  return low === undefined || high === undefined ? undefined : (low + high) / 2;
 }
 
 /** The highest value that the axis must hold: the second one, if the first is far above it. */
@@ -154,7 +149,7 @@ function shownDays(points: readonly Point[], step: number): { index: number; tex
   return shown;
 }
 
-function axes(plot: Plot, scale: Scale, median: number | undefined): Html {
+function axes(plot: Plot, scale: Scale, middle: number | undefined): Html {
   const { left, right, top, bottom, height } = area;
   const { formatAxis = brief, points } = plot;
   const foot = height - 3;
@@ -164,30 +159,30 @@ function axes(plot: Plot, scale: Scale, median: number | undefined): Html {
       : html`<text x="${at(scale.x(index))}" y="${foot}" text-anchor="middle">${text}</text>`,
   );
   return html`<path class="grid" d="M${left} ${top}H${right}M${left} ${bottom}H${right}"/>${
-    median === undefined || points.length < 3
+    middle === undefined || points.length < 3
       ? undefined
-      : html`<path class="median" d="M${left} ${at(scale.y(median))}H${right}"/>`
+      : html`<path class="median" d="M${left} ${at(scale.y(middle))}H${right}"/>`
   }<text x="${left - 5}" y="${top + 4}" text-anchor="end">${formatAxis(scale.high)}</text><text x="${left - 5}" y="${bottom + 3}" text-anchor="end">${formatAxis(scale.low)}</text>${days}`;
 }
 
-function summaryOf({ points, format }: Plot, median: number | undefined): string {
-  const before = points.slice(0, -1).flatMap(({ value }) => value ?? []);
-  if (median === undefined || before.length === 0) return 'no earlier run to compare with';
+function summaryOf({ format }: Plot, before: readonly number[]): string {
+  if (before.length === 0) return 'no earlier run to compare with';
   const [least, most] = [Math.min(...before), Math.max(...before)].map(format);
   if (before.length === 1) return `the run before: ${most}`;
-  return least === most ? `always ${most} before` : `median ${format(median)}, ${least} to ${most}`;
+  return least === most ? `always ${most} before` : `median ${format(median(before))}, ${least} to ${most}`;
 }
 
 /** A figure of the last runs as a small plot. What it shows is in its label too. */
 export function plotFigure(plot: Plot): Html {
   const { title, what, points, format } = plot;
   const now = points.at(-1)?.value;
-  const median = medianOf(points.slice(0, -1).flatMap(({ value }) => value ?? []));
+  const before = points.slice(0, -1).flatMap(({ value }) => value ?? []);
+  const middle = before.length === 0 ? undefined : median(before);
   const value = now === undefined ? 'not known' : format(now);
-  const summary = summaryOf(plot, median);
+  const summary = summaryOf(plot, before);
   const isEmpty = points.every((point) => point.value === undefined);
   const scale = scaleOf(plot);
   const marks = plot.as === 'bars' ? bars(plot, scale) : line(plot, scale);
-  const drawing = html`<svg viewBox="0 0 ${area.width} ${area.height}" role="img" aria-label="${`${what}, ${points.length === 1 ? 'one run' : `the last ${points.length} runs, oldest first`}; this run: ${value}; ${summary}`}">${axes(plot, scale, median)}${marks}${crosses(plot, scale)}${pointer(plot, scale)}</svg>`;
+  const drawing = html`<svg viewBox="0 0 ${area.width} ${area.height}" role="img" aria-label="${`${what}, ${points.length === 1 ? 'one run' : `the last ${points.length} runs, oldest first`}; this run: ${value}; ${summary}`}">${axes(plot, scale, middle)}${marks}${crosses(plot, scale)}${pointer(plot, scale)}</svg>`;
   return html`<figure><figcaption><h3>${title}</h3><b>${value}</b></figcaption><p>${summary}</p>${isEmpty ? undefined : drawing}</figure>`;
 }

@@ -22,7 +22,7 @@ import { checkColumns } from './check-columns.js';
 import { type ContractCheck, checkContracts } from './check-contract.js';
 
 /** What `cdsync check` found out about a destination. */
-export interface CheckedDestination {
+interface CheckedDestination {
   name: string;
   connector: string;
   streams: string[];

@@ -45,7 +45,7 @@ export interface PlannedReading {
   } | null;
 }
 
-export interface PlanTask {
+interface PlanTask {
   readonly config: StreamConfig;
   /** State of the published snapshot. */
   readonly before: PreviousState | undefined;

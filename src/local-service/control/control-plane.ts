@@ -156,7 +156,7 @@ const showFaults: Control = {
 const whichFault = z.strictObject({ id: z.int().optional() });
 
 /** Clears the fault with an id, or every fault. */
-export const clearFaults: Control = {
+const clearFaults: Control = {
   method: 'DELETE',
   path: 'faults',
   handle: (given, { state }) => state.faults.clear(checked(whichFault, given).id),

@@ -14,7 +14,7 @@ export interface DayShares {
 export const usualDay: DayShares = { updated: 0.01, inserted: 0.002, deleted: 0.001 };
 
 /** The number of steps from 0 to 1 that a phase can take. */
-export const phases = 1 << 20;
+const phases = 1 << 20;
 
 interface Birth {
   readonly first: number;

@@ -4,7 +4,7 @@ import { TenantManagement } from './tenant-management.js';
 import { shownRun } from './workflow-run.js';
 
 /** The net change of a list over some days: its state after the last compared with its state before the first. */
-export interface ListChange {
+interface ListChange {
   inserted: number;
   updated: number;
   deleted: number;

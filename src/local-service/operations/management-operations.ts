@@ -44,7 +44,7 @@ const listCampaigns = listNamed('campaigns', 'campaigns', 'campaigns:read');
 /** GET /campaign-drafts (specification, section 4.11). */
 const listCampaignDrafts = listNamed('campaign-drafts', 'campaignDrafts', 'campaign-drafts:read');
 /** GET /segments (specification, section 4.11). */
-export const listSegments = listNamed('segments', 'segments', 'segments:read');
+const listSegments = listNamed('segments', 'segments', 'segments:read');
 
 /** Without the fields that may be missing. */
 function sparse({ principal_email, session_id, user_agent, ...event }: AuditEvent): object {

@@ -134,7 +134,7 @@ const getCollectionHistory: Operation = {
 };
 
 /** GET /profiles/{collection-id}/{profile-id} (specification, section 4.10). */
-export const getRealtimeProfile: Operation = {
+const getRealtimeProfile: Operation = {
   method: 'GET',
   path: '/prof/profiles/{collection-id}/{profile-id}',
   guard: realtimeApi('profile-collections:read', 'pii:read'),

@@ -5,7 +5,7 @@ import type { Collection } from './collection.js';
 import type { Links } from './people.js';
 
 /** A real-time profile as the API answers it (specification, section 2.3). */
-export interface RealtimeProfile {
+interface RealtimeProfile {
   readonly collection_id: string;
   readonly profile_id: string;
   readonly attributes: Attributes;
