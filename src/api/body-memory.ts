@@ -1,10 +1,8 @@
 import { interrupted } from '../core/errors.js';
 import { onAbort } from '../core/on-abort.js';
-import { BufferPool } from './response-body.js';
+import { BufferPool, maxBodyBytes } from './response-body.js';
 import { TransportError } from './transport-error.js';
 
-/** No page is larger than this, however much memory there is. */
-export const maxBodyBytes = 256_000_000;
 /** The bodies of a process get a quarter of `memory_mb`: the rest of cdsync holds up to two copies of the largest one. */
 const share = 0.25;
 

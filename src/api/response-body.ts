@@ -1,3 +1,6 @@
+/** No page is larger than this, however much memory there is. */
+export const maxBodyBytes = 256_000_000;
+
 const smallest = 64 * 1024;
 const nothing = Buffer.alloc(0);
 

@@ -5,7 +5,7 @@ import { CdsyncError, type ErrorDetails } from '../core/errors.js';
 import { printable } from '../core/printable.js';
 import { formatBytes } from '../core/quantities.js';
 import type { ApiGroup, AuthOptions } from '../core/service-options.js';
-import { maxBodyBytes } from './body-memory.js';
+import { maxBodyBytes } from './response-body.js';
 import type { ServiceResponse } from './response-reader.js';
 import type { TransportError, TransportErrorReason } from './transport-error.js';
 
