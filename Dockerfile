@@ -1,4 +1,4 @@
-# cdsync in a container: docs/docker.md. Build: docker build -t cdsync .
+# cdsync in a container: docs/deployment.md. Build: docker build -t cdsync .
 FROM node:22-slim AS build
 WORKDIR /build
 COPY . .

@@ -267,7 +267,7 @@ const ofJobs: ReadonlySet<string> = new Set([
 
 /** Where a key belongs that is known, but not here. */
 function elsewhere(key: string, { path }: SourceLocation): string | undefined {
-  if (ofSchedulers.has(key)) return 'cdsync does not schedule runs: cron, systemd or CI does (docs/cron.md)';
+  if (ofSchedulers.has(key)) return 'cdsync does not schedule runs: cron, systemd or CI does (docs/deployment.md)';
   if (path.length !== 1 || !ofJobs.has(key)) return undefined;
   return `it belongs to a job (jobs.NAME.${key}), or to all jobs (defaults.${key})`;
 }

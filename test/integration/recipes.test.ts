@@ -120,7 +120,7 @@ describe('docs/recovery.md, guards', () => {
   );
 });
 
-describe('docs/cron.md', () => {
+describe('docs/deployment.md, cron and systemd', () => {
   let blocks: Block[];
   const commands = () =>
     blocks
@@ -133,7 +133,7 @@ describe('docs/cron.md', () => {
   const bare = { CDS_TOKEN: '' };
 
   beforeAll(async () => {
-    blocks = await blocksOf('cron.md');
+    blocks = await blocksOf('deployment.md');
     await writeFiles(space, blocks, own());
     const login = Object.entries(env).map(([name, value]) => `${name}=${value}\n`);
     await writeFile(join(space.folder, '.env'), login.join(''), { mode: 0o600 });
@@ -211,7 +211,7 @@ describe('docs/cron.md', () => {
   });
 });
 
-describe('docs/ci.md', () => {
+describe('docs/deployment.md, CI', () => {
   let blocks: Block[];
   const section = (heading: string) => scripts(blocks).filter((block) => block.heading === heading);
   const inserted = async (job: string) => (await lastReport(job)).jobs[0]?.streams[0]?.inserted;
@@ -219,7 +219,7 @@ describe('docs/ci.md', () => {
   const emptyWorkspace = () => rm(join(space.folder, 'data'), { recursive: true, force: true });
 
   beforeAll(async () => {
-    blocks = await blocksOf('ci.md');
+    blocks = await blocksOf('deployment.md');
     await writeFiles(space, blocks, own());
   });
 

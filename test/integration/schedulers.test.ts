@@ -14,7 +14,7 @@ let space: Workspace;
 let blocks: Block[];
 beforeAll(async () => {
   space = await Workspace.open({ profiles: 300 });
-  blocks = await blocksOf('schedulers.md');
+  blocks = await blocksOf('deployment.md');
   await writeFiles(
     space,
     blocks,

@@ -91,7 +91,7 @@ describe('the GitHub Action', () => {
 
 describe('the Dockerfile', () => {
   it(
-    'installs a package that runs as its own user, and what docs/docker.md mounts is what it reads (not tried: docker build)',
+    'installs a package that runs as its own user, and what docs/deployment.md mounts is what it reads (not tried: docker build)',
     async () => {
       const lines = (await readFile(join(root, 'Dockerfile'), 'utf8')).replaceAll('\\\n', ' ').split('\n');
       const steps = lines.map((line) => /^([A-Z]+) (.*)$/.exec(line)?.slice(1) ?? []) as [string, string][];
@@ -124,7 +124,7 @@ describe('the Dockerfile', () => {
       execFileSync('ln', ['-s', '../cdsync/dist/src/cli/main.js', join(installed, '.bin', 'cdsync')]);
       await chmod(join(installed, 'cdsync', 'dist', 'src', 'cli', 'main.js'), 0o755);
 
-      const [config] = (await blocksOf('docker.md')).filter(({ file }) => file === 'cdsync.yaml');
+      const [config] = (await blocksOf('deployment.md')).filter(({ file }) => file === 'cdsync.yaml');
       const onDisk = (path: string) => path.replace(/^\/(etc|work)/, `${disk}/$1`);
       await writeFile(onDisk('/etc/cdsync/cdsync.yaml'), config?.text.replace('/work', onDisk('/work')) ?? '');
       const path = `${join(installed, '.bin')}:${process.env.PATH}`;

@@ -11,7 +11,7 @@ let space: Workspace;
 beforeAll(async () => {
   space = await Workspace.open({ profiles: 1000 });
   const files = new Map<string, string>([['package.json', '{ "type": "module" }']]);
-  for (const { file, text } of await blocksOf('connectors/writing-one.md'))
+  for (const { file, text } of await blocksOf('writing-a-connector.md'))
     if (file !== undefined) files.set(file, `${files.get(file) ?? ''}${text}`);
   for (const [file, text] of files) await writeFile(join(space.folder, file), text);
   // The packages that `npm install` would add.
@@ -22,7 +22,7 @@ beforeAll(async () => {
 });
 afterAll(() => space.close());
 
-it('the connector of docs/connectors/writing-one.md passes the suite', async () => {
+it('the connector of docs/writing-a-connector.md passes the suite', async () => {
   const vitest = resolve('node_modules', 'vitest', 'vitest.mjs');
   const words = [vitest, 'run', '--root', space.folder, '--reporter', 'json', '--testTimeout', '120000'];
   const { stdout } = await promisify(execFile)(process.execPath, words, {
@@ -42,7 +42,7 @@ it('the connector of docs/connectors/writing-one.md passes the suite', async () 
   expect(numPassedTests).toBeGreaterThan(40);
 }, 900_000);
 
-it('the connector of docs/connectors/writing-one.md is used by its path, and delivers the changes', async () => {
+it('the connector of docs/writing-a-connector.md is used by its path, and delivers the changes', async () => {
   const { url, tenantId, clientId, clientSecret } = space.service;
   const env = { CDS_BASE_URL: url, CDS_TENANT_ID: tenantId, CDS_CLIENT_ID: clientId, CDS_CLIENT_SECRET: clientSecret };
   for (let day = 0; day < 2; day += 1) {

@@ -26,7 +26,7 @@ const appended: [name: string, yaml: string, line: string][] = [
   [
     'a key of schedulers',
     'schedule: "0 3 * * *"',
-    'cdsync.yaml:10:1  schedule: unknown key here; cdsync does not schedule runs: cron, systemd or CI does (docs/cron.md)',
+    'cdsync.yaml:10:1  schedule: unknown key here; cdsync does not schedule runs: cron, systemd or CI does (docs/deployment.md)',
   ],
   [
     'a key without a space after its colon',

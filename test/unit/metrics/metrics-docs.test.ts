@@ -32,9 +32,9 @@ function faultsOf(query: string): string[] {
 
 const yamlBlocks = (text: string) => [...text.matchAll(/^```yaml\n(.*?)^```$/gms)].map(([, yaml = '']) => yaml);
 
-describe.each(['docs/alerts.md', 'docs/metrics.md'])('%s', (path) => {
+describe('docs/monitoring.md', () => {
   it('shows configurations that can be loaded', async () => {
-    const blocks = yamlBlocks(await readFile(path, 'utf8'));
+    const blocks = yamlBlocks(await readFile('docs/monitoring.md', 'utf8'));
     expect(blocks.length).toBeGreaterThan(0);
     const service = '{ base_url: "https://cds.example.com", tenant_id: acme, auth: { token: a-token-of-the-test } }';
     for (const yaml of blocks) {
@@ -54,18 +54,18 @@ describe.each(['docs/alerts.md', 'docs/metrics.md'])('%s', (path) => {
   });
 });
 
-describe('docs/alerts.md', () => {
+describe('docs/monitoring.md, notifications', () => {
   it('shows a JSON message that cdsync could send', async () => {
-    const [, json = ''] = /^```json\n(.*?)^```$/ms.exec(await readFile('docs/alerts.md', 'utf8')) ?? [];
+    const [, json = ''] = /^```json\n(.*?)^```$/ms.exec(await readFile('docs/monitoring.md', 'utf8')) ?? [];
     const message = messageSchema.strict().parse(JSON.parse(json));
     expect(Object.keys(JSON.parse(json))).toEqual(Object.keys(messageSchema.shape));
     expect(textOf(message)).toContain('cdsync nightly: held by a guard');
   });
 });
 
-describe('docs/metrics.md', () => {
+describe('docs/monitoring.md, metrics', () => {
   it('lists every metric with its type, its labels and its help', async () => {
-    const text = await readFile('docs/metrics.md', 'utf8');
+    const text = await readFile('docs/monitoring.md', 'utf8');
     const rows = [...text.matchAll(/^\| `(cdsync_\w+)` \| (\w+) \| ([\w, ]+) \| (.*) \|$/gm)];
     const listed = rows.map(([, name = '', kind, of = '', help]) => ({
       name,
