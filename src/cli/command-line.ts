@@ -6,7 +6,7 @@ import { commonOptions } from './arguments.js';
 import { nameOf } from './command-spec.js';
 import { commands } from './commands.js';
 import { endAtSignal } from './interruption.js';
-import { argumentErrors } from './invalid-arguments.js';
+import { argumentErrors, unknownCommand } from './invalid-arguments.js';
 import { logFormatVariable } from './log-line.js';
 import {
   CommandFailure,
@@ -215,6 +215,8 @@ export async function runCommandLine(written: readonly string[]): Promise<void> 
     if (words[0] === '__complete')
       return await (await import('./answer-shell.js')).answerShell(words.slice(1), commands);
     const parser = strictParser(words);
+    if (written[0] === 'help' && commandIn(words) === undefined && !(words[0] ?? '').startsWith('-'))
+      throw unknownCommand(words[0] as string, commands.map(nameOf));
     if (words.length === 0) output.notice(`${await parser.getHelp()}\n`);
     await parser.parseAsync();
   } catch (thrown) {

@@ -43,7 +43,7 @@ export const diffCommand: Command<CommonArguments, DiffArguments> = {
         'for example: cdsync diff members',
       );
     if (!Number.isInteger(args.limit) || args.limit < 0)
-      throw usageError('--limit must be a whole number', 'for example: --limit 100');
+      throw usageError('--limit must be a whole number from 0', 'for example: --limit 100; 0 shows no rows');
     if (args.held !== undefined && (args.from ?? args.to) !== undefined)
       throw usageError('--held compares with the last snapshot', 'leave out --from and --to');
     await diff({ ...args, config }, stream);

@@ -60,6 +60,13 @@ function unknownWords(names: readonly string[], { words, options, command }: Wro
   return `unexpected argument${names.length === 1 ? '' : 's'}: ${names.map((name) => `"${printable(name)}"`).join(', ')}`;
 }
 
+/** The error for `help WORD` of a word that is no command. */
+export function unknownCommand(word: string, commands: readonly string[]): CdsyncError {
+  const [near] = nearest(word, commands, 1);
+  const instead = near === undefined ? '' : `; did you mean "${near}"?`;
+  return usageError(`there is no command "${printable(word)}"${instead}`, 'see: cdsync --help');
+}
+
 /** The error for a command line that yargs refused with `message`. */
 export function argumentErrors(message: string, wrong: WrongWords): CdsyncError {
   const { words, command } = wrong;

@@ -91,7 +91,7 @@ function contradictions(value: unknown): Finding[] {
   if (drop === true && others[0] !== undefined) return [{ path: [others[0]], message: 'the column is dropped' }];
   const findings: Finding[] = [];
   if (hash === true && salt === undefined)
-    findings.push({ path: ['hash'], message: 'a hash needs a salt: salt: ${NAME}' });
+    findings.push({ path: ['hash'], message: 'a hash needs a salt: salt: ${NAME}', missing: 'salt' });
   for (const [key, given] of Object.entries({ normalize, salt })) {
     if (hash !== true && given !== undefined) findings.push({ path: [key], message: 'is for hash: true only' });
   }

@@ -1,7 +1,8 @@
 import { isUtf8 } from 'node:buffer';
-import { readFile } from 'node:fs/promises';
-import { resolve } from 'node:path';
+import { readdir, readFile } from 'node:fs/promises';
+import { basename, dirname, join, resolve } from 'node:path';
 import { CdsyncError } from '../core/errors.js';
+import { nearest } from '../core/suggestions.js';
 import type { Config, LocalConfig } from './config.js';
 import { loadConnectors } from './load-connectors.js';
 import { type Linted, lintConfig, type Needs, type ParseOptions, parseConfig } from './parse.js';
@@ -53,19 +54,29 @@ async function readBytes(file: string, path: string): Promise<Buffer> {
   try {
     return await readFile(file);
   } catch (error) {
-    throw unreadable(error as NodeJS.ErrnoException, file, path);
+    throw await unreadable(error as NodeJS.ErrnoException, file, path);
   }
 }
 
-function unreadable(cause: NodeJS.ErrnoException, file: string, path: string): CdsyncError {
+/** Where the file may be: a file of nearly this name in the same folder. */
+async function notFoundHint(file: string, path: string): Promise<string> {
+  const files = (await readdir(dirname(file)).catch(() => [])).filter((name) => /\.(ya?ml|json)$/.test(name));
+  const stem = (name: string) => name.replace(/\.\w+\s*$/, '');
+  const [like] = nearest(stem(basename(file)), files.map(stem), 1);
+  const near = files.find((name) => stem(name) === like);
+  if (near !== undefined && /\.(ya?ml|json)\s*$/i.test(path)) return `did you mean "${join(dirname(path), near)}"?`;
+  return /^[a-z][a-z0-9_]*$/.test(path)
+    ? `a job is chosen with an option: --job ${path}; the first argument is the configuration file`
+    : 'name the file as the first argument, or run in the folder that holds cdsync.yaml';
+}
+
+async function unreadable(cause: NodeJS.ErrnoException, file: string, path: string): Promise<CdsyncError> {
   const details = { code: 'config_unreadable', cause } as const;
   if (cause.code === 'ENOENT' || cause.code === 'ENOTDIR') {
     return new CdsyncError(`there is no configuration file ${path} (looked for ${file})`, {
       ...details,
       code: 'config_not_found',
-      hint: /^[a-z][a-z0-9_]*$/.test(path)
-        ? `a job is chosen with an option: --job ${path}; the first argument is the configuration file`
-        : 'name the file as the first argument, or run in the folder that holds cdsync.yaml',
+      hint: await notFoundHint(file, path),
     });
   }
   if (cause.code === 'EISDIR') {

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { printable } from '../core/printable.js';
 
 /** The name of a job, a stream or a destination. cdsync's own views and macros use the endings and the double underscore. */
 export const namePattern = /^(?!.*__)(?!.*_(?:as_of|history|changes)$)[a-z][a-z0-9_]{0,47}$/;
@@ -6,6 +7,17 @@ export const namePattern = /^(?!.*__)(?!.*_(?:as_of|history|changes)$)[a-z][a-z0
 /** The same rule in words. */
 export const nameRule =
   '1 to 48 of a-z, 0-9 and _, beginning with a letter, without "__" and not ending in _as_of, _history or _changes';
+
+/** The message for an invalid name, with a valid one like it; undefined if no valid one is like it. */
+export function nameFault(name: string): string | undefined {
+  const like = name
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, '_')
+    .replace(/^[_0-9]+|_+$/g, '')
+    .slice(0, 48);
+  if (!namePattern.test(like) || like === 'cdsync' || like === name) return undefined;
+  return `invalid name ${JSON.stringify(printable(name))}; try ${like} (a-z, 0-9, _; max 48)`;
+}
 
 /** The name of a job or a destination. */
 export const nameSchema = z.string().regex(namePattern);

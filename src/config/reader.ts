@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { nearest } from '../core/suggestions.js';
 import { allowedWords, type OptionFacts, type Unwrapped, unwrap } from '../sdk/option.js';
 import type { ConfigProblems, SourceLocation } from './findings.js';
+import { nameFault, nameRule } from './names.js';
 import type { ConfigProblem } from './problem.js';
 import { readScalar } from './scalar.js';
 import { expand, type Replacements } from './variables.js';
@@ -67,7 +68,8 @@ export class YamlSchemaReader {
 
   #check(facts: OptionFacts | undefined, value: unknown, site: SourceLocation): void {
     if (value === undefined || value instanceof UnresolvedVariable) return;
-    for (const { path, message } of facts?.check?.(value) ?? []) {
+    for (const { path, message, missing } of facts?.check?.(value) ?? []) {
+      if (missing !== undefined && this.#findings.hasProblemBelow([...site.path, missing])) continue;
       this.#findings.refuseAt([...site.path, ...path], { message });
     }
   }
@@ -278,5 +280,7 @@ function keyFault(core: z.ZodRecord, facts: OptionFacts | undefined, key: string
   const result = z.safeParse(core.keyType, key);
   if (result.success) return undefined;
   const [issue] = result.error.issues;
-  return issue?.code === 'custom' ? issue.message : `a key must be ${facts?.allowed ?? 'text that is not empty'}`;
+  if (issue?.code === 'custom') return issue.message;
+  const allowed = facts?.allowed ?? 'text that is not empty';
+  return (allowed.startsWith(nameRule) ? nameFault(key) : undefined) ?? `a key must be ${allowed}`;
 }

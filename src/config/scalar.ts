@@ -2,6 +2,7 @@ import { isScalar, parseDocument, type Scalar } from 'yaml';
 import { z } from 'zod';
 import { nearest } from '../core/suggestions.js';
 import { allowedWords, type Unwrapped } from '../sdk/option.js';
+import { nameFault, nameRule } from './names.js';
 import { type ProblemDetails, quoted } from './problem.js';
 import { expand, type Replacements } from './variables.js';
 import { isNothing, kindOf } from './yaml-entries.js';
@@ -50,7 +51,10 @@ function valueFault(
   const [near] = facts?.secret || typeof value !== 'string' ? [] : nearest(value, words, 1);
   if (core instanceof z.ZodEnum)
     return { message: 'unknown value', found, nearest: near, allowed: allowedWords(option) };
-  return { message: `must be ${allowedWords(option)}`, found };
+  // Only text of the file is repeated, never the value of a variable.
+  const name = allowedWords(option).startsWith(nameRule) && found === JSON.stringify(value) ? String(value) : undefined;
+  const message = name === undefined ? undefined : nameFault(name);
+  return message === undefined ? { message: `must be ${allowedWords(option)}`, found } : { message };
 }
 
 /** Reads one scalar for an option. Variables are replaced, text stays as written, numbers and booleans are YAML's. */

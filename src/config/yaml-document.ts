@@ -140,12 +140,16 @@ function syntaxFault(
   if (query !== undefined) return { offset: query, message: unquotedSql };
   const quote = code === 'MISSING_CHAR' && /^Missing closing .*quote/.test(message) ? lastQuote(document, offset) : -1;
   if (quote >= 0) return { offset: quote, message: 'this quote is not closed' };
-  const line = text.slice(text.lastIndexOf('\n', offset - 1) + 1, offset + 1);
-  if (line.includes('\u00a0'))
-    return {
-      offset: offset - line.length + 1 + line.indexOf('\u00a0'),
-      message: 'a no-break space; write a plain one',
-    };
+  const start = text.lastIndexOf('\n', offset - 1) + 1;
+  const [line = ''] = text.slice(start).split('\n', 1);
+  const hard = line.indexOf('\u00a0');
+  if (hard >= 0) return { offset: start + hard, message: 'a no-break space; write a plain one' };
+  if (code === 'MISSING_CHAR') {
+    const [, key] = /^(\s*(?:- )?[\w-]+):[^\s/]/.exec(line) ?? [];
+    if (key !== undefined) return { offset: start + key.length, message: 'a space is missing after ":"' };
+    if (/^\s*(?:- )?[\w-]+:(?:\s|$)/.test(line) && text.slice(start, offset).trim() === '')
+      return { offset, message: words.BAD_INDENT as string };
+  }
   return { offset, message: words[code] ?? 'this is not valid YAML' };
 }
 

@@ -31,6 +31,8 @@ export interface OptionFacts {
 export interface Finding {
   readonly path: readonly (string | number)[];
   readonly message: string;
+  /** The key whose absence breaks the rule. A key that is there, and was refused, is not absent. */
+  readonly missing?: string;
 }
 
 const known = new WeakMap<z.core.$ZodType, OptionFacts>();

@@ -108,6 +108,14 @@ it.each([
   ]);
 });
 
+it('help for a word that is no command names the nearest', async () => {
+  const { code, stderr } = await run(['help', 'qurey']);
+  expect([code, stderr.split('\n')[0]]).toEqual([
+    2,
+    'error: there is no command "qurey"; did you mean "query"? [usage]',
+  ]);
+});
+
 const key = 'ada@example.com';
 it.each([
   [['run', '--fulll'], 'no such option: --fulll (did you mean --full?)', 'run'],

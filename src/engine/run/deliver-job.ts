@@ -36,6 +36,15 @@ function unknownName(what: 'stream' | 'destination', job: string, name: string, 
   });
 }
 
+/** @throws {CdsyncError} `destination_not_found` if a job has none */
+export function requireDestinations({ name, destinations }: JobConfig): void {
+  if (destinations.length > 0) return;
+  throw new CdsyncError(`job "${name}" has no destinations`, {
+    code: 'destination_not_found',
+    hint: 'add one under `destinations:`; docs/destinations.md has examples',
+  });
+}
+
 /** The destinations that the options choose. @throws {CdsyncError} `destination_not_found`, `stream_not_found` */
 function chosen({ job, destinations, streams }: DeliverJobOptions): DestinationConfig[] {
   const known = job.destinations.map(({ name }) => name);

@@ -3,7 +3,7 @@ import { isRefusal } from '../../delivery/deliver.js';
 import type { DeliveryContext } from '../../delivery/delivery.js';
 import type { PlannedDelivery } from '../../delivery/table/dry-run.js';
 import { reportError } from '../report-job.js';
-import { type DeliverJobOptions, planDeliveriesOfJob } from './deliver-job.js';
+import { type DeliverJobOptions, planDeliveriesOfJob, requireDestinations } from './deliver-job.js';
 
 /** What a push would do with one stream. `plan` is null if it would be refused, or cannot be said: `why` says so. */
 export interface PushPlanEntry {
@@ -31,6 +31,7 @@ export async function planPush(
   context: DeliveryContext,
   options: Omit<DeliverJobOptions, 'progress'>,
 ): Promise<PushPlan> {
+  requireDestinations(options.job);
   const planned = await planDeliveriesOfJob(context, options);
   const destinations = planned.map(({ destination: name, connector, stream, plan, untold, error }): PushPlanEntry => {
     const refused = error !== undefined && isRefusal(error) ? 'refused' : 'failed';

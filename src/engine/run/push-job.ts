@@ -8,7 +8,7 @@ import type { JobLayout } from '../../storage/layout.js';
 import { pastRuns } from '../../storage/past-runs.js';
 import { prepareStorage } from '../../storage/storage.js';
 import { hasAfterRun } from '../finish-run.js';
-import { type DeliverJobOptions, deliverJob } from './deliver-job.js';
+import { type DeliverJobOptions, deliverJob, requireDestinations } from './deliver-job.js';
 import { statusOfDeliveries } from './run-status.js';
 
 /** The newest of the runs that published the delivered streams. */
@@ -33,12 +33,7 @@ export async function pushJob(context: DeliveryContext, options: DeliverJobOptio
   const { layout, clock, signal } = context;
   const { job } = options;
   const began = clock.monotonic();
-  if (job.destinations.length === 0) {
-    throw new CdsyncError(`job "${job.name}" has no destinations`, {
-      code: 'destination_not_found',
-      hint: 'add one under `destinations:`; docs/destinations.md has examples',
-    });
-  }
+  requireDestinations(job);
   await prepareStorage(layout, job.publish.mode);
   const destinations = await deliverJob(context, options);
   const locked = destinations.filter(({ error }) => error?.code === 'locked');

@@ -50,6 +50,18 @@ test('the error for a missing file says where cdsync looked for it', async () =>
   });
 });
 
+test.each(['nightly.yml', 'Nightly.yaml', 'nightly.yaml ', 'nigthly.yaml'])(
+  'for %j, the file beside it with nearly that name is proposed',
+  async (name) => {
+    const folder = mkdtempSync(join(directory, 'near-'));
+    writeFileSync(join(folder, 'nightly.yaml'), 'x');
+    await expect(loadConfig(join(folder, name), { env: {} })).rejects.toMatchObject({
+      code: 'config_not_found',
+      hint: `did you mean "${join(folder, 'nightly.yaml')}"?`,
+    });
+  },
+);
+
 test('a folder is not taken for a file', async () => {
   mkdirSync(join(directory, 'folder'));
   await expect(loadConfig(join(directory, 'folder/'), { env: {} })).rejects.toMatchObject({

@@ -264,10 +264,29 @@ describe('names', () => {
     (name) => {
       const text = withStream(...members).replace('name: members', `name: "${name}"`);
       expect(problemsOf(text)).toEqual([
-        expect.stringMatching(/^cdsync\.yaml:10:15 {2}jobs\.a\.streams\[0\]\.name: must be /),
+        expect.stringMatching(
+          /^cdsync\.yaml:10:15 {2}jobs\.a\.streams\[0\]\.name: (?:must be |invalid name "[^"]+"; try )/,
+        ),
       ]);
     },
   );
+
+  test.each([
+    ['loyalty-members', 'loyalty_members'],
+    ['Members', 'members'],
+    ['1st list', 'st_list'],
+    ['a__b', 'a_b'],
+  ])('of the wrong name %j the message gives a right one', (name, like) => {
+    expect(problemsOf(withStream(...members).replace('name: members', `name: ${name}`))).toEqual([
+      `cdsync.yaml:10:15  jobs.a.streams[0].name: invalid name "${name}"; try ${like} (a-z, 0-9, _; max 48)`,
+    ]);
+  });
+
+  test('a salt that is too short is not missing as well', () => {
+    expect(problemsOf(withStream(...members, 'columns: { email: { hash: true, salt: abc } }'))).toEqual([
+      expect.stringContaining('columns.email.salt: must be text of at least 8 characters'),
+    ]);
+  });
 
   test.each(['a', 'a'.repeat(48), 'as_of', 'history', 'x_history_2', 'b_'])('a stream can be called %j', (name) => {
     expect(problemsOf(withStream(...members).replace('name: members', `name: ${name}`))).toEqual([]);
@@ -276,7 +295,7 @@ describe('names', () => {
   test('a job can be called cdsync, and not A', () => {
     expect(problemsOf(`${head}${job.replace('a:', 'cdsync:')}`)).toEqual([]);
     expect(problemsOf(`${head}${job.replace('a:', 'A:')}`)).toEqual([
-      expect.stringMatching(/^cdsync\.yaml:8:3 {2}jobs\.A: a key must be 1 to 48 of a-z/),
+      expect.stringMatching(/^cdsync\.yaml:8:3 {2}jobs\.A: invalid name "A"; try a /),
     ]);
   });
 

@@ -94,6 +94,12 @@ const refused: [name: string, text: string, lines: string[]][] = [
     'jobs:\n  a:\n    streams:\n      - { name: q, source: sql, key: [id], query: select tags[1], id from m }\n',
     ['cdsync.yaml:4:51  inside { }, put the whole SQL in double quotes: "select …"'],
   ],
+  ['a key without a space', 'storage: ./data\nversion:1\n', ['cdsync.yaml:2:8  a space is missing after ":"']],
+  [
+    'a no-break space after a key',
+    'storage: ./data\nversion:\u00a01\n',
+    ['cdsync.yaml:2:9  a no-break space; write a plain one'],
+  ],
   ['too many levels', '['.repeat(100_000), ['cdsync.yaml:1:65  nested deeper than 64 levels']],
   ['too many levels of a list', '- '.repeat(10_000), ['cdsync.yaml:1:129  nested deeper than 64 levels']],
   [
