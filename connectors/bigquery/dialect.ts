@@ -1,14 +1,4 @@
-import {
-  assignments,
-  type Change,
-  type ColumnType,
-  isOp,
-  type MergeTask,
-  nameList,
-  type SqlDialect,
-  sameKey,
-  type TargetTable,
-} from '../../src/sdk/index.js';
+import { type ColumnType, type MergeTask, mergeSql, type SqlDialect, type TargetTable } from '../../src/sdk/index.js';
 
 /** A stage that a crash leaves behind expires after a day. */
 const expires = 'expiration_timestamp = TIMESTAMP_ADD(CURRENT_TIMESTAMP(), INTERVAL 1 DAY)';
@@ -65,26 +55,6 @@ function absentClauses({ t, write, clear, moment }: MergeTask): string[] {
   return clauses;
 }
 
-/** One MERGE does everything: a query is billed by the bytes that it reads. */
-function merge(dialect: SqlDialect, task: MergeTask): Change[] {
-  const { table, target, stage, t, s, write } = task;
-  const columns = table.columns.map(({ name }) => name);
-  const { set, differs } = assignments(dialect, task);
-  const clauses = [
-    `MERGE INTO ${target} AS ${t} USING ${stage} AS ${s} ON ${sameKey(dialect, task)}`,
-    `WHEN MATCHED AND ${isOp(dialect, s, 'delete')} THEN DELETE`,
-    ...(set.length === 0
-      ? []
-      : [
-          `WHEN MATCHED${write.isReload ? ` AND ${differs}` : ''} THEN UPDATE SET ${set.map(([name, value]) => `${name} = ${value}`).join(', ')}`,
-        ]),
-    `WHEN NOT MATCHED AND ${isOp(dialect, s, 'upsert')} THEN INSERT (${nameList(dialect, columns)})
-      VALUES (${nameList(dialect, columns, `${s}.`)})`,
-    ...absentClauses(task),
-  ];
-  return [{ sql: clauses.join('\n'), counts: 'balance' }];
-}
-
 /**
  * What BigQuery writes differently. A transaction takes no DDL, so that precedes the rows, and only a new table or a reload gets a
  * stamp.
@@ -129,7 +99,8 @@ export function bigqueryDialect(stage: () => { readonly name: string; readonly s
         drop: [`DROP TABLE IF EXISTS ${identifier(name)}`],
       };
     },
-    merge: (task) => merge(dialect, task),
+    // One MERGE does everything: a query is billed by the bytes that it reads.
+    merge: (task) => [{ sql: mergeSql(dialect, task, absentClauses(task)), counts: 'balance' }],
     comment: (name, text) => [`ALTER TABLE ${identifier(name)} SET OPTIONS (description = ${literal(text)})`],
   };
   return dialect;

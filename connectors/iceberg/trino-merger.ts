@@ -1,15 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import {
-  assignments,
   type DestinationContext,
   duckdbDialect,
   freeAlias,
   type Load,
   loadRefused,
-  nameList,
+  mergeSql,
   openTrino,
   type StateKey,
-  sameKey,
   type TrinoSession,
   trinoFailureName,
   trinoIdentifier,
@@ -81,7 +79,7 @@ export class TrinoMerger {
     await this.#catalog.register(merged, String(draft.base['metadata-location']));
     const at = await this.#trinoCatalog(merged);
     const path = (table: string) => [at, this.#schema, table].map(trinoIdentifier).join('.');
-    await this.#session.run(mergeSql(load, path(merged), path(rows)));
+    await this.#session.run(changesSql(load, path(merged), path(rows)));
     const { metadata } = await this.#loaded(merged);
     draft.apply(newSnapshots(draft.metadata, metadata).map((snapshot) => ({ action: 'add-snapshot', snapshot })));
   }
@@ -151,20 +149,10 @@ export class TrinoMerger {
 }
 
 /** One MERGE of changes. @param target SQL of the table's name @param rows SQL of the name of the table of the changes */
-export function mergeSql({ table }: Pick<Load, 'table'>, target: string, rows: string): string {
-  // Both quote names in the same way.
-  const names = duckdbDialect('');
-  const columns = table.columns.map(({ name }) => name);
-  const taken = new Set(columns.map((name) => name.toLowerCase()));
+export function changesSql({ table }: Pick<Load, 'table'>, target: string, rows: string): string {
+  const taken = new Set(table.columns.map(({ name }) => name.toLowerCase()));
   const [t, s] = [freeAlias('t', taken), freeAlias('s', taken)];
-  const { set } = assignments(names, { table, t, s, empty: [] });
-  const op = `${s}.${trinoIdentifier('_op')}`;
-  return [
-    `MERGE INTO ${target} AS ${t} USING ${rows} AS ${s} ON ${sameKey(names, { table, t, s })}`,
-    `WHEN MATCHED AND ${op} = 'delete' THEN DELETE`,
-    ...(set.length === 0
-      ? []
-      : [`WHEN MATCHED THEN UPDATE SET ${set.map(([name, value]) => `${name} = ${value}`).join(', ')}`]),
-    `WHEN NOT MATCHED AND ${op} = 'upsert' THEN INSERT (${nameList(names, columns)}) VALUES (${nameList(names, columns, `${s}.`)})`,
-  ].join('\n');
+  const write = { type: 'merge', absent: 'keep', isReload: false } as const;
+  // Both quote names in the same way.
+  return mergeSql(duckdbDialect(''), { table, target, stage: rows, t, s, write, empty: [] });
 }

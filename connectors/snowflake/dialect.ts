@@ -1,10 +1,8 @@
 import {
-  assignments,
   type Change,
   type ColumnType,
-  isOp,
   type MergeTask,
-  nameList,
+  mergeSql,
   type SqlDialect,
   sameKey,
 } from '../../src/sdk/index.js';
@@ -44,21 +42,8 @@ function canonical(column: string, { kind }: ColumnType): string | undefined {
 
 /** One MERGE, which reads the table once. Snowflake's has no clause for rows that the stage lacks. */
 function merge(dialect: SqlDialect, task: MergeTask): Change[] {
-  const { table, target, stage, t, s, write, clear, moment } = task;
-  const columns = table.columns.map(({ name }) => name);
-  const { set, differs } = assignments(dialect, task);
-  const assigned = set.map(([name, value]) => `${name} = ${value}`).join(', ');
-  const matched =
-    set.length === 0 ? '' : `WHEN MATCHED${write.isReload ? ` AND ${differs}` : ''} THEN UPDATE SET ${assigned}`;
-  const changes: Change[] = [
-    {
-      sql: `MERGE INTO ${target} AS ${t} USING ${stage} AS ${s} ON ${sameKey(dialect, task)}
-        WHEN MATCHED AND ${isOp(dialect, s, 'delete')} THEN DELETE ${matched}
-        WHEN NOT MATCHED AND ${isOp(dialect, s, 'upsert')} THEN INSERT (${nameList(dialect, columns)})
-        VALUES (${nameList(dialect, columns, `${s}.`)})`,
-      counts: 'balance',
-    },
-  ];
+  const { table, target, stage, s, write, clear, moment } = task;
+  const changes: Change[] = [{ sql: mergeSql(dialect, task), counts: 'balance' }];
   const isAbsent = `NOT EXISTS (SELECT 1 FROM ${stage} AS ${s} WHERE ${sameKey(dialect, { table, t: target, s })})`;
   const deletedAt = identifier('_deleted_at');
   if (write.absent === 'delete') changes.push({ sql: `DELETE FROM ${target} WHERE ${isAbsent}`, counts: -1 });

@@ -1,4 +1,4 @@
-import type { ColumnMapping, ColumnType } from '../../src/sdk/index.js';
+import { type ColumnMapping, type ColumnType, widensDecimal } from '../../src/sdk/index.js';
 
 /** 16 MiB: the length that a VARCHAR can have in every account. */
 const textBytes = 16_777_216;
@@ -39,11 +39,5 @@ export function mapColumn(type: ColumnType): ColumnMapping {
 
 /** A number may only become longer, with as many digits behind the point. */
 export function widens(declared: ColumnType, now: ColumnType): boolean {
-  return (
-    declared.kind === 'decimal' &&
-    now.kind === 'decimal' &&
-    declared.scale === now.scale &&
-    declared.scale <= mostDigits &&
-    declared.precision <= now.precision
-  );
+  return widensDecimal(declared, now) && declared.kind === 'decimal' && declared.scale <= mostDigits;
 }

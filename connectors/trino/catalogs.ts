@@ -1,18 +1,12 @@
-import {
-  loadRefused,
-  permissionMissing,
-  type TrinoSession,
-  trinoFailureName,
-  trinoText,
-} from '../../src/sdk/former/index.js';
+import { loadRefused, permissionMissing, type TrinoSession, trinoFailureName, trinoText } from '../../src/sdk/index.js';
 import { type ColumnTraits, momentType, usualTraits } from './types.js';
 
 /** What a kind of catalog can do, as far as loads differ by it. */
-interface CatalogTraits extends ColumnTraits {
-  /** Whether it can MERGE. Undefined: each table is asked. */
+export interface CatalogTraits extends ColumnTraits {
+  /** Whether it can MERGE. Undefined: Trino is asked for each new table. */
   readonly merges?: boolean;
-  /** Whether CREATE OR REPLACE TABLE puts new rows in the place of the old ones at once. */
-  readonly replaces?: boolean;
+  /** Whether tables have comments, which say which load they are of. */
+  readonly comments?: boolean;
   /** Session properties of the catalog that loads need. */
   readonly session?: Readonly<Record<string, string>>;
   /** MERGE finds rows by the primary key, which only the database's own CREATE TABLE can declare. */
@@ -21,17 +15,19 @@ interface CatalogTraits extends ColumnTraits {
 
 /** Kinds by `connector.name`. Others are taken as they come. */
 const kinds: Readonly<Record<string, CatalogTraits>> = {
-  iceberg: { ...usualTraits, merges: true, replaces: true },
+  iceberg: { ...usualTraits, merges: true, comments: true, widensDecimals: true },
   // Its timestamps with a zone have milliseconds, those without have microseconds.
-  delta_lake: { moment: 'timestamp(6)', merges: true, replaces: true },
+  delta_lake: { moment: 'timestamp(6)', merges: true, comments: true },
   postgresql: {
     moment: momentType,
     text: { nul: 'refused' },
+    merges: true,
+    comments: true,
     // Of several statements in the database: a MERGE that is cut short is repeated.
     session: { non_transactional_merge: 'true' },
     needsPrimaryKey: true,
   },
-  memory: { ...usualTraits, merges: false, replaces: false },
+  memory: { ...usualTraits, merges: false, comments: true },
 };
 
 export interface Catalog {
@@ -62,12 +58,17 @@ export async function findCatalog(session: TrinoSession, name: string): Promise<
   });
 }
 
-/** The error for what a catalog cannot do. */
-export function cannot(
-  { name, kind = 'of a kind that the user may not see' }: Catalog,
-  what: string,
-  hint: string,
-  cause?: unknown,
-) {
-  return loadRefused(`catalog ${name} (${kind}) cannot ${what}`, { hint, cause });
+const hints: Readonly<Record<string, string>> = {
+  MERGE:
+    'use mode append, or a catalog that can MERGE, such as iceberg, delta_lake or postgresql; in PostgreSQL the table needs a primary key of exactly the key columns, which it has if cdsync creates it',
+  DELETE:
+    'rows that are erased, or of a load that was cut short, must go: delete them in the database itself, then cdsync push --adopt; or drop the table: --recreate',
+};
+
+/** The error for a statement that a catalog does not know. */
+export function cannot({ name, kind = 'of a kind that the user may not see' }: Catalog, sql: string, error: unknown) {
+  const [, verb = ''] = /^(?:EXPLAIN \([^)]*\) )?(\w+)/.exec(sql) ?? [];
+  const { message, cause } = error as Error;
+  const hint = hints[verb];
+  return loadRefused(`catalog ${name} (${kind}) cannot ${verb}: ${message}`, { ...(hint && { hint }), cause });
 }

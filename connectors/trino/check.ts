@@ -1,15 +1,14 @@
-import { type DestinationCheck, type DestinationContext, trinoText } from '../../src/sdk/former/index.js';
+import { type DestinationCheck, type DestinationContext, trinoText } from '../../src/sdk/index.js';
 import { type Catalog, findCatalog } from './catalogs.js';
-import { openTrinoTables, trinoSession } from './load.js';
+import { openTrinoTables } from './load.js';
 import type { trinoOptions } from './options.js';
+import { trinoSession } from './session.js';
 
 /** What a kind of catalog cannot do, in a sentence. */
 function untriedOf({ name, kind, traits }: Catalog): string {
   if (traits.merges === false) return `catalog ${name} (${kind}) has no MERGE: only mode append works there`;
-  if (traits.needsPrimaryKey === true)
-    return `catalog ${name} (${kind}) cannot replace a table at once: mode replace fails there, the others work`;
   if (traits.merges === true) return 'whether the user may write there shows the first load';
-  return `whether catalog ${name} (${kind ?? 'of unknown kind'}) can MERGE, which upsert and mirror need, shows the first load`;
+  return `whether catalog ${name} (${kind ?? 'of unknown kind'}) can MERGE, which all modes but append need, shows the first load`;
 }
 
 /** Logs in, looks for catalog and schema, and describes the tables that are there. */
@@ -17,12 +16,12 @@ export async function checkTrino(
   context: DestinationContext<typeof trinoOptions>,
   tables: readonly string[],
 ): Promise<DestinationCheck> {
-  const { session } = await trinoSession(context);
+  const { trino } = await trinoSession(context);
   try {
-    const [about] = await session.rows('SELECT node_version AS version FROM system.runtime.nodes WHERE coordinator');
-    const catalog = await findCatalog(session, context.options.catalog);
+    const [about] = await trino.rows('SELECT node_version AS version FROM system.runtime.nodes WHERE coordinator');
+    const catalog = await findCatalog(trino, context.options.catalog);
     const schema = context.options.schema.toLowerCase();
-    const found = await session.rows(
+    const found = await trino.rows(
       `SELECT 1 AS found FROM "${catalog.name.replaceAll('"', '""')}".information_schema.schemata
        WHERE schema_name = ${trinoText(schema)}`,
     );
@@ -38,6 +37,6 @@ export async function checkTrino(
     const reached = `Trino ${about?.version}, catalog ${catalog.name} (${catalog.kind ?? 'unknown'}), schema ${schema}${missing}`;
     return { reached, lacks: [], untried: untriedOf(catalog) };
   } finally {
-    await session.close();
+    await trino.close();
   }
 }

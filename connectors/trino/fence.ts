@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
-import { type TrinoSession, trinoFailureName, trinoText, unavailable } from '../../src/sdk/former/index.js';
+import { type TrinoSession, trinoFailureName, trinoText, unavailable } from '../../src/sdk/index.js';
 
 const longestPauseMs = 1000;
 /** A killed statement ends within seconds. */

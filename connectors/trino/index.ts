@@ -1,6 +1,6 @@
-import { tableConnector } from '../../src/sdk/former/index.js';
+import { holdsAsJson, tableConnector, widensDecimal } from '../../src/sdk/index.js';
 import { checkOptions, trinoOptions } from './options.js';
-import { mapColumn, widens } from './types.js';
+import { mapColumn } from './types.js';
 
 /** Loads tables of any catalog that Trino can write, by statements over HTTP. */
 export default tableConnector({
@@ -10,7 +10,7 @@ export default tableConnector({
   options: trinoOptions,
   optionRules: { check: checkOptions },
   capabilities: {
-    // Each statement is a transaction of its own: the rows come first, the watermark last.
+    // Each statement is a transaction of its own: an intent comes first, the record last.
     transactions: false,
     format: 'csv',
     // What an index of PostgreSQL takes: the primary key of a table that its catalog makes.
@@ -18,6 +18,7 @@ export default tableConnector({
     identifiers: {
       // What Hive, Iceberg, Delta Lake and databases all take.
       maxBytes: 63,
+      inSmallLetters: true,
       allowed: /[\p{L}\p{N}\p{M}_]/u,
       // Columns that cdsync, Iceberg or PostgreSQL itself has in tables.
       reserved: [
@@ -40,7 +41,8 @@ export default tableConnector({
   },
   place: ({ url, catalog, schema }) => `${new URL(url).host} ${catalog.toLowerCase()} ${schema.toLowerCase()}`,
   mapColumn: (type) => mapColumn(type),
-  widens,
+  holds: holdsAsJson,
+  widens: widensDecimal,
   check: async (context, tables) => (await import('./check.js')).checkTrino(context, tables),
   open: async (context) => (await import('./load.js')).openTrinoTables(context),
 });

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { flag, option, secret, text, verbatim, whole } from '../../src/sdk/former/index.js';
+import { flag, option, secret, text, verbatim, whole } from '../../src/sdk/index.js';
 
 const property = option(z.string(), { description: 'The value of one property.', example: '2h' });
 
@@ -42,7 +42,7 @@ export const trinoOptions = {
   }).optional(),
   statement_chars: whole(20_000, 1_000_000_000, {
     description:
-      'Most characters in a statement: `query.max-length` of Trino, which is 1,000,000 unless it was changed. Rows that need more are set aside.',
+      'Most characters in a statement: `query.max-length` of Trino, which is 1,000,000 unless it was changed. Values that need more become NULL.',
     example: 10_000_000,
     unit: 'characters',
   }).prefault(1_000_000),

@@ -1,10 +1,4 @@
-import {
-  type ColumnMapping,
-  type ColumnType,
-  trinoIdentifier,
-  trinoText,
-  type ValueLimits,
-} from '../../src/sdk/former/index.js';
+import { type ColumnMapping, type ColumnType, trinoText, type ValueLimits } from '../../src/sdk/index.js';
 
 /** The days that DATE and TIMESTAMP hold reliably, whatever the catalog keeps them in. */
 const days = { first: '0001-01-01', last: '9999-12-31' };
@@ -17,6 +11,8 @@ export interface ColumnTraits {
   /** The type of moments. */
   readonly moment: string;
   readonly text?: ValueLimits;
+  /** Whether a decimal can be given more digits by DDL. */
+  readonly widensDecimals?: boolean;
 }
 
 export const usualTraits: ColumnTraits = { moment: momentType };
@@ -48,20 +44,6 @@ export function mapColumn(type: ColumnType, { moment, text }: ColumnTraits = usu
   }
 }
 
-function decimal(type: string): { precision: number; scale: number } | undefined {
-  const [, precision, scale] = /^decimal\((\d+),(\d+)\)$/.exec(type) ?? [];
-  return precision === undefined ? undefined : { precision: Number(precision), scale: Number(scale) };
-}
-
-/** What `ALTER COLUMN … SET DATA TYPE` can do in Iceberg; other catalogs can do this much, or nothing. */
-export function widens(from: string, to: string): boolean {
-  if (/^(tinyint|smallint|integer)$/.test(from)) return to === 'bigint';
-  if (from === 'real') return to === 'double';
-  if (/^varchar\(\d+\)$/.test(from)) return to === 'varchar';
-  const [a, b] = [decimal(from), decimal(to)];
-  return a !== undefined && b !== undefined && a.scale === b.scale && a.precision <= b.precision;
-}
-
 /** SQL for the text of a value, as {@link valueText} writes it, in the type of its column. */
 export function typed(text: string, type: string): string {
   return type === 'varchar' ? text : `CAST(${text} AS ${type})`;
@@ -84,15 +66,25 @@ export function momentSql(iso: string, type: string): string {
   return typed(trinoText(valueText(`${iso.slice(0, 23).replace('T', ' ')}+00`, type)), type);
 }
 
-/** SQL for the text of a value that `verify: checksum` sums over; undefined for types without a sum. */
-export function checkedText(name: string, kind: ColumnType['kind']): string | undefined {
-  const value = trinoIdentifier(name);
-  if (kind === 'text') return value;
-  if (kind === 'boolean' || kind === 'int64' || kind === 'int128' || kind === 'date')
-    return `CAST(${value} AS varchar)`;
-  if (kind !== 'timestamp') return undefined;
-  // Microseconds since 1970, digit for digit: whole seconds are exact as a double, the fraction comes from the text.
-  const moment = `CAST(${value} AS timestamp(6))`;
-  const seconds = `CAST(to_unixtime(date_trunc('second', ${moment})) AS bigint)`;
-  return `CAST(${seconds} * 1000000 + CAST(substr(CAST(${moment} AS varchar), -6) AS bigint) AS varchar)`;
+/** The same texts as `canonicalText`. */
+export function canonical(value: string, { kind }: ColumnType): string {
+  switch (kind) {
+    case 'text':
+    case 'json':
+    case 'list':
+    case 'struct':
+      return value;
+    case 'double':
+      return `lower(to_hex(to_ieee754_64(CASE WHEN ${value} = 0 THEN DOUBLE '0' ELSE ${value} END)))`;
+    case 'date':
+      return `CAST(date_diff('day', DATE '1970-01-01', ${value}) AS varchar)`;
+    case 'timestamp': {
+      // Whole seconds are exact as a double, the fraction comes from the text.
+      const moment = `CAST(${value} AS timestamp(6))`;
+      const seconds = `CAST(to_unixtime(date_trunc('second', ${moment})) AS bigint)`;
+      return `CAST(${seconds} * 1000000 + CAST(substr(CAST(${moment} AS varchar), -6) AS bigint) AS varchar)`;
+    }
+    default:
+      return `CAST(${value} AS varchar)`;
+  }
 }

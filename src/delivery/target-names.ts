@@ -28,8 +28,9 @@ export class TargetNames {
   }
 
   /** Keeps a name that is allowed and free. Otherwise replaces forbidden characters and appends digits of its hash. */
-  give(name: string): string {
-    const { maxBytes = 63, allowed, begins, ends } = this.#rules;
+  give(asked: string): string {
+    const { maxBytes = 63, allowed, begins, ends, inSmallLetters } = this.#rules;
+    const name = inSmallLetters === true ? asked.toLowerCase() : asked;
     const written = [...name.replaceAll('\0', '_')]
       .map((character) => (allowed === undefined || allowed.test(character) ? character : '_'))
       .join('');

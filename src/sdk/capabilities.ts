@@ -30,6 +30,8 @@ export interface IdentifierRules {
   readonly maxBytes?: number;
   /** Names that differ only in case are one: default true. */
   readonly ignoresCase?: boolean;
+  /** Names are stored in small letters, however they are written. Default: false. */
+  readonly inSmallLetters?: boolean;
   /** The form in which the destination compares names, if it ignores case. Default: in lower case. */
   readonly fold?: (name: string) => string;
   /** One character that is allowed; others become `_`, and the name gets 6 digits of its hash. Default: any but NUL. */

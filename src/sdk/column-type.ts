@@ -115,6 +115,12 @@ export function holdsAsJson(declared: ColumnType, now: ColumnType): boolean {
   return holdsEverywhere(declared, now) || (isStoredAsJson(declared) && isStoredAsJson(now));
 }
 
+/** For a destination whose DDL gives a decimal more digits, but no more of them behind the point. */
+export function widensDecimal(declared: ColumnType, now: ColumnType): boolean {
+  if (declared.kind !== 'decimal' || now.kind !== 'decimal') return false;
+  return declared.scale === now.scale && declared.precision <= now.precision;
+}
+
 /** For a destination whose DDL makes a 64-bit integer a longer one or, if it never had one that a double cannot hold, a double. */
 export function widensInteger(declared: ColumnType, now: ColumnType): boolean {
   return declared.kind === 'int64' && (now.kind === 'int128' || now.kind === 'double');

@@ -21,6 +21,7 @@ export {
   parseColumnType,
   type StreamColumn,
   type StructField,
+  widensDecimal,
   widensInteger,
 } from './column-type.js';
 export {
@@ -94,7 +95,7 @@ export { DuckdbSession } from './sql/duckdb-session.js';
 export { duckdbType, duckdbWidens } from './sql/duckdb-types.js';
 export { type RowHashing, rowNumber } from './sql/row-sum.js';
 export { SqlDestination } from './sql/sql-destination.js';
-export { assignments, deleteUpdateInsert, freeAlias, isOp, nameList, sameKey } from './sql/statements.js';
+export { assignments, deleteUpdateInsert, freeAlias, isOp, mergeSql, nameList, sameKey } from './sql/statements.js';
 export { legacyWatermarks, loadsColumns, loadsKeptDays, loadsTable, stateColumns, stateTable } from './state.js';
 export {
   openTrino,
@@ -104,4 +105,3 @@ export {
   trinoIdentifier,
   trinoText,
 } from './trino.js';
-export { emptyTrinoMerge, type TrinoAbsent, trinoMerge, trinoNames } from './trino-merge.js';

@@ -18,6 +18,7 @@ import {
   noteLoad,
   refuseMoved,
   removeLegacy,
+  removeOlder,
   removeRecords,
   type SqlStore,
   stateRows,
@@ -67,6 +68,11 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
   /** Makes the schema or database that the tables are in, if it is missing. */
   protected async createPlace(): Promise<void> {}
 
+  /** What versions without records have noted. */
+  protected legacy(): Promise<LegacyWatermark[]> {
+    return legacyRows(this.#store);
+  }
+
   async #find(table: string): Promise<FoundColumns | undefined> {
     const found = await this.find(table);
     if (found !== undefined) this.#found.set(table, found);
@@ -79,7 +85,7 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
     const isHere = (row: StateKey) => folded(row.table) === folded(table);
     const isThere = (name: string) => this.#find(name).then((found) => found !== undefined);
     const rows = (await isThere(stateTable)) ? await stateRows(this.#store) : [];
-    const legacy = (await isThere(legacyWatermarks)) ? await legacyRows(this.#store) : [];
+    const legacy = (await isThere(legacyWatermarks)) ? await this.legacy() : [];
     this.#legacy = legacy.find((row) => isOwn(row) && isHere(row));
     return {
       own: rows.find((row) => isOwn(row) && isHere(row)),
@@ -189,7 +195,7 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
     if (this.#legacy !== undefined) await removeLegacy(this.#store, this.#legacy);
     const { version } = await writeRecord(this.#store, state, before, record);
     await noteLoad(this.#store, line, load.moment);
-    if (this.#isStepwise) await removeRecords(this.#store, state, ` AND version < ${version}`);
+    if (this.#isStepwise) await removeOlder(this.#store, state, version);
     await session.commit();
   }
 
@@ -276,12 +282,14 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
 
   /** Deletes rows. @returns how many; a store without transactions need not report it, so its rows are counted */
   async #delete({ name }: TargetTable, conditions: readonly string[]): Promise<number> {
-    if (conditions.length === 0) return 0;
-    const before = this.#isStepwise ? await this.#count(name) : 0;
     let deleted = 0;
-    for (const condition of conditions)
-      deleted += await this.session.run(`DELETE FROM ${this.dialect.table(name)} WHERE ${condition}`);
-    return this.#isStepwise ? before - (await this.#count(name)) : deleted;
+    for (const condition of conditions) {
+      const there = this.#isStepwise ? await this.#count(name, ` WHERE ${condition}`) : undefined;
+      if (there === 0) continue;
+      const changed = await this.session.run(`DELETE FROM ${this.dialect.table(name)} WHERE ${condition}`);
+      deleted += there ?? changed;
+    }
+    return deleted;
   }
 
   /** Deletes the rows of a load that was cut short. @returns how many */

@@ -46,9 +46,17 @@ export async function legacyRows({ dialect, session }: SqlStore): Promise<Legacy
   return rows.map((row) => ({ ...stateKeyOf(row), storeId: String(row.store_id), sequence: Number(row.sequence) }));
 }
 
-export async function removeLegacy({ dialect, session }: SqlStore, { destination, stream }: StateKey): Promise<void> {
-  const own = equal(dialect, { destination, stream });
-  await session.run(`DELETE FROM ${dialect.table(legacyWatermarks)} WHERE ${own}`);
+/** Deletes rows of cdsync's own that no longer count. Where loads are steps they may stay, because not every store deletes rows. */
+async function tidy({ dialect, session }: SqlStore, table: string, where: string): Promise<void> {
+  try {
+    await session.run(`DELETE FROM ${dialect.table(table)} WHERE ${where}`);
+  } catch (error) {
+    if (dialect.commit !== 'steps' || !(error instanceof CdsyncError) || error.kind !== 'fatal') throw error;
+  }
+}
+
+export async function removeLegacy(store: SqlStore, { destination, stream }: StateKey): Promise<void> {
+  await tidy(store, legacyWatermarks, equal(store.dialect, { destination, stream }));
 }
 
 function equal({ identifier, literal }: SqlDialect, values: Readonly<Record<string, string>>): string {
@@ -61,9 +69,14 @@ function isKey(dialect: SqlDialect, { destination, stream, table }: StateKey): s
   return equal(dialect, { destination, stream, table_name: table });
 }
 
-/** @param where a further condition */
-export async function removeRecords({ dialect, session }: SqlStore, key: StateKey, where = ''): Promise<void> {
-  await session.run(`DELETE FROM ${dialect.table(stateTable)} WHERE ${isKey(dialect, key)}${where}`);
+export async function removeRecords({ dialect, session }: SqlStore, key: StateKey): Promise<void> {
+  await session.run(`DELETE FROM ${dialect.table(stateTable)} WHERE ${isKey(dialect, key)}`);
+}
+
+/** Removes records of earlier versions. */
+export async function removeOlder(store: SqlStore, key: StateKey, version: number): Promise<void> {
+  const { dialect } = store;
+  await tidy(store, stateTable, `${isKey(dialect, key)} AND ${dialect.identifier('version')} < ${version}`);
 }
 
 async function stateNumber({ dialect, session }: SqlStore, selected: string, where: string): Promise<number> {
@@ -114,10 +127,10 @@ export async function writeRecord(
     throw isTaken ? fenced(key) : error;
   }
   if (dialect.commit === 'steps') {
-    const own = ` AND ${number} = ${version} AND ${content} = ${text}`;
+    const own = `${isKey(dialect, key)} AND ${number} = ${version} AND ${content} = ${text}`;
     const others = `${isKey(dialect, key)} AND ${number} >= ${version} AND ${content} <> ${text}`;
     if ((await stateNumber(store, 'count(*)', others)) > 0) {
-      await removeRecords(store, key, own);
+      await tidy(store, stateTable, own);
       throw fenced(key);
     }
   }
@@ -134,7 +147,8 @@ function mergedRecord(dialect: SqlDialect, values: readonly string[]): string {
 }
 
 /** Adds the line about a load, and removes old ones. */
-export async function noteLoad({ dialect, session }: SqlStore, line: LoadLine, moment: string): Promise<void> {
+export async function noteLoad(store: SqlStore, line: LoadLine, moment: string): Promise<void> {
+  const { dialect, session } = store;
   const table = dialect.table(loadsTable);
   const values = Object.entries(loadsColumns).map(([name, isNumber]) => {
     const value = line[name];
@@ -145,5 +159,5 @@ export async function noteLoad({ dialect, session }: SqlStore, line: LoadLine, m
     `INSERT INTO ${table} (${nameList(dialect, Object.keys(loadsColumns))}) VALUES (${values.join(', ')})`,
   );
   const oldest = new Date(Date.parse(moment) - loadsKeptDays * 86_400_000).toISOString();
-  await session.run(`DELETE FROM ${table} WHERE ${dialect.identifier('committed_at')} < ${dialect.literal(oldest)}`);
+  await tidy(store, loadsTable, `${dialect.identifier('committed_at')} < ${dialect.literal(oldest)}`);
 }

@@ -98,6 +98,28 @@ export function deleteUpdateInsert(dialect: SqlDialect, task: MergeTask): Change
   return changes;
 }
 
+/**
+ * One MERGE of the staged rows, which reads the table once.
+ * @param absent clauses for rows that the stage lacks
+ */
+export function mergeSql(
+  dialect: SqlDialect,
+  task: Pick<MergeTask, 'table' | 'target' | 'stage' | 't' | 's' | 'write' | 'empty'>,
+  absent: readonly string[] = [],
+): string {
+  const { table, target, stage, t, s, write } = task;
+  const columns = table.columns.map(({ name }) => name);
+  const { set, differs } = assignments(dialect, task);
+  const update = `UPDATE SET ${set.map(([name, value]) => `${name} = ${value}`).join(', ')}`;
+  return [
+    `MERGE INTO ${target} AS ${t} USING ${stage} AS ${s} ON ${sameKey(dialect, task)}`,
+    `WHEN MATCHED AND ${isOp(dialect, s, 'delete')} THEN DELETE`,
+    ...absent,
+    ...(set.length === 0 ? [] : [`WHEN MATCHED${write.isReload ? ` AND ${differs}` : ''} THEN ${update}`]),
+    `WHEN NOT MATCHED AND ${isOp(dialect, s, 'upsert')} THEN INSERT (${nameList(dialect, columns)}) VALUES (${nameList(dialect, columns, `${s}.`)})`,
+  ].join('\n');
+}
+
 /** An alias that none of the names is. */
 export function freeAlias(wanted: string, names: ReadonlySet<string>): string {
   return names.has(wanted) ? freeAlias(`${wanted}_`, names) : wanted;

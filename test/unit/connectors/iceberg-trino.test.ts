@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { newSnapshots, type TableMetadata } from '../../../connectors/iceberg/table-metadata.js';
-import { mergeSql } from '../../../connectors/iceberg/trino-merger.js';
+import { changesSql } from '../../../connectors/iceberg/trino-merger.js';
 import { hasOwnFiles, isWorkTable, workTables } from '../../../connectors/iceberg/work-tables.js';
 
 function metadata(...ids: (number | bigint)[]): TableMetadata {
@@ -52,12 +52,12 @@ describe('the tables of a merge', () => {
 it('changes the table by one MERGE, which leaves columns of others alone', () => {
   const column = (name: string) => ({ name, type: 'string', kind: { kind: 'text' } }) as const;
   const table = { name: 'people', columns: [column('t'), column('a "b"')], key: ['t'], isKeyed: true };
-  expect(mergeSql({ table }, '"i"."n"."m"', '"i"."n"."r"').split('\n')).toEqual([
+  expect(changesSql({ table }, '"i"."n"."m"', '"i"."n"."r"').split('\n')).toEqual([
     'MERGE INTO "i"."n"."m" AS t_ USING "i"."n"."r" AS s ON t_."t" = s."t"',
     `WHEN MATCHED AND s."_op" = 'delete' THEN DELETE`,
     'WHEN MATCHED THEN UPDATE SET "a ""b""" = s."a ""b"""',
     `WHEN NOT MATCHED AND s."_op" = 'upsert' THEN INSERT ("t", "a ""b""") VALUES (s."t", s."a ""b""")`,
   ]);
   const keyOnly = { ...table, columns: [column('t')] };
-  expect(mergeSql({ table: keyOnly }, 'm', 'r')).not.toContain('UPDATE');
+  expect(changesSql({ table: keyOnly }, 'm', 'r')).not.toContain('UPDATE');
 });

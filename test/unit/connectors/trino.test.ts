@@ -3,13 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
-import { catalogOf } from '../../../connectors/trino/catalogs.js';
+import { cannot, catalogOf } from '../../../connectors/trino/catalogs.js';
 import { csvRows } from '../../../connectors/trino/csv.js';
+import { trinoDialect } from '../../../connectors/trino/dialect.js';
 import { sourceOf } from '../../../connectors/trino/fence.js';
-import { latest, type Mark } from '../../../connectors/trino/marks.js';
-import { keptProperties, replaceSql, rowText, tablePath } from '../../../connectors/trino/statements.js';
-import { mapColumn, valueText, widens } from '../../../connectors/trino/types.js';
-import { type ColumnType, trinoMerge } from '../../../src/sdk/index.js';
+import { rowText, tablePath } from '../../../connectors/trino/statements.js';
+import { mapColumn, valueText } from '../../../connectors/trino/types.js';
+import { type ColumnType, type MergeTask, widensDecimal } from '../../../src/sdk/index.js';
 
 const folder = await mkdtemp(join(tmpdir(), 'cdsync-trino-unit-'));
 afterAll(() => rm(folder, { recursive: true, force: true }));
@@ -106,86 +106,91 @@ describe('a type of Trino', () => {
     expect(mapColumn({ kind: 'text' }, postgres).limits).toEqual({ nul: 'refused' });
     expect(mapColumn({ kind: 'text' }, catalogOf('lake', 'iceberg').traits).limits).toBeUndefined();
     expect(mapColumn({ kind: 'timestamp' }, delta).type).toBe('timestamp(6)');
-    expect(catalogOf('m', 'memory').traits).toMatchObject({ merges: false, replaces: false });
+    expect(catalogOf('m', 'memory').traits).toMatchObject({ merges: false });
   });
 
-  it.each([
-    ['integer', 'bigint', true],
-    ['decimal(10,2)', 'decimal(12,2)', true],
-    ['decimal(10,2)', 'decimal(12,3)', false],
-    ['bigint', 'double', false],
-    ['bigint', 'varchar', false],
-    ['varchar(20)', 'varchar', true],
-  ])('%s becomes %s: %s', (from, to, can) => {
-    expect(widens(from, to)).toBe(can);
+  it('widens to a decimal of more digits, with as many behind the point', () => {
+    const decimal = (precision: number, scale: number) => ({ kind: 'decimal', precision, scale }) as const;
+    expect(widensDecimal(decimal(10, 2), decimal(12, 2))).toBe(true);
+    expect(widensDecimal(decimal(10, 2), decimal(12, 3))).toBe(false);
+    expect(widensDecimal({ kind: 'int64' }, decimal(38, 0))).toBe(false);
   });
 });
 
 describe('a MERGE', () => {
-  const column = (name: string, type = 'varchar') => ({ name, type });
-  const table = { name: 'people', columns: [column('id'), column('Name'), column('_synced_at')], key: ['id'] };
-  const merge = (absent: Parameters<typeof trinoMerge>[3]) =>
-    trinoMerge(table, 'lake.crm.people', 'SELECT * FROM staged', absent);
+  const column = (name: string) => ({ name, type: 'varchar', kind: { kind: 'text' } }) as const;
+  const table = {
+    name: 'People',
+    columns: [column('id'), column('name'), column('t'), column('_synced_at'), column('_deleted_at')],
+    key: ['id'],
+    isKeyed: true,
+  };
+  const place = { catalog: 'lake', schema: 'crm' };
+  const dialect = trinoDialect(place, catalogOf('lake', 'iceberg').traits, { staging: place, attempt: '1a2b' });
+  const merge = (absent: 'keep' | 'delete' | 'mark', more: Partial<MergeTask> = {}) => {
+    const write = { type: 'merge', absent, isReload: absent !== 'keep' } as const;
+    const names = { target: dialect.table(table.name), stage: 'staged', t: 't_', s: 's' };
+    const found = { columns: table.columns, comment: null };
+    const task = { table, ...names, found, version: 3, write, empty: [], clear: [], moment: 'M', ...more };
+    const [change, ...others] = dialect.merge?.(task) ?? [];
+    expect(others).toEqual([]);
+    return change?.sql.replaceAll(/\s+/g, ' ') ?? '';
+  };
 
   it('changes, inserts and deletes by one statement', () => {
-    const sql = merge({ type: 'keep' });
-    expect(sql).toContain(`WHEN MATCHED AND s."_op" IN ('delete', 'absent') THEN DELETE`);
-    expect(sql).toContain(
-      `WHEN MATCHED AND s."_op" = 'upsert' THEN UPDATE SET "Name" = s."Name", "_synced_at" = s."_synced_at"`,
+    const columns = ['id', 'name', 't', '_synced_at', '_deleted_at'];
+    expect(merge('keep')).toBe(
+      [
+        'MERGE INTO "lake"."crm"."people" AS t_ USING staged AS s ON t_."id" = s."id"',
+        `WHEN MATCHED AND s."_op" = 'delete' THEN DELETE`,
+        'WHEN MATCHED THEN UPDATE SET "name" = s."name", "t" = s."t", "_synced_at" = s."_synced_at", "_deleted_at" = s."_deleted_at"',
+        `WHEN NOT MATCHED AND s."_op" = 'upsert' THEN INSERT (${columns.map((name) => `"${name}"`).join(', ')})`,
+        `VALUES (${columns.map((name) => `s."${name}"`).join(', ')})`,
+      ].join(' '),
     );
-    expect(sql).toContain(`WHEN NOT MATCHED AND s."_op" = 'upsert' THEN INSERT`);
-    expect(sql).not.toContain('UNION');
   });
 
   it('of all rows writes only those that differ, and names the absent keys in its source', () => {
-    const sql = merge({ type: 'delete' });
-    expect(sql).toContain('t."Name" IS DISTINCT FROM s."Name"');
-    expect(sql).not.toContain('t."_synced_at" IS DISTINCT');
-    expect(sql).toMatch(/UNION ALL SELECT 'absent', o\."id", NULL, NULL/);
+    const sql = merge('delete');
+    expect(sql).toContain('t_."name" IS DISTINCT FROM s."name"');
+    expect(sql).not.toContain('t_."_synced_at" IS DISTINCT');
+    expect(sql).toContain(
+      `UNION ALL SELECT 'absent', t_."id", NULL, NULL, NULL, NULL FROM "lake"."crm"."people" AS t_ WHERE NOT EXISTS (SELECT 1 FROM staged AS s WHERE t_."id" = s."id")) AS s ON`,
+    );
+    expect(sql).toContain(`WHEN MATCHED AND s."_op" = 'absent' THEN DELETE`);
   });
 
-  it('marks what is absent where deleted rows stay', () => {
-    const sql = merge({ type: 'mark', moment: "TIMESTAMP '2026-01-01 00:00:00 UTC'" });
-    expect(sql).toContain(`WHEN MATCHED AND s."_op" = 'absent' THEN UPDATE SET "_deleted_at" = TIMESTAMP`);
-    expect(sql).toContain('o."_deleted_at" IS NULL');
+  it('marks what is absent where deleted rows stay, and clears it of what a rule hides', () => {
+    expect(merge('mark')).toContain(
+      `WHEN MATCHED AND s."_op" = 'absent' THEN UPDATE SET "_deleted_at" = coalesce(t_."_deleted_at", M)`,
+    );
+    expect(merge('mark')).toContain('AND (t_."_deleted_at" IS NULL))');
+    const cleared = merge('keep', { clear: ['name', 'old'], empty: ['old'] });
+    expect(cleared).toContain('AND (t_."name" IS NOT NULL OR t_."old" IS NOT NULL))');
+    expect(cleared).toContain(`WHEN MATCHED AND s."_op" = 'absent' THEN UPDATE SET "name" = NULL, "old" = NULL`);
+    expect(cleared).toContain('"_deleted_at" = s."_deleted_at", "old" = NULL WHEN NOT MATCHED');
+  });
+
+  it('is tried with no row where nobody knows whether the catalog has it, and needs a primary key in PostgreSQL', () => {
+    const of = (kind: string) =>
+      trinoDialect(place, catalogOf('lake', kind).traits, { staging: place, attempt: '' }).create(table);
+    expect(of('iceberg')).toHaveLength(1);
+    expect(of('hive')[1]).toMatch(/^EXPLAIN \(TYPE VALIDATE\) MERGE INTO .* WHERE false\) AS s/);
+    expect(of('postgresql')).toEqual([expect.stringMatching(/system\.execute\(query => .*PRIMARY KEY \("id"\)/)]);
   });
 });
 
-describe('a table that is replaced', () => {
-  const created = (properties: string) => `CREATE TABLE lake.crm.people (\n   id varchar\n)\nWITH (\n${properties}\n)`;
+describe('a statement that the catalog does not know', () => {
+  const told = (sql: string) =>
+    cannot(catalogOf('m', 'memory'), sql, new Error('no modifying', { cause: new Error('of Trino') }));
 
-  it('keeps its properties but for the place of its files', () => {
-    const text = created(
-      "   format = 'PARQUET',\n   format_version = 2,\n   location = 's3://b/x',\n   partitioning = ARRAY['bucket(id, 16)','country']",
-    );
-    expect(keptProperties(text)).toBe(
-      " WITH (format = 'PARQUET', format_version = 2, partitioning = ARRAY['bucket(id, 16)','country'])",
-    );
-    expect(keptProperties('CREATE TABLE t (\n   id varchar\n)')).toBe('');
-    expect(keptProperties(created("   location = 's3://b/x'"))).toBe('');
-  });
-
-  it('keeps columns that the load lacks, without values', () => {
-    const there = [
-      { name: 'id', type: 'varchar' },
-      { name: 'note', type: 'bigint' },
-    ];
-    const sql = replaceSql({ target: 't', rows: 'SELECT 1', there, brought: [{ name: 'ID' }], properties: '' });
-    expect(sql).toBe('CREATE OR REPLACE TABLE t AS SELECT "id", CAST(NULL AS bigint) AS "note" FROM (SELECT 1)');
-  });
-});
-
-describe('a mark', () => {
-  const mark = (stream: string, number: number): Mark => ({
-    destination: 'd',
-    stream,
-    watermark: undefined,
-    pending: undefined,
-    number,
-  });
-
-  it('is the latest of those that a catalog without UPDATE keeps', () => {
-    expect(latest([mark('a', 2), mark('b', 1), mark('a', 3), mark('a', 1)])).toEqual([mark('a', 3), mark('b', 1)]);
+  it('is named, with a way out', () => {
+    expect(told('EXPLAIN (TYPE VALIDATE) MERGE INTO t')).toMatchObject({
+      message: expect.stringContaining('catalog m (memory) cannot MERGE'),
+      hint: expect.stringContaining('use mode append'),
+    });
+    expect(told('DELETE FROM t').hint).toContain('--recreate');
+    expect(told('ALTER TABLE t').hint).toBeUndefined();
   });
 });
 
