@@ -9,7 +9,7 @@ import { nameRule, nameSchema, streamNameSchema } from './names.js';
 export type NamedConnector = readonly [word: string, connector: Connector];
 
 const name = option(nameSchema, {
-  description: 'Name of the destination in reports and watermarks.',
+  description: 'Name of the destination in reports and records.',
   example: 'warehouse',
   allowed: nameRule,
 });

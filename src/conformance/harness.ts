@@ -1,4 +1,4 @@
-import type { AnyTableConnector } from '../sdk/destination.js';
+import type { TableConnector } from '../sdk/destination.js';
 
 /**
  * A row as the suite compares it: each value as text, NULL as null. Integers and decimals are digits, booleans `true` or
@@ -27,7 +27,7 @@ export interface TablePlace {
 
 /** What the suite needs to test a connector against the real thing. */
 export interface TableHarness {
-  readonly connector: AnyTableConnector;
+  readonly connector: TableConnector;
   /** False if the destination stores -0.0 as 0.0. Default: true. */
   readonly keepsNegativeZero?: boolean;
   /** Host and port of the real server, for the proxy. */

@@ -1,5 +1,5 @@
 import { afterAll, beforeEach } from 'vitest';
-import type { AnyTableConnector } from '../sdk/destination.js';
+import type { TableConnector } from '../sdk/destination.js';
 import type { TableHarness, TablePlace } from './harness.js';
 import { type SubjectOptions, TestTarget } from './test-target.js';
 
@@ -35,7 +35,7 @@ export class Workbench {
     return this.keep(await TestTarget.open({ connector: this.harness.connector, ...options, place }));
   }
 
-  get connector(): AnyTableConnector {
+  get connector(): TableConnector {
     return this.harness.connector;
   }
 
@@ -51,11 +51,6 @@ export class Workbench {
 
   deletes(how: 'hard' | 'soft'): boolean {
     return this.hasMode('mirror') && (this.connector.capabilities.deletes?.includes(how) ?? true);
-  }
-
-  /** Whether the destination keeps a record of each table; else a watermark. */
-  get isRecorded(): boolean {
-    return !('keepsWatermarks' in this.connector);
   }
 
   get isTransactional(): boolean {

@@ -12,7 +12,7 @@ import { pushJob } from '../engine/run/push-job.js';
 import { runAndDeliver } from '../engine/run/run-and-deliver.js';
 import { noService } from '../engine/service-access.js';
 import { openBudget } from '../rate-limit/open-budget.js';
-import type { AnyTableConnector, DestinationContext, TableDestination } from '../sdk/destination.js';
+import type { DestinationContext, TableConnector, TableDestination } from '../sdk/destination.js';
 import type { Manifest } from '../snapshot/manifest.js';
 import { JobLayout } from '../storage/layout.js';
 import { comparedRows, inMemory } from './compare.js';
@@ -21,7 +21,7 @@ import type { ComparedRow, TablePlace } from './harness.js';
 type Json = Readonly<Record<string, unknown>>;
 
 export interface SubjectOptions {
-  readonly connector: AnyTableConnector;
+  readonly connector: TableConnector;
   readonly place: TablePlace;
   /** Further keys of the destination besides the place's, such as `mode`. */
   readonly destination?: Json;
@@ -38,7 +38,7 @@ const never = new AbortController().signal;
 export class TestTarget {
   readonly folder: string;
   readonly place: TablePlace;
-  connector: AnyTableConnector;
+  connector: TableConnector;
   /** The destination's keys; may be changed between two deliveries. */
   destination: Json;
   readonly #key: readonly string[];

@@ -158,7 +158,6 @@ const errorCodes = {
   partition_column: configuration,
   event_body: {},
   event_refused: {},
-  table_differs: toTable,
   table_not_ours: { ...refusesTable, ...toTable },
   table_taken: { ...refusesTable, ...toTable },
   table_altered: { ...refusesTable, ...toTable },
@@ -171,11 +170,9 @@ const errorCodes = {
   changes_gone: refusesTable,
   erasures_gone: refusesTable,
   fenced: {},
-  watermark_moved: {},
   count_differs: retryable,
   delivery_differs: {},
   values_refused: {},
-  checksum_unsupported: configuration,
   row_rejected: {},
 
   // Storage

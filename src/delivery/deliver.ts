@@ -6,14 +6,12 @@ import { asCdsyncError, CdsyncError, interrupted } from '../core/errors.js';
 import { formatCounted, inSeconds } from '../core/quantities.js';
 import type { SchemaChange } from '../core/schema-change.js';
 import type { DestinationContext } from '../sdk/destination.js';
-import type { TableConnector as FormerTableConnector } from '../sdk/former/destination.js';
 import { type Feed, readFeed } from '../snapshot/feed.js';
 import { Database, type Session } from '../storage/duckdb.js';
 import { JobLock } from '../storage/job-lock.js';
 import type { Delivered, DeliveryContext, DeliveryProgress, DeliveryRequest } from './delivery.js';
 import { rememberDelivery } from './delivery-state.js';
 import { checkRules } from './destination-rules.js';
-import { TableDelivery as FormerTableDelivery } from './former/table-delivery.js';
 import { RecordDelivery } from './records/record-delivery.js';
 import { TableDelivery } from './table/table-delivery.js';
 
@@ -173,8 +171,6 @@ class Delivering {
   #delivery(feed: Feed, session: Session, folder: string, progress: DeliveryProgress): Attempts {
     const task = { context: this.#context, request: this.#request, feed, session, folder, progress };
     const { connector } = this.#request.destination;
-    if ('keepsWatermarks' in connector)
-      return new FormerTableDelivery({ ...task, connector: connector as FormerTableConnector });
     return connector.kind === 'tables'
       ? new TableDelivery({ ...task, connector })
       : new RecordDelivery({ ...task, connector });

@@ -87,7 +87,7 @@ export async function eraseFromDestination(
 }
 
 /**
- * Removes the files that the job's folder has of a destination: its refused rows, its outbox, its watermark if it cannot store
+ * Removes the files that the job's folder has of a destination: its refused rows, its outbox, its position if it cannot store
  * one itself, and the remembered state. Call it under the destination's lock.
  */
 export async function forgetDestination(layout: JobLayout, name: string, streams: readonly string[]): Promise<void> {

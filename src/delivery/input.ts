@@ -33,8 +33,6 @@ interface InputTask {
   readonly session: Session;
   /** A folder for this delivery alone; created, or emptied, when the input opens. */
   readonly folder: string;
-  /** A query for the keys (`key`) that the destination refused earlier. The present rows of these keys come as well. */
-  readonly retried?: string | undefined;
 }
 
 /** The error for a file that the feed names but that cannot be read. */
@@ -125,7 +123,7 @@ export class DeliveryInput {
     const pending = this.#pending(since);
     const pieces: LoadChunk[] = [];
     for (const changes of pending) pieces.push(...(await this.#changes(changes)));
-    return this.#task.retried === undefined ? pieces : this.#materialize(pieces, true, true);
+    return pieces;
   }
 
   /** The last change of each key after a sequence; without `deletes`, the last one that is not a delete. */
@@ -134,8 +132,8 @@ export class DeliveryInput {
     const pieces: LoadChunk[] = [];
     for (const changes of pending) pieces.push(...(await this.#changes(changes)));
     // A run changes each key at most once, so a single run needs no folding.
-    if (pending.length < 2 && this.#task.retried === undefined && deletes) return pieces;
-    return this.#materialize(pieces, false, deletes);
+    if (pending.length < 2 && deletes) return pieces;
+    return this.#folded(pieces, deletes);
   }
 
   #pending(since: number): (FeedChanges & { columns: StoredColumn[] })[] {
@@ -164,9 +162,9 @@ export class DeliveryInput {
     return counts.flatMap(({ file_name, num_rows }) => ranges(String(file_name), Number(num_rows), select));
   }
 
-  /** Writes the changes into new files: the last one of each key or, if `keepsAll`, every one, plus the rows to try again. */
-  async #materialize(pieces: readonly LoadChunk[], keepsAll: boolean, deletes: boolean): Promise<LoadChunk[]> {
-    const { session, feed, folder, retried } = this.#task;
+  /** Writes the last change of each key into new files. */
+  async #folded(pieces: readonly LoadChunk[], deletes: boolean): Promise<LoadChunk[]> {
+    const { session, feed, folder } = this.#task;
     const key = rowKey(feed.key);
     const { list } = ColumnSet.restore(feed.columns);
     const stamped = ['_op', '_run_id', '_synced_at', sequenceColumn];
@@ -187,10 +185,8 @@ export class DeliveryInput {
     // Without deletes, the last image of a key that is now deleted must come all the same.
     const counted = deletes ? 'true' : "_op <> 'delete'";
     const latest = `SELECT (${keyColumn}, max(${sequenceColumn})) FROM changed WHERE ${counted} GROUP BY ${keyColumn}`;
-    const last = keepsAll ? '' : `WHERE ${counted} AND (${keyColumn}, ${sequenceColumn}) IN (${latest})`;
-    const again = retried === undefined ? '' : ` UNION ALL BY NAME ${await this.#presentImages(retried, !keepsAll)}`;
-    const query = `${written} FROM (WITH changed AS (${changed}) SELECT ${all} FROM changed ${last}${again})`;
-    if (keepsAll) return this.#ordered(query, select as string);
+    const last = `WHERE ${counted} AND (${keyColumn}, ${sequenceColumn}) IN (${latest})`;
+    const query = `${written} FROM (WITH changed AS (${changed}) SELECT ${all} FROM changed ${last})`;
     const target = join(folder, 'folded');
     await mkdir(target, { mode: 0o700 });
     const options = `FORMAT parquet, COMPRESSION snappy, ROW_GROUP_SIZE ${pieceRows}, ROW_GROUPS_PER_FILE 1`;
@@ -199,29 +195,6 @@ export class DeliveryInput {
     if (Number(copied?.Count ?? 0) === 0) return [];
     await syncFolder(target);
     return this.#pieces(files, select as string);
-  }
-
-  /** Writes all changes into one file, those of earlier commits first. */
-  async #ordered(query: string, select: string): Promise<LoadChunk[]> {
-    const { session, folder } = this.#task;
-    const path = join(folder, 'changes.parquet');
-    const rows = await session.number(
-      `COPY (${query} ORDER BY ${sequenceColumn}) TO ${sqlText(path)} (FORMAT parquet, COMPRESSION snappy)`,
-    );
-    return ranges(path, rows, select);
-  }
-
-  /**
-   * SQL for the present rows of refused keys; deleted keys have none.
-   * @param folds whether changes are folded: that leaves out changes of rows without a key, so all such rows come from here
-   */
-  async #presentImages(retried: string, folds: boolean): Promise<string> {
-    const { feed } = this.#task;
-    const key = rowKey(feed.key);
-    const now = (await this.everything()).map(({ query }) => query).join(' UNION ALL BY NAME ');
-    if (now === '') return `SELECT * EXCLUDE (${keyColumn}) FROM changed WHERE false`;
-    return `SELECT * REPLACE ('update' AS _op) FROM (${now}) WHERE (${key} IN (SELECT key FROM (${retried}))
-      AND ${key} NOT IN (SELECT ${keyColumn} FROM changed WHERE ${keyColumn} IS NOT NULL))${folds ? ` OR ${key} IS NULL` : ''}`;
   }
 
   async close(): Promise<void> {

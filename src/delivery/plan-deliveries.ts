@@ -38,8 +38,6 @@ export async function planDeliveries(context: DeliveryContext, request: Delivery
   const planOf = async (stream: string): Promise<PlannedStream> => {
     const feed = await readFeed(context.layout, stream);
     if (feed === undefined) return planned(stream, { untold: 'the stream has no snapshot yet' });
-    if ('keepsWatermarks' in connector)
-      return planned(stream, { untold: `deliveries by ${connector.name} cannot be planned` });
     const session = await database.connect();
     const progress = { destination: name, stream, phase: 'preparing' as const, rows: 0, total: undefined };
     const own = join(folder, stream);

@@ -125,16 +125,6 @@ export interface TableConnector<S extends OptionShape = OptionShape> extends Con
   open(context: DestinationContext<S>): Promise<TableDestination>;
 }
 
-/** A connector that keeps a watermark beside its tables, not a record of each: see `former/`. */
-export interface WatermarkConnector<S extends OptionShape = OptionShape>
-  extends Omit<TableConnector<S>, 'open' | 'holds' | 'widens' | 'isTypeOf'> {
-  readonly keepsWatermarks: true;
-  /** Whether a column's type can be changed from one to the other without losing or changing a value. Default: never. */
-  widens?(from: string, to: string): boolean;
-  /** Opens a destination as `former/destination.ts` describes it. */
-  open(context: DestinationContext<S>): Promise<unknown>;
-}
-
 /** What a delivery may ask of the types of a place. */
 export type TableTypes = Pick<TableConnector, 'mapColumn' | 'holds' | 'widens' | 'isTypeOf'>;
 
@@ -187,7 +177,7 @@ export interface TableSums {
 }
 
 /**
- * A destination that takes records but stores no watermark. The delivery itself keeps track of each acknowledged record, so
+ * A destination that takes records but stores nothing of cdsync's own. The delivery itself keeps track of each acknowledged record, so
  * that each record arrives at least once, always with the same id.
  */
 export interface RecordConnector<S extends OptionShape = OptionShape> extends ConnectorBase<S> {
@@ -233,13 +223,9 @@ export interface RecordDestination {
   close(): Promise<void>;
 }
 
-/** A connector of tables, of either way to remember what a table was given. */
-// biome-ignore lint/suspicious/noExplicitAny: each connector takes only its own options, so no one option shape fits all.
-export type AnyTableConnector = TableConnector<any> | WatermarkConnector<any>;
-
 /** The default export of a connector's module. */
 // biome-ignore lint/suspicious/noExplicitAny: each connector takes only its own options, so no one option shape fits all.
-export type Connector = AnyTableConnector | RecordConnector<any>;
+export type Connector = TableConnector<any> | RecordConnector<any>;
 
 /** Declares a connector of tables, and types its options. */
 export function tableConnector<S extends OptionShape>(connector: Omit<TableConnector<S>, 'kind'>): TableConnector<S> {

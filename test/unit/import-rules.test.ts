@@ -80,7 +80,7 @@ function mayImport(root: string, file: string, target: string): boolean {
     // The public surface, and what is the connector's own.
     return to.folder === 'connectors'
       ? to.connector === from.connector
-      : [join('src', 'sdk', 'index.js'), join('src', 'sdk', 'former', 'index.js')].includes(relative(root, target));
+      : relative(root, target) === join('src', 'sdk', 'index.js');
   }
   return to.folder === from.folder || allowed(from.folder).includes(to.folder);
 }

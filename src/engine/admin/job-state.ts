@@ -159,7 +159,7 @@ export async function resetState(
 }
 
 /**
- * Forgets what is kept here for a destination ({@link forgetDestination}). Its rows and its watermark there stay.
+ * Forgets what is kept here for a destination ({@link forgetDestination}). Its rows and their record there stay.
  * @returns the streams that were forgotten
  * @throws {CdsyncError} `destination_not_found`, `stream_not_found`, `locked`
  */

@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { RunReport } from '../../../src/core/run-report.js';
 import { requestControl } from '../../fixtures/control.js';
 import { ObjectStore } from '../../fixtures/object-store.js';
-import { Sql } from '../../fixtures/table-driver.js';
+import { Sql } from '../../fixtures/utc-duckdb.js';
 import { Receiver } from '../../fixtures/webhook-server.js';
 import { ended, Workspace } from '../../fixtures/workspace.js';
 

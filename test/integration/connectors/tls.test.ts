@@ -12,7 +12,7 @@ import { type DestinationContext, map } from '../../../src/sdk/index.js';
 import { MariadbServer, mariadbIsInstalled } from '../../fixtures/mariadb.js';
 import { PostgresServer } from '../../fixtures/postgres-server.js';
 import { openssl, selfSigned } from '../../fixtures/self-signed.js';
-import { TableDriver } from '../../fixtures/table-driver.js';
+import { LoadDriver } from '../../fixtures/load-driver.js';
 
 /** An address of this machine that other machines could reach: a connection to it is one to another machine. */
 const outside = Object.values(networkInterfaces())
@@ -84,7 +84,7 @@ function keep<T extends { close(): Promise<void> }>(each: T): T {
 
 // biome-ignore lint/suspicious/noExplicitAny: any connector, whatever its options are.
 async function attempt(connector: any, options: Readonly<Record<string, unknown>>): Promise<unknown> {
-  const driver = keep(await TableDriver.open(connector, options));
+  const driver = keep(await LoadDriver.open(connector, options));
   return driver
     .with(async (destination) => destination.describe('t'))
     .then(
@@ -100,7 +100,7 @@ describe.runIf(outside)('a password to another machine', () => {
     const listener = keep(await Listener.open((socket, first) => (first ? undefined : socket.write('N'))));
     for (const more of ['', '?sslmode=prefer', '?sslmode=allow', '?sslmode=require', '?sslmode=no-verify']) {
       const url = `postgres://loader:${password}@${outside}:${listener.port}/crm${more}`;
-      const error = await attempt(postgres as never, { url });
+      const error = await attempt(postgres, { url });
       expect(error).toMatchObject({ code: 'destination_login', hint: expect.stringContaining('`tls: off`') });
     }
     expect(listener.connections).toBe(5);
@@ -111,7 +111,7 @@ describe.runIf(outside)('a password to another machine', () => {
   it('is not sent although the URL of PostgreSQL says sslmode=disable: nothing connects', async () => {
     const listener = keep(await Listener.open(() => undefined));
     for (const more of ['sslmode=disable', 'ssl=0', 'ssl=false']) {
-      const error = await attempt(postgres as never, {
+      const error = await attempt(postgres, {
         url: `postgres://loader@${outside}:${listener.port}/crm?${more}`,
         password,
       });
@@ -213,7 +213,7 @@ describe.runIf(openssl)('a real PostgreSQL with a certificate of a private autho
 
   it('is loaded over TLS if the URL names the authority', async () => {
     const driver = keep(
-      await TableDriver.open(postgres as never, {
+      await LoadDriver.open(postgres, {
         url: url(`?sslrootcert=${join(folder, 'cert.pem')}`),
         tls: 'verify',
       }),
@@ -227,19 +227,19 @@ describe.runIf(openssl)('a real PostgreSQL with a certificate of a private autho
       ['localhost', '?sslmode=require'],
       ['127.0.0.1', `?sslmode=verify-full&sslrootcert=${join(folder, 'cert.pem')}`],
     ] as const)
-      expect(await attempt(postgres as never, { url: url(more, host) })).toMatchObject({
+      expect(await attempt(postgres, { url: url(more, host) })).toMatchObject({
         code: 'destination_login',
         message: expect.stringContaining('no encrypted connection'),
       });
   });
 
   it('is loaded without a check of the certificate with tls: required', async () => {
-    const driver = keep(await TableDriver.open(postgres as never, { url: url(''), tls: 'required' }));
+    const driver = keep(await LoadDriver.open(postgres, { url: url(''), tls: 'required' }));
     await driver.with(async () => expect(await encrypted()).toEqual([true]));
   });
 
   it('is loaded without encryption from this machine, as before', async () => {
-    const driver = keep(await TableDriver.open(postgres as never, { url: url('?sslmode=disable') }));
+    const driver = keep(await LoadDriver.open(postgres, { url: url('?sslmode=disable') }));
     await driver.with(async () => expect(await encrypted()).toEqual([false]));
   });
 
@@ -248,10 +248,10 @@ describe.runIf(openssl)('a real PostgreSQL with a certificate of a private autho
     async () => {
       const listener = keep(await Listener.passingOn(server.port));
       const at = (more = '') => url(more, outside, listener.port);
-      expect(await attempt(postgres as never, { url: at() })).toMatchObject({ code: 'destination_login' });
-      expect(await attempt(postgres as never, { url: at(), tls: 'required' })).toBeUndefined();
+      expect(await attempt(postgres, { url: at() })).toMatchObject({ code: 'destination_login' });
+      expect(await attempt(postgres, { url: at(), tls: 'required' })).toBeUndefined();
       expect(listener.bytes.includes('SCRAM-SHA-256')).toBe(false);
-      expect(await attempt(postgres as never, { url: at('?sslmode=disable'), tls: 'off' })).toBeUndefined();
+      expect(await attempt(postgres, { url: at('?sslmode=disable'), tls: 'off' })).toBeUndefined();
       expect(listener.bytes.includes('owner')).toBe(true);
     },
   );

@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ColumnSet } from '../../../src/columns/columns.js';
-import { sqlText } from '../../../src/core/sql.js';
 import { DeliveryInput, type LoadChunk, pieceRows, sequenceColumn } from '../../../src/delivery/input.js';
 import type { Feed } from '../../../src/snapshot/feed.js';
 import type { Row } from '../../../src/storage/duckdb.js';
@@ -15,11 +14,9 @@ beforeEach(async () => {
 });
 afterEach(() => published.close());
 
-async function open(retried?: readonly string[], feed: Feed = published.feed): Promise<DeliveryInput> {
+async function open(feed: Feed = published.feed): Promise<DeliveryInput> {
   const { layout, session, folder } = published;
-  const keys = (retried ?? []).map((key) => `(${sqlText(key)})`).join(', ');
-  const query = retried === undefined ? undefined : `SELECT key FROM (VALUES ${keys}) t(key)`;
-  return DeliveryInput.open({ layout, feed, session, folder: join(folder, 'input'), retried: query });
+  return DeliveryInput.open({ layout, feed, session, folder: join(folder, 'input') });
 }
 
 const brief = (row: Row) => `${row._op} ${row.id} ${row.n} of ${row._run_id}`;
@@ -93,45 +90,31 @@ const commits = fc.array(
 );
 
 it('an earlier snapshot and the changes since make the present one, whatever was committed', async () => {
-  const property = fc.asyncProperty(
-    commits,
-    fc.nat(4),
-    fc.uniqueArray(fc.constantFrom('a', 'b', 'x')),
-    async (days, from, retried) => {
-      await published.close();
-      published = await PublishedStream.open();
-      const states = [new Map<string, Change['n']>()];
-      const log: string[] = [];
-      const since = Math.min(from, days.length);
-      for (const [index, day] of days.entries()) {
-        const [before, now] = [states[index] as Map<string, number>, new Map(states[index])];
-        const changes = day.flatMap(({ id, goes }): Change[] => {
-          if (goes && !before.has(id)) return [];
-          return [goes ? remove(id, before.get(id) as number) : (before.has(id) ? update : insert)(id, index + 1)];
-        });
-        for (const { op, id, n } of changes) op === 'delete' ? now.delete(id) : now.set(id, n);
-        if (index >= since) log.push(...changes.map(({ op, id, n }) => `${op} ${id} ${n} of run-${index + 1}`));
-        states.push(now);
-        await published.commit(changes);
-      }
-      const [then, now] = [states[since] as Map<string, number>, states.at(-1) as Map<string, number>];
-      const input = await open();
-      expect(await briefly(input.changes(since, 'append'))).toEqual(log);
-      const folded = await published.read(await input.changes(since, 'mirror'));
-      expect(new Set(folded.map(({ id }) => id)).size).toBe(folded.length);
-      for (const { _op, id, n } of folded) _op === 'delete' ? then.delete(String(id)) : then.set(String(id), Number(n));
-      expect(new Map([...then].sort())).toEqual(new Map([...now].sort()));
-      if (retried.length === 0) return;
-      // A refused key comes once, with its present row.
-      const changed = new Set(folded.map(({ id }) => String(id)));
-      const again = retried.filter((id) => !changed.has(id) && now.has(id));
-      const wanted = [...folded.map(brief), ...again.map((id) => `update ${id} ${now.get(id)} of run-${days.length}`)];
-      const tried = await open(retried);
-      expect((await briefly(tried.changes(since, 'mirror'))).sort()).toEqual(wanted.sort());
-      const logged = await open(retried);
-      expect((await briefly(logged.changes(since, 'append'))).length).toBe(log.length + again.length);
-    },
-  );
+  const property = fc.asyncProperty(commits, fc.nat(4), async (days, from) => {
+    await published.close();
+    published = await PublishedStream.open();
+    const states = [new Map<string, Change['n']>()];
+    const log: string[] = [];
+    const since = Math.min(from, days.length);
+    for (const [index, day] of days.entries()) {
+      const [before, now] = [states[index] as Map<string, number>, new Map(states[index])];
+      const changes = day.flatMap(({ id, goes }): Change[] => {
+        if (goes && !before.has(id)) return [];
+        return [goes ? remove(id, before.get(id) as number) : (before.has(id) ? update : insert)(id, index + 1)];
+      });
+      for (const { op, id, n } of changes) op === 'delete' ? now.delete(id) : now.set(id, n);
+      if (index >= since) log.push(...changes.map(({ op, id, n }) => `${op} ${id} ${n} of run-${index + 1}`));
+      states.push(now);
+      await published.commit(changes);
+    }
+    const [then, now] = [states[since] as Map<string, number>, states.at(-1) as Map<string, number>];
+    const input = await open();
+    expect(await briefly(input.changes(since, 'append'))).toEqual(log);
+    const folded = await published.read(await input.changes(since, 'mirror'));
+    expect(new Set(folded.map(({ id }) => id)).size).toBe(folded.length);
+    for (const { _op, id, n } of folded) _op === 'delete' ? then.delete(String(id)) : then.set(String(id), Number(n));
+    expect(new Map([...then].sort())).toEqual(new Map([...now].sort()));
+  });
   await fc.assert(property, { numRuns: 15 });
 });
 
@@ -152,7 +135,7 @@ describe('an input', () => {
       `SELECT 'insert' AS _op, 'run-3' AS _run_id, now() AS _synced_at, 'd' AS id, 3::BIGINT AS n, 'new' AS note`,
     );
     const wider: Feed = { ...feed, columns: later, changes: changes.with(2, { ...third, rows: 1 } as never) };
-    const rows = await published.read(await (await open(undefined, wider)).allChanges(0));
+    const rows = await published.read(await (await open(wider)).allChanges(0));
     expect(rows.map(({ id, note }) => [id, note])).toEqual([
       ...['a', 'b', 'c', 'a', 'c'].map((id) => [id, null]),
       ['d', 'new'],
@@ -184,7 +167,7 @@ describe('an input', () => {
     await published.write('snapshot/big.parquet', `SELECT i::VARCHAR AS id, i AS n FROM range(${count}) t(i)`);
     const small = published.feed.snapshot;
     const feed = { ...published.feed, snapshot: [...small, { path: 'snapshot/big.parquet', rows: count }, ...small] };
-    const pieces = await (await open(undefined, feed)).everything();
+    const pieces = await (await open(feed)).everything();
     expect(pieces.map(({ rows }) => rows)).toEqual([3, pieceRows, pieceRows, 1000, 3]);
     const all = pieces.map(({ query }) => query).join(' UNION ALL BY NAME ');
     expect(

@@ -37,7 +37,6 @@ async function fill(since = 0, feed: Feed = published.feed, replaces?: Outbox): 
     feed,
     session,
     folder: join(published.folder, 'input'),
-    retried: undefined,
   });
   const queries = (await input.allChanges(since)).map(({ query }) => query);
   const { store_id, sequence, run_id, key } = feed;
