@@ -92,6 +92,8 @@ export function trinoDialect(
     foldsTables: true,
     stagesAll: true,
     hashing: {
+      // `||` makes no text of more than 1 MB.
+      join: (texts) => `array_join(ARRAY[${texts.join(', ')}], '')`,
       md5: (text) => `lower(to_hex(md5(to_utf8(${text}))))`,
       number: (hex) => `from_base(substr(${hex}, 1, 15), 16)`,
       sum: (number) => `CAST(coalesce(sum(CAST(${number} AS decimal(38,0))), 0) AS varchar)`,

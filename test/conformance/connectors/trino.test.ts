@@ -11,11 +11,7 @@ afterAll(() => server?.stop());
 
 describe.runIf(server).each(['iceberg', 'postgresql'] as const)('Trino, catalog %s', (kind) => {
   tableConformance({
-    // Tables of a database cannot be replaced at once: the README says so.
-    connector:
-      kind === 'iceberg'
-        ? trino
-        : { ...trino, capabilities: { ...trino.capabilities, modes: ['append', 'upsert', 'mirror'] } },
+    connector: trino,
     ...(server === undefined ? {} : { server: server.address }),
     place: () => (server as TrinoServer).place(kind),
   });
