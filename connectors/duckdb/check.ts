@@ -1,28 +1,14 @@
-import { access, constants, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import type { DestinationCheck, DestinationContext, Lack } from '../../src/sdk/index.js';
+import {
+  type DestinationCheck,
+  type DestinationContext,
+  isThere,
+  type Lack,
+  mayWrite,
+  nearestExisting,
+} from '../../src/sdk/index.js';
 import { openDuckdb } from './load.js';
 import type { duckdbOptions } from './options.js';
-
-function isThere(path: string): Promise<boolean> {
-  return stat(path).then(
-    () => true,
-    () => false,
-  );
-}
-
-function mayWrite(path: string): Promise<boolean> {
-  return access(path, constants.W_OK).then(
-    () => true,
-    () => false,
-  );
-}
-
-/** The folder itself, or the nearest one above it that exists. */
-async function existing(folder: string): Promise<string> {
-  const above = dirname(folder);
-  return above === folder || (await isThere(folder)) ? folder : existing(above);
-}
 
 /** Opens the file if there is one, as a load does; otherwise looks whether its folder may be written. */
 export async function checkDuckdb(
@@ -31,7 +17,7 @@ export async function checkDuckdb(
 ): Promise<DestinationCheck> {
   const { path, schema } = context.options;
   const lacks: Lack[] = [];
-  const folder = await existing(dirname(path));
+  const folder = await nearestExisting(dirname(path));
   if (!(await mayWrite(folder)))
     lacks.push({ message: `the folder ${folder} may not be written`, hint: 'check who owns it, and run as that user' });
   if (!(await isThere(path))) return { reached: `${path}, which the first load creates`, lacks };

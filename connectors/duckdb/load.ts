@@ -7,7 +7,6 @@ import {
   duckdbIdentifier,
   duckdbLiteral,
   type FoundColumns,
-  loadRefused,
   SqlDestination,
   type TableDestination,
 } from '../../src/sdk/index.js';
@@ -27,22 +26,11 @@ class DuckdbDestination extends SqlDestination<FileSession> {
     await this.session.run(`CREATE SCHEMA IF NOT EXISTS ${duckdbIdentifier(this.#schema)}`);
   }
 
-  protected override async find(table: string): Promise<FoundColumns | undefined> {
-    // DuckDB takes names that differ only in case for one.
-    const own = (column: string) => `database_name = current_database() AND schema_name = ${duckdbLiteral(this.#schema)}
-      AND lower(${column}) = lower(${duckdbLiteral(table)})`;
-    const views = await this.session.rows(`SELECT view_name FROM duckdb_views() WHERE ${own('view_name')}`);
-    if (views.length > 0)
-      throw loadRefused(`"${table}" is a view`, { hint: 'give the stream another table with `table:`' });
-    const [found] = await this.session.rows(`SELECT comment FROM duckdb_tables() WHERE ${own('table_name')}`);
-    if (found === undefined) return undefined;
-    const columns = await this.session.rows(
-      `SELECT column_name AS name, data_type AS type FROM duckdb_columns() WHERE ${own('table_name')} ORDER BY column_index`,
+  protected override find(table: string): Promise<FoundColumns | undefined> {
+    return this.session.table(
+      `database_name = current_database() AND schema_name = ${duckdbLiteral(this.#schema)}`,
+      table,
     );
-    return {
-      columns: columns.map(({ name, type }) => ({ name: String(name), type: String(type) })),
-      comment: found.comment === null ? null : String(found.comment),
-    };
   }
 }
 

@@ -1,11 +1,13 @@
-import { access, constants, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import {
   type DestinationCheck,
   type DestinationContext,
   duckdbIdentifier,
   duckdbLiteral,
+  isThere,
   type Lack,
+  mayWrite,
+  nearestExisting,
 } from '../../src/sdk/index.js';
 import { catalogOf, catalogPlace, dataPlace, lake } from './catalog.js';
 import type { DucklakeShape } from './options.js';
@@ -16,28 +18,8 @@ type Context = DestinationContext<DucklakeShape>;
 const byOwner = 'check who owns it, and run as that user';
 const needed = ['SELECT', 'INSERT', 'UPDATE', 'DELETE'];
 
-function isThere(path: string): Promise<boolean> {
-  return stat(path).then(
-    () => true,
-    () => false,
-  );
-}
-
-function mayWrite(path: string): Promise<boolean> {
-  return access(path, constants.W_OK).then(
-    () => true,
-    () => false,
-  );
-}
-
-/** The path itself, or the nearest folder above it that exists. */
-async function existing(path: string): Promise<string> {
-  const above = dirname(path);
-  return above === path || (await isThere(path)) ? path : existing(above);
-}
-
 async function unwritable(paths: readonly string[]): Promise<Lack[]> {
-  const found = new Set(await Promise.all(paths.map(existing)));
+  const found = new Set(await Promise.all(paths.map(nearestExisting)));
   const lacks: Lack[] = [];
   for (const path of found)
     if (!(await mayWrite(path))) lacks.push({ message: `${path} may not be written`, hint: byOwner });

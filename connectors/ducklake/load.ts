@@ -8,7 +8,6 @@ import {
   duckdbLiteral,
   type FoundColumns,
   type Load,
-  loadRefused,
   loadsTable,
   type MergeTask,
   nameList,
@@ -31,22 +30,10 @@ const outdatedMax = 500;
  * lets two transactions add rows to one table, but not if one of them has altered it.
  */
 function lakeDialect(schema: string): SqlDialect {
-  const duckdb = duckdbDialect(schema);
-  const table = (name: string) => `${lake}.${duckdb.table(name)}`;
   const dialect: SqlDialect = {
-    ...duckdb,
+    ...duckdbDialect(schema, lake),
     addsState: true,
     own: { text: 'VARCHAR', integer: 'BIGINT' },
-    table,
-    create: ({ name, columns }) => [
-      `CREATE TABLE ${table(name)} (${columns.map((column) => `${duckdbIdentifier(column.name)} ${column.type}`).join(', ')})`,
-    ],
-    add: ({ name }, columns) =>
-      columns.map((column) => `ALTER TABLE ${table(name)} ADD COLUMN ${duckdbIdentifier(column.name)} ${column.type}`),
-    widen: ({ name }, { name: column, type }) => [
-      `ALTER TABLE ${table(name)} ALTER COLUMN ${duckdbIdentifier(column)} SET DATA TYPE ${type}`,
-    ],
-    comment: (name, text) => [`COMMENT ON TABLE ${table(name)} IS ${duckdbLiteral(text)}`],
     merge: (task) => lakeMerge(dialect, task),
   };
   return dialect;
@@ -104,20 +91,8 @@ class DucklakeDestination extends SqlDestination<LakeSession> {
         );
   }
 
-  protected override async find(table: string): Promise<FoundColumns | undefined> {
-    const own = (column: string) => `${this.#ofSchema} AND lower(${column}) = lower(${duckdbLiteral(table)})`;
-    const views = await this.session.rows(`SELECT view_name FROM duckdb_views() WHERE ${own('view_name')}`);
-    if (views.length > 0)
-      throw loadRefused(`"${table}" is a view`, { hint: 'give the stream another table with `table:`' });
-    const [found] = await this.session.rows(`SELECT comment FROM duckdb_tables() WHERE ${own('table_name')}`);
-    if (found === undefined) return undefined;
-    const columns = await this.session.rows(
-      `SELECT column_name AS name, data_type AS type FROM duckdb_columns() WHERE ${own('table_name')} ORDER BY column_index`,
-    );
-    return {
-      columns: columns.map(({ name, type }) => ({ name: String(name), type: String(type) })),
-      comment: found.comment === null ? null : String(found.comment),
-    };
+  protected override find(table: string): Promise<FoundColumns | undefined> {
+    return this.session.table(this.#ofSchema, table);
   }
 
   override async load(load: Load): Promise<void> {

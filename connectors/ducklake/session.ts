@@ -1,4 +1,4 @@
-import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { rootCertificates } from 'node:tls';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
@@ -7,6 +7,7 @@ import {
   DuckdbSession,
   duckdbLiteral,
   duckdbProxy,
+  isThere,
   loadDuckdbExtensions,
   loadRefused,
   redactor,
@@ -65,13 +66,6 @@ async function rootsFile(folder: string): Promise<string> {
   const more = extra === undefined ? [] : [await readFile(extra, 'utf8').catch(() => '')];
   await writeFile(file, [...rootCertificates, ...more].join('\n'), { mode: 0o600 });
   return file;
-}
-
-async function isThere(file: string): Promise<boolean> {
-  return stat(file).then(
-    () => true,
-    () => false,
-  );
 }
 
 /** A connection to a lake, over an instance of DuckDB that has it attached. */

@@ -7,7 +7,14 @@ import mysql, {
   type ResultSetHeader,
   type RowDataPacket,
 } from 'mysql2/promise';
-import { isThisMachine, type LoadData, loadRefused, type Secret, type SqlSession } from '../../src/sdk/index.js';
+import {
+  isThisMachine,
+  type LoadData,
+  loadRefused,
+  type Secret,
+  type SqlSession,
+  TransactionalSession,
+} from '../../src/sdk/index.js';
 import { BulkLoad } from './bulk-load.js';
 import { mysqlError, type Rights } from './errors.js';
 
@@ -47,14 +54,14 @@ function connectionOptions({ url, password, tls }: Login): ConnectionOptions {
 }
 
 /** One connection, with the settings that loads rely on. Every failure becomes an error of cdsync. */
-export class Session implements SqlSession {
+export class Session extends TransactionalSession implements SqlSession {
   readonly #connection: Connection;
   readonly #socket: Socket;
   #rights: Rights;
   #collation = '';
-  #isInTransaction = false;
 
   private constructor(connection: Connection, socket: Socket, rights: Rights) {
+    super();
     this.#connection = connection;
     this.#socket = socket;
     this.#rights = rights;
@@ -130,32 +137,8 @@ export class Session implements SqlSession {
   }
 
   /** Values that the server refuses are set aside by savepoints, so there is always a transaction. */
-  async fill(target: string, data: LoadData): Promise<number> {
-    const isOwn = !this.#isInTransaction;
-    if (isOwn) await this.begin();
-    try {
-      const arrived = await new BulkLoad(this, target, data).all(data);
-      if (isOwn) await this.commit();
-      return arrived;
-    } catch (error) {
-      if (isOwn) await this.rollback().catch(() => undefined);
-      throw error;
-    }
-  }
-
-  async begin(): Promise<void> {
-    await this.run('START TRANSACTION');
-    this.#isInTransaction = true;
-  }
-
-  async commit(): Promise<void> {
-    await this.run('COMMIT');
-    this.#isInTransaction = false;
-  }
-
-  async rollback(): Promise<void> {
-    this.#isInTransaction = false;
-    await this.run('ROLLBACK');
+  fill(target: string, data: LoadData): Promise<number> {
+    return this.inTransaction(() => new BulkLoad(this, target, data).all(data));
   }
 
   async #query<T extends RowDataPacket[] | ResultSetHeader>(query: QueryOptions): Promise<T> {

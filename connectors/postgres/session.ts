@@ -4,6 +4,7 @@ import {
   type LoadData,
   type SqlRow,
   type SqlSession,
+  TransactionalSession,
   withoutPostgresTls,
   withPostgresTls,
 } from '../../src/sdk/index.js';
@@ -16,12 +17,12 @@ const connectMs = 15_000;
 const lockMs = 60_000;
 
 /** One connection, with the user and the place that errors name. */
-export class PostgresSession implements SqlSession {
+export class PostgresSession extends TransactionalSession implements SqlSession {
   readonly client: pg.Client;
   readonly rights: Rights;
-  #isInTransaction = false;
 
   private constructor(client: pg.Client, rights: Rights) {
+    super();
     this.client = client;
     this.rights = rights;
   }
@@ -76,31 +77,11 @@ export class PostgresSession implements SqlSession {
 
   /** Rows that the server refuses are set aside by savepoints, so there is always a transaction. */
   async fill(target: string, data: LoadData, signal: AbortSignal): Promise<number> {
-    const isOwn = !this.#isInTransaction;
-    if (isOwn) await this.begin();
     try {
-      const arrived = await new Copy(this.client, target, data, signal).all(data);
-      if (isOwn) await this.commit();
-      return arrived;
+      return await this.inTransaction(() => new Copy(this.client, target, data, signal).all(data));
     } catch (error) {
-      if (isOwn) await this.rollback().catch(() => undefined);
       throw postgresError(error, this.rights);
     }
-  }
-
-  async begin(): Promise<void> {
-    await this.run('BEGIN');
-    this.#isInTransaction = true;
-  }
-
-  async commit(): Promise<void> {
-    await this.run('COMMIT');
-    this.#isInTransaction = false;
-  }
-
-  async rollback(): Promise<void> {
-    this.#isInTransaction = false;
-    await this.run('ROLLBACK');
   }
 
   stop(): void {

@@ -96,6 +96,7 @@ export { duckdbType, duckdbWidens } from './sql/duckdb-types.js';
 export { type RowHashing, rowNumber } from './sql/row-sum.js';
 export { SqlDestination } from './sql/sql-destination.js';
 export { assignments, deleteUpdateInsert, freeAlias, isOp, mergeSql, nameList, sameKey } from './sql/statements.js';
+export { TransactionalSession } from './sql/transactional-session.js';
 export { legacyWatermarks, loadsColumns, loadsKeptDays, loadsTable, stateColumns, stateTable } from './state.js';
 export {
   openTrino,
@@ -105,3 +106,4 @@ export {
   trinoIdentifier,
   trinoText,
 } from './trino.js';
+export { isThere, mayWrite, nearestExisting } from './writable.js';

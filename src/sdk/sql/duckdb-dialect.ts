@@ -9,9 +9,13 @@ export function duckdbLiteral(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }
 
-/** What DuckDB writes differently. A transaction holds DDL too. */
-export function duckdbDialect(schema: string): SqlDialect {
-  const table = (name: string) => `${duckdbIdentifier(schema)}.${duckdbIdentifier(name)}`;
+/**
+ * What DuckDB writes differently. A transaction holds DDL too.
+ * @param database SQL of the name of an attached database, if it is not the one that was opened
+ */
+export function duckdbDialect(schema: string, database?: string): SqlDialect {
+  const within = database === undefined ? '' : `${database}.`;
+  const table = (name: string) => `${within}${duckdbIdentifier(schema)}.${duckdbIdentifier(name)}`;
   return {
     commit: 'transaction_with_ddl',
     stamps: 'load',

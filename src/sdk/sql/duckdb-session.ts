@@ -1,7 +1,8 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { filePattern } from '../../core/sql.js';
+import { loadRefused } from '../errors.js';
 import type { LoadData } from '../load.js';
-import type { SqlRow, SqlSession } from './dialect.js';
+import type { FoundColumns, SqlRow, SqlSession } from './dialect.js';
 import { duckdbIdentifier, duckdbLiteral } from './duckdb-dialect.js';
 
 /** A connection to DuckDB. Subclasses close what they opened it with. */
@@ -28,6 +29,27 @@ export class DuckdbSession implements SqlSession {
   async run(sql: string): Promise<number> {
     const [row] = await this.rows(sql);
     return Number(Object.values(row ?? {})[0] ?? 0);
+  }
+
+  /**
+   * The columns and the comment of a table; undefined if there is none. DuckDB takes names that differ only in case for one.
+   * @param place a condition on `database_name` and `schema_name`
+   * @throws {CdsyncError} if it is a view
+   */
+  async table(place: string, name: string): Promise<FoundColumns | undefined> {
+    const own = (column: string) => `${place} AND lower(${column}) = lower(${duckdbLiteral(name)})`;
+    const views = await this.rows(`SELECT view_name FROM duckdb_views() WHERE ${own('view_name')}`);
+    if (views.length > 0)
+      throw loadRefused(`"${name}" is a view`, { hint: 'give the stream another table with `table:`' });
+    const [found] = await this.rows(`SELECT comment FROM duckdb_tables() WHERE ${own('table_name')}`);
+    if (found === undefined) return undefined;
+    const columns = await this.rows(
+      `SELECT column_name AS name, data_type AS type FROM duckdb_columns() WHERE ${own('table_name')} ORDER BY column_index`,
+    );
+    return {
+      columns: columns.map((column) => ({ name: String(column.name), type: String(column.type) })),
+      comment: found.comment === null ? null : String(found.comment),
+    };
   }
 
   async fill(target: string, data: LoadData): Promise<number> {
