@@ -38,7 +38,7 @@ function absentChange({ write, clear, moment, t }: MergeTask) {
 }
 
 /** One MERGE. Trino's has no clause for rows that the stage lacks: the source names their keys itself. */
-export function merge(dialect: SqlDialect, task: MergeTask): string {
+function merge(dialect: SqlDialect, task: MergeTask): string {
   const { table, target, stage, t, s, write } = task;
   const { set, when } = absentChange(task);
   const isDeleted = write.absent === 'delete';

@@ -10,7 +10,7 @@ export default tableConnector({
   options: trinoOptions,
   optionRules: { check: checkOptions },
   capabilities: {
-    // Each statement is a transaction of its own: an intent comes first, the record last.
+    // Each statement commits alone: first an intent, the record last.
     transactions: false,
     format: 'csv',
     // What an index of PostgreSQL takes: the primary key of a table that its catalog makes.

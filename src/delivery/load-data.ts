@@ -26,7 +26,7 @@ import type { LoadChunk } from './input.js';
 import type { Reject } from './table/rejects.js';
 import type { DeliveredColumn } from './table/target-columns.js';
 
-export interface LoadDataTask {
+interface LoadDataTask {
   /** A session for the load alone: its statements run one after the other. */
   readonly session: Session;
   readonly pieces: readonly LoadChunk[];

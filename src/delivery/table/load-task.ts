@@ -33,7 +33,7 @@ export function handoverOf(
   };
 }
 
-export interface LoadTask {
+interface LoadTask {
   readonly task: StreamTask<TableConnector>;
   readonly plan: TablePlan;
   readonly data: PieceData;

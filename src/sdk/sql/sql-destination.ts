@@ -50,11 +50,15 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
   protected readonly session: S;
   /** Of each table, as last found. */
   readonly #found = new Map<string, FoundColumns>();
+  readonly #store: SqlStore;
+  readonly #isStepwise: boolean;
   #legacy: LegacyWatermark | undefined;
 
   constructor(dialect: SqlDialect, session: S) {
     this.dialect = dialect;
     this.session = session;
+    this.#store = { dialect, session };
+    this.#isStepwise = dialect.commit === 'steps';
   }
 
   /** The columns and the comment of a table; undefined if there is none. @throws {CdsyncError} if it is no table that can be loaded */
@@ -68,7 +72,6 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
   /** Makes the schema or database that the tables are in, if it is missing. */
   protected async createPlace(): Promise<void> {}
 
-  /** What versions without records have noted. */
   protected legacy(): Promise<LegacyWatermark[]> {
     return legacyRows(this.#store);
   }
@@ -93,10 +96,6 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
       former: rows.filter((row) => isOwn(row) && !isHere(row)),
       legacy: this.#legacy,
     };
-  }
-
-  get #store(): SqlStore {
-    return { dialect: this.dialect, session: this.session };
   }
 
   async describe(table: string): Promise<FoundTable | undefined> {
@@ -160,10 +159,6 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
     const isStamped =
       isReload && this.dialect.stamps === 'reload' && this.#found.get(table.name)?.comment !== undefined;
     return drop || create || add.length > 0 || widen.length > 0 || isStamped;
-  }
-
-  get #isStepwise(): boolean {
-    return this.dialect.commit === 'steps';
   }
 
   /** Removes the staged rows; if a stop has ended the session, they are gone already. */
@@ -285,8 +280,8 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
     let deleted = 0;
     for (const condition of conditions) {
       const there = this.#isStepwise ? await this.#count(name, ` WHERE ${condition}`) : undefined;
-      if (there === 0) continue;
-      const changed = await this.session.run(`DELETE FROM ${this.dialect.table(name)} WHERE ${condition}`);
+      const sql = `DELETE FROM ${this.dialect.table(name)} WHERE ${condition}`;
+      const changed = there === 0 ? 0 : await this.session.run(sql);
       deleted += there ?? changed;
     }
     return deleted;

@@ -1,4 +1,4 @@
-/** A connection with transactions by statements, of which one may be open. */
+/** A connection that begins and ends transactions by statements. */
 export abstract class TransactionalSession {
   #isInTransaction = false;
 
@@ -19,7 +19,7 @@ export abstract class TransactionalSession {
     await this.run('ROLLBACK');
   }
 
-  /** Works in the open transaction, or in one of its own: savepoints need one. */
+  /** Works in the open transaction, or in a new one: savepoints need one. */
   protected async inTransaction<T>(work: () => Promise<T>): Promise<T> {
     if (this.#isInTransaction) return work();
     await this.begin();

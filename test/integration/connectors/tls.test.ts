@@ -9,10 +9,10 @@ import mysql from '../../../connectors/mysql/index.js';
 import postgres from '../../../connectors/postgres/index.js';
 import webhook from '../../../connectors/webhook/index.js';
 import { type DestinationContext, map } from '../../../src/sdk/index.js';
+import { LoadDriver } from '../../fixtures/load-driver.js';
 import { MariadbServer, mariadbIsInstalled } from '../../fixtures/mariadb.js';
 import { PostgresServer } from '../../fixtures/postgres-server.js';
 import { openssl, selfSigned } from '../../fixtures/self-signed.js';
-import { LoadDriver } from '../../fixtures/load-driver.js';
 
 /** An address of this machine that other machines could reach: a connection to it is one to another machine. */
 const outside = Object.values(networkInterfaces())

@@ -171,7 +171,7 @@ describe('a MERGE', () => {
     expect(cleared).toContain('"_deleted_at" = s."_deleted_at", "old" = NULL WHEN NOT MATCHED');
   });
 
-  it('is tried with no row where nobody knows whether the catalog has it, and needs a primary key in PostgreSQL', () => {
+  it('is tried with no row where it is not known whether the catalog has it, and needs a primary key in PostgreSQL', () => {
     const of = (kind: string) =>
       trinoDialect(place, catalogOf('lake', kind).traits, { staging: place, attempt: '' }).create(table);
     expect(of('iceberg')).toHaveLength(1);
