@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseConfig } from '../config/parse.js';
@@ -167,11 +167,17 @@ export class TestTarget {
     return comparedRows(`FROM read_parquet([${files.map(({ path }) => `'${join(folder, path)}'`).join(', ')}])`);
   }
 
-  /** The keys of all records of all snapshots so far. */
+  /** The keys of all records of all snapshots so far: a record that is gone is among the changes. */
   async everPublished(): Promise<(string | null)[]> {
-    const changes = join(this.folder, 'data', 'job', 'parquet', 'people', 'changes', '*', '*.parquet');
-    const rows = await comparedRows(`SELECT DISTINCT id FROM read_parquet('${changes}') ORDER BY id`);
-    return rows.map((row) => row.get('id') ?? null);
+    const folder = join(this.folder, 'data', 'job', 'parquet', 'people', 'changes');
+    const files = await readdir(folder, { recursive: true }).catch(() => []);
+    const changes = files.filter((name) => name.endsWith('.parquet')).map((name) => `'${join(folder, name)}'`);
+    const changed =
+      changes.length === 0
+        ? []
+        : await comparedRows(`FROM read_parquet([${changes.join(', ')}], union_by_name = true)`);
+    const keys = [...(await this.published()), ...changed].map((row) => row.get('id') ?? null);
+    return [...new Set(keys)].sort();
   }
 
   /** The key of a row as rejects name it. */

@@ -138,6 +138,12 @@ export function runIdStamp(startedAtMs: number): string {
   return new Date(startedAtMs).toISOString().replace(/[-:]/g, '').replace(/\.\d+/, '');
 }
 
+/** When the run of an id began, to the second: ISO 8601, UTC; undefined if that is no id of a run. */
+export function runStart(runId: string | null | undefined): string | undefined {
+  const parts = /^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z-/.exec(runId ?? '');
+  return parts === null ? undefined : `${parts.slice(1, 4).join('-')}T${parts.slice(4).join(':')}.000Z`;
+}
+
 /** Of the 24 bits at the end of an id, those that are random. The others hold the milliseconds, so that ids sort by time. */
 const randomRange = 1 << 14;
 

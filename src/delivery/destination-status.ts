@@ -1,5 +1,6 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { runStart } from '../core/run-report.js';
 import { readFeed } from '../snapshot/feed.js';
 import type { Session } from '../storage/duckdb.js';
 import { readErasures } from '../storage/erasures.js';
@@ -41,6 +42,8 @@ async function streamStatus(layout: JobLayout, name: string, stream: string): Pr
   const has = delivered !== undefined && delivered.store_id === feed?.store_id ? delivered.sequence : undefined;
   const lacking = (feed?.changes ?? []).filter(({ sequence }) => sequence > (has ?? 0));
   const reaches = has !== undefined && has >= (feed?.complete_since ?? 0);
+  // The commit before the changes, if the destination lacks that too.
+  const base = reaches ? undefined : runStart(feed?.complete_since_run);
   const isBehind = feed !== undefined && (has === undefined || has < feed.sequence);
   return {
     name,
@@ -48,8 +51,8 @@ async function streamStatus(layout: JobLayout, name: string, stream: string): Pr
     table: delivered?.table ?? null,
     sequence: delivered?.sequence ?? null,
     delivered_at: delivered?.delivered_at ?? null,
-    behind: isBehind ? Math.max(1, lacking.length) : 0,
-    behind_since: isBehind ? (lacking[0]?.synced_at ?? feed.synced_at) : null,
+    behind: isBehind ? Math.max(1, lacking.length + (base === undefined ? 0 : 1)) : 0,
+    behind_since: isBehind ? (base ?? lacking[0]?.synced_at ?? feed.synced_at) : null,
     pending: isBehind && !reaches ? null : lacking.reduce((sum, { rows }) => sum + rows, 0),
     last_action: delivered?.action ?? null,
     last_why: delivered?.why ?? null,

@@ -18,7 +18,7 @@ export function kindOf(path: string): FileKind {
   if (first !== 'runs' || third !== 'streams' || fourth === undefined) return 'small';
   const name = more.join('/');
   if (name === 'journal.jsonl' || name === 'held.json') return 'small';
-  return /^changes(-\d+)?\.parquet$/.test(name) ? 'held' : 'parts';
+  return name === 'changes.parquet' ? 'held' : 'parts';
 }
 
 const kinds: Readonly<Record<FileSet, readonly FileKind[]>> = {

@@ -3,12 +3,13 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { ColumnSet } from '../columns/columns.js';
 import { runIdPattern } from '../core/run-report.js';
+import { fileTexts } from '../core/sql.js';
 import type { ChangedValues } from '../snapshot/changed-values.js';
 import { isChanged, type StreamCommit } from '../snapshot/commit.js';
 import { readManifest } from '../snapshot/manifest.js';
+import type { Database } from '../storage/duckdb.js';
 import { readStateIfUsable, writeStateFile } from '../storage/durable.js';
 import type { JobLayout } from '../storage/layout.js';
-import { nullCounts } from '../storage/parquet-nulls.js';
 
 const columnSchema = z.object({
   name: z.string(),
@@ -40,6 +41,12 @@ export type ColumnFigures = z.infer<typeof figuresSchema>;
 export type StreamFigures = z.infer<typeof streamSchema>;
 type Counts = Pick<StreamFigures, 'counted'> & { readonly nulls: ReadonlyMap<string, number | undefined> };
 
+/** Where the files are, and what reads them. */
+interface Published {
+  readonly layout: JobLayout;
+  readonly database: Database;
+}
+
 /** What one stream did in a run. */
 export interface StreamResult {
   readonly name: string;
@@ -53,8 +60,37 @@ export function readColumnFigures(layout: JobLayout, runId: string): Promise<Col
   return readStateIfUsable(layout.figures(runId), figuresSchema);
 }
 
-/** The missing values of the published files. Those that were counted after an earlier run are not counted again. */
-async function countNulls(layout: JobLayout, stream: string, before: StreamFigures | undefined): Promise<Counts> {
+/** Of each column that some of the files have, how many of their rows have no value; undefined where a file does not say. */
+async function missingIn(
+  database: Database,
+  paths: readonly string[],
+  rows: number,
+): Promise<Map<string, number | undefined>> {
+  if (paths.length === 0) return new Map();
+  const session = await database.connect();
+  try {
+    const found = await session.rows(
+      `SELECT path_in_schema AS name, count(*) = count(stats_null_count) AS is_known,
+         ${rows} - sum(row_group_num_rows - stats_null_count) AS missing
+       FROM parquet_metadata(${fileTexts(paths)}) GROUP BY ALL`,
+    );
+    return new Map(
+      found.map(({ name, is_known, missing }) => [String(name), is_known === true ? Number(missing) : undefined]),
+    );
+  } finally {
+    session.close();
+  }
+}
+
+/**
+ * The missing values of the published files, by the statistics at their ends. Files that were counted after an earlier run are not
+ * looked at again.
+ */
+async function countNulls(
+  { layout, database }: Published,
+  stream: string,
+  before: StreamFigures | undefined,
+): Promise<Counts> {
   const manifest = await readManifest(layout.manifest(stream));
   const all = manifest?.files ?? [];
   const last = all.at(-1)?.sha256;
@@ -62,17 +98,19 @@ async function countNulls(layout: JobLayout, stream: string, before: StreamFigur
   const { files, last: known } = before?.counted ?? { files: 0, last: '' };
   const isLonger = files > 0 && all[files - 1]?.sha256 === known;
   const nulls = new Map<string, number | undefined>();
-  let rows = isLonger ? (before?.rows ?? 0) : 0;
+  const counted = isLonger ? (before?.rows ?? 0) : 0;
   if (isLonger) for (const { name, nulls: count } of before?.columns ?? []) nulls.set(name, count ?? undefined);
-  for (const { path } of isLonger ? all.slice(files) : all) {
-    const local = join(layout.stream(stream), path);
-    await layout.elsewhere?.bring(local);
-    const found = await nullCounts(local);
-    // A column that some files lack has no value in their rows.
-    for (const name of nulls.keys()) if (!found.nulls.has(name)) nulls.set(name, sum(nulls.get(name), found.rows));
-    for (const [name, count] of found.nulls) nulls.set(name, sum(nulls.has(name) ? nulls.get(name) : rows, count));
-    rows += found.rows;
-  }
+  const added = isLonger ? all.slice(files) : all;
+  const rows = added.reduce((all, file) => all + file.rows, 0);
+  for (const { path } of added) await layout.elsewhere?.bring(join(layout.stream(stream), path));
+  const missing = await missingIn(
+    database,
+    added.map(({ path }) => join(layout.stream(stream), path)),
+    rows,
+  );
+  // A column that some files lack has no value in their rows.
+  for (const name of nulls.keys()) if (!missing.has(name)) missing.set(name, rows);
+  for (const [name, count] of missing) nulls.set(name, sum(nulls.has(name) ? nulls.get(name) : counted, count));
   return { counted: { files: all.length, last }, nulls };
 }
 
@@ -90,13 +128,13 @@ function stampOf({ runId, syncedAt }: StreamCommit['task']): Pick<StreamFigures,
 }
 
 async function figuresOf(
-  layout: JobLayout,
+  published: Published,
   { commit, changed, name }: StreamResult & { readonly commit: StreamCommit },
   before: StreamFigures | undefined,
 ): Promise<StreamFigures> {
   const { task } = commit;
   const { run_id, synced_at } = isChanged(commit) || task.previous === undefined ? stampOf(task) : task.previous;
-  const { counted, nulls } = await countNulls(layout, name, before);
+  const { counted, nulls } = await countNulls(published, name, before);
   const columns = ColumnSet.restore(task.columns).list.map((column) => ({
     name: column.name,
     type: column.type,
@@ -135,10 +173,11 @@ async function newestFigures(layout: JobLayout): Promise<ColumnFigures | undefin
  * so that such a night costs next to nothing. Call it with the job's lock, after the commit is published.
  */
 export async function keepColumnFigures(
-  layout: JobLayout,
+  published: Published,
   runId: string,
   results: readonly StreamResult[],
 ): Promise<void> {
+  const { layout } = published;
   const before = await newestFigures(layout);
   const streams: Record<string, StreamFigures> = { ...before?.streams };
   for (const [name, known] of Object.entries(streams)) streams[name] = unchanged(known, undefined);
@@ -147,7 +186,7 @@ export async function keepColumnFigures(
     const known = before?.streams[name];
     if (commit === undefined) continue;
     const stands = known !== undefined && !isChanged(commit) && known.run_id === commit.task.previous?.run_id;
-    streams[name] = stands ? unchanged(known, commit) : await figuresOf(layout, { ...result, commit }, known);
+    streams[name] = stands ? unchanged(known, commit) : await figuresOf(published, { ...result, commit }, known);
   }
   await mkdir(layout.figuresFolder, { recursive: true, mode: 0o700 });
   await writeStateFile(layout.figures(runId), { version: 1, streams } satisfies ColumnFigures);

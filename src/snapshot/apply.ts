@@ -3,7 +3,6 @@ import { rowKey } from '../columns/row-hash.js';
 import { sameColumns, widen } from '../columns/widen.js';
 import { fileText, fileTexts, keyColumn, quoteIdentifier, sqlText } from '../core/sql.js';
 import { type ParquetCompression, type ParquetFile, writeParquet } from '../storage/parquet.js';
-import { stampParquet } from '../storage/parquet-stamp.js';
 import { type Difference, type DiffTask, hashesComparable } from './diff.js';
 import { createEarlier, keepPreviousRows } from './history.js';
 import { type SnapshotFiles, snapshotRows } from './snapshot-files.js';
@@ -40,20 +39,6 @@ function stamp({ runId, syncedAt }: ApplyTask): string {
   return `${sqlText(runId)} AS _run_id, ${sqlText(syncedAt)}::TIMESTAMPTZ AS _synced_at`;
 }
 
-/** The changes of a first snapshot: its files, with the columns of changes. */
-async function firstChanges({ files, changesPath, runId, syncedAt }: ApplyTask): Promise<ParquetFile[]> {
-  const stamps = [
-    { name: '_op', value: 'insert' },
-    { name: '_run_id', value: runId },
-    { name: '_synced_at', value: new Date(syncedAt) },
-  ];
-  const changes: ParquetFile[] = [];
-  for (const [index, file] of files.entries()) {
-    changes.push(await stampParquet(file, changesPath.replace(/\.parquet$/, `-${index + 1}.parquet`), stamps));
-  }
-  return changes;
-}
-
 type BeforeTask = Pick<ApplyTask, 'stream' | 'previous' | 'columns' | 'key' | 'difference'>;
 
 /**
@@ -75,7 +60,8 @@ export function tableBefore(task: ApplyTask, tables: WorkTables): string {
 }
 
 /**
- * Writes every change with its operation: the new row or, for a delete, the last one.
+ * Writes every change with its operation: the new row or, for a delete, the last one. A first snapshot has none: its rows change
+ * nothing.
  * @param isCopied whether {@link copyBefore} was called since the comparison
  */
 export async function writeChanges(
@@ -85,7 +71,7 @@ export async function writeChanges(
   isCopied: boolean,
 ): Promise<ParquetFile[]> {
   const { columns, previous, files } = task;
-  if (previous === undefined) return firstChanges(task);
+  if (previous === undefined) return [];
   if (!isCopied && !isRebuilt(task)) await copyBefore(store, task, tables);
   const { changed } = tables;
   const key = rowKey(task.key);

@@ -31,7 +31,7 @@ export interface StreamCommit {
   readonly source: string;
   readonly task: ApplyTask;
   readonly tables: WorkTables;
-  /** Files with the changes; none if the job keeps no Parquet files and the store needs none to read them from. */
+  /** Files with the changes; none of a first snapshot. */
   readonly changes: readonly ParquetFile[];
   readonly duplicates: number;
   /** Bytes of the service's answers for each record that was read, on average; 0 if none was. */

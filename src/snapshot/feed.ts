@@ -34,7 +34,7 @@ const feedSchema = z.object({
   definition: z.record(z.string(), z.string()),
   /** Paths are relative to `parquet/<stream>/`; empty if the job keeps no Parquet files. */
   snapshot: z.array(fileSchema),
-  /** The changes of every run after `complete_since`, the oldest first. */
+  /** The changes of every run after `complete_since`, the oldest first; none of a first load, whose rows are in `snapshot`. */
   changes: z.array(changesSchema),
   /** A destination that has this sequence, or a later one, needs only `changes`. */
   complete_since: z.number(),

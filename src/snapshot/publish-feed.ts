@@ -24,6 +24,14 @@ function rewrittenChanges({ rewritten_changes, columns }: StreamState): FeedChan
   }));
 }
 
+/**
+ * Whether the commit is known by its changes. Of a first load there are none, and of a commit whose file was lost with the history of the
+ * store; an erasure has none because its keys are delivered apart.
+ */
+function hasChanges({ changes, rewritten }: StreamState): boolean {
+  return changes.length > 0 || rewritten === true;
+}
+
 /** The earlier changes in the feed, with their columns; none if the new commit does not continue them. */
 function earlierChanges(feed: Feed | undefined, storeId: string, state: StreamState): FeedChanges[] {
   if (feed?.store_id !== storeId || feed.sequence >= state.sequence) return [];
@@ -71,22 +79,22 @@ export async function publishFeed(
 ): Promise<void> {
   const feed = await readFeed(layout, state.stream).catch(() => undefined);
   const snapshot = state.snapshot.map(({ path, rows }) => ({ path, rows }));
+  const own = hasChanges(state) ? [lastChanges(state)] : [];
   if (feed?.store_id === id && feed.run_id === state.run_id && feed.sequence === state.sequence) {
-    const [last, changes] = [feed.changes.at(-1), lastChanges(state)];
-    const told = [feed.snapshot, last?.files];
-    if (JSON.stringify(told) === JSON.stringify([snapshot, changes.files])) return;
-    // The same commit in other files: they were restored from the store.
-    await writeFeed(layout, {
-      ...feed,
-      snapshot,
-      changes: withoutRepeats([...feed.changes.slice(0, -1), changes], state.columns),
-    });
+    const told = [feed.snapshot, feed.changes.at(-1)?.files];
+    if (JSON.stringify(told) === JSON.stringify([snapshot, own[0]?.files])) return;
+    // The same commit in other files: they were restored from the store, as far as it still had the rows.
+    const restored = { changes: withoutRepeats([...feed.changes.slice(0, -1), ...own], state.columns) };
+    const isLost = own.length === 0;
+    await writeFeed(layout, { ...feed, snapshot, ...(isLost ? everythingUpTo(state) : restored) });
     return;
   }
   const earlier = earlierChanges(feed, id, state);
   const lastGone = earlier.findLastIndex(({ run_id }) => run_id < changesBefore);
   const kept = earlier.slice(lastGone + 1);
   const since = completeSince(feed, id, state, { earlier, last: earlier[lastGone] });
+  const complete = { complete_since: since.sequence, complete_since_run: since.run_id };
+  const changes = withoutRepeats([...kept, ...own], state.columns);
   await writeFeed(layout, {
     version: 1,
     stream: state.stream,
@@ -99,10 +107,13 @@ export async function publishFeed(
     columns: state.columns,
     definition: state.definition ?? {},
     snapshot,
-    changes: withoutRepeats([...kept, lastChanges(state)], state.columns),
-    complete_since: since.sequence,
-    complete_since_run: since.run_id,
+    ...(own.length === 0 ? everythingUpTo(state) : { changes, ...complete }),
   });
+}
+
+/** A destination that has not this commit, or a later one, needs all rows. */
+function everythingUpTo({ sequence, run_id }: StreamState) {
+  return { changes: [], complete_since: sequence, complete_since_run: run_id };
 }
 
 /** The snapshot from which on the feed has every change. */

@@ -2,13 +2,13 @@ import { mkdir, rm, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import { holdNegativeZero } from '../columns/columns.js';
 import { widen } from '../columns/widen.js';
-import { sqlText } from '../core/sql.js';
 import { sha256OfFile, statOrUndefined } from '../storage/durable.js';
 import type { JobLayout } from '../storage/layout.js';
 import { type ParquetCompression, type ParquetForm, writeParquet } from '../storage/parquet.js';
+import { changesOfRun } from './rewrite-changes.js';
 import { newFile } from './snapshot-folder.js';
 import type { SnapshotStore } from './snapshot-store.js';
-import { changesTable, storeTable } from './store-tables.js';
+import { storeTable } from './store-tables.js';
 import type { CommittedFile, StreamState } from './stream-state.js';
 
 interface RestoreOptions {
@@ -62,6 +62,10 @@ export async function rewriteFromStore(
   return newFile(layout, written, path);
 }
 
+function rowsOf(files: readonly CommittedFile[]): number {
+  return files.reduce((sum, { rows }) => sum + rows, 0);
+}
+
 async function restoreStream(
   store: SnapshotStore,
   layout: JobLayout,
@@ -82,13 +86,10 @@ async function restoreStream(
   }
   if (lacksChanges) {
     const path = `changes/${runId}/00001.parquet`;
-    // The first load is in no table of changes: it is every row.
-    const [op, table] =
-      state.first?.run_id === runId ? ["'insert' AS _op", storeTable(stream)] : ['_op', changesTable(stream)];
-    const query = `SELECT ${op}, _run_id, _synced_at, ${selected} FROM ${table} WHERE _run_id = ${sqlText(runId)}`;
+    const query = changesOfRun(stream, columns, runId);
     const file = await rewriteFromStore(store, layout, query, { name: `${stream}.changes.parquet`, path, form });
     // Changes older than `publish.history` are no longer in the store: their file cannot be restored.
-    changes = file.rows === 0 ? [] : [file];
+    changes = file.rows < rowsOf(state.changes) ? [] : [file];
   }
   // A plain glob must not find old files beside the new one. The manifest and the link go first, so that they never name a removed file.
   await rm(layout.manifest(stream), { force: true });

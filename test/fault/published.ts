@@ -124,8 +124,10 @@ export async function readParquet(jobFolder: string): Promise<ReadonlyMap<string
       const folder = join(jobFolder, 'parquet', stream);
       const rows = await snapshotPrint(connection, folder);
       if (rows === undefined) continue;
+      // Only a stream that has changed since its first load has some.
+      const has = (await rowsOf(connection, `FROM glob('${folder}/changes/*/*.parquet')`)).length > 0;
       const changes = `read_parquet('${folder}/changes/*/*.parquet', union_by_name = true)`;
-      found.set(stream, { rows, changes: await printOf(connection, changes) });
+      found.set(stream, { rows, changes: has ? await printOf(connection, changes) : 'none' });
     }
     return found;
   });

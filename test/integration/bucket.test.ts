@@ -85,6 +85,8 @@ describe('a job in a bucket', () => {
 
   it('shows people one database and one manifest, whose files have what they say', async () => {
     const { all, prefix } = await machines();
+    await all.runWell('a');
+    await space.control('change', { days: 1 });
     const { run_id, streams } = await all.runWell('a');
     const manifest = await bucket.document<{ files: { path: string; rows: number }[]; changes: { run_id: string }[] }>(
       prefix,

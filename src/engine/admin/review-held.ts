@@ -165,7 +165,7 @@ async function approveLocked(context: RunContext, choice: HeldChoice): Promise<J
     return { name: held[index]?.stream ?? '', commit, changed };
   });
   // The page about the run says that it does not know what is not kept.
-  await keepColumnFigures(layout, runId, results).catch(() => undefined);
+  await keepColumnFigures(context, runId, results).catch(() => undefined);
   // What is not published yet will be, out of the folder of the run.
   if (unpublished === undefined)
     await discardStreams(

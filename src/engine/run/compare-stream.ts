@@ -338,9 +338,7 @@ export async function compareStream(context: CompareContext, given: CompareTask)
     definition: task.definition,
     known: nextKnown(task, read),
   };
-  // The store takes the first rows from the snapshot's files: their changes are for readers alone.
-  const needsNone = previous === undefined && !context.job.parquet.enabled;
-  if (!isChanged(commit) || needsNone) return { commit, read, kept: kept.length };
+  if (!isChanged(commit)) return { commit, read, kept: kept.length };
   const changes = await writeChanges(store, apply, tables, isCopied);
   // For the page about the run alone: no reason to fail.
   const changed = await changedValues(store, apply, changes, tables).catch(() => undefined);

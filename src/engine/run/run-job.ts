@@ -163,10 +163,10 @@ async function unlessInterrupted(signal: AbortSignal, work: () => Promise<void>)
 }
 
 /** Keeps what the page about the run shows of columns. Without it, the page says that it does not know. */
-async function keepFigures({ layout, notice }: RunContext, runId: string, streams: readonly StreamRun[]) {
+async function keepFigures(context: RunContext, runId: string, streams: readonly StreamRun[]) {
   const results = streams.map(({ result }) => result);
-  await keepColumnFigures(layout, runId, results).catch((error) => {
-    notice(`warning: the report will not show the columns of run ${runId}: ${asCdsyncError(error).message}`);
+  await keepColumnFigures(context, runId, results).catch((error) => {
+    context.notice(`warning: the report will not show the columns of run ${runId}: ${asCdsyncError(error).message}`);
   });
 }
 

@@ -119,6 +119,16 @@ describe('a destination', () => {
     expect(await status()).toMatchObject({ sequence: 3, behind: 3, pending: null });
   });
 
+  it('that was never loaded lacks the first load too, which is among no changes', async () => {
+    await run();
+    const first = { complete_since: 1, complete_since_run: '20260104T030405Z-00abcd' };
+    await writeFeed(published.layout, { ...published.feed, ...first, changes: [] });
+    expect(await status()).toMatchObject({ behind: 1, behind_since: '2026-01-04T03:04:05.000Z', pending: null });
+    await published.commit([{ op: 'insert', id: 'd', n: 1 }]);
+    await writeFeed(published.layout, { ...published.feed, ...first, changes: published.feed.changes.slice(1) });
+    expect(await status()).toMatchObject({ behind: 2, behind_since: '2026-01-04T03:04:05.000Z', pending: null });
+  });
+
   it('is shown with its refused rows and the progress of its outbox', async () => {
     await run();
     await deliver(1);

@@ -1,7 +1,9 @@
-import { join } from 'node:path';
+import { readdir } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { sqlText } from '../../../src/core/sql.js';
+import { readFeed } from '../../../src/snapshot/feed.js';
 import { forgetRows } from '../../../src/snapshot/forget.js';
 import { changesTable, internalSchema, storeTable } from '../../../src/snapshot/store-tables.js';
 import { type GivenRow, Snapshots } from '../../fixtures/snapshots.js';
@@ -155,19 +157,35 @@ describe('the first load', () => {
     ).toEqual([{ table_type: 'BASE TABLE' }]);
   });
 
-  test('is published as Parquet files of their own, one for each of the snapshot', async () => {
-    const { changes: files, run } = await snapshots.run(
-      stream,
-      ['a', 'b', 'c'].map((id) => ({ id, n: 1 })),
-      { rowsInPart: 2 },
-    );
-    expect(files.map((file) => file.rows)).toEqual([2, 1]);
+  test('has no file of changes: who lacks it needs all rows, and the changes are those after it', async () => {
+    const feed = () => readFeed(snapshots.layout, stream);
+    const first = await snapshots.run(stream, [{ id: 'a', n: 1 }]);
     await snapshots.publish();
-    const path = join(snapshots.layout.changes(stream, run.runId), '*.parquet');
-    const found = `SELECT * FROM read_parquet(${sqlText(path)}) ORDER BY id`;
-    const shown = `SELECT 'insert' AS _op, _run_id, _synced_at, id, n FROM ${storeTable(stream)} ORDER BY id`;
-    expect(await snapshots.query(found)).toEqual(await snapshots.query(shown));
-    expect(Object.keys((await snapshots.query(found))[0] ?? {})).toEqual(['_op', '_run_id', '_synced_at', 'id', 'n']);
+    const { runId } = first.run;
+    const since = { complete_since: 1, complete_since_run: runId };
+    expect(await feed()).toMatchObject({ sequence: 1, run_id: runId, changes: [], ...since });
+    await expect(readdir(dirname(snapshots.layout.changes(stream, runId)))).rejects.toThrow('ENOENT');
+    await snapshots.publish();
+    expect(await feed()).toMatchObject({ changes: [], ...since });
+    const second = await snapshots.run(stream, [{ id: 'b', n: 1 }]);
+    await snapshots.publish();
+    expect(await feed()).toMatchObject({ sequence: 2, changes: [{ run_id: second.run.runId, rows: 2 }], ...since });
+    expect(await readdir(dirname(snapshots.layout.changes(stream, runId)))).toEqual([second.run.runId]);
+  });
+
+  test('begins the feed again if the store was put back to before it, even without a history', async () => {
+    await snapshots.run('others', [{ id: 'a', n: 1 }]);
+    await snapshots.publish();
+    await snapshots.run(stream, [{ id: 'a', n: 1 }]);
+    await snapshots.publish();
+    await snapshots.run(stream, [{ id: 'b', n: 1 }]);
+    await snapshots.publish();
+    const store = await snapshots.store();
+    await store.session.run(`DELETE FROM ${storeTable('streams', internalSchema)} WHERE stream = '${stream}'`);
+    const { run, sequence } = await snapshots.run(stream, [{ id: 'c', n: 1 }], { historyMs: -1000 * hour });
+    await snapshots.publish();
+    const begun = { changes: [], complete_since: sequence, complete_since_run: run.runId };
+    expect(await readFeed(snapshots.layout, stream)).toMatchObject({ sequence, run_id: run.runId, ...begun });
   });
 });
 

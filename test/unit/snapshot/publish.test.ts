@@ -65,7 +65,7 @@ describe('publishing', () => {
     expect(await visible()).toEqual(
       [
         'job.duckdb',
-        ...[first, second].map(({ run }) => `parquet/members/changes/${run.runId}/00001.parquet`),
+        `parquet/members/changes/${second.run.runId}/00001.parquet`,
         'parquet/members/current',
         'parquet/members/manifest.json',
         ...[first, second].map(({ run }) => `parquet/members/snapshot/${run.runId}/00001.parquet`),
@@ -338,16 +338,24 @@ describe('Parquet files that are gone', () => {
   });
 
   test('are restored for changes too, unless the history no longer has them', async () => {
-    const { run } = await snapshots.run('members', rowsOf(1));
+    const feed = () => readFeed(snapshots.layout, 'members');
+    await snapshots.run('members', rowsOf(1));
+    await snapshots.publish();
+    const { run } = await snapshots.run('members', rowsOf(1, 2));
     await snapshots.publish();
     const folder = snapshots.layout.changes('members', run.runId);
     await rm(folder, { recursive: true });
     expect(await restore(false)).toEqual(['members']);
     await snapshots.publish();
     expect(await readdir(folder)).toEqual(['00001.parquet']);
-    const other = await snapshots.run('other', rowsOf(1), { historyMs: -1000 * 3_600_000 });
-    await rm(snapshots.layout.run(other.run.runId), { recursive: true });
-    expect(await restore(false)).toEqual(['other']);
-    expect((await snapshots.state()).streams.get('other')?.changes).toEqual([]);
+    expect(await feed()).toMatchObject({ sequence: 2, changes: [{ sequence: 2, rows: 1 }], complete_since: 1 });
+    const last = await snapshots.run('members', rowsOf(2), { historyMs: -1000 * 3_600_000 });
+    await snapshots.publish();
+    await rm(snapshots.layout.changes('members', last.run.runId), { recursive: true });
+    expect(await restore(false)).toEqual(['members']);
+    await snapshots.publish();
+    expect((await snapshots.state()).streams.get('members')?.changes).toEqual([]);
+    const begun = { changes: [], complete_since: 3, complete_since_run: last.run.runId };
+    expect(await feed()).toMatchObject({ sequence: 3, ...begun });
   });
 });
