@@ -18,6 +18,12 @@ interface Pushed extends Usage {
   readonly rows: number;
 }
 
+/** Whether a load reads back the rows that it wrote. */
+type Verify = 'rows' | 'none';
+
+/** Deliveries of the same work, by whether they were read back. */
+type Checked = Record<Verify, Pushed[]>;
+
 class Bench {
   readonly #cdsync: string;
   readonly #server: PostgresServer;
@@ -53,8 +59,8 @@ class Bench {
     return this.#command(['run', '--no-push']);
   }
 
-  push(): Promise<Pushed> {
-    return this.#command(['push']);
+  push(...options: readonly string[]): Promise<Pushed> {
+    return this.#command(['push', ...options]);
   }
 
   async pushToNothing(): Promise<Pushed> {
@@ -89,8 +95,11 @@ async function benchSize(cdsync: string, folder: string, profiles: number): Prom
   const client = new pg.Client({ connectionString: server.url() });
   try {
     await client.connect();
-    const destination = { name: 'crm', connector: 'postgres', url: '${WAREHOUSE_URL}', schema: 'cdp' };
-    const config = await writeConfig(folder, `push-${profiles}`, {}, {}, { destinations: [destination] });
+    const configure = (verify: Verify) => {
+      const destination = { name: 'crm', connector: 'postgres', url: '${WAREHOUSE_URL}', schema: 'cdp', verify };
+      return writeConfig(folder, `push-${profiles}`, {}, {}, { destinations: [destination] });
+    };
+    const config = await configure('none');
     const bench = new Bench(cdsync, folder, { server, client, service, config });
     await bench.run();
     const [pushes, same, keyless]: [Pushed[], number[], number[]] = [[], [], []];
@@ -101,19 +110,60 @@ async function benchSize(cdsync: string, folder: string, profiles: number): Prom
       same.push(await bench.bareCopy('the same'));
     }
     await bench.pushToNothing();
-    await service.control('change', { days: 1, updated: 0.01 });
-    await bench.run();
-    const changed = await bench.push();
-    return figures(profiles, { pushes, same: median(same), keyless: median(keyless), changed });
+    const increments: Checked = { rows: [], none: [] };
+    const reloads: Checked = { rows: [], none: [] };
+    for (const verify of ['none', 'rows', 'rows', 'none'] as const) {
+      await configure(verify);
+      await service.control('change', { days: 1, updated: 0.01 });
+      await bench.run();
+      increments[verify].push(await bench.push());
+      reloads[verify].push(await bench.push('--full'));
+    }
+    const hashed = await bench.push('--verify');
+    return [
+      ...figures(profiles, { pushes, same: median(same), keyless: median(keyless) }),
+      ...readBackFigures(profiles, { increments, reloads, hashed }),
+    ];
   } finally {
     await client.end();
     await Promise.all([service.stop(), server.stop()]);
   }
 }
 
+/** Seconds, CPU seconds and peak memory. */
+function shown(pushes: readonly Pushed[]): string {
+  const middle = (of: (pushed: Pushed) => number) => median(pushes.map(of));
+  const [wall, cpu] = [middle(({ wallSeconds }) => wallSeconds), middle(({ cpuSeconds }) => cpuSeconds)];
+  return `${wall.toFixed(1)} s / ${cpu.toFixed(1)} / ${Math.round(middle(({ peakMb }) => peakMb))} MB`;
+}
+
+/** How much longer a load takes that is read back. */
+function compared({ rows, none }: Checked): string {
+  const wall = (pushes: readonly Pushed[]) => median(pushes.map(({ wallSeconds }) => wallSeconds));
+  const more = Math.round((wall(rows) / wall(none) - 1) * 100);
+  return `${shown(rows)} against ${shown(none)}: ${more < 0 ? '' : '+'}${more} %`;
+}
+
+function readBackFigures(
+  profiles: number,
+  { increments, reloads, hashed }: { increments: Checked; reloads: Checked; hashed: Pushed },
+): Figure[] {
+  const size = formatCount(profiles);
+  const changes = formatCount(median([...increments.rows, ...increments.none].map(({ rows }) => rows)));
+  return [
+    {
+      what: `${size}: push of ${changes} changes, read back, against without: seconds / CPU s / peak RSS`,
+      measured: compared(increments),
+      reach: '+10 %',
+    },
+    { what: `${size}: reload, read back, against without`, measured: compared(reloads), reach: '+30 %' },
+    { what: `${size}: the whole table by one hash, nothing to load`, measured: shown([hashed]) },
+  ];
+}
+
 function figures(
   profiles: number,
-  { pushes, same, keyless, changed }: { pushes: readonly Pushed[]; same: number; keyless: number; changed: Pushed },
+  { pushes, same, keyless }: { pushes: readonly Pushed[]; same: number; keyless: number },
 ): Figure[] {
   const size = formatCount(profiles);
   const wall = median(pushes.map(({ wallSeconds }) => wallSeconds));
@@ -131,10 +181,6 @@ function figures(
       measured: `${wall.toFixed(1)} s / ${keyless.toFixed(1)} s = ${(wall / keyless).toFixed(2)}x`,
     },
     { what: `${size}: push, CPU s / peak RSS`, measured: `${cpu.toFixed(1)} / ${Math.round(peak)} MB` },
-    {
-      what: `${size}: push of ${formatCount(changed.rows)} changes, seconds / CPU s / peak RSS`,
-      measured: `${changed.wallSeconds.toFixed(1)} / ${changed.cpuSeconds.toFixed(1)} / ${Math.round(changed.peakMb)} MB`,
-    },
   ];
 }
 

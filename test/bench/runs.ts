@@ -4,8 +4,8 @@ import { formatCount } from '../../src/core/quantities.js';
 import { writeConfig } from './configs.js';
 import { parseAlone, readPages } from './pages.js';
 import { type ServedService, serve, type Usage } from './process.js';
-import { type Run, runCdsync, runPlain } from './programs.js';
-import { type Figure, median } from './table.js';
+import { billOf, type Phase, type Run, runCdsync, runPlain } from './programs.js';
+import { type Figure, median, spread } from './table.js';
 
 const pageSize = 1000;
 /** JSON.parse alone is linear: 200,000 profiles stand for all, in memory that the bench has. */
@@ -39,10 +39,17 @@ class Bench {
     this.#bodies = bodies;
   }
 
-  async #run(config: string): Promise<Compared> {
+  /** Prints a cost at once: a bench that is stopped has printed all that it had measured. */
+  #report(what: string, { cpuSeconds, wallSeconds, peakMb }: Usage): void {
+    const figures = `${cpuSeconds.toFixed(1)} CPU s, ${wallSeconds.toFixed(1)} s, ${Math.round(peakMb)} MB`;
+    process.stderr.write(`${formatCount(this.#profiles)}: ${what}: ${figures}\n`);
+  }
+
+  async #run(what: string, config: string): Promise<Compared> {
     const scale = this.#profiles / Math.min(this.#profiles, parsedPages * pageSize);
     const parsed = parseAlone(this.#bodies) * scale;
     const run = await runCdsync(this.#cdsync, config, this.#service);
+    this.#report(what, run);
     return { ...run, ratio: run.cpuSeconds / parsed };
   }
 
@@ -54,23 +61,46 @@ class Bench {
     const parts = { page_size: pageSize, partition_by: { attribute: 'country' } };
     const partition = await writeConfig(folder, 'partitioned', parts);
     const plain = this.#profiles <= 1_000_000 ? await runPlain(database, service, pageSize) : undefined;
-    const first = await this.#run(list);
-    const night = await this.#run(list);
-    await this.#run(partition);
-    const partitioned = await this.#run(partition);
+    if (plain !== undefined) this.#report('plain program', plain);
+    const first = await this.#run('first run', list);
+    const night = await this.#run('nothing changed', list);
+    await this.#run('first run, partitioned', partition);
+    const partitioned = await this.#run('nothing changed, partitioned', partition);
     await service.control('change', { days: 1 });
-    const changed = await this.#run(list);
+    const changed = await this.#run('changed', list);
     for (const name of ['plain.duckdb', 'list', 'partitioned']) {
       await rm(join(folder, name), { recursive: true, force: true });
     }
     return { plain, first, night, changed, partitioned };
   }
+
+  /** The cost of each phase of a first, an unchanged and a changed run. */
+  async bill(): Promise<Figure[]> {
+    const list = await writeConfig(this.#folder, 'billed', { page_size: pageSize });
+    const figures: Figure[] = [];
+    for (const kind of ['a first run', 'nothing changed', 'changed']) {
+      if (kind === 'changed') await this.#service.control('change', { days: 1 });
+      const phases = await billOf(this.#cdsync, list, this.#service, this.#folder);
+      const what = `${formatCount(this.#profiles)}: ${kind}, by phase: CPU s / s / MB`;
+      const measured = phases.map(shownPhase).join('; ');
+      process.stderr.write(`${what}: ${measured}\n`);
+      figures.push({ what, measured });
+    }
+    await rm(join(this.#folder, 'billed'), { recursive: true, force: true });
+    return figures;
+  }
+}
+
+function shownPhase({ phase, cpu, wall, peakMb }: Phase): string {
+  return `${phase} ${cpu.toFixed(2)} / ${wall.toFixed(1)} / ${Math.round(peakMb)}`;
 }
 
 function cost(runs: readonly Compared[]): string {
-  const ratio = median(runs.map((run) => run.ratio));
+  const ratios = runs.map((run) => run.ratio);
   const cpu = median(runs.map(({ cpuSeconds }) => cpuSeconds));
-  return `${ratio.toFixed(2)}x (${cpu.toFixed(1)} CPU s); ${Math.round(peak(runs))} MB`;
+  const memory = runs.map(({ peakMb }) => peakMb);
+  const times = `${median(ratios).toFixed(2)}x${spread(ratios, 2)}, ${cpu.toFixed(1)} CPU s`;
+  return `${times}; ${Math.round(peak(runs))} MB${spread(memory, 0)}`;
 }
 
 function peak(runs: readonly Usage[]): number {
@@ -78,14 +108,14 @@ function peak(runs: readonly Usage[]): number {
 }
 
 function againstPlain(rounds: readonly Round[]): string | undefined {
-  const ratio = (of: (usage: Usage) => number) =>
-    median(rounds.map(({ first, plain }) => (plain === undefined ? Number.NaN : of(first) / of(plain))));
-  const ratios = [
-    ratio((usage) => usage.wallSeconds),
-    ratio((usage) => usage.cpuSeconds),
-    ratio((usage) => usage.peakMb),
-  ];
-  return ratios.some(Number.isNaN) ? undefined : ratios.map((each) => `${each.toFixed(2)}x`).join(' / ');
+  if (rounds.some(({ plain }) => plain === undefined)) return undefined;
+  const ratio = (of: (usage: Usage) => number) => {
+    const each = rounds.map(({ first, plain }) => of(first) / of(plain ?? first));
+    return `${median(each).toFixed(2)}x${spread(each, 2)}`;
+  };
+  return [ratio((usage) => usage.wallSeconds), ratio((usage) => usage.cpuSeconds), ratio((usage) => usage.peakMb)].join(
+    ' / ',
+  );
 }
 
 function figures(profiles: number, rounds: readonly Round[]): Figure[] {
@@ -96,7 +126,7 @@ function figures(profiles: number, rounds: readonly Round[]): Figure[] {
   );
   const share = ((median(counts) / profiles) * 100).toFixed(1);
   const rate = Math.round(profiles / median(of('night').map(({ extraction }) => extraction)));
-  const after = median(of('changed').map((run) => run.after));
+  const after = of('changed').map((run) => run.after);
   const plain = againstPlain(rounds);
   const what = 'CPU / JSON.parse alone; peak RSS';
   const all: Figure[] = [
@@ -120,7 +150,7 @@ function figures(profiles: number, rounds: readonly Round[]): Figure[] {
     },
     {
       what: `${size}: the same, after the last page`,
-      measured: `${after.toFixed(1)} s`,
+      measured: `${median(after).toFixed(1)} s${spread(after, 1)}`,
       reach: '3 s',
       stretch: '1.5 s',
     },
@@ -145,15 +175,22 @@ function figures(profiles: number, rounds: readonly Round[]): Figure[] {
   return profiles === 1_000_000 ? all : all.map((figure) => ({ what: figure.what, measured: figure.measured }));
 }
 
-async function roundsOf(cdsync: string, folder: string, profiles: number): Promise<Round[]> {
+/** One of ten million takes as long as ten of one million. */
+const rounds = (profiles: number) => (profiles > 1_000_000 ? 1 : profiles === 1_000_000 ? 2 : 3);
+
+async function measureSize(
+  cdsync: string,
+  folder: string,
+  profiles: number,
+): Promise<{ readonly all: Round[]; readonly bill: Figure[] }> {
   const service = await serve(cdsync, ['--profiles', String(profiles)]);
   try {
     const bodies = await readPages(service, pageSize, parsedPages);
     const bench = new Bench(cdsync, folder, service, profiles, bodies);
-    const rounds: Round[] = [];
-    // One of ten million takes as long as ten of one million.
-    while (rounds.length < (profiles <= 1_000_000 ? 3 : 1)) rounds.push(await bench.round());
-    return rounds;
+    const bill = profiles > 1_000_000 ? [] : await bench.bill();
+    const all: Round[] = [];
+    while (all.length < rounds(profiles)) all.push(await bench.round());
+    return { all, bill };
   } finally {
     await service.stop();
   }
@@ -164,9 +201,9 @@ export async function benchRuns(cdsync: string, folder: string, sizes: readonly 
   const all: Figure[] = [];
   const nights: { profiles: number; peakMb: number }[] = [];
   for (const profiles of sizes) {
-    const rounds = await roundsOf(cdsync, folder, profiles);
-    all.push(...figures(profiles, rounds));
-    nights.push({ profiles, peakMb: peak(rounds.map(({ night }) => night)) });
+    const { all: measured, bill } = await measureSize(cdsync, folder, profiles);
+    all.push(...figures(profiles, measured), ...bill);
+    nights.push({ profiles, peakMb: peak(measured.map(({ night }) => night)) });
   }
   const [million, most] = [nights.find(({ profiles }) => profiles === 1_000_000), nights.at(-1)];
   if (million === undefined || most === undefined || most === million) return all;

@@ -22,7 +22,18 @@ export function markdown(figures: readonly Figure[]): string {
   );
 }
 
+/** Of an even number of values, the mean of the two in the middle. */
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
+  const [low, high] = [sorted[Math.ceil(sorted.length / 2) - 1], sorted[Math.floor(sorted.length / 2)]];
+  return low === undefined || high === undefined ? Number.NaN : (low + high) / 2;
+}
+
+/** Rounds of one machine differ by less when it is quiet. */
+const quiet = 0.05;
+
+/** From the least value to the most, as ` (2.1 to 2.4)`; empty if they differ by 5 % at most. */
+export function spread(values: readonly number[], digits: number): string {
+  const [least, most] = [Math.min(...values), Math.max(...values)];
+  return most - least <= quiet * least ? '' : ` (${least.toFixed(digits)} to ${most.toFixed(digits)})`;
 }
