@@ -374,7 +374,7 @@ function shownResult(result: RunResult): Print {
   const { status, sequence, streams, destinations } = result.report;
   const run_id = result.report.run_id.slice(0, 16);
   const shown = streams.map(({ requests, retries, throttled, pages, bytes, seconds, error, ...same }) => {
-    const { recognised, unrecognised, ...counters } = same;
+    const { recognised, unrecognised, process: ofThisProcess, ...counters } = same;
     return JSON.stringify({ run_id, ...counters, error: error && [error.code, error.message] });
   });
   const loads = destinations.map(({ name, stream, status, action, rows, refused, error }) =>
