@@ -81,7 +81,7 @@ interface ReportedFinding {
  * How one stream ended at one destination. `skipped`: another process has the destination, or the user interrupted. `not_tried`: there
  * was nothing to deliver, because the stream or the run did not get so far. Neither counts as ok.
  */
-export type DestinationStatus = 'ok' | 'partial' | 'failed' | 'skipped' | 'not_tried';
+type DestinationStatus = 'ok' | 'partial' | 'failed' | 'skipped' | 'not_tried';
 
 export interface DestinationReport {
   name: string;

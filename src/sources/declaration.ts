@@ -6,7 +6,7 @@ import type { Session } from '../storage/duckdb.js';
 import type { RecordFacts, SourceInput, WindowedSource } from './source.js';
 
 /** Options by their YAML keys, each declared with `option` or what is built on it. */
-export type OptionShape = Readonly<Record<string, z.ZodType>>;
+type OptionShape = Readonly<Record<string, z.ZodType>>;
 
 /** Options as code sees them: in camelCase, defaults filled in. */
 export type OptionsOf<S extends OptionShape> = Camel<z.output<z.ZodObject<S, z.core.$strict>>>;

@@ -8,7 +8,7 @@ export interface Window {
 }
 
 /** What a request for one page says. */
-export interface PageRequest {
+interface PageRequest {
   /** Null asks for the first page. */
   readonly token: string | null;
   readonly limit: number;

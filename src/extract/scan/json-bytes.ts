@@ -185,7 +185,7 @@ function skipName(bytes: Uint8Array, at: number): number {
 }
 
 /** The extent of one value. */
-export interface Skipped {
+interface Skipped {
   /** Position after the value; negative if it is not JSON. */
   end: number;
   depth: number;
