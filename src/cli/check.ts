@@ -54,25 +54,21 @@ async function check(args: CheckArguments, output: Output): Promise<number> {
   const { config, jobs } = await loadJobs(args, output, { destinations: true, outcome: true });
   const stop = interruption(output);
   const options = inquiryOptions(stop, output, config.service);
-  try {
-    return await forEachJob(
-      { command: 'check', args, output, storage: config.storage, jobs, signal: stop.signal },
-      {
-        work: (job) =>
-          readJobFiles({ config, job: job.name, need: args.contract ? 'published' : 'small', ...options }, (place) =>
-            withEngine(config, { ...options, place }, (engine) => checkJob(engine, job, args)),
-          ),
-        document: (checked) => checked,
-        tell: (checked) => {
-          for (const line of checkLines(checked)) output.advice(line);
-          if (checked.status === 'ok') return { code: 0 };
-          return { code: exitCodeOfCheck(checked), next: nextAfterCheck(checked) };
-        },
+  return forEachJob(
+    { command: 'check', args, output, storage: config.storage, jobs, stop },
+    {
+      work: (job) =>
+        readJobFiles({ config, job: job.name, need: args.contract ? 'published' : 'small', ...options }, (place) =>
+          withEngine(config, { ...options, place }, (engine) => checkJob(engine, job, args)),
+        ),
+      document: (checked) => checked,
+      tell: (checked) => {
+        for (const line of checkLines(checked)) output.advice(line);
+        if (checked.status === 'ok') return { code: 0 };
+        return { code: exitCodeOfCheck(checked), next: nextAfterCheck(checked) };
       },
-    );
-  } finally {
-    stop.release();
-  }
+    },
+  );
 }
 
 /** Checks the file alone. On GitHub, each mistake is also shown at its line. */

@@ -1,9 +1,11 @@
 import type { JobConfig } from '../config/config.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import type { ReportedError, RunStatus } from '../core/run-report.js';
+import type { Interruption } from './interruption.js';
 import { asksForSeveral, inJob, type JobsArguments } from './load.js';
 import { nextStep } from './next-step.js';
 import { type Ending, exitCodeOf, failureDocument, type Output } from './output.js';
+import { type JobSelection, type SelectedJob, selectJobs } from './select-jobs.js';
 
 /** How the work on one job ended: its exit code, and the facts behind the next step. */
 export interface CommandResult extends Omit<Ending, 'storage' | 'job'> {
@@ -13,8 +15,11 @@ export interface CommandResult extends Omit<Ending, 'storage' | 'job'> {
 
 /** What a command does with each of its jobs. `Result` is the job's entry in the document of --json. */
 export interface JobCommand<Result> {
-  /** @throws {CdsyncError} if it could not begin, or is stopped */
-  work(job: JobConfig): Promise<Result>;
+  /**
+   * @param only the streams and destinations that the command line names, as far as the job has them
+   * @throws {CdsyncError} if it could not begin, or is stopped
+   */
+  work(job: JobConfig, only: Pick<JobSelection, 'streams' | 'destinations'>): Promise<Result>;
   /** Shows people the result, and judges it. */
   tell(result: Result): CommandResult | Promise<CommandResult>;
   /** The document of --json for one job alone. */
@@ -29,8 +34,10 @@ interface JobsTask {
   readonly output: Output;
   readonly storage: string;
   readonly jobs: readonly JobConfig[];
-  /** Aborts when the user asks to stop: no further job is begun. */
-  readonly signal?: AbortSignal | undefined;
+  /** What of them the command line names; left out: everything. Of several jobs, those without any of it are left out. */
+  readonly only?: JobSelection | undefined;
+  /** Once the user has asked to stop, no further job is begun. Released at the end, after the result was shown. */
+  readonly stop?: Interruption | undefined;
 }
 
 /** The end of one of several jobs: with a result, or with the error that kept it from one. */
@@ -156,10 +163,10 @@ export function worstEnds(ends: readonly JobResult[]): readonly JobResult[] {
 }
 
 async function workOnOne<R>(task: JobsTask, job: JobConfig, command: JobCommand<R>): Promise<number> {
-  const { output, storage } = task;
+  const { output, storage, only = {} } = task;
   const at = { storage, job: job.name };
   return inJob(at, async () => {
-    const result = await command.work(job);
+    const result = await command.work(job, only);
     output.document(command.document(result));
     const verdict = await command.tell(result);
     if (verdict.code !== 0) output.last(await nextStep({ ...verdict, ...at, command: task.command }));
@@ -167,9 +174,13 @@ async function workOnOne<R>(task: JobsTask, job: JobConfig, command: JobCommand<
   });
 }
 
-async function endOf<R>({ output, signal }: JobsTask, job: JobConfig, command: JobCommand<R>): Promise<JobResult> {
+async function endOf<R>(
+  { output, stop }: JobsTask,
+  { job, ...only }: SelectedJob,
+  command: JobCommand<R>,
+): Promise<JobResult> {
   const { name } = job;
-  if (signal?.aborted) {
+  if (stop?.signal.aborted) {
     const error = new CdsyncError('not begun, because the command was interrupted', {
       code: notBegun,
     });
@@ -177,7 +188,7 @@ async function endOf<R>({ output, signal }: JobsTask, job: JobConfig, command: J
   }
   output.about({ job: name });
   try {
-    const result = await command.work(job);
+    const result = await command.work(job, only);
     return { job: name, result, ...(await command.tell(result)) };
   } catch (thrown) {
     const error = asCdsyncError(thrown);
@@ -192,13 +203,24 @@ async function endOf<R>({ output, signal }: JobsTask, job: JobConfig, command: J
  * Does a command's work on its jobs, one after the other: a job that fails stops no other one, and once the user has asked to
  * stop no further one begins. Writes the document, and the last line if something failed.
  * @returns the exit code
+ * @throws {CdsyncError} `stream_not_found`, `destination_not_found`, `usage` if several jobs have nothing of it
  */
 export async function forEachJob<R>(task: JobsTask, command: JobCommand<R>): Promise<number> {
-  const { args, output, jobs, storage } = task;
-  const [only] = jobs;
-  if (only !== undefined && !asksForSeveral(args)) return workOnOne(task, only, command);
+  try {
+    const [job] = task.jobs;
+    return await (job !== undefined && !asksForSeveral(task.args)
+      ? workOnOne(task, job, command)
+      : workOnSeveral(task, command));
+  } finally {
+    // Not before everything is told: a signal would end the process without a word of what was done.
+    task.stop?.release();
+  }
+}
+
+async function workOnSeveral<R>(task: JobsTask, command: JobCommand<R>): Promise<number> {
+  const { args, output, jobs, only, storage } = task;
   const ends: JobResult[] = [];
-  for (const job of jobs) {
+  for (const job of only === undefined ? jobs.map((job) => ({ job })) : selectJobs(jobs, only)) {
     ends.push(await endOf(task, job, command));
     output.result('');
   }

@@ -23,30 +23,25 @@ export const planCommand: Command<CommonArguments, PlanArguments> = {
 };
 
 async function plan(args: PlanArguments, output: Output): Promise<number> {
-  const { asksForSeveral, loadJobs } = await import('./load.js');
+  const { loadJobs } = await import('./load.js');
   const { readJobFiles } = await import('../engine/job-files.js');
   const { jobContext, withEngine } = await import('../engine/open-engine.js');
   const { planJob } = await import('../engine/plan/plan-job.js');
   const { nextAfterPlan, planLines } = await import('../output/plan.js');
   const { inquiryOptions } = await import('./engine-options.js');
   const { interruption } = await import('./interruption.js');
-  const { selectJobs } = await import('./select-jobs.js');
   const { forEachJob } = await import('./for-each-job.js');
   const { config, jobs } = await loadJobs(args, output);
-  const { stream: streams } = args;
-  const narrowed = asksForSeveral(args) ? selectJobs(jobs, { streams }) : jobs.map((job) => ({ job, streams }));
   const stop = interruption(output);
   const options = inquiryOptions(stop, output, config.service);
   const { storage } = config;
-  const task = { command: 'plan', args, output, storage, jobs: narrowed.map(({ job }) => job), signal: stop.signal };
-  try {
-    return await forEachJob(task, {
-      work: (job) => {
-        const only = narrowed.find((each) => each.job === job)?.streams;
-        return readJobFiles({ config, job: job.name, need: 'published', ...options }, (place) =>
-          withEngine(config, { ...options, place }, (engine) => planJob(jobContext(engine, job, { only }))),
-        );
-      },
+  return forEachJob(
+    { command: 'plan', args, output, storage, jobs, only: { streams: args.stream }, stop },
+    {
+      work: (job, { streams }) =>
+        readJobFiles({ config, job: job.name, need: 'published', ...options }, (place) =>
+          withEngine(config, { ...options, place }, (engine) => planJob(jobContext(engine, job, { only: streams }))),
+        ),
       document: (planned) => planned,
       tell: (planned) => {
         for (const line of planLines(planned)) output.advice(line);
@@ -55,8 +50,6 @@ async function plan(args: PlanArguments, output: Output): Promise<number> {
         const next = nextAfterPlan(planned);
         return { code: planned.disk.short !== 'refused' && failures.every(({ auth }) => auth) ? 4 : 1, next };
       },
-    });
-  } finally {
-    stop.release();
-  }
+    },
+  );
 }

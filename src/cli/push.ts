@@ -40,44 +40,28 @@ export const pushCommand: Command<CommonArguments, PushArguments> = {
 };
 
 async function push(args: PushArguments, output: Output): Promise<number> {
-  const { asksForSeveral, loadDestinations } = await import('./load.js');
+  const { loadDestinations } = await import('./load.js');
   const { interruption } = await import('./interruption.js');
   const { reportPrinter } = await import('./print-report.js');
-  const { selectJobs } = await import('./select-jobs.js');
   const { forEachJob } = await import('./for-each-job.js');
   const { config, jobs } = await loadDestinations(args, output);
-  const { stream: streams, destination: destinations } = args;
-  const narrowed = asksForSeveral(args)
-    ? selectJobs(jobs, { streams, destinations, delivering: true })
-    : jobs.map((job) => ({ job, streams, destinations }));
+  const only = { streams: args.stream, destinations: args.destination, delivering: true };
   const stop = interruption(output, 'loads under way are rolled back');
   const { storage } = config;
-  const task = { command: 'push', args, output, storage, jobs: narrowed.map(({ job }) => job), signal: stop.signal };
-  try {
-    if (args.dryRun) return await forEachJob(task, await planning(args, output, { config, stop, narrowed }));
-    return await forEachJob(task, {
-      ...reportPrinter(output),
-      work: async (job) => {
-        const only = narrowed.find((each) => each.job === job);
-        return pushShown({ ...args, ...only, job }, output, { config, stop });
-      },
-    });
-  } finally {
-    stop.release();
-  }
+  const task = { command: 'push', args, output, storage, jobs, only, stop };
+  if (args.dryRun) return forEachJob(task, await planning(args, output, { config, stop }));
+  return forEachJob(task, {
+    ...reportPrinter(output),
+    work: (job, { streams, destinations }) =>
+      pushShown({ ...args, job, streams, destinations }, output, { config, stop }),
+  });
 }
-
-type Narrowed = Pick<PushTask, 'job' | 'streams' | 'destinations'>;
 
 /** The work of `--dry-run`. */
 async function planning(
   args: PushArguments,
   output: Output,
-  {
-    config,
-    stop,
-    narrowed,
-  }: { config: LocalConfig & Partial<Config>; stop: Interruption; narrowed: readonly Narrowed[] },
+  { config, stop }: { config: LocalConfig & Partial<Config>; stop: Interruption },
 ): Promise<JobCommand<PushPlan>> {
   const { readJobFiles } = await import('../engine/job-files.js');
   const { withDelivery } = await import('../engine/open-engine.js');
@@ -87,14 +71,12 @@ async function planning(
   const { full, adopt, recreate, verify } = args;
   const options = engineOptions(stop, output, config.service);
   return {
-    work: (job) => {
-      const { streams, destinations } = narrowed.find((each) => each.job === job) ?? {};
-      return readJobFiles({ config, job: job.name, need: 'deliver', ...options }, (place) =>
+    work: (job, { streams, destinations }) =>
+      readJobFiles({ config, job: job.name, need: 'deliver', ...options }, (place) =>
         withDelivery(config, { ...options, place }, (engine) =>
           planPush({ ...engine, layout: place.layout }, { job, streams, destinations, full, adopt, recreate, verify }),
         ),
-      );
-    },
+      ),
     document: ({ auth: _, ...plan }) => ({ status: plan.status, jobs: [plan], error: null }),
     tell: (plan) => {
       for (const line of pushPlanLines(plan.destinations, Date.now())) output.advice(line);

@@ -73,22 +73,25 @@ async function decide<R>(
   const stop = interruption(output);
   const options = engineOptions(stop, output, file.service);
   const choice = { runId, streams: args.stream };
-  try {
-    return await forEachJob(
-      { command, args: { ...args, config, job: undefined, all: false }, output, storage: file.storage, jobs: [job] },
-      {
-        ...shown,
-        work: () =>
-          withJobFiles({ config: file, job: job.name, need, ...options }, (place) =>
-            withEngine(file, { ...options, place }, (engine) =>
-              work(jobContext(engine, job, { only: args.stream }), choice),
-            ),
+  return forEachJob(
+    {
+      command,
+      args: { ...args, config, job: undefined, all: false },
+      output,
+      storage: file.storage,
+      jobs: [job],
+      stop,
+    },
+    {
+      ...shown,
+      work: () =>
+        withJobFiles({ config: file, job: job.name, need, ...options }, (place) =>
+          withEngine(file, { ...options, place }, (engine) =>
+            work(jobContext(engine, job, { only: args.stream }), choice),
           ),
-      },
-    );
-  } finally {
-    stop.release();
-  }
+        ),
+    },
+  );
 }
 
 /** `cdsync approve`: commits what a guard has held. */

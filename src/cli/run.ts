@@ -7,7 +7,6 @@ import type { Command } from './command.js';
 import type { Interruption } from './interruption.js';
 import type { JobsArguments } from './load.js';
 import { type CommonArguments, Output, usageError } from './output.js';
-import type { NarrowedJob } from './select-jobs.js';
 
 interface RunArguments extends JobsArguments {
   stream?: string[] | undefined;
@@ -43,44 +42,23 @@ export const runCommand: Command<CommonArguments, RunArguments> = {
 };
 
 async function run(args: RunArguments, output: Output): Promise<number> {
-  const { asksForSeveral, loadJobs } = await import('./load.js');
+  const { loadJobs } = await import('./load.js');
   const range = rangeOf(args);
   const { config, jobs } = await loadJobs(args, output, { destinations: !args.noPush, outcome: true });
-  const narrowed = asksForSeveral(args) ? await narrowedJobs(args, jobs, range) : undefined;
   const { interruption } = await import('./interruption.js');
   const { reportPrinter } = await import('./print-report.js');
   const { forEachJob } = await import('./for-each-job.js');
   const stop = interruption(output, 'what was read is being kept');
   const { storage } = config;
-  const task = {
-    command: 'run',
-    args,
-    output,
-    storage,
-    jobs: narrowed?.map(({ job }) => job) ?? jobs,
-    signal: stop.signal,
-  };
-  try {
-    return await forEachJob(task, {
+  const only = { streams: args.stream, byTime: range !== undefined };
+  return forEachJob(
+    { command: 'run', args, output, storage, jobs, only, stop },
+    {
       ...reportPrinter(output),
-      work: (job) => {
-        const only = narrowed === undefined ? args.stream : narrowed.find((each) => each.job === job)?.streams;
-        return runShown({ ...args, stream: only && [...only] }, output, { config, job, stop, range });
-      },
-    });
-  } finally {
-    // Not before everything is told: a signal would end the process without a word of what was done.
-    stop.release();
-  }
-}
-
-async function narrowedJobs(
-  { stream }: RunArguments,
-  jobs: readonly JobConfig[],
-  range: Range | undefined,
-): Promise<readonly NarrowedJob[]> {
-  const { selectJobs } = await import('./select-jobs.js');
-  return selectJobs(jobs, { streams: stream, byTime: range !== undefined });
+      work: (job, { streams }) =>
+        runShown({ ...args, stream: streams && [...streams] }, output, { config, job, stop, range }),
+    },
+  );
 }
 
 /** Milliseconds since 1970. */

@@ -4,7 +4,7 @@ import { nameHint } from '../core/suggestions.js';
 import { usageError } from './output.js';
 
 /** What a command line narrows its work to; undefined for everything. */
-interface JobSelection {
+export interface JobSelection {
   readonly streams?: readonly string[] | undefined;
   readonly destinations?: readonly string[] | undefined;
   /** Only jobs with a stream that is read by time. */
@@ -13,11 +13,9 @@ interface JobSelection {
   readonly delivering?: boolean | undefined;
 }
 
-/** A job, and what a command works on in it. */
-export interface NarrowedJob {
+/** A job, and the streams and destinations of it that a command works on; undefined for all. */
+export interface SelectedJob extends Pick<JobSelection, 'streams' | 'destinations'> {
   readonly job: JobConfig;
-  readonly streams: readonly string[] | undefined;
-  readonly destinations: readonly string[] | undefined;
 }
 
 const isByTime = ({ reads }: StreamConfig) => reads.windows !== undefined;
@@ -32,7 +30,7 @@ function refuseUnknown(what: 'stream' | 'destination', named: readonly string[],
   });
 }
 
-function inJob(job: JobConfig, { streams, destinations, byTime, delivering }: JobSelection): NarrowedJob | undefined {
+function inJob(job: JobConfig, { streams, destinations, byTime, delivering }: JobSelection): SelectedJob | undefined {
   const chosen = job.streams.filter(({ name }) => streams?.includes(name) ?? true);
   const targets = job.destinations.filter(({ name }) => destinations?.includes(name) ?? true);
   if (chosen.length === 0 || (byTime && !chosen.some(isByTime))) return undefined;
@@ -48,7 +46,7 @@ function inJob(job: JobConfig, { streams, destinations, byTime, delivering }: Jo
  * What of a command's streams and destinations each of several jobs has. A job that has nothing of them is left out.
  * @throws {CdsyncError} `stream_not_found`, `destination_not_found` if no job has one; `usage` if nothing is left
  */
-export function selectJobs(jobs: readonly JobConfig[], narrowing: JobSelection): readonly NarrowedJob[] {
+export function selectJobs(jobs: readonly JobConfig[], narrowing: JobSelection): readonly SelectedJob[] {
   const all = <T>(of: (job: JobConfig) => readonly T[]) => jobs.flatMap(of);
   const { streams = [], destinations = [] } = narrowing;
   refuseUnknown(
