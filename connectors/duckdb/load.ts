@@ -1,4 +1,4 @@
-import { chmod, mkdir, stat } from 'node:fs/promises';
+import { chmod, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import {
@@ -7,6 +7,7 @@ import {
   duckdbIdentifier,
   duckdbLiteral,
   type FoundColumns,
+  makeFolders,
   SqlDestination,
   type TableDestination,
 } from '../../src/sdk/index.js';
@@ -42,7 +43,7 @@ export async function openDuckdb({
   const { path, schema, memoryMb } = options;
   try {
     const isNew = (await stat(path).catch(() => undefined)) === undefined;
-    if (!isReadOnly) await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    if (!isReadOnly) await makeFolders(dirname(path), 0o700);
     // A database in memory has no tables, as the file will have none.
     const isAbsent = isNew && isReadOnly;
     const limits = { memory_limit: `${memoryMb}MB` };

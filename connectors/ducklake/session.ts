@@ -1,4 +1,4 @@
-import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { chmod, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { rootCertificates } from 'node:tls';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
@@ -10,6 +10,7 @@ import {
   isThere,
   loadDuckdbExtensions,
   loadRefused,
+  makeFolders,
   redactor,
   Secret,
 } from '../../src/sdk/index.js';
@@ -166,8 +167,8 @@ async function attach(connection: DuckDBConnection, context: Context, purpose: P
     throw loadRefused(`there is no lake in ${catalogPlace(options)} yet`, {
       hint: 'say where the Parquet files of a new one go: `data_path` or `data_url`',
     });
-  if (options.dataPath !== undefined) await mkdir(options.dataPath, { recursive: true, mode: 0o700 });
-  if (catalog.type !== 'postgres') await mkdir(dirname(catalog.file), { recursive: true, mode: 0o700 });
+  if (options.dataPath !== undefined) await makeFolders(options.dataPath, 0o700);
+  if (catalog.type !== 'postgres') await makeFolders(dirname(catalog.file), 0o700);
   await attaches('create');
   // DuckDB creates files that the umask may let others read.
   if (catalog.type !== 'postgres' && isNewFile) await chmod(catalog.file, 0o600);

@@ -1,8 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
-import { chmod, copyFile, link, mkdir, open, readdir, readFile, rename, rm, rmdir, stat } from 'node:fs/promises';
+import { chmod, copyFile, link, open, readdir, readFile, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { CdsyncError, loadRefused, permissionMissing } from '../../src/sdk/index.js';
+import { CdsyncError, loadRefused, makeFolders, permissionMissing } from '../../src/sdk/index.js';
 import type { FileStore, Tagged } from './store.js';
 
 type SystemError = NodeJS.ErrnoException;
@@ -150,7 +150,7 @@ export class FolderStore implements FileStore {
 
   /** Creates a folder, and missing ones above it. */
   async #folder(path: string): Promise<void> {
-    const first = await mkdir(path, { recursive: true, mode: this.#folderMode });
+    const first = await makeFolders(path, this.#folderMode);
     if (first === undefined) return;
     // The umask may have removed permissions.
     for (let at = path; at.length >= first.length; at = dirname(at)) {

@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { readFile, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { CdsyncError } from '../core/errors.js';
+import { makeFolders } from '../core/make-folders.js';
 import { usageError } from './output.js';
 import { stateFileName } from './stopped-service.js';
 
@@ -55,7 +56,7 @@ export class QuickstartFolder {
 
   /** Makes the folder ready for the state of the service. @throws {CdsyncError} `config_unwritable` */
   async make(): Promise<void> {
-    await mkdir(join(this.state, '..'), { recursive: true, mode: 0o700 }).catch(unwritable(this.state));
+    await makeFolders(dirname(this.state), 0o700).catch(unwritable(this.state));
   }
 
   /** Writes the configuration. Never over a file. @throws {CdsyncError} `config_unwritable` */

@@ -1,5 +1,6 @@
 /** Everything that a connector imports: `import { tableConnector, text } from 'cdsync/sdk'`. */
 export { escapeCsvFormula, escapeCsvFormulaSql, unescapeCsvFormulaSql } from '../core/csv-formulas.js';
+export { makeFolders } from '../core/make-folders.js';
 export { printable } from '../core/printable.js';
 export { byProxy, type ProxyRoute, proxyFor } from '../core/proxy.js';
 export { ProxyFailure } from '../core/proxy-failure.js';

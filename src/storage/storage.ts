@@ -1,8 +1,9 @@
 import { constants } from 'node:fs';
-import { access, lstat, mkdir, readdir, rm, stat } from 'node:fs/promises';
+import { access, lstat, readdir, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
+import { makeFolders } from '../core/make-folders.js';
 import { runIdPattern } from '../core/run-report.js';
 import {
   readStateFile,
@@ -95,36 +96,8 @@ export function folderMode(fileMode: number): number {
   return 0o700 | ((fileMode & 0o044) >> 2) | (fileMode & 0o044);
 }
 
-/**
- * Creates the folders that are missing, and returns the first of them. Node's own way asks for ever where a file system answers that
- * the new folder does not exist (`/proc`), and calls a read-only file system a missing folder.
- */
-async function makeMissing(folder: string, mode: number): Promise<string | undefined> {
-  const missing = await makeOne(folder, mode);
-  if (missing === undefined) return folder;
-  if (missing.code === 'EEXIST') return undefined;
-  const above = dirname(folder);
-  // Another process may make the same folders meanwhile, also the one above since it was found missing.
-  const first = (await isThere(above)) ? undefined : await makeMissing(above, mode);
-  const failure = await makeOne(folder, mode);
-  if (failure?.code === 'ENOENT') throw noFolders(above, failure);
-  return first ?? (failure === undefined ? folder : undefined);
-}
-
-/** @returns why it was not made, if it is there or the one above is not */
-async function makeOne(folder: string, mode: number): Promise<NodeJS.ErrnoException | undefined> {
-  try {
-    await mkdir(folder, { mode });
-    return undefined;
-  } catch (error) {
-    const failure = error as NodeJS.ErrnoException;
-    if (failure.code !== 'EEXIST' && failure.code !== 'ENOENT') throw error;
-    return failure;
-  }
-}
-
-function noFolders(above: string, cause: unknown): CdsyncError {
-  return new CdsyncError(`no folder can be made in ${above}`, {
+function noFolders(cause: NodeJS.ErrnoException): CdsyncError {
+  return new CdsyncError(`no folder can be made in ${cause.path}`, {
     code: 'storage_failed',
     hint: 'point `storage` at a folder on a disk',
     cause,
@@ -136,7 +109,10 @@ function noFolders(above: string, cause: unknown): CdsyncError {
  * this user owns it and may use it: a folder that somebody has locked on purpose stays locked.
  */
 export async function makeFolder(folder: string, mode: number): Promise<void> {
-  const first = (await makeMissing(folder, mode)) ?? folder;
+  const made = await makeFolders(folder, mode).catch((error: NodeJS.ErrnoException) => {
+    throw error.code === 'ENOENT' ? noFolders(error) : error;
+  });
+  const first = made ?? folder;
   for (let at = folder; at.length >= first.length; at = dirname(at)) {
     const { uid, mode: present } = await lstat(at);
     if (uid !== process.getuid?.() || (present & 0o700) !== 0o700 || (present & 0o777) === mode) continue;
