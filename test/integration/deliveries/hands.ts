@@ -110,13 +110,14 @@ const dropColumn: Hand = {
 
 const alterColumn: Hand = {
   name: 'type altered',
+  may: ({ target }) => target.hands?.retype !== undefined,
   async act(series) {
     const { place, table, target, dice } = series;
-    const { hands } = target;
+    const { retype, written = (type: string) => type } = target.hands ?? {};
     const column = someColumn(series, 'VARCHAR');
-    if (column === undefined || hands === undefined) return;
-    const alter = (type: string) => place.run(hands.retype(place.table(table), place.quoted(column.target), type));
-    const before = hands.written(String((await place.types(table)).get(column.target)));
+    if (column === undefined || retype === undefined) return;
+    const alter = (type: string) => place.run(retype(place.table(table), place.quoted(column.target), type));
+    const before = written(String((await place.types(table)).get(column.target)));
     await alter(target.otherText);
     await series.refused('table_altered');
     if (dice.once(2) || series.options.mode === 'append') return alter(before);

@@ -10,6 +10,7 @@ import { MariadbServer, mariadbIsInstalled } from '../../fixtures/mariadb.js';
 import { PostgresServer } from '../../fixtures/postgres-server.js';
 import { setQuery } from '../../fixtures/set-reader.js';
 import { DuckdbProcess } from './duckdb-process.js';
+import { ducklake, ducklakeCanBeHad } from './ducklake.js';
 import { fakes } from './fakes.js';
 import { iceberg } from './iceberg.js';
 
@@ -32,10 +33,9 @@ export interface Place {
 
 /** What hands may do to a table of one database. */
 export interface Hands {
-  /** SQL that gives a column another type, which holds all of its values. */
-  retype(table: string, column: string, type: string): string;
-  /** A type as a statement writes it, from how the database shows it. */
-  written(type: string): string;
+  /** SQL that gives a column another type, which holds all of its values, and a type as it writes it, from how the database shows it. */
+  retype?(table: string, column: string, type: string): string;
+  written?(type: string): string;
   /** SQL of a table's comment, where copies of a table have none. */
   comment?(table: string, text: string): string;
   /** SQL that copies a table with everything that belongs to it. */
@@ -76,7 +76,6 @@ const postgres: Target = {
   killedAt: 'message',
   hands: {
     retype: (table, column, type) => `ALTER TABLE ${table} ALTER COLUMN ${column} TYPE ${type}`,
-    written: (type) => type,
     comment: (table, text) => `COMMENT ON TABLE ${table} IS ${single(text)}`,
     copy: (from, to) => [`CREATE TABLE ${to} (LIKE ${from} INCLUDING ALL)`, `INSERT INTO ${to} SELECT * FROM ${from}`],
     trigger: (table, column) => ({
@@ -183,7 +182,6 @@ const duckdb: Target = {
   hands: {
     retype: (table, column, type) =>
       `ALTER TABLE ${table} ALTER COLUMN ${column} SET DATA TYPE ${type}${type.endsWith('[]') ? ` USING [${column}]` : ` USING ${column}[1]`}`,
-    written: (type) => type,
     comment: (table, text) => `COMMENT ON TABLE ${table} IS ${single(text)}`,
     copy: (from, to) => [`CREATE TABLE ${to} AS FROM ${from}`],
   },
@@ -238,7 +236,6 @@ const clickhouse: Target = {
   killedAt: 'message',
   hands: {
     retype: (table, column, type) => `ALTER TABLE ${table} MODIFY COLUMN ${column} ${type}`,
-    written: (type) => type,
     comment: (table, text) => `ALTER TABLE ${table} MODIFY COMMENT ${single(text)}`,
     copy: (from, to) => [`CREATE TABLE ${to} AS ${from}`, `INSERT INTO ${to} SELECT * FROM ${from}`],
   },
@@ -354,5 +351,6 @@ export const targets: readonly Target[] = [
   ...(clickhouseIsThere() ? [clickhouse] : []),
   ...(['parquet', 'csv', 'jsonl'] as const).map(files),
   ...((await icebergCanBeHad()) ? [iceberg] : []),
+  ...((await ducklakeCanBeHad()) ? [ducklake] : []),
   ...fakes,
 ];
