@@ -178,7 +178,7 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
     // The record's row is taken first: an older delivery that is still under way can then no longer finish.
     const isTaken = dialect.addsState === true || this.#isStepwise;
     const before = isTaken ? found : await writeRecord(this.#store, state, found, found?.record ?? load.intent);
-    if (this.#isStepwise) await refuseMoved(this.#store, state, before?.version ?? 0);
+    if (isTaken) await refuseMoved(this.#store, state, before?.version ?? 0);
     if (dialect.commit === 'transaction_with_ddl') await this.#change(load);
     const rows = load.change.create || load.change.drop ? 0 : load.rows;
     const expected = await this.#writeRows({ ...load, rows }, stage, before?.version ?? 0);
