@@ -6,12 +6,15 @@ import { dirname } from 'node:path';
  * (`/proc`), and calls a read-only file system a missing folder.
  * @param mode permissions, less those that the umask removes
  * @returns the first folder that was made; undefined if all were there
- * @throws {Error} the error of the file system; `ENOENT` if it makes no folders there, with the folder above as `path`
+ * @throws {Error} the error of the file system; `EEXIST` if a file is there; `ENOENT` if it makes no folders there, with the folder above as `path`
  */
 export async function makeFolders(folder: string, mode: number): Promise<string | undefined> {
   const missing = await makeOne(folder, mode);
   if (missing === undefined) return folder;
-  if (missing.code === 'EEXIST') return undefined;
+  if (missing.code === 'EEXIST') {
+    if (!(await stat(folder)).isDirectory()) throw missing;
+    return undefined;
+  }
   const above = dirname(folder);
   // Another process may make the same folders at the same time, also the one above since it was found missing.
   const first = (await isThere(above)) ? undefined : await makeFolders(above, mode);

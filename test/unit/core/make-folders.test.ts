@@ -1,4 +1,4 @@
-import { mkdtemp, rm, stat } from 'node:fs/promises';
+import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
@@ -17,6 +17,12 @@ it('makes the missing folders, and returns the first of them', async () => {
   expect((await stat(join(root, 'a', 'b', 'c'))).isDirectory()).toBe(true);
   expect(await makeFolders(join(root, 'a', 'b', 'd'), 0o700)).toBe(join(root, 'a', 'b', 'd'));
   expect(await makeFolders(join(root, 'a', 'b'), 0o700)).toBeUndefined();
+});
+
+it('takes no file for a folder', async () => {
+  const file = join(await place(), 'a');
+  await writeFile(file, '');
+  await expect(makeFolders(file, 0o700)).rejects.toMatchObject({ code: 'EEXIST' });
 });
 
 it('makes folders that others make at the same time', async () => {
