@@ -67,7 +67,8 @@ function unloaded({ task: { feed, context, request }, plan, moment }: NextRecord
     store_id: feed.store_id,
     sequence: logged ?? -1,
     run_id: (logged !== undefined ? runOfSnapshot(feed, logged) : undefined) ?? '',
-    generation: 0,
+    // An intent that is never followed by rows leaves the next load its generation.
+    generation: plan.generation - 1,
     load: '',
     stamp: null,
     mode,

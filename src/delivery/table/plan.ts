@@ -14,7 +14,7 @@ import type {
 import type { Erasure } from '../../storage/erasures.js';
 import type { StreamTask } from '../delivery.js';
 import { TargetNames } from '../target-names.js';
-import { type NextMap, nextMap } from './column-map.js';
+import { type MapTask, type NextMap, nextMap } from './column-map.js';
 import { type Decision, decide, keepsAbsent, type Situation, withMap } from './decide.js';
 import { parseRecord, type TableRecord } from './record.js';
 import {
@@ -158,6 +158,11 @@ function carriedOut(record: TableRecord, found: FoundTable | undefined): TableRe
   return { ...record, pending: { ...record.pending, added, widened } };
 }
 
+/** A table that begins again forgets its columns, and counts its generations on: a copy of the former one stays older. */
+function emptied({ generation }: TableRecord): MapTask['before'] {
+  return { map: new Map(), retired: new Map(), generation, pending: null };
+}
+
 /** The map of a table that an older version loaded in mode `append`, or that is taken over: columns of the same name and type are ours. */
 function mapTask(
   input: PlanInput,
@@ -178,7 +183,7 @@ function mapTask(
     return isTypeOf(type, types.mapColumn(kind, { name, type: kind, duckdbType: 'VARCHAR' }).type);
   };
   return {
-    before: isNew || record === undefined ? undefined : carriedOut(record, found),
+    before: isNew && record !== undefined ? emptied(record) : record && carriedOut(record, found),
     columns: sources,
     types: { holds: types.holds ?? holdsEverywhere, widens: types.widens ?? (() => false) },
     onTypeChange: task.request.destination.onTypeChange,

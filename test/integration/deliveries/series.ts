@@ -280,6 +280,7 @@ export class Series {
 
   /** A delivery that succeeds in the end, whatever happens on the way, and what the table then has. */
   async deliver(flags: Flags = {}, allowed: readonly string[] = []): Promise<DestinationReport> {
+    const before = await this.record().catch(() => undefined);
     const report = await this.push(flags);
     if (report.error?.code === 'changes_gone' && this.#mayLackChanges) {
       this.#mayLackChanges = false;
@@ -289,6 +290,9 @@ export class Series {
       return report;
     }
     await this.#took(report, flags, allowed);
+    const isWhole = report.action === 'reload' || report.action === 'create';
+    if (before !== undefined && isWhole && (await this.record()).generation <= before.generation)
+      throw new Difference(`all rows were sent, and the generation is still ${before.generation}`);
     return report;
   }
 
