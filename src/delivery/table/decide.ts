@@ -32,6 +32,8 @@ export interface Situation {
   readonly found: FoundTable | undefined;
   /** A watermark of a version without records: how far the table was loaded then. */
   readonly legacy: { readonly storeId: string; readonly sequence: number } | undefined;
+  /** Why all rows must be loaded whatever the record says: a look at the whole table. */
+  readonly again?: string | undefined;
 }
 
 /**
@@ -195,8 +197,8 @@ function begin(situation: Situation): Decision {
 
 /** The reasons for a reload that record, feed and table give; the column map adds its own. */
 function reasons(situation: Situation, record: TableRecord, found: FoundTable, lacking: readonly string[]): string[] {
-  const { mode, deletes, feed, flags } = situation;
-  const why: string[] = [];
+  const { mode, deletes, feed, flags, again } = situation;
+  const why: string[] = again === undefined ? [] : [again];
   if (record.pending !== null) why.push(`a delivery was cut short (pending since ${record.pending.since})`);
   if (lacking.length > 0) why.push(`the table lacks ${lacking.map((name) => `"${name}"`).join(', ')}`);
   if (record.pending === null && found.rows !== record.rows)

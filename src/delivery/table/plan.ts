@@ -56,6 +56,8 @@ interface PlanInput {
   readonly state: TableState;
   readonly found: FoundTable | undefined;
   readonly erasures: readonly Erasure[];
+  /** Why all rows must be loaded whatever the record says. */
+  readonly again: string | undefined;
 }
 
 /** The table that a stream is delivered to, by the destination's rules for names. */
@@ -73,7 +75,7 @@ function ownerOf({ others }: TableState): string | undefined {
   return other && `stream "${other.stream}" of destination "${other.destination}"`;
 }
 
-function situationOf({ task, state, found, erasures }: PlanInput, record: TableRecord | undefined): Situation {
+function situationOf({ task, state, found, erasures, again }: PlanInput, record: TableRecord | undefined): Situation {
   const { request, context, feed } = task;
   const { mode, deletes, name } = request.destination;
   return {
@@ -90,6 +92,7 @@ function situationOf({ task, state, found, erasures }: PlanInput, record: TableR
     owner: ownerOf(state),
     found,
     legacy: state.legacy,
+    again,
   };
 }
 

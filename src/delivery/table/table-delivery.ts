@@ -11,9 +11,9 @@ import { newVariants } from './column-map.js';
 import { type PlannedDelivery, plannedDelivery } from './dry-run.js';
 import { erasedKeys, handoverOf, loadOf, type PreparedLoad, unsentRejects } from './load-task.js';
 import { planTable, stateKey, type TablePlan, targetName } from './plan.js';
-import { parseRecord, recordText } from './record.js';
+import { parseRecord, recordText, type TableRecord } from './record.js';
 import { type Reject, readRejects, rejectsPath, writeRejects } from './rejects.js';
-import { isDue, wholeTableDiffers } from './whole-table.js';
+import { hasOtherRows, isDue, type Look, lookAtWholeTable } from './whole-table.js';
 
 /** A load that was tried. It may have been committed although the attempt failed. */
 interface Tried extends PreparedLoad {
@@ -33,7 +33,9 @@ export class TableDelivery {
   readonly #task: StreamTask<TableConnector>;
   readonly #rejects: string;
   #tried: Tried | undefined;
-  /** How the whole table has differed from the snapshot: it is loaded whole again. */
+  /** Why a look at the whole table has all rows loaded again. */
+  #again: string | undefined;
+  /** How the whole table has differed from the snapshot. */
   #difference: string | undefined;
 
   constructor(task: StreamTask<TableConnector>) {
@@ -80,12 +82,10 @@ export class TableDelivery {
   }
 
   async #plan(destination: TableDestination, erasures: readonly Erasure[]): Promise<TablePlan> {
-    const { connector, request } = this.#task;
-    const types: TableTypes = { ...connector, ...destination.types };
+    const types: TableTypes = { ...this.#task.connector, ...destination.types };
     const state = await destination.state(stateKey(this.#task));
     const found = await destination.describe(this.table);
-    const task = this.#difference === undefined ? this.#task : { ...this.#task, request: { ...request, full: true } };
-    return planTable({ task, types, state, found, erasures });
+    return planTable({ task: this.#task, types, state, found, erasures, again: this.#again });
   }
 
   async #deliver(destination: TableDestination): Promise<Delivered> {
@@ -197,7 +197,8 @@ export class TableDelivery {
   }
 
   /**
-   * Looks at the whole table if that is due, or asked for. One that differs from the snapshot is loaded whole again.
+   * Looks at the whole table if that is due, or asked for. One that differs from the snapshot is loaded whole again; so is one that
+   * cannot be compared, if the user asked.
    * @throws {CdsyncError} `delivery_differs` if it differs right after such a load
    */
   async #look(destination: TableDestination, plan: TablePlan, delivered: Delivered): Promise<Delivered> {
@@ -208,21 +209,44 @@ export class TableDelivery {
     const now = context.clock.now();
     if (!isDue(record, { ...request.destination, isAsked: request.verify }, now)) return this.#told(delivered);
     progress.phase = 'verifying';
+    const look = await this.#compared(destination, plan, record);
+    if (look.type === 'same') {
+      await destination.keep(own, recordText({ ...record, verified_at: new Date(now).toISOString() }));
+      return this.#told(delivered);
+    }
+    if (look.type === 'unknown') return this.#unknown(destination, plan, delivered);
+    if (this.#difference !== undefined) throw this.#differsAgain(look.how);
+    this.#difference = look.how;
+    return this.#loadedAgain(destination, delivered, `the whole table was compared: ${look.how}`);
+  }
+
+  async #compared(destination: TableDestination, plan: TablePlan, record: TableRecord): Promise<Look> {
+    if (hasOtherRows(this.#task, record)) return { type: 'unknown' };
     const rejects = await readRejects(this.#rejects);
-    const differs = await this.#withInput({ isEverything: true, since: undefined }, (pieces) => {
+    return this.#withInput({ isEverything: true, since: undefined }, (pieces) => {
       const refused = new Map<string, string[]>();
       for (const { column, key } of rejects)
         if (column !== null && key !== null) refused.set(column, [...(refused.get(column) ?? []), key]);
       const data = this.#data(plan, pieces, refused);
       data.assume();
-      return wholeTableDiffers({ task: this.#task, destination, plan, record, data });
+      return lookAtWholeTable({ task: this.#task, destination, plan, record, data });
     });
-    if (differs === undefined) {
-      await destination.keep(own, recordText({ ...record, verified_at: new Date(now).toISOString() }));
-      return this.#told(delivered);
-    }
-    if (this.#difference !== undefined) throw this.#differsAgain(differs);
-    this.#difference = differs;
+  }
+
+  /** Of a table that cannot be compared, only a load of all rows proves that it has them. */
+  #unknown(destination: TableDestination, plan: TablePlan, delivered: Delivered): Promise<Delivered> | Delivered {
+    const { request, context } = this.#task;
+    if (!request.verify || plan.isEverything) return this.#told(delivered);
+    if (request.destination.mode !== 'append')
+      return this.#loadedAgain(destination, delivered, 'asked (--verify): it has rows that the snapshot lacks');
+    context.notice(
+      `destination ${request.destination.name}: table "${this.table}" was not compared as a whole: in mode append it has rows of earlier runs`,
+    );
+    return delivered;
+  }
+
+  async #loadedAgain(destination: TableDestination, delivered: Delivered, why: string): Promise<Delivered> {
+    this.#again = why;
     this.#tried = undefined;
     const again = await this.#deliver(destination);
     return { ...again, variants: [...(delivered.variants ?? []), ...(again.variants ?? [])] };

@@ -23,6 +23,12 @@ export function isDue(
   return age >= verifyEvery || age < 0;
 }
 
+/** What a look at the whole table has found. */
+export type Look =
+  | { readonly type: 'same' }
+  | { readonly type: 'unknown' }
+  | { readonly type: 'different'; readonly how: string };
+
 interface LookTask {
   readonly task: StreamTask<TableConnector>;
   readonly destination: TableDestination;
@@ -32,26 +38,29 @@ interface LookTask {
   readonly data: PieceData;
 }
 
+/** Whether the table has rows that the snapshot lacks, as its record says: no sum over its rows can be compared then. */
+export function hasOtherRows(
+  { request: { destination }, feed }: StreamTask<TableConnector>,
+  record: TableRecord,
+): boolean {
+  return destination.mode === 'append' || (destination.mode === 'upsert' && record.rows > feed.rows);
+}
+
 /**
- * Compares the whole table with the snapshot, by a sum of a hash of every row: in how it differs, in words; undefined if it does not,
- * or if it cannot be compared, because it has other rows too.
+ * Compares the whole table with the snapshot, by a sum of a hash of every row. `unknown` if it cannot be compared, because it is at
+ * another snapshot, or has rows that this one lacks.
  */
-export async function wholeTableDiffers({
-  task,
-  destination,
-  plan,
-  record,
-  data,
-}: LookTask): Promise<string | undefined> {
+export async function lookAtWholeTable({ task, destination, plan, record, data }: LookTask): Promise<Look> {
   const { request, feed } = task;
   const { mode, deletes } = request.destination;
-  if (record.sequence !== feed.sequence || record.run_id !== feed.run_id || mode === 'append') return undefined;
+  if (record.sequence !== feed.sequence || record.run_id !== feed.run_id) return { type: 'unknown' };
   const columns = comparedColumns(plan.columns).filter(({ isTracked }) => isTracked);
   const isSoft = mode === 'mirror' && deletes === 'soft';
   const found = await destination.sums(plan.table.name, columns.map(targetColumn), isSoft);
   const expected = await expectedSum(data, plan.columns, found.hashed);
-  // A table of mode upsert has rows that the snapshot lacks; without any, it can be compared.
-  if (mode === 'upsert' && found.rows > expected.rows) return undefined;
-  if (found.rows !== expected.rows) return `it has ${found.rows} rows, the snapshot ${expected.rows}`;
-  return BigInt(found.sum) === expected.sum ? undefined : 'values were edited, or are in other rows';
+  if (mode === 'upsert' && found.rows > expected.rows) return { type: 'unknown' };
+  if (found.rows !== expected.rows)
+    return { type: 'different', how: `it has ${found.rows} rows, the snapshot ${expected.rows}` };
+  if (BigInt(found.sum) === expected.sum) return { type: 'same' };
+  return { type: 'different', how: 'values were edited, or are in other rows' };
 }

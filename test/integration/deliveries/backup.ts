@@ -90,7 +90,20 @@ async function keepStorage(series: Series): Promise<void> {
   });
 }
 
-export const storage: Hand = { name: 'storage kept', anywhere: true, act: keepStorage };
+export const storage: Hand = {
+  name: 'storage kept',
+  anywhere: true,
+  async act(series) {
+    await keepStorage(series);
+    if (series.dice.once(2)) return;
+    // One delivery later the folder of before is back.
+    series.source.change();
+    series.product.now += 3_600_000;
+    await series.commit();
+    await series.deliver();
+    await series.later.pop()?.();
+  },
+};
 
 export const newStorage: Hand = {
   name: 'storage lost',

@@ -12,7 +12,9 @@ import { addErasure } from '../../../src/storage/erasures.js';
 import { PublishedStream } from './published-stream.js';
 
 let stream: PublishedStream;
+let notices: string[] = [];
 beforeEach(async () => {
+  notices = [];
   stream = await PublishedStream.open();
 });
 afterEach(() => stream.close());
@@ -46,7 +48,7 @@ async function deliver(
     clock: systemClock,
     signal: new AbortController().signal,
     service: { sendEvent: () => Promise.reject(new Error('it sends none')) },
-    notice: () => undefined,
+    notice: (line: string) => notices.push(line),
   };
   const [delivered] = await deliverTo(context, { destination, streams: ['members'], ...flags, ...asked }, []);
   return delivered as StreamDelivery;
@@ -165,4 +167,54 @@ describe('a delivery to a table', () => {
       expect(await rows()).toEqual(['a 1', 'b 2']);
     },
   );
+
+  it.each([
+    {
+      what: 'it has 1 rows, the snapshot 2',
+      sql: "DELETE FROM members WHERE id = 'a'; UPDATE _cdsync_state SET record = json_merge_patch(record, '{\"rows\": 1}')",
+    },
+    { what: 'values were edited, or are in other rows', sql: 'UPDATE members SET n = 3 - n' },
+  ])('loads a table again that is not as the snapshot, and says how it differed: $what', async ({ what, sql }) => {
+    await stream.commit([
+      { op: 'insert', id: 'a', n: 1 },
+      { op: 'insert', id: 'b', n: 2 },
+    ]);
+    await deliver();
+    await ask(sql);
+    const delivered = await deliver({}, { verify: true });
+    expect(delivered).toMatchObject({ action: 'reload', why: `the whole table was compared: ${what}` });
+    expect(delivered.error).toMatchObject({ code: 'table_changed' });
+    expect(await rows()).toEqual(['a 1', 'b 2']);
+  });
+
+  it('loads all rows if a table is to be compared that has more rows than the snapshot', async () => {
+    await stream.commit(['a', 'b', 'c'].map((id, n) => ({ op: 'insert', id, n })));
+    await deliver({ mode: 'upsert' });
+    await stream.commit([{ op: 'delete', id: 'c', n: 2 }]);
+    await deliver({ mode: 'upsert' });
+    await ask("UPDATE members SET n = 1 - n WHERE id < 'c'");
+    const verify = { mode: 'upsert', verifyEvery: 1 } as const;
+    expect(await deliver(verify)).toMatchObject({ status: 'ok', action: 'nothing' });
+    expect(await rows()).toEqual(['a 1', 'b 0', 'c 2']);
+    const why = 'asked (--verify): it has rows that the snapshot lacks';
+    expect(await deliver(verify, { verify: true })).toMatchObject({ status: 'ok', action: 'reload', why });
+    expect(await rows()).toEqual(['a 0', 'b 1', 'c 2']);
+    expect(notices).toEqual([]);
+  });
+
+  it('says that a table of mode append cannot be compared', async () => {
+    await stream.commit([{ op: 'insert', id: 'a', n: 1 }]);
+    await deliver({ mode: 'append' });
+    expect(await deliver({ mode: 'append' }, { verify: true })).toMatchObject({ status: 'ok', action: 'nothing' });
+    expect(notices).toEqual([expect.stringContaining('was not compared as a whole')]);
+  });
+
+  it('counts the generations of a table that is recreated on', async () => {
+    await stream.commit([{ op: 'insert', id: 'a', n: 1 }]);
+    await deliver();
+    await deliver({}, { full: true });
+    await deliver({}, { recreate: true });
+    const records = await ask("SELECT record->>'generation' AS generation FROM _cdsync_state");
+    expect(records).toEqual([{ generation: '3' }]);
+  });
 });
