@@ -2,6 +2,7 @@ import type { DestinationReport } from '../../../src/core/run-report.js';
 import { backup, newStorage, storage } from './backup.js';
 import { ExpectedTable } from './expected-table.js';
 import type { Hand } from './hand.js';
+import { pathOf } from './options.js';
 import type { Series } from './series.js';
 import { struck } from './strikes.js';
 
@@ -189,25 +190,55 @@ const otherTable: Hand = {
   },
 };
 
+/** A run and its delivery, an hour after the last one. */
+async function anHourLater(series: Series): Promise<void> {
+  series.product.now += 3_600_000;
+  await series.commit();
+  await series.deliver();
+}
+
 const otherModes: Hand = {
   name: 'modes by turns',
   keyed: true,
   anywhere: true,
   async act(series) {
-    const { options, dice } = series;
-    const ends = [
-      ['mirror', 'hard'],
+    const { options, dice, source } = series;
+    const begins = dice.pick([
+      ['upsert', 'hard'],
       ['mirror', 'soft'],
+    ] as const);
+    const ends = dice.pick([
+      ['mirror', 'hard'],
       ['replace', 'hard'],
-    ] as const;
-    for (const [mode, deletes] of [['upsert', 'hard'] as const, dice.pick(ends)]) {
+    ] as const);
+    for (const [mode, deletes] of [begins, ends]) {
       Object.assign(options, { mode, deletes });
       series.note(`mode: ${mode} ${deletes}`);
-      series.source.change();
-      series.product.now += 3_600_000;
-      await series.commit();
-      await series.deliver();
+      source.change();
+      const [key] = source.rows.keys();
+      if (mode === begins[0] && key !== undefined && source.rows.size > 4) source.remove(key);
+      await anHourLater(series);
     }
+  },
+};
+
+const otherTracking: Hand = {
+  name: 'tracking by turns',
+  keyed: true,
+  anywhere: true,
+  async act(series) {
+    const { options, dice, source, loose } = series;
+    const free = source.columns.filter(({ name }) => options.rules[name] === undefined);
+    if (free.length === 0) return;
+    const { name } = dice.pick(free);
+    loose.add(pathOf(name));
+    options.rules[name] = { track: false };
+    await anHourLater(series);
+    // Nothing else changes, so the table keeps the values of before.
+    source.renew(name);
+    await anHourLater(series);
+    delete options.rules[name];
+    await anHourLater(series);
   },
 };
 
@@ -311,7 +342,7 @@ const all: readonly Hand[] = [
     loadAll,
     recreate,
   ],
-  ...[otherTable, backup, storage, newStorage, secondWriter, meanwhile, comment, view, lostRecord],
+  ...[otherTracking, otherTable, backup, storage, newStorage, secondWriter, meanwhile, comment, view, lostRecord],
 ];
 
 /** Only these, by their names, if a search for a cause asks for that. */

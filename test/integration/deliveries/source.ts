@@ -101,6 +101,13 @@ export class Source {
     this.past.set(id, (this.past.get(id) ?? new Set()).add(value));
   }
 
+  /** New values of one column alone, in some rows. */
+  renew(name: string): void {
+    const column = this.columns.find((each) => each.name === name);
+    if (column === undefined) return;
+    for (const key of [...this.rows.keys()].slice(0, 3)) this.#set(key, column);
+  }
+
   #insert(key: string): void {
     this.rows.set(key, new Map());
     for (const column of this.columns) this.#set(key, column);
