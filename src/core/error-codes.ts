@@ -161,7 +161,7 @@ const errorCodes = {
   table_not_ours: { ...refusesTable, ...toTable },
   table_taken: { ...refusesTable, ...toTable },
   table_altered: { ...refusesTable, ...toTable },
-  table_changed: { ...refusesTable, ...toTable },
+  table_changed: { ...refusesTable, next: 'find what else writes to the table, then: cdsync push --dry-run' },
   table_moved: retryable,
   mode_changed: refusesTable,
   key_changed: refusesTable,

@@ -75,7 +75,7 @@ function recognition(streams: readonly StreamReport[]): string[] {
   }
   return [
     ...(recognised === 0 ? [] : [`${formatCounted(recognised, 'unchanged record')} skipped`]),
-    ...[...names].map(([reason, of]) => `${of.join(', ')}: every record was converted again, for ${reason}`),
+    ...[...names].map(([reason, of]) => `${of.join(', ')}: every record was converted again, because ${reason}`),
   ];
 }
 

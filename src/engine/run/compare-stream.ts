@@ -67,7 +67,7 @@ export class ReadingInvalidated extends Error {
   readonly columns: readonly StoredColumn[] | undefined;
 
   constructor(columns?: readonly StoredColumn[]) {
-    super('a column has got another type');
+    super('a column got another type');
     this.columns = columns;
   }
 }

@@ -152,7 +152,7 @@ export class StreamRun {
     const meter = this.reading?.counters() ?? opened.meter;
     await this.reading?.close();
     const again = { ...opened, meter, unfinished: undefined };
-    return this.#read(again, { run, before, session, columns, refusal: 'a column has got another type' });
+    return this.#read(again, { run, before, session, columns, refusal: 'a column got another type' });
   }
 
   compare(run: RunIdentity, before: PreviousState, store: SnapshotStore): Promise<void> {

@@ -80,7 +80,7 @@ function refuseUnfit(
   if (previous === undefined) refuse('there is no snapshot yet');
   if (header.store_id !== storeId || header.run_id !== previous?.run_id) refuse('what is known is of another snapshot');
   if (previous?.hash_version !== hashVersion(duckdbVersion)) refuse('rows are hashed in another way than before');
-  if (header.fingerprint !== fingerprint) refuse('the request, or the rules for its columns, are others than before');
+  if (header.fingerprint !== fingerprint) refuse('the request or the column rules changed');
   const { verifyEvery } = job.recognition;
   const age = clock.now() - Date.parse(header.verified_at);
   // A clock that was set back must not put the check off.

@@ -313,7 +313,7 @@ export class Season {
   #rememberWiped(result: RunResult): void {
     if (result === 'killed' || 'failure' in result) return;
     for (const { name, unrecognised } of result.report.streams) {
-      if (unrecognised !== 'a column has got another type' || !this.#pair[0].service.hasRefused(name)) continue;
+      if (unrecognised !== 'a column got another type' || !this.#pair[0].service.hasRefused(name)) continue;
       this.#wiped.add(`${result.report.run_id.slice(0, 16)} ${name}`);
     }
   }
