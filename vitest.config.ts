@@ -23,6 +23,7 @@ const long = [
   'test/integration/fleet-budget.test.ts',
   'test/integration/fleet-recipes.test.ts',
   'test/integration/growth.test.ts',
+  'test/integration/inferred-text-runs.test.ts',
   'test/integration/inferred-texts.test.ts',
   'test/integration/install.test.ts',
   'test/integration/large-values.test.ts',

@@ -1,61 +1,16 @@
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ColumnSet } from '../../src/columns/columns.js';
-import { quoteIdentifier } from '../../src/core/sql.js';
-import { seed } from '../fixtures/seed.js';
 import { streamOf, Workspace } from '../fixtures/workspace.js';
-import { Dice } from './incremental-runs/dice.js';
+import { inferredJobs, openGuards, type Row } from './inferred-jobs.js';
 
 let space: Workspace;
-let jobs = 0;
 beforeAll(async () => {
   space = await Workspace.open({ profiles: 10, rateLimits: { management: 0 } });
 });
 afterAll(() => space.close());
 
-type Attributes = Record<string, unknown>;
-type Row = Record<string, unknown>;
-
-async function serve(records: Record<string, Attributes>): Promise<void> {
-  const texts = Object.entries(records).map(([id, attributes]) => JSON.stringify({ id, index_id: 'made', attributes }));
-  await space.control('profiles', { index: 'made', records: texts });
-}
-
-const open = { max_deleted: '100%', max_changed: '100%', max_rejected: '100%', min_rows: 0 };
-
-/** Writes a job; the same name again is the same job with other options. */
-async function configure(stream: object, { name = `inferred${++jobs}`, job = {}, more = [] as Row[] } = {}) {
-  const made = { name: 'made', source: 'index_profiles', index: 'made', page_size: 2, ...stream };
-  await space.configure(name, [made, ...more], { job: { guards: open, ...job } });
-  return name;
-}
-
-async function counts(job: string, words: readonly string[] = []) {
-  const { inserted, updated, deleted, unchanged } = streamOf(await space.runWell(job, words), 'made');
-  return { inserted, updated, deleted, unchanged };
-}
-
-async function types(job: string, table = 'made'): Promise<Row> {
-  const rows = await space.query(job, `select column_name as name, column_type as type from (describe "${table}")`);
-  return Object.fromEntries(rows.map(({ name, type }) => [String(name), type]));
-}
-
-/** The rows of a table with every value as the text that was sent. */
-async function textsOf(job: string, source: string): Promise<Row[]> {
-  const [row] = await space.query(job, "select state from private.streams where stream = 'made'");
-  const { columns } = JSON.parse(String(row?.state));
-  const values = ColumnSet.restore(columns).list.map(({ name, form }) => {
-    const value = quoteIdentifier(name);
-    return `${form === undefined ? value : form.text(value)} AS ${value}`;
-  });
-  return space.query(job, `select ${values.join(', ')} from ${source} order by id`);
-}
-
-async function verified(job: string): Promise<void> {
-  const { code, stdout, stderr } = await space.cdsync(['verify', `${job}.json`]);
-  expect([code, stdout, stderr]).toEqual([0, stdout, stderr]);
-}
+const { serve, configure, counts, types, textsOf, verified } = inferredJobs(() => space);
 
 async function rowsIn(path: string): Promise<Row[]> {
   const instance = await DuckDBInstance.create(path, { access_mode: 'READ_ONLY' });
@@ -315,9 +270,9 @@ describe('with strings: infer', () => {
   it('lists that only grow change types without a new record, and back', async () => {
     const since = new Date(Date.now() - 30 * 86_400_000).toISOString().slice(0, 10);
     const streams = ['audit_events', 'ingest_jobs', 'workflow_runs'].map((source) => ({ name: source, source, since }));
-    const job = `inferred${++jobs}`;
+    const job = 'inferred_lists';
     const runWith = async (strings: string) => {
-      await space.configure(job, streams, { job: { strings, guards: open } });
+      await space.configure(job, streams, { job: { strings, guards: openGuards } });
       const { streams: told } = await space.runWell(job);
       await verified(job);
       return told.map(({ name, inserted, updated, deleted }) => ({ name, inserted, updated, deleted }));
@@ -409,81 +364,5 @@ describe('with strings: infer', () => {
     expect(later).toMatchObject({ updated: 1, unchanged: 1 });
     expect(await space.query(job, 'select part from derived order by id')).toEqual([{ part: '1' }, { part: '02' }]);
     await verified(job);
-  });
-});
-
-describe('nights with strings: keep, with infer, and with both in turns', { timeout: 300_000 }, () => {
-  const families: readonly (readonly [good: readonly string[], bad: readonly string[]])[] = [
-    [
-      ['5', '0', '-17', '9223372036854775807'],
-      ['05', '+5', '1e5', '5.0', '123456789012345678901234567890'],
-    ],
-    [
-      ['1.50', '0.00', '-3.25'],
-      ['1.5', '-0.00', '1.500', ' 1.50'],
-    ],
-    [
-      ['8814.29', '8814.3', '12', '-0.000021', '123456789.123456'],
-      ['8814.30', '1e5', '-0.0', '0.12345678901234567', '9007199254740993'],
-    ],
-    [
-      ['true', 'false'],
-      ['True', 'yes'],
-    ],
-    [
-      ['2024-02-29', '1999-12-31'],
-      ['2024-02-30', '24-01-01', '9999-12-31'],
-    ],
-    [
-      ['24.12.2024', '01.01.2000'],
-      ['1.1.2000', '2000-01-01'],
-    ],
-    [
-      ['2024-02-29T10:00:00Z', '2000-01-01T23:59:59Z'],
-      ['2024-02-29T10:00:00', '2024-02-29T24:00:00Z'],
-    ],
-  ];
-  const person = (dice: Dice): Attributes =>
-    Object.fromEntries(
-      families.map(([fine, odd], index) => {
-        const value = dice.once(12) ? null : dice.once(40) ? dice.pick(odd) : dice.once(200) ? 7 : dice.pick(fine);
-        return [`c${index}`, value];
-      }),
-    );
-
-  it.for([seed, seed + 1])('have the same rows, changes and history, text by text: seed %i', async (number) => {
-    const dice = new Dice(number);
-    const names = ['keep', 'infer', 'turns'] as const;
-    const jobOf = new Map<string, string>();
-    for (const name of names) jobOf.set(name, `night-${name}-${++jobs}`.replaceAll('-', '_'));
-    const people = new Map<string, Attributes>();
-    for (let each = 0; each < 12; each += 1) people.set(`p${each}`, person(dice));
-    let mode: 'keep' | 'infer' = 'keep';
-    const diary: unknown[] = [];
-    for (let night = 1; night <= 8; night += 1) {
-      if (dice.once(2)) mode = dice.pick(['keep', 'infer']);
-      for (const id of people.keys()) {
-        if (dice.once(6))
-          people.set(id, { ...people.get(id), ...Object.fromEntries([dice.pick(Object.entries(person(dice)))]) });
-        else if (dice.once(15)) people.delete(id);
-      }
-      if (dice.once(2)) people.set(`n${night}`, person(dice));
-      await serve(Object.fromEntries(people));
-      const words = dice.once(6) ? ['--full'] : [];
-      const seen: unknown[] = [];
-      diary.push({ night, mode, words, people: Object.fromEntries(people) });
-      for (const name of names) {
-        const job = jobOf.get(name) as string;
-        await configure({ strings: name === 'turns' ? mode : name, confirm_deletes: 10_000 }, { name: job });
-        const told = await counts(job, words);
-        const rows = await textsOf(job, 'made');
-        const changes = await textsOf(job, '(select * exclude (_run_id, _synced_at) from made__changes)');
-        const past = await space.query(job, 'select count(*)::int as n from made__history');
-        seen.push({ told, rows, changes: changes.map((row) => JSON.stringify(row)).sort(), past });
-        await verified(job);
-      }
-      expect([diary, seen[1]]).toEqual([diary, seen[0]]);
-      expect([diary, seen[2]]).toEqual([diary, seen[0]]);
-    }
   });
 });

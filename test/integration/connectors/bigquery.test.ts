@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { bigqueryConnector } from '../../../connectors/bigquery/index.js';
 import type { BigqueryClient, QueryRequest } from '../../../connectors/bigquery/sdk.js';
-import { type BigqueryDataset, credentials, FakeBigquery } from '../../fixtures/bigquery.js';
+import { credentials, FakeBigquery } from '../../fixtures/bigquery.js';
+import type { BigqueryDataset } from '../../fixtures/bigquery-dataset.js';
 import { LoadDriver } from '../../fixtures/load-driver.js';
 
 const fake = new FakeBigquery();

@@ -2,9 +2,9 @@ import { cp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { DestinationReport, RunReport } from '../../../src/core/run-report.js';
 import { PostgresServer } from '../../fixtures/postgres-server.js';
 import { Workspace } from '../../fixtures/workspace.js';
+import { four, Nights, type Row } from './recorded-runs.js';
 
 let space: Workspace;
 let postgres: PostgresServer;
@@ -15,91 +15,9 @@ afterAll(async () => {
   await Promise.all([space.close(), postgres.stop()]);
 });
 
-type Row = Record<string, unknown>;
-type People = Record<string, Row>;
-
-interface Choices {
-  readonly stream?: Row;
-  readonly destination?: Row;
-  readonly words?: readonly string[];
-  readonly push?: boolean;
-  readonly storage?: string;
-}
-
-let series = 0;
-
-/** Runs of one job whose stream goes to a table `members`. */
-class Nights {
-  readonly name = `nights${++series}`;
-  readonly #at: Row;
-
-  constructor(at?: Row) {
-    this.#at = at ?? { connector: 'duckdb', path: `./${this.name}_wh.duckdb` };
-  }
-
-  async configure({ stream = {}, destination = {}, storage = './data' }: Choices): Promise<void> {
-    const members = { name: 'members', source: 'index_profiles', index: 'made', ...stream };
-    const destinations = [{ name: 'wh', ...this.#at, ...destination }];
-    await space.configure(this.name, [members], { storage, job: { destinations } });
-  }
-
-  /** A run with these people, and its delivery. */
-  async run(people: People, choices: Choices = {}): Promise<DestinationReport | undefined> {
-    await this.configure(choices);
-    const records = Object.entries(people).map(([id, attributes]) =>
-      JSON.stringify({ id, index_id: 'made', attributes }),
-    );
-    await space.control('profiles', { index: 'made', records });
-    const run = await space.run(this.name, ['--no-push', '--accept']);
-    expect([run.code, run.stderr]).toEqual([0, expect.any(String)]);
-    return choices.push === false ? undefined : this.push(choices.words);
-  }
-
-  async push(words: readonly string[] = []): Promise<DestinationReport> {
-    const { stdout } = await space.cdsync(['push', `${this.name}.json`, '--json', '--quiet', ...words]);
-    return (JSON.parse(stdout) as RunReport).jobs[0]?.destinations[0] as DestinationReport;
-  }
-
-  async sql(sql: string): Promise<Row[]> {
-    const instance = await DuckDBInstance.create(join(space.folder, `${this.name}_wh.duckdb`));
-    const connection = await instance.connect();
-    try {
-      return (await connection.runAndReadAll(sql)).getRowObjectsJson() as Row[];
-    } finally {
-      connection.closeSync();
-      instance.closeSync();
-    }
-  }
-
-  /** For each key, every value in columns whose name begins so. */
-  async values(beginning: string): Promise<Record<string, string[]>> {
-    const rows = await this.sql('SELECT * FROM members ORDER BY id');
-    const own = (row: Row) =>
-      Object.entries(row).flatMap(([name, value]) =>
-        name.startsWith(beginning) && value !== null ? [String(value).replaceAll('"', '')] : [],
-      );
-    return Object.fromEntries(rows.map((row) => [String(row.id), [...new Set(own(row))]]));
-  }
-
-  async texts(): Promise<string> {
-    return JSON.stringify(await this.sql('SELECT * FROM members'));
-  }
-
-  async keys(): Promise<string[]> {
-    return (await this.sql('SELECT id FROM members ORDER BY id')).map(({ id }) => String(id));
-  }
-
-  storage(folder = 'data'): string {
-    return join(space.folder, folder);
-  }
-}
-
-const four = (attributes: (n: number) => Row): People =>
-  Object.fromEntries(['a', 'b', 'c', 'd'].map((id, index) => [id, attributes(index + 1)]));
-
 describe('values of a column whose type changes', () => {
   it('stay in their place when the column is otherwise empty', async () => {
-    const nights = new Nights();
+    const nights = new Nights(space);
     await nights.run(four((n) => ({ code: n, other: n })));
     await nights.run(four((n) => ({ code: `t${n}`, other: n })));
     await nights.run(four((n) => ({ code: n === 1 ? 'u1' : `t${n}`, other: n })));
@@ -107,7 +25,7 @@ describe('values of a column whose type changes', () => {
   });
 
   it('are the newest ones in every column that has them, when the type comes back', async () => {
-    const nights = new Nights();
+    const nights = new Nights(space);
     const infer = { stream: { strings: 'infer' } };
     await nights.run(
       four((n) => ({ code: `${n}` })),
@@ -122,7 +40,7 @@ describe('values of a column whose type changes', () => {
   });
 
   it('keep their digits where the table is wider than the stream', async () => {
-    const nights = new Nights();
+    const nights = new Nights(space);
     await nights.run(four((n) => ({ score: n + 0.5 })));
     const records = four(() => ({ score: 9 })).b;
     expect(records).toBeDefined();
@@ -138,14 +56,14 @@ describe('values of a column whose type changes', () => {
   });
 
   it('are nothing that nobody said', async () => {
-    const nights = new Nights();
+    const nights = new Nights(space);
     await nights.run(four(() => ({ vip: true })));
     await nights.run({ ...four(() => ({ vip: true })), a: { vip: 1 }, b: { vip: 'yes' } });
     expect(await nights.values('vip')).toEqual({ a: ['1'], b: ['yes'], c: ['true'], d: ['true'] });
   });
 
   it('do not go to a column of another attribute', async () => {
-    const nights = new Nights();
+    const nights = new Nights(space);
     await nights.run(four((n) => ({ amount: n, amount__json: `j${n}`, amount__text: `t${n}` })));
     await nights.run(four((n) => ({ amount: `x${n}`, amount__json: `j${n}`, amount__text: `t${n}` })));
     const rows = await nights.sql('SELECT id, amount__json AS j, amount__text AS t FROM members ORDER BY id');
@@ -156,14 +74,14 @@ describe('values of a column whose type changes', () => {
 
 describe('a table that others change', () => {
   it('is not loaded while a type of it is another', async () => {
-    const nights = new Nights();
+    const nights = new Nights(space);
     await nights.run(four((n) => ({ code: n })));
     await nights.sql('ALTER TABLE members ALTER code SET DATA TYPE DECIMAL(10,2)');
     expect((await nights.run(four((n) => ({ code: n + 1 }))))?.error?.code).toBe('table_altered');
   });
 
   it('comes back whole, though nothing has changed at the source', async () => {
-    const nights = new Nights();
+    const nights = new Nights(space);
     await nights.run(four((n) => ({ code: n })));
     await nights.sql('DROP TABLE members');
     expect((await nights.push()).status).toBe('ok');
@@ -174,7 +92,7 @@ describe('a table that others change', () => {
   });
 
   it('gets a column that was dropped filled in every row', async () => {
-    const nights = new Nights();
+    const nights = new Nights(space);
     await nights.run(four((n) => ({ code: n, other: n })));
     await nights.sql('ALTER TABLE members DROP COLUMN code');
     await nights.run({ ...four((n) => ({ code: n, other: n })), a: { code: 1, other: 9 } });
@@ -182,7 +100,7 @@ describe('a table that others change', () => {
   });
 
   it('keeps a column of theirs as it is when an attribute of its name comes', async () => {
-    const nights = new Nights();
+    const nights = new Nights(space);
     await nights.run(four((n) => ({ code: n })));
     await nights.sql('ALTER TABLE members ADD COLUMN note VARCHAR');
     await nights.sql("UPDATE members SET note = 'own'");
@@ -192,7 +110,7 @@ describe('a table that others change', () => {
   });
 
   it('is loaded again after values have changed places', async () => {
-    const nights = new Nights();
+    const nights = new Nights(space);
     await nights.run(four((n) => ({ email: `${n}@x` })));
     await nights.sql("UPDATE members SET email = CASE id WHEN 'a' THEN '2@x' WHEN 'b' THEN '1@x' ELSE email END");
     expect((await nights.push(['--verify'])).error?.code).toBe('table_changed');
@@ -202,14 +120,14 @@ describe('a table that others change', () => {
 
 describe('rules', () => {
   it('that drop a column take its values from the table', async () => {
-    const nights = new Nights();
+    const nights = new Nights(space);
     await nights.run(four((n) => ({ notes: `secret${n}`, n })));
     await nights.run(
       four((n) => ({ notes: `secret${n}`, n })),
       { stream: { columns: { notes: { drop: true } } } },
     );
     expect(await nights.texts()).not.toContain('secret');
-    const other = new Nights();
+    const other = new Nights(space);
     await other.run(four((n) => ({ notes: `secret${n}`, n })));
     await other.run(
       four((n) => ({ notes: `secret${n}`, n })),
@@ -219,7 +137,7 @@ describe('rules', () => {
   });
 
   it('that hash a column do so in rows that the source no longer has', async () => {
-    const nights = new Nights();
+    const nights = new Nights(space);
     const upsert = { destination: { mode: 'upsert' } };
     const { a, ...rest } = four((n) => ({ email: `secret${n}@x`, n }));
     await nights.run({ a: a as Row, ...rest }, upsert);
@@ -230,7 +148,7 @@ describe('rules', () => {
   });
 
   it('that rename a column fill the new one in every row, and empty the old one', async () => {
-    const nights = new Nights();
+    const nights = new Nights(space);
     await nights.run(four((n) => ({ zip: `z${n}`, n })));
     const renamed = { stream: { columns: { zip: { rename: 'postcode' } } } };
     await nights.run({ ...four((n) => ({ zip: `z${n}`, n })), a: { zip: 'z9', n: 1 } }, renamed);
@@ -239,7 +157,7 @@ describe('rules', () => {
   });
 
   it('that track a column again bring its newest values', async () => {
-    const nights = new Nights();
+    const nights = new Nights(space);
     const untracked = { stream: { columns: { score: { track: false } } } };
     await nights.run(
       four((n) => ({ score: n })),
@@ -254,7 +172,7 @@ describe('rules', () => {
   });
 
   it('of a destination that match no column send nothing', async () => {
-    const nights = new Nights();
+    const nights = new Nights(space);
     const wrong = { destination: { columns: { Email: { drop: true } } } };
     const report = await nights.run(
       four((n) => ({ email: `${n}@x` })),
@@ -266,7 +184,7 @@ describe('rules', () => {
 
 describe('keys that went', () => {
   it('are forgotten in rows that only the table still has', async () => {
-    const nights = new Nights();
+    const nights = new Nights(space);
     const upsert = { destination: { mode: 'upsert' } };
     const { a, ...rest } = four((n) => ({ n }));
     await nights.run({ a: a as Row, ...rest }, upsert);
@@ -300,7 +218,7 @@ describe('keys that went', () => {
   });
 
   it('go when mode upsert, which kept them, ends', async () => {
-    const nights = new Nights();
+    const nights = new Nights(space);
     const { a, ...rest } = four((n) => ({ n }));
     await nights.run({ a: a as Row, ...rest });
     await nights.run(rest, { destination: { mode: 'upsert' } });
@@ -310,7 +228,7 @@ describe('keys that went', () => {
   });
 
   it('leave their newest image in mode upsert, also if no delivery was between', async () => {
-    const nights = new Nights();
+    const nights = new Nights(space);
     const upsert = { destination: { mode: 'upsert' } };
     const { a, ...rest } = four((n) => ({ n }));
     await nights.run({ a: a as Row, ...rest }, upsert);
@@ -325,7 +243,7 @@ describe('values in PostgreSQL', () => {
     postgres.query(`SELECT ${columns} FROM ${schema}.members ORDER BY id`);
   const place = () => {
     const schema = postgres.name();
-    return { schema, nights: new Nights({ connector: 'postgres', url: postgres.url(), schema }) };
+    return { schema, nights: new Nights(space, { connector: 'postgres', url: postgres.url(), schema }) };
   };
 
   it('are all there after a load that failed in the middle', async () => {
@@ -386,7 +304,7 @@ describe('values in PostgreSQL', () => {
 
 describe('a storage folder', () => {
   it('that is put back from a backup brings its own snapshot, though that has the number of another', async () => {
-    const nights = new Nights();
+    const nights = new Nights(space);
     await nights.run(four((n) => ({ n })));
     await cp(nights.storage(), nights.storage(`${nights.name}_kept`), { recursive: true, verbatimSymlinks: true });
     await nights.run({ ...four((n) => ({ n })), a: { n: 50 } });
@@ -397,7 +315,7 @@ describe('a storage folder', () => {
   });
 
   it('that writes a table by turns with another one is refused', async () => {
-    const nights = new Nights();
+    const nights = new Nights(space);
     const [one, other] = [`./${nights.name}_one`, `./${nights.name}_other`];
     await nights.run(
       four((n) => ({ n })),
@@ -415,7 +333,7 @@ describe('a storage folder', () => {
   });
 
   it('keeps and delivers attributes that are called like columns of its own', async () => {
-    const nights = new Nights();
+    const nights = new Nights(space);
     const names = (n: number) => ({ _sequence: n, _key: `k${n}`, _row: n, _cdsync_file: `f${n}` });
     await nights.run(four(names));
     await nights.run({ ...four(names), a: names(7) }, { push: false });
@@ -432,7 +350,7 @@ describe('a storage folder', () => {
 
 describe('names', () => {
   it('of tables that differ only in case are one table, where the database says so', async () => {
-    const nights = new Nights();
+    const nights = new Nights(space);
     await nights.run(
       four((n) => ({ n })),
       { destination: { table: 'Members' } },
@@ -446,7 +364,7 @@ describe('names', () => {
   });
 
   it('of destinations may change: one --adopt is enough', async () => {
-    const nights = new Nights();
+    const nights = new Nights(space);
     await nights.run(four((n) => ({ n })));
     const renamed = { destination: { name: 'lake' } };
     await nights.run(

@@ -3,12 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { JobReport, StreamReport } from '../../../src/core/run-report.js';
-import { runBudget, runFigures } from '../../../src/notify/run-figures.js';
 import type { ColumnFigures } from '../../../src/pages/column-figures.js';
 import { problemBoxes } from '../../../src/pages/problems.js';
 import { remakePage } from '../../../src/pages/remake-page.js';
 import { type PagesTask, writePages } from '../../../src/pages/write-pages.js';
 import { JobLayout } from '../../../src/storage/layout.js';
+import { figures, id, report, stream } from './samples.js';
 
 const hostile = [
   '<script>alert(1)</script>',
@@ -18,53 +18,6 @@ const hostile = [
   'n'.repeat(63),
   '\ud800',
 ];
-
-function stream(name: string, more: Partial<StreamReport> = {}): StreamReport {
-  const counts = {
-    rows: 100,
-    inserted: 3,
-    updated: 2,
-    deleted: 1,
-    unchanged: 95,
-    duplicates: 0,
-    rejected: 0,
-    replaced: 0,
-  };
-  const sent = {
-    discarded_values: 0,
-    schema_changes: [],
-    missing: 0,
-    recognised: 0,
-    requests: 10,
-    retries: 0,
-    throttled: 0,
-    pages: 10,
-    bytes: 5000,
-    seconds: 1,
-  };
-  const limit = { group: 'profile', per_second: 20 } as const;
-  return {
-    name,
-    status: 'ok',
-    ...counts,
-    ...sent,
-    unrecognised: null,
-    partitions: null,
-    limit,
-    findings: [],
-    warnings: [],
-    unmatched_rules: [],
-    error: null,
-    ...more,
-  };
-}
-
-function report(runId: string, streams: StreamReport[], more: Partial<JobReport> = {}): JobReport {
-  const job = { job: 'nightly', run_id: runId, sequence: 4, resumed: false, status: 'ok' } as const;
-  return { ...job, streams, destinations: [], seconds: 12, ...more };
-}
-
-const id = (day: number) => `202611${String(day).padStart(2, '0')}T021500Z-abcde${day % 10}`;
 
 let folder: string;
 let layout: JobLayout;
@@ -81,24 +34,6 @@ async function keep(of: JobReport, columns?: ColumnFigures): Promise<void> {
   await writeFile(layout.report(of.run_id), JSON.stringify({ status: of.status, jobs: [of], error: null }));
   if (columns !== undefined) await writeFile(layout.figures(of.run_id), JSON.stringify(columns));
 }
-
-const figures = (streams: readonly string[], names: readonly string[]): ColumnFigures => ({
-  version: 1,
-  streams: Object.fromEntries(
-    streams.map((each) => [
-      each,
-      {
-        run_id: id(30),
-        synced_at: '2026-11-30T02:15:00.000Z',
-        rows: 100,
-        columns: names.map((name, index) => ({ name, type: 'VARCHAR', nulls: index === 0 ? null : 25, changed: 1 })),
-        updated: { rows: 2, compared: 2 },
-        counted: null,
-        covered_to: null,
-      },
-    ]),
-  ),
-});
 
 const page = (runId: string) => readFile(layout.page(runId), 'utf8');
 
@@ -406,37 +341,6 @@ describe('what needs you', () => {
       ['skipped', 'profiles', 'skipped'],
       ['failed', 'members', 'failed'],
     ]);
-  });
-});
-
-describe('the share of the budget', () => {
-  const limit = { group: 'profile', per_second: 200 } as const;
-
-  it('is requests / (limit x seconds of extraction), of the streams of one limit together', () => {
-    const two = [
-      stream('a', { limit, requests: 1000, seconds: 10 }),
-      stream('b', { limit, requests: 200, seconds: 4 }),
-    ];
-    expect(runBudget({ streams: two })).toBeCloseTo(1200 / (200 * 10));
-  });
-
-  it('is that of the fullest limit, and not known without requests or time', () => {
-    const other = { group: 'management', per_second: 10 } as const;
-    const streams = [
-      stream('a', { limit, requests: 100, seconds: 10 }),
-      stream('b', { limit: other, requests: 90, seconds: 10 }),
-    ];
-    expect(runBudget({ streams })).toBeCloseTo(0.9);
-    const brief = stream('d', { limit: other, requests: 2, seconds: 0.05 });
-    expect(runBudget({ streams: [brief] })).toBeCloseTo(0.2);
-    expect(runBudget({ streams: [stream('c', { limit: null })] })).toBeUndefined();
-    expect(runBudget({ streams: [stream('c', { seconds: 0 })] })).toBeUndefined();
-  });
-
-  it('stands beside rows that are known only if every stream was read', () => {
-    const streams = [stream('a'), stream('b', { status: 'failed', rows: 0 })];
-    expect(runFigures(report(id(1), streams), ['a', 'b'])).toMatchObject({ rows: undefined, inserted: 3 });
-    expect(runFigures(report(id(1), streams), ['a']).rows).toBe(100);
   });
 });
 
