@@ -24,39 +24,15 @@ export interface FinishedRun {
   readonly telling?: { finished(report: JobReport): Promise<void> } | undefined;
 }
 
-/** One thing that follows from a run. It may throw: {@link finishRun} makes a notice of that. */
-interface AfterRunStep {
-  /** Continues the sentence "after the run, … failed". */
-  readonly what: string;
-  do(run: FinishedRun): Promise<void>;
-}
-
-const pages: AfterRunStep = {
-  what: 'making its page',
-  do: ({ config, job, layout, report, clock }) => {
-    const { destinations = [] } = config.outline.find(({ name }) => name === job.name) ?? {};
-    return writePages({ layout, file: config.file, destinations, now: clock.now() }, report.run_id);
-  },
-};
-
-const telling: AfterRunStep = {
-  what: 'telling of it',
-  do: async ({ telling: to, report }) => to?.finished(report),
-};
-
-/** In this order, one after the other. */
-const consequences: readonly AfterRunStep[] = [pages, telling];
-
 /**
  * Does what follows from a finished run, whatever its status. Nothing in it changes the run: what fails becomes one notice, and
  * the rest is still done. It never throws.
  */
-export async function finishRun(run: FinishedRun, all: readonly AfterRunStep[] = consequences): Promise<void> {
-  for (const { what, do: work } of all) {
-    try {
-      await work(run);
-    } catch (error) {
-      run.notice(`warning: after the run, ${what} failed: ${asCdsyncError(error).message}`);
-    }
-  }
+export async function finishRun({ config, job, layout, report, clock, notice, telling }: FinishedRun): Promise<void> {
+  const { destinations = [] } = config.outline.find(({ name }) => name === job.name) ?? {};
+  const page = { layout, file: config.file, destinations, now: clock.now() };
+  const failed = (what: string) => (error: unknown) =>
+    notice(`warning: after the run, ${what} failed: ${asCdsyncError(error).message}`);
+  await writePages(page, report.run_id).catch(failed('making its page'));
+  await telling?.finished(report).catch(failed('telling of it'));
 }

@@ -1,10 +1,12 @@
 import type { NotifyOptions, RunEvent } from '../config/config.js';
+import type { DestinationReport } from '../core/run-report.js';
 import { countedSchemaChanges, type SchemaChange } from '../core/schema-change.js';
 import type { Anomaly } from './anomalies.js';
+import { endMessage, type Message, type MessageBody } from './message.js';
 import type { RunResult } from './result.js';
+import { type ChannelState, channelKey, type NotificationState, type OpenFailure } from './state.js';
 
-/** How the last run that was not interrupted has ended; undefined before the first. A failure in part is a failure. */
-type LastStatus = 'ok' | 'held' | 'failed' | undefined;
+type LastStatus = NotificationState['settled'];
 
 /**
  * Something that is true of a run, as receivers remember it: an event, for `unusual` which figure of which stream, for
@@ -13,7 +15,7 @@ type LastStatus = 'ok' | 'held' | 'failed' | undefined;
 type EventKey = string;
 
 /** What `settled` is after a run. An interrupted run changes nothing. */
-export function nextLastStatus(status: RunResult['status'], before: LastStatus): LastStatus {
+function nextLastStatus(status: RunResult['status'], before: LastStatus): LastStatus {
   if (status === 'interrupted') return before;
   return status === 'partial' ? 'failed' : status;
 }
@@ -32,35 +34,24 @@ function columnKey(stream: string, { column, to, destination }: SchemaChange): E
   return `schema_changed:${stream}.${column} ${destination === undefined ? to : `${to} in ${destination}`}`;
 }
 
-/** Changes of columns that are in the new snapshot, or at a destination. */
-function changedColumns({ streams = [], destinations = [] }: Partial<RunResult>): EventKey[] {
-  return [
-    ...streams.flatMap((each) => countedSchemaChanges(each).map((change) => columnKey(each.name, change))),
-    ...destinations.flatMap(({ stream, schema_changes: changes = [] }) =>
-      changes.map((change) => columnKey(stream, change)),
-    ),
-  ];
-}
-
 /** Everything that is true of a run. */
 export function eventKeysOf(
-  {
-    status,
-    deprecations = [],
-    streams = [],
-    destinations = [],
-  }: Pick<RunResult, 'status' | 'deprecations'> & Partial<Pick<RunResult, 'streams' | 'destinations'>>,
+  { status, deprecations = [], streams, destinations }: RunResult,
   before: LastStatus,
   unusual: readonly Anomaly[],
 ): EventKey[] {
-  const recovered = status === 'ok' && before !== undefined && before !== 'ok';
+  const recovered = status === 'ok' && before !== null && before !== 'ok';
   return [
     status,
     ...(status === 'partial' ? ['failed'] : []),
     ...(recovered ? ['recovered'] : []),
     ...unusual.map(({ stream, figure }) => `unusual:${stream}.${figure}`),
     ...streams.flatMap(passedGuards),
-    ...changedColumns({ streams, destinations }),
+    // Changes of columns that are in the new snapshot, or at a destination.
+    ...streams.flatMap((each) => countedSchemaChanges(each).map((change) => columnKey(each.name, change))),
+    ...destinations.flatMap(({ stream, schema_changes: changes = [] }) =>
+      changes.map((change) => columnKey(stream, change)),
+    ),
     ...deprecations.map(
       ({ api, version, deprecated, sunset }) => `deprecated:${[api, version, deprecated, sunset].join(' ')}`,
     ),
@@ -93,4 +84,97 @@ export function nextEventKeys(
     status === 'interrupted' ? fact !== 'interrupted' : eventOf(fact) === 'deprecated',
   );
   return [...new Set([...kept, ...facts])];
+}
+
+const isSame = (one: DestinationReport, other: DestinationReport) =>
+  one.name === other.name && one.stream === other.stream;
+
+/** A destination that was skipped has not been tried. */
+function untried({ destinations }: RunResult, open: readonly OpenFailure[]): OpenFailure[] {
+  const tried = destinations.filter(({ status }) => status !== 'skipped' && status !== 'not_tried');
+  return open.filter((each) => !tried.some((other) => isSame(each, other)));
+}
+
+/**
+ * How a job is after a run or a delivery that did not try all destinations: a delivery that failed before has not succeeded since.
+ * So a `run --no-push` and a `push` that fails are one failure, and not ok and failed by turns.
+ */
+function withOpenFailures(result: RunResult, open: readonly OpenFailure[]): RunResult {
+  const left = untried(result, open);
+  if (left.length === 0 || !['ok', 'held', 'partial'].includes(result.status)) return result;
+  const others = result.destinations.filter((each) => !left.some((other) => isSame(each, other)));
+  return { ...result, status: 'partial', destinations: [...others, ...left] };
+}
+
+function openFailuresAfter(result: RunResult, open: readonly OpenFailure[]): OpenFailure[] {
+  const failed = result.destinations.flatMap(({ status, ...delivery }): OpenFailure[] =>
+    status === 'failed' || status === 'partial' ? [{ ...delivery, status }] : [],
+  );
+  return [...untried(result, open), ...failed];
+}
+
+/** The most messages that wait for one receiver. The newest stay. */
+const mostWaiting = 5;
+
+/** What one receiver gets after a run. */
+export interface ChannelUpdate {
+  readonly key: string;
+  /** Those that wait, oldest first, and the one about this run. */
+  readonly messages: readonly Message[];
+  /** What it remembers once it has this many of the messages. */
+  after(sent: number): ChannelState;
+}
+
+function channelUpdate(
+  receiver: NotifyOptions,
+  { receivers }: NotificationState,
+  { body, keys }: { readonly body: MessageBody; readonly keys: readonly EventKey[] },
+): ChannelUpdate {
+  const key = channelKey(receiver);
+  const known = receivers[key] ?? { facts: [], waiting: [] };
+  const events = newEvents(receiver, keys, known.facts);
+  const messages = [...known.waiting, ...(events.length === 0 ? [] : [{ ...body, events, late: false }])];
+  const after = (sent: number): ChannelState => {
+    const waiting = messages.slice(sent).map((message) => ({ ...message, late: true }));
+    // A health check wants the present state, not an old one: it forgets, so that the next run is news.
+    if (waiting.length > 0 && receiver.ping !== undefined) return { facts: known.facts, waiting: [] };
+    const facts = nextEventKeys(body.status as RunResult['status'], keys, known.facts);
+    return { facts, waiting: waiting.slice(-mostWaiting) };
+  };
+  return { key, messages, after };
+}
+
+/**
+ * What a run, or what followed one, changes, and what each receiver gets of it.
+ * @param before its deliveries are those that the job still has
+ * @param options.onlyNews receivers hear of it only if the job is now ok, held or failed, and was not before, or if a delivery
+ * added columns
+ */
+export function nextState(
+  before: NotificationState,
+  done: RunResult,
+  {
+    notify,
+    unusual,
+    file,
+    onlyNews,
+  }: {
+    readonly notify: readonly NotifyOptions[];
+    readonly unusual: readonly Anomaly[];
+    readonly file: string;
+    readonly onlyNews: boolean;
+  },
+): { readonly state: NotificationState; readonly updates: readonly ChannelUpdate[] } {
+  const result = withOpenFailures(done, before.deliveries);
+  const deliveries = openFailuresAfter(done, before.deliveries);
+  const settled = nextLastStatus(result.status, before.settled);
+  const isSameStatus = settled === (before.settled ?? 'ok');
+  const addedColumns = done.destinations.some(({ schema_changes: changes = [] }) => changes.length > 0);
+  if (onlyNews && isSameStatus && !addedColumns) return { state: { ...before, deliveries }, updates: [] };
+  const keys = eventKeysOf(result, before.settled, unusual);
+  const body = endMessage(result, { previous: before.status, found: unusual, file });
+  return {
+    state: { version: 1, status: result.status, settled, receivers: {}, deliveries },
+    updates: notify.map((receiver) => channelUpdate(receiver, before, { body, keys })),
+  };
 }

@@ -3,11 +3,7 @@ import { z } from 'zod';
 import type { NotifyOptions } from '../config/config.js';
 import { readStateIfUsable, writeStateFile } from '../storage/durable.js';
 import type { JobLayout } from '../storage/layout.js';
-import { type Message, messageSchema } from './message.js';
-import { deliverySchema } from './open-failures.js';
-
-/** The most messages that wait for one receiver. The newest stay. */
-const mostWaiting = 5;
+import { messageSchema } from './message.js';
 
 const receiverSchema = z.object({
   /** What was true of the last run that the receiver was told of: see events.ts. */
@@ -16,10 +12,25 @@ const receiverSchema = z.object({
   waiting: z.array(messageSchema),
 });
 
+const deliverySchema = z.object({
+  name: z.string(),
+  stream: z.string(),
+  status: z.enum(['partial', 'failed']),
+  action: z.enum(['nothing', 'increment', 'append', 'reload', 'create', 'refused']),
+  why: z.string(),
+  rows: z.number(),
+  refused: z.number(),
+  seconds: z.number(),
+  error: z
+    .object({ code: z.string(), message: z.string(), hint: z.string().nullable(), request_id: z.string().nullable() })
+    .nullable(),
+});
+
 const toldSchema = z.object({
   version: z.literal(1),
   /** Status of the last run, in any case. */
   status: z.string().nullable(),
+  /** How the last run that was not interrupted has ended; null before the first. A failure in part is a failure. */
   settled: z.enum(['ok', 'held', 'failed']).nullable(),
   receivers: z.record(z.string(), receiverSchema),
   /** Deliveries that have failed and were not tried again with success. */
@@ -29,9 +40,8 @@ const toldSchema = z.object({
 /** What receivers know of a job: kept from run to run in `.cdsync/told.json`. */
 export type NotificationState = z.output<typeof toldSchema>;
 export type ChannelState = z.output<typeof receiverSchema>;
-
-/** A receiver's memory before anything was told. */
-export const nothing: ChannelState = { facts: [], waiting: [] };
+/** A delivery that has not succeeded since it failed. */
+export type OpenFailure = z.output<typeof deliverySchema>;
 
 /** What is kept; as before the first run if nothing usable is. It is not worth an error: at worst a receiver is told twice. */
 export async function readNotificationState(layout: JobLayout): Promise<NotificationState> {
@@ -49,9 +59,4 @@ export function channelKey({ webhook, ping, email, format = 'json' }: NotifyOpti
   const url = webhook?.reveal() ?? ping?.reveal() ?? email?.smtp.reveal();
   const place = JSON.stringify([webhook && format, ping && 'ping', email?.to, url]);
   return createHash('sha256').update(place).digest('hex').slice(0, 24);
-}
-
-/** Messages that wait, with one more. */
-export function queueMessage(waiting: readonly Message[], message: Message): Message[] {
-  return [...waiting, { ...message, late: true }].slice(-mostWaiting);
 }

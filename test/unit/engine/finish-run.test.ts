@@ -3,31 +3,32 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { CdsyncError } from '../../../src/core/errors.js';
+import type { JobReport } from '../../../src/core/run-report.js';
 import { type FinishedRun, finishRun } from '../../../src/engine/finish-run.js';
 import { JobLayout } from '../../../src/storage/layout.js';
 import { pastRuns } from '../../../src/storage/past-runs.js';
+import { members, parse, withStream } from '../config/sample.js';
 
 describe('what follows from a run', () => {
-  it('is done in its order, and what fails becomes one notice', async () => {
+  it('is the page and then the notifications; what fails becomes one notice, and the rest is still done', async () => {
     const notices: string[] = [];
-    const done: string[] = [];
-    const run = { notice: (line: string) => notices.push(line) } as unknown as FinishedRun;
-    await finishRun(run, [
-      { what: 'the first', do: async () => void done.push('first') },
-      {
-        what: 'telling anybody',
-        do: () => Promise.reject(new CdsyncError('nobody answers', { code: 'timeout' })),
-      },
-      {
-        what: 'the third',
-        do: () => {
-          throw new Error('at once');
-        },
-      },
-      { what: 'the last', do: async () => void done.push('last') },
-    ]);
-    expect(done).toEqual(['first', 'last']);
-    expect(notices[0]).toBe('warning: after the run, telling anybody failed: nobody answers');
+    const told: string[] = [];
+    const run = (finished: (report: JobReport) => Promise<void>) =>
+      ({
+        config: parse(withStream(...members)),
+        job: { name: 'a' },
+        layout: new JobLayout('/dev/null', 'nightly'),
+        report: { run_id: '20261101T020000Z-aaaaaa' },
+        clock: { now: () => 0 },
+        notice: (line: string) => notices.push(line),
+        telling: { finished },
+      }) as unknown as FinishedRun;
+    await finishRun(run(async ({ run_id: id }) => void told.push(id)));
+    expect(told).toEqual(['20261101T020000Z-aaaaaa']);
+    expect(notices).toEqual([expect.stringMatching(/^warning: after the run, making its page failed: /)]);
+    notices.length = 0;
+    await finishRun(run(() => Promise.reject(new CdsyncError('no answer', { code: 'timeout' }))));
+    expect(notices[1]).toBe('warning: after the run, telling of it failed: no answer');
     expect(notices).toHaveLength(2);
   });
 });

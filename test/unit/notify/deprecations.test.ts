@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import { eventKeysOf, newEvents, nextEventKeys } from '../../../src/notify/events.js';
+import { runEnd } from '../../fixtures/run-ends.js';
 
 const ending = {
   api: 'profile',
@@ -9,7 +10,7 @@ const ending = {
 } as const;
 const receiver = { on: ['deprecated'] as const, every: false };
 const after = (deprecations: readonly (typeof ending)[], status: 'ok' | 'failed' = 'ok') =>
-  eventKeysOf({ status, deprecations }, 'ok', []);
+  eventKeysOf(runEnd({ status, deprecations }), 'ok', []);
 
 it('a receiver is told once of each announcement that a version ends', () => {
   const first = after([ending]);

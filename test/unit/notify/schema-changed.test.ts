@@ -3,12 +3,13 @@ import type { SchemaChange } from '../../../src/core/schema-change.js';
 import { eventKeysOf, newEvents, nextEventKeys } from '../../../src/notify/events.js';
 import { endMessage } from '../../../src/notify/message.js';
 import { headline, textOf } from '../../../src/notify/message-text.js';
+import { runEnd, streamReport } from '../../fixtures/run-ends.js';
 
 const added: SchemaChange = { column: 'attributes.vip', change: 'column_added', from: null, to: 'BOOLEAN' };
 const fellBack: SchemaChange = { column: 'attributes.n', change: 'type_fell_back', from: 'BIGINT', to: 'VARCHAR' };
 
 function keys(changes: readonly SchemaChange[], status: 'ok' | 'held' = 'ok') {
-  return eventKeysOf({ status, streams: [{ name: 'members', status, schema_changes: changes }] as never }, 'ok', []);
+  return eventKeysOf(runEnd({ status, streams: [streamReport({ status, schema_changes: [...changes] })] }), 'ok', []);
 }
 const on = { on: ['schema_changed' as const], every: false };
 
