@@ -51,11 +51,11 @@ export const diffCommand: Command<CommonArguments, DiffArguments> = {
 };
 
 async function diff(args: DiffArguments, stream: string): Promise<void> {
-  const { loadLocalJob } = await import('./load.js');
+  const { loadLocalJobs } = await import('./load.js');
   const { readJobFiles } = await import('../engine/job-files.js');
   const { differenceCsv, differenceLines } = await import('../output/difference.js');
   const output = new Output(args);
-  const { config, job } = await loadLocalJob(args, output);
+  const { config, job } = await loadLocalJobs(args, output);
   const need = args.held === undefined ? 'published' : 'small';
   const placed = { config, job: job.name, need, notice: (line: string) => output.notice(line) } as const;
   const difference = await readJobFiles(placed, ({ layout }) => {

@@ -53,15 +53,15 @@ export const forgetCommand: Command<CommonArguments, ForgetArguments> = {
       process.exitCode = 1;
       return;
     }
-    const { inJob, loadLocalJob } = await import('./load.js');
+    const { destinationsOf, inJob, loadLocalJobs } = await import('./load.js');
     const { withJobFiles } = await import('../engine/job-files.js');
     const { withStorage } = await import('../engine/open-engine.js');
     const { forget } = await import('../engine/admin/forget-person.js');
     const { forgetLines } = await import('../output/forget.js');
     const jobArguments = { ...args, config: hasConfig ? args.stream[0] : undefined };
     const output = new Output(args);
-    const { config, job, destinations: all } = await loadLocalJob(jobArguments, output);
-    const destinations = all.filter(({ streams }) => streams.includes(stream));
+    const { config, job } = await loadLocalJobs(jobArguments, output);
+    const destinations = destinationsOf(config, job).filter(({ streams }) => streams.includes(stream));
     const result = await inJob({ storage: config.storage, job: job.name }, () =>
       withJobFiles({ config, job: job.name, need: 'everything', notice: (line) => output.notice(line) }, (place) => {
         place.bucket?.collectAtOnce();

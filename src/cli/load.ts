@@ -19,10 +19,14 @@ export interface JobsArguments extends CommonArguments {
   all: boolean;
 }
 
+type AnyArguments = JobArguments | JobsArguments;
+
 /** A configuration, and the jobs of it that a command works on, in the order in which they were named. */
 interface Loaded<C extends LocalConfig = LocalConfig> {
   readonly config: C;
   readonly jobs: readonly JobConfig[];
+  /** The first of them: the one of a command that works on one. */
+  readonly job: JobConfig;
 }
 
 /** The configuration file if the command names none. */
@@ -39,41 +43,27 @@ export function asksForSeveral({ job, all }: Pick<JobsArguments, 'job' | 'all'>)
 }
 
 /** The names after --job; undefined for all jobs, or for the only one. @throws {CdsyncError} `usage` */
-function namedJobs({ job, all }: JobsArguments): readonly string[] | undefined {
-  if (all && job !== undefined) throw usageError('--job and --all were both given', 'leave one of them out');
-  return job && [...new Set(job)];
-}
-
-function several(names: readonly string[], ways: string) {
-  return usageError(`the file has several jobs: ${names.join(', ')}`, ways);
+function namedJobs(args: AnyArguments): readonly string[] | undefined {
+  if (args.job === undefined) return undefined;
+  if ('all' in args && args.all) throw usageError('--job and --all were both given', 'leave one of them out');
+  return [...new Set([args.job].flat())];
 }
 
 /** @throws {CdsyncError} `usage` if it is not clear which job is meant, or if there is none */
-function chosenJobs<C extends LocalConfig>(config: C, args: JobsArguments, output: Output): Loaded<C> {
+function chosenJobs<C extends LocalConfig>(config: C, args: AnyArguments, output: Output): Loaded<C> {
   const names = config.outline.map(({ name }) => name);
   const named = namedJobs(args);
+  const takesAll = 'all' in args;
   if (names.length > 1) output.at({ jobs: named ?? 'all' });
-  if (named === undefined && !args.all && names.length > 1) {
-    throw several(names, `choose one: --job ${names[0]}, or take all of them: --all`);
+  if (named === undefined && !(takesAll && args.all) && names.length > 1) {
+    const ways = `choose one: --job ${names[0]}${takesAll ? ', or take all of them: --all' : ''}`;
+    throw usageError(`the file has several jobs: ${names.join(', ')}`, ways);
   }
-  if (config.jobs.length === 0) throw usageError('the file has no job', 'add one under `jobs:`');
   const jobs = named?.flatMap((name) => config.jobs.filter((job) => job.name === name)) ?? config.jobs;
-  output.about(jobs.length === 1 ? { job: jobs[0]?.name } : {});
-  return { config, jobs };
-}
-
-function onlyJob<C extends LocalConfig>(
-  config: C,
-  { job: wanted }: JobArguments,
-  output: Output,
-): { config: C; job: JobConfig } {
-  const names = config.outline.map(({ name }) => name);
-  if (names.length > 1) output.at({ jobs: wanted === undefined ? 'all' : [wanted] });
-  if (wanted === undefined && names.length > 1) throw several(names, `choose one: --job ${names[0]}`);
-  const [job] = config.jobs;
+  const [job] = jobs;
   if (job === undefined) throw usageError('the file has no job', 'add one under `jobs:`');
-  output.about({ job: job.name });
-  return { config, job };
+  output.about(jobs.length === 1 ? { job: job.name } : {});
+  return { config, jobs, job };
 }
 
 function secretsOf({ auth }: Config['service']): Secret[] {
@@ -106,72 +96,25 @@ export function applyConfigToOutput(config: LocalConfig & Partial<Config>, outpu
   for (const warning of config.warnings) output.remark(`warning: ${warning}`);
 }
 
-/** What a command needs of its configuration. */
-interface Wanted {
-  readonly config?: string | undefined;
-  readonly jobs: string | readonly string[] | undefined;
-  readonly parts?: Parts;
-}
-
 /** Parts of the jobs that only some commands need. */
 type Parts = Pick<Needs, 'destinations' | 'outcome'>;
 
-/** The whole configuration, for a command that talks to the service. */
-async function loadWhole(
-  args: CommonArguments,
-  { config: file, jobs, parts }: Wanted,
-  output: Output,
-): Promise<Config> {
-  output.at({ config: file });
-  const needs = { job: jobs, ...parts };
-  const config = await loadConfig(file ?? defaultFile, { env: await environment(args), needs });
+/** The configuration and its jobs, for a command that talks to the service. */
+export async function loadJobs(args: AnyArguments, output: Output, parts: Parts = {}): Promise<Loaded<Config>> {
+  const needs = { ...parts, job: namedJobs(args) };
+  output.at({ config: args.config });
+  const config = await loadConfig(args.config ?? defaultFile, { env: await environment(args), needs });
   applyConfigToOutput(config, output);
-  return config;
-}
-
-/** The configuration without its service, for a command that asks it for nothing: its variables need not be set. */
-async function loadLocal(
-  args: CommonArguments,
-  { config: file, jobs, parts }: Wanted,
-  output: Output,
-): Promise<LocalConfig> {
-  output.at({ config: file });
-  const needs = { ...parts, service: false, job: jobs } as const;
-  const config = await loadConfig(file ?? defaultFile, { env: await environment(args), needs });
-  const hide = redactor([...config.secrets, ...secretsIn(config.bucket)]);
-  output.redactWith((text) => inBucket(hide(text), config));
-  return config;
-}
-
-/** The configuration and its one job, for a command that talks to the service. */
-export async function loadJob(
-  args: JobArguments,
-  output: Output,
-  parts: Parts = {},
-): Promise<{ config: Config; job: JobConfig }> {
-  const config = await loadWhole(args, { config: args.config, jobs: args.job, parts }, output);
-  return onlyJob(config, args, output);
-}
-
-/** The same with several jobs, if the command line asks for several. */
-export async function loadJobs(args: JobsArguments, output: Output, parts: Parts = {}): Promise<Loaded<Config>> {
-  const config = await loadWhole(args, { config: args.config, jobs: namedJobs(args), parts }, output);
   return chosenJobs(config, args, output);
 }
 
-/** For a command that only looks at the storage folder. */
-export async function loadLocalJob(
-  args: JobArguments,
-  output: Output,
-): Promise<{ config: LocalConfig; job: JobConfig; destinations: JobSummary['destinations'] }> {
-  const config = await loadLocal(args, { config: args.config, jobs: args.job }, output);
-  const chosen = onlyJob(config, args, output);
-  return { ...chosen, destinations: destinationsOf(config, chosen.job) };
-}
-
-/** The same with several jobs, if the command line asks for several. */
-export async function loadLocalJobs(args: JobsArguments, output: Output): Promise<Loaded> {
-  const config = await loadLocal(args, { config: args.config, jobs: namedJobs(args) }, output);
+/** The same without the service, for a command that asks it for nothing: its variables need not be set. */
+export async function loadLocalJobs(args: AnyArguments, output: Output, parts: Parts = {}): Promise<Loaded> {
+  const needs = { ...parts, service: false, job: namedJobs(args) } as const;
+  output.at({ config: args.config });
+  const config = await loadConfig(args.config ?? defaultFile, { env: await environment(args), needs });
+  const hide = redactor([...config.secrets, ...secretsIn(config.bucket)]);
+  output.redactWith((text) => inBucket(hide(text), config));
   return chosenJobs(config, args, output);
 }
 
@@ -186,15 +129,14 @@ export async function loadDestinations(
   output: Output,
 ): Promise<Loaded<LocalConfig & Partial<Config>>> {
   const parts = { destinations: true, outcome: true };
-  const wanted = { config: args.config, jobs: namedJobs(args), parts };
-  const config = await loadLocal(args, wanted, output);
-  const { jobs } = chosenJobs(config, args, output);
+  const loaded = await loadLocalJobs(args, output, parts);
+  const { config, jobs } = loaded;
   const usesService = jobs.some(({ destinations }) =>
     destinations.some(({ connector }) => connector.usesService === true),
   );
   if (usesService) return loadJobs(args, output, parts);
   applyConfigToOutput(config, output);
-  return { config, jobs };
+  return loaded;
 }
 
 /**

@@ -47,10 +47,10 @@ export const queryCommand: Command<CommonArguments, QueryArguments> = {
 };
 
 async function query(args: QueryArguments, sql: string): Promise<void> {
-  const { loadLocalJob } = await import('./load.js');
+  const { loadLocalJobs } = await import('./load.js');
   const { readJobFiles } = await import('../engine/job-files.js');
   const output = new Output(args);
-  const { config, job } = await loadLocalJob(args, output);
+  const { config, job } = await loadLocalJobs(args, output);
   const placed = { config, job: job.name, need: 'published', notice: (line: string) => output.notice(line) } as const;
   await readJobFiles(placed, ({ layout }) =>
     printPublished({ ...args, layout, resources: config.resources }, sql, output),

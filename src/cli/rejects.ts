@@ -19,15 +19,15 @@ export const rejectsCommand: Command<CommonArguments, RejectsArguments> = {
         'Reads the storage folder alone. Exit codes: 0 also if there are some, 2 wrong configuration.',
       ) as unknown as Argv<RejectsArguments>,
   handler: async (args) => {
-    const { inJob, loadLocalJob } = await import('./load.js');
+    const { destinationsOf, inJob, loadLocalJobs } = await import('./load.js');
     const { readJobFiles } = await import('../engine/job-files.js');
     const { listRejects } = await import('../engine/inspect/list-rejects.js');
     const { table } = await import('../output/table.js');
     const output = new Output(args);
-    const { config, job, destinations } = await loadLocalJob(args, output);
+    const { config, job } = await loadLocalJobs(args, output);
     const rejects = await inJob({ storage: config.storage, job: job.name }, () =>
       readJobFiles({ config, job: job.name, need: 'small', notice: (line) => output.notice(line) }, ({ layout }) =>
-        listRejects(layout, destinations, { destinations: args.destination, streams: args.stream }),
+        listRejects(layout, destinationsOf(config, job), { destinations: args.destination, streams: args.stream }),
       ),
     );
     output.document({ job: job.name, rejects });

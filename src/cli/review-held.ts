@@ -61,14 +61,14 @@ async function decide<R>(
       `for example: cdsync ${command} 20261103T021500Z-9f3a1c`,
     );
   }
-  const { loadJob } = await import('./load.js');
+  const { loadJobs } = await import('./load.js');
   const { withJobFiles } = await import('../engine/job-files.js');
   const { jobContext, withEngine } = await import('../engine/open-engine.js');
   const { engineOptions } = await import('./engine-options.js');
   const { interruption } = await import('./interruption.js');
   const { forEachJob } = await import('./for-each-job.js');
   const output = new Output(args);
-  const { config: file, job } = await loadJob({ ...args, config }, output, parts);
+  const { config: file, job } = await loadJobs({ ...args, config }, output, parts);
   const { decide: work, need, ...shown } = await begin(output);
   const stop = interruption(output);
   const options = engineOptions(stop, output, file.service);

@@ -38,12 +38,12 @@ async function jsonSchema(): Promise<string> {
 }
 
 async function dbtPage(args: SchemaArguments): Promise<string> {
-  const { loadLocalJob } = await import('./load.js');
+  const { loadLocalJobs } = await import('./load.js');
   const { readJobFiles } = await import('../engine/job-files.js');
   const { openPublished } = await import('../snapshot/published.js');
   const { dbtSources, publishedTables } = await import('../output/dbt.js');
   const output = new Output(args);
-  const { config, job } = await loadLocalJob(args, output);
+  const { config, job } = await loadLocalJobs(args, output);
   const placed = { config, job: job.name, need: 'published', notice: (line: string) => output.notice(line) } as const;
   return readJobFiles(placed, async ({ layout }) => {
     const published = await openPublished(layout, config.resources);

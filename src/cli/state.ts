@@ -15,13 +15,14 @@ const showCommand: CommandModule<CommonArguments, JobArguments> = {
   describe: 'show what a job remembers between runs',
   builder: (parser) => jobOption(configPositional(parser)),
   handler: async (args) => {
-    const { inJob, loadLocalJob } = await import('./load.js');
+    const { destinationsOf, inJob, loadLocalJobs } = await import('./load.js');
     const { withStorage } = await import('../engine/open-engine.js');
     const { readJobFiles } = await import('../engine/job-files.js');
     const { jobState } = await import('../engine/admin/job-state.js');
     const { stateLines } = await import('../output/state.js');
     const output = new Output(args);
-    const { config, job, destinations } = await loadLocalJob(args, output);
+    const { config, job } = await loadLocalJobs(args, output);
+    const destinations = destinationsOf(config, job);
     const state = await inJob({ storage: config.storage, job: job.name }, () =>
       readJobFiles({ config, job: job.name, need: 'store', notice: (line) => output.notice(line) }, (place) =>
         withStorage(config, (engine) => jobState(engine, job, { showValues: args.showValues, destinations }), place),
@@ -35,9 +36,9 @@ const showCommand: CommandModule<CommonArguments, JobArguments> = {
 async function resetDestinationShown(
   args: StateArguments,
   destination: string,
-  { config, job, destinations }: Awaited<ReturnType<typeof import('./load.js').loadLocalJob>>,
+  { config, job }: Awaited<ReturnType<typeof import('./load.js').loadLocalJobs>>,
 ): Promise<void> {
-  const { inJob } = await import('./load.js');
+  const { destinationsOf, inJob } = await import('./load.js');
   const { withStorage } = await import('../engine/open-engine.js');
   const { resetDestination } = await import('../engine/admin/job-state.js');
   const { withJobFiles } = await import('../engine/job-files.js');
@@ -46,7 +47,8 @@ async function resetDestinationShown(
     withJobFiles({ config, job: job.name, need: 'store', notice: (line) => output.notice(line) }, (place) =>
       withStorage(
         config,
-        (engine) => resetDestination(engine, job.name, destinations, { destination, streams: args.stream }),
+        (engine) =>
+          resetDestination(engine, job.name, destinationsOf(config, job), { destination, streams: args.stream }),
         place,
       ),
     ),
@@ -68,7 +70,7 @@ const resetCommand: CommandModule<CommonArguments, StateArguments> = {
       partition: textOption('only this part of the stream, as `state show` names it; a window of time as from/to'),
     }),
   handler: async (args) => {
-    const { inJob, loadLocalJob } = await import('./load.js');
+    const { inJob, loadLocalJobs } = await import('./load.js');
     const { withStorage } = await import('../engine/open-engine.js');
     const { withJobFiles } = await import('../engine/job-files.js');
     const { resetState } = await import('../engine/admin/job-state.js');
@@ -77,7 +79,7 @@ const resetCommand: CommandModule<CommonArguments, StateArguments> = {
       throw usageError('--partition is a part of one stream', 'say which: --stream NAME');
     }
     const output = new Output(args);
-    const loaded = await loadLocalJob(args, output);
+    const loaded = await loadLocalJobs(args, output);
     const { config, job } = loaded;
     const { destination } = args;
     if (destination !== undefined) {
