@@ -1,5 +1,6 @@
 import { deprecationLine } from '../core/deprecation.js';
 import { formatBytes, formatCount, formatCounted, formatDuration } from '../core/quantities.js';
+import { streamNotes } from '../core/run-notes.js';
 import type { JobReport, StreamReport } from '../core/run-report.js';
 import { schemaLines } from '../core/schema-change.js';
 import { table } from './table.js';
@@ -58,14 +59,6 @@ function destinationLines({ destinations }: JobReport): string[] {
   ];
 }
 
-function partitionNotes(name: string, { by, chains, missed }: NonNullable<StreamReport['partitions']>): string[] {
-  const attributes = by.join(' and ');
-  const read = `${name}: read in ${formatCounted(chains, 'part')} by ${attributes}`;
-  if (missed === null) return [read];
-  const brought = missed === 0 ? 'nothing more' : formatCounted(missed, 'record');
-  return [`${read}; by the totals they left something out, and one more pass over the whole list brought ${brought}`];
-}
-
 /** How much was recognised and, by their reason, the streams of which nothing was; nothing of first runs, which know nothing yet. */
 function recognition(streams: readonly StreamReport[]): string[] {
   const recognised = streams.reduce((sum, stream) => sum + stream.recognised, 0);
@@ -79,10 +72,6 @@ function recognition(streams: readonly StreamReport[]): string[] {
   ];
 }
 
-function schemaNotes({ name, schema_changes: changes = [] }: StreamReport): string[] {
-  return schemaLines(changes).map((line) => `${name}: ${line}`);
-}
-
 function footnotes({ streams, deprecations = [], warnings: ofRun = [] }: JobReport): string[] {
   const notes = [
     ...ofRun.map(({ message }) => `warning: ${message}`),
@@ -91,22 +80,12 @@ function footnotes({ streams, deprecations = [], warnings: ofRun = [] }: JobRepo
   ];
   const told = new Set<string>();
   for (const stream of streams) {
-    const { name, warnings, duplicates, rejected, replaced, missing, partitions, retries, throttled, error } = stream;
-    if (duplicates > 0) notes.push(`${name}: ${formatCounted(duplicates, 'record')} came twice; the last copy counts`);
-    if (rejected > 0) notes.push(`${name}: ${formatCounted(rejected, 'record')} could not be kept; see cdsync.rejects`);
-    if (replaced > 0)
-      notes.push(
-        `${name}: ${formatCounted(replaced, 'record')} held text that is not Unicode; U+FFFD stands in its place`,
-      );
-    for (const { message } of warnings ?? []) notes.push(`warning: ${name}: ${message}`);
-    const values = stream.discarded_values ?? 0;
-    if (values > 0)
-      notes.push(`${name}: ${formatCounted(values, 'value')} did not fit and became NULL; see cdsync.rejects`);
-    notes.push(...schemaNotes(stream));
-    if (missing > 0) notes.push(`${name}: ${formatCount(missing)} of the requested records do not exist`);
-    if (partitions != null) notes.push(...partitionNotes(name, partitions));
-    if (retries > 0)
-      notes.push(`${name}: ${formatCounted(retries, 'request')} sent again (${formatCount(throttled)} for status 429)`);
+    const { name, warnings = [], schema_changes: changes = [], error } = stream;
+    notes.push(
+      ...streamNotes(stream).map((note) => `${name}: ${note}`),
+      ...warnings.map(({ message }) => `warning: ${name}: ${message}`),
+      ...schemaLines(changes).map((line) => `${name}: ${line}`),
+    );
     // One cause may fail every stream; it is shown once.
     if (error !== null && !told.has(error.message)) {
       const names = streams.flatMap((each) => (each.error?.message === error.message ? [each.name] : []));

@@ -1,4 +1,5 @@
 import { formatBytes, formatCount, formatDuration } from '../core/quantities.js';
+import { streamNotes } from '../core/run-notes.js';
 import type { JobReport, StreamReport } from '../core/run-report.js';
 import { previousRowCount, streamBudget } from '../notify/run-figures.js';
 import { percent, statusWords } from './format.js';
@@ -21,20 +22,12 @@ export function countCell(value: number | undefined | null): Html {
 }
 
 function notes(stream: StreamReport): string[] {
-  const { duplicates, rejected, replaced, missing, recognised, unrecognised, retries, throttled, partitions } = stream;
-  const said: string[] = [];
-  const add = (count: number | undefined, words: string) => {
-    if (count !== undefined && count > 0) said.push(`${formatCount(count)} ${words}`);
-  };
-  add(duplicates, 'came twice');
-  add(rejected, 'could not be kept');
-  add(replaced, 'held text that is not Unicode');
-  add(missing, 'that were asked for do not exist');
-  add(recognised, 'unchanged, skipped');
-  if (unrecognised) said.push(`all records processed: ${unrecognised}`);
-  if (partitions) said.push(`read in ${formatCount(partitions.chains)} parts by ${partitions.by.join(' and ')}`);
-  add(retries, `requests sent again (${formatCount(throttled ?? 0)} for status 429)`);
-  return said;
+  const { recognised = 0, unrecognised } = stream;
+  return [
+    ...streamNotes(stream),
+    ...(recognised > 0 ? [`${formatCount(recognised)} unchanged, skipped`] : []),
+    ...(unrecognised ? [`all records processed: ${unrecognised}`] : []),
+  ];
 }
 
 /** @param standing the rows of its snapshot, if the run did not commit it */
