@@ -2,8 +2,7 @@ import type { Clock } from '../core/clock.js';
 import type { ServiceOptions } from '../core/service-options.js';
 import { exchangeCredentials } from './oauth-exchange.js';
 import { OauthToken } from './oauth-token.js';
-import { TokenFile } from './token-file.js';
-import { StaticToken, type TokenSource } from './token-source.js';
+import { StaticToken, TokenFile, type TokenSource } from './token-source.js';
 import type { Transport } from './transport.js';
 
 interface TokenSourceContext {

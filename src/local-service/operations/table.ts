@@ -2,14 +2,19 @@ import { type Filters, type IndexSource, recordBytes } from '../data/index-sourc
 import { jsonAnswer } from '../http/answer.js';
 import type { Query } from '../http/query.js';
 import { badRequest, notFound } from '../http/service-error.js';
+import type { Permission } from '../permissions.js';
 import type { ServiceState } from '../service-state.js';
 import { answerPage } from './answer-page.js';
 import { listingId, listingOf } from './listing.js';
 import { managementOperations } from './management-operations.js';
 import { oauthToken } from './oauth-token.js';
-import type { Call, Operation } from './operation.js';
-import { profileApi } from './profile-api.js';
+import type { Call, Guard, Operation } from './operation.js';
 import { realtimeOperations } from './realtime-operations.js';
+
+/** The guard of a Profile API operation (specification, sections 4.1, 8 and 9). */
+function profileApi(permission: Permission): Guard {
+  return { group: 'profile', versions: ['2025-07-31'], permissions: [permission] };
+}
 
 /** The index that the path names. @throws {ServiceError} 404 */
 function namedIndex({ tenant, parameters }: Call, state: ServiceState): IndexSource {
