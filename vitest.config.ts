@@ -11,7 +11,7 @@ const long = [
   'test/integration/bucket-kills.test.ts',
   'test/integration/bucket-readers.test.ts',
   'test/integration/bucket.test.ts',
-  'test/integration/canary.test.ts',
+  'test/integration/canary*.test.ts',
   'test/integration/configs.test.ts',
   'test/integration/connectors/ducklake.test.ts',
   'test/integration/copied-storage.test.ts',
