@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { tableName } from '../config/destination-config.js';
 import type { DestinationReport, JobReport } from '../core/run-report.js';
+import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { TargetNames } from '../delivery/target-names.js';
 import { differences } from './compare.js';
 import type { ComparedRow } from './harness.js';
@@ -169,14 +170,6 @@ async function expectTakenOrListed(subject: TestTarget, report: JobReport, loose
   expect(differences(strict(expected), strict(found))).toEqual([]);
 }
 
-function literal(text: string): string {
-  return `'${text.replaceAll("'", "''")}'`;
-}
-
-function quoted(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`;
-}
-
 /**
  * Tests of what some destination cannot hold. One value never stops a table: each is stored as it is, or listed; a name is taken, or
  * replaced.
@@ -188,7 +181,7 @@ export function edgeCases(bench: Workbench): void {
       async (type, texts) => {
         const subject = await bench.subject();
         const rows = ['NULL', ...texts].map(
-          (text, index) => `SELECT 'p${index}' AS id, ${literal(text)} AS sql, (${text})::${type} AS value`,
+          (text, index) => `SELECT 'p${index}' AS id, ${sqlText(text)} AS sql, (${text})::${type} AS value`,
         );
         const all = rows.join(' UNION ALL ');
         await expectTakenOrListed(subject, await subject.run(all), looselyCompared);
@@ -218,7 +211,7 @@ export function edgeCases(bench: Workbench): void {
 
     it('is replaced: names of columns', async () => {
       const subject = await bench.subject();
-      const selected = difficultNames.map((name, index) => `'value ${index}' AS ${quoted(name)}`);
+      const selected = difficultNames.map((name, index) => `'value ${index}' AS ${quoteIdentifier(name)}`);
       const rows = `SELECT 'p1' AS id, ${selected.join(', ')}`;
       for (const query of [rows, rows.replaceAll('value', 'other')]) {
         delivered(await subject.run(query));
@@ -242,7 +235,7 @@ export function edgeCases(bench: Workbench): void {
       async (mode) => {
         const subject = await bench.subject({ destination: { mode, partition_by: ['value'] } });
         const rows = difficultFolders.map(
-          (text, index) => `SELECT 'p${index}' AS id, ${literal(text)} AS sql, ${text} AS value`,
+          (text, index) => `SELECT 'p${index}' AS id, ${sqlText(text)} AS sql, ${text} AS value`,
         );
         const all = rows.join(' UNION ALL ');
         await expectTakenOrListed(subject, await subject.run(all), /^$/);

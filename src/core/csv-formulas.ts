@@ -1,3 +1,5 @@
+import { sqlText } from './sql.js';
+
 /**
  * Spreadsheet programs run a cell of a CSV file as a formula if its text begins with one of a few characters. This is the one
  * rule for text in CSV that such programs may open: text that begins so gets an apostrophe before it. Numbers such as `-1.5`
@@ -11,10 +13,6 @@ const number = '[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?';
 const isFormula = new RegExp(formula.replace(/\\x\{(\w+)\}/g, '\\u$1'));
 const isNumber = new RegExp(`^${number}$`);
 
-function quoted(pattern: string): string {
-  return `'${pattern.replaceAll("'", "''")}'`;
-}
-
 /** The text as a cell that no spreadsheet program takes for a formula. */
 export function escapeCsvFormula(text: string): string {
   return isFormula.test(text) && !isNumber.test(text) ? `'${text}` : text;
@@ -25,7 +23,7 @@ export function escapeCsvFormula(text: string): string {
  * @param value SQL of a text
  */
 export function escapeCsvFormulaSql(value: string): string {
-  const escapes = `regexp_matches(${value}, ${quoted(formula)}) AND NOT regexp_full_match(${value}, ${quoted(number)})`;
+  const escapes = `regexp_matches(${value}, ${sqlText(formula)}) AND NOT regexp_full_match(${value}, ${sqlText(number)})`;
   return `CASE WHEN ${escapes} THEN '''' || ${value} ELSE ${value} END`;
 }
 
@@ -34,6 +32,6 @@ export function escapeCsvFormulaSql(value: string): string {
  * @param value SQL of a text
  */
 export function unescapeCsvFormulaSql(value: string): string {
-  const escaped = quoted(formula.replace("'*", "'+"));
+  const escaped = sqlText(formula.replace("'*", "'+"));
   return `CASE WHEN regexp_matches(${value}, ${escaped}) THEN substr(${value}, 2) ELSE ${value} END`;
 }

@@ -1,7 +1,7 @@
 import { CdsyncError } from '../core/errors.js';
 import { formatCount, formatCounted } from '../core/quantities.js';
 import { type SchemaChange, schemaLines } from '../core/schema-change.js';
-import { quoteIdentifier } from '../core/sql.js';
+import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { nameHint, nearest } from '../core/suggestions.js';
 import { beforeHistory } from '../sdk/duckdb/errors.js';
 import { csvLine } from './csv.js';
@@ -55,8 +55,6 @@ interface StoredState {
   readonly key: string[];
   readonly columns: { name: string }[];
 }
-
-const text = (value: string) => `'${value.replaceAll("'", "''")}'`;
 
 async function stateOf(published: Queried, stream: string): Promise<StoredState> {
   const schemas = await published.rows("SELECT 1 FROM duckdb_schemas() WHERE schema_name = 'private'");
@@ -119,7 +117,7 @@ function joined(stream: string, { key, columns }: StoredState, from: string | nu
   const as = (at: string | null) =>
     at === null
       ? `(SELECT * FROM ${quoteIdentifier(stream)} WHERE false)`
-      : `(SELECT ${names.join(', ')} FROM ${quoteIdentifier(`${stream}_as_of`)}(${text(at)}))`;
+      : `(SELECT ${names.join(', ')} FROM ${quoteIdentifier(`${stream}_as_of`)}(${sqlText(at)}))`;
   const keys = key.map((name) => `a.${quoteIdentifier(name)} = b.${quoteIdentifier(name)}`);
   const shown = key.map((name) => `coalesce(a.${quoteIdentifier(name)}, b.${quoteIdentifier(name)})::VARCHAR`);
   const first = quoteIdentifier(key[0] as string);
@@ -141,7 +139,7 @@ export async function differenceOf(
 ): Promise<StreamDifference> {
   const { stream } = request;
   const state = await stateOf(published, stream);
-  const moments = await momentsIn(published, 'private.moments', 'committed_at', `WHERE stream = ${text(stream)}`);
+  const moments = await momentsIn(published, 'private.moments', 'committed_at', `WHERE stream = ${sqlText(stream)}`);
   const runs = await momentsIn(published, 'cdsync.runs', 'finished_at', 'WHERE sequence IS NOT NULL');
   const to = request.to === undefined ? moments.at(-1)?.committedAt : momentOf([...moments, ...runs], request.to, 'to');
   const from =

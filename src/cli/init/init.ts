@@ -1,8 +1,8 @@
-import { flag, many, textOption } from '../arguments.js';
-import type { Command } from '../command.js';
+import { shellWord } from '../../core/command-hints.js';
+import { type Command, flag, many, textOption } from '../arguments.js';
 import { Output, usageError } from '../output.js';
 import { type ServiceArguments, serviceOptions } from '../service-flags.js';
-import type { InitArguments } from './arguments.js';
+import type { InitArguments } from './plan.js';
 
 /** `cdsync init`: tries the service, then writes a first configuration for it. */
 export const initCommand: Command<ServiceArguments, InitArguments> = {
@@ -49,9 +49,4 @@ async function init(args: InitArguments): Promise<void> {
   output.result(`wrote ${file}: the job ${plan.job} reads ${streams.map(({ name }) => name).join(', ')}`);
   output.result(`next: ${next[0]}`);
   output.result(`then: ${next[1]}`);
-}
-
-/** A word, quoted for a shell if it must be. */
-function shellWord(word: string): string {
-  return /^[\w./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }
