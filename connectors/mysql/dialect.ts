@@ -1,5 +1,14 @@
-import type { Change, ColumnType, MergeTask, SqlDialect, TargetTable } from '../../src/sdk/index.js';
-import { assignments, isOp, nameList, sameKey } from '../../src/sdk/index.js';
+import {
+  assignments,
+  type Change,
+  type ColumnType,
+  isOp,
+  type MergeTask,
+  nameList,
+  type SqlDialect,
+  sameKey,
+  type TargetTable,
+} from '../../src/sdk/index.js';
 import { columnDefinition, identifier } from './types.js';
 
 const stageName = identifier('_cdsync_stage');

@@ -1,5 +1,10 @@
-import type { DestinationCheck, DestinationContext, Lack } from '../../src/sdk/index.js';
-import { loadsTable, stateTable } from '../../src/sdk/index.js';
+import {
+  type DestinationCheck,
+  type DestinationContext,
+  type Lack,
+  loadsTable,
+  stateTable,
+} from '../../src/sdk/index.js';
 import { identifier, postgresError, type Rights } from './errors.js';
 import type { postgresOptions } from './options.js';
 import { PostgresSession } from './session.js';

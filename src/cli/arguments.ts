@@ -1,6 +1,25 @@
-import type { Argv } from 'yargs';
+import type { ArgumentsCamelCase, Argv } from 'yargs';
 import { type LogFormat, logFormats, logFormatVariable } from './log-line.js';
-import { usageError } from './output.js';
+import { type CommonArguments, usageError } from './output.js';
+
+/** A command: the options that it adds to those of `Given`, and what it does with them. */
+export interface Command<Given, Taken> {
+  builder(parser: Argv<Given>): Argv<Taken>;
+  handler(args: ArgumentsCamelCase<Taken>): void | Promise<void>;
+}
+
+/** Options of the commands that work on one job of a configuration. */
+export interface JobArguments extends CommonArguments {
+  config?: string | undefined;
+  job?: string | undefined;
+}
+
+/** Options of the commands that work on several jobs, one after the other. */
+export interface JobsArguments extends CommonArguments {
+  config?: string | undefined;
+  job?: string[] | undefined;
+  all: boolean;
+}
 
 /** The configuration file, as the first word of a command. */
 export function configPositional<T>(parser: Argv<T>) {

@@ -1,7 +1,5 @@
 import { type ConfigProblem, describeProblem } from '../config/problem.js';
-import { configPositional, flag, jobsOptions } from './arguments.js';
-import type { Command } from './command.js';
-import type { JobsArguments } from './load.js';
+import { type Command, configPositional, flag, type JobsArguments, jobsOptions } from './arguments.js';
 import { type CommonArguments, Output } from './output.js';
 
 const escapes: Readonly<Record<string, string>> = { '%': '%25', '\r': '%0D', '\n': '%0A', ':': '%3A', ',': '%2C' };

@@ -1,5 +1,5 @@
 import type { CommandModule } from 'yargs';
-import type { Command } from './command.js';
+import type { Command } from './arguments.js';
 
 /** How a command is written whose words yargs cannot name: each takes a configuration file first. */
 const usageLines: Readonly<Record<string, string>> = {

@@ -1,5 +1,5 @@
 import { basename } from 'node:path';
-import type { Command } from './command.js';
+import type { Command } from './arguments.js';
 import { type CommonArguments, Output } from './output.js';
 import { writeData } from './standard-streams.js';
 

@@ -3,9 +3,15 @@ import type { JobConfig, ResourceOptions } from '../config/config.js';
 import type { SchemaChange } from '../core/schema-change.js';
 import type { StreamDifference } from '../output/difference.js';
 import type { JobLayout } from '../storage/layout.js';
-import { configAndWords, flag, jobOption, positionals, textOption } from './arguments.js';
-import type { Command } from './command.js';
-import type { JobArguments } from './load.js';
+import {
+  type Command,
+  configAndWords,
+  flag,
+  type JobArguments,
+  jobOption,
+  positionals,
+  textOption,
+} from './arguments.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 
 interface DiffArguments extends JobArguments {

@@ -1,5 +1,4 @@
-import { configPositional, flag } from './arguments.js';
-import type { Command } from './command.js';
+import { type Command, configPositional, flag } from './arguments.js';
 import { Output, usageError } from './output.js';
 import { type ServiceArguments, serviceOptions } from './service-flags.js';
 

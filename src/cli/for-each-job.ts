@@ -1,8 +1,9 @@
 import type { JobConfig } from '../config/config.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import type { ReportedError, RunStatus } from '../core/run-report.js';
+import type { JobsArguments } from './arguments.js';
 import type { Interruption } from './interruption.js';
-import { asksForSeveral, inJob, type JobsArguments } from './load.js';
+import { asksForSeveral, inJob } from './load.js';
 import { nextStep } from './next-step.js';
 import { type Ending, exitCodeOf, failureDocument, type Output } from './output.js';
 import { type JobSelection, type SelectedJob, selectJobs } from './select-jobs.js';

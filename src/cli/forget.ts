@@ -1,7 +1,5 @@
 import type { Argv } from 'yargs';
-import { flag, jobOption, positionals } from './arguments.js';
-import type { Command } from './command.js';
-import type { JobArguments } from './load.js';
+import { type Command, flag, type JobArguments, jobOption, positionals } from './arguments.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 
 interface ForgetArguments extends JobArguments {

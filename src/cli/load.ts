@@ -3,21 +3,8 @@ import { readEnvFile } from '../config/env-file.js';
 import { loadConfig } from '../config/load.js';
 import type { Needs } from '../config/parse.js';
 import { redactor, Secret } from '../core/secret.js';
-import type { CommonArguments, Output } from './output.js';
-import { CommandFailure, usageError } from './output.js';
-
-/** Options of the commands that work on one job of a configuration. */
-export interface JobArguments extends CommonArguments {
-  config?: string | undefined;
-  job?: string | undefined;
-}
-
-/** Options of the commands that work on several jobs, one after the other. */
-export interface JobsArguments extends CommonArguments {
-  config?: string | undefined;
-  job?: string[] | undefined;
-  all: boolean;
-}
+import type { JobArguments, JobsArguments } from './arguments.js';
+import { CommandFailure, type CommonArguments, type Output, usageError } from './output.js';
 
 type AnyArguments = JobArguments | JobsArguments;
 

@@ -1,7 +1,6 @@
 import { CdsyncError } from '../core/errors.js';
 import type { Keychain, LookupTask } from '../engine/inspect/lookup-profiles.js';
-import { configAndWords, flag, positionals } from './arguments.js';
-import type { Command } from './command.js';
+import { type Command, configAndWords, flag, positionals } from './arguments.js';
 import { exitCodeOf, failureDocument, Output, usageError } from './output.js';
 import { type ServiceArguments, serviceOptions } from './service-flags.js';
 

@@ -1,6 +1,4 @@
-import { configPositional, jobsOptions, many } from './arguments.js';
-import type { Command } from './command.js';
-import type { JobsArguments } from './load.js';
+import { type Command, configPositional, type JobsArguments, jobsOptions, many } from './arguments.js';
 import { type CommonArguments, Output } from './output.js';
 
 interface PlanArguments extends JobsArguments {

@@ -2,11 +2,9 @@ import type { Argv } from 'yargs';
 import type { Config, JobConfig, LocalConfig } from '../config/config.js';
 import type { JobReport } from '../core/run-report.js';
 import type { PushPlan } from '../engine/run/plan-push.js';
-import { configPositional, flag, jobsOptions, many } from './arguments.js';
-import type { Command } from './command.js';
+import { type Command, configPositional, flag, type JobsArguments, jobsOptions, many } from './arguments.js';
 import type { JobCommand } from './for-each-job.js';
 import type { Interruption } from './interruption.js';
-import type { JobsArguments } from './load.js';
 import { type CommonArguments, Output } from './output.js';
 
 interface PushArguments extends JobsArguments {

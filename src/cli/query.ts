@@ -4,9 +4,7 @@ import { interrupted } from '../core/errors.js';
 import { type CsvFormulas, csvFormulas } from '../output/csv.js';
 import { type RowFormat, rowFormats } from '../output/row-formats.js';
 import type { JobLayout } from '../storage/layout.js';
-import { configAndWords, flag, jobOption, oneOf, positionals } from './arguments.js';
-import type { Command } from './command.js';
-import type { JobArguments } from './load.js';
+import { type Command, configAndWords, flag, type JobArguments, jobOption, oneOf, positionals } from './arguments.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 import { ClosedPipe, terminalWidth, writeRows } from './standard-streams.js';
 

@@ -5,7 +5,7 @@ import { join, relative } from 'node:path';
 import { createInterface } from 'node:readline';
 import { CdsyncError, interrupted } from '../core/errors.js';
 import type { JobReport, RunReport } from '../core/run-report.js';
-import type { Command } from './command.js';
+import type { Command } from './arguments.js';
 import { interruption } from './interruption.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 import { commandText, ended, shellWord, startCommand } from './own-command.js';

@@ -1,7 +1,5 @@
 import type { Argv } from 'yargs';
-import { configPositional, jobOption, many } from './arguments.js';
-import type { Command } from './command.js';
-import type { JobArguments } from './load.js';
+import { type Command, configPositional, type JobArguments, jobOption, many } from './arguments.js';
 import { type CommonArguments, Output } from './output.js';
 
 interface RejectsArguments extends JobArguments {

@@ -1,9 +1,7 @@
 import { spawn } from 'node:child_process';
 import type { Argv } from 'yargs';
 import type { JobReport } from '../core/run-report.js';
-import { configAndWords, flag, jobsOptions, textOption } from './arguments.js';
-import type { Command } from './command.js';
-import type { JobsArguments } from './load.js';
+import { type Command, configAndWords, flag, type JobsArguments, jobsOptions, textOption } from './arguments.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 import { writeData } from './standard-streams.js';
 

@@ -1,9 +1,7 @@
 import type { ArgumentsCamelCase } from 'yargs';
 import type { RunContext } from '../engine/run-context.js';
-import { configAndWords, jobOption, many, positionals } from './arguments.js';
-import type { Command } from './command.js';
+import { type Command, configAndWords, type JobArguments, jobOption, many, positionals } from './arguments.js';
 import type { JobCommand } from './for-each-job.js';
-import type { JobArguments } from './load.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 
 interface DecideArguments extends JobArguments {

@@ -2,10 +2,16 @@ import type { Argv } from 'yargs';
 import type { Config, JobConfig } from '../config/config.js';
 import { parseMoment } from '../core/quantities.js';
 import type { JobReport } from '../core/run-report.js';
-import { configPositional, flag, jobsOptions, many, textOption } from './arguments.js';
-import type { Command } from './command.js';
+import {
+  type Command,
+  configPositional,
+  flag,
+  type JobsArguments,
+  jobsOptions,
+  many,
+  textOption,
+} from './arguments.js';
 import type { Interruption } from './interruption.js';
-import type { JobsArguments } from './load.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 
 interface RunArguments extends JobsArguments {

@@ -1,7 +1,5 @@
 import type { Argv } from 'yargs';
-import { configPositional, flag, jobOption } from './arguments.js';
-import type { Command } from './command.js';
-import type { JobArguments } from './load.js';
+import { type Command, configPositional, flag, type JobArguments, jobOption } from './arguments.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 import { writeData } from './standard-streams.js';
 

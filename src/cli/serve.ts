@@ -1,8 +1,7 @@
 import type { ArgumentsCamelCase, Argv, CommandModule } from 'yargs';
 import type { KeyAnswer } from '../local-service/control-client.js';
 import type { Fault } from '../local-service/faults/fault.js';
-import { flag, many, textOption } from './arguments.js';
-import type { Command } from './command.js';
+import { type Command, flag, many, textOption } from './arguments.js';
 import { leaveSignals } from './interruption.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 

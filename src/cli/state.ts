@@ -1,7 +1,5 @@
 import type { Argv, CommandModule } from 'yargs';
-import { configPositional, jobOption, many, textOption } from './arguments.js';
-import type { Command } from './command.js';
-import type { JobArguments } from './load.js';
+import { type Command, configPositional, type JobArguments, jobOption, many, textOption } from './arguments.js';
 import { type CommonArguments, Output, usageError } from './output.js';
 
 interface StateArguments extends JobArguments {

@@ -1,7 +1,5 @@
 import type { LimitShare } from '../rate-limit/budget.js';
-import { configPositional, jobsOptions } from './arguments.js';
-import type { Command } from './command.js';
-import type { JobsArguments } from './load.js';
+import { type Command, configPositional, type JobsArguments, jobsOptions } from './arguments.js';
 import { type CommonArguments, Output } from './output.js';
 
 /** The share of the budget that a running process has, if the variables of the service are set here too. */

@@ -1,7 +1,5 @@
 import { formatBytes, formatCounted } from '../core/quantities.js';
-import { configPositional, jobsOptions } from './arguments.js';
-import type { Command } from './command.js';
-import type { JobsArguments } from './load.js';
+import { type Command, configPositional, type JobsArguments, jobsOptions } from './arguments.js';
 import { type CommonArguments, Output } from './output.js';
 
 interface Verified {

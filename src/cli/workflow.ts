@@ -2,8 +2,7 @@ import type { CommandModule } from 'yargs';
 import type { WorkflowRun } from '../api/management-api.js';
 import { asCdsyncError, type CdsyncError, reworded } from '../core/errors.js';
 import type { WorkflowContext } from '../engine/workflow/start-workflow.js';
-import { configAndWords, flag, oneOf, positionals, textOption } from './arguments.js';
-import type { Command } from './command.js';
+import { type Command, configAndWords, flag, oneOf, positionals, textOption } from './arguments.js';
 import { exitCodeOf, failureDocument, Output, usageError } from './output.js';
 import { type ServiceArguments, serviceOptions } from './service-flags.js';
 

@@ -1,5 +1,5 @@
 import type { DeliveryProgress } from '../delivery/delivery.js';
-import type { LiveCounters } from '../extract/live-counters.js';
+import type { LiveCounters } from '../extract/read-result.js';
 import type { LimitShare } from '../rate-limit/budget.js';
 
 /** `read`: waits to be compared. `judging`: its guards are asked. `done`: ready for the commit of the run. */

@@ -1,5 +1,6 @@
 import { mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { RequestCounts } from '../api/client.js';
 import { type ColumnField, ColumnSet, type StoredColumn } from '../columns/columns.js';
 import type { Database } from '../storage/duckdb.js';
 import { sha256OfFile, syncFolder } from '../storage/durable.js';
@@ -7,6 +8,18 @@ import type { Counters, JournalState } from '../storage/journal.js';
 import { keysVersion, writeKeys } from '../storage/keys-file.js';
 import { allKeys, type DroppedRows, type Part, type PartRecord, partFiles } from '../storage/part.js';
 import { hitRowsSql, noUnchangedRows, type UnchangedRows } from '../storage/unchanged-rows.js';
+
+/** Counters of a stream's reading, updated while it runs. */
+export interface LiveCounters extends RequestCounts {
+  milliseconds: number;
+  pages: number;
+  read: number;
+  kept: number;
+  rejected: number;
+  replaced: number;
+  missing: number;
+  recognised: number;
+}
 
 /** The result of reading a stream. */
 export interface ReadResult {

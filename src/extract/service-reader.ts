@@ -8,7 +8,6 @@ import { settled } from '../sources/windows.js';
 import { type Counters, firstCursor, Journal, noCounters, type PartitionCursor } from '../storage/journal.js';
 import { beginExtraction, type ExtractionOptions } from './begin-extraction.js';
 import { type CountedRead, readWithTotal } from './completeness.js';
-import type { LiveCounters } from './live-counters.js';
 import { PageChain } from './page-chain.js';
 import { readTotal } from './page-fetcher.js';
 import {
@@ -19,7 +18,7 @@ import {
   partitionNamed,
   partitionsOf,
 } from './partition.js';
-import { collectReadResult, distinctKeys, type ReadResult } from './read-result.js';
+import { collectReadResult, distinctKeys, type LiveCounters, type ReadResult } from './read-result.js';
 import type { ReadTask } from './read-task.js';
 import { hasAttributes, isRecord } from './scan/single-record.js';
 import { fetchSinglePage, SinglePageFetcher } from './single-page.js';

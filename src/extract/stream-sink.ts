@@ -14,10 +14,10 @@ import {
 import type { ParquetCompression } from '../storage/parquet.js';
 import { BloomFilter } from './bloom-filter.js';
 import type { PartConverter } from './convert/part-converter.js';
-import type { LiveCounters } from './live-counters.js';
 import type { PageBytes } from './page-fetcher.js';
 import { type PageToWrite, PartWriter } from './part-writer.js';
 import { type Partition, partitionName } from './partition.js';
+import type { LiveCounters } from './read-result.js';
 import type { PageSink, ReadTask } from './read-task.js';
 import { RecordScanner } from './scan/record-scanner.js';
 

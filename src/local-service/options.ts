@@ -2,7 +2,7 @@ import type { Clock } from '../core/clock.js';
 import type { AttributeForm } from './data/attribute-text.js';
 import type { GivenFault } from './faults/fault.js';
 import type { RateLimits } from './limits/family-limits.js';
-import type { EndForm } from './operations/page-envelope.js';
+import type { EndForm } from './operations/paging.js';
 
 /** How to start the local service. Every option has a default. */
 export interface LocalServiceOptions {

@@ -10,7 +10,7 @@ import { KeyStore } from './keys/key-store.js';
 import { TokenIssuer } from './keys/token-issuer.js';
 import { FamilyLimits, publishedLimits } from './limits/family-limits.js';
 import { type ManagementChange, ManagementTenants } from './management/management-tenants.js';
-import type { EndForm } from './operations/page-envelope.js';
+import type { EndForm } from './operations/paging.js';
 import type { LocalServiceOptions } from './options.js';
 import { PageTokens } from './page-token.js';
 import type { RealtimeChange } from './realtime/net-change.js';

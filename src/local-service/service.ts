@@ -6,10 +6,9 @@ import { CdsyncError } from '../core/errors.js';
 import type { ControlContext } from './control/control.js';
 import { ControlAccess, newControlToken } from './control/control-access.js';
 import { handleControl, isControl } from './control/control-plane.js';
-import { defaultKey, defaultTenant, defaultTokenDays } from './default-tenant.js';
 import { EventJournal } from './event-journal.js';
+import { send } from './http/answer.js';
 import { Dispatcher } from './http/dispatcher.js';
-import { send } from './http/send.js';
 import { notFound } from './http/service-error.js';
 import type { ApiKey } from './keys/api-key.js';
 import { oauthToken } from './operations/oauth-token.js';
@@ -17,6 +16,7 @@ import type { LocalServiceOptions } from './options.js';
 import { ServiceState } from './service-state.js';
 import { noState, readState } from './state-file.js';
 import { type StateSaver, savesNothing, stateSaver } from './state-saver.js';
+import { defaultKey, defaultTenant, defaultTokenDays } from './tenants.js';
 
 export type { LocalServiceOptions } from './options.js';
 

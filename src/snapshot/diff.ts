@@ -1,5 +1,4 @@
-import type { StoredColumn } from '../columns/columns.js';
-import { ColumnSet } from '../columns/columns.js';
+import { ColumnSet, type StoredColumn } from '../columns/columns.js';
 import { hashedRows, rowKey } from '../columns/row-hash.js';
 import { hashedColumns, isNewlyMasked, keepEmptyTextsAlike, sameColumns, widen } from '../columns/widen.js';
 import { CdsyncError } from '../core/errors.js';

@@ -1,6 +1,5 @@
 import { rm } from 'node:fs/promises';
-import type { StoredColumn } from '../columns/columns.js';
-import { ColumnSet, holdNegativeZero } from '../columns/columns.js';
+import { ColumnSet, holdNegativeZero, type StoredColumn } from '../columns/columns.js';
 import { rowKey } from '../columns/row-hash.js';
 import { sameColumns, widen } from '../columns/widen.js';
 import { fileText, keyColumn, quoteIdentifier } from '../core/sql.js';

@@ -1,5 +1,4 @@
-import type { DuckDBConnection } from '@duckdb/node-api';
-import { StatementType } from '@duckdb/node-api';
+import { type DuckDBConnection, StatementType } from '@duckdb/node-api';
 
 /** What a confined query consists of: reading, and what prepares it (variables, macros, temporary tables). */
 const allowedStatements: ReadonlySet<StatementType> = new Set([

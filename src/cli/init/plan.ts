@@ -9,9 +9,19 @@ import { type Output, usageError } from '../output.js';
 import type { ServiceArguments } from '../service-flags.js';
 import { authPart, leavesOutToken, parseService, type ServicePart, servicePart } from '../service-from-flags.js';
 import { hasTerminal, Terminal } from '../terminal.js';
-import type { InitArguments } from './arguments.js';
 import type { ConfigPlan } from './config.js';
 import { chooseStreams } from './streams.js';
+
+/** The command line of `cdsync init`. */
+export interface InitArguments extends ServiceArguments {
+  file: string;
+  index: string[] | undefined;
+  segment: string[] | undefined;
+  storage: string | undefined;
+  job: string | undefined;
+  force: boolean;
+  yes: boolean;
+}
 
 const localService = { base_url: 'http://127.0.0.1:8787', tenant_id: 'acme' };
 

@@ -1,6 +1,5 @@
 import type { ReportedWarning } from '../../core/run-report.js';
-import type { LiveCounters } from '../../extract/live-counters.js';
-import type { ReadResult } from '../../extract/read-result.js';
+import type { LiveCounters, ReadResult } from '../../extract/read-result.js';
 import type { ReadingSplit } from '../../extract/service-reader.js';
 import type { RecordHashTable } from '../../record-cache/hash-table.js';
 import type { NextCache } from '../../record-cache/stream-cache.js';

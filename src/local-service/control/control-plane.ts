@@ -1,12 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { z } from 'zod';
 import { usualDay } from '../data/moment.js';
-import { defaultTenant } from '../default-tenant.js';
 import { faultSchema } from '../faults/fault.js';
-import { type Answer, doneAnswer, jsonAnswer } from '../http/answer.js';
+import { type Answer, doneAnswer, jsonAnswer, send } from '../http/answer.js';
 import { requestBody } from '../http/request-body.js';
-import { send } from '../http/send.js';
 import { badRequest, notFound, ServiceError } from '../http/service-error.js';
+import { defaultTenant } from '../tenants.js';
 import { type Control, type ControlContext, checked } from './control.js';
 import { manageKeys, showKeys } from './keys.js';
 

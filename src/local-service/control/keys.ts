@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { defaultKey, defaultTenant, defaultTokenDays } from '../default-tenant.js';
 import type { ApiKey } from '../keys/api-key.js';
 import type { ServiceState } from '../service-state.js';
+import { defaultKey, defaultTenant, defaultTokenDays } from '../tenants.js';
 import { type Control, checked } from './control.js';
 
 const reference = { key: z.string().default(defaultKey), tenant: z.string().optional() };

@@ -1,8 +1,7 @@
 import type { Answer } from '../http/answer.js';
 import { badRequest } from '../http/service-error.js';
 import type { Listing } from '../operations/listing.js';
-import { closing } from '../operations/page-envelope.js';
-import type { Paging } from '../operations/paging.js';
+import { closing, type Paging } from '../operations/paging.js';
 import type { PagePosition } from '../page-token.js';
 import type { ServiceState } from '../service-state.js';
 import { type Fault, type FaultKind, faultOf } from './fault.js';

@@ -1,6 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import type { Answer } from '../http/answer.js';
-import { headOf, send } from '../http/send.js';
+import { type Answer, headOf, send } from '../http/answer.js';
 import type { ServiceClock } from '../service-clock.js';
 import { type Fault, faultOf } from './fault.js';
 

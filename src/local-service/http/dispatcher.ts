@@ -7,10 +7,9 @@ import type { Guard, Operation } from '../operations/operation.js';
 import { operations } from '../operations/table.js';
 import type { ServiceState } from '../service-state.js';
 import type { StateSaver } from '../state-saver.js';
-import type { Answer } from './answer.js';
+import { type Answer, send } from './answer.js';
 import { parseQuery, type Query, single } from './query.js';
 import { type Route, Router } from './router.js';
-import { send } from './send.js';
 import { badRequest, notFound, ServiceError, unauthorized } from './service-error.js';
 
 interface Exchange {

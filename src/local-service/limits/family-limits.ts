@@ -1,5 +1,5 @@
 import type { ApiGroup } from '../../core/service-options.js';
-import { tenantFamily } from '../tenant-family.js';
+import { tenantFamily } from '../tenants.js';
 
 /**
  * Lets at most `limit` requests pass in any second. A second is half-open: two requests exactly one second apart fall into

@@ -1,4 +1,4 @@
-import { tenantFamily } from '../tenant-family.js';
+import { tenantFamily } from '../tenants.js';
 import type { AuditEvent, SavedManagement } from './saved-management.js';
 import { TenantManagement } from './tenant-management.js';
 import { shownRun } from './workflow-run.js';

@@ -1,6 +1,6 @@
 import { Draws, hashText } from '../data/hash.js';
 import { badRequest, notFound, ServiceError } from '../http/service-error.js';
-import { tenantFamily } from '../tenant-family.js';
+import { tenantFamily } from '../tenants.js';
 import { type ListedThing, type NamedList, namedList } from './named-lists.js';
 import type { AuditEvent, SavedTenant } from './saved-management.js';
 import { startingMs, type WorkflowConfig, workflowConfigs } from './workflow-config.js';

@@ -5,8 +5,7 @@ import type { PagePosition } from '../page-token.js';
 import type { ServiceState } from '../service-state.js';
 import type { Listing } from './listing.js';
 import type { Call } from './operation.js';
-import { closing, opening } from './page-envelope.js';
-import { type Paging, type PagingRules, parsePaging } from './paging.js';
+import { closing, opening, type Paging, type PagingRules, parsePaging } from './paging.js';
 
 const openingBytes = Buffer.from(opening);
 const comma = 0x2c;

@@ -1,6 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import type { FoundColumns, Load, SqlDialect, SqlRow, SqlSession } from '../../../src/sdk/index.js';
-import { duckdbDialect, SqlDestination } from '../../../src/sdk/index.js';
+import {
+  duckdbDialect,
+  type FoundColumns,
+  type Load,
+  SqlDestination,
+  type SqlDialect,
+  type SqlRow,
+  type SqlSession,
+} from '../../../src/sdk/index.js';
 
 /** Notes every statement. Each change reports one row, each query one row of zeros. */
 class NotingSession implements SqlSession {
