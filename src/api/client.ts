@@ -22,7 +22,7 @@ import { AttemptFailure, failedExchange, RetryAfterNotices, Trial } from './retr
 import { MalformedBodyError } from './service-error.js';
 import type { TokenSource } from './token-source.js';
 import { oauthTransport, Transport, type WireRequest } from './transport.js';
-import { TransportError } from './transport-error.js';
+import { TransportError, WithheldError } from './transport-error.js';
 
 export { bodyBytesOf } from './body-memory.js';
 export type { Operation, RequestCounts } from './request.js';
@@ -198,18 +198,21 @@ export class ServiceClient {
   /** One attempt: its result, or how long to wait before the next one. */
   async #try<T>(pending: PendingRequest<T>): Promise<{ readonly value: T } | { readonly ms: number }> {
     const { availability, trial } = pending;
-    const clearance = await this.#enter(pending);
-    if ('failure' in clearance) return { ms: this.#failed(pending, clearance.failure) };
-    try {
-      const value = await this.#attempt(pending, clearance);
-      availability.succeeded();
-      return { value };
-    } catch (thrown) {
-      if (thrown instanceof AttemptFailure) return { ms: this.#failed(pending, thrown) };
-      availability.left(trial);
-      throw thrown;
-    } finally {
-      clearance.leave();
+    for (;;) {
+      const clearance = await this.#enter(pending);
+      if ('failure' in clearance) return { ms: this.#failed(pending, clearance.failure) };
+      try {
+        const value = await this.#attempt(pending, clearance);
+        availability.succeeded();
+        return { value };
+      } catch (thrown) {
+        if (thrown instanceof AttemptFailure) return { ms: this.#failed(pending, thrown) };
+        availability.left(trial);
+        // Its permit has lapsed: it asks for another one.
+        if (!(thrown instanceof WithheldError)) throw thrown;
+      } finally {
+        clearance.leave();
+      }
     }
   }
 
@@ -310,6 +313,7 @@ export class ServiceClient {
     let answer: ServiceResponse;
     try {
       answer = await this.#transport.exchange(this.#wireRequest(pending, token), signal, {
+        maySend: () => permit.isLapsed !== true,
         onSent: () => {
           sent = true;
           sentAt = this.#clock.monotonic();

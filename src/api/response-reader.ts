@@ -1,7 +1,7 @@
 import type { Dispatcher } from 'undici';
 import type { BodyAllocation, BodyMemory } from './body-memory.js';
 import { BodyBuilder } from './response-body.js';
-import { exchangeFailure, TransportError } from './transport-error.js';
+import { exchangeFailure, TransportError, WithheldError } from './transport-error.js';
 
 /** Headers by lower-case name; a header that came several times is a list. */
 export type ResponseHeaders = Readonly<Record<string, string | string[] | undefined>>;
@@ -23,6 +23,8 @@ export interface ServiceResponse {
 
 /** Tells the sender of one request how far it has come. Neither function may throw. */
 export interface ExchangeObserver {
+  /** Asked when the connection is there: whether the request may still be written to it. If not, nothing is sent. */
+  readonly maySend?: () => boolean;
   /** The request goes onto a connection now; not called if there never was one. */
   readonly onSent: () => void;
   /** The answer has begun. */
@@ -78,6 +80,10 @@ export class ResponseReader implements Dispatcher.DispatchHandler {
       return;
     }
     this.#controller = controller;
+    if (this.#options.observer.maySend?.() === false) {
+      this.abort(new WithheldError());
+      return;
+    }
     this.#armDeadline();
     this.#options.observer.onSent();
   }

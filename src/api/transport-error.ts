@@ -44,6 +44,9 @@ export class TransportError extends Error {
   }
 }
 
+/** When there was a connection, the request could not be sent any more. */
+export class WithheldError extends Error {}
+
 const byCode: Readonly<Record<string, TransportErrorReason>> = {
   ENOTFOUND: 'dns',
   EAI_AGAIN: 'dns',

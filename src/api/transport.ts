@@ -133,6 +133,7 @@ export class Transport {
 
   /**
    * @throws {TransportError}
+   * @throws {WithheldError} if the observer does not let it be sent any more
    * @throws {CdsyncError} `interrupted` as soon as the signal aborts
    */
   async exchange(request: WireRequest, signal: AbortSignal, observer: ExchangeObserver): Promise<ServiceResponse> {

@@ -28,10 +28,15 @@ export function accountKey({ baseUrl, family, group }: Account): string {
 }
 
 /**
- * The right to send one request. Call exactly one of its methods; later calls do nothing. Until that call the permit is valid
- * and counts against the limit, even if the lease that it came from has ended.
+ * The right to send one request. Call exactly one of its methods; later calls do nothing. Until that call the permit counts
+ * against the limit of this process.
  */
 export interface Permit {
+  /**
+   * Whether the permit may not be used any more: this process was suspended, so others may have its part. Read it when the
+   * request is about to be written; cancel a lapsed permit. A budget that nobody else shares needs no such member.
+   */
+  readonly isLapsed?: boolean;
   /** The answer has begun: the permit is free again a second from now. */
   answered(): void;
   /** The request was sent, or may have been, and no answer came: the permit is free again a second from now. */

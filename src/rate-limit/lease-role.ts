@@ -2,7 +2,15 @@ import { randomUUID } from 'node:crypto';
 import { CdsyncError } from '../core/errors.js';
 import { fairShares } from './lease-table.js';
 import type { LeaseTable, ParticipantLease, PostgresLeases } from './postgres-leases.js';
-import { heartbeatMs, type Lease, type Sharing, type SharingRole } from './sharing-role.js';
+import {
+  heartbeatMs,
+  type Lease,
+  leasedSince,
+  nextLease,
+  noLease,
+  type Sharing,
+  type SharingRole,
+} from './sharing-role.js';
 
 /** Reports of all processes together, a second: as many as a small database does not feel. */
 const reportsPerSecond = 16;
@@ -24,7 +32,7 @@ export class LedgerRole implements SharingRole {
   readonly #ledger: PostgresLeases;
   readonly #account: string;
   readonly #member = randomUUID();
-  #lease: Lease = { permits: 0, until: Number.NEGATIVE_INFINITY };
+  #lease: Lease = noLease;
   #others: readonly ParticipantLease[] = [];
   /** The counts of the whole fleet, when they were last seen. */
   #fleet: Pick<LeaseTable, 'answered' | 'refused'> | undefined;
@@ -59,6 +67,10 @@ export class LedgerRole implements SharingRole {
 
   at(now: number): number {
     return now < this.#lease.until ? this.#lease.permits : 0;
+  }
+
+  heldSince(now: number): number {
+    return leasedSince(this.#lease, now);
   }
 
   answered(): void {
@@ -113,13 +125,11 @@ export class LedgerRole implements SharingRole {
   async #exchange(leaves: boolean): Promise<void> {
     const now = this.#sharing.clock.monotonic();
     const part = this.at(now);
-    // A lease that has ended stays ended, whatever comes of an earlier report.
-    if (now >= this.#lease.until) this.#lease = { permits: 0, until: now };
     const { limit, held, used, waiting } = this.#sharing.demand(part);
     const total = Math.floor(this.total);
     const [target = 0] = fairShares(total, [{ used, waiting }, ...this.#others], now);
     const leaseMs = leaves ? 0 : Math.max(shortestLeaseMs, leaseReports * this.#pauseBetween);
-    if (leaves) this.#lease = { permits: 0, until: now };
+    if (leaves) this.#lease = noLease;
     this.#reportedAt = now;
     this.#number += 1;
     const [answered, refused, pauseMs] = [this.#answered, this.#refused, this.#pauseMs];
@@ -129,6 +139,7 @@ export class LedgerRole implements SharingRole {
       member: this.#member,
       number: this.#number,
       limit,
+      part: leaves ? 0 : part,
       held: leaves ? this.#sharing.limiter.used : held,
       used,
       waiting: waiting && !leaves,
@@ -145,7 +156,8 @@ export class LedgerRole implements SharingRole {
     if (this.#pauseMs === pauseMs) this.#pauseMs = 0;
     this.#learn(answer);
     const own = answer.members[this.#member];
-    if (!leaves && own?.number === this.#number) this.#lease = { permits: own.part, until: now + leaseMs };
+    if (!leaves && own?.number === this.#number)
+      this.#lease = nextLease(this.#lease, own.part, { from: now, until: now + leaseMs });
     this.#sharing.limiter.wake();
     if (isFirst && !leaves) await this.#exchange(false);
   }

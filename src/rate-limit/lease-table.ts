@@ -15,7 +15,9 @@ const turnMs = 1_250;
 export interface LimitDemand {
   /** Its configured limit. */
   readonly limit: number;
-  /** The permits that it may still use or has in use: the larger of its part and the permits in use. */
+  /** The part that it may use at present: none after a suspension, because others may have it. */
+  readonly part: number;
+  /** The larger of its part and the permits in use. */
   readonly held: number;
   /** The most permits in use lately. */
   readonly used: number;
@@ -24,7 +26,6 @@ export interface LimitDemand {
 }
 
 interface Sharer extends LimitDemand {
-  readonly part: number;
   readonly seen: number;
 }
 
@@ -72,11 +73,9 @@ export class Division {
    * @param total the permits to divide, at most {@link limit}
    */
   report(who: unknown, demand: LimitDemand, total: number, now: number): number {
-    const { held } = demand;
-    this.#sharers.set(who, { ...demand, part: 0, seen: now });
-    const target = this.#target(who, total, now);
-    const part = target <= held ? target : Math.min(target, held + Math.max(0, this.#free(total, now)));
-    this.#sharers.set(who, { ...demand, held: Math.max(held, part), part, seen: now });
+    this.#sharers.set(who, { ...demand, seen: now });
+    const part = Math.min(this.#target(who, total, now), Math.max(demand.part, this.#freeFor(who, total, now)));
+    this.#sharers.set(who, { ...demand, held: Math.max(demand.held, part), part, seen: now });
     return part;
   }
 
@@ -93,8 +92,9 @@ export class Division {
     for (const [who, { seen }] of this.#sharers) if (seen < before) this.leave(who, now);
   }
 
-  #free(total: number, now: number): number {
-    const held = [...this.#sharers.values()].reduce((sum, sharer) => sum + sharer.held, 0);
+  /** The permits that no other process holds. */
+  #freeFor(who: unknown, total: number, now: number): number {
+    const held = [...this.#sharers].reduce((sum, [other, sharer]) => sum + (other === who ? 0 : sharer.held), 0);
     const returning = this.#returning.reduce((sum, { at, permits }) => sum + (at > now ? permits : 0), 0);
     return total - held - returning;
   }

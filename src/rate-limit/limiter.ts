@@ -107,6 +107,11 @@ export const permitWindowMs = 1_001;
 export interface LimitSource {
   /** The number at `now`, a whole number. Asked before each permit, so it must be quick. */
   at(now: number): number;
+  /**
+   * Since when the right to these permits has not been interrupted; infinite if there is none at `now`. A permit from before
+   * must not be used. Without it, the right is never interrupted.
+   */
+  heldSince?(now: number): number;
   /** When the number may become larger alone; infinite if only a call of {@link SlidingWindowLimiter.wake} tells. */
   readonly risesAt: number;
   /** An answer has come, whatever its status. */
@@ -190,7 +195,15 @@ export class SlidingWindowLimiter implements RateLimiter {
 
   #grant(): Permit {
     this.#underWay += 1;
-    return new HeldPermit((end) => this.#giveBack(end));
+    return new HeldPermit(
+      this.#clock.monotonic(),
+      (grantedAt) => this.#hasLapsed(grantedAt),
+      (end) => this.#giveBack(end),
+    );
+  }
+
+  #hasLapsed(grantedAt: number): boolean {
+    return grantedAt < (this.#capacity.heldSince?.(this.#clock.monotonic()) ?? grantedAt);
   }
 
   #giveBack(end: PermitEnd): void {
@@ -259,10 +272,18 @@ export class SlidingWindowLimiter implements RateLimiter {
 type PermitEnd = 'answered' | 'failed' | 'cancelled';
 
 class HeldPermit implements Permit {
+  readonly #grantedAt: number;
+  readonly #hasLapsed: (grantedAt: number) => boolean;
   #giveBack: ((end: PermitEnd) => void) | undefined;
 
-  constructor(giveBack: (end: PermitEnd) => void) {
+  constructor(grantedAt: number, hasLapsed: (grantedAt: number) => boolean, giveBack: (end: PermitEnd) => void) {
+    this.#grantedAt = grantedAt;
+    this.#hasLapsed = hasLapsed;
     this.#giveBack = giveBack;
+  }
+
+  get isLapsed(): boolean {
+    return this.#hasLapsed(this.#grantedAt);
   }
 
   answered(): void {

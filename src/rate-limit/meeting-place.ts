@@ -8,7 +8,7 @@ import { type Account, accountKey } from './budget.js';
 import { readMessages, type Share, sendMessage } from './message-lines.js';
 
 /** Processes that speak another language do not meet. */
-const language = 1;
+const language = 2;
 /** The longest path of a socket that every system takes. */
 const longestPath = 103;
 const attempts = 50;

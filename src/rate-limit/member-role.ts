@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { type Message, readMessages, sendMessage } from './message-lines.js';
-import { type Lease, leaseMs, type Sharing, type SharingRole } from './sharing-role.js';
+import { type Lease, leasedSince, leaseMs, nextLease, type Sharing, type SharingRole } from './sharing-role.js';
 
 /** How long an owner may leave a report unanswered before it is replaced. */
 const silentMs = 3_000;
@@ -53,6 +53,10 @@ export class MemberRole implements SharingRole {
     return now < this.#lease.until ? this.#lease.permits : 0;
   }
 
+  heldSince(now: number): number {
+    return leasedSince(this.#lease, now);
+  }
+
   answered(): void {
     this.#answers += 1;
   }
@@ -87,8 +91,6 @@ export class MemberRole implements SharingRole {
   #report(): void {
     const now = this.#sharing.clock.monotonic();
     const demand = this.#sharing.demand(this.at(now));
-    // A lease that has ended stays ended, whatever the owner still answers to the report before.
-    if (now >= this.#lease.until) this.#lease = { permits: 0, until: now };
     this.#isAnswered = false;
     this.#reportedAt = now;
     const { pid } = process;
@@ -99,7 +101,8 @@ export class MemberRole implements SharingRole {
 
   #take({ permits, total, sharers }: Message['part']): void {
     this.#isAnswered = true;
-    this.#lease = { permits, until: this.#reportedAt + leaseMs };
+    const from = this.#reportedAt;
+    this.#lease = nextLease(this.#lease, permits, { from, until: from + leaseMs });
     this.#told = { total, sharers };
     this.#sharing.limiter.wake();
   }

@@ -8,6 +8,7 @@ export interface Message {
   readonly report: {
     readonly pid: number;
     readonly limit: number;
+    readonly part: number;
     readonly held: number;
     readonly used: number;
     readonly waiting: boolean;

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import { Division, reclaimDelayMs } from './lease-table.js';
 import type { Claim } from './meeting-place.js';
 import { type Message, readMessages, type Share, sendMessage } from './message-lines.js';
-import { type Lease, leaseMs, type Sharing, type SharingRole } from './sharing-role.js';
+import { type Lease, leasedSince, leaseMs, noLease, type Sharing, type SharingRole } from './sharing-role.js';
 
 /** How long the owner may hand out permits before it looks again whether it is still the owner. */
 const authorityMs = 250;
@@ -25,6 +25,7 @@ export class OwnerRole implements SharingRole {
   /** Who has which part, as far as they have told. */
   readonly #shares = new Map<Socket, Share>();
   #part: number;
+  readonly #since: number;
   #confirmedAt = Number.NEGATIVE_INFINITY;
   /** The permits that this process may use before it must note more. */
   #confirmed = 0;
@@ -39,6 +40,7 @@ export class OwnerRole implements SharingRole {
       claim.former.map(({ permits, forMs }) => ({ at: now + forMs + reclaimDelayMs, permits })),
     );
     this.#part = now < lease.until ? lease.permits : 0;
+    this.#since = Math.min(now, leasedSince(lease, now));
     claim.onConnection((socket) => this.#meet(socket));
   }
 
@@ -52,7 +54,7 @@ export class OwnerRole implements SharingRole {
 
   /** Whoever takes over counts all that this process had as in use. */
   get lease(): Lease {
-    return { permits: 0, until: Number.NEGATIVE_INFINITY };
+    return noLease;
   }
 
   get beats(): boolean {
@@ -66,6 +68,10 @@ export class OwnerRole implements SharingRole {
   at(now: number): number {
     if (!this.#isOwner(now)) return 0;
     return this.#isAlone(now) ? this.#sharing.learned.at(now) : this.#part;
+  }
+
+  heldSince(now: number): number {
+    return this.#isOwner(now) ? this.#since : Number.POSITIVE_INFINITY;
   }
 
   answered(now: number): void {

@@ -19,11 +19,13 @@ interface LeaseRequest {
   readonly number: number;
   /** Its configured limit. */
   readonly limit: number;
-  /** The permits that it may still use or has in use. */
+  /** The permits that it may still use. */
+  readonly part: number;
+  /** The same, or those in use if they are more. */
   readonly held: number;
   readonly used: number;
   readonly waiting: boolean;
-  /** The part that it wants, at most; it gets more than `held` only from permits that nobody holds. */
+  /** The part that it wants, at most; it gets more than `part` only from permits that nobody else holds. */
   readonly target: number;
   /** All that is divided, as far as it knows. */
   readonly total: number;
@@ -83,13 +85,13 @@ ON CONFLICT (account) DO UPDATE SET state = (
       FROM jsonb_each(b.state->'members')
       WHERE key <> $2::text AND (value->>'until')::bigint > t.now
     ) AS others,
-    LATERAL (SELECT least($8::int, $5::int + greatest(0, $13::int - others.held - $5::int)) AS part) AS own
+    LATERAL (SELECT least($8::int, greatest($14::int, $13::int - others.held)) AS part) AS own
 )
 RETURNING state || jsonb_build_object('now', floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS answer`;
 
 function parametersOf(of: LeaseRequest): unknown[] {
   const said = [of.account, of.member, of.number, of.limit, of.held, of.used, of.waiting, of.target];
-  return [...said, of.answered, of.refused, of.pauseMs, of.leaseMs, of.total];
+  return [...said, of.answered, of.refused, of.pauseMs, of.leaseMs, of.total, of.part];
 }
 
 /** The database cannot be reached at present. */

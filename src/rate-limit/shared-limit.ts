@@ -4,14 +4,12 @@ import { AdaptiveLimit } from './adaptive-limit.js';
 import type { Permit, RateLimiter } from './budget.js';
 import type { LimitDemand } from './lease-table.js';
 import { type LimitSource, SlidingWindowLimiter } from './limiter.js';
-import { type Enter, heartbeatMs, type Lease, type Sharing, type SharingRole } from './sharing-role.js';
+import { type Enter, heartbeatMs, leasedSince, noLease, type Sharing, type SharingRole } from './sharing-role.js';
 
 /** A need counts as present for so long. */
 const recentMs = 1_000;
 /** What remains, after each beat, of the most permits in use. */
 const fading = 0.9;
-
-const nothing: Lease = { permits: 0, until: Number.NEGATIVE_INFINITY };
 
 /** The allowance of one account that several processes share. How they share it is its role. */
 export class SharedLimit implements RateLimiter, LimitSource {
@@ -22,7 +20,7 @@ export class SharedLimit implements RateLimiter, LimitSource {
   readonly #limiter: SlidingWindowLimiter;
   /** Undefined while it looks for the others. */
   #role: SharingRole | undefined;
-  #lease = nothing;
+  #lease = noLease;
   #isAlone = false;
   #refusal: CdsyncError | undefined;
   #isClosed = false;
@@ -82,6 +80,11 @@ export class SharedLimit implements RateLimiter, LimitSource {
     return now < this.#lease.until ? this.#lease.permits : 0;
   }
 
+  heldSince(now: number): number {
+    if (this.#isAlone) return Number.NEGATIVE_INFINITY;
+    return this.#role?.heldSince(now) ?? leasedSince(this.#lease, now);
+  }
+
   get risesAt(): number {
     return this.#isAlone ? this.#learned.risesAt : (this.#role?.risesAt ?? Number.POSITIVE_INFINITY);
   }
@@ -134,7 +137,7 @@ export class SharedLimit implements RateLimiter, LimitSource {
     this.#mostUsed = Math.max(used, this.#mostUsed);
     if (this.#limiter.waiting > 0) this.#waitedAt = now;
     const waiting = now - this.#waitedAt < recentMs;
-    return { limit: this.#learned.limit, held: Math.max(part, used), used: this.#mostUsed, waiting };
+    return { limit: this.#learned.limit, part, held: Math.max(part, used), used: this.#mostUsed, waiting };
   }
 
   #wait(): void {

@@ -33,10 +33,30 @@ export type Enter = (sharing: Sharing, lease: () => Lease, silent?: number) => P
 export interface Lease {
   readonly permits: number;
   readonly until: number;
+  /** Since when this process has had a part without interruption: permits from before have gone to others. */
+  readonly since: number;
+}
+
+/** No part. */
+export const noLease: Lease = {
+  permits: 0,
+  until: Number.NEGATIVE_INFINITY,
+  since: Number.POSITIVE_INFINITY,
+};
+
+/** The lease that follows another one. It begins at `from`, unless that one had not ended by then. */
+export function nextLease(before: Lease, permits: number, { from, until }: { from: number; until: number }): Lease {
+  return { permits, until, since: from < before.until ? before.since : from };
+}
+
+/** Since when permits of a lease may be used at `now`; infinite if they may not. */
+export function leasedSince({ until, since }: Lease, now: number): number {
+  return now < until ? since : Number.POSITIVE_INFINITY;
 }
 
 /** What a process is to the others: owner, member, or still looking. */
 export interface SharingRole extends LimitSource {
+  heldSince(now: number): number;
   /** Processes that share the limit, this one included. */
   readonly sharers: number;
   /** What all of them share at present. */

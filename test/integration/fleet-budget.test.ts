@@ -49,9 +49,9 @@ it('kill -9 and suspension of workers give their parts to the others, and the li
   await all(senders, ({ others, part }) => others === 3 && part >= 28);
   const [killed, suspended, ...left] = senders as [Sender, Sender, ...Sender[]];
   killed.child.kill('SIGKILL');
-  suspended.child.kill('SIGSTOP');
+  await suspended.suspend();
   await all(left, ({ part }) => part >= 55);
-  suspended.child.kill('SIGCONT');
+  suspended.resume();
   await all([suspended, ...left], ({ others, part }) => others === 2 && part >= 38);
   expect(await rate(4)).toBeGreaterThan(100);
   expect((await stats()).peak).toBeLessThanOrEqual(120);

@@ -77,9 +77,9 @@ it('a suspended owner is replaced, and does not exceed the limit when it goes on
   await owner.until(({ requests }) => requests > 0);
   const [one, two] = [send(), send()];
   await Promise.all([one, two].map((each) => each.until(({ part }) => part >= 30)));
-  owner.child.kill('SIGSTOP');
+  await owner.suspend();
   await Promise.all([one, two].map((each) => each.until(({ others, part }) => others === 1 && part >= 45)));
-  owner.child.kill('SIGCONT');
+  owner.resume();
   await owner.until(({ others, part }) => others === 2 && part >= 30);
   expect(await rate(3)).toBeGreaterThan(80);
   expect((await stats()).peak).toBeLessThanOrEqual(100);
@@ -90,13 +90,14 @@ it('a process that begins while the owner, alone until then, is suspended takes 
   const { send, stats } = await sendersOf(program, 100);
   const owner = send();
   await owner.until(({ requests }) => requests > 0);
-  owner.child.kill('SIGSTOP');
+  await owner.suspend();
   const newcomer = send();
   await newcomer.until(({ part }) => part === 100);
   await newcomer.until(({ requests }) => requests > 150);
-  owner.child.kill('SIGCONT');
+  owner.resume();
   await owner.until(({ others, part }) => others === 1 && part >= 45);
   expect((await stats()).peak).toBeLessThanOrEqual(100);
+  expect(await stats()).toMatchObject({ throttled: 0 });
 });
 
 it('a suspended member loses its part, and gets one again when it goes on', async () => {
@@ -105,9 +106,9 @@ it('a suspended member loses its part, and gets one again when it goes on', asyn
   await owner.until(({ requests }) => requests > 0);
   const member = send();
   await owner.until(({ part }) => part <= 55 && part > 0);
-  member.child.kill('SIGSTOP');
+  await member.suspend();
   await owner.until(({ part }) => part >= 99);
-  member.child.kill('SIGCONT');
+  member.resume();
   await Promise.all([owner, member].map((each) => each.until(({ part }) => part >= 45 && part <= 55)));
   expect((await stats()).peak).toBeLessThanOrEqual(100);
   expect(await stats()).toMatchObject({ throttled: 0 });

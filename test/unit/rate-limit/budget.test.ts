@@ -138,3 +138,29 @@ it('a client uses another kind of budget: one allowance a group, a permit for ea
     'answered',
   ]);
 });
+
+it('a permit that lapses before its request is written is given back, and another one is asked for', async () => {
+  const service = await scriptedService(emptyPage);
+  const told: string[] = [];
+  let permits = 0;
+  const allowance: RateLimiter = {
+    effectiveLimit: 1,
+    acquire: async () => {
+      permits += 1;
+      const tell = (word: string) => () => told.push(word);
+      return {
+        isLapsed: permits <= 2,
+        answered: tell('answered'),
+        failed: tell('failed'),
+        cancelled: tell('cancelled'),
+      };
+    },
+    throttled: () => undefined,
+    pause: () => undefined,
+  };
+  const budget: Budget = { allowance: () => allowance, close: async () => undefined };
+  const { send, meter, clock } = testClient(serviceOptions(service.baseUrl), { budget });
+  await send(list);
+  expect(told).toEqual(['cancelled', 'cancelled', 'answered']);
+  expect([meter.requests, meter.retries, clock.monotonic()]).toEqual([1, 0, 0]);
+});

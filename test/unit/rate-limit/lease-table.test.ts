@@ -40,6 +40,8 @@ describe('divide', () => {
 interface Process {
   part: number;
   used: number;
+  /** Permits from before it was taken for gone, which it cannot use any more: they give it no part. */
+  old: number;
   limit: number;
   gone: number | undefined;
 }
@@ -52,20 +54,26 @@ const step = fc.record({
   after: fc.nat(400),
 });
 
+const undivided = () => new Division();
+/** A process that wants all it can get. */
+const busy = (part: number) => ({ limit: 100, part, held: part, used: part, waiting: true });
+
 describe('Division', () => {
   it('never lets all processes together hold more than the limit, whatever they do and however they end', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 40 }), fc.array(step, { maxLength: 120 }), (limit, steps) => {
-        const division = new Division();
+        const division = undivided();
         const processes = new Map<number, Process>();
         const gone: Process[] = [];
         let now = 0;
         for (const { who, does, uses, waiting, after } of steps) {
           now += after;
-          const each = processes.get(who) ?? { part: 0, used: 0, limit, gone: undefined };
+          const each = processes.get(who) ?? { part: 0, used: 0, old: uses, limit, gone: undefined };
           if (does === 'report') {
-            const held = Math.max(each.part, each.used);
-            each.part = division.report(who, { limit, held, used: each.used, waiting }, limit, now);
+            const { part } = each;
+            const held = Math.max(part, each.used, each.old);
+            each.part = division.report(who, { limit, part, held, used: each.used, waiting }, limit, now);
+            each.old = 0;
             processes.set(who, each);
           } else if (does === 'use') {
             // More only while the part allows it; less at any time, as answers grow old.
@@ -93,32 +101,38 @@ describe('Division', () => {
   });
 
   it('gives a newcomer nothing before the others have given up their part', () => {
-    const division = new Division();
-    const busy = { limit: 100, used: 100, waiting: true };
-    expect(division.report('old', { ...busy, held: 0 }, 100, 0)).toBe(100);
-    expect(division.report('new', { ...busy, held: 0 }, 100, 0)).toBe(0);
-    expect(division.report('old', { ...busy, held: 100 }, 100, 100)).toBe(50);
-    expect(division.report('new', { ...busy, held: 0 }, 100, 100)).toBe(0);
-    expect(division.report('old', { ...busy, held: 70 }, 100, 200)).toBe(50);
-    expect(division.report('new', { ...busy, held: 0 }, 100, 200)).toBe(30);
+    const division = undivided();
+    expect(division.report('old', busy(0), 100, 0)).toBe(100);
+    expect(division.report('new', busy(0), 100, 0)).toBe(0);
+    expect(division.report('old', busy(100), 100, 100)).toBe(50);
+    expect(division.report('new', busy(0), 100, 100)).toBe(0);
+    expect(division.report('old', { ...busy(50), held: 70 }, 100, 200)).toBe(50);
+    expect(division.report('new', busy(0), 100, 200)).toBe(30);
   });
 
   it('gives out the part of a dead process when its last second has passed', () => {
-    const division = new Division();
-    const busy = { limit: 100, used: 50, waiting: true };
-    division.report('one', { ...busy, held: 50 }, 100, 0);
-    division.report('two', { ...busy, held: 50 }, 100, 0);
+    const division = undivided();
+    division.report('one', busy(50), 100, 0);
+    division.report('two', busy(50), 100, 0);
     division.leave('two', 0);
-    expect(division.report('one', { ...busy, held: 50 }, 100, reclaimDelayMs - 1)).toBe(50);
-    expect(division.report('one', { ...busy, held: 50 }, 100, reclaimDelayMs)).toBe(100);
+    expect(division.report('one', busy(50), 100, reclaimDelayMs - 1)).toBe(50);
+    expect(division.report('one', busy(50), 100, reclaimDelayMs)).toBe(100);
+  });
+
+  it('gives nothing for permits from before a suspension: others have them', () => {
+    const division = undivided();
+    division.report('one', busy(0), 100, 0);
+    expect(division.report('two', { ...busy(0), held: 30 }, 100, 0)).toBe(0);
+    expect(division.report('one', busy(100), 100, 100)).toBe(50);
+    expect(division.report('one', busy(50), 100, 200)).toBe(50);
+    expect(division.report('two', { ...busy(0), held: 30 }, 100, 200)).toBe(50);
   });
 
   it('waits for permits that were handed out before it began', () => {
     const division = new Division([{ at: 2_000, permits: 40 }]);
-    const busy = { limit: 100, held: 0, used: 0, waiting: true };
-    expect(division.report('one', busy, 100, 0)).toBe(60);
+    expect(division.report('one', busy(0), 100, 0)).toBe(60);
     expect(division.isSettled(1_999)).toBe(false);
-    expect(division.report('one', { ...busy, held: 60 }, 100, 2_000)).toBe(100);
+    expect(division.report('one', busy(60), 100, 2_000)).toBe(100);
     expect(division.isSettled(2_000)).toBe(true);
   });
 });
