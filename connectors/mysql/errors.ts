@@ -78,6 +78,20 @@ const dataWords: Readonly<Record<number, string>> = {
   4038: 'JSON is nested deeper than the server accepts',
 };
 
+const withoutValue = 'cdsync fills only its own columns: give the column a DEFAULT, or allow NULL';
+const ofTheTable = 'the table may not ask for more than the source has: remove the constraint';
+
+/** What helps where not the row is wrong, but the table asks for more. */
+const remedies: Readonly<Record<number, string>> = {
+  1048: withoutValue,
+  1062: ofTheTable,
+  1263: withoutValue,
+  1364: withoutValue,
+  1452: ofTheTable,
+  3819: ofTheTable,
+  4025: ofTheTable,
+};
+
 /** Why a row was refused, without any of its values. */
 export function dataReason(errno = 0): string {
   return dataWords[errno] ?? `a value was refused (error ${errno})`;
@@ -107,7 +121,9 @@ export function mysqlError(thrown: unknown, rights: Rights): CdsyncError {
   if (localInfileErrors.has(errno)) return permissionMissing(`MySQL: ${message}`, { ...localInfile, cause: thrown });
   if (quotesValues(thrown as ServerError))
     return loadRefused(`MySQL refuses a row: ${dataReason(errno)}`, {
-      hint: 'its message quotes values, and is shown with --verbose --show-values',
+      hint: [remedies[errno], 'its message quotes values, and is shown with --verbose --show-values']
+        .filter(Boolean)
+        .join('; '),
       cause: thrown,
       causeQuotesValues: true,
     });
@@ -120,5 +136,5 @@ export function mysqlError(thrown: unknown, rights: Rights): CdsyncError {
   }
   if (fatal || goneCodes.has(code) || passingErrors.has(errno) || /closed state/.test(message))
     return unavailable(`MySQL cannot be reached, or has gone away: ${message}`, { cause: thrown });
-  return loadRefused(`MySQL refuses a statement: ${message}`, { cause: thrown });
+  return loadRefused(`MySQL refuses a statement: ${message}`, { hint: remedies[errno], cause: thrown });
 }

@@ -62,6 +62,16 @@ const dataWords: Record<string, string> = {
   '54000': 'a row is too large',
 };
 
+const ofTheTable = 'the table may not ask for more than the source has: remove the constraint';
+
+/** What helps where not the row is wrong, but the table asks for more. */
+const remedies: Record<string, string> = {
+  '23502': 'cdsync fills only its own columns: give the column a DEFAULT, or allow NULL',
+  '23503': ofTheTable,
+  '23505': ofTheTable,
+  '23514': ofTheTable,
+};
+
 /** Why a row was refused, without any of its values. */
 export function dataReason({ code = '', constraint }: ServerError): string {
   const words = dataWords[code] ?? `a value was refused (SQLSTATE ${code})`;
@@ -88,7 +98,9 @@ export function postgresError(thrown: unknown, rights: Rights): CdsyncError {
   if (/^(22|23|54)/.test(code)) {
     const where = [table && `table "${table}"`, column && `column "${column}"`].filter(Boolean).join(', ');
     return loadRefused(`PostgreSQL refuses a row: ${dataReason(thrown as ServerError)}${where && ` (${where})`}`, {
-      hint: 'its message quotes values, and is shown with --verbose --show-values',
+      hint: [remedies[code], 'its message quotes values, and is shown with --verbose --show-values']
+        .filter(Boolean)
+        .join('; '),
       cause: thrown,
       causeQuotesValues: true,
     });
