@@ -1,7 +1,7 @@
 import { basename } from 'node:path';
 import type { Command } from './arguments.js';
-import { type CommonArguments, Output } from './output.js';
-import { writeData } from './standard-streams.js';
+import { type CommonArguments, Output, usageError } from './output.js';
+import { terminalWidth, writeData } from './standard-streams.js';
 
 /*
  * Each script asks `cdsync __complete SHELL WORD…` for the words that may stand at the cursor: one a line, a tab and its description
@@ -69,6 +69,13 @@ complete -c cdsync -f -a '(__cdsync_words)'
 
 const completionScripts = { bash, zsh, fish } as const;
 
+/** What to write so that a shell reads its script. */
+const uses: Readonly<Record<Shell, string>> = {
+  bash: 'source <(cdsync completion bash)',
+  zsh: 'source <(cdsync completion zsh)',
+  fish: 'cdsync completion fish | source',
+};
+
 type Shell = keyof typeof completionScripts;
 
 const shells = Object.keys(completionScripts) as Shell[];
@@ -81,16 +88,20 @@ interface CompletionArguments extends CommonArguments {
 export const completionCommand: Command<CommonArguments, CompletionArguments> = {
   builder: (parser) =>
     parser
-      .positional('shell', { choices: shells, describe: 'the shell [default: that of $SHELL, or bash]' })
+      .positional('shell', { choices: shells, describe: 'the shell [default: that of $SHELL]' })
       .epilogue(
         'For this shell: source <(cdsync completion bash). For each new one: add that line to its start-up file.',
       ),
   handler: (args) => {
     const output = new Output(args);
     const own = basename(process.env.SHELL ?? '') as Shell;
-    const shell = args.shell ?? (shells.includes(own) ? own : 'bash');
+    const shell = args.shell ?? (shells.includes(own) ? own : undefined);
+    if (shell === undefined)
+      throw usageError('missing argument: bash, zsh or fish', `for example, in bash: ${uses.bash}`);
     const script = completionScripts[shell];
     output.document({ shell, script });
-    if (!output.isDocument) writeData(script);
+    if (output.isDocument) return;
+    writeData(script);
+    if (terminalWidth() !== undefined) output.notice(`\nThis is a script. To use it in this shell: ${uses[shell]}`);
   },
 };

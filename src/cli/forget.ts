@@ -1,6 +1,7 @@
 import type { Argv } from 'yargs';
 import { type Command, flag, type JobArguments, jobOption, positionals } from './arguments.js';
 import { type CommonArguments, Output, usageError } from './output.js';
+import { shellWord } from './own-command.js';
 
 interface ForgetArguments extends JobArguments {
   stream: string[];
@@ -60,7 +61,8 @@ export const forgetCommand: Command<CommonArguments, ForgetArguments> = {
     const output = new Output(args);
     const { config, job } = await loadLocalJobs(jobArguments, output);
     const destinations = destinationsOf(config, job).filter(({ streams }) => streams.includes(stream));
-    const result = await inJob({ storage: config.storage, job: job.name }, () =>
+    const nextAfter = { key_not_found: `compare with its keys: cdsync query ${shellWord(`from ${stream} limit 5`)}` };
+    const result = await inJob({ storage: config.storage, job: job.name, nextAfter }, () =>
       withJobFiles({ config, job: job.name, need: 'everything', notice: (line) => output.notice(line) }, (place) => {
         place.bucket?.collectAtOnce();
         return withStorage(

@@ -2,6 +2,7 @@ import type { Config, JobConfig, JobSummary, LocalConfig } from '../config/confi
 import { readEnvFile } from '../config/env-file.js';
 import { loadConfig } from '../config/load.js';
 import type { Needs } from '../config/parse.js';
+import { CdsyncError } from '../core/errors.js';
 import { redactor, Secret } from '../core/secret.js';
 import type { JobArguments, JobsArguments } from './arguments.js';
 import { CommandFailure, type CommonArguments, type Output, usageError } from './output.js';
@@ -145,11 +146,18 @@ export async function jobInFile(
   }
 }
 
-/** Does a command's work on its job. The output of an error then ends with the age of the job's last good snapshot. */
-export async function inJob<T>({ storage, job }: { storage: string; job: string }, work: () => Promise<T>): Promise<T> {
+/**
+ * Does a command's work on its job. The output of an error then ends with the age of the job's last good snapshot.
+ * @param nextAfter what to do after an error, by its code, if the command knows better
+ */
+export async function inJob<T>(
+  { storage, job, nextAfter = {} }: { storage: string; job: string; nextAfter?: Readonly<Record<string, string>> },
+  work: () => Promise<T>,
+): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    throw new CommandFailure(error, { storage, job });
+    const next = error instanceof CdsyncError ? nextAfter[error.code] : undefined;
+    throw new CommandFailure(error, { storage, job, next });
   }
 }

@@ -7,9 +7,11 @@ export function shellWord(word: string): string {
   return /["$`\\!]/.test(word) ? `'${word.replaceAll("'", "'\\''")}'` : `"${word}"`;
 }
 
-/** A command line of cdsync that can be pasted: begins with `npx` if npm has started this process. */
+/** A command line of cdsync that can be pasted: begins with `npx` if npm has started this process. Another program of the name is never fetched. */
 export function commandText(words: readonly string[], env: NodeJS.ProcessEnv = process.env): string {
-  return [...(env.npm_command === undefined ? [] : ['npx']), 'cdsync', ...words.map(shellWord)].join(' ');
+  return [...(env.npm_command === undefined ? [] : ['npx', '--no-install']), 'cdsync', ...words.map(shellWord)].join(
+    ' ',
+  );
 }
 
 /** Starts another cdsync, of the same program as this process. */

@@ -45,15 +45,22 @@ export const queryCommand: Command<CommonArguments, QueryArguments> = {
 };
 
 async function query(args: QueryArguments, sql: string): Promise<void> {
-  const { loadLocalJobs } = await import('./load.js');
+  const { inJob, loadLocalJobs } = await import('./load.js');
   const { readJobFiles } = await import('../engine/job-files.js');
   const output = new Output(args);
   const { config, job } = await loadLocalJobs(args, output);
   const placed = { config, job: job.name, need: 'published', notice: (line: string) => output.notice(line) } as const;
-  await readJobFiles(placed, ({ layout }) =>
-    printPublished({ ...args, layout, resources: config.resources }, sql, output),
+  const nextAfter = args.sql.length > (args.config === undefined ? 1 : 2) ? afterSplitSql : {};
+  await inJob({ storage: config.storage, job: job.name, nextAfter }, () =>
+    readJobFiles(placed, ({ layout }) => printPublished({ ...args, layout, resources: config.resources }, sql, output)),
   );
 }
+
+const quoteSql =
+  'put the whole SQL in quotes, or the shell splits it and replaces *: cdsync query "select * from members"';
+
+/** What to do if SQL without quotes is refused. */
+const afterSplitSql = { sql_failed: quoteSql, sql_not_allowed: quoteSql };
 
 interface PublishedTask extends QueryArguments {
   readonly layout: JobLayout;

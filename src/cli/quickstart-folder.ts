@@ -86,7 +86,7 @@ version: 1
 
 service:
   # The service on this machine. Before \`cdsync run\`, start it in another terminal, in this folder:
-  #   npx cdsync serve --state data/local-service.json --profiles ${profiles}
+  #   npx --no-install cdsync serve --state data/local-service.json --profiles ${profiles}
   # For your own service, set these variables, or let \`cdsync init\` write a configuration.
   base_url: \${CDS_BASE_URL:-http://127.0.0.1:${servicePort}}
   tenant_id: \${CDS_TENANT_ID:-${tenant_id}}

@@ -11,19 +11,39 @@ export type Limit =
 function limit(description: string, example: string) {
   const schema = z
     .string()
-    .regex(/^(off|\d+(\.\d+)?%?)$/)
-    .refine((written) => /%$|^off$/.test(written) || /^\d+$/.test(written), 'a number of rows must be whole')
+    .regex(/^(off|\d+(\.\d+)?%?|\d+ rows?)$/)
+    .refine(
+      (written) => /%$|^off$/.test(written) || /^\d+( rows?)?$/.test(written),
+      'a share needs a %, and a number of rows must be whole',
+    )
     .transform((written): Limit => {
       if (written === 'off' || /^100(\.0+)?%$/.test(written)) return { off: true };
       return written.endsWith('%')
         ? { share: Number.parseFloat(written) / 100, atLeast: 0 }
-        : { count: Number(written) };
+        : { count: Number.parseInt(written, 10) };
     });
   return option(schema, {
     description,
     example,
     verbatim: true,
-    allowed: 'a share such as 10%, a number of rows, or off',
+    allowed: 'a share such as 10%, a number such as 5 rows, or off',
+  });
+}
+
+/** What is said of numbers that may be meant as percent, such as `max_deleted: 5`, by their path below `guards`. */
+export function bareLimits(guards: unknown): { readonly path: readonly string[]; readonly message: string }[] {
+  return Object.entries(guards ?? {}).flatMap(([name, limit]) => {
+    if (!name.startsWith('max_')) return [];
+    const isByColumn = typeof limit === 'object' && limit !== null;
+    const limits = isByColumn
+      ? Object.entries(limit).map(([column, each]) => ({ path: [name, column], each }))
+      : [{ path: [name], each: limit }];
+    return limits
+      .filter(({ each }) => /^([1-9]\d?|100)$/.test(String(each)))
+      .map(({ path, each }) => ({
+        path,
+        message: `${each} means ${each} rows: write ${each}% for a share, "${each} rows" for the number`,
+      }));
   });
 }
 

@@ -12,6 +12,7 @@ import { deepMerge, isPlainMap, jobConfig, otlpHeaders, serviceOptions } from '.
 import type { Config, JobConfig, JobSummary, LocalConfig } from './config.js';
 import { destinationConfigs } from './destination-config.js';
 import { ConfigProblems, type Path } from './findings.js';
+import { bareLimits } from './guard-options.js';
 import { fileSchema, fileSchemaWith, jobSchema, jobSchemaWith, resourcesSchema } from './job-options.js';
 import type { LoadedConnector } from './load-connectors.js';
 import { ConfigError, shownPath } from './problem.js';
@@ -276,6 +277,7 @@ function build(
     const part = typed(schemas.job, plain, ['jobs', name], findings);
     const job = jobConfig(name, part, { folder, sources: schemas.sources, env: schemas.env });
     warnOfReceivers(job, findings);
+    if (isPlainMap(plain)) warnOfLimits(['jobs', name], plain, findings);
     const streams = job.streams.map((stream) => ({
       name: stream.name,
       source: stream.source,
@@ -322,6 +324,18 @@ function storageOf(
   if (typeof storage === 'string') return { storage: resolve(folder, storage) };
   const { cache, ...bucket } = storage;
   return { storage: resolve(folder, cache), bucket };
+}
+
+/** Warns of limits that may be meant as a share. */
+function warnOfLimits(at: Path, job: PlainMap, findings: ConfigProblems): void {
+  const streams: unknown[] = Array.isArray(job.streams) ? job.streams : [];
+  const parts: [Path, unknown][] = [
+    [at, job],
+    ...streams.map((each, index): [Path, unknown] => [[...at, 'streams', index], each]),
+  ];
+  for (const [place, part] of parts)
+    for (const { path, message } of bareLimits(isPlainMap(part) ? part.guards : {}))
+      findings.warn([...place, 'guards', ...path], message);
 }
 
 /** Warns of receivers that would not do what they are for. */

@@ -114,6 +114,35 @@ const words: Partial<Record<YAMLError['code'], string>> = {
   UNEXPECTED_TOKEN: 'this does not belong here; check brackets, quotes and indentation',
 };
 
+/** Spaces that YAML takes for text, by their names. Web pages and word processors write them. */
+const oddSpaces: Readonly<Record<string, string>> = {
+  '\u00a0': 'a no-break space',
+  '\u202f': 'a narrow no-break space',
+  '\u3000': 'a wide space',
+  '\u200b': 'a space without width',
+  '\ufeff': 'a byte order mark',
+};
+const oddSpace = /[\u00a0\u1680\u2000-\u200b\u202f\u205f\u3000\ufeff]/;
+
+function oddSpaceFault(space: string): string {
+  const code = (space.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0');
+  return `${oddSpaces[space] ?? 'an unusual space'} (U+${code}); write a plain one`;
+}
+
+/** The first text without quotes that begins with such a space: most often one that should indent its line. */
+function oddIndent(document: Document): SyntaxFault | undefined {
+  let found: SyntaxFault | undefined;
+  visit(document, {
+    Scalar: (_, node) => {
+      const [offset = 0] = node.range ?? [];
+      const [first = ''] = node.source ?? '';
+      if (!isPlain(node) || !oddSpace.test(first) || offset > (found?.offset ?? offset)) return;
+      found = { offset, message: `${oddSpaceFault(first)}, or put the text in quotes` };
+    },
+  });
+  return found;
+}
+
 const unquotedSql = 'inside { }, put the whole SQL in double quotes: "select …"';
 const unquotedVariable = `inside […] and {…} a variable needs quotes: "\${NAME}"`;
 
@@ -142,8 +171,8 @@ function syntaxFault(
   if (quote >= 0) return { offset: quote, message: 'this quote is not closed' };
   const start = text.lastIndexOf('\n', offset - 1) + 1;
   const [line = ''] = text.slice(start).split('\n', 1);
-  const hard = line.indexOf('\u00a0');
-  if (hard >= 0) return { offset: start + hard, message: 'a no-break space; write a plain one' };
+  const odd = oddSpace.exec(line);
+  if (odd !== null) return { offset: start + odd.index, message: oddSpaceFault(odd[0]) };
   if (code === 'MISSING_CHAR') {
     const [, key] = /^(\s*(?:- )?[\w-]+):[^\s/]/.exec(line) ?? [];
     if (key !== undefined) return { offset: start + key.length, message: 'a space is missing after ":"' };
@@ -193,6 +222,8 @@ export function parseYaml(text: string): YamlDocument {
   const faults = consequential([...first.errors, ...first.warnings], (offset) => position(offset).line).map((error) =>
     syntaxFault(error, text, first),
   );
+  const odd = faults.length === 0 ? oddIndent(first) : undefined;
+  if (odd !== undefined) faults.push(odd);
   if (second !== undefined) faults.push({ offset: second.range[0], message: words.MULTIPLE_DOCS as string });
   return { document: first, faults, position };
 }

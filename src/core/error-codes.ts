@@ -125,7 +125,7 @@ const errorCodes = {
   filter_empty: toFilter,
   total_missing: {},
   delete_unconfirmed: {},
-  key_not_found: { next: 'see how keys are written: cdsync query "show tables"' },
+  key_not_found: {},
   not_held: { ...configuration, ...toRuns },
   held_outdated: toRuns,
   definition_changed: { next: 'if that is meant: cdsync run --accept' },

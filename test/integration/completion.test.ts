@@ -78,7 +78,19 @@ describe('the script of cdsync completion', () => {
       shell: 'fish',
       script: run('bash', 'cdsync completion fish'),
     });
-    expect(run('bash', 'SHELL=/bin/ksh cdsync completion')).toMatch(/complete -F _cdsync cdsync/);
+    const { status, stdout, stderr } = spawnSync(process.execPath, [program, 'completion'], {
+      cwd: folder,
+      env: { SHELL: '/bin/ksh' },
+      encoding: 'utf8',
+    });
+    expect([status, stdout, stderr.split('\n').slice(0, 2)]).toEqual([
+      2,
+      '',
+      [
+        'error: missing argument: bash, zsh or fish [usage]',
+        '  for example, in bash: source <(cdsync completion bash)',
+      ],
+    ]);
     expect(() => run('bash', 'cdsync completion tcsh')).toThrow(/bash.*zsh.*fish/s);
   });
 

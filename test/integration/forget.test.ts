@@ -112,6 +112,10 @@ describe('forget', () => {
       expect([code, stderr]).toEqual([1, expect.stringContaining(said)]);
       for (const key of keys) expect(stderr).not.toContain(key);
     }
+    const { stderr: last } = await space.cdsync(['forget', 'forget4.json', 'made', 'canary-ix']);
+    expect(last.trimEnd().split('\n').at(-1)).toMatch(
+      /^compare with its keys: cdsync query forget4\.json "from made limit 5" \(the last good snapshot/,
+    );
     expect(await contents()).toEqual(before);
     const words = ['forget', 'forget4.json', 'made', 'canary-ix', '--even-if-absent', '--json'];
     const { code, stdout } = await space.cdsync(words);

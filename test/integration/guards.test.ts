@@ -53,7 +53,7 @@ describe('guards', () => {
         guarded('deletes', { max_deleted: 3 }),
         'held',
         'guard_max_deleted',
-        /5 of 100 rows deleted \(5%\); the limit is 3: r95, r96, r97, …/,
+        /5 of 100 rows deleted \(5%\); the limit is 3 rows: r95, r96, r97, …/,
       ],
       [
         guarded('changes', { max_changed: '11%' }),

@@ -32,13 +32,13 @@ const shell = (command: string) => execute('bash', ['-c', command], { cwd: folde
 
 describe('a package installed in an empty folder', () => {
   it(
-    'has all that npx cdsync quickstart needs, and the commands that it names work',
+    'has all that npx --no-install cdsync quickstart needs, and the commands that it names work',
     async (test) => {
       if (hindrance !== undefined) test.skip(`npm cannot install the package here: ${hindrance}`);
-      const { stdout } = await shell('npx cdsync quickstart --profiles 1000');
-      expect(stdout).toMatch(/\$ npx cdsync run\n/);
+      const { stdout } = await shell('npx --no-install cdsync quickstart --profiles 1000');
+      expect(stdout).toMatch(/\$ npx --no-install cdsync run\n/);
       const [, next = ''] = stdout.split('\nNext:\n');
-      const named = [...next.matchAll(/^ {2}(npx cdsync .*)$/gm)].map(([, command = '']) => command);
+      const named = [...next.matchAll(/^ {2}(npx --no-install cdsync .*)$/gm)].map(([, command = '']) => command);
       const quick = named.filter((command) => /cdsync (query|diff|status)/.test(command));
       expect(quick.length).toBe(3);
       for (const command of quick) await shell(command);

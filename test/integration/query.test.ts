@@ -19,6 +19,18 @@ describe('cdsync query', () => {
     expect(stderr).toMatch(/refused: Permission Error: .* \[sql_not_allowed\]\n {2}.*--allow-files/);
   });
 
+  it('says that SQL needs quotes, if it is refused without them', async () => {
+    // As a shell passes `select * from members where tier is gold` in a folder with these files.
+    const words = ['select', 'notes.csv', 'nightly.json', 'from', 'members'];
+    const { code, stderr } = await space.cdsync(['query', 'nightly.json', ...words]);
+    expect([code, stderr.trimEnd().split('\n').at(-1)]).toEqual([
+      2,
+      expect.stringMatching(/^put the whole SQL in quotes, .*: cdsync query nightly\.json "select \* from members" \(/),
+    ]);
+    const whole = await space.cdsync(['query', 'nightly.json', words.join(' ')]);
+    expect(whole.stderr.trimEnd().split('\n').at(-1)).toMatch(/^correct the SQL; the tables: /);
+  });
+
   it('writes no file', async () => {
     const before = await readdir(space.folder);
     const { code } = await space.cdsync(['query', 'nightly.json', "copy members to 'taken.csv'"]);

@@ -35,7 +35,7 @@ describe('cdsync quickstart', () => {
     async () => {
       const { code, stdout, stderr } = await cdsync('quickstart', '--profiles', '500');
       expect([code, code === 0 ? '' : stderr]).toEqual([0, '']);
-      const [, first = '', second = ''] = stdout.split('$ npx cdsync run\n');
+      const [, first = '', second = ''] = stdout.split('$ npx --no-install cdsync run\n');
       expect(figures(first, 'members')).toEqual([500, 500, 0, 0]);
       const [rows = 0, ...changes] = figures(second, 'members');
       expect([rows > 480, changes.reduce((sum, each) => sum + each, 0) > 0]).toEqual([true, true]);
@@ -47,7 +47,7 @@ describe('cdsync quickstart', () => {
       const config = await readFile(join(folder, 'cdsync.yaml'), 'utf8');
 
       const again = await cdsync('quickstart');
-      expect([again.code, again.stdout.match(/\$ npx cdsync run\n/g)?.length]).toEqual([0, 1]);
+      expect([again.code, again.stdout.match(/\$ npx --no-install cdsync run\n/g)?.length]).toEqual([0, 1]);
       expect(await readFile(join(folder, 'cdsync.yaml'), 'utf8')).toBe(config);
       expect((await readdir(join(folder, 'data', 'quickstart', 'reports'))).length).toBeGreaterThanOrEqual(3);
     },
@@ -61,15 +61,15 @@ describe('cdsync quickstart', () => {
       const { status, jobs, next } = JSON.parse(stdout) as { status: string; jobs: unknown[]; next: string[] };
       expect([status, jobs.length]).toEqual(['ok', 1]);
       const paste = (command: string) =>
-        spawn('bash', ['-c', command.replace(/^npx cdsync/, `exec '${process.execPath}' '${program}'`)], {
+        spawn('bash', ['-c', command.replace(/^npx --no-install cdsync/, `exec '${process.execPath}' '${program}'`)], {
           cwd: folder,
           stdio: ['ignore', 'pipe', 'pipe'],
         });
-      for (const command of next.filter((each) => /^npx cdsync (query|diff|status)/.test(each))) {
+      for (const command of next.filter((each) => /^npx --no-install cdsync (query|diff|status)/.test(each))) {
         const { code } = await ended(paste(command));
         expect([command, code]).toEqual([command, 0]);
       }
-      const [serve = ''] = next.filter((each) => each.startsWith('npx cdsync serve'));
+      const [serve = ''] = next.filter((each) => each.startsWith('npx --no-install cdsync serve'));
       const service = paste(`${serve} --port 0 --json`);
       const [line] = (await once(service.stdout as NodeJS.ReadableStream, 'data')) as [Buffer];
       const env = { PATH: process.env.PATH, CDS_BASE_URL: JSON.parse(line.toString()).url as string };
@@ -112,7 +112,7 @@ describe('cdsync quickstart', () => {
         text.replace(/^( +)streams:\n/m, (line) => line + stream),
       );
       const { code, stderr } = await cdsync('quickstart', 'failing');
-      expect([code, stderr.trim().split('\n').at(-1)]).toEqual([5, 'next: npx cdsync quickstart failing']);
+      expect([code, stderr.trim().split('\n').at(-1)]).toEqual([5, 'next: npx --no-install cdsync quickstart failing']);
     },
     timeout,
   );
@@ -123,7 +123,7 @@ describe('cdsync quickstart', () => {
       const child = start(['quickstart', 'stopped', '--profiles', '300']);
       const end = ended(child);
       child.stdout?.on('data', (text) => {
-        if (String(text).includes('$ npx cdsync run stopped/cdsync.yaml')) child.kill('SIGTERM');
+        if (String(text).includes('$ npx --no-install cdsync run stopped/cdsync.yaml')) child.kill('SIGTERM');
       });
       const { code, stderr } = await end;
       // Its pipes are closed, so the service, which has the same, is gone too.

@@ -91,7 +91,7 @@ describe('after a run', () => {
 
   it('the page of a held run has the figures of its guard and commands to paste, but no keys', async () => {
     const text = await page(runs[3]);
-    expect(text).toContain('71 of 101 rows deleted (70.3%); the limit is 20</li>');
+    expect(text).toContain('71 of 101 rows deleted (70.3%); the limit is 20 rows</li>');
     expect(text).toContain(`--held ${runs[3]} people`);
     expect(text).not.toMatch(/\br\d\d\b|person \d/);
   });

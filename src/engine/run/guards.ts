@@ -27,22 +27,26 @@ function exceeds(found: number, limit: Limit, whole: number): boolean {
   return 'count' in limit ? found > limit.count : found > Math.max(limit.atLeast, limit.share * whole);
 }
 
-function shownLimit(limit: Limit): string {
+/** @param unit of a limit that is a number */
+function shownLimit(limit: Limit, unit: string): string {
   if ('off' in limit) return 'off';
-  return 'count' in limit ? formatCount(limit.count) : `${Number((limit.share * 100).toFixed(4))}%`;
+  return 'count' in limit ? formatCounted(limit.count, unit) : `${Number((limit.share * 100).toFixed(4))}%`;
 }
 
 /** A share of a whole in percent. It has more digits where it would look like the limit that it exceeds. */
 function shownShare(found: number, whole: number, limit: Limit): string {
   const percent = (found / whole) * 100;
   const short = `${Number(percent.toFixed(1))}%`;
-  return short === shownLimit(limit) ? `${Number(percent.toPrecision(6))}%` : short;
+  return short === shownLimit(limit, '') ? `${Number(percent.toPrecision(6))}%` : short;
 }
 
-/** `5 of 100 rows deleted (5%); the limit is 3`. */
-function overLimit(what: string, { found, whole, limit }: { found: number; whole: number; limit: Limit }): string {
+/** `5 of 100 rows deleted (5%); the limit is 3 rows`. */
+function overLimit(
+  what: string,
+  { found, whole, limit, unit }: { found: number; whole: number; limit: Limit; unit: string },
+): string {
   const share = whole === 0 ? '' : ` (${shownShare(found, whole, limit)})`;
-  return `${what}${share}; the limit is ${shownLimit(limit)}`;
+  return `${what}${share}; the limit is ${shownLimit(limit, unit)}`;
 }
 
 function rowGuards({ config, commit }: GuardTask): GuardFinding[] {
@@ -70,6 +74,7 @@ async function changeGuards({ config, commit, store, judgesChanges }: GuardTask)
       found: deleted,
       whole: previous.rows,
       limit: maxDeleted,
+      unit: 'row',
     });
     const message = `${figures}: ${keys.join(', ')}${deleted > keys.length ? ', …' : ''}`;
     findings.push({ guard: 'max_deleted', message, figures });
@@ -77,7 +82,7 @@ async function changeGuards({ config, commit, store, judgesChanges }: GuardTask)
   const changed = deleted + updated + (brings === 'everything' ? inserted : 0);
   if (exceeds(changed, maxChanged, previous.rows)) {
     const counts = `${formatCounted(changed, 'change')} on ${formatCounted(previous.rows, 'row')}`;
-    const message = overLimit(counts, { found: changed, whole: previous.rows, limit: maxChanged });
+    const message = overLimit(counts, { found: changed, whole: previous.rows, limit: maxChanged, unit: 'change' });
     findings.push({ guard: 'max_changed', message });
   }
   return findings;
@@ -88,7 +93,7 @@ function rejectGuard({ config, counters }: GuardTask): GuardFinding[] {
   if (!exceeds(counters.rejected, maxRejected, counters.read)) return [];
   const { rejected: found, read: whole } = counters;
   const what = `${formatCount(found)} of ${formatCounted(whole, 'record')} could not be kept`;
-  const message = overLimit(what, { found, whole, limit: maxRejected });
+  const message = overLimit(what, { found, whole, limit: maxRejected, unit: 'record' });
   return [{ guard: 'max_rejected', message }];
 }
 
@@ -103,7 +108,7 @@ async function columnGuards({ config, commit, store }: GuardTask): Promise<Guard
     if (!names.has(column)) continue;
     const missing = await store.session.number(`SELECT count(*) FROM ${view} WHERE ${quoteIdentifier(column)} IS NULL`);
     if (!exceeds(missing, limit, task.rows)) continue;
-    const message = `${column} is empty in ${shownShare(missing, task.rows, limit)} of ${formatCounted(task.rows, 'row')}; the limit is ${shownLimit(limit)}`;
+    const message = `${column} is empty in ${shownShare(missing, task.rows, limit)} of ${formatCounted(task.rows, 'row')}; the limit is ${shownLimit(limit, 'row')}`;
     findings.push({ guard: 'max_null', message });
   }
   for (const column of unique.filter((each) => names.has(each))) {

@@ -204,9 +204,14 @@ const streams: [name: string, lines: string[], line: string][] = [
     'cdsync.yaml:13:19  jobs.a.streams[0].guards.max_delted: unknown key; did you mean "max_deleted"?  allowed: action, min_rows, max_deleted, max_changed, max_rejected, max_null, unique, expect',
   ],
   [
+    'a share without its sign',
+    [...members, 'guards: { max_deleted: 0.05 }'],
+    'cdsync.yaml:13:32  jobs.a.streams[0].guards.max_deleted: a share needs a %, and a number of rows must be whole, found "0.05"',
+  ],
+  [
     'a limit that is neither a share nor a number',
     [...members, 'guards: { max_deleted: most }'],
-    'cdsync.yaml:13:32  jobs.a.streams[0].guards.max_deleted: must be a share such as 10%, a number of rows, or off, found "most"',
+    'cdsync.yaml:13:32  jobs.a.streams[0].guards.max_deleted: must be a share such as 10%, a number such as 5 rows, or off, found "most"',
   ],
 ];
 

@@ -219,6 +219,27 @@ describe('defaults', () => {
   });
 });
 
+describe('a limit without a unit', () => {
+  const guarded = (written: string) => parse(withStream(...members, `guards: ${written}`));
+
+  test('is a number of rows, and a warning says so', () => {
+    const { jobs, warnings } = guarded('{ max_deleted: 5, max_null: { email: 100 } }');
+    expect(jobs[0]?.streams[0]?.guards).toMatchObject({ maxDeleted: { count: 5 }, maxNull: { email: { count: 100 } } });
+    expect(warnings).toEqual([
+      'cdsync.yaml:13:32  jobs.a.streams[0].guards.max_deleted: 5 means 5 rows: write 5% for a share, "5 rows" for the number',
+      'cdsync.yaml:13:54  jobs.a.streams[0].guards.max_null.email: 100 means 100 rows: write 100% for a share, "100 rows" for the number',
+    ]);
+    const job = `${head}jobs: { a: { guards: { max_changed: 7 }, streams: [{ name: s, source: indexes }] } }\n`;
+    expect(parse(job).warnings).toEqual([expect.stringContaining('jobs.a.guards.max_changed: 7 means 7 rows')]);
+  });
+
+  test.each(['5 rows', '1 row', '5%', 'off', '0', '500'])('is none: %s', (limit) => {
+    const { jobs, warnings } = guarded(`{ max_deleted: ${limit} }`);
+    expect(warnings).toEqual([]);
+    if (limit === '5 rows') expect(jobs[0]?.streams[0]?.guards.maxDeleted).toEqual({ count: 5 });
+  });
+});
+
 describe('warnings', () => {
   const warnings = (url: string) => parse(head.replace('http://127.0.0.1:8787', url), {}, { jobs: false }).warnings;
 

@@ -98,7 +98,17 @@ const refused: [name: string, text: string, lines: string[]][] = [
   [
     'a no-break space after a key',
     'storage: ./data\nversion:\u00a01\n',
-    ['cdsync.yaml:2:9  a no-break space; write a plain one'],
+    ['cdsync.yaml:2:9  a no-break space (U+00A0); write a plain one'],
+  ],
+  [
+    'no-break spaces that indent a list of jobs',
+    `${head}jobs:\n  a:\n\u00a0\u00a0\u00a0\u00a0streams:\n      - { name: x, source: index_profiles, index: a }\n`,
+    ['cdsync.yaml:9:1  a no-break space (U+00A0); write a plain one, or put the text in quotes'],
+  ],
+  [
+    'wide spaces that indent the first key of a map',
+    'service:\n\u3000\u3000base_url: http://a\n',
+    ['cdsync.yaml:2:1  a wide space (U+3000); write a plain one, or put the text in quotes'],
   ],
   ['too many levels', '['.repeat(100_000), ['cdsync.yaml:1:65  nested deeper than 64 levels']],
   ['too many levels of a list', '- '.repeat(10_000), ['cdsync.yaml:1:129  nested deeper than 64 levels']],
