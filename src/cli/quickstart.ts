@@ -120,7 +120,10 @@ class Quickstart {
     const end = ended(child);
     const lines = createInterface(child.stdout as NodeJS.ReadableStream);
     const [line] = (await Promise.race([once(lines, 'line'), end.then(() => [undefined])])) as [string | undefined];
-    if (line === undefined) {
+    const listening = line === undefined ? undefined : (JSON.parse(line) as Partial<Listening>);
+    // A service that cannot start prints the document of its error.
+    if (listening?.url === undefined) {
+      await end;
       throw new CdsyncError('the local service did not start', {
         code: 'service_not_started',
         hint: `its message is above; it is this command: ${commandText(['serve', ...words])}`,
@@ -130,7 +133,7 @@ class Quickstart {
       child.kill('SIGTERM');
       await end;
     };
-    return { listening: JSON.parse(line) as Listening, stop };
+    return { listening: listening as Listening, stop };
   }
 
   async #days(service: Listening): Promise<void> {

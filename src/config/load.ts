@@ -79,6 +79,11 @@ async function unreadable(cause: NodeJS.ErrnoException, file: string, path: stri
       hint: await notFoundHint(file, path),
     });
   }
+  if (cause.code === 'EISDIR' && path.trim() === '')
+    return new CdsyncError('the name of the configuration file is empty', {
+      ...details,
+      hint: 'leave it out for ./cdsync.yaml',
+    });
   if (cause.code === 'EISDIR') {
     const hint = `name the file in it, for example ${path.replace(/\/+$/, '')}/cdsync.yaml`;
     return new CdsyncError(`the configuration ${path} is a folder`, { ...details, hint });

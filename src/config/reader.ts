@@ -58,7 +58,9 @@ export class YamlSchemaReader {
     if (core instanceof z.ZodObject)
       return this.#map(node, { site, allowed }, (map) => this.#object(core, facts, map, site));
     if (core instanceof z.ZodRecord)
-      return this.#map(node, { site, allowed }, (map) => this.#record(core, facts, map, site));
+      return this.#map(node, { site, allowed: 'names, each with a colon and its value' }, (map) =>
+        this.#record(core, facts, map, site),
+      );
     if (core instanceof z.ZodDiscriminatedUnion)
       return this.#map(node, { site, allowed }, (map) => this.#union(core, facts, map, site));
     if (core instanceof z.ZodUnknown) return this.#anything(schema, option, node, site);
@@ -85,7 +87,10 @@ export class YamlSchemaReader {
   }
 
   #list(core: z.ZodArray, option: Unwrapped, node: Node | null, site: SourceLocation): unknown {
-    if (!isSeq(node)) return this.#findings.refuse(site, { message: 'must be a list', found: kindOf(node) });
+    if (!isSeq(node)) {
+      const allowed = isMap(node) ? 'entries that each begin with "- "' : 'entries in […], or each after "- "';
+      return this.#findings.refuse(site, { message: 'must be a list', found: kindOf(node), allowed });
+    }
     const items = (node as YAMLSeq<Node | null>).items;
     if (items.length === 0 && !z.safeParse(core, []).success) {
       return this.#findings.refuse(site, { message: `must be ${allowedWords(option)}`, found: 'an empty list' });

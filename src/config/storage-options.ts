@@ -43,14 +43,22 @@ function bucketRules(value: unknown): Finding[] {
   return findings;
 }
 
+const addressNotFolder = 'is an address, not a folder; write a bucket as { url: s3://bucket/prefix }';
+
 /** The `storage:` part: a folder, or a bucket with a folder as its cache. */
 export const storageSchema = option(
   z.union([
-    option(z.string().min(1), {
-      description: 'A folder on this machine.',
-      example: './data',
-      allowed: 'text that is not empty',
-    }),
+    option(
+      z
+        .string()
+        .min(1)
+        .refine((path) => !/^[a-z][a-z0-9+.-]+:\/\//i.test(path), addressNotFolder),
+      {
+        description: 'A folder on this machine.',
+        example: './data',
+        allowed: 'text that is not empty',
+      },
+    ),
     option(bucket, { description: 'A bucket: jobs may run on any machine.', check: bucketRules }),
   ]),
   {

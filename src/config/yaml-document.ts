@@ -114,8 +114,8 @@ const words: Partial<Record<YAMLError['code'], string>> = {
   UNEXPECTED_TOKEN: 'this does not belong here; check brackets, quotes and indentation',
 };
 
-/** Spaces that YAML takes for text, by their names. Web pages and word processors write them. */
-const oddSpaces: Readonly<Record<string, string>> = {
+/** Characters that YAML takes for text, by their names. Web pages and word processors write them for plain ones. */
+const lookalikes: Readonly<Record<string, string>> = {
   '\u00a0': 'a no-break space',
   '\u202f': 'a narrow no-break space',
   '\u3000': 'a wide space',
@@ -123,21 +123,24 @@ const oddSpaces: Readonly<Record<string, string>> = {
   '\ufeff': 'a byte order mark',
 };
 const oddSpace = /[\u00a0\u1680\u2000-\u200b\u202f\u205f\u3000\ufeff]/;
+const oddQuote = /[\u2018-\u201f\u00ab\u00bb]/;
 
-function oddSpaceFault(space: string): string {
-  const code = (space.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0');
-  return `${oddSpaces[space] ?? 'an unusual space'} (U+${code}); write a plain one`;
+function lookalikeFault(character: string): string {
+  const code = (character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0');
+  if (oddQuote.test(character)) return `a printed quotation mark (U+${code}); write " or '`;
+  return `${lookalikes[character] ?? 'an unusual space'} (U+${code}); write a plain one`;
 }
 
-/** The first text without quotes that begins with such a space: most often one that should indent its line. */
-function oddIndent(document: Document): SyntaxFault | undefined {
+/** The first text without quotes that begins with such a character: most often a space that should indent its line. */
+function misleadingStart(document: Document): SyntaxFault | undefined {
   let found: SyntaxFault | undefined;
   visit(document, {
     Scalar: (_, node) => {
       const [offset = 0] = node.range ?? [];
       const [first = ''] = node.source ?? '';
-      if (!isPlain(node) || !oddSpace.test(first) || offset > (found?.offset ?? offset)) return;
-      found = { offset, message: `${oddSpaceFault(first)}, or put the text in quotes` };
+      if (!isPlain(node) || !(oddSpace.test(first) || oddQuote.test(first)) || offset > (found?.offset ?? offset))
+        return;
+      found = { offset, message: `${lookalikeFault(first)}, or put the text in quotes` };
     },
   });
   return found;
@@ -163,7 +166,7 @@ function syntaxFault(
   text: string,
   document: Document.Parsed,
 ): SyntaxFault {
-  if (code === 'UNEXPECTED_TOKEN' && text.startsWith('$\u007b', offset - 1))
+  if (code === 'UNEXPECTED_TOKEN' && text.startsWith('$\u007b', offset - 1) && !oddQuote.test(text[offset - 2] ?? ''))
     return { offset, message: unquotedVariable };
   const query = brokenQuery(document, offset);
   if (query !== undefined) return { offset: query, message: unquotedSql };
@@ -171,8 +174,8 @@ function syntaxFault(
   if (quote >= 0) return { offset: quote, message: 'this quote is not closed' };
   const start = text.lastIndexOf('\n', offset - 1) + 1;
   const [line = ''] = text.slice(start).split('\n', 1);
-  const odd = oddSpace.exec(line);
-  if (odd !== null) return { offset: start + odd.index, message: oddSpaceFault(odd[0]) };
+  const odd = oddSpace.exec(line) ?? oddQuote.exec(line);
+  if (odd !== null) return { offset: start + odd.index, message: lookalikeFault(odd[0]) };
   if (code === 'MISSING_CHAR') {
     const [, key] = /^(\s*(?:- )?[\w-]+):[^\s/]/.exec(line) ?? [];
     if (key !== undefined) return { offset: start + key.length, message: 'a space is missing after ":"' };
@@ -222,7 +225,7 @@ export function parseYaml(text: string): YamlDocument {
   const faults = consequential([...first.errors, ...first.warnings], (offset) => position(offset).line).map((error) =>
     syntaxFault(error, text, first),
   );
-  const odd = faults.length === 0 ? oddIndent(first) : undefined;
+  const odd = faults.length === 0 ? misleadingStart(first) : undefined;
   if (odd !== undefined) faults.push(odd);
   if (second !== undefined) faults.push({ offset: second.range[0], message: words.MULTIPLE_DOCS as string });
   return { document: first, faults, position };

@@ -177,7 +177,11 @@ export class ProgressLines {
   stream(view: StreamView, at: number, { width, names }: { width: number; names: number }): string {
     const { phase, rows, expectedRows, figures } = view;
     const name = view.name.padEnd(Math.min(names, Math.floor(width / 3)));
-    if (figures !== undefined && over.has(phase)) return fitted(name, [[resultText(phase, figures), 9]], width);
+    if (figures !== undefined && over.has(phase)) {
+      const result = resultText(phase, figures);
+      const fits = name.length + 2 + result.length <= width;
+      return fitted(name, [[fits ? result : `${phase}: ${formatCounted(figures.rows, 'row')}`, 9]], width);
+    }
     if (phase === 'waiting') return fitted(name, [['waits', 9]], width);
     if (phase !== 'reading') {
       const read = `${formatCounted(rows, 'row')} read`;

@@ -121,6 +121,26 @@ export async function makeFolder(folder: string, mode: number): Promise<void> {
   }
 }
 
+const publishedName = /\.(parquet|duckdb)$|^manifest\.json$/;
+
+/**
+ * Gives files that were published before the mode that new ones get, and their folders its folder mode. Links and files of other users
+ * stay as they are.
+ */
+export async function openPublishedFolder(folder: string, mode: number): Promise<void> {
+  const { uid, mode: present } = await lstat(folder);
+  if (uid !== process.getuid?.() || (present & 0o700) !== 0o700) return;
+  await makeFolder(folder, folderMode(mode));
+  for (const entry of await readdir(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) await openPublishedFolder(path, mode);
+    else if (entry.isFile() && publishedName.test(entry.name)) {
+      const file = await lstat(path);
+      if (file.uid === uid && (file.mode & 0o777) !== mode) await setMode(path, mode);
+    }
+  }
+}
+
 /**
  * Creates the missing folders of a job, and checks that all can be written to.
  * @throws {CdsyncError} those of {@link refuseUntrustedLinks}, {@link probeStorage} and {@link checkStorage}; `storage_permission`

@@ -134,6 +134,12 @@ it.each([
   [['query', '--limit', '-1', 'select 1'], 'no such option here: --limit', 'query'],
   [['query', 'select 1', 'a.yaml'], 'the configuration file comes first: a.yaml', 'query'],
   [['state'], 'choose: show or reset', 'state'],
+  [['rejects', '--stream'], '--stream needs a value', 'rejects'],
+  [['diff', 'members', '--limit', 'few'], '--limit must be a whole number from 0', 'diff'],
+  [['diff', 'members', 'vip'], 'one STREAM at a time', 'diff'],
+  [['completion', 'bash', 'zsh'], 'unexpected argument: "zsh"', 'completion'],
+  [['serve', '--port', '99999'], '--port must be an integer from 0 to 65535', 'serve'],
+  [['status', '--log-format', 'yaml'], '--log-format, or $CDSYNC_LOG_FORMAT, must be text or json', 'status'],
   [['workflow', 'strat'], 'there is no command "workflow strat"; did you mean "start"?', 'workflow'],
 ])(
   'wrong words (%j) are told without their values, and lead to the help of the command',

@@ -60,6 +60,23 @@ describe.skipIf(!mayChangeUser)('the published file for other users', () => {
     expect((await lstat(join(space.jobFolder('closed'), 'parquet'))).mode & 0o077).toBe(0);
   });
 
+  it('follows a change of publish.mode in the next run, also if no row changed', async () => {
+    const streams = [{ name: 'members', source: 'index_profiles', index: 'loyalty_members' }];
+    await space.configure('later', streams);
+    await space.runWell('later');
+    expect(opened('later', 'read').status).toBe(1);
+    const manifest = () => lstat(join(space.jobFolder('later'), 'parquet', 'members', 'manifest.json'));
+    for (const [mode, status] of [
+      ['0644', 0],
+      ['0600', 1],
+    ] as const) {
+      await space.configure('later', streams, { job: { publish: { mode } } });
+      await space.runWell('later');
+      expect([mode, opened('later', 'read').status]).toEqual([mode, status]);
+      expect((await manifest()).mode & 0o777).toBe(Number.parseInt(mode, 8));
+    }
+  });
+
   it('is read by `cdsync query` of another user, who else learns why not', () => {
     const cdsync = join(root, 'dist', 'src', 'cli', 'main.js');
     const query = (job: string) =>

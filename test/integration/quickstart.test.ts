@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -98,6 +98,16 @@ describe('cdsync quickstart', () => {
       'version: 1\n',
     ]);
     await rm(other, { recursive: true });
+  });
+
+  it('says why its service does not start', async () => {
+    await mkdir(join(folder, 'broken', 'data', 'local-service.json'), { recursive: true });
+    const { code, stderr } = await cdsync('quickstart', 'broken', '--profiles', '300');
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringMatching(/error: the local service did not start \[service_not_started\]/),
+    ]);
+    expect(stderr).not.toContain('[unexpected]');
   });
 
   it(

@@ -12,9 +12,12 @@ interface ListedReject extends Reject {
 function known(what: 'stream' | 'destination', names: readonly string[], wanted: readonly string[] = []): void {
   for (const name of wanted) {
     if (names.includes(name)) continue;
-    throw new CdsyncError(`the job has no ${what} "${name}"`, {
+    throw new CdsyncError(`no destination of the job ${what === 'stream' ? 'gets stream' : 'is called'} "${name}"`, {
       code: `${what}_not_found`,
-      hint: nameHint(`its ${what}s`, name, names),
+      hint:
+        names.length === 0
+          ? 'add one under `destinations:`; docs/destinations.md has examples'
+          : nameHint(`its ${what}s`, name, names),
     });
   }
 }

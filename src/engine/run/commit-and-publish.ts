@@ -12,6 +12,7 @@ import type { SnapshotStore } from '../../snapshot/snapshot-store.js';
 import { type Database, isDamaged } from '../../storage/duckdb.js';
 import type { JobLayout } from '../../storage/layout.js';
 import type { RunIdentity } from '../../storage/run-state.js';
+import { openPublishedFolder } from '../../storage/storage.js';
 import type { RunContext } from '../run-context.js';
 
 /**
@@ -60,7 +61,11 @@ export async function publishStore(
   await store.close();
   await compact(database, layout, { reason, sequence: state.sequence, notice });
   const again = repairs === 'all' || (repairs === 'damaged' && (await isDamagedHere(database, layout)));
-  await publish(database, layout, state, { ...publishOptions(context), again });
+  const options = publishOptions(context);
+  await publish(database, layout, state, { ...options, again });
+  // What did not change is not published again, but its mode may have changed. Objects in a bucket have none.
+  if (layout.elsewhere !== undefined) return;
+  for (const folder of [layout.publishedFolder, layout.parquet]) await openPublishedFolder(folder, options.mode);
 }
 
 /** Whether the published file is damaged. One that is not on this disk cannot be. */

@@ -312,6 +312,13 @@ describe('names', () => {
   });
 });
 
+test('an address is no storage folder', () => {
+  const text = withStream(...members).replace('storage: ./data', 'storage: s3://bucket/prefix');
+  expect(problemsOf(text)).toEqual([
+    'cdsync.yaml:6:10  storage: is an address, not a folder; write a bucket as { url: s3://bucket/prefix }, found "s3://…"',
+  ]);
+});
+
 test('everything is reported at once, in the order of the file', () => {
   const text = `${withStream(...members, 'filter: { a: ~ }', 'contract: { columns: x }').replace('acme', '""')}bad: 1\n`;
   expect(problemsOf(text).map((line) => line.split('  ')[0])).toEqual([

@@ -57,7 +57,7 @@ describe('jobs and their streams', () => {
   test('a job needs a stream', () => {
     const allowed = 'allowed: a list of at least one stream';
     expect(problemsOf(`${head}jobs:\n  ab: { streams: 5 }\n  a: { parquet: {} }\n`)).toEqual([
-      'cdsync.yaml:8:18  jobs.ab.streams: must be a list, found a number',
+      'cdsync.yaml:8:18  jobs.ab.streams: must be a list, found a number; allowed: entries in […], or each after "- "',
       `cdsync.yaml:9:6  jobs.a.streams: missing; ${allowed}`,
     ]);
     expect(problemsOf(`${head}jobs: { a: { streams: [] } }\n`)).toEqual([

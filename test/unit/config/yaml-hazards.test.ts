@@ -110,6 +110,16 @@ const refused: [name: string, text: string, lines: string[]][] = [
     'service:\n\u3000\u3000base_url: http://a\n',
     ['cdsync.yaml:2:1  a wide space (U+3000); write a plain one, or put the text in quotes'],
   ],
+  [
+    'printed quotation marks around a variable',
+    'service: { base_url: \u201c${A}\u201d }\n',
+    ['cdsync.yaml:1:22  a printed quotation mark (U+201C); write " or \''],
+  ],
+  [
+    'printed quotation marks around a text',
+    'storage: \u201edata\u201c\n',
+    ['cdsync.yaml:1:10  a printed quotation mark (U+201E); write " or \', or put the text in quotes'],
+  ],
   ['too many levels', '['.repeat(100_000), ['cdsync.yaml:1:65  nested deeper than 64 levels']],
   ['too many levels of a list', '- '.repeat(10_000), ['cdsync.yaml:1:129  nested deeper than 64 levels']],
   [

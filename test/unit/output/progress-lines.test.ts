@@ -77,6 +77,12 @@ describe('progress on a terminal', () => {
       'vip      judging  12 rows read',
       '12 s: comparing',
     ]);
+    // Where that does not fit, the name counts more than the changes.
+    expect(lines.block(run(streams.slice(0, 2), { phase: 'comparing' }), 12_000, { columns: 40, rows: 24 })).toEqual([
+      'members  done: 100,098 rows',
+      'indexes  held: 3 rows, nothing changed',
+      '12 s: comparing',
+    ]);
     expect(lines.block(run(streams, { phase: 'publishing' }), 13_000, wide).at(-1)).toBe('13 s: publishing');
   });
 
