@@ -71,8 +71,8 @@ export async function publishStore(
 /** Whether the published file is damaged. One that is not on this disk cannot be. */
 async function isDamagedHere(database: Database, layout: JobLayout): Promise<boolean> {
   const target = await readlink(layout.link).catch(() => undefined);
-  const isElsewhere = target !== undefined && layout.elsewhere?.find(join(layout.folder, target)) !== undefined;
-  return !isElsewhere && (await isDamaged(database, layout.link));
+  const isRemote = target !== undefined && layout.elsewhere?.find(join(layout.folder, target)) !== undefined;
+  return !isRemote && (await isDamaged(database, layout.link));
 }
 
 /** What the next run recognises records by. If that fails, only that run costs more. */
