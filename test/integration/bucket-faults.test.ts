@@ -2,7 +2,9 @@ import { execFileSync } from 'node:child_process';
 import { chmod, lstat, open, readdir, readFile, rm } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { RunReport } from '../../src/core/run-report.js';
 import { kindOf } from '../../src/object-store/required-files.js';
 import { objectsOf } from '../../src/object-store/state.js';
 import { type Cut, CuttingProxy } from '../fixtures/cutting-proxy.js';
@@ -10,7 +12,7 @@ import type { Machines } from '../fixtures/machines.js';
 import { type ObjectStore, s3Refusal } from '../fixtures/object-store.js';
 import { SharedBucket } from '../fixtures/shared-bucket.js';
 import { canMount, onSmallDisk } from '../fixtures/shell.js';
-import type { Workspace } from '../fixtures/workspace.js';
+import { ended, type Workspace } from '../fixtures/workspace.js';
 
 const job = {
   streams: [{ name: 'members', source: 'index_profiles', index: 'loyalty_members' }],
@@ -130,6 +132,40 @@ describe('a service that refuses', () => {
     expect(await runWell(all, 'b')).toMatchObject({ sequence: 2 });
     expect(await runWell(all, 'a')).toMatchObject({ sequence: 2 });
   });
+
+  it('the login while a run reads ends it with exit code 4; the bucket stays as it is, and the next run reads the rest', async () => {
+    const small = job.streams.map((stream) => ({ ...stream, page_size: 100 }));
+    const { all, prefix } = await bucket.machines({ ...job, streams: small });
+    await runWell(all, 'a');
+    const [before, objects] = [await bucket.state(prefix), await bucket.objects(prefix)];
+    await space.control('change', { days: 1 });
+    await space.control('stats/reset');
+    await space.control('faults', { kind: 'slow', match: '/profiles', delay_ms: 150 });
+    const run = ended(all.spawn('a'));
+    while (Object.values(await space.operations()).reduce((sum, each) => sum + each, 0) < 5) await sleep(20);
+    // The login was changed: the bucket takes it no more, until the configuration has the new one.
+    let refused = 0;
+    store.meddling = (_, response) => {
+      refused += 1;
+      return s3Refusal(response, 403, 'InvalidAccessKeyId');
+    };
+    const { code, stdout, stderr } = await run;
+    store.meddling = undefined;
+    await space.clearFaults();
+    const report = JSON.parse(stdout) as RunReport;
+    expect([code, report.status, report.error?.code]).toEqual([4, 'failed', 'bucket_login']);
+    expect(report.error?.message).toMatch(/refuses the login \(InvalidAccessKeyId\)/);
+    expect(report.error?.hint).toMatch(/credentials/);
+    expect(stderr).toMatch(/last good snapshot/);
+    expect(stderr + stdout).not.toContain(secret);
+    expect(refused).toBeGreaterThan(0);
+    expect(await bucket.state(prefix)).toEqual(before);
+    for (const [key, version] of Object.entries(objects))
+      if (!key.endsWith('work.json')) expect([key, (await bucket.objects(prefix))[key]]).toEqual([key, version]);
+    expect(await runWell(all, 'a')).toMatchObject({ sequence: 2 });
+    expect(await runWell(all, 'b')).toMatchObject({ sequence: 2 });
+    expect(await rowsIn(all, 'b')).toEqual(await rowsIn(all, 'a'));
+  }, 240_000);
 
   it('for a while, because it is asked too much, only delays a run', async () => {
     const { all } = await machines();

@@ -1,3 +1,5 @@
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { streamOf, Workspace } from '../fixtures/workspace.js';
 
@@ -87,5 +89,38 @@ describe('one address that always fails', () => {
       expect([process, sum]).toEqual([process, sent]);
     }
     expect(pages).toBe(128);
+  });
+});
+
+describe('a reading that no later run can complete', () => {
+  it('loses its private folder when its run ends; one that can be resumed keeps its own', async () => {
+    const circle = { name: 'circle', source: 'index_profiles', index: 'loyalty_members', page_size: 3 };
+    await space.configure('folders', [made, circle], { service: { retry: { patience: '1s', max_delay_ms: 200 } } });
+    await space.control('faults', { kind: 'status', status: 500, match: '/part\\]=v7(&|$)/' });
+    await space.control('faults', { kind: 'repeat_token', match: '/limit=3(&|$)/' });
+    const { code, report } = await space.run('folders');
+    const streams = report.jobs[0]?.streams.map(({ name, error }) => [name, error?.code]);
+    expect([code, streams]).toEqual([
+      1,
+      [
+        ['made', 'service_unavailable'],
+        ['circle', 'page_loop'],
+      ],
+    ]);
+    const runs = join(space.jobFolder('folders'), '.cdsync', 'runs');
+    const [run = ''] = await readdir(runs);
+    expect(await readdir(join(runs, run, 'streams'))).toEqual(['made']);
+    await space.clearFaults();
+    await space.control('stats/reset');
+    const { resumed, streams: again } = await space.runWell('folders');
+    expect([resumed, again.map(({ name, status }) => [name, status])]).toEqual([
+      true,
+      [
+        ['made', 'ok'],
+        ['circle', 'ok'],
+      ],
+    ]);
+    expect(await space.query('folders', 'select count(*)::int as n from made')).toEqual([{ n: 640 }]);
+    expect(await readdir(runs)).toEqual([]);
   });
 });

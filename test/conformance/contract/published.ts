@@ -16,6 +16,8 @@ export interface Published {
   readonly alwaysTotal?: true;
   /** Null if the answer has no body. */
   readonly answer: Shape | null;
+  /** The fields of the response, or of each item of its list, without which nothing can be read. */
+  readonly needed?: readonly string[];
   /** The permissions that the operation needs, if they are published. */
   readonly permissions?: readonly string[];
 }
@@ -147,19 +149,34 @@ export const published: Readonly<Record<string, Published>> = {
     status: 200,
     answer: { fields: { access_token: 'text', expires_in: 'integer', token_type: 'text' } },
   },
-  indexesPage: { request: 'GET /api/indexes', version: profileApi, query: paging, status: 200, answer: page(index) },
-  getIndex: { request: 'GET /api/indexes/{id}', version: profileApi, status: 200, answer: index },
+  indexesPage: {
+    request: 'GET /api/indexes',
+    version: profileApi,
+    query: paging,
+    status: 200,
+    needed: ['id', 'name'],
+    answer: page(index),
+  },
+  getIndex: {
+    request: 'GET /api/indexes/{id}',
+    version: profileApi,
+    status: 200,
+    needed: ['id', 'name'],
+    answer: index,
+  },
   profilesPage: {
     request: 'GET /api/indexes/{id}/profiles',
     version: profileApi,
     query: [...paging, 'filter[…]'],
     status: 200,
+    needed: ['id', 'index_id'],
     answer: page(indexProfile),
   },
   getProfile: {
     request: 'GET /api/indexes/{id}/profiles/{id}',
     version: profileApi,
     status: 200,
+    needed: ['id', 'index_id'],
     answer: indexProfile,
   },
   auditEventsPage: {
@@ -167,6 +184,7 @@ export const published: Readonly<Record<string, Published>> = {
     version: managementApi,
     query: [...paging, 'happened_from', 'happened_to'],
     status: 200,
+    needed: ['event_id'],
     answer: page(auditEvent),
   },
   campaignsPage: {
@@ -174,6 +192,7 @@ export const published: Readonly<Record<string, Published>> = {
     version: managementApi,
     query: [...paging, 'destination_data_template_id'],
     status: 200,
+    needed: ['id'],
     answer: page(campaign),
   },
   campaignDraftsPage: {
@@ -181,6 +200,7 @@ export const published: Readonly<Record<string, Published>> = {
     version: 'unstable',
     query: [...paging, 'destination_data_template_id'],
     status: 200,
+    needed: ['id'],
     answer: page(campaign),
   },
   segmentsPage: {
@@ -188,6 +208,7 @@ export const published: Readonly<Record<string, Published>> = {
     version: managementApi,
     query: paging,
     status: 200,
+    needed: ['id', 'name'],
     answer: page(segment),
   },
   ingestJobs: {
@@ -195,14 +216,22 @@ export const published: Readonly<Record<string, Published>> = {
     version: managementApi,
     query: ['created_from', 'created_to'],
     status: 200,
+    needed: ['id'],
     answer: page(ingestJob),
   },
-  getIngestJob: { request: 'GET /api/ingest/jobs/{id}', version: managementApi, status: 200, answer: ingestJob },
+  getIngestJob: {
+    request: 'GET /api/ingest/jobs/{id}',
+    version: managementApi,
+    status: 200,
+    needed: ['id'],
+    answer: ingestJob,
+  },
   workflowRunsPage: {
     request: 'GET /api/workflow/runs',
     version: managementApi,
     query: [...paging, 'created_from', 'created_to', 'ended_from', 'ended_to', 'state', 'type'],
     status: 200,
+    needed: ['id', 'state'],
     answer: page(workflowRun),
   },
   getWorkflowRun: {
@@ -210,6 +239,7 @@ export const published: Readonly<Record<string, Published>> = {
     version: managementApi,
     query: ['view'],
     status: 200,
+    needed: ['id', 'state'],
     answer: verboseRun,
   },
   startWorkflow: {
@@ -217,12 +247,14 @@ export const published: Readonly<Record<string, Published>> = {
     version: managementApi,
     body: { fields: { config_id: 'text', 'range_from?': 'text', 'range_to?': 'text', 'run_mode?': 'text' } },
     status: 201,
+    needed: ['id', 'state'],
     answer: workflowRun,
   },
   stopWorkflow: {
     request: 'POST /api/workflow/runs/{id}/stop',
     version: managementApi,
     status: 200,
+    needed: ['id', 'state'],
     answer: workflowRun,
   },
   sendEvent: {
@@ -238,6 +270,7 @@ export const published: Readonly<Record<string, Published>> = {
     version: null,
     body: { fields: { keys: { map: 'text' }, 'enrich?': 'boolean' } },
     status: 200,
+    needed: ['profile_id'],
     answer: realtimeProfile,
     permissions: readsProfiles,
   },
@@ -246,6 +279,7 @@ export const published: Readonly<Record<string, Published>> = {
     version: null,
     query: ['_enrich', '*'],
     status: 200,
+    needed: ['profile_id'],
     answer: realtimeProfile,
     permissions: readsProfiles,
   },
@@ -254,6 +288,7 @@ export const published: Readonly<Record<string, Published>> = {
     version: null,
     query: ['enrich'],
     status: 200,
+    needed: ['profile_id'],
     answer: realtimeProfile,
     permissions: readsProfiles,
   },
@@ -263,6 +298,7 @@ export const published: Readonly<Record<string, Published>> = {
     query: paging,
     status: 200,
     alwaysTotal: true,
+    needed: ['segment_id'],
     answer: page({ fields: { segment_id: 'text', segment_name: 'text' } }),
     permissions: readsSegments,
   },
@@ -272,6 +308,7 @@ export const published: Readonly<Record<string, Published>> = {
     query: paging,
     status: 200,
     alwaysTotal: true,
+    needed: ['profile_id'],
     answer: page({ fields: { profile_id: 'text' } }),
     permissions: readsSegments,
   },
@@ -287,6 +324,7 @@ export const published: Readonly<Record<string, Published>> = {
     version: null,
     query: ['scale', 'after', 'before'],
     status: 200,
+    needed: ['data'],
     answer: { fields: { scale: 'text', data: { list: { fields: { bucket: 'timestamp', count: 'integer' } } } } },
     permissions: ['profile-collections:read'],
   },

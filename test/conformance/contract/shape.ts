@@ -52,6 +52,14 @@ export function violations(shape: Shape, value: unknown, place = '$'): string[] 
   return [...required, ...unknown.map((name) => `${place}.${name} is not published`)];
 }
 
+/** A copy of a value with one more field in each of its objects. */
+export function enriched(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(enriched);
+  if (!isMap(value)) return value;
+  const members = Object.entries(value).map(([name, member]) => [name, enriched(member)]);
+  return { ...Object.fromEntries(members), unpublished: 1 };
+}
+
 /**
  * Copies of a value that fits the shape, each with one scalar replaced by something else. A decoder that checks the whole
  * shape refuses them all. Lists and maps are spoilt in their first member.

@@ -1,9 +1,7 @@
-import { readFile } from 'node:fs/promises';
-import { setTimeout as wait } from 'node:timers/promises';
-import { ended } from '../../fixtures/workspace.js';
 import type { Fault, FaultKind } from '../fault.js';
 import { Broken, expectEnding } from '../judge.js';
-import { type Lane, memoryMb } from '../lane.js';
+import { memoryMb } from '../lane.js';
+import { measured } from '../measured.js';
 import { type Situation, situations } from '../situations.js';
 import { hits } from './service-faults.js';
 
@@ -24,19 +22,6 @@ const extents: readonly Readonly<Record<string, unknown>>[] = [
   { match: '/lookup/', count: 3 },
   { share: 0.3, count: 6 },
 ];
-
-/** Runs the program. @returns how it ended, and the most memory that it had, in MB */
-async function measured(lane: Lane) {
-  const child = await lane.start();
-  const end = ended(child);
-  const over = end.then(() => true);
-  let peakMb = 0;
-  do {
-    const status = await readFile(`/proc/${child.pid}/status`, 'utf8').catch(() => '');
-    peakMb = Math.max(peakMb, Number(/VmHWM:\s+(\d+)/.exec(status)?.[1] ?? 0) / 1000);
-  } while (!(await Promise.race([over, wait(25).then(() => false)])));
-  return { ...(await end), peakMb };
-}
 
 function bodiesOf(situation: Situation, bytes: number, extent: object, isPacked: boolean): Fault {
   return {

@@ -1,13 +1,14 @@
 import type { FaultKind } from '../fault.js';
 import { clock } from './clock.js';
 import { damage } from './damage.js';
-import { diskFull } from './disk-full.js';
+import { diskFills, diskFull } from './disk-full.js';
 import { drippingAnswers, giantBodies } from './endless-answers.js';
 import { failingSteps } from './failing-steps.js';
 import { fileSize } from './file-size.js';
 import { killAgain, killInstants } from './kill-instants.js';
 import { killSteps } from './kill-steps.js';
 import { lackingStorage } from './lacking-storage.js';
+import { largeValues } from './large-values.js';
 import { outages, silentUrls } from './outages.js';
 import { permissions } from './permissions.js';
 import { movingService, serviceDeath } from './service-death.js';
@@ -25,12 +26,14 @@ export const faultKinds: readonly FaultKind[] = [
   signals,
   failingSteps,
   diskFull,
+  diskFills,
   fileSize,
   permissions,
   clock,
   damage,
   serviceFaults,
   giantBodies,
+  largeValues,
   drippingAnswers,
   serviceDeath,
   movingService,
