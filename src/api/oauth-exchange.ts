@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { redactor, type Secret } from '../core/secret.js';
 import type { ServiceOptions } from '../core/service-options.js';
 import type { IssuedToken } from './oauth-token.js';
-import { objectDecoder } from './page-envelope.js';
+import { objectDecoder } from './paging.js';
 import { encodeQuery } from './request.js';
 import { shownBy } from './response-check.js';
 import type { ServiceResponse } from './response-reader.js';

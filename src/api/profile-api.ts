@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { pageDecoder } from './page-envelope.js';
-import { type PageRequest, paging } from './paging.js';
+import { type PageRequest, pageDecoder, paging } from './paging.js';
 import { type Operation, pathSegment } from './request.js';
 
 interface ProfilesPageRequest extends PageRequest {

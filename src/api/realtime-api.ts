@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { objectDecoder } from './page-envelope.js';
-import { given, type PageRequest, paging, type QueryParameters } from './paging.js';
+import { given, objectDecoder, type PageRequest, paging, type QueryParameters } from './paging.js';
 import { type Operation, pathSegment } from './request.js';
 
 const text = z.string().nullish();

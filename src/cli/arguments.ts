@@ -1,6 +1,5 @@
 import type { ArgumentsCamelCase, Argv } from 'yargs';
-import { type LogFormat, logFormats, logFormatVariable } from './log-line.js';
-import { type CommonArguments, usageError } from './output.js';
+import { type CommonArguments, type LogFormat, logFormats, logFormatVariable, usageError } from './output.js';
 
 /** A command: the options that it adds to those of `Given`, and what it does with them. */
 export interface Command<Given, Taken> {

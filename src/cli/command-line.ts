@@ -7,13 +7,13 @@ import { nameOf } from './command-spec.js';
 import { commands } from './commands.js';
 import { endAtSignal } from './interruption.js';
 import { argumentErrors, unknownCommand } from './invalid-arguments.js';
-import { logFormatVariable } from './log-line.js';
 import {
   CommandFailure,
   type CommonArguments,
   type Ending,
   exitCodeOf,
   failureDocument,
+  logFormatVariable,
   Output,
   usageError,
 } from './output.js';

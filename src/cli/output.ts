@@ -1,8 +1,26 @@
 import { type CommandPlace, completed } from '../core/command-hints.js';
 import { CdsyncError } from '../core/errors.js';
 import type { RunReport } from '../core/run-report.js';
-import { type LogFormat, type LogLevel, logLine } from './log-line.js';
 import { writeData, writeJson, writeLine } from './standard-streams.js';
+
+/** The formats of standard error. */
+export const logFormats = ['text', 'json'] as const;
+export type LogFormat = (typeof logFormats)[number];
+type LogLevel = 'debug' | 'info' | 'warning' | 'error';
+
+/** The variable that stands for --log-format. */
+export const logFormatVariable = 'CDSYNC_LOG_FORMAT';
+
+/** One entry of a log as one line of JSON; texts in it pass through `redact` before they are escaped. */
+function logLine(entry: Readonly<Record<string, unknown>>, redact: (text: string) => string): string {
+  return JSON.stringify(entry, (_, value: unknown) => (typeof value === 'string' ? redact(value) : value));
+}
+
+/** Logs the warnings of the process (deprecated calls, say) as entries, so that every line of standard error is one. */
+export function logStrayWarnings(log: (message: string) => void): void {
+  process.removeAllListeners('warning');
+  process.on('warning', (warning) => log(`${warning.name}: ${warning.message}`));
+}
 
 /** Options that every command takes. */
 export interface CommonArguments {

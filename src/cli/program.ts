@@ -1,8 +1,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
 import { commonArguments, runCommandLine } from './command-line.js';
-import { logStrayWarnings } from './log-line.js';
-import { exitCodeOf, Output } from './output.js';
+import { exitCodeOf, logStrayWarnings, Output } from './output.js';
 import { surviveClosedPipes } from './standard-streams.js';
 
 /** An error that nothing caught ends the process like any other error, and is written in the format of the log. */

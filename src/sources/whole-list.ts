@@ -1,5 +1,5 @@
 import type { RequestCounts, ServiceClient } from '../api/client.js';
-import type { Page } from '../api/page-envelope.js';
+import type { Page } from '../api/paging.js';
 import { type Index, indexesPageOperation, readIndexes } from '../api/profile-api.js';
 import type { Operation } from '../api/request.js';
 import { CdsyncError } from '../core/errors.js';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { RequestCounts } from '../../api/client.js';
-import { pageDecoder } from '../../api/page-envelope.js';
+import { pageDecoder } from '../../api/paging.js';
 import type { StreamConfig } from '../../config/config.js';
 import { isRefusal } from '../../extract/page-fetcher.js';
 import type { ListSplit } from '../../extract/partition.js';

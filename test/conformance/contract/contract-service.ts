@@ -1,6 +1,6 @@
 import { type Operation, ServiceClient } from '../../../src/api/client.js';
 import * as management from '../../../src/api/management-api.js';
-import type { Page } from '../../../src/api/page-envelope.js';
+import type { Page } from '../../../src/api/paging.js';
 import * as profile from '../../../src/api/profile-api.js';
 import * as realtime from '../../../src/api/realtime-api.js';
 import { systemClock } from '../../../src/core/clock.js';

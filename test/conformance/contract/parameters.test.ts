@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import * as management from '../../../src/api/management-api.js';
-import type { Page } from '../../../src/api/page-envelope.js';
+import type { Page } from '../../../src/api/paging.js';
 import * as profile from '../../../src/api/profile-api.js';
 import * as realtime from '../../../src/api/realtime-api.js';
 import * as decoders from '../../fixtures/decoders.js';

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { type AddressInfo, createServer as createTcpServer, type Socket, type Server as TcpServer } from 'node:net';
 import { onTestFinished } from 'vitest';
 import { ServiceClient, type ServiceClientOptions } from '../../../src/api/client.js';
-import { parseJson } from '../../../src/api/page-envelope.js';
+import { parseJson } from '../../../src/api/paging.js';
 import type { Operation, RequestCounts } from '../../../src/api/request.js';
 import type { Clock } from '../../../src/core/clock.js';
 import { Secret } from '../../../src/core/secret.js';
