@@ -32,7 +32,11 @@ export function serviceOptions(part: z.output<typeof serviceSchema>, folder: str
 type JobPart = z.output<typeof jobSchema>;
 
 /** A stream with its source; the paths among its options become absolute, from the job's folder. */
-function streamConfig({ guards: own, ...part }: StreamPart, source: SourceDeclaration, job: Inherited): StreamConfig {
+function streamConfig(
+  { guards: own, ...part }: StreamPart,
+  source: SourceDeclaration,
+  job: { readonly folder: string; readonly guards: JobPart['guards']; readonly strings: JobPart['strings'] },
+): StreamConfig {
   const options: Readonly<Record<string, unknown>> = withPaths(source.options, part, job.folder);
   const guards = guardOptions({ ...job.guards, ...own });
   const strings = part.strings ?? job.strings ?? 'keep';
@@ -45,13 +49,6 @@ interface JobSurroundings {
   readonly folder: string;
   readonly sources: ReadonlyMap<string, SourceDeclaration>;
   readonly env: Variables;
-}
-
-/** What a stream takes from its job. */
-interface Inherited {
-  readonly folder: string;
-  readonly guards: JobPart['guards'];
-  readonly strings: JobPart['strings'];
 }
 
 /** Where OpenTelemetry's own variables give the headers of its requests, a login for example. */

@@ -2,12 +2,6 @@ import type { NotifyOptions } from '../config/config.js';
 import type { Message } from './message.js';
 import { attentionLines, errorLines, footLines, headline, resultLines, textOf } from './message-text.js';
 
-/** What is posted. */
-interface Body {
-  readonly type: string;
-  readonly text: string;
-}
-
 /** A text of at most so many characters, cut between two of them. */
 function within(text: string, length: number): string {
   return text.length <= length ? text : `${text.slice(0, length - 1).toWellFormed()}…`;
@@ -108,7 +102,10 @@ function teams(message: Message): unknown {
 }
 
 /** A message in the format of a webhook. */
-export function bodyOf(message: Message, format: NonNullable<NotifyOptions['format']>): Body {
+export function bodyOf(
+  message: Message,
+  format: NonNullable<NotifyOptions['format']>,
+): { readonly type: string; readonly text: string } {
   if (format === 'text') return { type: 'text/plain; charset=utf-8', text: textOf(message) };
   const documents = { json: () => message, slack: () => slack(message), teams: () => teams(message) };
   return { type: 'application/json', text: JSON.stringify(documents[format]()) };

@@ -64,12 +64,12 @@ export async function updatePublicObjects(task: ShownTask): Promise<Record<strin
   return shown;
 }
 
-interface LocalManifest {
-  readonly files: readonly { readonly path: string; readonly sha256: string }[];
-}
-
 /** The manifest of a stream with the names that its files have in the bucket, and with the files of its changes, run by run. */
-export function manifestOf(local: LocalManifest, stream: string, files: ReadonlyMap<string, Entry>): string {
+export function manifestOf(
+  local: { readonly files: readonly { readonly path: string; readonly sha256: string }[] },
+  stream: string,
+  files: ReadonlyMap<string, Entry>,
+): string {
   const folder = `parquet/${stream}/`;
   const inBucket = (sha256: string) => `files/${sha256}.parquet`;
   const changes = [...files.values()].flatMap((entry) => {

@@ -12,13 +12,11 @@ export const comparedRuns = 30;
 /** The most streams that have plots of their own. */
 const plottedStreams = 3;
 
-interface Value {
-  readonly value: number | undefined;
-  readonly remark?: string;
-}
-
 /** A figure of a run, given the reports of the runs before it, newest first. */
-type Figure = (report: JobReport, before: readonly JobReport[]) => Value;
+type Figure = (
+  report: JobReport,
+  before: readonly JobReport[],
+) => { readonly value: number | undefined; readonly remark?: string };
 
 /** Lines move little: their axes need all digits, as long as they fit. */
 const axisRows = (value: number) => (value < 1e6 ? formatCount(Math.round(value)) : brief(value));

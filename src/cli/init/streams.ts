@@ -118,11 +118,6 @@ interface WantedStreams {
   readonly segment: readonly string[] | undefined;
 }
 
-interface Choice {
-  readonly all: readonly Choosable[];
-  readonly chosen: readonly Choosable[];
-}
-
 /** If the key may not list indexes, the wanted names are taken as ids. */
 function listed({ items, error }: Listed<Index>, wanted: WantedStreams): readonly Choosable[] {
   if (error === null) return items;
@@ -138,7 +133,7 @@ async function chooseIndexes(
   explorer: ServiceBrowser,
   wanted: WantedStreams,
   terminal: Terminal | undefined,
-): Promise<Choice> {
+): Promise<{ readonly all: readonly Choosable[]; readonly chosen: readonly Choosable[] }> {
   const all = listed(await listIndexes(explorer), wanted);
   if (wanted.index !== undefined) return { all, chosen: chooseByName('index', wanted.index, all) };
   if (terminal === undefined) return { all, chosen: wanted.segment === undefined ? all : [] };

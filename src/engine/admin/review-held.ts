@@ -24,13 +24,6 @@ import { type PreviousState, recover } from '../run/recover.js';
 import type { StreamReader } from '../run/stream-reader.js';
 import type { RunContext } from '../run-context.js';
 
-/** What a held stream is compared with, and the run that it is of. */
-interface HeldTask {
-  readonly before: PreviousState;
-  readonly store: SnapshotStore;
-  readonly run: RunIdentity;
-}
-
 /** The held streams to approve or discard. */
 interface HeldChoice {
   readonly runId: string;
@@ -112,7 +105,11 @@ function refuseMoved(held: HeldStream, now: { run_id: string; sequence: number }
 }
 
 /** Compares a held stream with its snapshot once more. @throws {CdsyncError} `held_outdated` */
-async function compareHeld(context: RunContext, held: HeldStream, task: HeldTask): Promise<ComparedStream> {
+async function compareHeld(
+  context: RunContext,
+  held: HeldStream,
+  task: { readonly before: PreviousState; readonly store: SnapshotStore; readonly run: RunIdentity },
+): Promise<ComparedStream> {
   refuseMoved(held, task.before.streams.get(held.stream));
   const config = context.job.streams.find(({ name }) => name === held.stream) as StreamConfig;
   const reading = heldReading(context, held);

@@ -22,11 +22,6 @@ export interface SampledAttribute {
   readonly filterable: boolean | null;
 }
 
-interface IndexSample {
-  readonly profiles: number;
-  readonly attributes: readonly SampledAttribute[];
-}
-
 /** Pages may be smaller than asked for, or empty. After this many more pages, the sample is complete as it is. */
 const sparePages = 10;
 
@@ -108,7 +103,7 @@ export async function sampleIndex(
   explorer: ServiceBrowser,
   indexId: string,
   { size, filters }: { size: number; filters: boolean },
-): Promise<IndexSample> {
+): Promise<{ readonly profiles: number; readonly attributes: readonly SampledAttribute[] }> {
   const source = profilesOfIndex(indexId);
   const sample = await readSample(explorer, source, size);
   const declared = new Set(source.declared.map(({ field }) => field));

@@ -35,12 +35,6 @@ const fileSchema = z.object({
 });
 type WorkflowsFile = z.infer<typeof fileSchema>;
 
-/** A workflow that a run of this job started before it was killed. */
-interface LeftWorkflow {
-  readonly run: WorkflowRun;
-  readonly startedAtMs: number;
-}
-
 type Place = Pick<RunContext, 'layout' | 'clock' | 'job' | 'full'>;
 
 /** Empty if the file cannot be read: then the run starts its workflows as usual. */
@@ -152,7 +146,7 @@ export async function unfinishedWorkflow(
   context: Place & Pick<RunContext, 'client' | 'signal'>,
   step: number,
   request: StartWorkflowRequest,
-): Promise<LeftWorkflow | undefined> {
+): Promise<{ readonly run: WorkflowRun; readonly startedAtMs: number } | undefined> {
   const { layout, client, signal } = context;
   const left = entryOf((await readFile(layout)).runs, context, step, request);
   if (left === undefined) return undefined;

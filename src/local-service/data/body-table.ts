@@ -47,11 +47,6 @@ export interface Variants {
   readonly activity: number;
 }
 
-interface Patch {
-  readonly offset: number;
-  readonly scattered: boolean;
-}
-
 /** The named attributes as JSON text, each after a comma. */
 function shown(attributes: Attributes, names: readonly string[]): string {
   return names
@@ -72,7 +67,7 @@ export class BodyTable {
   readonly maxRecordBytes: number;
   readonly #seed: number;
   readonly #head: Buffer;
-  readonly #patches: readonly Patch[];
+  readonly #patches: readonly { readonly offset: number; readonly scattered: boolean }[];
   readonly #idOffset: number;
   readonly #person: readonly Buffer[];
   readonly #address: readonly Buffer[];

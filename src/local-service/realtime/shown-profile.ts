@@ -12,12 +12,7 @@ interface RealtimeProfile {
   readonly created_at: string;
   readonly updated_at: string;
   readonly ticked_at?: string;
-  readonly links?: Links | readonly LinkEntry[];
-}
-
-interface LinkEntry {
-  readonly type: string;
-  readonly value: string;
+  readonly links?: Links | readonly { readonly type: string; readonly value: string }[];
 }
 
 export interface ProfileForm {
