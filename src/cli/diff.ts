@@ -114,14 +114,13 @@ async function heldDifference({ layout, resources, job, ...task }: DiffTask, run
   const { temporaryName } = await import('../storage/durable.js');
   const { stream, column, limit, showValues } = task;
   const streams = job.streams.map(({ name }) => name);
-  const { held, changes, before } = await heldFiles(layout, streams, { runId, stream });
+  const files = await heldFiles(layout, streams, { runId, stream });
   const database = await Database.open(resources);
   await database.spillTo(temporaryName(join(layout.run(runId), 'diff')));
   const session = await database.connect();
   try {
-    if (before?.includes('published.')) await session.run(attachPublished(layout));
+    if (files.before?.includes('published.')) await session.run(attachPublished(layout));
     const rows = async (sql: string) => (await session.jsonRows(sql)) as Record<string, unknown>[];
-    const files = { runId, key: held.key, changes, before };
     return await heldDifferenceOf(
       { rows },
       files,

@@ -1,6 +1,6 @@
 import type { JobConfig } from '../config/config.js';
 import { asCdsyncError, CdsyncError } from '../core/errors.js';
-import type { ReportedError, RunStatus } from '../core/run-report.js';
+import type { RunReport, RunStatus } from '../core/run-report.js';
 import type { JobsArguments } from './arguments.js';
 import type { Interruption } from './interruption.js';
 import { asksForSeveral, inJob } from './load.js';
@@ -48,26 +48,6 @@ export interface JobResult extends CommandResult {
   readonly error?: CdsyncError;
 }
 
-/** An entry for a job without a report, with the members of one. */
-interface JobWithoutReport {
-  readonly job: string;
-  readonly run_id: null;
-  readonly sequence: null;
-  readonly resumed: false;
-  readonly status: RunStatus;
-  readonly streams: readonly [];
-  readonly destinations: readonly [];
-  readonly seconds: 0;
-  readonly error: ReportedError | null;
-}
-
-/** The document of --json for several jobs. */
-interface JobsDocument {
-  readonly status: RunStatus;
-  readonly jobs: readonly unknown[];
-  readonly error: ReportedError | null;
-}
-
 const failures = [5, 1, 4, 2];
 
 /** One exit code for several jobs: of the contract's order, over all of them. */
@@ -95,7 +75,8 @@ function statusOf(code: number): RunStatus {
   return statuses[code] ?? 'failed';
 }
 
-function withoutReport({ job, code, error }: JobResult): JobWithoutReport {
+/** An entry for a job without a report, with the members of one. */
+function withoutReport({ job, code, error }: JobResult) {
   const reported = error === undefined ? null : failureDocument(error).error;
   const status = statusOf(code);
   const none = { run_id: null, sequence: null, resumed: false, streams: [], destinations: [], seconds: 0 } as const;
@@ -103,7 +84,9 @@ function withoutReport({ job, code, error }: JobResult): JobWithoutReport {
 }
 
 /** Each job has its entry, also one that did not begin. With exits 2 and 75 there is `error` instead (contract). */
-export function documentOfJobs(ends: readonly JobResult[]): JobsDocument {
+export function documentOfJobs(
+  ends: readonly JobResult[],
+): Omit<RunReport, 'jobs'> & { readonly jobs: readonly unknown[] } {
   const code = exitCodeOfJobs(ends);
   const stopped = code === 2 || code === 75 ? ends.find((end) => end.code === code)?.error : undefined;
   if (stopped !== undefined) return { ...failureDocument(stopped), status: statusOf(code) };

@@ -1,16 +1,10 @@
 import { formatBytes, formatCounted } from '../core/quantities.js';
+import type { Verification } from '../engine/inspect/verify-job.js';
 import { type Command, configPositional, type JobsArguments, jobsOptions } from './arguments.js';
 import { type CommonArguments, Output } from './output.js';
 
-interface Verified {
-  readonly job: string;
-  readonly sequence: number;
-  readonly streams: readonly { name: string; rows: number; files: number; bytes: number }[];
-  readonly mismatches: readonly { stream: string | null; file: string | null; problem: string }[];
-}
-
 /** The result of a verification, for people. */
-function verificationLines({ job, sequence, streams, mismatches }: Verified): string[] {
+function verificationLines({ job, sequence, streams, mismatches }: Verification): string[] {
   const lines = streams.map(({ name, rows, files, bytes }) => {
     const wrong = mismatches.filter(({ stream }) => stream === name).length;
     const of = files === 0 ? 'no Parquet files' : `${formatCounted(files, 'file')}, ${formatBytes(bytes)}`;

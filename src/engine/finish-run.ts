@@ -1,9 +1,8 @@
-import type { Config, JobConfig } from '../config/config.js';
-import type { Clock } from '../core/clock.js';
+import type { JobConfig } from '../config/config.js';
 import { asCdsyncError } from '../core/errors.js';
 import type { JobReport } from '../core/run-report.js';
 import { writePages } from '../pages/write-pages.js';
-import type { JobLayout } from '../storage/layout.js';
+import type { RunContext } from './run-context.js';
 
 /** Whether anybody or anything is told of the runs of a job. If not, nothing of it needs to be loaded. */
 export function hasAfterRun({ notify, metrics, after }: Pick<JobConfig, 'notify' | 'metrics' | 'after'>): boolean {
@@ -11,15 +10,9 @@ export function hasAfterRun({ notify, metrics, after }: Pick<JobConfig, 'notify'
 }
 
 /** A run whose report is final and kept. */
-export interface FinishedRun {
-  readonly config: Config;
-  readonly job: JobConfig;
-  readonly layout: JobLayout;
+export interface FinishedRun extends Pick<RunContext, 'config' | 'job' | 'layout' | 'clock' | 'notice'> {
   /** With its destinations. The same as in `reports/<run>.json`. */
   readonly report: JobReport;
-  readonly clock: Clock;
-  /** Shows the user a line. */
-  readonly notice: (line: string) => void;
   /** Tells people and programs outside; undefined if nobody is to be told. */
   readonly telling?: { finished(report: JobReport): Promise<void> } | undefined;
 }

@@ -1,6 +1,5 @@
 import pLimit from 'p-limit';
-import { type RequestCounts, type ServiceClient, ServiceError } from '../api/client.js';
-import type { Clock } from '../core/clock.js';
+import { ServiceError } from '../api/client.js';
 import type { ConcurrencyController } from '../rate-limit/concurrency.js';
 import type { Source } from '../sources/source.js';
 import { KeyedFetcher } from './keyed-fetcher.js';
@@ -56,12 +55,8 @@ const chunksAtOnce = 4;
 /** How many chains of pages are open at once; the client limits the requests under way. */
 const chainsAtOnce = 512;
 
-interface TaskRunnerOptions {
+interface TaskRunnerOptions extends Omit<FetchContext, 'pageSize'> {
   readonly source: Source;
-  readonly client: ServiceClient;
-  readonly clock: Clock;
-  readonly signal: AbortSignal;
-  readonly meter: RequestCounts;
   /** How many chains, and how many requests for single records, run at once. */
   readonly atOnce: ConcurrencyController;
   /** For a list whose pages leave out details: what the last snapshot has of it. */

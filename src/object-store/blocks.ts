@@ -71,7 +71,7 @@ export async function readAt(handle: Readable, buffer: Buffer, position: number)
 }
 
 /** What to put of a file: `changed` are the blocks of the new object, in this order; their ranges name it by the index `objects.length`. */
-export interface Patch {
+interface Patch {
   readonly changed: readonly number[];
   /** Bytes of the new object. */
   readonly bytes: number;

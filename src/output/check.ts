@@ -1,37 +1,5 @@
 import { formatCount } from '../core/quantities.js';
-import type { ReportedError } from '../core/run-report.js';
-
-type Failure = ReportedError & { readonly auth: boolean };
-
-interface CheckedDestination {
-  readonly name: string;
-  readonly status: 'ok' | 'failed';
-  readonly reached: string | null;
-  readonly lacks: readonly { readonly message: string; readonly hint: string | null }[];
-  readonly untried: string | null;
-  readonly error: Failure | null;
-}
-
-interface Checked {
-  readonly job: string;
-  readonly warnings: readonly string[];
-  readonly streams: readonly {
-    readonly name: string;
-    readonly total: number | null;
-    readonly untried: string | null;
-    readonly error: Failure | null;
-  }[];
-  readonly destinations: readonly CheckedDestination[];
-  readonly contracts:
-    | readonly {
-        readonly name: string;
-        readonly records: number;
-        readonly differences: readonly string[];
-        readonly texts: readonly string[];
-        readonly breaks: boolean;
-      }[]
-    | null;
-}
+import type { CheckResult } from '../engine/plan/check-job.js';
 
 /** So many columns are named. */
 const mostNamed = 20;
@@ -42,7 +10,7 @@ function textLines(texts: readonly string[]): string[] {
   return [...texts.slice(0, mostNamed).map((line) => `          ${line}`), ...more];
 }
 
-function contractLines(contracts: NonNullable<Checked['contracts']>): string[] {
+function contractLines(contracts: NonNullable<CheckResult['contracts']>): string[] {
   if (contracts.length === 0) return ['columns: there is no snapshot yet to compare with'];
   return contracts.flatMap(({ name, records, differences, texts, breaks }) => {
     const sample = `${formatCount(records)} records that the service has now`;
@@ -62,7 +30,7 @@ function failed(name: string, message: string, hint: string | null): string[] {
   return [`  failed  ${name}: ${message}`, ...(hint === null ? [] : [`          ${hint}`])];
 }
 
-function destinationLines({ name, reached, lacks, untried, error }: CheckedDestination): string[] {
+function destinationLines({ name, reached, lacks, untried, error }: CheckResult['destinations'][number]): string[] {
   const place = `destination ${name}`;
   if (error !== null) return failed(place, `${error.message} [${error.code}]`, error.hint);
   const later = untried === null ? '' : `; ${untried}`;
@@ -71,7 +39,7 @@ function destinationLines({ name, reached, lacks, untried, error }: CheckedDesti
 }
 
 /** The result of a check, for people. */
-export function checkLines({ job, warnings, streams, destinations, contracts }: Checked): string[] {
+export function checkLines({ job, warnings, streams, destinations, contracts }: CheckResult): string[] {
   const lines = streams.flatMap(({ name, total, untried, error }) => {
     const facts = [
       ...(total === null ? [] : [`${formatCount(total)} records`]),
@@ -91,7 +59,7 @@ export function checkLines({ job, warnings, streams, destinations, contracts }: 
 }
 
 /** 4 if everything that failed was refused for want of a login or a permission, else 1. */
-export function exitCodeOfCheck({ streams, destinations, contracts }: Checked): 1 | 4 {
+export function exitCodeOfCheck({ streams, destinations, contracts }: CheckResult): 1 | 4 {
   const refused = [
     ...streams.flatMap(({ error }) => (error === null ? [] : [error.auth])),
     ...destinations.flatMap(({ status, error }) => (status === 'ok' ? [] : [error === null || error.auth])),
@@ -101,7 +69,7 @@ export function exitCodeOfCheck({ streams, destinations, contracts }: Checked): 
 }
 
 /** What leads on from a check that has failed: never a run, which would fail too. */
-export function nextAfterCheck({ streams, destinations, contracts }: Checked): string {
+export function nextAfterCheck({ streams, destinations, contracts }: CheckResult): string {
   const errors = streams.flatMap(({ error }) => error ?? []);
   if (destinations.some(({ status }) => status === 'failed') && errors.length === 0)
     return 'correct the destination, then: cdsync check';

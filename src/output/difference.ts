@@ -3,6 +3,7 @@ import { formatCount, formatCounted } from '../core/quantities.js';
 import { type SchemaChange, schemaLines } from '../core/schema-change.js';
 import { quoteIdentifier, sqlText } from '../core/sql.js';
 import { nameHint, nearest } from '../core/suggestions.js';
+import type { HeldFiles } from '../engine/admin/held-files.js';
 import { beforeHistory } from '../sdk/duckdb/errors.js';
 import { csvLine } from './csv.js';
 import { table } from './table.js';
@@ -231,16 +232,6 @@ function exactNumber(value: unknown): unknown {
   return typeof value === 'string' && String(number) === value ? number : (value ?? null);
 }
 
-/** What a held run would change, by its own file of changes. */
-interface HeldChanges {
-  readonly runId: string;
-  readonly key: readonly string[];
-  /** SQL of the changes, with `_op`; undefined if there are none. */
-  readonly changes: string | undefined;
-  /** SQL of the rows before them; undefined if there were none. */
-  readonly before: string | undefined;
-}
-
 /**
  * What a commit of a held run would do to its stream.
  * @param source must give values that JSON can hold
@@ -248,7 +239,7 @@ interface HeldChanges {
  */
 export async function heldDifferenceOf(
   source: Queried,
-  { runId, key, changes, before }: HeldChanges,
+  { held: { run_id: runId, key }, changes, before }: HeldFiles,
   request: Pick<DifferenceRequest, 'stream' | 'column' | 'limit' | 'showValues'>,
   readSchemaChanges: ReadSchemaChanges,
 ): Promise<StreamDifference> {

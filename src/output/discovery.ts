@@ -1,47 +1,10 @@
 import { formatCount } from '../core/quantities.js';
+import type { DiscoveredIndex, DiscoverOptions, Discovery } from '../engine/inspect/discover-service.js';
+import type { NotReadable } from '../engine/inspect/explorer.js';
 import { table } from './table.js';
 
-interface Unread {
-  readonly code: string;
-  readonly message: string;
-  readonly hint: string | null;
-}
-
-interface Attribute {
-  readonly path: string;
-  readonly type: string;
-  readonly inferred: string;
-  readonly null_share: number;
-  readonly filterable: boolean | null;
-}
-
-interface Index {
-  readonly id: string;
-  readonly name: string | null;
-  readonly description: string | null;
-  readonly profiles: number | null;
-  readonly sampled: number;
-  readonly attributes: readonly Attribute[];
-  readonly error: Unread | null;
-}
-
-interface Found {
-  readonly base_url: string;
-  readonly tenant_id: string;
-  readonly indexes: readonly Index[];
-  readonly indexes_error: Unread | null;
-  readonly segments: readonly {
-    readonly id: string;
-    readonly name: string | null;
-    readonly status: string | null;
-  }[];
-  readonly segments_error: Unread | null;
-}
-
-interface Asked {
-  readonly totals: boolean;
-  readonly filters: boolean;
-}
+/** What the service was asked for besides its lists. */
+type Asked = Pick<DiscoverOptions, 'totals' | 'filters'>;
 
 /** Longer types are cut: a struct of many fields would push everything else off the line. */
 const longestType = 48;
@@ -59,12 +22,12 @@ function share(part: number): string {
   return `${percent > 0 && percent < 10 ? percent.toFixed(1) : Math.round(percent)}%`;
 }
 
-function unreadLines({ message, code, hint }: Unread): string[] {
+function unreadLines({ message, code, hint }: NotReadable): string[] {
   const line = `  not readable: ${message} [${code}]`;
   return hint === null ? [line] : [line, `    ${hint}`];
 }
 
-function attributeLines({ attributes, sampled }: Index, { filters }: Asked): string[] {
+function attributeLines({ attributes, sampled }: DiscoveredIndex, { filters }: Asked): string[] {
   if (sampled === 0) return ['  no profiles'];
   const infers = attributes.some(({ type, inferred }) => inferred !== type);
   const shown = (type: string) => (type.length > longestType ? `${type.slice(0, longestType - 1)}…` : type);
@@ -79,7 +42,7 @@ function attributeLines({ attributes, sampled }: Index, { filters }: Asked): str
   return table(names, rows).map((line) => `  ${line}`);
 }
 
-function indexLines(index: Index, asked: Asked): string[] {
+function indexLines(index: DiscoveredIndex, asked: Asked): string[] {
   const { id, name, description, profiles, sampled, error } = index;
   const title = name === null || name === id ? onOneLine(id) : `${onOneLine(name)} (id ${onOneLine(id)})`;
   const counted = !asked.totals
@@ -93,7 +56,7 @@ function indexLines(index: Index, asked: Asked): string[] {
   return ['', `index ${title}${counted}${seen}`, ...about, ...attributeLines(index, asked)];
 }
 
-function segmentLines({ segments, segments_error }: Found): string[] {
+function segmentLines({ segments, segments_error }: Discovery): string[] {
   if (segments_error !== null) return ['', 'segments', ...unreadLines(segments_error)];
   if (segments.length === 0) return ['', 'segments: none'];
   const rows = segments.map(({ id, name, status }) => [id, name ?? '', status ?? ''].map(onOneLine));
@@ -101,7 +64,7 @@ function segmentLines({ segments, segments_error }: Found): string[] {
 }
 
 /** The result of `cdsync discover`, for people. */
-export function discoveryLines(found: Found, asked: Asked): string[] {
+export function discoveryLines(found: Discovery, asked: Asked): string[] {
   const { base_url, tenant_id, indexes, indexes_error } = found;
   const listed =
     indexes_error !== null

@@ -1,17 +1,7 @@
 import { formatCount, formatCounted } from '../core/quantities.js';
+import type { ForgetResult } from '../engine/admin/forget-person.js';
 
-interface Forgotten {
-  readonly stream: string;
-  readonly keys: number;
-  readonly rows: number;
-  readonly history: number;
-  readonly searched: number;
-  readonly remains: readonly string[];
-  readonly also_in: readonly string[];
-  readonly destinations: readonly { readonly name: string; readonly remains: string | null }[];
-}
-
-function proof({ searched, remains, also_in: others }: Forgotten): string[] {
+function proof({ searched, remains, also_in: others }: ForgetResult): string[] {
   if (others.length > 0) {
     return [
       `not searched: rows of ${others.join(', ')} have the key as well; forget them there too, and the files are searched`,
@@ -27,7 +17,7 @@ function proof({ searched, remains, also_in: others }: Forgotten): string[] {
 }
 
 /** What was erased, for people. */
-export function forgetLines(result: Forgotten): string[] {
+export function forgetLines(result: ForgetResult): string[] {
   const { stream, keys, rows, history } = result;
   const nobody = rows + history === 0 ? [`no row of ${stream} has this key`] : [];
   return [

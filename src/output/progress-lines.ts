@@ -1,4 +1,5 @@
 import { formatCount, formatCounted, formatDuration } from '../core/quantities.js';
+import type { DeliveryProgress } from '../delivery/delivery.js';
 import type { StreamFigures } from '../engine/progress.js';
 import type { LimitShare } from '../rate-limit/budget.js';
 
@@ -51,21 +52,12 @@ export interface StreamView {
   readonly figures?: StreamFigures | undefined;
 }
 
-/** The facts of one stream on its way to a destination. */
-interface DeliveryView {
-  readonly destination: string;
-  readonly stream: string;
-  readonly phase: string;
-  readonly rows: number;
-  readonly total: number | undefined;
-}
-
 /** Everything that is shown of a run at one moment. */
 export interface RunView {
   /** What the run does as a whole: reading, committing, publishing, delivering. */
   readonly phase: string;
   readonly streams: readonly StreamView[];
-  readonly deliveries: readonly DeliveryView[];
+  readonly deliveries: readonly DeliveryProgress[];
   readonly share: LimitShare | undefined;
 }
 
@@ -211,7 +203,7 @@ export class ProgressLines {
   }
 
   /** One line for a stream on its way to a destination. */
-  delivery({ destination, stream, phase, rows, total }: DeliveryView): string {
+  delivery({ destination, stream, phase, rows, total }: DeliveryProgress): string {
     const part = total === undefined || total === 0 ? '' : ` (${percent(rows / total)})`;
     const of = total === undefined ? '' : ` of ${formatCount(total)}`;
     const counted = rows === 0 && total === undefined ? '' : `, ${formatCount(rows)}${of} rows${part}`;

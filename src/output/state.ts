@@ -1,31 +1,9 @@
 import { formatCount } from '../core/quantities.js';
+import type { JobState } from '../engine/admin/job-state.js';
 import { table } from './table.js';
 
-interface Stored {
-  readonly job: string;
-  readonly store: string;
-  readonly sequence: number;
-  readonly streams: readonly {
-    name: string;
-    run_id: string;
-    sequence: number;
-    rows: number;
-    key: string[];
-    covered: { from: string; to: string }[];
-  }[];
-  readonly destinations: readonly {
-    name: string;
-    stream: string;
-    table: string | null;
-    sequence: number | null;
-    delivered_at: string | null;
-    refused: number;
-  }[];
-  readonly partitions: readonly { stream: string; name: string; run_id: string; pages: number; done: boolean }[];
-}
-
 /** What a job remembers, for people. */
-export function stateLines({ job, store, sequence, streams, partitions, destinations }: Stored): string[] {
+export function stateLines({ job, store, sequence, streams, partitions, destinations }: JobState): string[] {
   const rows = streams.map((stream) => [
     stream.name,
     formatCount(stream.rows),
@@ -46,7 +24,7 @@ export function stateLines({ job, store, sequence, streams, partitions, destinat
 }
 
 /** What the destinations had after their last delivery. */
-function destinationLines(destinations: Stored['destinations']): string[] {
+function destinationLines(destinations: JobState['destinations']): string[] {
   if (destinations.length === 0) return [];
   const rows = destinations.map(({ name, stream, table: target, sequence, delivered_at, refused }) => [
     name,
@@ -61,7 +39,7 @@ function destinationLines(destinations: Stored['destinations']): string[] {
 }
 
 /** What runs that were cut short have read, by partition. */
-function partitionLines(partitions: Stored['partitions']): string[] {
+function partitionLines(partitions: JobState['partitions']): string[] {
   const rows = partitions.map(({ stream, name, run_id, pages, done }) => [
     stream,
     name,

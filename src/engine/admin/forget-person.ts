@@ -28,7 +28,7 @@ import { filesWith } from './find-value-files.js';
 import { absentKey, knownKeys } from './known-keys.js';
 
 /** The result of `cdsync forget`: what it erased, and what it found afterwards. It contains no key and no value. */
-interface ForgetResult {
+export interface ForgetResult {
   status: 'ok' | 'failed';
   job: string;
   stream: string;

@@ -8,7 +8,7 @@ import { type HeldStream, heldStreams } from '../../storage/held.js';
 import type { JobLayout } from '../../storage/layout.js';
 
 /** What a guard holds of a stream, and the snapshot that it was compared with, as SQL for a session of DuckDB. */
-interface HeldFiles {
+export interface HeldFiles {
   readonly held: HeldStream;
   /** Rows with `_op`; undefined if the run would change nothing. */
   readonly changes: string | undefined;

@@ -33,7 +33,7 @@ export interface Discovery {
   readonly segments_error: NotReadable | null;
 }
 
-interface DiscoverOptions {
+export interface DiscoverOptions {
   /** Profiles of each index to look at. */
   readonly sample: number;
   /** Ask for totals, which can be expensive (specification, section 4.4). */

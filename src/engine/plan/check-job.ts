@@ -76,7 +76,7 @@ interface CheckedStream {
 }
 
 /** The result of `cdsync check`. */
-interface CheckResult {
+export interface CheckResult {
   status: 'ok' | 'failed';
   job: string;
   warnings: string[];

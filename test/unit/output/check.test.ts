@@ -16,6 +16,8 @@ const stream = (auth?: boolean | string) => ({
 });
 const destination = (auth?: boolean | 'lacks') => ({
   name: 'd',
+  connector: 'duckdb',
+  streams: ['s'],
   status: auth === undefined ? ('ok' as const) : ('failed' as const),
   reached: 'there',
   lacks: auth === 'lacks' ? [{ message: 'a right', hint: 'GRANT' }] : [],
@@ -27,7 +29,7 @@ const checked = (
   streams: ReturnType<typeof stream>[],
   destinations: ReturnType<typeof destination>[] = [],
   contracts: ReturnType<typeof contract>[] | null = null,
-) => ({ job: 'j', warnings: [], streams, destinations, contracts });
+) => ({ status: 'failed' as const, job: 'j', warnings: [], token_expires_at: null, streams, destinations, contracts });
 
 describe('a check that failed', () => {
   it.each([

@@ -88,7 +88,7 @@ describe('progress on a terminal', () => {
 
   it('says which destinations are still on the way', () => {
     const lines = new ProgressLines(2000, 0);
-    const deliveries = [
+    const deliveries: RunView['deliveries'] = [
       { destination: 'warehouse', stream: 'members', phase: 'loading', rows: 500, total: 2000 },
       { destination: 'lake', stream: 'members', phase: 'done', rows: 2000, total: 2000 },
       { destination: 'hook', stream: 'members', phase: 'waiting', rows: 0, total: undefined },
