@@ -349,7 +349,7 @@ describe('a storage folder', () => {
 });
 
 describe('names', () => {
-  it('of tables that differ only in case are one table, where the database says so', async () => {
+  it('of tables that differ only in case are one table, if the database says so', async () => {
     const nights = new Nights(space);
     await nights.run(
       four((n) => ({ n })),
