@@ -39,6 +39,25 @@ export function loadRefused(message: string, told: Told = {}): CdsyncError {
   return new CdsyncError(message, { code: 'destination_refused', ...told });
 }
 
+/** The destination refuses to change a column's type, because something that the user made needs it as it is: a view, an index. */
+export class ColumnNotWidened extends CoreError {
+  readonly column: string;
+
+  constructor(column: string, refusal: CoreError) {
+    super(refusal.message, { code: 'destination_refused', hint: refusal.hint, cause: refusal });
+    this.column = column;
+  }
+
+  /** For a statement that widens a column: other failures than a refusal stay as they are. */
+  static rethrow(column: string): (error: unknown) => never {
+    return (error) => {
+      throw error instanceof CoreError && error.code === 'destination_refused'
+        ? new ColumnNotWidened(column, error)
+        : error;
+    };
+  }
+}
+
 /** Another delivery has written the record since it was read: the load must leave nothing behind. */
 export function fenced({ stream, table }: StateKey): CdsyncError {
   return new CdsyncError(`another delivery has written table "${table}" meanwhile`, {

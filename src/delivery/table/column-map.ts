@@ -36,6 +36,8 @@ export interface MapTask {
   readonly columns: readonly WantedColumn[];
   readonly types: TypeRules;
   readonly onTypeChange: 'variant_column' | 'fail';
+  /** Columns of the table whose types the destination has refused to change. */
+  readonly fixed?: ReadonlySet<string>;
   /** Gives a free name of the destination, like the wanted one. */
   readonly give: (wanted: string) => string;
   /** Whether a table that is taken over has a column of a name and a type, which is then used. A key's column has any type. */
@@ -119,7 +121,7 @@ class Mapping {
   }
 
   #continued(column: WantedColumn, entry: MapEntry): MapEntry {
-    const { types, onTypeChange, give } = this.#task;
+    const { types, onTypeChange, give, fixed } = this.#task;
     const target = entry.target as string;
     const isNewRule = entry.rule !== column.rule;
     const safe = entry.safe && column.isSafe;
@@ -134,7 +136,7 @@ class Mapping {
       return { ...next, kind: heldKind(entry, now) };
     if (column.isKey) throw this.#keyChanged(column, entry);
     if (entry.variant !== null) return next;
-    if (!isNewRule && safe && types.widens(declared, now)) {
+    if (!isNewRule && safe && types.widens(declared, now) && fixed?.has(target) !== true) {
       this.widen.push({ name: target, kind: column.type });
       return { ...next, kind: column.type };
     }

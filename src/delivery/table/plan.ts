@@ -58,6 +58,8 @@ interface PlanInput {
   readonly erasures: readonly Erasure[];
   /** Why all rows must be loaded whatever the record says. */
   readonly again: string | undefined;
+  /** Columns of the table whose types the destination has refused to change. */
+  readonly fixed: ReadonlySet<string>;
 }
 
 /** The table that a stream is delivered to, by the destination's rules for names. */
@@ -190,6 +192,7 @@ function mapTask(
     columns: sources,
     types: { holds: types.holds ?? holdsEverywhere, widens: types.widens ?? (() => false) },
     onTypeChange: task.request.destination.onTypeChange,
+    fixed: input.fixed,
     give: (wanted: string) => names.give(wanted),
     claims,
     stream: task.feed.stream,

@@ -2,6 +2,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CdsyncError } from '../../core/errors.js';
 import type { DestinationContext, TableConnector, TableDestination, TableTypes } from '../../sdk/destination.js';
+import { ColumnNotWidened } from '../../sdk/errors.js';
 import type { Load } from '../../sdk/load.js';
 import { type Erasure, readErasures } from '../../storage/erasures.js';
 import type { Delivered, StreamTask } from '../delivery.js';
@@ -37,6 +38,8 @@ export class TableDelivery {
   #again: string | undefined;
   /** How the whole table has differed from the snapshot. */
   #difference: string | undefined;
+  /** Columns whose types the destination has refused to change. */
+  readonly #fixed = new Set<string>();
 
   constructor(task: StreamTask<TableConnector>) {
     this.#task = task;
@@ -44,9 +47,19 @@ export class TableDelivery {
     this.#rejects = rejectsPath(task.context.layout, task.request.destination.name, task.feed.stream);
   }
 
-  /** One attempt. */
+  /** One attempt. A column that something of the user's holds in its type gets a variant beside it. */
   async attempt(options: DestinationContext): Promise<Delivered> {
-    return this.#opened(options, (destination) => this.#deliver(destination));
+    try {
+      return await this.#opened(options, (destination) => this.#deliver(destination));
+    } catch (error) {
+      if (!(error instanceof ColumnNotWidened) || this.#fixed.has(error.column)) throw error;
+      this.#fixed.add(error.column);
+      const { context, request } = this.#task;
+      context.notice(
+        `destination ${request.destination.name}: column "${error.column}" of table "${this.table}" keeps its type: ${error.message}`,
+      );
+      return this.attempt(options);
+    }
   }
 
   /** What a delivery would do. Writes nothing. */
@@ -85,7 +98,7 @@ export class TableDelivery {
     const types: TableTypes = { ...this.#task.connector, ...destination.types };
     const state = await destination.state(stateKey(this.#task));
     const found = await destination.describe(this.table);
-    return planTable({ task: this.#task, types, state, found, erasures, again: this.#again });
+    return planTable({ task: this.#task, types, state, found, erasures, again: this.#again, fixed: this.#fixed });
   }
 
   async #deliver(destination: TableDestination): Promise<Delivered> {

@@ -1,5 +1,5 @@
 import type { TableDestination, TableSums, TableTypes } from '../destination.js';
-import { countDiffers, tableMoved } from '../errors.js';
+import { ColumnNotWidened, countDiffers, tableMoved } from '../errors.js';
 import type {
   FoundTable,
   LegacyWatermark,
@@ -26,7 +26,7 @@ import {
   writeRecord,
 } from './state-rows.js';
 import { clearSql, deleteUpdateInsert, erasedSql, freeAlias, isLive, isOp, nameList, sameKey } from './statements.js';
-import { differingColumns, type Summed, sumRows } from './sum-rows.js';
+import { differingColumns, type Summed, sumRows, unmerged } from './sum-rows.js';
 
 /** The column of mode `append` that names the load of a row, where loads cannot be rolled back. */
 const loadColumn = '_cdsync_load';
@@ -213,7 +213,8 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
     if (change.drop) await this.session.run(`DROP TABLE IF EXISTS ${dialect.table(table.name)}`);
     if (change.create) await this.#runAll(dialect.create(table));
     if (change.add.length > 0) await this.#runAll(dialect.add(table, change.add));
-    for (const column of change.widen) await this.#runAll(dialect.widen?.(table, column) ?? []);
+    for (const column of change.widen)
+      await this.#runAll(dialect.widen?.(table, column) ?? []).catch(ColumnNotWidened.rethrow(column.name));
   }
 
   async #stage({ name, create, drop }: Stage, load: Load): Promise<void> {
@@ -311,9 +312,7 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
         sum: String(BigInt(after.sum) - BigInt(before.sum)),
         hashed: after.hashed,
         sums: async () => new Map(),
-        left: 0,
-        differing: [],
-        live: undefined,
+        ...unmerged,
       });
     }
     return rows + data.handedOver;
@@ -356,7 +355,7 @@ export abstract class SqlDestination<S extends SqlSession = SqlSession> implemen
     const target = dialect.table(table.name);
     if (staged === undefined) {
       const found = await sumRows(this.#store, { from: target, alias: '' }, readBack.columns);
-      await readBack.check({ ...found, left: 0, differing: [], live: undefined });
+      await readBack.check({ ...found, ...unmerged });
       return;
     }
     const { t, s, stage } = staged;

@@ -61,3 +61,6 @@ export async function differingColumns(
   const [row] = await session.rows(`SELECT ${counts.join(', ')} FROM ${joined}`);
   return columns.filter((_, index) => Number(field(row, `d${index}`) ?? 0) > 0).map(({ name }) => name);
 }
+
+/** The figures of rows that were only added. */
+export const unmerged = { left: 0, differing: [], live: undefined };

@@ -34,7 +34,9 @@ export const ducklake: Target = {
       place: async () => {
         places += 1;
         const file = join(root, `${places}.sqlite`);
-        const reading = { extensions, names, catalog: `sqlite:${file}` };
+        // In a catalog of SQLite, DuckLake cannot inline rows of a table that has lost a column since its last rows.
+        const settings = ['DATA_INLINING_ROW_LIMIT 0'];
+        const reading = { extensions, names, catalog: `sqlite:${file}`, settings };
         const table = (name: string) => `lake.cdp.${double(name)}`;
         return {
           options: {

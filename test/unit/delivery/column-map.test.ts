@@ -52,6 +52,13 @@ describe('the next column map', () => {
     expect([first.why, first.clear]).toEqual([[], []]);
   });
 
+  it('widens a column, unless the destination has refused that', () => {
+    const wider = [wanted('score', 'DOUBLE')];
+    expect(next(recorded(first), wider).widen).toEqual([{ name: 'score', kind: 'DOUBLE' }]);
+    const fixed = next(recorded(first), wider, { fixed: new Set(['score']) });
+    expect([fixed.widen, fixed.add]).toEqual([[], [{ name: 'score__text', kind: 'VARCHAR' }]]);
+  });
+
   it('stays as it was if nothing changes', () => {
     const same = next(recorded(first), [wanted('score', 'BIGINT')]);
     expect([same.add, same.widen, same.clear, same.why]).toEqual([[], [], [], []]);
